@@ -54,7 +54,9 @@ def geometric_network(nodes: int, links: int, seed: int) -> Network:
     ends = [way for _, i, j in nearest for way in ((i, j), (j, i))]
     return Network(
         name=f"geometric-{nodes}-{seed}",
-        nodes=tuple(Node(id=str(i), kind="switch", position=place) for i, place in enumerate(places)),
+        nodes=tuple(
+            Node(id=str(i), kind="switch", position=place) for i, place in enumerate(places)
+        ),
         links=tuple(Link(source=str(a), target=str(b)) for a, b in ends),
     )
 
@@ -98,7 +100,9 @@ class SizeFigures:
         row += " ".join(f"{each:9.4f}" for each in (self.exact, self.certified, self.floats))
         if self.thesis is None:
             return row
-        ratios = " ".join(f"{self.thesis / each:8.0f}x" for each in (self.exact, self.certified, self.floats))
+        ratios = " ".join(
+            f"{self.thesis / each:8.0f}x" for each in (self.exact, self.certified, self.floats)
+        )
         return f"{row} {self.thesis:9.2f} {ratios}  {self.peer_words}"
 
 
@@ -145,7 +149,9 @@ def route_and_certify(network: Network, sink: str) -> SplitRoute:
     found = capillary_route(network, "0", sink)
     certificate = check_certificate(network, "0", sink, found.loads)
     if not certificate.valid:
-        raise SystemExit(f"{network.name}: the certificate does not hold: {certificate.violations[0]}")
+        raise SystemExit(
+            f"{network.name}: the certificate does not hold: {certificate.violations[0]}"
+        )
     return found
 
 
@@ -167,9 +173,19 @@ def bars(
     if (middle := found.get(300)) is not None and middle.thesis is not None:
         rows += [
             ("300/2556 exact and certified, ms", 50.0, 1000 * middle.certified, False),
-            ("300/2556 exact and certified, times the thesis' loop", 300.0, middle.thesis / middle.certified, True),
+            (
+                "300/2556 exact and certified, times the thesis' loop",
+                300.0,
+                middle.thesis / middle.certified,
+                True,
+            ),
             ("300/2556 in floats, ms", 10.0, 1000 * middle.floats, False),
-            ("300/2556 in floats, times the thesis' loop", 1000.0, middle.thesis / middle.floats, True),
+            (
+                "300/2556 in floats, times the thesis' loop",
+                1000.0,
+                middle.thesis / middle.floats,
+                True,
+            ),
         ]
     if many_s is not None:
         rows.append((f"{MANY} networks of 300/2556, s", 15.0, many_s, False))
@@ -183,12 +199,16 @@ def bars(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--quick", action="store_true", help="leave out the two largest sizes and most of the many networks"
+        "--quick",
+        action="store_true",
+        help="leave out the two largest sizes and most of the many networks",
     )
     arguments = parser.parse_args()
     capillary_recursion.COMPILE_FROM_LINKS = 0
     small = geometric_network(30, 200, 1)
-    seconds, _ = timed(lambda: (capillary_route(small, "0", "29"), FloatRouter(small).loads("0", "29")))
+    seconds, _ = timed(
+        lambda: (capillary_route(small, "0", "29"), FloatRouter(small).loads("0", "29"))
+    )
     print(f"numba and the kernel ready after {seconds:.1f} s; all figures are seconds")
     print(
         f"{'nodes':>6} {'links':>6} {'layers':>7} {'exact':>9} {'certified':>9} {'float':>9} {'thesis':>9} "
@@ -197,13 +217,21 @@ def main() -> int:
     found = {}
     for size in SIZES[:-2] if arguments.quick else SIZES:
         found[size[0]] = measure(*size)
-        print(f"{found[size[0]].line()}  {held_bytes() / 1e6:.0f} MB held at most so far", flush=True)
+        print(
+            f"{found[size[0]].line()}  {held_bytes() / 1e6:.0f} MB held at most so far", flush=True
+        )
     count = MANY // 10 if arguments.quick else MANY
     many_s = measure_many(count)
-    print(f"{count} networks of 300 nodes and 2556 links, exact and certified one after another: {many_s:.2f} s")
-    for name, bar, measured, least in bars(found, None if arguments.quick else many_s, held_bytes()):
+    print(
+        f"{count} networks of 300 nodes and 2556 links, exact and certified one after another: {many_s:.2f} s"
+    )
+    for name, bar, measured, least in bars(
+        found, None if arguments.quick else many_s, held_bytes()
+    ):
         met = measured >= bar if least else measured <= bar
-        print(f"{'met   ' if met else 'MISSED'} {name}: {measured:.4g} ({'at least' if least else 'at most'} {bar:g})")
+        print(
+            f"{'met   ' if met else 'MISSED'} {name}: {measured:.4g} ({'at least' if least else 'at most'} {bar:g})"
+        )
     return 0
 
 

@@ -22,9 +22,13 @@ TRIALS = (
     TrialConditions(name="a quiet machine"),
     TrialConditions(name="four processes beside that want the processors", busy=4),
     TrialConditions(name="drift of 200 parts in a million", drift=2e-4),
-    TrialConditions(name="drift of -900 parts in a million, a day ahead", drift=-9e-4, offset_s=86_400),
+    TrialConditions(
+        name="drift of -900 parts in a million, a day ahead", drift=-9e-4, offset_s=86_400
+    ),
     TrialConditions(name="5 ms there, nothing back", there_s=0.005),
-    TrialConditions(name="1 ms there, 20 ms back, a tenth lost", there_s=0.001, back_s=0.02, loss=0.1),
+    TrialConditions(
+        name="1 ms there, 20 ms back, a tenth lost", there_s=0.001, back_s=0.02, loss=0.1
+    ),
 )
 
 
@@ -36,7 +40,9 @@ def main() -> int:
     if obstacle is not None:
         print(f"foreign clocks: not measured, {obstacle}")
         return 0
-    print(f"{'':46} {'exchanges':>9} {'round trip ms':>14} {'error ms':>9} {'claimed ms':>17} {'outside':>7}")
+    print(
+        f"{'':46} {'exchanges':>9} {'round trip ms':>14} {'error ms':>9} {'claimed ms':>17} {'outside':>7}"
+    )
     print(f"{'':46} {'':>9} {'quickest':>14} {'worst':>9} {'median':>8} {'worst':>8}")
     wrong = 0
     for conditions in TRIALS:

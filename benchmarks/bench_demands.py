@@ -61,7 +61,9 @@ def main() -> int:
     for name in networks:
         network = load_network(name)
         matrix = gravity_matrix(network, [node.id for node in network.switches])
-        print(f"{name}: {len(network.switches)} switches, {len(network.links)} links, {len(matrix.pairs)} pairs")
+        print(
+            f"{name}: {len(network.switches)} switches, {len(network.links)} links, {len(matrix.pairs)} pairs"
+        )
         router = FloatRouter(network)
         router.loads(*matrix.pairs[0])  # compiles
         began = process_time()

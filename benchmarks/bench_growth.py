@@ -46,7 +46,13 @@ class Growth:
 def _alike(words: str, unit: str, beyond: str, *sizes: int) -> Growth:
     """A command whose size is the number in its words."""
     small, middle, large = sizes
-    return Growth(words=words, sizes=(small, middle, large), unit=unit, counts=(small, middle, large), beyond=beyond)
+    return Growth(
+        words=words,
+        sizes=(small, middle, large),
+        unit=unit,
+        counts=(small, middle, large),
+        beyond=beyond,
+    )
 
 
 CASES = {
@@ -98,7 +104,9 @@ def measured(words: Sequence[str]) -> dict[str, float | int]:
         _, status, used = os.wait4(run.pid, 0)
         run.returncode = os.waitstatus_to_exitcode(status)
         if run.returncode not in (0, 1, 4, 5, -24):
-            raise SystemExit(f"testbed {' '.join(words)}: exit code {run.returncode}\n{Path(error.name).read_text()}")
+            raise SystemExit(
+                f"testbed {' '.join(words)}: exit code {run.returncode}\n{Path(error.name).read_text()}"
+            )
     return {
         "seconds": round(used.ru_utime + used.ru_stime, 2), "mb": round(used.ru_maxrss / 1024), "code": run.returncode
     }  # fmt: skip
@@ -123,12 +131,20 @@ def row_of(case: Growth, runs: Sequence[dict[str, Any]], idle: dict[str, Any]) -
     """What is stored of a command: its runs, the exponents beyond what a command that does nothing takes, and the size
     that fills MEMORY_MB, with the time that would take: both grow by the size at least, where it is large."""
     whole = [run for run in runs if run["code"] >= 0]
-    row: dict[str, Any] = {"words": case.words, "unit": case.unit, "beyond": case.beyond, "runs": list(runs)}
+    row: dict[str, Any] = {
+        "words": case.words,
+        "unit": case.unit,
+        "beyond": case.beyond,
+        "runs": list(runs),
+    }
     if len(whole) < 2:
         return row
     counts = [run["size"] for run in whole]
     times, memory = ([run[name] - idle[name] for run in whole] for name in ("seconds", "mb"))
-    row["time_exponent"], row["memory_exponent"] = exponent(counts, times, 1.3), exponent(counts, memory, 1.5)
+    row["time_exponent"], row["memory_exponent"] = (
+        exponent(counts, times, 1.3),
+        exponent(counts, memory, 1.5),
+    )
     if row["memory_exponent"] is not None:
         growth = ((MEMORY_MB - idle["mb"]) / memory[-1]) ** (1 / max(row["memory_exponent"], 1.0))
         row["fits"] = counts[-1] * growth
@@ -138,23 +154,37 @@ def row_of(case: Growth, runs: Sequence[dict[str, Any]], idle: dict[str, Any]) -
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("commands", nargs="*", metavar="COMMAND", help=f"of {', '.join(CASES)} (default all)")
-    parser.add_argument("--quick", action="store_true", help="the smallest sizes; nothing is stored")
+    parser.add_argument(
+        "commands", nargs="*", metavar="COMMAND", help=f"of {', '.join(CASES)} (default all)"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="the smallest sizes; nothing is stored"
+    )
     args = parser.parse_args(argv)
     if unknown := set(args.commands) - CASES.keys():
         parser.error(f"no such command: {', '.join(sorted(unknown))}")
-    stored: dict[str, Any] = json.loads(STORED.read_text()) if STORED.exists() and args.commands else {"commands": {}}
+    stored: dict[str, Any] = (
+        json.loads(STORED.read_text()) if STORED.exists() and args.commands else {"commands": {}}
+    )
     idle = measured(["topology", "show", "two-switch", "--json"])
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
-    stored |= {"machine": f"{os.cpu_count()} processors, {memory_gb} GB", "python": platform.python_version()}
+    stored |= {
+        "machine": f"{os.cpu_count()} processors, {memory_gb} GB",
+        "python": platform.python_version(),
+    }
     stored["idle"] = idle
     print(f"{'command':12} {'size':>10} {'processor s':>12} {'MB':>7}")
     for name in args.commands or CASES:
         case, runs = CASES[name], []
         with tempfile.TemporaryDirectory() as folder:
-            for size, count in list(zip(case.sizes, case.counts, strict=True))[: 1 if args.quick else 3]:
+            for size, count in list(zip(case.sizes, case.counts, strict=True))[
+                : 1 if args.quick else 3
+            ]:
                 runs.append({"size": count, **measured(words_of(case, size, Path(folder)))})
-                print(f"{name:12} {count:>10} {runs[-1]['seconds']:>12.2f} {runs[-1]['mb']:>7.0f}", flush=True)
+                print(
+                    f"{name:12} {count:>10} {runs[-1]['seconds']:>12.2f} {runs[-1]['mb']:>7.0f}",
+                    flush=True,
+                )
         stored["commands"][name] = {
             **row_of(case, runs, idle), "day": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "load": round(os.getloadavg()[2], 1),

@@ -32,7 +32,8 @@ def row(nodes: int) -> str:
     best = best_layout(groups, M, TOLERANCE)
     ordered = process_time()
     multiplier = min(
-        (label_layout(groups, M, TOLERANCE, one) for one in CANDIDATES), key=lambda one: (one.base, one.packets)
+        (label_layout(groups, M, TOLERANCE, one) for one in CANDIDATES),
+        key=lambda one: (one.base, one.packets),
     )
     usual = label_layout(groups, M, TOLERANCE, WEYL_MULTIPLIER)
     return (

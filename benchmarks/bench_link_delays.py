@@ -47,9 +47,13 @@ CASES = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--seconds", type=float, default=4.0, help="of UDP in each case (default 4)")
+    parser.add_argument(
+        "--seconds", type=float, default=4.0, help="of UDP in each case (default 4)"
+    )
     parser.add_argument("--out", type=Path, help="keep the rows in this file")
-    parser.add_argument("--cases", type=int, nargs="*", help="numbers of cases, from 0 (default all)")
+    parser.add_argument(
+        "--cases", type=int, nargs="*", help="numbers of cases, from 0 (default all)"
+    )
     args = parser.parse_args(argv)
     from testbed.emulation.machine.capabilities import emulation_problem
     from testbed.emulation.sandbox.sandbox import in_sandbox
@@ -63,7 +67,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         from tests.helpers.sandboxes import run_in_sandbox
 
-        done = run_in_sandbox([sys.executable, __file__, *(sys.argv[1:] if argv is None else argv)], timeout_s=900)
+        done = run_in_sandbox(
+            [sys.executable, __file__, *(sys.argv[1:] if argv is None else argv)], timeout_s=900
+        )
         print(done.stdout, end="")
         print(done.stderr[-2000:] if done.returncode else "", end="", file=sys.stderr)
         return done.returncode
@@ -134,7 +140,9 @@ def measured(
         install_shortest_paths(wiring)
 
         def program(host: str, words: list[str]) -> subprocess.Popen[str]:
-            return net.run_in_host(host, words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            return net.run_in_host(
+                host, words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
 
         ping = ["ping", "-n", "-q", "-c", "200", "-i", "0.01", net.host("b0").ip]
         program("a0", [*ping[:4], "3", *ping[5:]]).communicate()  # the switches learn the flow
@@ -145,8 +153,17 @@ def measured(
         for server in servers:
             while "listening" not in (server.stdout.readline() if server.stdout else "listening"):
                 pass
-        udp = ["-u", "-b", f"{0.9 * link_bps * packet_bytes / (packet_bytes + 42):.0f}", "-l", str(packet_bytes)]
-        words = [["iperf3", "-c", net.host(f"b{k}").ip, "-t", f"{seconds:g}", "-J", *udp] for k in range(pairs)]
+        udp = [
+            "-u",
+            "-b",
+            f"{0.9 * link_bps * packet_bytes / (packet_bytes + 42):.0f}",
+            "-l",
+            str(packet_bytes),
+        ]
+        words = [
+            ["iperf3", "-c", net.host(f"b{k}").ip, "-t", f"{seconds:g}", "-J", *udp]
+            for k in range(pairs)
+        ]
         net.forget_lateness()
         clients = [program(f"a{k}", words[k]) for k in range(pairs)]
         ends = [json.loads(client.communicate()[0])["end"]["sum"] for client in clients]

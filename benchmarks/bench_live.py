@@ -27,21 +27,57 @@ from scipy.stats import binomtest, mannwhitneyu
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 RUNS = {
-    "stream": ("stream", "swiss-t1", "--from", "s1", "--to", "s6", "--faults", "s1->s2@1-2.5", "--duration", "4"),
-    "bulk": ("bulk", "swiss-t1:allocation=2-2-2-2-0-0-0-0", "--message-size", "500kB", "--no-comparison"),
+    "stream": (
+        "stream",
+        "swiss-t1",
+        "--from",
+        "s1",
+        "--to",
+        "s6",
+        "--faults",
+        "s1->s2@1-2.5",
+        "--duration",
+        "4",
+    ),
+    "bulk": (
+        "bulk",
+        "swiss-t1:allocation=2-2-2-2-0-0-0-0",
+        "--message-size",
+        "500kB",
+        "--no-comparison",
+    ),
 }
 FIGURES = {
-    "stream": ("packets_lost_outside_faults", "sender_lag_s", "cpu_fraction", "loss_deviation", "packets_sent"),
+    "stream": (
+        "packets_lost_outside_faults",
+        "sender_lag_s",
+        "cpu_fraction",
+        "loss_deviation",
+        "packets_sent",
+    ),
     "bulk": ("ratio", "queue_drops", "slowest_change_s", "cpu_fraction"),
 }
 
 
 def once(workload: str, live: bool, browser: Any, folder: str) -> dict[str, Any]:
     """Exit code and figures of one run."""
-    words = [sys.executable, "-m", "testbed.cli", *RUNS[workload], "--fabric", "emulation", "--retries", "0"]
+    words = [
+        sys.executable,
+        "-m",
+        "testbed.cli",
+        *RUNS[workload],
+        "--fabric",
+        "emulation",
+        "--retries",
+        "0",
+    ]
     words += ["--json", "--results", folder, *(("--live",) if live else ())]
     run = subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
     assert run.stderr is not None
     connected = None
@@ -55,7 +91,11 @@ def once(workload: str, live: bool, browser: Any, folder: str) -> dict[str, Any]
     document = json.loads(out) if out.strip() else {}
     verdict = document.get("verdict", {})
     why = {"failed": verdict.get("failed"), "invalid": verdict.get("invalid")}
-    return {"live": live, "code": run.returncode, "links_drawn": connected} | why | figures(workload, document)
+    return (
+        {"live": live, "code": run.returncode, "links_drawn": connected}
+        | why
+        | figures(workload, document)
+    )
 
 
 def figures(workload: str, document: dict[str, Any]) -> dict[str, Any]:
@@ -64,8 +104,14 @@ def figures(workload: str, document: dict[str, Any]) -> dict[str, Any]:
         return {name: document.get(name) for name in FIGURES[workload]}
     told = document.get("figures", {})
     faults = document.get("per_fault", ())
-    apart = [abs(f["measured_loss"] - f["predicted_loss"]) for f in faults if f["measured_loss"] is not None]
-    return {name: told.get(name) for name in FIGURES[workload]} | {"loss_deviation": max(apart, default=None)}
+    apart = [
+        abs(f["measured_loss"] - f["predicted_loss"])
+        for f in faults
+        if f["measured_loss"] is not None
+    ]
+    return {name: told.get(name) for name in FIGURES[workload]} | {
+        "loss_deviation": max(apart, default=None)
+    }
 
 
 def interval(rows: Sequence[dict[str, Any]]) -> str:
@@ -89,7 +135,9 @@ def table(workload: str, rows: Sequence[dict[str, Any]]) -> str:
             continue
         told = [f"{statistics.median(v):.4g} ({min(v):.4g} to {max(v):.4g})" for v in values]
         p = 1.0 if len(set(values[0] + values[1])) == 1 else float(mannwhitneyu(*values).pvalue)
-        lines.append(f"| {name.replace('_', ' ')}, median (range) | {told[0]} | {told[1]} | {p:.2f} |")
+        lines.append(
+            f"| {name.replace('_', ' ')}, median (range) | {told[0]} | {told[1]} | {p:.2f} |"
+        )
     return "\n".join(lines)
 
 
@@ -97,7 +145,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--workload", choices=RUNS, default="stream")
-    parser.add_argument("--output", type=Path, help="append each run's figures, a JSON object a line")
+    parser.add_argument(
+        "--output", type=Path, help="append each run's figures, a JSON object a line"
+    )
     args = parser.parse_args()
     from tests.helpers.chromium_pipe import Browser, find_chromium
 
@@ -105,11 +155,15 @@ def main() -> None:
     own = os.getpriority(os.PRIO_PROCESS, 0)
     rows = []
     with ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
-        os.setpriority(os.PRIO_PROCESS, 0, max(own, 0))  # a user's browser has no priority of its own
+        os.setpriority(
+            os.PRIO_PROCESS, 0, max(own, 0)
+        )  # a user's browser has no priority of its own
         browser = stack.enter_context(nullcontext() if program is None else Browser(program))
         os.setpriority(os.PRIO_PROCESS, 0, own)
         for number in range(2 * args.pairs):
-            row = once(args.workload, number % 2 == 1, browser, folder) | {"load": os.getloadavg()[0]}
+            row = once(args.workload, number % 2 == 1, browser, folder) | {
+                "load": os.getloadavg()[0]
+            }
             rows.append(row)
             if args.output is not None:
                 with args.output.open("a") as file:

@@ -58,12 +58,19 @@ class Stream:
         self.symbol_bytes, self.packets = symbol_bytes, packets
         self.payloads = [bytes([i]) * (symbol_bytes - 2) for i in range(251)]
         self.told = ReceiverParameters(
-            source_packets=M, symbol_bytes=symbol_bytes, report_packets=REPORT_PACKETS, report_interval_s=10.0
+            source_packets=M,
+            symbol_bytes=symbol_bytes,
+            report_packets=REPORT_PACKETS,
+            report_interval_s=10.0,
         )
         self.reports: list[tuple[float, bytes]] = []
         self.arrivals: list[tuple[int, bytes]] = []
         self.times: list[float] = []
-        sender, receiver, chance = self.sender(Plain), self.receiver(StreamReceiver), np.random.default_rng(1)
+        sender, receiver, chance = (
+            self.sender(Plain),
+            self.receiver(StreamReceiver),
+            np.random.default_rng(1),
+        )
         now, made = 0.0, 0
         while made < packets:
             now += TICK_S
@@ -91,7 +98,9 @@ class Stream:
         control = Changing(M + 2, largest=M + 8, late_parity=True, loss=0.05)
         payloads = self.payloads
         source = lambda i: payloads[i % 251]  # noqa: E731 - as cheap as a payload can be
-        return kind(parameters, ReedSolomonCode(M), StratifiedLabels(), control, source, PATHS, **more)  # type: ignore[call-arg]
+        return kind(
+            parameters, ReedSolomonCode(M), StratifiedLabels(), control, source, PATHS, **more
+        )  # type: ignore[call-arg]
 
     def receiver(self, kind: type[StreamReceiver]) -> StreamReceiver:
         return kind(self.told, ReedSolomonCode(M))
@@ -117,18 +126,26 @@ class Wire:
     which the kernel walks within the sender's call; the socket is emptied between the rounds."""
 
     def __init__(self, stream: Stream) -> None:
-        template = FrameTemplate(src_mac=MACS[0], dst_mac=MACS[1], src_ip=ADDRESSES[0], dst_ip=ADDRESSES[1])
+        template = FrameTemplate(
+            src_mac=MACS[0], dst_mac=MACS[1], src_ip=ADDRESSES[0], dst_ip=ADDRESSES[1]
+        )
         raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         raw.bind(("bench0", 0))
         self.arriving = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.arriving.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 256 << 20)
         self.arriving.bind((ADDRESSES[1], STREAM_UDP_PORT))
         self.stream, self.frames = stream, FrameSender(raw, template)
-        self.datagrams = DatagramReceiver(self.arriving, most=MOST, timestamps=True, peer=ADDRESSES[0])
+        self.datagrams = DatagramReceiver(
+            self.arriving, most=MOST, timestamps=True, peer=ADDRESSES[0]
+        )
         frame_bytes = template.header_bytes + HEADER_BYTES + stream.symbol_bytes
         self.ready = Messages(np.zeros((MOST_SENT, frame_bytes), np.uint8))
-        self.ready.rows[:, : template.header_bytes] = list(template.headers_for(HEADER_BYTES + stream.symbol_bytes))
-        self.rows = RowReceiver(self.arriving, BatchReceiver(stream.told, ReedSolomonCode(M)), ADDRESSES[0])
+        self.ready.rows[:, : template.header_bytes] = list(
+            template.headers_for(HEADER_BYTES + stream.symbol_bytes)
+        )
+        self.rows = RowReceiver(
+            self.arriving, BatchReceiver(stream.told, ReedSolomonCode(M)), ADDRESSES[0]
+        )
 
     def kernel_sends(self) -> Work:
         labels, sent = np.array([label for label, _ in self.stream.arrivals[:MOST_SENT]]), 0
@@ -161,7 +178,9 @@ class Wire:
                     made += count
                 while reports and reports[-1][0] <= now:
                     sender.receive(reports.pop()[1], now)
-            assert sender.counters["late_parity"] == stream.counters["late_parity"], "another stream than the plain one"
+            assert sender.counters["late_parity"] == stream.counters["late_parity"], (
+                "another stream than the plain one"
+            )
             return made
 
         return work
@@ -176,7 +195,14 @@ class Wire:
                 now += TICK_S
                 for packet in sender.packets_due(now, MOST_SENT):
                     self.frames.send(packet.label, packet.data)
-                    log.add(now, packet.due_s, packet.block, packet.symbol, packet.label, packet.block_size)
+                    log.add(
+                        now,
+                        packet.due_s,
+                        packet.block,
+                        packet.symbol,
+                        packet.label,
+                        packet.block_size,
+                    )
                     made += 1
                 while reports and reports[-1][0] <= now:
                     sender.receive(reports.pop()[1], now)
@@ -207,9 +233,17 @@ class Wire:
         return work
 
     def receives(self, *, events: bool = False) -> Work:
-        receiver, log, count, delivered = self.stream.receiver(CompiledReceiver), ReceivedLog(), 0, 0
+        receiver, log, count, delivered = (
+            self.stream.receiver(CompiledReceiver),
+            ReceivedLog(),
+            0,
+            0,
+        )
         assert isinstance(receiver, CompiledReceiver)
-        arriving, times = RowReceiver(self.arriving, receiver, ADDRESSES[0]), np.array(self.stream.times)
+        arriving, times = (
+            RowReceiver(self.arriving, receiver, ADDRESSES[0]),
+            np.array(self.stream.times),
+        )
 
         def work() -> int:
             nonlocal count, delivered
@@ -223,7 +257,10 @@ class Wire:
                 log.add_rows(receiver.log[: receiver.logged])
                 receiver.reports_due(receiver.times[got - 1])
                 count += got
-            assert len(log) == count == receiver.received and delivered == receiver.counters["delivered"]
+            assert (
+                len(log) == count == receiver.received
+                and delivered == receiver.counters["delivered"]
+            )
             return count
 
         return work
@@ -232,7 +269,12 @@ class Wire:
         return self.receives(events=True)
 
     def receives_one_by_one(self) -> Work:
-        receiver, log, count, times = self.stream.receiver(StreamReceiver), ReceivedLog(), 0, self.stream.times
+        receiver, log, count, times = (
+            self.stream.receiver(StreamReceiver),
+            ReceivedLog(),
+            0,
+            self.stream.times,
+        )
 
         def work() -> int:
             nonlocal count
@@ -261,7 +303,10 @@ class Wire:
 def enter_namespace() -> None:
     """Go on in a network namespace of our own, where there can be one."""
     command = ["unshare", "-n"] if os.geteuid() == 0 else ["unshare", "-Urn"]
-    if os.environ.get(INSIDE) or subprocess.run([*command, "true"], check=False, capture_output=True).returncode:
+    if (
+        os.environ.get(INSIDE)
+        or subprocess.run([*command, "true"], check=False, capture_output=True).returncode
+    ):
         return
     os.environ[INSIDE] = "1"
     os.execvp(command[0], [*command, sys.executable, *sys.argv])
@@ -317,7 +362,9 @@ def tell(stream: Stream, loss: float, repeats: int) -> None:
     print(f"\n{loss:.0%} lost; " + ", ".join(f"{count} {name}" for name, count in told.items()))
     for k, (name, _, _) in enumerate(rows):
         of_kernel = statistics.median(one[k] / one[3 * (k >= 3)] for one in rounds)
-        print(f"{name:<50}{statistics.median(one[k] for one in rounds) / 1e3:>8.0f}{of_kernel:>8.2f} of the kernel's")
+        print(
+            f"{name:<50}{statistics.median(one[k] for one in rounds) / 1e3:>8.0f}{of_kernel:>8.2f} of the kernel's"
+        )
 
 
 if __name__ == "__main__":

@@ -36,7 +36,9 @@ def main() -> int:
                 loads[where[end]] += 1
             fullest = max(loads) * machines / sum(loads)
             crossing = f"{len(found.crossing(wiring))} of {len(wiring.cables)}"
-            print(f"{name:26} {machines:8} {crossing:>16} {fullest:20.3f} {took_s:7.2f}", flush=True)
+            print(
+                f"{name:26} {machines:8} {crossing:>16} {fullest:20.3f} {took_s:7.2f}", flush=True
+            )
     return 0
 
 

@@ -76,7 +76,9 @@ def zfec_rows(block: int, sources: int, budget_s: float) -> tuple[float, float] 
         return None
     megabytes = sources * PACKET_BYTES / 1e6
     rng = np.random.default_rng(1)
-    packets = [row.tobytes() for row in rng.integers(0, 256, (sources, PACKET_BYTES), dtype=np.uint8)]
+    packets = [
+        row.tobytes() for row in rng.integers(0, 256, (sources, PACKET_BYTES), dtype=np.uint8)
+    ]
     encoder, decoder = zfec.Encoder(sources, block), zfec.Decoder(sources, block)
     parity_ids = tuple(range(sources, block))
     symbols = [*packets, *encoder.encode(packets, parity_ids)]
@@ -99,7 +101,9 @@ def main() -> None:
             rows = engine_rows(engine, block, sources, budget)
             ratio = f"{rows[0] / zfec_figures[0]:8.1f} x" if zfec_figures else ""
             print(
-                f"{name:12}{engine:10}" + "".join(f"{figure:10.{0 if figure >= 10 else 2}f}" for figure in rows) + ratio
+                f"{name:12}{engine:10}"
+                + "".join(f"{figure:10.{0 if figure >= 10 else 2}f}" for figure in rows)
+                + ratio
             )
         if zfec_figures:
             print(f"{name:12}{'zfec':10}{zfec_figures[0]:10.0f}{zfec_figures[1]:10.0f}")

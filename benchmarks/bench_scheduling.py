@@ -33,9 +33,13 @@ LIMIT_S = 5.0
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--patterns", type=int, default=12, help="of the 362 that the slow methods are given")
     parser.add_argument(
-        "--all-allocations", action="store_true", help="also schedule and check all 390,624 (a minute or two)"
+        "--patterns", type=int, default=12, help="of the 362 that the slow methods are given"
+    )
+    parser.add_argument(
+        "--all-allocations",
+        action="store_true",
+        help="also schedule and check all 390,624 (a minute or two)",
     )
     args = parser.parse_args()
     names = ["swiss-t1:allocation=" + rated.name for rated in distinct_allocations()]
@@ -45,11 +49,17 @@ def main() -> None:
     some = traffics[:: max(1, len(traffics) // args.patterns)][: args.patterns]
     own = statistics.median(times(some, lambda t: liquid_schedule(t).liquid)[0])
     for name, method in (
-        ("exhausted search", lambda t: exact(t, time_limit_s=LIMIT_S, now=time.perf_counter).liquid),
+        (
+            "exhausted search",
+            lambda t: exact(t, time_limit_s=LIMIT_S, now=time.perf_counter).liquid,
+        ),
         ("DSATUR", lambda t: dsatur(t).liquid),
         ("DSATUR, networkx", lambda t: networkx_colours(t) == t.bottleneck_load),
         ("HiGHS", lambda t: milp(t, time_limit_s=LIMIT_S, now=time.perf_counter).liquid),
-        ("CP-SAT on transfers", lambda t: cp_sat_schedule(t, time_limit_s=LIMIT_S, now=time.perf_counter).liquid),
+        (
+            "CP-SAT on transfers",
+            lambda t: cp_sat_schedule(t, time_limit_s=LIMIT_S, now=time.perf_counter).liquid,
+        ),
     ):
         timed(name, some, method, own)
     print(
@@ -74,7 +84,9 @@ def times(traffics: list[Traffic], method: Callable[[Traffic], bool]) -> tuple[l
     return taken, liquid
 
 
-def timed(name: str, traffics: list[Traffic], method: Callable[[Traffic], bool], own: float | None) -> list[float]:
+def timed(
+    name: str, traffics: list[Traffic], method: Callable[[Traffic], bool], own: float | None
+) -> list[float]:
     taken, liquid = times(traffics, method)
     median = statistics.median(taken)
     ratio = f"{median / own:9.1f} x" if own else ""
@@ -103,7 +115,9 @@ def larger() -> None:
 def everything() -> None:
     table = routing_table()
     names = [f"s{i}" for i in range(1, 9)]
-    via = np.array([[int(table.get(a, {}).get(b, "s0")[1:]) - 1 for b in names] for a in names], dtype=np.int64)
+    via = np.array(
+        [[int(table.get(a, {}).get(b, "s0")[1:]) - 1 for b in names] for a in names], dtype=np.int64
+    )
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     from tests.helpers.swiss_t1_sweep import sweep
 

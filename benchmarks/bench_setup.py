@@ -34,13 +34,19 @@ MOST_STOCK_SWITCHES = 50
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument(
-        "--network", action="append", help="catalogue names (default swiss-t1; and a large one, ours only)"
+        "--network",
+        action="append",
+        help="catalogue names (default swiss-t1; and a large one, ours only)",
     )
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument(
-        "--no-mininet", action="store_true", help=f"no stock Mininet (never above {MOST_STOCK_SWITCHES} switches)"
+        "--no-mininet",
+        action="store_true",
+        help=f"no stock Mininet (never above {MOST_STOCK_SWITCHES} switches)",
     )
-    parser.add_argument("--before", type=Path, help="a checkout of an earlier testbed, timed in the same run")
+    parser.add_argument(
+        "--before", type=Path, help="a checkout of an earlier testbed, timed in the same run"
+    )
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.one:
@@ -65,9 +71,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return done.returncode
     for name in args.network or ["swiss-t1", LARGE]:
         measure(name, args.runs, stock=not args.no_mininet, before=args.before)
-    words = [sys.executable, "-c", "import time; t = time.monotonic(); import mininet.net; print(time.monotonic() - t)"]
-    took = [float(subprocess.run(words, capture_output=True, text=True, check=True).stdout) for _ in range(args.runs)]
-    print(f"loading Mininet: {statistics.median(took):.3f} s, of which set-up hides what daemons and namespaces take")
+    words = [
+        sys.executable,
+        "-c",
+        "import time; t = time.monotonic(); import mininet.net; print(time.monotonic() - t)",
+    ]
+    took = [
+        float(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+        for _ in range(args.runs)
+    ]
+    print(
+        f"loading Mininet: {statistics.median(took):.3f} s, of which set-up hides what daemons and namespaces take"
+    )
     return 0
 
 
@@ -95,7 +110,9 @@ def measure(name: str, runs: int, *, stock: bool, before: Path | None = None) ->
     print(
         f"{name}: {len(wiring.hosts)} hosts, {len(wiring.switches)} switches, {len(wiring.cables)} cables, {runs} runs"
     )
-    print(f"  {'':15} {'set-up s':>9} {'min':>6} {'max':>6}   {'teardown s':>10} {'min':>6} {'max':>6}")
+    print(
+        f"  {'':15} {'set-up s':>9} {'min':>6} {'max':>6}   {'teardown s':>10} {'min':>6} {'max':>6}"
+    )
     medians = {}
     for kind, found in times.items():
         up, down = zip(*found, strict=True)
@@ -107,10 +124,14 @@ def measure(name: str, runs: int, *, stock: bool, before: Path | None = None) ->
     if stock:
         for kind in ("stock, unshaped", "stock, TCLink"):
             (up, down), (up0, down0) = medians["testbed"], medians[kind]
-            print(f"  testbed / {kind:15} {up / up0:.3f} of its set-up, {down / down0:.3f} of its teardown")
+            print(
+                f"  testbed / {kind:15} {up / up0:.3f} of its set-up, {down / down0:.3f} of its teardown"
+            )
     if before is not None:
         ratio = medians["testbed"][0] / medians["before"][0]
-        print(f"  testbed / before          {ratio:.3f} of its set-up; at most {MOST_OF_BEFORE} is accepted")
+        print(
+            f"  testbed / before          {ratio:.3f} of its set-up; at most {MOST_OF_BEFORE} is accepted"
+        )
     print(flush=True)
 
 
@@ -118,7 +139,9 @@ def in_process(checkout: Path, name: str) -> Times:
     """By the packages that lie there."""
     words = [sys.executable, "-P", __file__, "--one", name]
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=3000)
+    done = subprocess.run(
+        words, env=environment, capture_output=True, text=True, check=True, timeout=3000
+    )
     up, down = map(float, done.stdout.split()[-2:])
     return up, down
 
@@ -158,16 +181,30 @@ def stock_mininet(wiring: Any, *, shape: bool = True) -> Times:
     switches = PrivateSwitches(datapath)
     switches.start()
     began = time.monotonic()
-    net = Mininet(host=Host, switch=OVSSwitch, link=TCLink if shape else Link, controller=None, autoStaticArp=True)
+    net = Mininet(
+        host=Host,
+        switch=OVSSwitch,
+        link=TCLink if shape else Link,
+        controller=None,
+        autoStaticArp=True,
+    )
     for switch in wiring.switches:
-        net.addSwitch(switch.name, dpid=f"{switch.dpid:016x}", datapath=datapath, protocols="OpenFlow13", batch=True)
+        net.addSwitch(
+            switch.name,
+            dpid=f"{switch.dpid:016x}",
+            datapath=datapath,
+            protocols="OpenFlow13",
+            batch=True,
+        )
     for host in wiring.hosts:
         net.addHost(host.name, ip=f"{host.ip}/8", mac=host.mac)
     for cable in wiring.cables:
         link = cable.forward or cable.backward
         rate = wiring.network.link(*link).capacity_bps / 1e6 if link else None
         ports = {"port1": cable.a_port, "port2": cable.b_port}
-        net.addLink(cable.a, cable.b, **ports, **({"bw": rate} if shape and rate and rate <= 1000 else {}))
+        net.addLink(
+            cable.a, cable.b, **ports, **({"bw": rate} if shape and rate and rate <= 1000 else {})
+        )
     net.start()
     built = time.monotonic()
     net.stop()
@@ -183,7 +220,10 @@ def _wait_until_empty() -> None:
 
     limit = time.monotonic() + 60
     with Netlink() as netlink:
-        while set(netlink.interfaces()) - {"lo", "ovs-netdev", "ovs-system"} and time.monotonic() < limit:
+        while (
+            set(netlink.interfaces()) - {"lo", "ovs-netdev", "ovs-system"}
+            and time.monotonic() < limit
+        ):
             time.sleep(0.005)
 
 

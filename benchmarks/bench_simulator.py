@@ -62,7 +62,9 @@ def measured(rounds: int) -> Iterator[tuple[str, int, float]]:
         network = load_network(network_name)
         model = build_model(network, parameters)
         shape = network.attributes.get("shape")
-        pattern = build_pattern("uniform", len(network.hosts), shape=shape, to_itself=parameters.hop.to_itself)
+        pattern = build_pattern(
+            "uniform", len(network.hosts), shape=shape, to_itself=parameters.hop.to_itself
+        )
         process = InjectionProcess(rate_per_s=rate)
         simulate(model, build_injections(pattern, process, duration_s=0.0002, seed=1), parameters)
         injections = build_injections(pattern, process, duration_s=duration, seed=1)
@@ -79,7 +81,9 @@ def of_two_processors() -> Iterator[tuple[str, float, list[float]]]:
     for name, network_name, parameters, load, duration in SHARED:
         network = load_network(network_name)
         model = build_model(network, parameters)
-        pattern = build_pattern("uniform", len(network.hosts), shape=network.attributes.get("shape"))
+        pattern = build_pattern(
+            "uniform", len(network.hosts), shape=network.attributes.get("shape")
+        )
         process = InjectionProcess(rate_per_s=parameters.packets_per_s(load))
         injections = build_injections(pattern, process, duration_s=duration, seed=1)
         times: list[tuple[float, float]] = []
@@ -91,7 +95,11 @@ def of_two_processors() -> Iterator[tuple[str, float, list[float]]]:
                 clock.append(time.perf_counter())
             assert runs[1].processors == 2 and (runs[0].delivered == runs[1].delivered).all()
             times.append((clock[1] - clock[0], clock[2] - clock[1]))
-        yield name, statistics.median(one for one, _ in times), sorted(one / two for one, two in times)
+        yield (
+            name,
+            statistics.median(one for one, _ in times),
+            sorted(one / two for one, two in times),
+        )
 
 
 def measured_in(directory: Path) -> dict[str, float]:
@@ -108,19 +116,31 @@ def compare(before: Path) -> None:
     """Prints a table: M hops a second before and now (medians), and the median of the ratios of runs that followed each
     other."""
     pairs = [(measured_in(before), measured_in(Path.cwd())) for _ in range(ROUNDS)]
-    print("{:38} {:>10} {:>10} {:>10} {:>16}".format("run", "M before", "M now", "x before", "least to most"))
+    print(
+        "{:38} {:>10} {:>10} {:>10} {:>16}".format(
+            "run", "M before", "M now", "x before", "least to most"
+        )
+    )
     for name in pairs[0][0]:
         ratios = sorted(now[name] / then[name] for then, now in pairs)
-        medians = [statistics.median(side[name] for side in sides) for sides in zip(*pairs, strict=True)]
-        line = f"{name:38} {medians[0]:>10.2f} {medians[1]:>10.2f} {statistics.median(ratios):>10.2f}"
+        medians = [
+            statistics.median(side[name] for side in sides) for sides in zip(*pairs, strict=True)
+        ]
+        line = (
+            f"{name:38} {medians[0]:>10.2f} {medians[1]:>10.2f} {statistics.median(ratios):>10.2f}"
+        )
         print(f"{line} {ratios[0]:>7.2f} to {ratios[-1]:.2f}")
 
 
 def main() -> None:
     """Prints a table: packet-hops, seconds of this process, hops a second, over the reference; or ``compare``."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--before", type=Path, metavar="DIR", help="another checkout, run in turn with this one")
-    parser.add_argument("--json", action="store_true", help="M hops a second by case, each run once, as JSON")
+    parser.add_argument(
+        "--before", type=Path, metavar="DIR", help="another checkout, run in turn with this one"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="M hops a second by case, each run once, as JSON"
+    )
     args = parser.parse_args()
     if args.json:
         print(json.dumps({name: hops / seconds / 1e6 for name, hops, seconds in measured(1)}))
@@ -128,13 +148,24 @@ def main() -> None:
     if args.before:
         compare(args.before)
         return
-    print("{:38} {:>10} {:>8} {:>9} {:>12}".format("run", "hops", "seconds", "M hops/s", "x reference"))
+    print(
+        "{:38} {:>10} {:>8} {:>9} {:>12}".format(
+            "run", "hops", "seconds", "M hops/s", "x reference"
+        )
+    )
     base = 0.0
     for name, hops, seconds in measured(ROUNDS):
         speed = hops / seconds
         base = base or speed
-        print(f"{name:38} {hops:>10} {seconds:>8.2f} {speed / 1e6:>9.2f} {speed / base:>12.1f}", flush=True)
-    print("{:38} {:>10} {:>16}   (on the clock)".format("over two processors", "seconds", "one over two"))
+        print(
+            f"{name:38} {hops:>10} {seconds:>8.2f} {speed / 1e6:>9.2f} {speed / base:>12.1f}",
+            flush=True,
+        )
+    print(
+        "{:38} {:>10} {:>16}   (on the clock)".format(
+            "over two processors", "seconds", "one over two"
+        )
+    )
     for name, seconds, ratios in of_two_processors():
         median = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
         print(f"{name:38} {seconds:>10.2f} {median:>16}", flush=True)

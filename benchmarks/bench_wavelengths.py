@@ -54,7 +54,9 @@ def own_colours(network: Network, lightpaths: Sequence[Lightpath]) -> int:
 
 
 def main() -> None:
-    print(f"{'network':26} {'paths':>6} {'bound':>6} | {'ours':>5} {'s':>8} | {'DSATUR':>6} {'s':>8} {'x':>6} | CP-SAT")
+    print(
+        f"{'network':26} {'paths':>6} {'bound':>6} | {'ours':>5} {'s':>8} | {'DSATUR':>6} {'s':>8} {'x':>6} | CP-SAT"
+    )
     for name in NETWORKS:
         network = load_network(name)
         lightpaths = lightpaths_between(network, all_to_all(network))

@@ -13,7 +13,9 @@ import generated
 
 project = "A testbed for parallel communications"
 author = "the testbed's maintainers"
-version = release = tomllib.loads((generated.ROOT / "pyproject.toml").read_text())["project"]["version"]
+version = release = tomllib.loads((generated.ROOT / "pyproject.toml").read_text())["project"][
+    "version"
+]
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 extensions += ["sphinx_copybutton"] if find_spec("sphinx_copybutton") else []
 copybutton_prompt_text = r"\$ |mininet> "
@@ -40,7 +42,16 @@ man_pages += [
     for name, one in generated.COMMANDS.items()
 ]
 if tags.has("man"):  # type: ignore[name-defined]  # noqa: F821 - of Sphinx: the manual pages are those of commands alone
-    others = ("dev", "explanation", "howto", "measurements", "replication", "tutorial", "workloads", "reference/[!c]*")
+    others = (
+        "dev",
+        "explanation",
+        "howto",
+        "measurements",
+        "replication",
+        "tutorial",
+        "workloads",
+        "reference/[!c]*",
+    )
     exclude_patterns += others
     suppress_warnings += ["toc", "myst.xref_missing"]
 autodoc_typehints = "description"
@@ -61,7 +72,9 @@ def complete(app, docname, source):  # type: ignore[no-untyped-def]
 
     def named(found: re.Match[str]) -> str:
         place = (here / found[2]).resolve()
-        return f"{found[1]} (folder `{place.name}` of the repository)" if place.is_dir() else found[0]
+        return (
+            f"{found[1]} (folder `{place.name}` of the repository)" if place.is_dir() else found[0]
+        )
 
     source[0] = FOLDER_LINK.sub(named, generated.filled(source[0]))
     if app.tags.has("man"):

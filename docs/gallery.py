@@ -85,11 +85,19 @@ def make(names: list[str]) -> None:
         folder = runs.get(one.command)
         if folder is None:
             folder = runs[one.command] = Path(tempfile.mkdtemp(prefix="gallery-"))
-            fabric = ["--fabric", "simulator"] if one.figure and not one.command.startswith("simulate") else []
+            fabric = (
+                ["--fabric", "simulator"]
+                if one.figure and not one.command.startswith("simulate")
+                else []
+            )
             _testbed([*shlex.split(one.command), *fabric], folder)
             for run in folder.glob("results/*/*/manifest.json"):
                 _testbed(["report", str(run.parent), "--figures"], folder)
-        drawn = next(folder.glob(f"results/*/*/figures/{one.figure}.svg") if one.figure else folder.glob("picture.svg"))
+        drawn = next(
+            folder.glob(f"results/*/*/figures/{one.figure}.svg")
+            if one.figure
+            else folder.glob("picture.svg")
+        )
         shutil.copyfile(drawn, PICTURES / f"{name}.svg")
         print(PICTURES / f"{name}.svg")
     for folder in runs.values():
@@ -97,7 +105,12 @@ def make(names: list[str]) -> None:
 
 
 def _testbed(words: list[str], folder: Path) -> None:
-    subprocess.run([sys.executable, "-m", "testbed.cli", *words], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-m", "testbed.cli", *words],
+        cwd=folder,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
 
 
 if __name__ == "__main__":

@@ -67,8 +67,21 @@ def command(name: str) -> str:
     parts = []
     for words, parser in parsers.items():
         heading = [f"## {words}", ""] if words != f"testbed {name}" else []
-        parts += [*heading, _text(parser.description or ""), "", *_arguments(parser, "###" if heading else "##"), ""]
-    example = next((line for line in parsers[f"testbed {name}"].format_help().splitlines() if "example: " in line), "")
+        parts += [
+            *heading,
+            _text(parser.description or ""),
+            "",
+            *_arguments(parser, "###" if heading else "##"),
+            "",
+        ]
+    example = next(
+        (
+            line
+            for line in parsers[f"testbed {name}"].format_help().splitlines()
+            if "example: " in line
+        ),
+        "",
+    )
     if example:
         parts[2:2] = ["```console", f"$ {example.removeprefix('example: ')}", "```", ""]
     return "\n".join(parts)
@@ -76,7 +89,10 @@ def command(name: str) -> str:
 
 def commands(_: str = "") -> str:
     """A row a command: what ``testbed --help`` says of it, and its page."""
-    rows = [(f"[`{name}`](commands/{name}.md)", one.purpose, _text(one.summary)) for name, one in COMMANDS.items()]
+    rows = [
+        (f"[`{name}`](commands/{name}.md)", one.purpose, _text(one.summary))
+        for name, one in COMMANDS.items()
+    ]
     return "\n".join(_table(("command", "to", "it can"), rows))
 
 
@@ -85,23 +101,32 @@ def stored(page: str) -> str:
     entries = [entry for chapter in _book() for entry in chapter.entries if entry.page == page]
     ran = [(entry, entry.run) for entry in entries if entry.run is not None]
     missing = [f"{_text(entry.heading)} (`{entry.name}`)" for entry in entries if entry.run is None]
-    parts = [" ".join(counts_in_words(entries)), "", *_table(OVERVIEW, (_overview(entry, run) for entry, run in ran))]
+    parts = [
+        " ".join(counts_in_words(entries)),
+        "",
+        *_table(OVERVIEW, (_overview(entry, run) for entry, run in ran)),
+    ]
     parts += [words for entry, run in ran for words in ("", _study(entry, run))]
     return "\n".join([*parts, *(["", f"No stored run: {'; '.join(missing)}."] if missing else [])])
 
 
 def counts(_: str = "") -> str:
     """How many studies ran at which size, and how their checks came out."""
-    return " ".join(counts_in_words([entry for chapter in _book() for entry in chapter.entries if entry.page]))
+    return " ".join(
+        counts_in_words([entry for chapter in _book() for entry in chapter.entries if entry.page])
+    )
 
 
 def proved(_: str = "") -> str:
     """The counts of the studies that ran at full size, in a sentence."""
-    runs = [entry.run for chapter in _book() for entry in chapter.entries if entry.page and entry.run is not None]
+    runs = [
+        entry.run
+        for chapter in _book()
+        for entry in chapter.entries
+        if entry.page and entry.run is not None
+    ]
     found = tally(full := [run for run in runs if run.size == "full" and run.verdict is not None])
-    words = (
-        f"{len(full)} of {len(runs)} studies have run at the size that they claim; of their {found['checks']} checks"
-    )
+    words = f"{len(full)} of {len(runs)} studies have run at the size that they claim; of their {found['checks']} checks"
     return f"{words} {found['hold']} hold, {found['fail']} fail and {found['cannot tell']} cannot tell."
 
 
@@ -109,9 +134,16 @@ def register(_: str = "") -> str:
     """Every claim of the documents with what checks say of it."""
     rows = register_of(_book())
     named = {**counts_by_chapter(rows), "all": counts_of(rows)}
-    lines = _table(("", *counts_of([])), [(name, *map(str, found.values())) for name, found in named.items()])
+    lines = _table(
+        ("", *counts_of([])), [(name, *map(str, found.values())) for name, found in named.items()]
+    )
     for document, title in DOCUMENTS.items():
-        lines += ["", f"## {title}", "", *_table(OF_CLAIMS, (_claim(row) for row in rows if row.document == document))]
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            *_table(OF_CLAIMS, (_claim(row) for row in rows if row.document == document)),
+        ]
     return "\n".join(lines)
 
 
@@ -126,10 +158,16 @@ def networks(_: str = "") -> str:
     """A row a parameter of every family of networks."""
     common = "; ".join(f"`{p.name}={p.default}` {p.description}" for p in COMMON)
     rows = (
-        (f"`{one.pattern}`", _text(one.description), "; ".join(_parameter(p) for p in one.parameters))
+        (
+            f"`{one.pattern}`",
+            _text(one.description),
+            "; ".join(_parameter(p) for p in one.parameters),
+        )
         for one in catalogue()
     )
-    return "\n".join([*_table(("name", "what it is", "parameters"), rows), "", f"All but topohub: {common}."])
+    return "\n".join(
+        [*_table(("name", "what it is", "parameters"), rows), "", f"All but topohub: {common}."]
+    )
 
 
 def schemas(_: str = "") -> str:
@@ -137,9 +175,17 @@ def schemas(_: str = "") -> str:
     parts = []
     for kind in FILES:
         schema = schema_of(kind)
-        parts += [f"## {kind}", "", _text(schema["title"]) + ": " + _text(schema["description"]), ""]
+        parts += [
+            f"## {kind}",
+            "",
+            _text(schema["title"]) + ": " + _text(schema["description"]),
+            "",
+        ]
         place = f"../_static/schemas/{kind}.schema.json"
-        parts += [f'<a href="{place}">{kind}.schema.json</a>, as `testbed schema {kind}` prints it.', ""]
+        parts += [
+            f'<a href="{place}">{kind}.schema.json</a>, as `testbed schema {kind}` prints it.',
+            "",
+        ]
         parts += [*_table(("object", "key", "value", ""), _keys(schema)), ""]
     return "\n".join(parts)
 
@@ -151,17 +197,40 @@ def growth(_: str = "") -> str:
     for row in found["commands"].values():
         words = row["words"].replace("{n}", "N").replace("{file}", "FILE")
         sizes = " / ".join(format(run["size"], ",") for run in row["runs"])
-        times = ("over the limit" if run["code"] < 0 else format(run["seconds"], "g") for run in row["runs"])
+        times = (
+            "over the limit" if run["code"] < 0 else format(run["seconds"], "g")
+            for run in row["runs"]
+        )
         memory = " / ".join(format(run["mb"], ",") for run in row["runs"])
         exponents = (
-            "-" if row.get(name) is None else f"{row[name]:.1f}" for name in ("time_exponent", "memory_exponent")
+            "-" if row.get(name) is None else f"{row[name]:.1f}"
+            for name in ("time_exponent", "memory_exponent")
         )
         measured = f"{row['day']}, load {row['load']:g}"
-        cells = (f"`{words}`", f"{sizes} {row['unit']}", " / ".join(times), memory, *exponents, _limit(row))
+        cells = (
+            f"`{words}`",
+            f"{sizes} {row['unit']}",
+            " / ".join(times),
+            memory,
+            *exponents,
+            _limit(row),
+        )
         rows.append((*cells, row["beyond"], measured))
-    head = ("command", "sizes", "processor s", "MB", "time", "memory", "fills 24 GB", "beyond", "measured")
+    head = (
+        "command",
+        "sizes",
+        "processor s",
+        "MB",
+        "time",
+        "memory",
+        "fills 24 GB",
+        "beyond",
+        "measured",
+    )
     idle = f"A command that does nothing takes {found['idle']['seconds']:g} s and {found['idle']['mb']} MB"
-    return "\n".join([f"{idle} ({found['machine']}, Python {found['python']}).", "", *_table(head, rows)])
+    return "\n".join(
+        [f"{idle} ({found['machine']}, Python {found['python']}).", "", *_table(head, rows)]
+    )
 
 
 def _limit(row: dict[str, Any]) -> str:
@@ -170,7 +239,9 @@ def _limit(row: dict[str, Any]) -> str:
         return "-"
     digits = 10 ** max(0, len(str(int(row["fits"]))) - 1)
     days = row["fits_s"] / 86_400
-    return f"{round(row['fits'] / digits) * digits:,}" + (f"; time ends it: {days:,.0f} days" if days > 1 else "")
+    return f"{round(row['fits'] / digits) * digits:,}" + (
+        f"; time ends it: {days:,.0f} days" if days > 1 else ""
+    )
 
 
 def renames(_: str = "") -> str:
@@ -195,16 +266,22 @@ def changes(_: str = "") -> str:
             return found[0]
         path = target.partition("#")[0]
         there = path.startswith("docs/") and (ROOT / path).is_file()
-        return f"[{text}](../{target.removeprefix('docs/')})" if there and "#" not in target else text
+        return (
+            f"[{text}](../{target.removeprefix('docs/')})" if there and "#" not in target else text
+        )
 
     return LINK.sub(link, (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("\n")[2])
 
 
 def api(_: str = "") -> str:
     """Every public name of ``testbed``, under that name."""
-    kinds = {name: "class" if isinstance(getattr(testbed, name), type) else "function" for name in testbed.__all__}
+    kinds = {
+        name: "class" if isinstance(getattr(testbed, name), type) else "function"
+        for name in testbed.__all__
+    }
     lines = [
-        f".. auto{kind}:: testbed.{name}\n{'   :members:' if kind == 'class' else ''}" for name, kind in kinds.items()
+        f".. auto{kind}:: testbed.{name}\n{'   :members:' if kind == 'class' else ''}"
+        for name, kind in kinds.items()
     ]
     if "EachLink" not in testbed.__all__:  # of ``stream_plan(faults=...)``
         lines.append(".. autoclass:: testbed.stream.planning.EachLink\n   :members:\n")
@@ -216,7 +293,12 @@ def gallery(_: str = "") -> str:
     parts = []
     for name, one in EXAMPLES.items():
         parts += [f"## {one.title}", "", "```console", f"$ testbed {one.command}", "```", ""]
-        parts += [f"![{one.caption}](../pictures/{name}.svg)", "", f"{one.caption} [More](../{one.page}).", ""]
+        parts += [
+            f"![{one.caption}](../pictures/{name}.svg)",
+            "",
+            f"{one.caption} [More](../{one.page}).",
+            "",
+        ]
     return "\n".join(parts)
 
 
@@ -228,7 +310,9 @@ def publish_schemas(folder: Path) -> None:
         for one in [schema, *schema.get("anyOf", [])]:
             if "properties" in one:
                 one["properties"]["$schema"] = {"type": "string"}
-        (folder / f"{kind}.schema.json").write_text(json.dumps(schema, indent=1) + "\n", encoding="utf-8")
+        (folder / f"{kind}.schema.json").write_text(
+            json.dumps(schema, indent=1) + "\n", encoding="utf-8"
+        )
 
 
 @cache
@@ -244,12 +328,26 @@ def _parser(name: str) -> argparse.ArgumentParser:
 def _arguments(parser: argparse.ArgumentParser, level: str) -> list[str]:
     lines: list[str] = []
     for group in parser._action_groups:
-        own = [a for a in group._group_actions if not isinstance(a, argparse._SubParsersAction) and a.dest != "help"]
-        for heading, actions in by_subject(own) if group is parser._optionals else [(group.title, own)]:
-            rows = [(_spelled(a), _text((a.help or "") % {"default": a.default, "prog": parser.prog})) for a in actions]
+        own = [
+            a
+            for a in group._group_actions
+            if not isinstance(a, argparse._SubParsersAction) and a.dest != "help"
+        ]
+        for heading, actions in (
+            by_subject(own) if group is parser._optionals else [(group.title, own)]
+        ):
+            rows = [
+                (_spelled(a), _text((a.help or "") % {"default": a.default, "prog": parser.prog}))
+                for a in actions
+            ]
             title = heading or "options"
             lines += (
-                [f"### {title[:1].upper() + title[1:]}", "", *_table(("option", "what it does"), rows), ""]
+                [
+                    f"### {title[:1].upper() + title[1:]}",
+                    "",
+                    *_table(("option", "what it does"), rows),
+                    "",
+                ]
                 if rows
                 else []
             )
@@ -257,8 +355,14 @@ def _arguments(parser: argparse.ArgumentParser, level: str) -> list[str]:
 
 
 def _spelled(action: argparse.Action) -> str:
-    value = action.metavar or (("{" + ",".join(map(str, action.choices)) + "}") if action.choices else "")
-    value = " ".join(value) if isinstance(value, tuple) else value or (action.dest.upper() if action.nargs != 0 else "")
+    value = action.metavar or (
+        ("{" + ",".join(map(str, action.choices)) + "}") if action.choices else ""
+    )
+    value = (
+        " ".join(value)
+        if isinstance(value, tuple)
+        else value or (action.dest.upper() if action.nargs != 0 else "")
+    )
     words = ", ".join(f"`{option}`" for option in action.option_strings)
     return f"{words} `{value}`" if words and value else words or f"`{value}`"
 
@@ -266,7 +370,13 @@ def _spelled(action: argparse.Action) -> str:
 def _overview(entry: Entry, run: StoredRun) -> tuple[str, ...]:
     counts = tally([run])
     outcomes = [str(counts[name]) for name in ("hold", "fail", "cannot tell")]
-    return _text(entry.heading), size_in_words(run), run.state.replace("-", " "), *outcomes, f"`{command_of(run)}`"
+    return (
+        _text(entry.heading),
+        size_in_words(run),
+        run.state.replace("-", " "),
+        *outcomes,
+        f"`{command_of(run)}`",
+    )
 
 
 def _study(entry: Entry, run: StoredRun) -> str:
@@ -278,7 +388,9 @@ def _study(entry: Entry, run: StoredRun) -> str:
     if run.verdict is not None and run.verdict.invalid is not None:
         lines += [f"Invalid: {run.verdict.invalid}", ""]
     if run.verdict is not None and run.verdict.checks:
-        lines += _table(COLUMNS, [[_text(cell) for cell in check_cells(check)] for check in run.verdict.checks])
+        lines += _table(
+            COLUMNS, [[_text(cell) for cell in check_cells(check)] for check in run.verdict.checks]
+        )
     return "\n".join(lines).rstrip("\n")
 
 
@@ -301,10 +413,16 @@ def _kind(value: dict[str, Any]) -> str:
     if "enum" in value:
         return ", ".join(f"`{word}`" for word in value["enum"])
     if "anyOf" in value or "oneOf" in value:
-        return " or ".join(filter(None, (_kind(one) for one in value.get("anyOf") or value["oneOf"])))
+        return " or ".join(
+            filter(None, (_kind(one) for one in value.get("anyOf") or value["oneOf"]))
+        )
     kind = value.get("type", "")
     kinds = kind if isinstance(kind, str) else " or ".join(kind)
-    return f"{kinds} of {_kind(value['items'])}" if "items" in value and _kind(value["items"]) else kinds
+    return (
+        f"{kinds} of {_kind(value['items'])}"
+        if "items" in value and _kind(value["items"])
+        else kinds
+    )
 
 
 def _text(words: str) -> str:
@@ -313,7 +431,9 @@ def _text(words: str) -> str:
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(re.sub(r"(?<!\\)\|", r"\\|", cell) for cell in row) + " |" for row in rows]
+    lines = [
+        "| " + " | ".join(re.sub(r"(?<!\\)\|", r"\\|", cell) for cell in row) + " |" for row in rows
+    ]
     return ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns), *lines]
 
 

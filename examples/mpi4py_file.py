@@ -40,8 +40,17 @@ def memory_of(spec, writing):
         return octets, None, 1, 0
     mpi_type = MPI.Datatype.fromcode(rest[-1]) if isinstance(rest[-1], str) else rest[-1]
     extent = mpi_type.Get_extent()[1]
-    count, place = (rest[0] if isinstance(rest[0], (list, tuple)) else (rest[0], 0)) if len(rest) > 1 else (None, 0)
-    return octets, datatype_by_decoding(mpi_type), len(octets) // extent if count is None else count, place * extent
+    count, place = (
+        (rest[0] if isinstance(rest[0], (list, tuple)) else (rest[0], 0))
+        if len(rest) > 1
+        else (None, 0)
+    )
+    return (
+        octets,
+        datatype_by_decoding(mpi_type),
+        len(octets) // extent if count is None else count,
+        place * extent,
+    )
 
 
 class Request:
@@ -66,7 +75,9 @@ class File:
         self._comm, self._group = comm, MpiGroup(comm)
         bits = sum(bit for bit in Amode if amode & getattr(MPI, f"MODE_{bit.name}"))
         self.amode, self._view = amode, (0, MPI.BYTE, MPI.BYTE, "native")
-        self.file = MpiFile.open(name_of(filename), UNIT, mode=bits, session=session, group=self._group)
+        self.file = MpiFile.open(
+            name_of(filename), UNIT, mode=bits, session=session, group=self._group
+        )
 
     Open = classmethod(lambda cls, *arguments: cls(*arguments))
 
@@ -88,7 +99,9 @@ class File:
     def Set_view(self, disp=0, etype=MPI.BYTE, filetype=None, datarep="native", info=MPI.INFO_NULL):
         self._view = (disp, etype, filetype or etype, datarep)
         types = [datatype_by_decoding(each) for each in self._view[1:3]]
-        self.file.set_view(None if disp == MPI.DISPLACEMENT_CURRENT else disp, *types, representation=datarep)
+        self.file.set_view(
+            None if disp == MPI.DISPLACEMENT_CURRENT else disp, *types, representation=datarep
+        )
 
     def Get_view(self):
         return self._view
@@ -143,7 +156,11 @@ for name in ("position", "position_shared", "atomicity"):
     setattr(File, f"Get_{name}", lambda self, name=name: getattr(self.file, name))
 for name in ("set_size", "preallocate", "sync", "set_atomicity"):
     setattr(File, name.capitalize(), same(name))
-File.Get_size, File.Get_byte_offset, File.Get_amode = same("size"), same("byte_offset"), lambda self: self.amode
+File.Get_size, File.Get_byte_offset, File.Get_amode = (
+    same("size"),
+    same("byte_offset"),
+    lambda self: self.amode,
+)
 for name in ("size", "group", "info", "atomicity"):
     setattr(File, name, property(getattr(File, f"Get_{name}"), getattr(File, f"Set_{name}", None)))
 for name in ("rank", "size"):

@@ -26,26 +26,48 @@ from distributed import Security
 
 def written(directory: Path) -> Security:
     """Certificates for all, in files of the directory."""
-    made, files = Security.temporary(), {name: directory / f"{name}.pem" for name in ("ca", "cert", "key")}
-    for name, text in (("ca", made.tls_ca_file), ("cert", made.tls_client_cert), ("key", made.tls_client_key)):
+    made, files = (
+        Security.temporary(),
+        {name: directory / f"{name}.pem" for name in ("ca", "cert", "key")},
+    )
+    for name, text in (
+        ("ca", made.tls_ca_file),
+        ("cert", made.tls_client_cert),
+        ("key", made.tls_client_key),
+    ):
         files[name].touch(mode=0o600)
         files[name].write_text(text)
-    roles = {f"tls_{role}_{p}": str(files[p]) for role in ("client", "scheduler", "worker") for p in ("cert", "key")}
+    roles = {
+        f"tls_{role}_{p}": str(files[p])
+        for role in ("client", "scheduler", "worker")
+        for p in ("cert", "key")
+    }
     return Security(require_encryption=True, tls_ca_file=str(files["ca"]), **roles)
 
 
 def main() -> None:
     """Hold the jobs until the input ends."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--interface", help="of the nodes, towards here (default: that of the host's name)")
-    parser.add_argument("--head-interface", help="of this host, towards the nodes (default: the same name)")
+    parser.add_argument(
+        "--interface", help="of the nodes, towards here (default: that of the host's name)"
+    )
+    parser.add_argument(
+        "--head-interface", help="of this host, towards the nodes (default: the same name)"
+    )
     parser.add_argument("--queue", help="partition of SLURM (default: its own default)")
     parser.add_argument("--memory", default="2GB", help="to ask for, a job (default 2GB)")
     parser.add_argument("--cores", type=int, default=2, help="to ask for, a job (default 2)")
-    parser.add_argument("--sbatch", action="append", default=[], metavar="OPTION", help="another option of sbatch")
-    parser.add_argument("--wait", type=float, default=120, help="seconds until all jobs have to run (default 120)")
     parser.add_argument(
-        "--shared", type=Path, default=Path.home(), help="directory that every node has (default: home)"
+        "--sbatch", action="append", default=[], metavar="OPTION", help="another option of sbatch"
+    )
+    parser.add_argument(
+        "--wait", type=float, default=120, help="seconds until all jobs have to run (default 120)"
+    )
+    parser.add_argument(
+        "--shared",
+        type=Path,
+        default=Path.home(),
+        help="directory that every node has (default: home)",
     )
     parser.add_argument("count", type=int, help="jobs, each a machine")
     args = parser.parse_args()
@@ -67,7 +89,8 @@ def main() -> None:
         worker_extra_args=["--nthreads", "1", "--memory-limit", "0", "--no-dashboard"],
         job_script_prologue=[f"export PYTHONPATH={path}"] if path else [],
         job_extra_directives=args.sbatch,
-        scheduler_options={"dashboard": False} | ({"interface": args.head_interface} if args.head_interface else {}),
+        scheduler_options={"dashboard": False}
+        | ({"interface": args.head_interface} if args.head_interface else {}),
     )
     with certificates as directory, cluster:
         cluster.scale(jobs=args.count)

@@ -36,7 +36,9 @@ def certificates(hosts: Sequence[str], login: Mapping[str, Any]) -> Iterator[str
     """The directory that holds them here and on every host, until the block is left."""
     security = Security.temporary()
     directory = f"/tmp/testbed-tls-{secrets.token_hex(16)}"
-    write = [f"set -e; umask 077; mkdir {directory} 2>/dev/null || test -O {directory} -a ! -L {directory}"]
+    write = [
+        f"set -e; umask 077; mkdir {directory} 2>/dev/null || test -O {directory} -a ! -L {directory}"
+    ]
     for name, field in FILES.items():
         write.append(f"printf %s {shlex.quote(getattr(security, field))} > {directory}/{name}")
     try:
@@ -68,14 +70,29 @@ def everywhere(hosts: Sequence[str], login: Mapping[str, Any], script: str) -> N
 def named(directory: str) -> dict[str, str]:
     """Dask's configuration, which the cluster hands on to every host: the files, and nothing without them."""
     pair = {"cert": f"{directory}/cert.pem", "key": f"{directory}/key.pem"}
-    roles = {f"{role}.{part}": path for role in ("client", "scheduler", "worker") for part, path in pair.items()}
-    tls = {f"distributed.comm.tls.{name}": path for name, path in {"ca-file": f"{directory}/ca.pem", **roles}.items()}
-    return {**tls, "distributed.comm.require-encryption": True, "distributed.comm.default-scheme": "tls"}
+    roles = {
+        f"{role}.{part}": path
+        for role in ("client", "scheduler", "worker")
+        for part, path in pair.items()
+    }
+    tls = {
+        f"distributed.comm.tls.{name}": path
+        for name, path in {"ca-file": f"{directory}/ca.pem", **roles}.items()
+    }
+    return {
+        **tls,
+        "distributed.comm.require-encryption": True,
+        "distributed.comm.default-scheme": "tls",
+    }
 
 
 def options(directory: str) -> list[str]:
     """What goes with ``--machines ADDRESS``."""
-    return [word for part in ("ca", "cert", "key") for word in (f"--tls-{part}", f"{directory}/{part}.pem")]
+    return [
+        word
+        for part in ("ca", "cert", "key")
+        for word in (f"--tls-{part}", f"{directory}/{part}.pem")
+    ]
 
 
 def main() -> None:
@@ -89,12 +106,18 @@ def main() -> None:
         action="store_true",
         help="believe whoever answers for a host, and give it the certificates: on a network of your own only",
     )
-    parser.add_argument("hosts", nargs="+", help="the scheduler's host, then one for each machine; names or addresses")
+    parser.add_argument(
+        "hosts",
+        nargs="+",
+        help="the scheduler's host, then one for each machine; names or addresses",
+    )
     args = parser.parse_args()
     if len(args.hosts) < 2:
         parser.error("give the scheduler's host and at least one machine")
     login = {"port": args.port} | ({"known_hosts": None} if args.any_host_key else {})
-    login |= {name: value for name, value in (("username", args.user), ("client_keys", args.key)) if value}
+    login |= {
+        name: value for name, value in (("username", args.user), ("client_keys", args.key)) if value
+    }
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     head, *machines = args.hosts
     with (

@@ -12,7 +12,9 @@ class NotDecodable(FecError):
     """Fewer symbols than the block has source symbols: ``received`` of ``needed``."""
 
     def __init__(self, received: int, needed: int) -> None:
-        super().__init__(f"block not decodable: {received} of its symbols received, {needed} needed; wait for more")
+        super().__init__(
+            f"block not decodable: {received} of its symbols received, {needed} needed; wait for more"
+        )
         self.received = received
         self.needed = needed
 

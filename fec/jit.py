@@ -114,7 +114,11 @@ class CompiledEntry:
             self._teach()
         for step in self.steps[1:]:
             if step not in _registered:  # without an entry for C, which only Python would call
-                options = {**self._options, "no_cfunc_wrapper": True, "forceinline": step in self._inline}
+                options = {
+                    **self._options,
+                    "no_cfunc_wrapper": True,
+                    "forceinline": step in self._inline,
+                }
                 register_jitable(**options)(step)
                 _registered.add(step)
         entry = self.steps[0]
@@ -128,7 +132,11 @@ _registered: set[Callable[..., Any]] = set()
 
 def compiled_entry(entry: Callable[..., Any], **options: Any) -> Any:
     """A ``CompiledEntry``; the plain function where ``NUMBA_DISABLE_JIT`` is set."""
-    return entry if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" else CompiledEntry(entry, **options)
+    return (
+        entry
+        if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
+        else CompiledEntry(entry, **options)
+    )
 
 
 def bound(entry: Any, *arguments: Any) -> Callable[[], Any]:
@@ -149,7 +157,9 @@ def bound(entry: Any, *arguments: Any) -> Callable[[], Any]:
             return call
         if CompiledEntry.missed:
             return functools.partial(entry, *arguments)
-    raise EngineUnavailable("packets are handled one by one: nothing is compiled ahead for this machine")
+    raise EngineUnavailable(
+        "packets are handled one by one: nothing is compiled ahead for this machine"
+    )
 
 
 def _flatten(value: Any, kinds: list[Any], words: list[int]) -> None:
@@ -175,7 +185,10 @@ def compiled_ahead(symbol: str) -> Callable[[list[int]], Any] | None:
     library = kernels()
     if library is None or not hasattr(library, symbol):
         return None
-    function, shape = getattr(library, symbol), ctypes.string_at(getattr(library, f"{symbol}_returns")).decode()
+    function, shape = (
+        getattr(library, symbol),
+        ctypes.string_at(getattr(library, f"{symbol}_returns")).decode(),
+    )
     function.argtypes = [ctypes.c_void_p]
 
     def routine(words: list[int]) -> Any:
@@ -217,12 +230,16 @@ def kernels() -> ctypes.CDLL | None:
         return None
 
 
-def steps_of(entry: Callable[..., Any], without: Collection[Callable[..., Any]] = ()) -> list[FunctionType]:
+def steps_of(
+    entry: Callable[..., Any], without: Collection[Callable[..., Any]] = ()
+) -> list[FunctionType]:
     """The entry, and the functions that its code names, directly or not, but some."""
     steps = [cast(FunctionType, entry)]
     for step in steps:
         called = (value for value in _named_in(step).values() if isinstance(value, FunctionType))
-        steps += dict.fromkeys(function for function in called if function not in (*steps, *without))
+        steps += dict.fromkeys(
+            function for function in called if function not in (*steps, *without)
+        )
     return steps
 
 

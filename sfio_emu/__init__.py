@@ -6,7 +6,15 @@ from sfio_emu.client.catalogue import mexists, mlist, mstat
 from sfio_emu.client.current_session import made_by, use
 from sfio_emu.client.nonblocking import Request, wait_all
 from sfio_emu.client.session import Session
-from sfio_emu.errors import ListenerLost, PeerError, ProtocolError, RemoteFailure, SfioError, StaleFileError, UsageError
+from sfio_emu.errors import (
+    ListenerLost,
+    PeerError,
+    ProtocolError,
+    RemoteFailure,
+    SfioError,
+    StaleFileError,
+    UsageError,
+)
 from sfio_emu.interface import (
     mchsize,
     mclose,

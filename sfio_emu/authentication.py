@@ -27,5 +27,7 @@ def key_of_text(text: str, where: str) -> bytes:
     except ValueError:
         key = b""
     if len(key) < MIN_KEY_BYTES:
-        raise UsageError(f"{where} holds no key: write at least {2 * MIN_KEY_BYTES} hexadecimal digits")
+        raise UsageError(
+            f"{where} holds no key: write at least {2 * MIN_KEY_BYTES} hexadecimal digits"
+        )
     return key

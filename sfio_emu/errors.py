@@ -13,7 +13,9 @@ class SfioError(Exception):
     """Root of the errors of this package. Its text is one line, whatever names and values are in it."""
 
     def __init__(self, text: str) -> None:
-        super().__init__("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
+        super().__init__(
+            "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As it is, whatever it was made of: for a process pool, which would break off."""
@@ -47,7 +49,9 @@ class RemoteFailure(PeerError):
     `done_bytes`: how much of the message with the failed call was written before it, and is on the I/O node.
     """
 
-    def __init__(self, host: str, call: str, errno: int, path: str, done_bytes: int = 0, *, hint: str = "") -> None:
+    def __init__(
+        self, host: str, call: str, errno: int, path: str, done_bytes: int = 0, *, hint: str = ""
+    ) -> None:
         done = f", after {done_bytes} bytes of the message" if done_bytes else ""
         super().__init__(host, f"{call} of {path}: {os.strerror(errno)}{done}{hint}")
         self.call = call
@@ -61,7 +65,13 @@ class StaleFileError(RemoteFailure):
     written. The open file stays of no use; to open the name again gives the file that is there now."""
 
     def __init__(self, host: str, path: str) -> None:
-        super().__init__(host, "open", numbers.ESTALE, path, hint=": it is not the file that was opened; open it again")
+        super().__init__(
+            host,
+            "open",
+            numbers.ESTALE,
+            path,
+            hint=": it is not the file that was opened; open it again",
+        )
 
 
 def positive_seconds(value: object, what: str) -> float:

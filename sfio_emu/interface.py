@@ -30,7 +30,9 @@ def size() -> int:
     return current_session().group.size
 
 
-def mopen(name: str, stripe_unit_size: int, settings: Settings | None = None, *, mode: str = "rw") -> StripedFile:
+def mopen(
+    name: str, stripe_unit_size: int, settings: Settings | None = None, *, mode: str = "rw"
+) -> StripedFile:
     """Open the striped file "host/path;host/path;": collective. Missing subfiles are created, unless `mode` says
     otherwise.
 
@@ -57,10 +59,14 @@ def mcreate(name: str) -> None:
         subfiles = parse_file_name(name)
         with locked(session, subfiles):
             found = zip(subfiles, stat_present(session, subfiles), strict=True)
-            present = [(subfile, stat.S_ISREG(one.mode)) for subfile, one in found if one is not None]
+            present = [
+                (subfile, stat.S_ISREG(one.mode)) for subfile, one in found if one is not None
+            ]
             refused = [subfile for subfile, plain in present if not plain]
             retained = [] if refused else [subfile for subfile, _ in present]
-            create_subfiles(session, refused or subfiles, retained)  # refusing nodes say why, the others change nothing
+            create_subfiles(
+                session, refused or subfiles, retained
+            )  # refusing nodes say why, the others change nothing
 
     _change("create", [name], create)
 
@@ -77,7 +83,11 @@ def mdelete(name: str) -> None:
 def mrename(name: str, new_name: str, *, replace: bool = False) -> None:
     """Give a striped file another name on the same hosts: collective. `replace`: also where a file has it.
     Where an I/O node refuses both files are what they were."""
-    _change("rename", [name, new_name, replace], lambda session: rename_file(session, name, new_name, replace=replace))
+    _change(
+        "rename",
+        [name, new_name, replace],
+        lambda session: rename_file(session, name, new_name, replace=replace),
+    )
 
 
 def _change(what: str, same: Sequence[object], act: Callable[[Session], None]) -> None:
@@ -120,20 +130,30 @@ def mwritec(file: StripedFile, offset: int, buffer: Buffer, size: int | None = N
 
 
 def mreadb(
-    file: StripedFile, number_of_blocks: int, offsets: Sequence[int], buffers: Sequence[Buffer], sizes: Sequence[int]
+    file: StripedFile,
+    number_of_blocks: int,
+    offsets: Sequence[int],
+    buffers: Sequence[Buffer],
+    sizes: Sequence[int],
 ) -> list[int]:
     """Read many blocks in one optimised call; the bytes each got."""
     return _opened(file).preadv(_blocks(number_of_blocks, offsets, buffers, sizes), list(offsets))
 
 
 def mwriteb(
-    file: StripedFile, number_of_blocks: int, offsets: Sequence[int], buffers: Sequence[Buffer], sizes: Sequence[int]
+    file: StripedFile,
+    number_of_blocks: int,
+    offsets: Sequence[int],
+    buffers: Sequence[Buffer],
+    sizes: Sequence[int],
 ) -> int:
     """Write many blocks in one optimised call; where they overlap, the later wins."""
     return _opened(file).pwritev(_blocks(number_of_blocks, offsets, buffers, sizes), list(offsets))
 
 
-def _blocks(count: int, offsets: Sequence[int], buffers: Sequence[Buffer], sizes: Sequence[int]) -> list[Buffer]:
+def _blocks(
+    count: int, offsets: Sequence[int], buffers: Sequence[Buffer], sizes: Sequence[int]
+) -> list[Buffer]:
     count = whole_number(count, "number of blocks")
     for what, values in (("offsets", offsets), ("buffers", buffers), ("sizes", sizes)):
         if not isinstance(values, Sized):

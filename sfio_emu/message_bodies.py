@@ -155,7 +155,9 @@ def encode_path(path: str) -> bytes:
 def decode_path(body: memoryview | bytes) -> str:
     """Raises `Malformed` for a path that is no text, or too long."""
     if len(body) > MAX_PATH_BYTES:
-        raise Malformed(f"a path of {len(body)} bytes where {MAX_PATH_BYTES} are allowed", fatal=False)
+        raise Malformed(
+            f"a path of {len(body)} bytes where {MAX_PATH_BYTES} are allowed", fatal=False
+        )
     return bytes(body).decode("utf-8", "surrogateescape")
 
 
@@ -187,7 +189,9 @@ def encode_pair(head: bytes, first: str, second: str) -> bytes:
 def decode_pair(form: struct.Struct, body: memoryview) -> tuple[tuple[int, ...], str, str]:
     """The numbers before the lengths and the two paths of such a body; raises `Malformed`."""
     if len(body) < form.size:
-        raise Malformed(f"a body of {len(body)} bytes where at least {form.size} are due", fatal=False)
+        raise Malformed(
+            f"a body of {len(body)} bytes where at least {form.size} are due", fatal=False
+        )
     *numbers, length = form.unpack(body[: form.size])
     paths = body[form.size :]
     if length > len(paths):
@@ -234,7 +238,9 @@ class Written(NamedTuple):
 def decode_written(body: memoryview, subfiles: int) -> Written:
     """The answer to a WRITE that names `subfiles` subfiles; raises `Malformed`."""
     if len(body) != WRITE_ANSWER.size + BEFORE_BYTES * subfiles:
-        raise Malformed(f"an answer of {len(body)} bytes to a write to {subfiles} subfiles", fatal=False)
+        raise Malformed(
+            f"an answer of {len(body)} bytes to a write to {subfiles} subfiles", fatal=False
+        )
     written, calls = WRITE_ANSWER.unpack_from(body)
     before = struct.unpack_from(f"<{2 * subfiles}Q", body, WRITE_ANSWER.size)
     return Written(written, calls, before[:subfiles], before[subfiles:])

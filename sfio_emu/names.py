@@ -31,16 +31,22 @@ def parse_file_name(name: str) -> tuple[SubfileName, ...]:
     ['p1/tmp/a.txt', 'p2/tmp/a.txt']
     """
     if not isinstance(name, str):
-        raise UsageError(f"the name of a striped file is a str like 'p1/a.dat;p2/a.dat;', not {type(name).__name__}")
+        raise UsageError(
+            f"the name of a striped file is a str like 'p1/a.dat;p2/a.dat;', not {type(name).__name__}"
+        )
     parts = name.split(";")
     if parts and parts[-1] == "":
         parts.pop()
     if not parts:
-        raise UsageError("the name of the striped file is empty: write it as 'host/path;host/path;'")
+        raise UsageError(
+            "the name of the striped file is empty: write it as 'host/path;host/path;'"
+        )
     subfiles = tuple(_parse_part(number, part) for number, part in enumerate(parts, 1))
     host, most = Counter(subfile.host for subfile in subfiles).most_common(1)[0]
     if most > MAX_SUBFILES:
-        raise UsageError(f"the file name has {most} subfiles on the host {host!r}: give at most {MAX_SUBFILES}")
+        raise UsageError(
+            f"the file name has {most} subfiles on the host {host!r}: give at most {MAX_SUBFILES}"
+        )
     seen: set[SubfileName] = set()
     for number, subfile in enumerate(subfiles, 1):
         if subfile in seen:
@@ -55,7 +61,9 @@ def _parse_part(number: int, part: str) -> SubfileName:
     host, slash, path = part.partition("/")
     where = f"part {number} of the file name, {part!r},"
     if not part:
-        raise UsageError(f"part {number} of the file name is empty: write 'host/path' between the semicolons")
+        raise UsageError(
+            f"part {number} of the file name is empty: write 'host/path' between the semicolons"
+        )
     pieces = [piece for piece in path.split("/") if piece not in ("", ".")]
     if not slash or not pieces:
         raise UsageError(f"{where} has no path: write 'host/path'")
@@ -66,14 +74,20 @@ def _parse_part(number: int, part: str) -> SubfileName:
     try:
         part.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise UsageError(f"{where} holds half of a character (a lone surrogate): write it whole") from None
+        raise UsageError(
+            f"{where} holds half of a character (a lone surrogate): write it whole"
+        ) from None
     if "\0" in part:
         raise UsageError(f"{where} holds a zero byte: leave it out")
     if ".." in pieces:
         raise UsageError(f"{where} leaves the root of its I/O node: write a path without '..'")
     clean = "/".join(pieces)
     if len(encode_path(clean)) > MAX_PATH_BYTES:
-        raise UsageError(f"part {number} of the file name is longer than {MAX_PATH_BYTES} bytes: shorten its path")
+        raise UsageError(
+            f"part {number} of the file name is longer than {MAX_PATH_BYTES} bytes: shorten its path"
+        )
     if any(len(encode_path(piece)) > MAX_PIECE_BYTES for piece in pieces):
-        raise UsageError(f"part {number} of the file name has a name longer than {MAX_PIECE_BYTES} bytes: shorten it")
+        raise UsageError(
+            f"part {number} of the file name has a name longer than {MAX_PIECE_BYTES} bytes: shorten it"
+        )
     return SubfileName(host=host, path=clean)

@@ -54,7 +54,9 @@ class Connections(Protocol):
         unknown."""
         ...
 
-    def carry(self, conversations: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
+    def carry(
+        self, conversations: Sequence[tuple[Connection, Conversation]]
+    ) -> Mapping[str, PeerError]:
         """Move bytes until each conversation is finished or broken; what broke, by host (the others go on)."""
         ...
 
@@ -83,7 +85,9 @@ class Turns(Protocol):
         """The hosts of a call in groups: groups follow one another, the hosts of a group are served at once."""
         ...
 
-    def acquire(self, host: str, size_bytes: int, direction: Direction) -> AbstractContextManager[None]:
+    def acquire(
+        self, host: str, size_bytes: int, direction: Direction
+    ) -> AbstractContextManager[None]:
         """The data of this call to or from this host flow only inside the block (acknowledgements included)."""
         ...
 
@@ -115,5 +119,7 @@ class FreeTurns:
     def order(self, hosts: Sequence[str], direction: Direction) -> Sequence[Sequence[str]]:
         return [list(hosts)]
 
-    def acquire(self, host: str, size_bytes: int, direction: Direction) -> AbstractContextManager[None]:
+    def acquire(
+        self, host: str, size_bytes: int, direction: Direction
+    ) -> AbstractContextManager[None]:
         return nullcontext()

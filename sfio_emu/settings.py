@@ -34,7 +34,9 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("sort", "merge", "combine", "pipeline", "check_data", "check_reads"):
             if not isinstance(getattr(self, name), bool):
-                raise UsageError(f"the setting {name} is {getattr(self, name)!r}: give True or False")
+                raise UsageError(
+                    f"the setting {name} is {getattr(self, name)!r}: give True or False"
+                )
         object.__setattr__(self, "window", whole_number(self.window, "window (messages)", 1))
         size = whole_number(self.message_bytes, "largest message (bytes)", 4096)
         object.__setattr__(self, "message_bytes", size)

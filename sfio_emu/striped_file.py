@@ -103,9 +103,13 @@ class StripedFile(PositionedFile):
         `RemoteFailure` (ENOENT: missing, EEXIST: there already).
         """
         session = session or current_session()
-        with session.agreed("open", [name, stripe_unit] if mode == "rw" else [name, stripe_unit, mode]):
+        with session.agreed(
+            "open", [name, stripe_unit] if mode == "rw" else [name, stripe_unit, mode]
+        ):
             if settings is not None and not isinstance(settings, Settings):
-                raise UsageError(f"settings of type {type(settings).__name__}: give a Settings, or None")
+                raise UsageError(
+                    f"settings of type {type(settings).__name__}: give a Settings, or None"
+                )
             subfiles = parse_file_name(name)
             layout = Layout(stripe_unit=stripe_unit, subfiles=len(subfiles))
             file = cls(subfiles, layout, session, settings, mode)
@@ -124,7 +128,9 @@ class StripedFile(PositionedFile):
                     if mine:
                         self._open_subfiles(meant)
         except Exception:
-            self.session.unmake(self._access.opened)  # what was made by this opening, and is empty, goes
+            self.session.unmake(
+                self._access.opened
+            )  # what was made by this opening, and is empty, goes
             self._release()  # the error on its way says more
             with suppress(SfioError):
                 self.session.group.barrier()  # what was made is gone before anybody tries again
@@ -135,9 +141,13 @@ class StripedFile(PositionedFile):
         flags = OpenFlag.CREATE if opening.create else OpenFlag(0)
         flags |= OpenFlag.EXCLUSIVE if opening.exclusive else OpenFlag(0)
         flags |= OpenFlag.READ_ONLY if access.read_only else OpenFlag(0)
-        access.opened = open_subfiles(self.session, self.subfiles, unit, flags, truncate=opening.truncate)
+        access.opened = open_subfiles(
+            self.session, self.subfiles, unit, flags, truncate=opening.truncate
+        )
         access.sizes = [one.opened.size for one in access.opened]
-        access.doubtful = not opening.truncate and not fit_one_file(self.layout, dict(enumerate(access.sizes)))
+        access.doubtful = not opening.truncate and not fit_one_file(
+            self.layout, dict(enumerate(access.sizes))
+        )
         known: dict[tuple[bytes, int, int], SubfileName] = {}
         for number, (subfile, one) in enumerate(zip(self.subfiles, access.opened, strict=True)):
             opened, machine = one.opened, self.session.link(subfile.host).machine
@@ -185,7 +195,9 @@ class StripedFile(PositionedFile):
             self.close()
             return
         with self.session.guard:
-            self._closed = True  # the others may never come to a collective close: leave without them
+            self._closed = (
+                True  # the others may never come to a collective close: leave without them
+            )
         self._release()  # the error on its way says more
 
     # --- reading and writing -------------------------------------------------------------------------------------
@@ -213,7 +225,9 @@ class StripedFile(PositionedFile):
             try:
                 buffer = bytearray(size)
             except MemoryError:
-                raise UsageError(f"{size} bytes do not fit into memory: read them part by part") from None
+                raise UsageError(
+                    f"{size} bytes do not fit into memory: read them part by part"
+                ) from None
             return bytes(memoryview(buffer)[: self.pread(buffer, offset)])
         memory = as_bytes(target, writable=True)
         with self.session.guard:
@@ -235,11 +249,15 @@ class StripedFile(PositionedFile):
         every = each_offset(offsets, sizes)
         return _counts(self._read(memory, make_requests(every, places, sizes)), every, sizes)
 
-    def pwrite_blocks(self, data: Buffer, offsets: npt.ArrayLike, places: npt.ArrayLike, sizes: npt.ArrayLike) -> int:
+    def pwrite_blocks(
+        self, data: Buffer, offsets: npt.ArrayLike, places: npt.ArrayLike, sizes: npt.ArrayLike
+    ) -> int:
         """Write blocks of one buffer: `sizes[i]` bytes from byte `places[i]` of `data` to `offsets[i]` of the file."""
         return self._write(*blocks_of(data, offsets, places, sizes))
 
-    def pread_blocks(self, target: Buffer, offsets: npt.ArrayLike, places: npt.ArrayLike, sizes: npt.ArrayLike) -> int:
+    def pread_blocks(
+        self, target: Buffer, offsets: npt.ArrayLike, places: npt.ArrayLike, sizes: npt.ArrayLike
+    ) -> int:
         """Read blocks into one buffer; how many bytes in all (a block past the end of the file gets fewer or none)."""
         memory, requests = blocks_of(target, offsets, places, sizes, writable=True)
         return _total(self._read(memory, requests), requests)
@@ -251,7 +269,9 @@ class StripedFile(PositionedFile):
 
     def ipread(self, target: Buffer, offset: int) -> Request:
         """As `pread` into a buffer, but only begun: `wait` of the request gives the number of bytes."""
-        return self._begin("read", *blocks_of(target, [offset], [0], [len(as_bytes(target))], writable=True))
+        return self._begin(
+            "read", *blocks_of(target, [offset], [0], [len(as_bytes(target))], writable=True)
+        )
 
     def ipwrite_blocks(
         self, data: Buffer, offsets: npt.ArrayLike, places: npt.ArrayLike, sizes: npt.ArrayLike
@@ -272,7 +292,9 @@ class StripedFile(PositionedFile):
             if not len(requests):
                 return self.completed(0)
             job = self._access.job(direction, memory, requests)
-            count = partial(_total, NO_END, requests) if writing else lambda: _total(job.end, requests)
+            count = (
+                partial(_total, NO_END, requests) if writing else lambda: _total(job.end, requests)
+            )
             request = start(self._access, direction, job, count)
             self._requests.add(request)
         return request
@@ -296,7 +318,9 @@ class StripedFile(PositionedFile):
         make_requests([offset], [0], [len(memory)])
         with self.session.guard:
             self._require_open(writing=False)
-            return sum(_counts(self._access.read_fragments(memory, offset), [offset], [len(memory)]))
+            return sum(
+                _counts(self._access.read_fragments(memory, offset), [offset], [len(memory)])
+            )
 
     def _write(self, memory: Bytes, requests: Requests) -> int:
         with self.session.guard:
@@ -356,15 +380,24 @@ class StripedFile(PositionedFile):
                 sync_subfiles(self.session, self._access.opened)
 
     def _resize(self, sizes: Sequence[int]) -> None:
-        cut, pack = secrets.randbits(64), message_bodies.RESIZE.pack  # a number that no other truncation has
-        self._access.ask_each(Kind.RESIZE, lambda number, handle: pack(handle, sizes[number], cut), bytes)
+        cut, pack = (
+            secrets.randbits(64),
+            message_bodies.RESIZE.pack,
+        )  # a number that no other truncation has
+        self._access.ask_each(
+            Kind.RESIZE, lambda number, handle: pack(handle, sizes[number], cut), bytes
+        )
 
     def extent(self) -> Extent:
         """How far the file can be read, and how far its furthest byte reaches: the same unless somebody died while
         writing."""
         sizes = self._sizes()
-        readable = min(self.layout.logical_offset(number, size) for number, size in enumerate(sizes))
-        return Extent(size=sum(sizes), readable=readable, end=min_size(self.layout, dict(enumerate(sizes))))
+        readable = min(
+            self.layout.logical_offset(number, size) for number, size in enumerate(sizes)
+        )
+        return Extent(
+            size=sum(sizes), readable=readable, end=min_size(self.layout, dict(enumerate(sizes)))
+        )
 
     def _require_open(self, *, writing: bool | None = None) -> None:
         if self._closed:
@@ -372,7 +405,9 @@ class StripedFile(PositionedFile):
         if writing is not None:
             self._opening.require(writing)
         if writing and self._access.doubtful:
-            self._access.doubtful = not any(self.extent().whole for _ in range(3))  # others may be writing
+            self._access.doubtful = not any(
+                self.extent().whole for _ in range(3)
+            )  # others may be writing
             if self._access.doubtful:
                 text = f"{self.name} is not whole: its subfiles do not have the sizes of one file; {REPAIR}"
                 warnings.warn(text, RuntimeWarning, stacklevel=3)
@@ -386,4 +421,6 @@ def _total(missing: int, requests: Requests) -> int:
 
 
 def _counts(missing: int, offsets: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    return [max(0, min(size, missing - offset)) for offset, size in zip(offsets, sizes, strict=True)]
+    return [
+        max(0, min(size, missing - offset)) for offset, size in zip(offsets, sizes, strict=True)
+    ]

@@ -59,7 +59,9 @@ RUN_BYTES = RUN.size
 RUN_TYPE = np.dtype([("handle", "<u4"), ("size", "<u4"), ("offset", "<u8")])  # the same, of many
 NO_RUNS = np.zeros(0, dtype=RUN_TYPE)
 STRIDED = struct.Struct("<IIQQII")
-STRIDED_TYPE = np.dtype([*RUN_TYPE.descr, ("distance", "<u8"), ("number", "<u4"), ("reserved", "<u4")])
+STRIDED_TYPE = np.dtype(
+    [*RUN_TYPE.descr, ("distance", "<u8"), ("number", "<u4"), ("reserved", "<u4")]
+)
 STRIDED_BYTES = STRIDED.size
 MAX_OFFSET = 2**62
 MAX_BODY_BYTES = 4096  # of requests other than READ and WRITE
@@ -131,17 +133,23 @@ class Header(NamedTuple):
         return TRAILER.size if self.checked and self.data_bytes else 0
 
 
-def encode_header(kind: int, sequence: int, body: bytes, data_bytes: int = 0, *, checked: bool = False) -> bytes:
+def encode_header(
+    kind: int, sequence: int, body: bytes, data_bytes: int = 0, *, checked: bool = False
+) -> bytes:
     """The head and the body of a message (`encode_head`), as they stand one behind the other."""
     return encode_head(kind, sequence, body, data_bytes, checked=checked) + body
 
 
-def encode_head(kind: int, sequence: int, body: bytes | memoryview, data_bytes: int, *, checked: bool) -> bytes:
+def encode_head(
+    kind: int, sequence: int, body: bytes | memoryview, data_bytes: int, *, checked: bool
+) -> bytes:
     """The head of a message; on the stream the body follows, the data and, if `checked`, their checksum.
 
     In a READ `checked` requests a checked answer.
     """
-    head = BEFORE_CHECK.pack(MAGIC, VERSION, kind, CHECKED * checked, sequence, len(body), data_bytes, body_check(body))
+    head = BEFORE_CHECK.pack(
+        MAGIC, VERSION, kind, CHECKED * checked, sequence, len(body), data_bytes, body_check(body)
+    )
     return head + zlib.crc32(head).to_bytes(4, "little")
 
 
@@ -150,7 +158,9 @@ def decode_header(head: bytes | bytearray | memoryview, limit: int) -> Header:
 
     Raises `Malformed` (fatal: what follows cannot be found any more).
     """
-    magic, version, kind, flags, sequence, body_bytes, data_bytes, body_check, check = HEADER.unpack(head)
+    magic, version, kind, flags, sequence, body_bytes, data_bytes, body_check, check = (
+        HEADER.unpack(head)
+    )
     if magic != MAGIC:
         raise Malformed("bytes that are no message of this protocol", fatal=True)
     if version != VERSION:
@@ -234,10 +244,16 @@ def decode_strided(body: memoryview, limit: int) -> list[Strided]:
     for run in found:
         if not run.number or (run.number > 1 and not 0 < run.size <= run.distance):
             text = f"{run.number} strided runs of {run.size} bytes at a distance of {run.distance}"
-            raise Malformed(f"{text}: one at least, and several of a byte and more that do not overlap", fatal=False)
+            raise Malformed(
+                f"{text}: one at least, and several of a byte and more that do not overlap",
+                fatal=False,
+            )
         if run.offset + (run.number - 1) * run.distance > MAX_OFFSET:
             raise Malformed("an offset beyond 2^62", fatal=False)
-    total, most = sum([run.number for run in found]), limit // RUN_BYTES  # as many as could be listed
+    total, most = (
+        sum([run.number for run in found]),
+        limit // RUN_BYTES,
+    )  # as many as could be listed
     if total > most:
         raise Malformed(f"{total} strided runs where {most} are allowed", fatal=False)
     return found

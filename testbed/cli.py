@@ -38,7 +38,9 @@ def build_parser(chosen: str | None) -> OneLineParser:
             continue
         module = importlib.import_module(f"testbed.commands.{COMMANDS[name].folder}.{name}")
         made = subparsers.add_parser(name, description=getattr(module, "DESCRIPTION", None))
-        made.set_defaults(run=getattr(module, "run", None))  # of a command that has commands: theirs
+        made.set_defaults(
+            run=getattr(module, "run", None)
+        )  # of a command that has commands: theirs
         module.add_arguments(made)
     return parser
 
@@ -57,7 +59,9 @@ def _parser_of(chosen: str | None) -> OneLineParser:
 
 def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLineParser]]:
     parser = OneLineParser(prog="testbed", description="A testbed for parallel communications.")
-    parser.add_argument("-V", "--version", action=_Version, nargs=0, help="show program's version number and exit")
+    parser.add_argument(
+        "-V", "--version", action=_Version, nargs=0, help="show program's version number and exit"
+    )
     parser.add_argument(
         "--print-completion",
         action=_Completion,
@@ -65,7 +69,11 @@ def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLinePa
         help="print what completes testbed's words in that shell; docs/reference/commands.md says where to put it",
     )
     subparsers = parser.add_subparsers(
-        dest="command", metavar="COMMAND", required=True, parser_class=OneLineParser, action=_Commands
+        dest="command",
+        metavar="COMMAND",
+        required=True,
+        parser_class=OneLineParser,
+        action=_Commands,
     )
     return parser, subparsers
 
@@ -124,7 +132,9 @@ class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]  # generi
 class _Completion(argparse.Action):
     """Prints what makes a shell ask the command for completions, and ends."""
 
-    def __call__(self, parser: argparse.ArgumentParser, _: object, values: object, *__: object) -> None:
+    def __call__(
+        self, parser: argparse.ArgumentParser, _: object, values: object, *__: object
+    ) -> None:
         import argcomplete
 
         print(argcomplete.shellcode(["testbed"], shell=str(values)))

@@ -75,13 +75,17 @@ def require_type(value: T, kind: type | tuple[type, ...], what: str, expected: s
     ...
     testbed.errors.UsageError: network: got a list; give a name
     """
-    from topologies.errors import python_number  # what says --help does without the networks' package
+    from topologies.errors import (
+        python_number,
+    )  # what says --help does without the networks' package
 
     value, kinds = python_number(value), kind if isinstance(kind, tuple) else (kind,)
     wider = tuple(_WIDER.get(one, one) for one in kinds)
     if not isinstance(value, wider) or (isinstance(value, bool) and bool not in kinds):
         name = type(value).__name__
-        raise UsageError(f"{what}: got {'an' if name[0] in 'aeiou' else 'a'} {name}; give {expected}")
+        raise UsageError(
+            f"{what}: got {'an' if name[0] in 'aeiou' else 'a'} {name}; give {expected}"
+        )
     return value
 
 

@@ -41,7 +41,10 @@ them."""
 
 def pip_command(extra: str) -> str:
     """What to type to have an extra of the package as it is installed here."""
-    from importlib.metadata import PackageNotFoundError, distribution  # takes a while, and is needed for this alone
+    from importlib.metadata import (
+        PackageNotFoundError,
+        distribution,
+    )  # takes a while, and is needed for this alone
 
     try:
         return command_for(extra, distribution(DISTRIBUTION).read_text("direct_url.json"))
@@ -75,7 +78,9 @@ def missing_extra(error: ImportError) -> CapabilityError | None:
     module = (error.name or "").partition(".")[0]
     if not isinstance(error, ModuleNotFoundError) or module not in EXTRA_OF:
         return None
-    return CapabilityError(f"the Python package {module} is not installed; {pip_command(EXTRA_OF[module])}")
+    return CapabilityError(
+        f"the Python package {module} is not installed; {pip_command(EXTRA_OF[module])}"
+    )
 
 
 def installed(module: str) -> bool:

@@ -46,7 +46,9 @@ def compiled_entry(entry: Step, **options: Any) -> Step:
     ``options``: numba's, of the entry and of the steps.
     """
     made = jit.compiled_entry(entry, teach=teach, taught=TAUGHT, inline=_inline, **options)
-    return made if made is not entry else cast(Step, lambda *tables: entry(*map(as_records, tables)))
+    return (
+        made if made is not entry else cast(Step, lambda *tables: entry(*map(as_records, tables)))
+    )
 
 
 def teach() -> None:
@@ -103,7 +105,13 @@ def register_references() -> None:
     from numba.core import cgutils, types
     from numba.core.datamodel import models
     from numba.core.typing.templates import AttributeTemplate
-    from numba.extending import infer_getattr, lower_builtin, lower_getattr_generic, register_model, type_callable
+    from numba.extending import (
+        infer_getattr,
+        lower_builtin,
+        lower_getattr_generic,
+        register_model,
+        type_callable,
+    )
 
     rows_of = register_rows()
 
@@ -145,7 +153,9 @@ def register_references() -> None:
             return Reference(field) if hasattr(field, "fields") else field
 
     @lower_getattr_generic(Reference)  # type: ignore[untyped-decorator]
-    def read_field(context: BaseContext, builder: IRBuilder, kind: Reference, pointer: Value, name: str) -> Value:
+    def read_field(
+        context: BaseContext, builder: IRBuilder, kind: Reference, pointer: Value, name: str
+    ) -> Value:
         place = kind.to.fields.index(name)
         field = cgutils.gep_inbounds(builder, pointer, 0, place)
         whole = kind.to.types[place]
@@ -179,7 +189,9 @@ def read_parts(builder: IRBuilder, pointer: Value) -> Value:
         return constant(builder, builder.load(pointer))
     whole = cgutils.get_null_value(kind)
     for i in range(len(kind)):
-        whole = builder.insert_value(whole, read_parts(builder, cgutils.gep_inbounds(builder, pointer, 0, i)), i)
+        whole = builder.insert_value(
+            whole, read_parts(builder, cgutils.gep_inbounds(builder, pointer, 0, i)), i
+        )
     return whole
 
 
@@ -193,7 +205,12 @@ def register_rows() -> type[Type]:
     from numba.core import cgutils, types
     from numba.core.datamodel import models
     from numba.core.types.containers import BaseTuple, UniTuple
-    from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global, signature
+    from numba.core.typing.templates import (
+        AbstractTemplate,
+        AttributeTemplate,
+        infer_global,
+        signature,
+    )
     from numba.extending import infer_getattr, lower_builtin, lower_getattr, register_model
     from numba.np.arrayobj import load_item, store_item
 
@@ -216,13 +233,17 @@ def register_rows() -> type[Type]:
 
     @infer_global(operator.getitem)
     class GetRow(AbstractTemplate):  # type: ignore[misc]
-        def generic(self, arguments: tuple[Type, ...], keywords: dict[str, Type]) -> Signature | None:
+        def generic(
+            self, arguments: tuple[Type, ...], keywords: dict[str, Type]
+        ) -> Signature | None:
             found = arguments[0].at(arguments[1]) if isinstance(arguments[0], Rows) else None
             return None if found is None else signature(found, *arguments)
 
     @infer_global(operator.setitem)
     class SetRow(AbstractTemplate):  # type: ignore[misc]
-        def generic(self, arguments: tuple[Type, ...], keywords: dict[str, Type]) -> Signature | None:
+        def generic(
+            self, arguments: tuple[Type, ...], keywords: dict[str, Type]
+        ) -> Signature | None:
             rows, place, _ = arguments
             if isinstance(rows, Rows) and rows.at(place) is rows.of.dtype:
                 return signature(types.none, rows, place, rows.of.dtype)
@@ -230,7 +251,9 @@ def register_rows() -> type[Type]:
 
     @infer_global(len)
     class CountRows(AbstractTemplate):  # type: ignore[misc]
-        def generic(self, arguments: tuple[Type, ...], keywords: dict[str, Type]) -> Signature | None:
+        def generic(
+            self, arguments: tuple[Type, ...], keywords: dict[str, Type]
+        ) -> Signature | None:
             return signature(types.intp, *arguments) if isinstance(arguments[0], Rows) else None
 
     @infer_getattr
@@ -245,21 +268,29 @@ def register_rows() -> type[Type]:
         return read_parts(builder, cgutils.gep_inbounds(builder, rows, 0, SHAPE))
 
     @lower_builtin(len, Rows)  # type: ignore[untyped-decorator]
-    def count_rows(context: BaseContext, builder: IRBuilder, signed: Signature, arguments: Sequence[Value]) -> Value:
+    def count_rows(
+        context: BaseContext, builder: IRBuilder, signed: Signature, arguments: Sequence[Value]
+    ) -> Value:
         return array_field(builder, arguments[0], SHAPE, 0)
 
     @lower_builtin(operator.getitem, Rows, types.Integer)  # type: ignore[untyped-decorator]
     @lower_builtin(operator.getitem, Rows, BaseTuple)  # type: ignore[untyped-decorator]
-    def get_row(context: BaseContext, builder: IRBuilder, signed: Signature, arguments: Sequence[Value]) -> Value:
+    def get_row(
+        context: BaseContext, builder: IRBuilder, signed: Signature, arguments: Sequence[Value]
+    ) -> Value:
         rows = signed.args[0].of
         if signed.return_type != rows.dtype:
-            of_array = context.get_function(operator.getitem, signature(signed.return_type, rows, signed.args[1]))
+            of_array = context.get_function(
+                operator.getitem, signature(signed.return_type, rows, signed.args[1])
+            )
             return of_array(builder, [read_parts(builder, arguments[0]), arguments[1]])
         return load_item(context, builder, rows, row_pointer(context, builder, signed, arguments))
 
     @lower_builtin(operator.setitem, Rows, types.Integer, types.Any)  # type: ignore[untyped-decorator]
     @lower_builtin(operator.setitem, Rows, BaseTuple, types.Any)  # type: ignore[untyped-decorator]
-    def set_row(context: BaseContext, builder: IRBuilder, signed: Signature, arguments: Sequence[Value]) -> Value:
+    def set_row(
+        context: BaseContext, builder: IRBuilder, signed: Signature, arguments: Sequence[Value]
+    ) -> Value:
         row = row_pointer(context, builder, signed, arguments)
         store_item(context, builder, signed.args[0].of, arguments[2], row)
         return context.get_dummy_value()
@@ -278,18 +309,26 @@ def array_field(builder: IRBuilder, array: Value, *place: int) -> Value:
     return constant(builder, builder.load(cgutils.gep_inbounds(builder, array, 0, *place)))
 
 
-def row_pointer(context: BaseContext, builder: IRBuilder, signed: Signature, arguments: Sequence[Value]) -> Value:
+def row_pointer(
+    context: BaseContext, builder: IRBuilder, signed: Signature, arguments: Sequence[Value]
+) -> Value:
     """Where that is which code asks for: (rows, its place, ...)."""
     from numba.core import cgutils, types
 
     kind, row = signed.args[1], arguments[1]
     kinds, places = (
-        ([kind], [row]) if isinstance(kind, types.Integer) else (list(kind), cgutils.unpack_tuple(builder, row))
+        ([kind], [row])
+        if isinstance(kind, types.Integer)
+        else (list(kind), cgutils.unpack_tuple(builder, row))
     )
     at = None
     for k, (of, place) in enumerate(zip(kinds, places, strict=True)):
         place = context.cast(builder, place, of, types.intp)
-        at = place if at is None else builder.add(builder.mul(at, array_field(builder, arguments[0], SHAPE, k)), place)
+        at = (
+            place
+            if at is None
+            else builder.add(builder.mul(at, array_field(builder, arguments[0], SHAPE, k)), place)
+        )
     return builder.gep(array_field(builder, arguments[0], DATA), [at], inbounds=True)
 
 
@@ -308,7 +347,9 @@ def register_prefetch() -> None:
     def make_prefetch(
         context: BaseContext, builder: IRBuilder, signature: Signature, arguments: Sequence[Value]
     ) -> Value:
-        address = builder.bitcast(row_pointer(context, builder, signature, arguments), cgutils.voidptr_t)
+        address = builder.bitcast(
+            row_pointer(context, builder, signature, arguments), cgutils.voidptr_t
+        )
         word = ir.IntType(32)
         fetch = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, word, word, word])
         called = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t], fetch)
@@ -325,9 +366,13 @@ def register_fetch_add() -> None:
     type_callable(fetch_add)(lambda context: lambda words, place, more: types.int64)
 
     @lower_builtin(fetch_add, register_rows(), types.Integer, types.Integer)  # type: ignore[untyped-decorator]
-    def make(context: BaseContext, builder: IRBuilder, signed: Signature, arguments: Sequence[Value]) -> Value:
+    def make(
+        context: BaseContext, builder: IRBuilder, signed: Signature, arguments: Sequence[Value]
+    ) -> Value:
         more = context.cast(builder, arguments[2], signed.args[2], types.int64)
-        return builder.atomic_rmw("add", row_pointer(context, builder, signed, arguments), more, "seq_cst")
+        return builder.atomic_rmw(
+            "add", row_pointer(context, builder, signed, arguments), more, "seq_cst"
+        )
 
 
 @functools.cache

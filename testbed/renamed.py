@@ -25,7 +25,10 @@ RENAMED = {
 def _rows(heading: Heading) -> list[list[str]]:
     """(who has it, what it was, what it is) of each row below the heading in ``renames.tsv``."""
     table = Path(__file__).with_name("renames.tsv").read_text(encoding="utf-8")
-    return [row.split("\t") for row in table.partition(f"# {heading}\n")[2].partition("# ")[0].splitlines()]
+    return [
+        row.split("\t")
+        for row in table.partition(f"# {heading}\n")[2].partition("# ")[0].splitlines()
+    ]
 
 
 def renames(heading: Heading, owner: str) -> dict[str, str]:
@@ -44,7 +47,11 @@ def former_names(module: str) -> Callable[[str], object]:
         new = RENAMED[module].get(name)
         if new is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        warnings.warn(f"{module}.{name} is now {new}; the old name goes in 0.4", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            f"{module}.{name} is now {new}; the old name goes in 0.4",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         home, _, attribute = new.rpartition(".")
         return getattr(import_module(home or module), attribute)
 

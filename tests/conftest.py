@@ -33,7 +33,9 @@ settings.register_profile(
 )
 settings.load_profile("any pace")
 # Of a mutant only whether a test fails counts, the same way each time (make mutants).
-settings.register_profile("mutants", database=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
+settings.register_profile(
+    "mutants", database=None, derandomize=True, phases=[Phase.explicit, Phase.generate]
+)
 
 T = TypeVar("T")
 PAUSES_S = (0.5, 1.0, 2.0)
@@ -41,7 +43,12 @@ PAUSES_S = (0.5, 1.0, 2.0)
 INVALID = 4
 SERIAL = "emulation and not unclocked"
 """What `make test` runs after the rest, two at a time."""
-LONG = ("test_two_machines.py", "test_moving_nodes_on_switches.py", "test_trial_on_switches.py", "test_site.py")
+LONG = (
+    "test_two_machines.py",
+    "test_moving_nodes_on_switches.py",
+    "test_trial_on_switches.py",
+    "test_site.py",
+)
 """Files that take long, alone, in either half of `make test`."""
 _CONTENT = {("corrupted-packets", ""), ("verified", ""), ("content", "operation")}
 """Key, and kind of what it is about, of the checks that no slow machine can fail (a download's content it can: the file
@@ -95,7 +102,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, Any, Any]:
     """Figures are drawn in full by the tests of drawing, by commands that are started as a user does, and in `make
     soak`; else they are laid out only."""
     from tests.helpers.outlines import figures_outlined
@@ -126,7 +135,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, Any, Any]:
     """Under TESTBED_REQUIRE_EMULATION=1 a skipped emulation test is a failure."""
     report: Any = yield
     if (
@@ -149,7 +160,9 @@ def wrong_content(done: subprocess.CompletedProcess[str]) -> list[str]:
     except (ValueError, KeyError, TypeError):
         return []
     failed = [check for check in verdict["checks"] if check["outcome"] == "fails"]
-    if any(check.get("key") == "ended" for check in failed):  # what it had not done by then is not there to be verified
+    if any(
+        check.get("key") == "ended" for check in failed
+    ):  # what it had not done by then is not there to be verified
         return []
     kinds = [(check.get("key"), check.get("about", "").partition(":")[0]) for check in failed]
     return [check["name"] for check, kind in zip(failed, kinds, strict=True) if kind in _CONTENT]
@@ -160,7 +173,9 @@ def _why_invalid(done: Any) -> str | None:
     if not isinstance(done, subprocess.CompletedProcess) or done.returncode != INVALID:
         return None
     wrong = wrong_content(done)
-    assert not wrong, f"an invalid run, but no slow machine explains this: {wrong}\n{done.stdout[-2000:]}"
+    assert not wrong, (
+        f"an invalid run, but no slow machine explains this: {wrong}\n{done.stdout[-2000:]}"
+    )
     try:
         said = json.loads(done.stdout)["verdict"]["invalid"]
     except (ValueError, KeyError, TypeError):
@@ -246,9 +261,17 @@ def sandboxed(valid_run: ValidRun) -> Callable[..., Any]:
     from tests.helpers.warm import run
 
     def call(function: Callable[..., Any], *arguments: Any, timeout_s: float = 120.0) -> Any:
-        words = [sys.executable, "-P", "-m", "tests.helpers.sandboxed_call", function.__code__.co_filename]
+        words = [
+            sys.executable,
+            "-P",
+            "-m",
+            "tests.helpers.sandboxed_call",
+            function.__code__.co_filename,
+        ]
         words += [function.__name__, json.dumps(arguments)]
-        return valid_run(lambda: _result(run(words, capture_output=True, text=True, timeout=timeout_s)))
+        return valid_run(
+            lambda: _result(run(words, capture_output=True, text=True, timeout=timeout_s))
+        )
 
     return call
 
@@ -258,5 +281,7 @@ def _result(done: subprocess.CompletedProcess[str]) -> Any:
 
     if done.returncode == 1 and done.stderr.endswith("\nINVALID\n"):
         raise InvalidRunError(done.stderr.removesuffix("\nINVALID\n").rpartition("\n")[2])
-    assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    assert done.returncode == 0, (
+        f"exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    )
     return json.loads(done.stdout.rsplit("RESULT ", 1)[1])

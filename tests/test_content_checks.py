@@ -22,6 +22,9 @@ from tests.conftest import wrong_content
     ],
 )
 def test_wrong_content(checks: list[tuple[str, str, str]], wrong: list[str]) -> None:
-    told = [{"name": key, "key": key, "about": about, "outcome": outcome} for key, about, outcome in checks]
+    told = [
+        {"name": key, "key": key, "about": about, "outcome": outcome}
+        for key, about, outcome in checks
+    ]
     done = subprocess.CompletedProcess([], 4, json.dumps({"verdict": {"checks": told}}), "")
     assert wrong_content(done) == wrong

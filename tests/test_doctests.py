@@ -19,7 +19,10 @@ def _module(path: Path) -> str:
 
 
 MODULES = sorted(
-    _module(path) for package in PACKAGES for path in (ROOT / package).rglob("*.py") if ">>> " in path.read_text()
+    _module(path)
+    for package in PACKAGES
+    for path in (ROOT / package).rglob("*.py")
+    if ">>> " in path.read_text()
 )
 
 

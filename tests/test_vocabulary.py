@@ -77,7 +77,9 @@ def _identifiers(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
 
 @cache
 def _parts(identifier: str) -> frozenset[str]:
-    return frozenset(part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", identifier))
+    return frozenset(
+        part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", identifier)
+    )
 
 
 def _messages(nodes: Iterable[ast.AST]) -> Iterator[ast.Constant]:
@@ -101,15 +103,29 @@ def _messages(nodes: Iterable[ast.AST]) -> Iterator[ast.Constant]:
 @cache
 def _words(package: str) -> tuple[list[tuple[Path, str, int]], list[tuple[Path, str, int]]]:
     """Identifiers and messages of a package, each with its file and line; every file is parsed once."""
-    kinds = (ast.Name, ast.Attribute, ast.arg, ast.keyword, ast.FunctionDef, ast.ClassDef, ast.alias)
+    kinds = (
+        ast.Name,
+        ast.Attribute,
+        ast.arg,
+        ast.keyword,
+        ast.FunctionDef,
+        ast.ClassDef,
+        ast.alias,
+    )
     speaking = (ast.Raise, ast.keyword, ast.Call)
     names: list[tuple[Path, str, int]] = []
     messages: list[tuple[Path, str, int]] = []
     for path in sorted((ROOT / package).rglob("*.py")):
-        where, nodes = path.relative_to(ROOT), [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
-        names += [(where, name, line) for name, line in _identifiers(n for n in nodes if type(n) in kinds)]
+        where, nodes = (
+            path.relative_to(ROOT),
+            [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))],
+        )
+        names += [
+            (where, name, line) for name, line in _identifiers(n for n in nodes if type(n) in kinds)
+        ]
         messages += [
-            (where, str(text.value), text.lineno) for text in _messages(n for n in nodes if type(n) in speaking)
+            (where, str(text.value), text.lineno)
+            for text in _messages(n for n in nodes if type(n) in speaking)
         ]
     return names, messages
 
@@ -120,7 +136,9 @@ def test_no_identifier_is_of_the_dialect(package: str) -> None:
     for path in sorted((ROOT / package).rglob("*.py")):
         where = path.relative_to(ROOT)
         strange = _parts(path.stem) & set(BANNED)
-        found += [f"{where}: a module called {path.stem}: {BANNED[word]}" for word in sorted(strange)]
+        found += [
+            f"{where}: a module called {path.stem}: {BANNED[word]}" for word in sorted(strange)
+        ]
     for where, name, line in _words(package)[0]:
         for word in sorted(_parts(name) & BANNED.keys()) if name not in EXEMPT else ():
             found.append(f"{where}:{line}: {name} ({word}: {BANNED[word]})")
@@ -136,8 +154,14 @@ def test_no_message_is_of_the_dialect(package: str) -> None:
 
 
 def test_the_test_sees_names_and_messages() -> None:
-    nodes = [*ast.walk(ast.parse('def _told(door):\n    raise ValueError(f"{door} is made anew")\n'))]
-    assert [name for name, _ in _identifiers(nodes) if _parts(name) & set(BANNED)] == ["_told", "door", "door"]
+    nodes = [
+        *ast.walk(ast.parse('def _told(door):\n    raise ValueError(f"{door} is made anew")\n'))
+    ]
+    assert [name for name, _ in _identifiers(nodes) if _parts(name) & set(BANNED)] == [
+        "_told",
+        "door",
+        "door",
+    ]
     assert any(re.search(PHRASES[0], str(text.value)) for text in _messages(nodes))
 
 

@@ -70,7 +70,13 @@ def build() -> None:
         for symbol, made in found.items():
             (Path(folder) / f"{symbol}.o").write_bytes(machine_code(symbol, made))
         parts = sorted(map(str, Path(folder).glob("*.[oc]")))
-        flags = ["-O2", "-fPIC", "-shared", "-s", "-Wl,--no-undefined,--build-id=none,-z,noexecstack"]
+        flags = [
+            "-O2",
+            "-fPIC",
+            "-shared",
+            "-s",
+            "-Wl,--no-undefined,--build-id=none,-z,noexecstack",
+        ]
         subprocess.run(["gcc", *flags, "-o", str(KERNELS), *parts, "-lm"], check=True)
     print(f"{KERNELS}: {len(found)} routines, {KERNELS.stat().st_size} bytes")
 
@@ -99,17 +105,25 @@ def machine_code(symbol: str, made: CompileResult) -> bytes:
     text = re.sub(rf'c"[^"\n]*{place}[^"\n]*"', "zeroinitializer", made.library.get_llvm_str())
     module = binding.parse_assembly(text)
     name = made.fndesc.llvm_func_name
-    module.link_in(binding.parse_assembly(caller(symbol, name, letters_of(made.signature.return_type), module)))
+    module.link_in(
+        binding.parse_assembly(caller(symbol, name, letters_of(made.signature.return_type), module))
+    )
     for thing in (*module.functions, *module.global_variables):
         if not thing.is_declaration and thing.name not in (symbol, f"{symbol}_returns"):
             thing.linkage = "internal"
     target = binding.Target.from_triple(binding.get_process_triple())
     machine = target.create_target_machine(
-        cpu=PROCESSOR["NUMBA_CPU_NAME"], features=PROCESSOR["NUMBA_CPU_FEATURES"], opt=3, reloc="pic", codemodel="small"
+        cpu=PROCESSOR["NUMBA_CPU_NAME"],
+        features=PROCESSOR["NUMBA_CPU_FEATURES"],
+        opt=3,
+        reloc="pic",
+        codemodel="small",
     )
     passes = binding.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
-    passes.run(module, binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(3)))
+    passes.run(
+        module, binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(3))
+    )
     return bytes(machine.emit_object(module))
 
 
@@ -139,5 +153,7 @@ if __name__ == "__main__":
     if any(os.environ.get(name) != value for name, value in PROCESSOR.items()):
         with tempfile.TemporaryDirectory() as cache:
             environment = {**os.environ, **PROCESSOR, "NUMBA_CACHE_DIR": cache}
-            sys.exit(subprocess.run([sys.executable, __file__], env=environment, check=False).returncode)
+            sys.exit(
+                subprocess.run([sys.executable, __file__], env=environment, check=False).returncode
+            )
     build()

@@ -49,7 +49,9 @@ class Draft:
         self.nodes.append(Node(id=name, kind="host", position=position, attributes=attributes))
 
     def link(self, source: str, target: str, key: int = 0, /, **attributes: object) -> None:
-        self.links.append(Link(source=source, target=target, key=key, **self._values, attributes=attributes))
+        self.links.append(
+            Link(source=source, target=target, key=key, **self._values, attributes=attributes)
+        )
 
     def cable(self, one: str, other: str, key: int = 0, /, **attributes: object) -> None:
         """One cable: the link from ``one`` to ``other`` and the link back, alike but for direction."""
@@ -61,7 +63,9 @@ class Draft:
         "shortest-path"."""
         attributes = {"family": name.partition(":")[0], **attributes}
         attributes.setdefault("routing", "shortest-path")
-        return Network(name=name, nodes=tuple(self.nodes), links=tuple(self.links), attributes=attributes)
+        return Network(
+            name=name, nodes=tuple(self.nodes), links=tuple(self.links), attributes=attributes
+        )
 
 
 def integer(what: str, value: object, low: int, high: int) -> int:
@@ -93,7 +97,9 @@ def _size(count: int) -> str:
 
 
 def _whole(name: str, text: str) -> int:
-    if not (text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() and len(text) <= 25):
+    if not (
+        text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() and len(text) <= 25
+    ):
         raise TopologyError(f"{name}={text[:40]} is not a whole number")
     return int(text)
 
@@ -109,7 +115,9 @@ def _shape(name: str, text: str) -> tuple[int, ...]:
     try:
         return tuple(_whole(name, size) for size in text.split("x"))
     except TopologyError as error:
-        raise TopologyError(f"{name} {text[:40]!r} must be whole numbers joined by 'x', as in 8x8") from error
+        raise TopologyError(
+            f"{name} {text[:40]!r} must be whole numbers joined by 'x', as in 8x8"
+        ) from error
 
 
 def _text(name: str, text: str) -> str:

@@ -15,7 +15,17 @@ from pathlib import Path
 from typing import Unpack
 
 from topologies.builder_values import PARSERS, LinkValues, ValueKind
-from topologies.direct_networks import bipartite, dragonfly, gpu_machines, hypercube, hyperx, kautz, mesh, ring, torus
+from topologies.direct_networks import (
+    bipartite,
+    dragonfly,
+    gpu_machines,
+    hypercube,
+    hyperx,
+    kautz,
+    mesh,
+    ring,
+    torus,
+)
 from topologies.errors import TopologyError, located
 from topologies.fat_tree import clos, fat_tree
 from topologies.files.formats import is_there, near_topohub_keys, read_topohub, shortened
@@ -67,7 +77,12 @@ COMMON = (
         default=f"{DEFAULT_CAPACITY_BPS:.0f}",
         description="bits a second of every link",
     ),
-    Parameter(name="delay_s", kind="number", default="0", description="seconds of propagation over every link"),
+    Parameter(
+        name="delay_s",
+        kind="number",
+        default="0",
+        description="seconds of propagation over every link",
+    ),
 )
 """Parameters of every family that is built here (not of topohub)."""
 
@@ -82,7 +97,9 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
     'ring:5'
     """
     if not isinstance(name_or_path, (str, os.PathLike)):
-        raise TopologyError(f"network: got a {type(name_or_path).__name__}; give a catalogue name or a file")
+        raise TopologyError(
+            f"network: got a {type(name_or_path).__name__}; give a catalogue name or a file"
+        )
     program, of_program, part = str(name_or_path).partition(".py:")
     if of_program and not is_there(str(name_or_path)):
         return read_network_file(program + ".py", part)
@@ -123,10 +140,14 @@ def _parse_values(entry: CatalogueEntry, words: str) -> Json:
         name, equals, value = word.partition("=")
         if not equals:
             if last is not None and known[last].kind == "text":
-                written[last] += "," + word  # the graph of a cloud may be a name with commas, as fat-tree:4,3
+                written[last] += (
+                    "," + word
+                )  # the graph of a cloud may be a name with commas, as fat-tree:4,3
                 continue
             if position >= entry.positional:
-                raise TopologyError(f"{shortened(word)!r} is not of the form parameter=value; write {entry.pattern}")
+                raise TopologyError(
+                    f"{shortened(word)!r} is not of the form parameter=value; write {entry.pattern}"
+                )
             name, value = entry.parameters[position].name, word
         if name not in known:
             raise TopologyError(
@@ -144,7 +165,9 @@ def _parse_values(entry: CatalogueEntry, words: str) -> Json:
 def _allocation(name: str, text: str) -> tuple[int, ...]:
     parts = text.split("-")
     if len(text) > 40 or not all(part.isascii() and part.isdigit() for part in parts):
-        raise TopologyError(f"{name} {text[:40]!r}: give 8 counts from 0 to 4 joined by '-', as in 4-4-4-4-0-0-0-0")
+        raise TopologyError(
+            f"{name} {text[:40]!r}: give 8 counts from 0 to 4 joined by '-', as in 4-4-4-4-0-0-0-0"
+        )
     return checked_allocation([int(part) for part in parts])
 
 
@@ -177,14 +200,18 @@ def _optical_cloud(
     if graph.partition(":")[0] == "optical-cloud":
         raise TopologyError(f"graph={graph}: a cloud of clouds is not meant; name the graph itself")
     sites = None if graph == "nsfnet" else load_network(graph)
-    return optical_cloud(graph=sites, wavelengths=wavelengths, conversion=conversion, access=access, **links)
+    return optical_cloud(
+        graph=sites, wavelengths=wavelengths, conversion=conversion, access=access, **links
+    )
 
 
 def _topohub(words: str) -> Network:
     key, *others = words.split(",")
     for word in others:
         if not word.startswith("delay="):
-            raise TopologyError(f"topohub:{shortened(words)}: {word[:40]!r} is no parameter; topohub has delay=geo")
+            raise TopologyError(
+                f"topohub:{shortened(words)}: {word[:40]!r} is no parameter; topohub has delay=geo"
+            )
     return read_topohub(key, *(word.partition("=")[2] for word in others[-1:]))
 
 
@@ -203,11 +230,18 @@ def _manet(
     return manet(walk, frame=frame, **links)
 
 
-_KINDS: Mapping[str, ValueKind] = {"int": "whole", "str": "text", "Shape": "shape", "Allocation": "allocation"}
+_KINDS: Mapping[str, ValueKind] = {
+    "int": "whole",
+    "str": "text",
+    "Shape": "shape",
+    "Allocation": "allocation",
+}
 """The kind of a parameter by its builder's annotation; all others are numbers."""
 
 
-def _family(pattern: str, build: Callable[..., Network], description: str, **parameters: str) -> CatalogueEntry:
+def _family(
+    pattern: str, build: Callable[..., Network], description: str, **parameters: str
+) -> CatalogueEntry:
     """A family of ours: names, kinds and defaults of its ``parameters`` (which have descriptions here) are those of its
     builder."""
     name, _, words = pattern.partition(":")
@@ -219,7 +253,9 @@ def _family(pattern: str, build: Callable[..., Network], description: str, **par
         parameters=tuple(
             Parameter(
                 name=n,
-                kind=_KINDS.get(getattr(given[n].annotation, "__name__", given[n].annotation), "number"),
+                kind=_KINDS.get(
+                    getattr(given[n].annotation, "__name__", given[n].annotation), "number"
+                ),
                 default=_as_written(given[n].default),
                 description=about,
             )
@@ -243,7 +279,11 @@ _ENTRIES = (
         "Swiss-T1: 8 switches s1..s8, processors t0..t31 and r0..r31, static routing table",
         allocation="nodes that take part, a count per switch",
     ),
-    _family("two-switch", two_switch, "The papers' worked example: t1..t5, r1..r5, s_a, s_b and 12 one-way links"),
+    _family(
+        "two-switch",
+        two_switch,
+        "The papers' worked example: t1..t5, r1..r5, s_a, s_b and 12 one-way links",
+    ),
     _family(
         "three-switch",
         three_switch,
@@ -266,7 +306,10 @@ _ENTRIES = (
         "Ours, with the numbers of the thesis' bottleneck hunt: four full links, then three, then the two bottlenecks",
     ),
     _family(
-        "crossbar:n", crossbar, "One switch s1 between senders t0.. and receivers r0..", n="senders, and receivers"
+        "crossbar:n",
+        crossbar,
+        "One switch s1 between senders t0.. and receivers r0..",
+        n="senders, and receivers",
     ),
     _family(
         "optical-cloud:graph=FILE_OR_NAME,wavelengths=8,conversion=wsxc",
@@ -324,7 +367,12 @@ _ENTRIES = (
         shape="switches in each dimension",
         p="hosts of a switch",
     ),
-    _family("hypercube:d", hypercube, "Hypercube: the torus of two switches in each of d dimensions", d="dimensions"),
+    _family(
+        "hypercube:d",
+        hypercube,
+        "Hypercube: the torus of two switches in each of d dimensions",
+        d="dimensions",
+    ),
     _family(
         "kautz:n,d",
         kautz,
@@ -367,7 +415,9 @@ _ENTRIES = (
 FAMILIES: Registry[CatalogueEntry] = Registry(
     "testbed.topologies",
     "family of networks",
-    lambda thing: None if isinstance(thing, CatalogueEntry) else "it is no topologies.catalog.CatalogueEntry",
+    lambda thing: (
+        None if isinstance(thing, CatalogueEntry) else "it is no topologies.catalog.CatalogueEntry"
+    ),
 )
 for _entry in _ENTRIES:
     FAMILIES.register(_entry.name, _entry)

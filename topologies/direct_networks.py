@@ -78,7 +78,9 @@ def _grid(family: str, shape: Shape, wraps: bool, draft: Draft) -> Network:
                 further = (*point[:dimension], (at + 1) % size, *point[dimension + 1 :])
                 draft.cable(grid_name("s", point), grid_name("s", further))
         draft.cable(grid_name("s", point), grid_name("h", point))
-    return draft.network(f"{family}:{written}", shape=list(sizes), wraps=wraps, routing="dimension-order")
+    return draft.network(
+        f"{family}:{written}", shape=list(sizes), wraps=wraps, routing="dimension-order"
+    )
 
 
 def checked_shape(family: str, shape: Shape, most: int) -> tuple[tuple[int, ...], str]:
@@ -87,8 +89,12 @@ def checked_shape(family: str, shape: Shape, most: int) -> tuple[tuple[int, ...]
     written = "x".join(map(str, sizes))
     if not 1 <= len(sizes) <= MAX_DIMENSIONS:
         example = f"{family}:{'4x4' if family == 'hyperx' else '8x8'}"
-        raise TopologyError(f"{family} of {len(sizes)} dimensions; give 1 to {MAX_DIMENSIONS}, as in {example}")
-    return tuple(integer(f"{family} {written}: the dimension", size, 2, most) for size in sizes), written
+        raise TopologyError(
+            f"{family} of {len(sizes)} dimensions; give 1 to {MAX_DIMENSIONS}, as in {example}"
+        )
+    return tuple(
+        integer(f"{family} {written}: the dimension", size, 2, most) for size in sizes
+    ), written
 
 
 def grid_name(letter: str, point: Sequence[int]) -> str:
@@ -112,7 +118,10 @@ def dragonfly(*, a: int = 4, h: int = 2, p: int = 2, **links: Unpack[LinkValues]
     >>> len(net.hosts), len(net.switches), len(net.links)
     (72, 36, 324)
     """
-    a, h, p = (integer(f"dragonfly: {name}", value, 1, 1000) for name, value in (("a", a), ("h", h), ("p", p)))
+    a, h, p = (
+        integer(f"dragonfly: {name}", value, 1, 1000)
+        for name, value in (("a", a), ("h", h), ("p", p))
+    )
     groups = a * h + 1
     check_size(groups * a * (1 + p), groups * a * (a - 1 + h + 2 * p))
     draft = Draft(**links)
@@ -193,7 +202,12 @@ def bipartite(*, n: int = 4, m: int = 4, **links: Unpack[LinkValues]) -> Network
 
 
 def gpu_machines(
-    *, m: int = 2, g: int = 8, cables: int = 8, between_bps: float | None = None, **links: Unpack[LinkValues]
+    *,
+    m: int = 2,
+    g: int = 8,
+    cables: int = 8,
+    between_bps: float | None = None,
+    **links: Unpack[LinkValues],
 ) -> Network:
     """``m`` machines of ``g`` GPUs (hosts) on a switch each; between any two machines so many parallel cables of
     ``between_bps``, by default a tenth of the other links' capacity.
@@ -205,7 +219,10 @@ def gpu_machines(
     m, g, cables = (integer(f"gpu-machines: {name}", value, 1, 1000) for name, value in counts)
     check_size(m * (1 + g), m * (m - 1) * cables + 2 * m * g)
     capacity = links.get("capacity_bps", DEFAULT_CAPACITY_BPS)
-    slow: LinkValues = {**links, "capacity_bps": capacity / 10 if between_bps is None else between_bps}
+    slow: LinkValues = {
+        **links,
+        "capacity_bps": capacity / 10 if between_bps is None else between_bps,
+    }
     between, draft = Draft(**slow), Draft(**links)
     for machine in range(m):
         draft.switch(f"s{machine}")

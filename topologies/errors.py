@@ -50,5 +50,7 @@ def nearest(wrong: str, known: Iterable[str], listing: str = "it has ", most: in
 
 def python_number(value: T) -> T:
     """A number of numpy, or of what has such, as Python's; any other value as it is."""
-    number: T = value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
+    number: T = (
+        value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
+    )
     return number

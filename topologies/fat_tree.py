@@ -29,7 +29,9 @@ def fat_tree(*, k: int = 4, n: int = 3, **links: Unpack[LinkValues]) -> Network:
     for level in range(n - 1):
         for w in range(width):
             for port in range(k):
-                draft.cable(switch_name(level, w), switch_name(level + 1, with_digit(w, level, port, k)))
+                draft.cable(
+                    switch_name(level, w), switch_name(level + 1, with_digit(w, level, port, k))
+                )
     return draft.network(f"fat-tree:{k},{n}", k=k, n=n, routing="d-mod-k")
 
 
@@ -44,7 +46,9 @@ def clos(*, k: int = 4, **links: Unpack[LinkValues]) -> Network:
     """
     k = integer("clos: k", k, 2, 1000)
     if k % 2:
-        raise TopologyError(f"clos: k {k} must be even: half of a switch's ports lead up, half down")
+        raise TopologyError(
+            f"clos: k {k} must be even: half of a switch's ports lead up, half down"
+        )
     half = k // 2
     check_size(k * half * half + 5 * half * half, 6 * k * half * half)
     draft = _with_hosts(Draft(**links), [k * half, k * half, half * half], half)

@@ -61,11 +61,17 @@ class _Written:
     def short(self) -> str:
         """As a person would write it: defaults left out, a trace by its name."""
         usual = {one.name: one.default for one in fields(self)}  # type: ignore[arg-type]
-        given = {name: getattr(self, own) for name, own in self.names.items() if getattr(self, own) != usual[own]}
+        given = {
+            name: getattr(self, own)
+            for name, own in self.names.items()
+            if getattr(self, own) != usual[own]
+        }
         return self._word({name: f"{value:g}" for name, value in given.items()})
 
     def _word(self, values: Mapping[str, str]) -> str:
-        listed = (value if name == self.kind else f"{name}={value}" for name, value in values.items())
+        listed = (
+            value if name == self.kind else f"{name}={value}" for name, value in values.items()
+        )
         return f"{self.kind}:{','.join(listed)}"
 
 
@@ -77,7 +83,9 @@ class RandomLoss(_Written):
     fraction: float
 
     def __post_init__(self) -> None:
-        _check(0 < self.fraction <= 1, f"loss:{self.fraction:g}: give a fraction above 0, at most 1")
+        _check(
+            0 < self.fraction <= 1, f"loss:{self.fraction:g}: give a fraction above 0, at most 1"
+        )
 
     @property
     def mean_loss(self) -> float:
@@ -100,9 +108,17 @@ class GilbertElliott(_Written):
     good_loss: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, value in (("p", self.p), ("r", self.r), ("1-h", self.bad_loss), ("1-k", self.good_loss)):
+        for name, value in (
+            ("p", self.p),
+            ("r", self.r),
+            ("1-h", self.bad_loss),
+            ("1-k", self.good_loss),
+        ):
             _check(0 <= value <= 1, f"ge: {name}={value:g} is no probability; give 0 to 1")
-        _check(self.p > 0 and self.r > 0, "ge: p and r must be above 0, or the chain stays where it is for ever")
+        _check(
+            self.p > 0 and self.r > 0,
+            "ge: p and r must be above 0, or the chain stays where it is for ever",
+        )
         _check(self.mean_loss > 0, "ge: no packet would ever be lost; give 1-h or 1-k above 0")
 
     @property
@@ -117,7 +133,9 @@ class GilbertElliott(_Written):
 
     @property
     def mean_loss(self) -> float:
-        return self.loss_in_bad_state * self.bad_loss + (1 - self.loss_in_bad_state) * self.good_loss
+        return (
+            self.loss_in_bad_state * self.bad_loss + (1 - self.loss_in_bad_state) * self.good_loss
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +147,10 @@ class ExtraDelay(_Written):
     jitter_s: float = 0.0
 
     def __post_init__(self) -> None:
-        _check(0 < self.mean_s <= MAX_DELAY_S, f"delay:{self.mean_s:g}: give seconds above 0, at most {MAX_DELAY_S:g}")
+        _check(
+            0 < self.mean_s <= MAX_DELAY_S,
+            f"delay:{self.mean_s:g}: give seconds above 0, at most {MAX_DELAY_S:g}",
+        )
         _check(
             0 <= self.jitter_s <= self.mean_s,
             f"delay:{self.mean_s:g},jitter={self.jitter_s:g}: no packet waits less than nothing;"
@@ -164,7 +185,10 @@ class Duplication(_Written):
     fraction: float
 
     def __post_init__(self) -> None:
-        _check(0 < self.fraction <= 1, f"duplicate:{self.fraction:g}: give a fraction above 0, at most 1")
+        _check(
+            0 < self.fraction <= 1,
+            f"duplicate:{self.fraction:g}: give a fraction above 0, at most 1",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,8 +207,13 @@ class RateTrace(_Written):
 
     def __post_init__(self) -> None:
         count = len(self.times_ms)
-        _check(0 < count <= MAX_OPPORTUNITIES, f"trace: {count} opportunities; give 1 to {MAX_OPPORTUNITIES}")
-        _check(self.times_ms[-1] > 0, "trace: it lasts 0 ms; its last line says how long it is, in ms")
+        _check(
+            0 < count <= MAX_OPPORTUNITIES,
+            f"trace: {count} opportunities; give 1 to {MAX_OPPORTUNITIES}",
+        )
+        _check(
+            self.times_ms[-1] > 0, "trace: it lasts 0 ms; its last line says how long it is, in ms"
+        )
 
     @property
     def period_s(self) -> float:
@@ -214,7 +243,9 @@ Impairment = RandomLoss | GilbertElliott | ExtraDelay | Reordering | Duplication
 Impairments = tuple[Impairment, ...]
 KINDS = ("loss", "ge", "delay", "jitter", "reorder", "duplicate", "trace")
 
-_OF_VALUES = {one.kind: one for one in (RandomLoss, GilbertElliott, ExtraDelay, Reordering, Duplication)}
+_OF_VALUES = {
+    one.kind: one for one in (RandomLoss, GilbertElliott, ExtraDelay, Reordering, Duplication)
+}
 _WORDS = re.compile(r"\s+")
 
 
@@ -263,14 +294,18 @@ def _impairment(word: str, folder: str | Path | None) -> Impairment:
             f"{word!r}: a packet whose checksum is wrong is thrown away by its receiver; write loss:FRACTION"
         )
     if kind not in KINDS or not colon:
-        raise TopologyError(f"impairment {word!r} is none of {', '.join(f'{name}:' for name in KINDS)}")
+        raise TopologyError(
+            f"impairment {word!r} is none of {', '.join(f'{name}:' for name in KINDS)}"
+        )
     if kind == "trace":
         return _trace(rest, folder)
     if kind == "jitter":
         jitter = _values(word, ["jitter"], rest)["jitter"]
         return ExtraDelay(mean_s=jitter, jitter_s=jitter)
     made = _OF_VALUES[kind]
-    values = {made.names[name]: value for name, value in _values(word, list(made.names), rest).items()}
+    values = {
+        made.names[name]: value for name, value in _values(word, list(made.names), rest).items()
+    }
     if kind == "ge":
         values.setdefault("r", 1 - values["p"])
     elif kind == "reorder":
@@ -310,7 +345,10 @@ def _trace(rest: str, folder: str | Path | None) -> RateTrace:
             f"impairment 'trace:{rest[:40]}': no file is read here; write the gaps, as trace:ms=12x100+40"
         )
     path = Path(folder) / rest
-    below, hint = None if folder == "" else Path(folder), "name a trace of Mahimahi, one time in ms a line"
+    below, hint = (
+        None if folder == "" else Path(folder),
+        "name a trace of Mahimahi, one time in ms a line",
+    )
     with located(f"impairment 'trace:{rest[:200]}'"):
         text = utf8(read_bytes(path, hint, most=_MAX_TRACE_BYTES, below=below, plain=True))
     return parse_trace(text, path.name)
@@ -319,12 +357,26 @@ def _trace(rest: str, folder: str | Path | None) -> RateTrace:
 def _trace_of_gaps(text: str) -> RateTrace:
     """The trace of runs of gaps in ms, as ``RateTrace.gaps`` writes them."""
     try:
-        gaps = [(int(gap), int(count or 1)) for gap, _, count in (run.partition("x") for run in text.split("+"))]
+        gaps = [
+            (int(gap), int(count or 1))
+            for gap, _, count in (run.partition("x") for run in text.split("+"))
+        ]
     except ValueError:
-        raise TopologyError(f"impairment 'trace:ms={text[:37]}': write gaps of ms as 12x100+0x3+40") from None
-    _check(sum(count for _, count in gaps) <= MAX_OPPORTUNITIES, f"trace: more than {MAX_OPPORTUNITIES} opportunities")
-    _check(all(gap >= 0 and count > 0 for gap, count in gaps), "trace: a gap is 0 ms or more, once or more often")
-    _check(sum(gap * count for gap, count in gaps) <= MAX_TRACE_MS, f"trace: longer than {MAX_TRACE_MS} ms")
+        raise TopologyError(
+            f"impairment 'trace:ms={text[:37]}': write gaps of ms as 12x100+0x3+40"
+        ) from None
+    _check(
+        sum(count for _, count in gaps) <= MAX_OPPORTUNITIES,
+        f"trace: more than {MAX_OPPORTUNITIES} opportunities",
+    )
+    _check(
+        all(gap >= 0 and count > 0 for gap, count in gaps),
+        "trace: a gap is 0 ms or more, once or more often",
+    )
+    _check(
+        sum(gap * count for gap, count in gaps) <= MAX_TRACE_MS,
+        f"trace: longer than {MAX_TRACE_MS} ms",
+    )
     return RateTrace(times_ms=tuple(accumulate(gap for gap, count in gaps for _ in range(count))))
 
 
@@ -345,7 +397,9 @@ def parse_trace(text: str, name: str) -> RateTrace:
         if not word.isdecimal() or len(word) > 12:
             raise TopologyError(f"{name}, line {number}: no whole number of milliseconds")
         if times and int(word) < times[-1]:
-            raise TopologyError(f"{name}, line {number}: this time comes before the last one; times never go back")
+            raise TopologyError(
+                f"{name}, line {number}: this time comes before the last one; times never go back"
+            )
         times.append(int(word))
         if len(times) > MAX_OPPORTUNITIES:
             raise TopologyError(f"{name}: more than {MAX_OPPORTUNITIES} lines; cut it")

@@ -12,7 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Unpack
 
-from topologies.builder_values import MAX_LINKS, MAX_NODES, Draft, LinkValues, check_size, integer, number
+from topologies.builder_values import (
+    MAX_LINKS,
+    MAX_NODES,
+    Draft,
+    LinkValues,
+    check_size,
+    integer,
+    number,
+)
 from topologies.errors import TopologyError
 from topologies.network import Network
 
@@ -47,7 +55,9 @@ class Walk:
 
     def __post_init__(self) -> None:
         for name, low, high in (("nodes", 1, MAX_NODES // 2), ("seed", 0, 2**64 - 1)):
-            object.__setattr__(self, name, integer(f"manet: {name}", getattr(self, name), low, high))
+            object.__setattr__(
+                self, name, integer(f"manet: {name}", getattr(self, name), low, high)
+            )
         number("manet: step", self.step, 0, 1)
         number("manet: aspect", self.aspect, 1, MAX_ASPECT)
         if self.range_units is not None:
@@ -55,7 +65,9 @@ class Walk:
         else:
             number("manet: degree", self.degree, 0, MAX_NODES)
         expected = (
-            self.nodes * (self.nodes - 1) * fraction_in_range(min(self.radius, 1 / math.sqrt(self.aspect)), self.aspect)
+            self.nodes
+            * (self.nodes - 1)
+            * fraction_in_range(min(self.radius, 1 / math.sqrt(self.aspect)), self.aspect)
         )
         check_size(2 * self.nodes, 2 * self.nodes + round(expected))
 
@@ -147,7 +159,9 @@ def range_for_degree(nodes: int, degree: float, aspect: float = 1.0) -> float:
     if share > fraction_in_range(high, aspect) and degree == DEFAULT_DEGREE:
         return 1.5 * math.sqrt(aspect)
     if share > fraction_in_range(high, aspect):
-        raise TopologyError(f"manet: degree {degree:g} is more than {nodes} nodes allow; lower it or give range=")
+        raise TopologyError(
+            f"manet: degree {degree:g} is more than {nodes} nodes allow; lower it or give range="
+        )
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if fraction_in_range(middle, aspect) < share else (low, middle)
     return high

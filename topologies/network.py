@@ -12,7 +12,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeGuard
 
 from topologies.errors import TopologyError, located, nearest, python_number
-from topologies.impairments import Impairments, impairment_text, known_impairments, parse_impairments
+from topologies.impairments import (
+    Impairments,
+    impairment_text,
+    known_impairments,
+    parse_impairments,
+)
 from topologies.text.addresses import datapath_id, ipv4_addresses, mac_address
 from topologies.text.json_types import Json
 from topologies.text.shown import Shown
@@ -69,7 +74,9 @@ def label_of(link: LinkId) -> str:
     >>> label_of(("s1", "s2", 1)), label_of(("a->b", "c,d", 0)), label_of(("a", "b#1", 0))
     ('s1->s2#1', '"a->b"->c,d', 'a->"b#1"')
     """
-    source, target, key = (quoted(end) if isinstance(end, str) and _MISREAD.search(end) else end for end in link)
+    source, target, key = (
+        quoted(end) if isinstance(end, str) and _MISREAD.search(end) else end for end in link
+    )
     return f"{source}->{target}" + (f"#{key}" if key else "")
 
 
@@ -99,10 +106,14 @@ class Node:
         if not isinstance(self.id, str) or not self.id:
             raise TopologyError(f"node id {self.id!r}: give every node a non-empty text as its id")
         if self.kind not in ("host", "switch"):
-            raise TopologyError(f"node {self.id!r}: kind {self.kind!r} is neither 'host' nor 'switch'")
+            raise TopologyError(
+                f"node {self.id!r}: kind {self.kind!r} is neither 'host' nor 'switch'"
+            )
         _refuse_reserved(f"node {self.id!r}", self.attributes, _NODE_FIELDS)
         if not isinstance(self.attributes.get("forwarding", False), bool):
-            raise TopologyError(f"node {self.id!r}: forwarding {self.attributes['forwarding']!r} must be true or false")
+            raise TopologyError(
+                f"node {self.id!r}: forwarding {self.attributes['forwarding']!r} must be true or false"
+            )
         with located(f"node {self.id!r}"):
             _ = self.addresses, self.mac, self.dpid
 
@@ -114,17 +125,29 @@ class Node:
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
         """(IPv4 address, prefix length) of each address that the network gives this host, the main one first."""
-        return ipv4_addresses(self.attributes["ip"]) if self.kind == "host" and "ip" in self.attributes else ()
+        return (
+            ipv4_addresses(self.attributes["ip"])
+            if self.kind == "host" and "ip" in self.attributes
+            else ()
+        )
 
     @property
     def mac(self) -> str | None:
         """The MAC address that the network gives this host, None where it gives none."""
-        return mac_address(self.attributes["mac"]) if self.kind == "host" and "mac" in self.attributes else None
+        return (
+            mac_address(self.attributes["mac"])
+            if self.kind == "host" and "mac" in self.attributes
+            else None
+        )
 
     @property
     def dpid(self) -> int | None:
         """The OpenFlow datapath id that the network gives this switch, None where it gives none."""
-        return datapath_id(self.attributes["dpid"]) if self.kind == "switch" and "dpid" in self.attributes else None
+        return (
+            datapath_id(self.attributes["dpid"])
+            if self.kind == "switch" and "dpid" in self.attributes
+            else None
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,11 +177,15 @@ class Link:
             if not isinstance(value, int | float):
                 object.__setattr__(self, what, value := python_number(value))
             if not is_finite(value):
-                raise TopologyError(f"{name}: {what} {value!r} is not a number; give one that is {floor}")
+                raise TopologyError(
+                    f"{name}: {what} {value!r} is not a number; give one that is {floor}"
+                )
             if value < 0 or (value == 0 and floor == "positive"):
                 raise TopologyError(f"{name}: {what} {value!r} must be {floor}")
             if what == "capacity_bps" and value < MIN_CAPACITY_BPS:
-                raise TopologyError(f"{name}: {what} {value:g} must be at least {MIN_CAPACITY_BPS:g}")
+                raise TopologyError(
+                    f"{name}: {what} {value:g} must be at least {MIN_CAPACITY_BPS:g}"
+                )
             if value > most:
                 raise TopologyError(f"{name}: {what} {value:g} must be at most {most:g}")
         if not isinstance(self.impairments, str):
@@ -167,7 +194,9 @@ class Link:
             )
         if self.impairments:
             with located(name):
-                object.__setattr__(self, "impairments", impairment_text(parse_impairments(self.impairments)))
+                object.__setattr__(
+                    self, "impairments", impairment_text(parse_impairments(self.impairments))
+                )
         _refuse_reserved(name, self.attributes, _LINK_FIELDS)
 
     @property
@@ -184,7 +213,11 @@ class Link:
     def ports(self) -> tuple[int | None, int | None]:
         """Port numbers that the network gives its cable, at the source and at the target; None where it gives none."""
         given = self.attributes.get("ports")
-        if isinstance(given, list) and len(given) == 2 and all(one is None or type(one) is int for one in given):
+        if (
+            isinstance(given, list)
+            and len(given) == 2
+            and all(one is None or type(one) is int for one in given)
+        ):
             return given[0], given[1]
         return None, None
 
@@ -226,7 +259,9 @@ class Network(Shown):
         seen: set[str] = set()
         for node in self.nodes:
             if node.id in seen:
-                raise TopologyError(f"network {self.name!r}: two nodes have the id {node.id!r}; rename one")
+                raise TopologyError(
+                    f"network {self.name!r}: two nodes have the id {node.id!r}; rename one"
+                )
             seen.add(node.id)
         links: set[LinkId] = set()
         for link in self.links:
@@ -289,14 +324,18 @@ class Network(Shown):
         """The node of that id; TopologyError, naming the nearest ids, where there is none."""
         index = self.node_index.get(node_id)
         if index is None:
-            raise TopologyError(f"network {self.name!r} has no node {node_id!r}; {nearest(node_id, self.node_index)}")
+            raise TopologyError(
+                f"network {self.name!r} has no node {node_id!r}; {nearest(node_id, self.node_index)}"
+            )
         return self.nodes[index]
 
     def link(self, source: str, target: str, key: int = 0) -> Link:
         """The directed link of that name; TopologyError where there is none."""
         index = self.link_index.get((source, target, key))
         if index is None:
-            raise TopologyError(f"network {self.name!r} has no link {label_of((source, target, key))}")
+            raise TopologyError(
+                f"network {self.name!r} has no link {label_of((source, target, key))}"
+            )
         return self.links[index]
 
     def out_links(self, node_id: str) -> tuple[int, ...]:
@@ -333,7 +372,11 @@ class Network(Shown):
     @cached_property
     def core(self) -> tuple[int, ...]:
         """Indices into ``links`` of the links between switches."""
-        return tuple(i for i, link in enumerate(self.links) if {link.source, link.target} <= self.switch_ids.keys())
+        return tuple(
+            i
+            for i, link in enumerate(self.links)
+            if {link.source, link.target} <= self.switch_ids.keys()
+        )
 
     def without(self, *cables: str | LinkId) -> "Network":
         """The network that is left when these cables are gone, each given as the label (``a->b``) or the id of a link:
@@ -354,7 +397,11 @@ class Network(Shown):
         return replace(self, links=tuple(link for link in self.links if link.id not in gone))
 
     def __repr__(self) -> str:
-        parts = (len(self.switches), "switches"), (len(self.hosts), "hosts"), (len(self.links), "links")
+        parts = (
+            (len(self.switches), "switches"),
+            (len(self.hosts), "hosts"),
+            (len(self.links), "links"),
+        )
         return f"Network({self.name!r}: {', '.join(f'{number} {what}' for number, what in parts)})"
 
     def to_networkx(self) -> "nx.MultiDiGraph":

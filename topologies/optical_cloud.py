@@ -67,11 +67,17 @@ def optical_cloud(
     cloud = nsfnet(**links) if graph is None else graph
     sites = cloud.switches
     if not sites:
-        raise TopologyError(f"optical-cloud: the graph {cloud.name!r} has no switch; give one whose nodes are switches")
+        raise TopologyError(
+            f"optical-cloud: the graph {cloud.name!r} has no switch; give one whose nodes are switches"
+        )
     check_size(3 * len(sites), len(cloud.links) + 2 * (access + 1) * len(sites))
     draft = Draft(**links)
     for s in sites:
-        draft.switch("x" + s.id, s.position, **{**s.attributes, "role": "cross-connect", "conversion": conversion})
+        draft.switch(
+            "x" + s.id,
+            s.position,
+            **{**s.attributes, "role": "cross-connect", "conversion": conversion},
+        )
     for s in sites:
         draft.switch("e" + s.id, **{**s.attributes, "role": "edge-router"})
     draft.links += _fibres(cloud, wavelengths)

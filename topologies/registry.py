@@ -86,7 +86,9 @@ class Registry(Generic[T]):
         if key not in self._things:
             plugin = self._others().get(key)
             if plugin is not None and plugin.broken is not None:
-                raise PluginError(f"{plugin.title} cannot be used: {plugin.broken}; repair or remove the package")
+                raise PluginError(
+                    f"{plugin.title} cannot be used: {plugin.broken}; repair or remove the package"
+                )
         return self._things.get(key)
 
     def in_file(self, name: str) -> bool:
@@ -101,7 +103,9 @@ class Registry(Generic[T]):
             try:
                 thing = runpy.run_path(file).get(called)
             except (Exception, SystemExit) as error:  # whatever a user's file raises is one line
-                raise PluginError(f"{self.kind} {name!r}: {file} does not load: {_said(error)}") from error
+                raise PluginError(
+                    f"{self.kind} {name!r}: {file} does not load: {_said(error)}"
+                ) from error
             wrong = f"{file} has no {called}" if thing is None else self._check(thing)
             if wrong is not None:
                 raise PluginError(f"{self.kind} {name!r}: {wrong}")
@@ -110,7 +114,9 @@ class Registry(Generic[T]):
 
     def builtin_names(self) -> tuple[str, ...]:
         """Names of ours, in the order in which they were registered."""
-        return tuple(title for key, title in self._titles.items() if key not in (self._plugins or {}))
+        return tuple(
+            title for key, title in self._titles.items() if key not in (self._plugins or {})
+        )
 
     def names(self) -> tuple[str, ...]:
         """All names that can be used, ours first."""
@@ -139,7 +145,9 @@ class Registry(Generic[T]):
             from importlib.metadata import entry_points
 
             self._plugins = {}
-            for point in sorted(entry_points(group=self.group), key=lambda p: (p.name, _package(p))):
+            for point in sorted(
+                entry_points(group=self.group), key=lambda p: (p.name, _package(p))
+            ):
                 self._take(point)
         return self._plugins
 
@@ -158,7 +166,9 @@ class Registry(Generic[T]):
                 broken = f"it does not load ({type(error).__name__}: {error})"
             except SystemExit as error:
                 broken = f"it does not load (it ends the program: {error})"
-        self._plugins[key] = Plugin(group=plugin.group, name=plugin.name, package=plugin.package, broken=broken)
+        self._plugins[key] = Plugin(
+            group=plugin.group, name=plugin.name, package=plugin.package, broken=broken
+        )
 
     def _guarded(self, plugin: Plugin, thing: object) -> Any:
         """A function whose unexpected errors name its package; anything else as it is."""
@@ -174,7 +184,9 @@ class Registry(Generic[T]):
             except known:
                 raise
             except Exception as error:
-                raise PluginError(f"{plugin.title} failed: {type(error).__name__}: {error}") from error
+                raise PluginError(
+                    f"{plugin.title} failed: {type(error).__name__}: {error}"
+                ) from error
 
         return guarded
 

@@ -39,8 +39,12 @@ class RoutingRelation:
     method: str
     network: Network
     lanes: int
-    may_follow: Callable[[Link, int, Link, int], bool] = field(repr=False, hash=False, compare=False)
-    may_start: Callable[[Link, int], bool] = field(default=_anywhere, repr=False, hash=False, compare=False)
+    may_follow: Callable[[Link, int, Link, int], bool] = field(
+        repr=False, hash=False, compare=False
+    )
+    may_start: Callable[[Link, int], bool] = field(
+        default=_anywhere, repr=False, hash=False, compare=False
+    )
     detour: Detour = ""
 
     @property
@@ -103,7 +107,9 @@ class RoutingRelation:
                 if d not in seen:
                     seen.add(d)
                     paths.append((*way, d))
-        raise NoPathError(f"{self.method} has no way from {source!r} to {destination!r} in {self.network.name!r}")
+        raise NoPathError(
+            f"{self.method} has no way from {source!r} to {destination!r} in {self.network.name!r}"
+        )
 
     def _to_switch(self, node: str, *, outwards: bool) -> tuple[tuple[LinkId, ...], str]:
         """The link between a host and its switch, and the switch."""
@@ -111,7 +117,9 @@ class RoutingRelation:
             return (), node
         numbers = self.network.out_links(node) if outwards else self.network.in_links(node)
         if not numbers:
-            raise NoPathError(f"host {node!r} has no link {'out of' if outwards else 'into'} it; join it to a switch")
+            raise NoPathError(
+                f"host {node!r} has no link {'out of' if outwards else 'into'} it; join it to a switch"
+            )
         link = self.network.links[numbers[0]]
         return (link.id,), link.target if outwards else link.source
 
@@ -140,7 +148,10 @@ def up_down(network: Network) -> RoutingRelation:
         return rank[link.target] < rank[link.source]
 
     return RoutingRelation(
-        method="up-down", network=network, lanes=1, may_follow=lambda one, a, other, b: is_up(one) or not is_up(other)
+        method="up-down",
+        network=network,
+        lanes=1,
+        may_follow=lambda one, a, other, b: is_up(one) or not is_up(other),
     )
 
 
@@ -185,7 +196,9 @@ def odd_even(network: Network) -> RoutingRelation:
     """
     grid = _Grid(network)
     if len(grid.shape) != 2:
-        raise TopologyError(f"odd-even: {network.name!r} has {len(grid.shape)} dimensions; it is for two")
+        raise TopologyError(
+            f"odd-even: {network.name!r} has {len(grid.shape)} dimensions; it is for two"
+        )
     wraps = grid.wrapping
 
     def may_follow(one: Link, a: int, other: Link, b: int) -> bool:
@@ -197,7 +210,9 @@ def odd_even(network: Network) -> RoutingRelation:
         if before == then:
             return sign == next_sign
         even = grid.at[one.target][0] % 2 == 0
-        return not ((even and before == 0 and sign > 0) or (not even and then == 0 and next_sign < 0))
+        return not (
+            (even and before == 0 and sign > 0) or (not even and then == 0 and next_sign < 0)
+        )
 
     return RoutingRelation(
         method="odd-even",
@@ -258,7 +273,9 @@ def _diameter(network: Network) -> int:
     for start in near:
         depth = _depths(near, start)
         if len(depth) < len(near):
-            raise NoPathError(f"{network.name!r}: {len(near) - len(depth)} switches cannot be reached from {start!r}")
+            raise NoPathError(
+                f"{network.name!r}: {len(near) - len(depth)} switches cannot be reached from {start!r}"
+            )
         longest = max(longest, *depth.values())
     return longest
 
@@ -269,10 +286,14 @@ class _Grid:
     def __init__(self, network: Network) -> None:
         shape: Any = network.attributes.get("shape")
         if not isinstance(shape, list) or not isinstance(network.attributes.get("wraps"), bool):
-            raise TopologyError(f"network {network.name!r} is no torus, mesh or ring; route it by up-down")
+            raise TopologyError(
+                f"network {network.name!r} is no torus, mesh or ring; route it by up-down"
+            )
         self.shape: Sequence[int] = shape
         self.wrapping = sum(size > 2 for size in shape) if network.attributes["wraps"] else 0
-        self.at: dict[str, list[int]] = {s.id: s.attributes["coordinates"] for s in network.switches}
+        self.at: dict[str, list[int]] = {
+            s.id: s.attributes["coordinates"] for s in network.switches
+        }
         self._paths: dict[tuple[str, str], tuple[int, int, bool]] = {}
 
     def _look(self, link: Link) -> tuple[int, int, bool]:

@@ -50,7 +50,11 @@ def static_routing(network: Network, method: str | None = None) -> StaticRouting
     """
     if method is None:
         named = network.attributes.get("routing")
-        method = named if isinstance(named, str) and STATIC_ROUTINGS.find(named) is not None else "shortest-path"
+        method = (
+            named
+            if isinstance(named, str) and STATIC_ROUTINGS.find(named) is not None
+            else "shortest-path"
+        )
     build = STATIC_ROUTINGS.find(method)
     if build is None:
         raise TopologyError(f"routing {method!r} is unknown; {STATIC_ROUTINGS.nearest(method)}")
@@ -74,7 +78,10 @@ def shortest_path_routing(network: Network, without: Collection[LinkId] = ()) ->
 
     def find(source: str, destination: str) -> Path:
         if destination not in distances:
-            distances[destination], trees[destination] = distances_to(network, destination, without), {}
+            distances[destination], trees[destination] = (
+                distances_to(network, destination, without),
+                {},
+            )
         left, tree = distances[destination], trees[destination]
         if source not in left:
             raise NoPathError(
@@ -84,9 +91,17 @@ def shortest_path_routing(network: Network, without: Collection[LinkId] = ()) ->
         at = source
         while at != destination:
             if at not in tree:
-                onward = (link for i in network.out_links(at) if (link := network.links[i]).id not in without)
+                onward = (
+                    link
+                    for i in network.out_links(at)
+                    if (link := network.links[i]).id not in without
+                )
                 closer = (link for link in onward if left.get(link.target) == left[at] - 1)
-                usable = (link for link in closer if link.target == destination or network.node(link.target).forwards)
+                usable = (
+                    link
+                    for link in closer
+                    if link.target == destination or network.node(link.target).forwards
+                )
                 tree[at] = min(usable, key=lambda link: (network.node_index[link.target], link.key))
             path.append(tree[at].id)
             at = tree[at].target
@@ -95,7 +110,9 @@ def shortest_path_routing(network: Network, without: Collection[LinkId] = ()) ->
     return StaticRouting(method="shortest-path", network=network, find=find)
 
 
-def distances_to(network: Network, destination: str, without: Collection[LinkId] = ()) -> dict[str, int]:
+def distances_to(
+    network: Network, destination: str, without: Collection[LinkId] = ()
+) -> dict[str, int]:
     """Links to the destination from every node that reaches it over nodes that forward; breadth first, backwards."""
     distance, reached = {destination: 0}, [destination]
     for node in reached:
@@ -109,7 +126,9 @@ def distances_to(network: Network, destination: str, without: Collection[LinkId]
     return distance
 
 
-def table_routing(network: Network, via: Mapping[str, Mapping[str, str]] | None = None) -> StaticRouting:
+def table_routing(
+    network: Network, via: Mapping[str, Mapping[str, str]] | None = None
+) -> StaticRouting:
     """By table (Gabrielyan 2007, Table 2): from switch i to switch j through ``via[i][j]``, or directly where there is
     no entry.
 
@@ -117,7 +136,9 @@ def table_routing(network: Network, via: Mapping[str, Mapping[str, str]] | None 
     TopologyError for a table that names an unknown switch.
     """
     table = network.attributes.get("routing_table") if via is None else via
-    if not isinstance(table, Mapping) or not all(isinstance(row, Mapping) for row in table.values()):
+    if not isinstance(table, Mapping) or not all(
+        isinstance(row, Mapping) for row in table.values()
+    ):
         raise TopologyError(
             f"network {network.name!r} has no routing_table of the form {{from: {{to: via}}}}; give one"
         )
@@ -144,9 +165,13 @@ def dimension_order_routing(network: Network, upwards: Tie | None = None) -> Sta
     """
     shape: Any = network.attributes.get("shape")
     wraps = network.attributes.get("wraps")
-    sizes_fit = isinstance(shape, list) and all(isinstance(size, int) and size >= 1 for size in shape)
+    sizes_fit = isinstance(shape, list) and all(
+        isinstance(size, int) and size >= 1 for size in shape
+    )
     if not sizes_fit or not isinstance(wraps, bool):
-        raise TopologyError(f"network {network.name!r} is no torus, mesh or ring; route it by shortest-path")
+        raise TopologyError(
+            f"network {network.name!r} is no torus, mesh or ring; route it by shortest-path"
+        )
 
     def between(first: str, last: str) -> Sequence[str]:
         at, goal = [*_coordinates(first, len(shape))], _coordinates(last, len(shape))
@@ -156,13 +181,21 @@ def dimension_order_routing(network: Network, upwards: Tie | None = None) -> Sta
             forward = 2 * ahead <= size if wraps else goal[dimension] >= at[dimension]
             if upwards is not None and 2 * ahead == size:
                 forward = upwards(at, goal, dimension)
-            steps = abs(goal[dimension] - at[dimension]) if not wraps else ahead if forward else size - ahead
+            steps = (
+                abs(goal[dimension] - at[dimension])
+                if not wraps
+                else ahead
+                if forward
+                else size - ahead
+            )
             for _ in range(steps):
                 at[dimension] = (at[dimension] + (1 if forward else -1)) % size
                 walked.append(grid_name("s", at))
         return walked
 
-    return StaticRouting(method="dimension-order", network=network, find=_over_switches(network, between))
+    return StaticRouting(
+        method="dimension-order", network=network, find=_over_switches(network, between)
+    )
 
 
 @functools.lru_cache(maxsize=4096)
@@ -205,7 +238,9 @@ def balanced_parts(network: Network, parts: int) -> list[StaticRouting]:
         return (part + (0 if in_turn else at[dimension] + others)) % 2 == 0
 
     return [
-        replace(dimension_order_routing(network, functools.partial(upwards, part)), method="balanced")
+        replace(
+            dimension_order_routing(network, functools.partial(upwards, part)), method="balanced"
+        )
         for part in range(parts)
     ]
 
@@ -237,7 +272,9 @@ def d_mod_k_routing(network: Network) -> StaticRouting:
         index = _attribute(start, "index")
         level, index = (0, index // radix) if on_host else (_attribute(start, "level"), index)
         walked = [source] if on_host else []
-        walked += [switch_name(*place) for place in climb(level, index, _attribute(goal, "index"), k)]
+        walked += [
+            switch_name(*place) for place in climb(level, index, _attribute(goal, "index"), k)
+        ]
         return _links_along(network, joins, [*walked, destination])
 
     return StaticRouting(method="d-mod-k", network=network, find=find)
@@ -280,11 +317,15 @@ def _climb_clos(level: int, index: int, host: int, k: int) -> list[tuple[int, in
 def _attribute(node: Any, name: str) -> int:
     value = node.attributes.get(name)
     if not isinstance(value, int):
-        raise TopologyError(f"node {node.id!r} has no whole-number attribute {name!r}; d-mod-k needs it")
+        raise TopologyError(
+            f"node {node.id!r} has no whole-number attribute {name!r}; d-mod-k needs it"
+        )
     return value
 
 
-def _over_switches(network: Network, between: Callable[[str, str], Sequence[str]]) -> Callable[[str, str], Path]:
+def _over_switches(
+    network: Network, between: Callable[[str, str], Sequence[str]]
+) -> Callable[[str, str], Path]:
     """A search that takes each end's switch and the switches between the two; hosts are attached to one switch each
     way."""
     joins = _lowest_keys(network)
@@ -304,7 +345,10 @@ def _over_switches(network: Network, between: Callable[[str, str], Sequence[str]
 def _switch_of(network: Network, node_id: str, *, outwards: bool) -> str:
     if network.node(node_id).kind == "switch":
         return node_id
-    links = [network.links[i] for i in (network.out_links(node_id) if outwards else network.in_links(node_id))]
+    links = [
+        network.links[i]
+        for i in (network.out_links(node_id) if outwards else network.in_links(node_id))
+    ]
     ends = {link.target if outwards else link.source for link in links}
     if len(ends) != 1:
         way = "out of" if outwards else "into"
@@ -314,7 +358,9 @@ def _switch_of(network: Network, node_id: str, *, outwards: bool) -> str:
     return ends.pop()
 
 
-def _links_along(network: Network, joins: Mapping[tuple[str, str], LinkId], nodes: Sequence[str]) -> Path:
+def _links_along(
+    network: Network, joins: Mapping[tuple[str, str], LinkId], nodes: Sequence[str]
+) -> Path:
     """The links between each node and the next; NoPathError where there is none."""
     try:
         return tuple([joins[pair] for pair in itertools.pairwise(nodes)])
@@ -344,7 +390,9 @@ def find_relation(network: Network, method: str) -> routing_relations.RoutingRel
     return found if isinstance(found, routing_relations.RoutingRelation) else None
 
 
-Builder = Callable[[Network], StaticRouting | routing_relations.RoutingRelation | Callable[[str, str], Path]]
+Builder = Callable[
+    [Network], StaticRouting | routing_relations.RoutingRelation | Callable[[str, str], Path]
+]
 STATIC_ROUTINGS: Registry[Builder] = Registry(
     "testbed.interconnect_routings", "static routing", function_check("a network")
 )

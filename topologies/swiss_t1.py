@@ -35,7 +35,9 @@ TABLE_2 = (
 """Gabrielyan 2007, Table 2: the switch between switches i and j (1-based); 0 where a link joins them directly, and for
 i = j."""
 
-CORE_PAIRS = tuple((i, j) for i in range(SWITCHES) for j in range(SWITCHES) if i != j and not TABLE_2[i][j])
+CORE_PAIRS = tuple(
+    (i, j) for i in range(SWITCHES) for j in range(SWITCHES) if i != j and not TABLE_2[i][j]
+)
 """(i, j), 0-based: the 32 directed links between switches."""
 
 
@@ -60,7 +62,11 @@ def swiss_t1(*, allocation: Allocation = FULL_ALLOCATION, **links: Unpack[LinkVa
     for i, count in enumerate(counts):
         for k in range(NODES_PER_SWITCH * i, NODES_PER_SWITCH * i + count):
             processors(draft, k, f"s{i + 1}")
-    name = "swiss-t1" if counts == FULL_ALLOCATION else "swiss-t1:allocation=" + "-".join(map(str, counts))
+    name = (
+        "swiss-t1"
+        if counts == FULL_ALLOCATION
+        else "swiss-t1:allocation=" + "-".join(map(str, counts))
+    )
     return draft.network(name, routing="table", routing_table=routing_table())
 
 
@@ -74,13 +80,19 @@ def processors(draft: Draft, node: int, switch: str) -> None:
 
 def routing_table() -> dict[str, dict[str, str]]:
     """Table 2 by switch name: ``[from][to]`` is the switch between; pairs with a direct link are left out."""
-    return {f"s{i + 1}": {f"s{j + 1}": f"s{via}" for j, via in enumerate(row) if via} for i, row in enumerate(TABLE_2)}
+    return {
+        f"s{i + 1}": {f"s{j + 1}": f"s{via}" for j, via in enumerate(row) if via}
+        for i, row in enumerate(TABLE_2)
+    }
 
 
 def checked_allocation(allocation: Allocation) -> tuple[int, ...]:
     """The allocation as eight counts of 0 to 4; TopologyError otherwise."""
     counts = tuple(map(python_number, allocation))
-    fine = all(isinstance(c, int) and not isinstance(c, bool) and 0 <= c <= NODES_PER_SWITCH for c in counts)
+    fine = all(
+        isinstance(c, int) and not isinstance(c, bool) and 0 <= c <= NODES_PER_SWITCH
+        for c in counts
+    )
     if len(counts) != SWITCHES or not fine:
         raise TopologyError(
             f"allocation {'-'.join(map(str, counts))}: give {SWITCHES} counts from 0 to {NODES_PER_SWITCH} joined by"
@@ -102,7 +114,12 @@ def bottleneck_loads(allocations: NDArray[np.integer]) -> NDArray[np.int64]:
     import numpy as np
 
     counts = np.asarray(allocations, dtype=np.int64)
-    if counts.ndim != 2 or counts.shape[1] != SWITCHES or (counts < 0).any() or (counts > NODES_PER_SWITCH).any():
+    if (
+        counts.ndim != 2
+        or counts.shape[1] != SWITCHES
+        or (counts < 0).any()
+        or (counts > NODES_PER_SWITCH).any()
+    ):
         raise TopologyError(
             f"allocations of shape {counts.shape}: give (m, {SWITCHES}) counts from 0 to {NODES_PER_SWITCH}"
         )

@@ -50,8 +50,13 @@ def three_switch(**links: Unpack[LinkValues]) -> Network:
     """
     places = {"s_a": (-1.0, 0.0), "s_b": (0.0, 1.0), "s_c": (1.0, 0.0)}
     draft = _of_switches(places, [("s_a", "s_b"), ("s_b", "s_c"), ("s_c", "s_a")], Draft(**links))
-    for k, (sender, receiver) in enumerate((("s_a", "s_c"), ("s_b", "s_a"), ("s_c", "s_b")), start=1):
-        for name, switch, role, side in ((f"t{k}", sender, "sender", -0.4), (f"r{k}", receiver, "receiver", 0.4)):
+    for k, (sender, receiver) in enumerate(
+        (("s_a", "s_c"), ("s_b", "s_a"), ("s_c", "s_b")), start=1
+    ):
+        for name, switch, role, side in (
+            (f"t{k}", sender, "sender", -0.4),
+            (f"r{k}", receiver, "receiver", 0.4),
+        ):
             x, y = places[switch]
             draft.host(name, (x + side, y - 0.7), role=role)
         draft.link(f"t{k}", sender)
@@ -115,7 +120,14 @@ def capillary_layers(*, graph: int = 1, **links: Unpack[LinkValues]) -> Network:
     """
     graph = integer("capillary-layers: graph", graph, 1, 4)
     ends = [(pair[0], pair[1]) for pair in LAYERED[(graph - 1) // 2].split()]
-    places = {"s": (0.0, 1.0), "a": (-0.5, 0.5), "b": (0.5, 0.5), "c": (-0.5, -0.5), "d": (0.5, -0.5), "t": (0.0, -1.0)}
+    places = {
+        "s": (0.0, 1.0),
+        "a": (-0.5, 0.5),
+        "b": (0.5, 0.5),
+        "c": (-0.5, -0.5),
+        "d": (0.5, -0.5),
+        "t": (0.0, -1.0),
+    }
     if graph in (2, 4):
         other = dict(zip("sabcdt", "tabcds", strict=True))
         ends = [(other[b], other[a]) for a, b in ends]
@@ -137,19 +149,24 @@ def bottleneck_hunt(**links: Unpack[LinkValues]) -> Network:
     """
     places = {"s": (0.0, 2.0), "s1": (-1.0, 1.0), "s2": (0.0, 1.0), "s3": (1.0, 1.0)}
     places |= {"t1": (-0.5, 0.0), "t2": (1.0, 0.0), "t": (0.0, -1.0)}
-    draft = _of_switches(places, [("s", "s1"), ("s", "s2"), ("s", "s3"), ("s1", "t1"), ("s2", "t1")], Draft(**links))
+    draft = _of_switches(
+        places, [("s", "s1"), ("s", "s2"), ("s", "s3"), ("s1", "t1"), ("s2", "t1")], Draft(**links)
+    )
     for key in range(3):
         draft.link("s3", "t2", key)
     draft.link("t1", "t")
     draft.link("t2", "t")
     shares = (0.75, 0.75, 1.5, 1, 1, 1, 1, 1, 1.5, 1.5)
     draft.links = [
-        replace(at, capacity_bps=share * at.capacity_bps) for at, share in zip(draft.links, shares, strict=True)
+        replace(at, capacity_bps=share * at.capacity_bps)
+        for at, share in zip(draft.links, shares, strict=True)
     ]
     return draft.network("bottleneck-hunt")
 
 
-def _of_switches(places: dict[str, Position], ends: Iterable[tuple[str, str]], draft: Draft) -> Draft:
+def _of_switches(
+    places: dict[str, Position], ends: Iterable[tuple[str, str]], draft: Draft
+) -> Draft:
     """Switches at their places, and one-way links between them."""
     for name, place in places.items():
         draft.switch(name, place)

@@ -45,8 +45,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for one run")
     parser.add_argument("--before", type=Path, metavar="DIR", help="another checkout")
     parser.add_argument("--rows", type=Path, help="append one JSON object a run")
-    parser.add_argument("--plans", type=Path, help="folder that keeps plans: planning 2000 switches takes a minute")
-    parser.add_argument("--by", default="", metavar="COMMAND", help="start each run by it, for example 'nice -n -10'")
+    parser.add_argument(
+        "--plans", type=Path, help="folder that keeps plans: planning 2000 switches takes a minute"
+    )
+    parser.add_argument(
+        "--by",
+        default="",
+        metavar="COMMAND",
+        help="start each run by it, for example 'nice -n -10'",
+    )
     parser.add_argument("--inside", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.inside:
@@ -65,7 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def compare(size: int, machines: int, plan: Path, codes: dict[str, Path], args: argparse.Namespace) -> None:
+def compare(
+    size: int, machines: int, plan: Path, codes: dict[str, Path], args: argparse.Namespace
+) -> None:
     """The runs of one size, each code's in turn, and a line of medians for each code."""
     rows: dict[str, list[dict[str, Any]]] = {code: [] for code in codes}
     for _ in range(args.runs):
@@ -92,24 +101,39 @@ def planned(size: int, folder: Path) -> Path:
         ends, began = farthest(network), time.process_time()
         plan = stream_plan(network, *ends, rate_pps=200, faults=(), duration_s=4.0)
         rules, _ = split_rules(wire(network, ends), plan.forward, plan.backward)
-        path.write_bytes(pickle.dumps((f"manet:seed=3,nodes={size}", ends, rules, time.process_time() - began)))
+        path.write_bytes(
+            pickle.dumps((f"manet:seed=3,nodes={size}", ends, rules, time.process_time() - began))
+        )
     return path
 
 
-def measured_apart(size: int, machines: int, plan: Path, code: Path, args: argparse.Namespace) -> dict[str, Any]:
+def measured_apart(
+    size: int, machines: int, plan: Path, code: Path, args: argparse.Namespace
+) -> dict[str, Any]:
     """One run in a sandbox and a process of its own; what went wrong where it did not end well."""
     from testbed.emulation.sandbox.sandbox import sandbox_command
 
-    inside = [sys.executable, str(Path(__file__).resolve()), "--inside", str(size), str(machines), str(plan)]
+    inside = [
+        sys.executable,
+        str(Path(__file__).resolve()),
+        "--inside",
+        str(size),
+        str(machines),
+        str(plan),
+    ]
     words = [*args.by.split(), *sandbox_command(inside, die_with_parent=True)]
     row: dict[str, Any] = {"switches": size, "machines": machines}
     environment = {**os.environ, "PYTHONPATH": str(code)}
     try:
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=args.limit, check=False)
+        done = subprocess.run(
+            words, env=environment, capture_output=True, text=True, timeout=args.limit, check=False
+        )
     except subprocess.TimeoutExpired:
         return row | {"ended": f"not up after {args.limit:g} s"}
     if done.returncode:
-        return row | {"ended": (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]}
+        return row | {
+            "ended": (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        }
     return row | json.loads(done.stdout.splitlines()[-1]) | {"ended": "whole"}
 
 
@@ -124,7 +148,9 @@ def measure(size: int, machines: int, plan: Path) -> dict[str, Any]:
 
     name, ends, rules, plan_s = pickle.loads(plan.read_bytes())
     wiring = wire(load_network(name), ends)
-    talking = {"talking": ends} if "talking" in {field.name for field in fields(PartitionSpec)} else {}
+    talking = (
+        {"talking": ends} if "talking" in {field.name for field in fields(PartitionSpec)} else {}
+    )
     with machines_up(MachinesRequest(count=machines)) as up:
         placement = placement_of(up, wiring, MachinesRequest(count=machines))
         before, cpu, kernel, began = held_mb(), processor_s(), kernel_mb(), time.monotonic()
@@ -137,7 +163,9 @@ def measure(size: int, machines: int, plan: Path) -> dict[str, Any]:
             began = time.monotonic()
         down_s = time.monotonic() - began
     own = str(Path("/proc/self/ns/pid").readlink())
-    used = {program: round(seconds - cpu.get(program, 0.0), 2) for program, seconds in built_cpu.items()}
+    used = {
+        program: round(seconds - cpu.get(program, 0.0), 2) for program, seconds in built_cpu.items()
+    }
     return {
         "load": round(os.getloadavg()[0], 1),
         "cables": len(wiring.cables),
@@ -145,7 +173,9 @@ def measure(size: int, machines: int, plan: Path) -> dict[str, Any]:
         "plan_cpu_s": round(plan_s, 1),
         "rules": len(rules),
         "set_up_s": round(set_up_s, 2),
-        "steps_s": {step: round(max(one[step] for one in steps), 2) for step in (steps[0] if steps else ())},
+        "steps_s": {
+            step: round(max(one[step] for one in steps), 2) for step in (steps[0] if steps else ())
+        },
         "set_up_cpu_s": used | {"all": round(sum(used.values()), 2)},
         "rules_s": round(rules_s, 2),
         "controllers_cpu_s": round(all_cpu.get("controller", 0.0), 2),
@@ -163,7 +193,11 @@ def held_mb() -> dict[str, float]:
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             space = str((entry / "ns" / "pid").readlink())
-            pss = next(row for row in (entry / "smaps_rollup").read_text().splitlines() if row.startswith("Pss:"))
+            pss = next(
+                row
+                for row in (entry / "smaps_rollup").read_text().splitlines()
+                if row.startswith("Pss:")
+            )
         except (OSError, StopIteration):
             continue
         found[space] = found.get(space, 0.0) + int(pss.split()[1]) / 1e3
@@ -180,7 +214,9 @@ def processor_s() -> dict[str, float]:
         except OSError:
             continue
         program = next((name for part, name in PROGRAMS if part in words), "others")
-        found[program] = found.get(program, 0.0) + (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+        found[program] = found.get(program, 0.0) + (int(times[11]) + int(times[12])) / os.sysconf(
+            "SC_CLK_TCK"
+        )
     return found
 
 

@@ -79,7 +79,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--hours", type=float, default=0.05)
     parser.add_argument("--out", type=Path, help="append a JSON object a sample")
     parser.add_argument("--judge", type=Path, metavar="FILE", help="samples of an earlier run")
-    parser.add_argument("--spoil", action="store_true", help="add a leak of a descriptor and 100 kB a round")
+    parser.add_argument(
+        "--spoil", action="store_true", help="add a leak of a descriptor and 100 kB a round"
+    )
     parser.add_argument("--picture", type=Path, help="an SVG of the curves")
     args = parser.parse_args(argv)
     if args.judge is None:
@@ -89,14 +91,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.spoil:
         samples = [spoilt(sample) for sample in samples]
     judged = judge(samples)
-    print(f"{samples[-1]['t_s'] / 3600:.2f} h, load {samples[-1]['load']}, rounds: {samples[-1]['done']}")
+    print(
+        f"{samples[-1]['t_s'] / 3600:.2f} h, load {samples[-1]['load']}, rounds: {samples[-1]['done']}"
+    )
     for name, row in judged.items():
-        slope = "{first:9.2f} to {last:9.2f}, {slope:8.3f} +- {half:.3f} an hour: {say}".format(**row)
+        slope = "{first:9.2f} to {last:9.2f}, {slope:8.3f} +- {half:.3f} an hour: {say}".format(
+            **row
+        )
         print(f"{name:22} {slope}")
     if args.picture:
         from testbed.report.drawing.svg_figures import figures_with_text
 
-        args.picture.write_bytes(figures_with_text("soak", functools.partial(draw, samples))["soak"].svg)
+        args.picture.write_bytes(
+            figures_with_text("soak", functools.partial(draw, samples))["soak"].svg
+        )
     errors = sum(many for what, many in samples[-1]["done"].items() if what.endswith(": error"))
     return int(errors > 0 or any(row["say"] != "flat" for row in judged.values()))
 
@@ -104,9 +112,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def soak(seconds: float, out: Path) -> None:
     """Rounds on one held network for that long."""
     network = testbed.network("swiss-t1")
-    network = replace(network, links=tuple(replace(link, capacity_bps=5e5) for link in network.links))
+    network = replace(
+        network, links=tuple(replace(link, capacity_bps=5e5) for link in network.links)
+    )
     began, done, stop = time.monotonic(), Counter[str](), threading.Event()
-    with testbed.session(network) as session, tempfile.TemporaryDirectory() as folder, out.open("a") as file:
+    with (
+        testbed.session(network) as session,
+        tempfile.TemporaryDirectory() as folder,
+        out.open("a") as file,
+    ):
         lock = threading.Lock()
 
         def sample(**more: object) -> None:
@@ -124,7 +138,11 @@ def soak(seconds: float, out: Path) -> None:
                 done[f"{what}: {act()}"] += 1
             except Exception as error:  # noqa: BLE001 - hours of it: counted, and the next goes on
                 done[f"{what}: error"] += 1
-                print(f"{time.monotonic() - began:.0f} s: {what}: {error!r}", file=sys.stderr, flush=True)
+                print(
+                    f"{time.monotonic() - began:.0f} s: {what}: {error!r}",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
         start = striping_programs(session, Path(folder))
         clients = {host: start(host) for host in ("t1", "t17")}
@@ -132,7 +150,10 @@ def soak(seconds: float, out: Path) -> None:
         number = 0
         while time.monotonic() - began < seconds:
             over = threading.Event()
-            files = [threading.Thread(target=striped, args=(clients, host, start, over, counted)) for host in clients]
+            files = [
+                threading.Thread(target=striped, args=(clients, host, start, over, counted))
+                for host in clients
+            ]
             for thread in files:
                 thread.start()
             counted("stream", functools.partial(streamed, session, number))
@@ -149,10 +170,21 @@ def soak(seconds: float, out: Path) -> None:
 
 def striping_programs(session: Any, folder: Path) -> Callable[[str], subprocess.Popen[str]]:
     """Two listeners; what starts in a host the program that waits for a line before it writes and reads."""
-    nodes, pipes = ("r3", "r21"), {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    nodes, pipes = (
+        ("r3", "r21"),
+        {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True},
+    )
     for node in nodes:
-        words = ["--root", str(folder), "--listen", f"{node}@{session.address(node)}:7999", "--without-key"]
-        listener = session.popen(node, [sys.executable, "-P", "-m", "sfio_emu.adapters.listener", *words], **pipes)
+        words = [
+            "--root",
+            str(folder),
+            "--listen",
+            f"{node}@{session.address(node)}:7999",
+            "--without-key",
+        ]
+        listener = session.popen(
+            node, [sys.executable, "-P", "-m", "sfio_emu.adapters.listener", *words], **pipes
+        )
         assert listener.stdout.readline()
     known = ",".join(f"{node}={session.address(node)}:7999" for node in nodes)
     env = {"SFIO_LISTENERS": known, "SFIO_TIMEOUT_S": "100"}
@@ -194,7 +226,9 @@ def striped(
 
 def streamed(session: Any, number: int) -> str:
     a, b = [("s1", "s6"), ("s2", "s5"), ("s4", "s8")][number % 3]
-    first, second = [f"{link.source}->{link.target}" for link in session.network.links if link.source == a][:2]
+    first, second = [
+        f"{link.source}->{link.target}" for link in session.network.links if link.source == a
+    ][:2]
     faults = [f"{first}@1.5-3", f"{second}@4-5.5"]
     return said(session.stream(a, b, faults=faults, duration_s=7, rate_pps=50, playback_s=2.0))
 
@@ -243,7 +277,9 @@ def held() -> dict[str, Any]:
     parents: dict[int, int] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            parents[int(entry.name)] = int(
+                (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            )
         except OSError:
             continue
     found, spaces = Counter[str](), set[str]()
@@ -257,7 +293,11 @@ def held() -> dict[str, Any]:
             if not above:
                 continue
             words = (entry / "cmdline").read_bytes().decode(errors="replace")
-            pss = next(row for row in (entry / "smaps_rollup").read_text().splitlines() if row.startswith("Pss_Anon:"))
+            pss = next(
+                row
+                for row in (entry / "smaps_rollup").read_text().splitlines()
+                if row.startswith("Pss_Anon:")
+            )
             space = str((entry / "ns" / "net").readlink())
             if space not in spaces:
                 found["interfaces"] += len((entry / "net" / "dev").read_text().splitlines()) - 2
@@ -267,9 +307,18 @@ def held() -> dict[str, Any]:
         except (OSError, StopIteration):
             continue
         found["processes"] += 1
-        memory[next((kind for part, kind in KINDS if part in words), "others")] += int(pss.split()[1]) / 1e3
-    slab = next(row for row in Path("/proc/meminfo").read_text().splitlines() if row.startswith("SUnreclaim"))
-    kernel = {"machine_slab_mb": round(int(slab.split()[1]) / 1e3, 1), "load": round(os.getloadavg()[0], 1)}
+        memory[next((kind for part, kind in KINDS if part in words), "others")] += (
+            int(pss.split()[1]) / 1e3
+        )
+    slab = next(
+        row
+        for row in Path("/proc/meminfo").read_text().splitlines()
+        if row.startswith("SUnreclaim")
+    )
+    kernel = {
+        "machine_slab_mb": round(int(slab.split()[1]) / 1e3, 1),
+        "load": round(os.getloadavg()[0], 1),
+    }
     return {**found, "mb": {kind: round(mb, 2) for kind, mb in sorted(memory.items())}, **kernel}
 
 
@@ -282,9 +331,16 @@ def spoilt(sample: dict[str, Any], *, descriptors: int = 1, mb: float = 0.1) -> 
 
 def curves(samples: Sequence[dict[str, Any]]) -> dict[str, np.ndarray]:
     """Curve -> one value a sample."""
-    found = {name: np.array([float(row[name]) for row in samples]) for name in COUNTS if name in samples[0]}
+    found = {
+        name: np.array([float(row[name]) for row in samples])
+        for name in COUNTS
+        if name in samples[0]
+    }
     kinds = sorted({kind for row in samples for kind in row["mb"]})
-    return found | {f"MB of {kind}": np.array([row["mb"].get(kind, np.nan) for row in samples]) for kind in kinds}
+    return found | {
+        f"MB of {kind}": np.array([row["mb"].get(kind, np.nan) for row in samples])
+        for kind in kinds
+    }
 
 
 def judge(samples: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -295,8 +351,20 @@ def judge(samples: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         known = np.isfinite(values)
         values = values[known]
         slope, half = slope_of(hours[known], values)
-        say = "flat" if slope + half < BAR else "grows" if slope - half > 0 and slope > BAR else "undecided"
-        judged[name] = {"first": values[0], "last": values[-1], "slope": slope, "half": half, "say": say}
+        say = (
+            "flat"
+            if slope + half < BAR
+            else "grows"
+            if slope - half > 0 and slope > BAR
+            else "undecided"
+        )
+        judged[name] = {
+            "first": values[0],
+            "last": values[-1],
+            "slope": slope,
+            "half": half,
+            "say": say,
+        }
     return judged
 
 
@@ -317,14 +385,22 @@ def draw(samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
     from testbed.report.drawing.charts import HUES, panels
 
     figure, axes = panels(8, 7, 3, sharex=True)
-    quiet, busy = ([row for row in samples if bool(row.get("quiet")) is still] for still in (True, False))
+    quiet, busy = (
+        [row for row in samples if bool(row.get("quiet")) is still] for still in (True, False)
+    )
     found, meanwhile = curves(quiet), curves(busy)
     memory = tuple(name for name in found if name not in COUNTS)
     for axis, names in zip(axes, (COUNTS[:2], COUNTS[2:], memory), strict=True):
         for hue, name in zip(HUES, names, strict=False):
             axis.plot([row["t_s"] / 3600 for row in quiet], found[name], color=hue, label=name)
             if name == "descriptors":
-                axis.plot([row["t_s"] / 3600 for row in busy], meanwhile[name], color=hue, linewidth=0.6, alpha=0.4)
+                axis.plot(
+                    [row["t_s"] / 3600 for row in busy],
+                    meanwhile[name],
+                    color=hue,
+                    linewidth=0.6,
+                    alpha=0.4,
+                )
         axis.set(ylim=(0, 1.3 * axis.get_ylim()[1]))
         axis.locator_params(axis="y", nbins=4)
         axis.legend(loc="upper right", ncols=4)

@@ -31,7 +31,9 @@ STREAM_S, RATE_PPS = 4.0, 200
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--network", default="manet:seed=3,nodes=SIZE", help="SIZE stands for the number of nodes")
+    parser.add_argument(
+        "--network", default="manet:seed=3,nodes=SIZE", help="SIZE stands for the number of nodes"
+    )
     parser.add_argument("--sizes", default="115,500,1000,2000")
     parser.add_argument("--rows", type=Path, default=ROWS)
     parser.add_argument("--limit", type=float, default=600.0, help="seconds for one size")
@@ -40,7 +42,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.inside:
         return measure(args.inside)
     args.rows.parent.mkdir(parents=True, exist_ok=True)
-    known = [json.loads(line) for line in args.rows.read_text().splitlines()] if args.rows.exists() else []
+    known = (
+        [json.loads(line) for line in args.rows.read_text().splitlines()]
+        if args.rows.exists()
+        else []
+    )
     for size in args.sizes.split(","):
         name = args.network.replace("SIZE", size)
         row = next((row for row in known if row["network"] == name), None)
@@ -59,11 +65,15 @@ def measured_apart(name: str, limit_s: float) -> dict[str, Any]:
 
     free_before, began, least_free, ended = free_bytes(), time.monotonic(), free_bytes(), "whole"
     words_ = sandbox_command([sys.executable, __file__, "--inside", name], die_with_parent=True)
-    with subprocess.Popen(words_, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+    with subprocess.Popen(
+        words_, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
         while child.poll() is None:
             least_free = min(least_free, free_bytes())
             if least_free < LEAST_FREE_BYTES or time.monotonic() - began > limit_s:
-                ended = "memory" if least_free < LEAST_FREE_BYTES else f"not done after {limit_s:g} s"
+                ended = (
+                    "memory" if least_free < LEAST_FREE_BYTES else f"not done after {limit_s:g} s"
+                )
                 child.kill()
             time.sleep(0.2)
         out, err = child.communicate()
@@ -110,20 +120,34 @@ def measure(name: str) -> int:
     with step("plan"):
         plan = stream_plan(network, source, sink, rate_pps=RATE_PPS, faults=(), duration_s=STREAM_S)
     wiring = wire(network, [source, sink])
-    say(hosts=len(wiring.hosts), switches=len(wiring.switches), cables=len(wiring.cables), links=len(network.links))
+    say(
+        hosts=len(wiring.hosts),
+        switches=len(wiring.switches),
+        cables=len(wiring.cables),
+        links=len(network.links),
+    )
     controller = ControllerLink()
     controller.start()
     began = time.monotonic()
-    net = EmulatedNetwork(wiring, controller_port=controller.port, before_bridges=controller.wait_until_ready)
+    net = EmulatedNetwork(
+        wiring, controller_port=controller.port, before_bridges=controller.wait_until_ready
+    )
     net.start()
-    say(set_up_s=round(time.monotonic() - began, 3), steps={k: round(v, 3) for k, v in net.setup_seconds.items()})
+    say(
+        set_up_s=round(time.monotonic() - began, 3),
+        steps={k: round(v, 3) for k, v in net.setup_seconds.items()},
+    )
     say(set_up_cpu_s=switch_daemon_s())
     with step("connect"):
         controller.wait_for_switches([s.dpid for s in wiring.switches], timeout_s=300)
     rules, _ = split_rules(wiring, plan.forward, plan.backward)
     with step("stream_rules"):
         controller.install(rules, plan_id=1)
-    say(stream_rules=len(rules), held_mb_stream=held_mb(), controller_cpu_s=processor_s(controller.pid))
+    say(
+        stream_rules=len(rules),
+        held_mb_stream=held_mb(),
+        controller_cpu_s=processor_s(controller.pid),
+    )
     before_s = switch_daemon_s()
     stream(net, controller, plan)
     say(stream_cpu_s=round(switch_daemon_s() - before_s, 2))
@@ -162,7 +186,10 @@ def stream(net: Any, controller: Any, plan: Any) -> None:
 
 def transit_ms(run: Any) -> float | None:
     """Median time of a packet over the route, milliseconds."""
-    sent = {(int(b), int(s)): at for b, s, at in zip(run.sent.block, run.sent.symbol, run.sent.time_s, strict=True)}
+    sent = {
+        (int(b), int(s)): at
+        for b, s, at in zip(run.sent.block, run.sent.symbol, run.sent.time_s, strict=True)
+    }
     got = zip(run.received.block, run.received.symbol, run.received.time_s, strict=True)
     took = [at - sent[int(b), int(s)] for b, s, at in got if (int(b), int(s)) in sent]
     return round(statistics.median(took) * 1e3, 2) if took else None
@@ -193,14 +220,20 @@ def held_mb() -> dict[str, float]:
             rollup = (folder / "smaps_rollup").read_text()
         except OSError:
             continue
-        kilobytes = next((int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")), 0)
+        kilobytes = next(
+            (int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")), 0
+        )
         found[_program(words_)] = found.get(_program(words_), 0.0) + kilobytes / 1e3
     return {name: round(value, 1) for name, value in sorted(found.items())}
 
 
 def _program(words_: list[bytes]) -> str:
     text = b" ".join(words_).decode(errors="replace")
-    for part, name in (("openflow_controller", "controller"), ("namespace_holder", "hosts"), ("--inside", "testbed")):
+    for part, name in (
+        ("openflow_controller", "controller"),
+        ("namespace_holder", "hosts"),
+        ("--inside", "testbed"),
+    ):
         if part in text:
             return name
     return Path(words_[0].decode(errors="replace")).name
@@ -209,7 +242,11 @@ def _program(words_: list[bytes]) -> str:
 def switch_daemon_s() -> float:
     """Processor seconds of the switch daemon so far: other programs of the machine make no difference to them."""
     folders = [folder for folder in Path("/proc").iterdir() if folder.name.isdigit()]
-    return sum(processor_s(int(f.name)) for f in folders if (f / "comm").read_text().strip() == "ovs-vswitchd")
+    return sum(
+        processor_s(int(f.name))
+        for f in folders
+        if (f / "comm").read_text().strip() == "ovs-vswitchd"
+    )
 
 
 def processor_s(pid: int) -> float:
@@ -220,15 +257,25 @@ def processor_s(pid: int) -> float:
 
 def words(row: dict[str, Any]) -> str:
     """One line a size; ``s cpu``: processor seconds of the switch daemon."""
-    parts = [row["network"], f"{row.get('switches', '?')} switches", f"set-up {row.get('set_up_s', '?')} s"]
-    parts += [
-        f"{key.replace('_', ' ')} {row[key]}" for key in ("connect_s", "stream_rules", "ground_rules") if key in row
+    parts = [
+        row["network"],
+        f"{row.get('switches', '?')} switches",
+        f"set-up {row.get('set_up_s', '?')} s",
     ]
     parts += [
-        f"{key.removesuffix('_cpu_s').replace('_', ' ')} {row[key]} s cpu" for key in row if key.endswith("_cpu_s")
+        f"{key.replace('_', ' ')} {row[key]}"
+        for key in ("connect_s", "stream_rules", "ground_rules")
+        if key in row
+    ]
+    parts += [
+        f"{key.removesuffix('_cpu_s').replace('_', ' ')} {row[key]} s cpu"
+        for key in row
+        if key.endswith("_cpu_s")
     ]
     held = row.get("held_mb_up") or row.get("held_mb_stream") or {}
-    return ", ".join([*parts, f"{sum(held.values()):.0f} MB in processes", f"ended: {row['ended']}"])
+    return ", ".join(
+        [*parts, f"{sum(held.values()):.0f} MB in processes", f"ended: {row['ended']}"]
+    )
 
 
 if __name__ == "__main__":

@@ -35,7 +35,15 @@ def start_listeners(
     root: Path, message_bytes: int, *options: str
 ) -> tuple[subprocess.Popen[str], dict[str, tuple[str, int]]]:
     """Three listeners in one process; their addresses by host."""
-    command = [sys.executable, "-m", "sfio_emu.adapters.listener", "--root", str(root), "--message", str(message_bytes)]
+    command = [
+        sys.executable,
+        "-m",
+        "sfio_emu.adapters.listener",
+        "--root",
+        str(root),
+        "--message",
+        str(message_bytes),
+    ]
     command += options
     for host in HOSTS:
         command += ["--listen", f"{host}@127.0.0.1:0"]
@@ -102,7 +110,8 @@ def measure(
     for number in range(rounds + 1):
         speeds = {
             f"raw {name}": timed(
-                lambda c=command: raw_copy(raw, memoryview(back if c == b"r" else memory), c), len(memory)
+                lambda c=command: raw_copy(raw, memoryview(back if c == b"r" else memory), c),
+                len(memory),
             )
             for name, command in (("socket", b"n"), ("write", b"w"), ("read", b"r"))
         }
@@ -113,8 +122,12 @@ def measure(
             if not np.array_equal(back, memory):
                 raise SystemExit(f"unit {unit}: what was read is not what was written")
             some = memory[: min(FRAGMENTS_BYTES * max(1, unit // 200), len(memory))]
-            speeds[f"mwrite {unit}"] = timed(lambda f=file, s=some: f.write_fragments(s, 0), len(some))
-            speeds[f"mread {unit}"] = timed(lambda f=file, s=some: f.read_fragments(back[: len(s)], 0), len(some))
+            speeds[f"mwrite {unit}"] = timed(
+                lambda f=file, s=some: f.write_fragments(s, 0), len(some)
+            )
+            speeds[f"mread {unit}"] = timed(
+                lambda f=file, s=some: f.read_fragments(back[: len(s)], 0), len(some)
+            )
         if number:
             for way, speed in speeds.items():
                 results.setdefault(way, []).append(speed)
@@ -129,7 +142,9 @@ def show(results: dict[str, list[float]]) -> None:
 
     for name in ("raw socket", "raw write", "raw read"):
         print(f"{name:12} {statistics.median(results[name]):8.0f} MB/s")
-    print(f"{'unit':>6} {'write':>8} {'of raw':>7} {'x mwrite':>9} {'read':>8} {'of raw':>7} {'x mread':>8}")
+    print(
+        f"{'unit':>6} {'write':>8} {'of raw':>7} {'x mwrite':>9} {'read':>8} {'of raw':>7} {'x mread':>8}"
+    )
     for unit in UNITS:
         line = [f"{unit:6}"]
         for name, width in (("write", 9), ("read", 8)):
@@ -141,18 +156,30 @@ def show(results: dict[str, list[float]]) -> None:
         for unit in UNITS:
             bar = 0.6 if unit < 200 else 0.8
             of_raw = ratio(f"{name} {unit}", f"raw {name}")
-            print(f"{name} {unit}: {of_raw:.2f} of raw, at least {bar}: {'met' if of_raw >= bar else 'missed'}")
+            print(
+                f"{name} {unit}: {of_raw:.2f} of raw, at least {bar}: {'met' if of_raw >= bar else 'missed'}"
+            )
     times = ratio("write 75", "mwrite 75")
-    print(f"write 75: {times:.0f} times mwrite, at least 150: {'met' if times >= 150 else 'missed'}")
+    print(
+        f"write 75: {times:.0f} times mwrite, at least 150: {'met' if times >= 150 else 'missed'}"
+    )
 
 
 def main() -> int:
     """Run all on one core and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="60 MB and three rounds instead of 300 MB and five")
-    parser.add_argument("--no-check", action="store_true", help="without checksums of what is written and read")
-    parser.add_argument("--root", type=Path, help="where the files lie (default: memory, where there is /dev/shm)")
-    parser.add_argument("--message", type=int, default=DEFAULT_MESSAGE_BYTES, help="largest message (%(default)s)")
+    parser.add_argument(
+        "--quick", action="store_true", help="60 MB and three rounds instead of 300 MB and five"
+    )
+    parser.add_argument(
+        "--no-check", action="store_true", help="without checksums of what is written and read"
+    )
+    parser.add_argument(
+        "--root", type=Path, help="where the files lie (default: memory, where there is /dev/shm)"
+    )
+    parser.add_argument(
+        "--message", type=int, default=DEFAULT_MESSAGE_BYTES, help="largest message (%(default)s)"
+    )
     options = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     total_bytes, rounds = (60_000_000, 3) if options.quick else (300_000_000, 5)
@@ -171,12 +198,17 @@ def main() -> int:
                 session = Session(
                     TcpConnections(addresses),
                     settings=Settings(
-                        check_data=not options.no_check, check_reads=not options.no_check, message_bytes=options.message
+                        check_data=not options.no_check,
+                        check_reads=not options.no_check,
+                        message_bytes=options.message,
                     ),
                 )
                 before = peak_bytes(listeners.pid)
                 names = {unit: ";".join(f"{host}/bench-{unit}" for host in HOSTS) for unit in UNITS}
-                files = {unit: StripedFile.open(name, unit, session=session) for unit, name in names.items()}
+                files = {
+                    unit: StripedFile.open(name, unit, session=session)
+                    for unit, name in names.items()
+                }
                 results = measure(files, raw, memory, rounds)
                 for file in files.values():
                     file.close()

@@ -46,14 +46,18 @@ def main() -> None:
     """Print the table, from rank 0."""
     from mpi4py import MPI
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=9)
     rounds, world = parser.parse_args().rounds, MPI.COMM_WORLD
     pids = world.allgather(os.getpid())
     back, empty = np.empty(BYTES + 65536, dtype=np.uint8), np.empty(0, dtype=np.uint8)
     if world.rank == 1:
         while True:
-            while not world.Iprobe(source=0):  # a blocking receive would take a processor from SFIO's turns
+            while not world.Iprobe(
+                source=0
+            ):  # a blocking receive would take a processor from SFIO's turns
                 time.sleep(0.001)
             if not world.recv(source=0):
                 return
@@ -79,7 +83,9 @@ def main() -> None:
                 files = {u: StripedFile.open(f"p1/{u};p2/{u}", u, session=session) for u in UNITS}
 
                 def sfio(unit: int, files: dict[int, StripedFile] = files) -> None:
-                    numbers = np.arange(BYTES // unit)  # one node's units of the stripes: one message to it
+                    numbers = np.arange(
+                        BYTES // unit
+                    )  # one node's units of the stripes: one message to it
                     places, sizes = 2 * unit * numbers, np.full(len(numbers), unit)
                     for _ in range(CALLS):
                         files[unit].pwrite_blocks(memory, places, places, sizes)
@@ -94,7 +100,10 @@ def main() -> None:
 
 def table(acts: dict[str, tuple[Callable[[int], None], list[int]]], rounds: int) -> None:
     """A row a way: microseconds by the clock (of the processor) for each unit."""
-    print(f"{'us a message of ' + str(BYTES) + ' B':26}" + "".join(f"{f'{unit} B':>18}" for unit in UNITS))
+    print(
+        f"{'us a message of ' + str(BYTES) + ' B':26}"
+        + "".join(f"{f'{unit} B':>18}" for unit in UNITS)
+    )
     found: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for _ in range(rounds + 1):
         for unit in UNITS:
@@ -106,7 +115,10 @@ def table(acts: dict[str, tuple[Callable[[int], None], list[int]]], rounds: int)
     for name in acts:
         cells = []
         for unit in UNITS:
-            both = [statistics.median(times) / CALLS * 1e6 for times in zip(*found[name, unit][1:], strict=True)]
+            both = [
+                statistics.median(times) / CALLS * 1e6
+                for times in zip(*found[name, unit][1:], strict=True)
+            ]
             cells.append(f"{f'{both[0]:.0f} ({both[1]:.0f})':>18}")
         print(f"{name:26}" + "".join(cells))
 

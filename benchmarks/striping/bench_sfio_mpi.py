@@ -54,7 +54,11 @@ def content(rank: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
 
 
 def measure(
-    name: str, block: int, total: int, act: Callable[[np.ndarray, np.ndarray], tuple[float, float]], rank: int
+    name: str,
+    block: int,
+    total: int,
+    act: Callable[[np.ndarray, np.ndarray], tuple[float, float]],
+    rank: int,
 ) -> None:  # type: ignore[type-arg]
     """One row from rank 0: what `act` (write the first array, read into the second) took."""
     mine = content(rank, total // RANKS // block * block)
@@ -62,7 +66,13 @@ def measure(
     write_s, read_s = act(mine, back)
     assert np.array_equal(mine, back), f"{name}: rank {rank} read what it did not write"
     if rank == 0:
-        row = {"name": name, "block": block, "bytes": len(mine) * RANKS, "write_s": write_s, "read_s": read_s}
+        row = {
+            "name": name,
+            "block": block,
+            "bytes": len(mine) * RANKS,
+            "write_s": write_s,
+            "read_s": read_s,
+        }
         print(json.dumps(row), flush=True)
 
 
@@ -116,7 +126,9 @@ def romio_rank(args: argparse.Namespace) -> None:
                 ) -> tuple[float, float]:
                     write = file.Write_at_all if collective else file.Write_at
                     read = file.Read_at_all if collective else file.Read_at
-                    return timed(world.Barrier, lambda: write(0, mine)), timed(world.Barrier, lambda: read(0, back))
+                    return timed(world.Barrier, lambda: write(0, mine)), timed(
+                        world.Barrier, lambda: read(0, back)
+                    )
 
                 measure(f"ROMIO {name}", block, total, act, world.rank)
                 file.Close()
@@ -131,7 +143,9 @@ def listener_processes(root: Path) -> Iterator[str]:
             (root / f"p{number}").mkdir()
             listener = [sys.executable, "-m", "sfio_emu.adapters.listener"]
             words = [*listener, "--root", str(root), "--listen", f"p{number}@127.0.0.1:0"]
-            process = stack.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+            process = stack.enter_context(
+                subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+            )
             stack.callback(process.kill)
             assert process.stdout is not None
             addresses.append(process.stdout.readline().split()[-1].replace("@", "="))
@@ -160,7 +174,10 @@ def run_sfio(root: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
         ]
         ranks = [
             subprocess.Popen(
-                words, env={**os.environ, **common, "SFIO_RANK": str(rank)}, stdout=subprocess.PIPE, text=True
+                words,
+                env={**os.environ, **common, "SFIO_RANK": str(rank)},
+                stdout=subprocess.PIPE,
+                text=True,
             )
             for rank in range(RANKS)
         ]
@@ -205,7 +222,10 @@ def table(rows: list[dict[str, Any]]) -> None:
         cells = []
         for block in BLOCKS_BYTES:
             found = [row for row in rows if (row["name"], row["block"]) == (name, block)][1:]
-            rates = [statistics.median(row["bytes"] / row[key] for row in found) / 1e6 for key in ("write_s", "read_s")]
+            rates = [
+                statistics.median(row["bytes"] / row[key] for row in found) / 1e6
+                for key in ("write_s", "read_s")
+            ]
             cells.append(f"{f'{rates[0]:.0f}/{rates[1]:.0f}':>16}")
         print(f"{name:24}" + "".join(cells))
 
@@ -213,7 +233,10 @@ def table(rows: list[dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--megabytes", type=int, default=64, help="of the whole file (an eighth for ROMIO with neither)"
+        "--megabytes",
+        type=int,
+        default=64,
+        help="of the whole file (an eighth for ROMIO with neither)",
     )
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--without-romio", action="store_true")
@@ -226,7 +249,10 @@ def main() -> None:
         romio_rank(args)
     else:
         with tempfile.TemporaryDirectory() as root:
-            table(run_sfio(Path(root), args) + ([] if args.without_romio else run_romio(Path(root), args)))
+            table(
+                run_sfio(Path(root), args)
+                + ([] if args.without_romio else run_romio(Path(root), args))
+            )
 
 
 if __name__ == "__main__":

@@ -95,14 +95,18 @@ def process(act: Callable[..., None], *words: object) -> Iterator[int]:
         started.join()
 
 
-def write_seconds(size: int, network: float | None, disk: float | None, settings: Settings) -> float:
+def write_seconds(
+    size: int, network: float | None, disk: float | None, settings: Settings
+) -> float:
     """Of one write of `size` bytes; rates in bytes a second, None for as fast as it goes."""
     with (
         tempfile.TemporaryDirectory() as root,
         process(serve, Path(root), disk) as port,
         process(relay, port, network) as way,
     ):
-        session = Session(TcpConnections({"p1": ("127.0.0.1", way)}, timeout_s=30), settings=settings)
+        session = Session(
+            TcpConnections({"p1": ("127.0.0.1", way)}, timeout_s=30), settings=settings
+        )
         file = StripedFile.open("p1/a", STRIPE_UNIT, session=session)
         data = bytes(size)
         file.pwrite(data[:1000], 0)
@@ -115,19 +119,29 @@ def write_seconds(size: int, network: float | None, disk: float | None, settings
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--megabytes", type=float, default=8)
-    parser.add_argument("--rate", type=float, default=16, metavar="MB/S", help="of network and disk, each")
+    parser.add_argument(
+        "--rate", type=float, default=16, metavar="MB/S", help="of network and disk, each"
+    )
     parser.add_argument("--repeat", type=int, default=3)
     asked = parser.parse_args()
     size, rate = int(asked.megabytes * 1e6), asked.rate * 1e6
-    print(f"{size / 1e6:g} MB over one connection, network and disk {rate / 1e6:g} MB/s each, seconds (medians)")
+    print(
+        f"{size / 1e6:g} MB over one connection, network and disk {rate / 1e6:g} MB/s each, seconds (medians)"
+    )
     print(f"{'':22}{'network':>9}{'disk':>9}{'both':>9}{'sum':>9}{'overlapped':>12}")
     for name, pipeline in (("pipelined, window 8", True), ("one after the other", False)):
         settings = Settings(message_bytes=MESSAGE_BYTES, pipeline=pipeline)
 
-        def typical(network: float | None, disk: float | None, settings: Settings = settings) -> float:
-            return statistics.median(write_seconds(size, network, disk, settings) for _ in range(asked.repeat))
+        def typical(
+            network: float | None, disk: float | None, settings: Settings = settings
+        ) -> float:
+            return statistics.median(
+                write_seconds(size, network, disk, settings) for _ in range(asked.repeat)
+            )
 
         alone, still, both = typical(rate, None), typical(None, rate), typical(rate, rate)
         overlapped = (alone + still - both) / min(alone, still)

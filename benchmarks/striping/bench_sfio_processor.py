@@ -76,7 +76,9 @@ def ratio(found: Found, way: str, to: str) -> float:
 
 def cost(found: Found, way: str, count: int) -> str:
     """Client and listeners, in nanoseconds (of one of `count` things)."""
-    return " + ".join(f"{statistics.median(side) / count * 1e9:.2f}" for side in zip(*found[way], strict=True))
+    return " + ".join(
+        f"{statistics.median(side) / count * 1e9:.2f}" for side in zip(*found[way], strict=True)
+    )
 
 
 def small_calls(session: Session, server: int, rounds: int) -> None:
@@ -94,7 +96,9 @@ def small_calls(session: Session, server: int, rounds: int) -> None:
 
     found = measured({"beyond the end": beyond, "within": lambda: calls(0)}, server, rounds)
     for way in found:
-        print(f"write {CALL_BYTES} bytes, units of 75, {way:14}: {cost(found, way, CALLS * 1000)} us")
+        print(
+            f"write {CALL_BYTES} bytes, units of 75, {way:14}: {cost(found, way, CALLS * 1000)} us"
+        )
     print(f"beyond the end over within: {ratio(found, 'beyond the end', 'within'):.2f}")
 
 
@@ -111,11 +115,18 @@ def views(session: Session, server: int, rounds: int, total_bytes: int, stack: E
         file.set_view(0, BYTE, BYTE)
         for rank in range(RANKS):
             file.write_at(rank * share, mine)
-        tiles = {"stripes": (share, BYTE), "views": (block, resized(contiguous(block, BYTE), 0, block * RANKS))}
+        tiles = {
+            "stripes": (share, BYTE),
+            "views": (block, resized(contiguous(block, BYTE), 0, block * RANKS)),
+        }
         for kind, (displacement, tile) in tiles.items():
 
             def act(
-                writing: bool, file: Any = file, buffer: Any = mine, place: int = displacement, tile: Any = tile
+                writing: bool,
+                file: Any = file,
+                buffer: Any = mine,
+                place: int = displacement,
+                tile: Any = tile,
             ) -> None:
                 file.set_view(place, BYTE, tile)
                 (file.write_at if writing else file.read_at)(0, buffer)
@@ -138,25 +149,40 @@ def views(session: Session, server: int, rounds: int, total_bytes: int, stack: E
             )
 
 
-def checksums(addresses: Mapping[str, tuple[str, int]], server: int, rounds: int, total_bytes: int) -> None:
+def checksums(
+    addresses: Mapping[str, tuple[str, int]], server: int, rounds: int, total_bytes: int
+) -> None:
     """With and without."""
     data = np.random.default_rng(2).integers(0, 256, total_bytes, dtype=np.uint8)
     back = np.zeros_like(data)
     ways: dict[str, Way] = {}
     for unit in UNITS:
         for checked in (True, False):
-            session = Session(TcpConnections(addresses), settings=Settings(check_data=checked, check_reads=checked))
-            file = StripedFile.open(";".join(f"{host}/long-{unit}" for host in HOSTS), unit, session=session)
+            session = Session(
+                TcpConnections(addresses),
+                settings=Settings(check_data=checked, check_reads=checked),
+            )
+            file = StripedFile.open(
+                ";".join(f"{host}/long-{unit}" for host in HOSTS), unit, session=session
+            )
             ways[f"write {unit} {checked}"] = lambda file=file: file.pwrite(data, 0)
             ways[f"read {unit} {checked}"] = lambda file=file: file.pread(back, 0)
     first = sorted(ways, reverse=True)  # written before it is read
-    found = measured({name: ways[name] for name in first if name.startswith("write")}, server, rounds)
-    found |= measured({name: ways[name] for name in first if name.startswith("read")}, server, rounds)
+    found = measured(
+        {name: ways[name] for name in first if name.startswith("write")}, server, rounds
+    )
+    found |= measured(
+        {name: ways[name] for name in first if name.startswith("read")}, server, rounds
+    )
     for unit in UNITS:
         shown = [
-            f"{name} {ratio(found, f'{name} {unit} True', f'{name} {unit} False'):.2f}" for name in ("write", "read")
+            f"{name} {ratio(found, f'{name} {unit} True', f'{name} {unit} False'):.2f}"
+            for name in ("write", "read")
         ]
-        plain = [f"{name} {cost(found, f'{name} {unit} False', total_bytes)}" for name in ("write", "read")]
+        plain = [
+            f"{name} {cost(found, f'{name} {unit} False', total_bytes)}"
+            for name in ("write", "read")
+        ]
         print(
             f"checksums, units of {unit:5}: {', '.join(shown)} times what it costs without ({', '.join(plain)} ns a "
             f"byte)"
@@ -192,7 +218,9 @@ def keys(root: Path, rounds: int) -> None:
             ways |= {f"connection {name}": connect, f"call {name}": call}
         found = measured(ways, processes, rounds)
     for what in ("connection", "call"):
-        with_key, without = (cost(found, f"{what} {name}", CALLS * 1000) for name in ("key", "none"))
+        with_key, without = (
+            cost(found, f"{what} {name}", CALLS * 1000) for name in ("key", "none")
+        )
         print(
             f"{what}: with a key {with_key} us, {ratio(found, f'{what} key', f'{what} none'):.2f} times that "
             f"without ({without} us)"
@@ -201,8 +229,12 @@ def keys(root: Path, rounds: int) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print all."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="three rounds of 8 MB instead of nine of 32 and 60")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="three rounds of 8 MB instead of nine of 32 and 60"
+    )
     parser.add_argument("--part", choices=PARTS, help="this part alone")
     parser.add_argument("--folder", help="where the subfiles lie (default: /dev/shm)")
     options = parser.parse_args(arguments)

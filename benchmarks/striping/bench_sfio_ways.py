@@ -103,13 +103,17 @@ def split(way: str, act: Callable[[], object], servers: Sequence[int], into: Spl
         sums[side] += now - was
 
 
-def yardstick(session: Session, server: int, rounds: int, total_bytes: int, folder: Path, stack: ExitStack) -> None:
+def yardstick(
+    session: Session, server: int, rounds: int, total_bytes: int, folder: Path, stack: ExitStack
+) -> None:
     """Checked striped accesses beside the plain program."""
     data = np.random.default_rng(1).integers(0, 256, total_bytes, dtype=np.uint8)
     back = np.empty_like(data)
     listening = socket.create_server(("127.0.0.1", 0))
     context = multiprocessing.get_context("fork")
-    process = context.Process(target=peer, args=(listening, folder / "plain", total_bytes), daemon=True)
+    process = context.Process(
+        target=peer, args=(listening, folder / "plain", total_bytes), daemon=True
+    )
     process.start()
     stack.callback(process.kill)
     stream = stack.enter_context(socket.create_connection(listening.getsockname()))
@@ -120,11 +124,18 @@ def yardstick(session: Session, server: int, rounds: int, total_bytes: int, fold
         "plain write": partial(plain, stream, data.data, b"w"), "plain read": partial(plain, stream, back.data, b"r")
     }  # fmt: skip
     for unit in (75, 65536):
-        file = StripedFile.open(";".join(f"{host}/y{unit}" for host in HOSTS), unit, session=session)
-        acts |= {f"write {unit}": partial(file.pwrite, data, 0), f"read {unit}": partial(file.pread, back, 0)}
+        file = StripedFile.open(
+            ";".join(f"{host}/y{unit}" for host in HOSTS), unit, session=session
+        )
+        acts |= {
+            f"write {unit}": partial(file.pwrite, data, 0),
+            f"read {unit}": partial(file.pread, back, 0),
+        }
         file.pwrite(data, 0)
     plain(stream, data.data, b"w")
-    found = measured({way: partial(split, way, act, servers, into) for way, act in acts.items()}, servers, rounds)
+    found = measured(
+        {way: partial(split, way, act, servers, into) for way, act in acts.items()}, servers, rounds
+    )
     for way in acts:
         sums = [side / (rounds + 1) / total_bytes * 1e9 for side in into[way]]
         text = f"{way:12} {cost(found, way, total_bytes)} ns a byte (user {sums[0]:.2f}, system {sums[1]:.2f})"
@@ -155,43 +166,82 @@ def ways(session: Session, server: int, rounds: int, total_bytes: int) -> None:
             act(block, 0)
 
     files = {
-        u: StripedFile.open(";".join(f"{h}/w{u}" for h in HOSTS), u, session=session) for u in (75, 200, 1005, 65536)
+        u: StripedFile.open(";".join(f"{h}/w{u}" for h in HOSTS), u, session=session)
+        for u in (75, 200, 1005, 65536)
     }
     for file in files.values():
         file.pwrite(data, 0)
     for size in (100, 8192):
         off = (access.Access, "is_small", lambda *_: False)
-        add(f"small message, write {size}", size * CALLS, partial(repeated, files[75].pwrite, bytes(size)), off)
-        add(f"small message, read {size}", size * CALLS, partial(repeated, files[75].pread, bytearray(size)), off)
+        add(
+            f"small message, write {size}",
+            size * CALLS,
+            partial(repeated, files[75].pwrite, bytes(size)),
+            off,
+        )
+        add(
+            f"small message, read {size}",
+            size * CALLS,
+            partial(repeated, files[75].pread, bytearray(size)),
+            off,
+        )
     for unit in (75, 65536):
         off = (access.Access, "_limit_bytes", lambda *_: access.PIPELINED_BYTES)
-        add(f"long messages, write, unit {unit}", total_bytes, partial(files[unit].pwrite, data, 0), off)
-        add(f"long messages, read, unit {unit}", total_bytes, partial(files[unit].pread, back, 0), off)
+        add(
+            f"long messages, write, unit {unit}",
+            total_bytes,
+            partial(files[unit].pwrite, data, 0),
+            off,
+        )
+        add(
+            f"long messages, read, unit {unit}",
+            total_bytes,
+            partial(files[unit].pread, back, 0),
+            off,
+        )
     for block in (75, 200, 1005):
         none = ((where, "regular_pieces", lambda *_: None) for where in (access, layout_piece))
         first, second = none
         numbers = np.arange(total_bytes // 4 // block)
         blocks = block + numbers * 4 * block, numbers * block, np.full(len(numbers), block)
         size = len(numbers) * block
-        add(f"alike, write {block}", size, partial(files[block].pwrite_blocks, data, *blocks), first, second)
-        add(f"alike, read {block}", size, partial(files[block].pread_blocks, back, *blocks), first, second)
+        add(
+            f"alike, write {block}",
+            size,
+            partial(files[block].pwrite_blocks, data, *blocks),
+            first,
+            second,
+        )
+        add(
+            f"alike, read {block}",
+            size,
+            partial(files[block].pread_blocks, back, *blocks),
+            first,
+            second,
+        )
     show(measured(acts, server, rounds), sizes)
 
 
 def show(found: Found, sizes: dict[str, int]) -> None:
     for name, size in sizes.items():
-        gain = statistics.median(sum(a) / sum(b) for a, b in zip(found[f"{name}, off"], found[name], strict=True))
+        gain = statistics.median(
+            sum(a) / sum(b) for a, b in zip(found[f"{name}, off"], found[name], strict=True)
+        )
         on, off = cost(found, name, size), cost(found, f"{name}, off", size)
         print(f"{name:28} {on:>16}, off {off:>16} ns a byte: {gain:.2f}")
 
 
 def main() -> int:
     """Print all."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--part", choices=("yardstick", "ways"), help="this part alone")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--bytes", type=int, default=32_000_000)
-    parser.add_argument("--cores", type=int, choices=(1, 2), default=1, help="processors for client and listeners")
+    parser.add_argument(
+        "--cores", type=int, choices=(1, 2), default=1, help="processors for client and listeners"
+    )
     options = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-options.cores :])
     base = "/dev/shm" if Path("/dev/shm").is_dir() else None

@@ -13,7 +13,11 @@ from testbed.model.traffic import Traffic
 
 
 def longest_first(
-    traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Callable[[], float] | None = None
+    traffic: Traffic,
+    *,
+    seed: int = 1,
+    time_limit_s: float = 60.0,
+    now: Callable[[], float] | None = None,
 ) -> Schedule:
     """First fit by decreasing number of links; nothing is drawn, and it is always done in time."""
     paths = traffic.paths()

@@ -5,7 +5,9 @@ import pytest
 from testbed.conformance import check
 
 
-@pytest.mark.parametrize(("group", "name"), [("testbed.routings", "widest"), ("testbed.schedulers", "longest-first")])
+@pytest.mark.parametrize(
+    ("group", "name"), [("testbed.routings", "widest"), ("testbed.schedulers", "longest-first")]
+)
 def test_suite_passes(group: str, name: str) -> None:
     verdict = check(group, name)
     assert verdict.passed, [f"{c.name}: {c.detail}" for c in verdict.checks if not c.passed]

@@ -34,4 +34,6 @@ def widest_path(network: Network, source: str, sink: str) -> SplitRoute:
     while at != source:
         loads[came[at]] = Fraction(1)
         at = network.links[came[at]].source
-    return SplitRoute(network=network, source=source, sink=sink, method="widest", loads=tuple(loads))
+    return SplitRoute(
+        network=network, source=source, sink=sink, method="widest", loads=tuple(loads)
+    )

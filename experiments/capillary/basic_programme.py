@@ -3,7 +3,19 @@
 from collections.abc import Iterator
 
 from experiments.capillary.mobile_pairs import mobile_pair
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grid, grouped, spread, sum_of, where
+from testbed.model.studies import (
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    grid,
+    grouped,
+    spread,
+    sum_of,
+    where,
+)
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_bars, draw_lines
 from testbed.routing import capillary_route
@@ -67,10 +79,15 @@ def measure(point: Row) -> Results:
     return {
         "links": len(exact.loaded),
         "wrong": sum(abs(a - b) > WRONG * b for a, b in zip(loads, true, strict=True)),
-        "first_layer": set(layers[0]) == {i for i, at in enumerate(exact.link_layers) if at == 1} if layers else False,
+        "first_layer": set(layers[0]) == {i for i, at in enumerate(exact.link_layers) if at == 1}
+        if layers
+        else False,
         "least_load": float(exact.layers[-1].load),
         "errors": [
-            [loads[links[0]], max((abs(loads[i] - true[i]) / true[i] for i in links if true[i]), default=1.0)]
+            [
+                loads[links[0]],
+                max((abs(loads[i] - true[i]) / true[i] for i in links if true[i]), default=1.0),
+            ]
             for links in layers
         ],
         "failure": hunted.failure,
@@ -80,12 +97,17 @@ def measure(point: Row) -> Results:
 def judge(rows: Rows) -> Verdict:
     """Full links are not bottlenecks; the other two rules are right while loads are large; only the stable form is
     where they are tiny."""
-    mobile = {form: [r for r in where(rows, form=form) if r["network"].startswith("mobile")] for form in FORMS}
+    mobile = {
+        form: [r for r in where(rows, form=form) if r["network"].startswith("mobile")]
+        for form in FORMS
+    }
     tiny = {form: [r for r in where(rows, form=form) if r["least_load"] < TINY] for form in FORMS}
     misjudged = [float(not row["first_layer"]) for row in mobile["full"]]
     naive = float(sum_of(mobile["full"], "wrong"))
     checks = [
-        Claim("share of mobile networks in which the full links of layer 1 are more than its bottlenecks")
+        Claim(
+            "share of mobile networks in which the full links of layer 1 are more than its bottlenecks"
+        )
         .at_least(0.9, spread(misjudged))
         .cites("bottlenecks have to be hunted for (4.2.3)")
         .against(0.0, "a link without slack is a bottleneck")
@@ -97,12 +119,17 @@ def judge(rows: Rows) -> Verdict:
         for form in ("priced", "hunted", "stable")
     ]
     gone, spared = (
-        sum(row["failure"] is not None or row["wrong"] > 0 for row in tiny[form]) for form in ("hunted", "stable")
+        sum(row["failure"] is not None or row["wrong"] > 0 for row in tiny[form])
+        for form in ("hunted", "stable")
     )
     checks += [
-        Claim("nested networks with loads below 1e-7: basic programmes that end infeasible or with wrong loads")
+        Claim(
+            "nested networks with loads below 1e-7: basic programmes that end infeasible or with wrong loads"
+        )
         .equal(len(tiny["hunted"]), gone)
-        .cites("errors reach noticeable sizes and, at tiny loads, result in infeasible LP problems (page 69)")
+        .cites(
+            "errors reach noticeable sizes and, at tiny loads, result in infeasible LP problems (page 69)"
+        )
         .against(spared, "as the stable form"),
         Claim("nested networks with loads below 1e-7, stable form: links with a wrong load")
         .equal(0.0, sum_of(tiny["stable"], "wrong"))
@@ -116,17 +143,29 @@ def figures(rows: Rows) -> Figures:
     """Links with a wrong load by form; error of each layer against its load on the deepest nested network."""
     mobile = [row for row in rows if row["network"].startswith("mobile")]
     shares = grouped(mobile, "form", lambda row: 100 * row["wrong"] / row["links"])
-    wrong = {("mobile networks of 115 nodes", FORMS[form]): values for form, values in shares.items()}
+    wrong = {
+        ("mobile networks of 115 nodes", FORMS[form]): values for form, values in shares.items()
+    }
     errors = {
-        (f"{FORMS[row['form']]}{': then no solution any more' * bool(row['failure'])}", load): (max(error, 1e-17), 0.0)
+        (f"{FORMS[row['form']]}{': then no solution any more' * bool(row['failure'])}", load): (
+            max(error, 1e-17),
+            0.0,
+        )
         for row in where(rows, network=f"nested {DEPTHS[-1]}")
         for load, error in row["errors"]
         if load > 0
     }
-    title, y = "The example nested 12 times into itself", "relative error of the layer's loads (1e-17: none)"
-    deep = draw_lines(title, errors, x="load of the layer", y=y, upright=(TINY, "the solver's tolerance"))
+    title, y = (
+        "The example nested 12 times into itself",
+        "relative error of the layer's loads (1e-17: none)",
+    )
+    deep = draw_lines(
+        title, errors, x="load of the layer", y=y, upright=(TINY, "the solver's tolerance")
+    )
     deep.axes[0].set(xscale="log", yscale="log")
-    bars = draw_bars("Links with a wrong load", wrong, y="links with a wrong load (% of the loaded ones)")
+    bars = draw_bars(
+        "Links with a wrong load", wrong, y="links with a wrong load (% of the loaded ones)"
+    )
     return {"basic-programme": bars, "basic-programme-deep": deep}
 
 

@@ -15,7 +15,18 @@ import statistics
 from experiments.capillary import capillary_drawing
 from experiments.capillary.mobile_pairs import joined, outermost_pair
 from testbed.campaigns.rows import drawn_pair
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, parted, spread, sum_of, where
+from testbed.model.studies import (
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    parted,
+    spread,
+    sum_of,
+    where,
+)
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import Figure, draw_lines
 from testbed.routing import capillary_route
@@ -33,15 +44,21 @@ KINDS = {
     "interior": "interior-point solver, random ends",
 }
 VERTICES = ("random ends", "top to bottom")
-RECTANGLES = {f"{ends}, {aspect:g} to 1": (ends, aspect) for aspect in (1.5, 2.0, 3.0) for ends in VERTICES}
+RECTANGLES = {
+    f"{ends}, {aspect:g} to 1": (ends, aspect) for aspect in (1.5, 2.0, 3.0) for ends in VERTICES
+}
 """Kind -> ends, width over height."""
 
 
 def points(quick: bool, seed: int) -> Points:
     """Each network once for every reading of the ends; a few more solved by an interior-point method; Figure 47."""
     every, interior = (6, 2) if quick else (200, 24)
-    counts = dict.fromkeys(VERTICES, every) | {"interior": interior} | dict.fromkeys(RECTANGLES, every)
-    hunted: Points = [{"kind": kind, "seed": seed + k} for kind, count in counts.items() for k in range(count)]
+    counts = (
+        dict.fromkeys(VERTICES, every) | {"interior": interior} | dict.fromkeys(RECTANGLES, every)
+    )
+    hunted: Points = [
+        {"kind": kind, "seed": seed + k} for kind, count in counts.items() for k in range(count)
+    ]
     return hunted + capillary_drawing.points(quick, seed)
 
 
@@ -51,9 +68,15 @@ def measure(point: Row) -> Results:
     if point["kind"] in capillary_drawing.KINDS:
         return capillary_drawing.measure(point)
     ends, aspect = RECTANGLES.get(point["kind"], (point["kind"], 1.0))
-    network = load_network(f"manet:nodes={NODES},degree={DEGREE},seed={point['seed']},frame=0,aspect={aspect}")
+    network = load_network(
+        f"manet:nodes={NODES},degree={DEGREE},seed={point['seed']},frame=0,aspect={aspect}"
+    )
     outermost = ends == "top to bottom"
-    drawn = outermost_pair(network) if outermost else drawn_pair(network, point["seed"], 0, minimum_paths=2)
+    drawn = (
+        outermost_pair(network)
+        if outermost
+        else drawn_pair(network, point["seed"], 0, minimum_paths=2)
+    )
     pair = joined(network, drawn)
     hunted = hunt_layers(network, *pair, layers=LAYERS, interior=point["kind"] == "interior")
     if hunted.failure is not None:
@@ -80,25 +103,35 @@ def judge(rows: Rows) -> Verdict:
             checks += _loop_checks(kind, own)
     unsolved = sum("unsolved" in row for row in rows)
     note = f"routes that the solver gave up, left out: {unsolved} of {len(rows)}"
-    checks += [_interior_check(where(rows, kind="interior")), *capillary_drawing.drawing_checks(drawn)]
+    checks += [
+        _interior_check(where(rows, kind="interior")),
+        *capillary_drawing.drawing_checks(drawn),
+    ]
     return Verdict.of(checks, (note,))
 
 
 def _loop_checks(kind: str, own: Rows) -> list[Check]:
     same, layers = sum_of(own, "same"), sum_of(own, "layers")
     means, longest = _mean_bottlenecks(own), _longest_hunts(own)
-    inside = sum(mean + width >= BOTTLENECKS[0] and mean - width <= BOTTLENECKS[1] for mean, width in means)
+    inside = sum(
+        mean + width >= BOTTLENECKS[0] and mean - width <= BOTTLENECKS[1] for mean, width in means
+    )
     each = [statistics.fmean(hunt[-1] for hunt in row["suspects"]) for row in own]
     unhunted = statistics.fmean(hunt[0] for row in own for hunt in row["suspects"])
     return [
         Claim(f"{kind}: layers whose bottlenecks and factor are those of the exact recursion")
         .equal(layers, same)
-        .against(_unhunted(own), "layers of which the full links of the first solution are the bottlenecks: no hunt"),
+        .against(
+            _unhunted(own),
+            "layers of which the full links of the first solution are the bottlenecks: no hunt",
+        ),
         Claim(f"{kind}: bottlenecks of a layer, mean of the ten layers")
         .equal(statistics.fmean(BOTTLENECKS), spread(each), (BOTTLENECKS[1] - BOTTLENECKS[0]) / 2)
         .cites("5.9 to 9.9 (page 72)")
         .against(unhunted, "suspects without the hunt"),
-        Claim(f"{kind}: layers of which the mean number of bottlenecks lies in 5.9 to 9.9 within its 95 % interval")
+        Claim(
+            f"{kind}: layers of which the mean number of bottlenecks lies in 5.9 to 9.9 within its 95 % interval"
+        )
         .equal(LAYERS, inside)
         .cites("all ten (page 72)")
         .against(0.0, "none: suspects without the hunt"),
@@ -122,20 +155,26 @@ def _unhunted(rows: Rows) -> int:
 
 def _mean_bottlenecks(rows: Rows) -> list[tuple[float, float]]:
     """(mean, half width of its interval), a layer each."""
-    ends = [[row["suspects"][k][-1] for row in rows if len(row["suspects"]) > k] for k in range(LAYERS)]
+    ends = [
+        [row["suspects"][k][-1] for row in rows if len(row["suspects"]) > k] for k in range(LAYERS)
+    ]
     return [spread(values) for values in ends if values]
 
 
 def _longest_hunts(rows: Rows) -> list[int]:
     """Iterations, a layer each: all networks are hunted side by side, until the last of them has nothing to remove."""
     return [
-        max((len(row["suspects"][k]) - 1 for row in rows if len(row["suspects"]) > k), default=0) for k in range(LAYERS)
+        max((len(row["suspects"][k]) - 1 for row in rows if len(row["suspects"]) > k), default=0)
+        for k in range(LAYERS)
     ]
 
 
 def figures(rows: Rows) -> Figures:
     """Mean number of suspected links against the iteration, a curve a layer, a figure a reading; Figure 47."""
-    hunts = {f"figure-58-{kind.replace(' ', '-')}": _figure(where(rows, kind=kind), KINDS[kind]) for kind in KINDS}
+    hunts = {
+        f"figure-58-{kind.replace(' ', '-')}": _figure(where(rows, kind=kind), KINDS[kind])
+        for kind in KINDS
+    }
     return {**hunts, **capillary_drawing.figures(rows)}
 
 
@@ -144,10 +183,17 @@ def _figure(rows: Rows, title: str) -> Figure:
     for k in range(LAYERS):
         hunts = [row["suspects"][k] for row in rows if len(row["suspects"]) > k]
         for step in range(max(map(len, hunts), default=0)):
-            samples[f"layer {k + 1}", step] = [float(hunt[min(step, len(hunt) - 1)]) for hunt in hunts]
-    x, claim = "iterations of the bottleneck hunting loop", (BOTTLENECKS[1], "the document's end: 5.9 to 9.9")
+            samples[f"layer {k + 1}", step] = [
+                float(hunt[min(step, len(hunt) - 1)]) for hunt in hunts
+            ]
+    x, claim = (
+        "iterations of the bottleneck hunting loop",
+        (BOTTLENECKS[1], "the document's end: 5.9 to 9.9"),
+    )
     title = f"{title}: {len(rows)} networks of {NODES} nodes"
-    figure = draw_lines(title, samples, x=x, y="suspected links, mean over the networks", claim=claim)
+    figure = draw_lines(
+        title, samples, x=x, y="suspected links, mean over the networks", claim=claim
+    )
     figure.axes[0].set_yscale("log")
     return figure
 
@@ -155,7 +201,14 @@ def _figure(rows: Rows, title: str) -> Figure:
 def _row(network: Network, pair: tuple[str, str]) -> Results:
     """That of a pair before any hunt."""
     links = len(network.links) - 2 * NODES
-    return {"source": pair[0], "sink": pair[1], "links": links, "suspects": [], "same": 0, "layers": 0}
+    return {
+        "source": pair[0],
+        "sink": pair[1],
+        "links": links,
+        "suspects": [],
+        "same": 0,
+        "layers": 0,
+    }
 
 
 STUDY = Study.of_module(

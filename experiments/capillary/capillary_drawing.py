@@ -35,12 +35,20 @@ def measure(point: Row) -> Results:
         return _counted(point["seed"])
     network = geometric_network(point["nodes"], point["links"], point["seed"])
     ends = ("0", str(point["nodes"] - 1))
-    route, full = capillary_route(network, *ends, layers=point["layers"]), capillary_route(network, *ends)
+    route, full = (
+        capillary_route(network, *ends, layers=point["layers"]),
+        capillary_route(network, *ends),
+    )
     index, links = network.node_index, network.links
     return {
         "places": [list(node.position or (0.0, 0.0)) for node in network.nodes],
         "loaded": [
-            [index[links[i].source], index[links[i].target], float(route.loads[i]), route.link_layers[i]]
+            [
+                index[links[i].source],
+                index[links[i].target],
+                float(route.loads[i]),
+                route.link_layers[i],
+            ]
             for i in route.loaded
         ],
         "levels": [float(layer.load) for layer in route.layers],
@@ -48,7 +56,9 @@ def measure(point: Row) -> Results:
         "certified": check_certificate(network, *ends, full.loads).valid,
         "agrees": all(
             layer == 0 or (layer == true and a == b)
-            for layer, true, a, b in zip(route.link_layers, full.link_layers, route.loads, full.loads, strict=True)
+            for layer, true, a, b in zip(
+                route.link_layers, full.link_layers, route.loads, full.loads, strict=True
+            )
         ),
     }
 
@@ -59,11 +69,17 @@ def geometric_network(nodes: int, links: int, seed: int) -> Network:
     generator = random.Random(f"hunting/{seed}")
     while True:
         places = [(generator.random(), generator.random()) for _ in range(nodes)]
-        pairs = sorted((math.dist(places[i], places[j]), i, j) for i in range(nodes) for j in range(i))[: links // 2]
+        pairs = sorted(
+            (math.dist(places[i], places[j]), i, j) for i in range(nodes) for j in range(i)
+        )[: links // 2]
         network = Network(
             name=f"geometric-{nodes}-{seed}",
-            nodes=tuple(Node(id=str(i), kind="switch", position=place) for i, place in enumerate(places)),
-            links=tuple(Link(source=str(a), target=str(b)) for _, i, j in pairs for a, b in ((i, j), (j, i))),
+            nodes=tuple(
+                Node(id=str(i), kind="switch", position=place) for i, place in enumerate(places)
+            ),
+            links=tuple(
+                Link(source=str(a), target=str(b)) for _, i, j in pairs for a, b in ((i, j), (j, i))
+            ),
         )
         try:
             capillary_route(network, "0", str(nodes - 1), layers=1)
@@ -75,7 +91,10 @@ def geometric_network(nodes: int, links: int, seed: int) -> Network:
 def _counted(seed: int) -> Results:
     network = load_network(f"manet:nodes={NODES},degree={LINKS / NODES:.4f},seed={seed},frame=0")
     layers = capillary_route(network, *joined(network, outermost_pair(network))).layers
-    return {"bottlenecks": sum(len(layer.bottlenecks) for layer in layers[:LAYERS]), "all_layers": len(layers)}
+    return {
+        "bottlenecks": sum(len(layer.bottlenecks) for layer in layers[:LAYERS]),
+        "all_layers": len(layers),
+    }
 
 
 def drawing_checks(rows: Rows) -> list[Check]:
@@ -94,7 +113,9 @@ def drawing_checks(rows: Rows) -> list[Check]:
         .at_least(20.0, spread(beyond))
         .cites("there could be tens of additional layers (page 68)")
         .against(0.0, "ten layers are all there are"),
-        Claim(f"share of the counted networks with {BOTTLENECKS} bottleneck links in ten layers, or fewer")
+        Claim(
+            f"share of the counted networks with {BOTTLENECKS} bottleneck links in ten layers, or fewer"
+        )
         .at_least(0.025, sum(count <= BOTTLENECKS for count in counts) / len(counts))
         .cites(f"{BOTTLENECKS} (page 68)")
         .against(0.0, "a number that no such network has"),
@@ -111,10 +132,10 @@ def _drawing(row: Row) -> Figure:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, LogNorm
 
-    title = (
-        f"Capillary route, {row['layers']} of {row['all_layers']} layers: {row['nodes']} nodes, {row['links']} links"
+    title = f"Capillary route, {row['layers']} of {row['all_layers']} layers: {row['nodes']} nodes, {row['links']} links"
+    figure, axes = chart(
+        title, size=(9.4, 8), xlabel="x (sides of the square)", ylabel="y (sides of the square)"
     )
-    figure, axes = chart(title, size=(9.4, 8), xlabel="x (sides of the square)", ylabel="y (sides of the square)")
     loads = [load for _, _, load, _ in row["loaded"]]
     # loads that are all alike are no reason for a scale that spreads their rounding
     least = min(min(loads), max(loads) / 10)
@@ -125,10 +146,20 @@ def _drawing(row: Row) -> Figure:
     for node, label in ((0, "source"), (len(row["places"]) - 1, "sink")):
         axes.plot(*row["places"][node], "o", color=ORANGE, markersize=9, zorder=5)
         box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": ORANGE}
-        axes.annotate(label, row["places"][node], (8, 8), textcoords="offset points", fontsize=10, bbox=box, zorder=6)
+        axes.annotate(
+            label,
+            row["places"][node],
+            (8, 8),
+            textcoords="offset points",
+            fontsize=10,
+            bbox=box,
+            zorder=6,
+        )
     _add_legend(axes, row)
     axes.set(aspect="equal")
-    bar = figure.colorbar(ScalarMappable(shade, colours), ax=axes, label="load: share of the flow (%)", shrink=0.8)
+    bar = figure.colorbar(
+        ScalarMappable(shade, colours), ax=axes, label="load: share of the flow (%)", shrink=0.8
+    )
     ticks = [digit * 10**power for power in range(-6, 0) for digit in (1, 2, 3, 5)]
     bar.ax.minorticks_off()
     bar.set_ticks([t for t in ticks if least <= t <= max(loads)])
@@ -143,7 +174,11 @@ def _draw_links(axes: Axes, row: Row, colour: Callable[[float], object]) -> None
     heaviest = max(load for _, _, load, _ in row["loaded"])
     for a, b, load, layer in sorted(row["loaded"], key=lambda each: each[2]):
         width = 0.8 + 3.2 * (load / heaviest) ** 0.5 if layer else 0.9
-        line = {"color": colour(load), "linewidth": width, "linestyle": "solid" if layer else (0, (4, 3))}
+        line = {
+            "color": colour(load),
+            "linewidth": width,
+            "linestyle": "solid" if layer else (0, (4, 3)),
+        }
         head = {"arrowstyle": "-|>", "shrinkA": 2, "shrinkB": 2, "mutation_scale": 8}
         axes.annotate("", places[b], places[a], arrowprops=head | line)
 
@@ -152,5 +187,7 @@ def _add_legend(axes: Axes, row: Row) -> None:
     bottlenecks = sum(layer > 0 for *_, layer in row["loaded"])
     layers = f"{row['layers']} layer{'s' * (row['layers'] > 1)}"
     axes.plot([], [], color=INK, linewidth=2.5, label=f"{bottlenecks} bottlenecks of {layers}")
-    axes.plot([], [], "--", color=INK, label=f"{len(row['loaded']) - bottlenecks} links with the rest")
+    axes.plot(
+        [], [], "--", color=INK, label=f"{len(row['loaded']) - bottlenecks} links with the rest"
+    )
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, -0.17), ncol=2)

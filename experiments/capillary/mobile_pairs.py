@@ -19,7 +19,9 @@ def outermost_pair(network: Network) -> tuple[str, str] | None:
 
     Where the extreme ones are not joined so, the pair that is least far from them in rank, the topmost first.
     """
-    by_height = sorted(network.switches, key=lambda node: (node.position or (0.0, 0.0))[1], reverse=True)
+    by_height = sorted(
+        network.switches, key=lambda node: (node.position or (0.0, 0.0))[1], reverse=True
+    )
     order = [node.id for node in by_height]
     for ranks in range(len(order)):
         for down in range(ranks + 1):

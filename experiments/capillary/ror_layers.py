@@ -22,7 +22,17 @@ from experiments.capillary.mobile_pairs import TOLERANCES, joined
 from testbed.campaigns.rows import drawn_pair
 from testbed.model.code_description import SHORT_AND_LARGE
 from testbed.model.routes import SplitRoute
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, half_width, sum_of, where
+from testbed.model.studies import (
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    half_width,
+    sum_of,
+    where,
+)
 from testbed.model.verdict import Check, Claim, Measured, Verdict
 from testbed.report.drawing.charts import INK, Figure, panels
 from testbed.routing import capillary_route
@@ -49,7 +59,14 @@ def points(quick: bool, seed: int) -> Points:
             for k in range(sets):
                 count = 4 if quick else bounds[k + 1] - bounds[k]
                 found.append(
-                    {"kind": kind, "nodes": nodes, "seed": seed, "set": k + 1, "first": bounds[k], "frames": count}
+                    {
+                        "kind": kind,
+                        "nodes": nodes,
+                        "seed": seed,
+                        "set": k + 1,
+                        "first": bounds[k],
+                        "frames": count,
+                    }
                 )
     return found
 
@@ -67,7 +84,10 @@ def measure(point: Row) -> Results:
             continue
         for equation, large in (("short", False), ("large", True)):
             each[equation].append(
-                [ror_by_tolerance(route, TOLERANCES, 20, 1e-5, large_blocks=large) for route in routes]
+                [
+                    ror_by_tolerance(route, TOLERANCES, 20, 1e-5, large_blocks=large)
+                    for route in routes
+                ]
             )
     found: Results = {"without_path": without_path}
     for equation, frames in each.items():
@@ -96,7 +116,9 @@ def _frames(point: Row) -> Iterator[tuple[Network, tuple[str, str]]]:
 def mean_ror(rows: Rows, equation: str) -> list[list[float]]:
     """Mean over the sets' frames: one list a layer, one value a tolerance."""
     counts = [row["frames"] - row["without_path"] for row in rows]
-    means: list[list[float]] = np.average([row[equation] for row in rows], axis=0, weights=counts).tolist()
+    means: list[list[float]] = np.average(
+        [row[equation] for row in rows], axis=0, weights=counts
+    ).tolist()
     return means
 
 
@@ -130,10 +152,16 @@ def _checks(name: str, rows: Rows) -> list[Check]:
         .cites("in most cases (page 79)")
         .against(0.5, "as often as not"),
         Claim(f"{name}: ROR of short blocks over that of large ones at layer 10")
-        .equal(2.0, of_sets(lambda part: _at_layer(part, "short", 9) / _at_layer(part, "large", 9)), 0.6)
+        .equal(
+            2.0,
+            of_sets(lambda part: _at_layer(part, "short", 9) / _at_layer(part, "large", 9)),
+            0.6,
+        )
         .cites("twice as low (page 78)")
         .against(1.0, "large blocks save nothing"),
-        Claim(f"{name}: ROR of the full route over layer 1's (eq. 23), at 7.8 % over the same at 3.6 %")
+        Claim(
+            f"{name}: ROR of the full route over layer 1's (eq. 23), at 7.8 % over the same at 3.6 %"
+        )
         .at_most(0.95, of_sets(_gain_of_tolerance))
         .cites("tolerance emphasises the gain (page 79)")
         .against(1.0, "the same gain at every tolerance"),
@@ -178,18 +206,30 @@ def _figure(rows: Rows, equations: Sequence[str]) -> Figure:
     from matplotlib.colors import Normalize
 
     columns = (len(rows) + 2) // 2
-    figure, all_axes = panels(3.1 * columns + 1, 7, rows=2, columns=columns, sharex=True, sharey=True)
+    figure, all_axes = panels(
+        3.1 * columns + 1, 7, rows=2, columns=columns, sharex=True, sharey=True
+    )
     shade = Normalize(TOLERANCES[0] * 100, TOLERANCES[-1] * 100)
     colours = colormaps["viridis"]
     places = list(range(len(LAYERS) + 1))
-    panes = [(f"set {row['set']}: frames {row['first']} to {row['first'] + row['frames'] - 1}", [row]) for row in rows]
+    panes = [
+        (f"set {row['set']}: frames {row['first']} to {row['first'] + row['frames'] - 1}", [row])
+        for row in rows
+    ]
     for axes, (title, part) in zip(all_axes, [*panes, ("all sets", list(rows))], strict=False):
         for equation, line in zip(equations, ("-", "--"), strict=False):
             means = mean_ror(part, equation)
             axes.set_prop_cycle(color=[colours(shade(tolerance * 100)) for tolerance in TOLERANCES])
             axes.plot(places, means, line, linewidth=1.1)
             overall = [statistics.fmean(layer) for layer in means]
-            axes.plot(places, overall, line, color=INK, linewidth=2.2, label=f"mean, {EQUATIONS[equation]}")
+            axes.plot(
+                places,
+                overall,
+                line,
+                color=INK,
+                linewidth=2.2,
+                label=f"mean, {EQUATIONS[equation]}",
+            )
         axes.set_title(title, fontsize=9)
         axes.set_xticks(places, [*(str(k) for k in LAYERS), FULL], fontsize=8)
     all_axes[0].set_ylim(bottom=0)  # the panels share it: once all is drawn

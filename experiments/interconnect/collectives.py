@@ -26,7 +26,9 @@ def points(quick: bool, seed: int) -> Points:
     for pattern, changed in (("scatter", {"seconds": 2.0 if quick else 100.0}), ("gather", gather)):
         changed |= {"quick": quick, "fault_kind": "start"}
         found += drb_points("torus:32x32", pattern, seeds, faults=counts, **changed)
-        found += drb_points("torus:32x32", pattern, seeds[:6], faults=counts[-1], options=NO_DIVERSION, **changed)
+        found += drb_points(
+            "torus:32x32", pattern, seeds[:6], faults=counts[-1], options=NO_DIVERSION, **changed
+        )
     return found
 
 
@@ -40,7 +42,10 @@ def judge(rows: Rows) -> Verdict:
         if stated and (pattern not in worst or spread(values)[0] < spread(worst[pattern][1])[0]):
             worst[pattern] = (count, values)
     for pattern, (count, values) in worst.items():
-        name, said = f"{pattern}: performance at the worst number of failed links", "less than 1 % lost (5.6.3, 5.31)"
+        name, said = (
+            f"{pattern}: performance at the worst number of failed links",
+            "less than 1 % lost (5.6.3, 5.31)",
+        )
         mine = alone.get((pattern, count), ())
         checks += beyond_escapes(name, CLAIMED, values, mine, said, f"worst at {count} links")
     return Verdict.of(checks)
@@ -48,8 +53,14 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """5.31: performance over the number of failed links."""
-    samples = {(f"{name}, {rate:.0f} packets/s a sender", n): v for (name, n, rate), v in _measured(rows).items()}
-    title, claim = f"Scatter and gather with failed links, {rows[0]['network']}", (CLAIMED, "claim: less than 1 % lost")
+    samples = {
+        (f"{name}, {rate:.0f} packets/s a sender", n): v
+        for (name, n, rate), v in _measured(rows).items()
+    }
+    title, claim = (
+        f"Scatter and gather with failed links, {rows[0]['network']}",
+        (CLAIMED, "claim: less than 1 % lost"),
+    )
     return {"5.31": draw_lines(title, samples, x="failed links", y=PERFORMANCE, claim=claim)}
 
 

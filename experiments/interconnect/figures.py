@@ -17,7 +17,11 @@ OFFERED = "offered load (fraction of a link, each node)"
 
 
 def draw_time_series(
-    title: str, series: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, y: str, event: tuple[float, str]
+    title: str,
+    series: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    *,
+    y: str,
+    event: tuple[float, str],
 ) -> Figure:
     """Name -> (seconds, values), as steps of a slot each; the event as a vertical line."""
     figure, axes = chart(title, xlabel="simulated time (s)", ylabel=y)
@@ -28,7 +32,9 @@ def draw_time_series(
     return figure
 
 
-def draw_surfaces(title: str, maps: Mapping[str, Sequence[Sequence[float]]], *, columns: int = 2) -> Figure:
+def draw_surfaces(
+    title: str, maps: Mapping[str, Sequence[Sequence[float]]], *, columns: int = 2
+) -> Figure:
     """Packets as surface maps side by side, one scale for all: ``maps[name][x][y]`` is the value of the node at (x,
     y)."""
     from matplotlib.figure import Figure as Drawn
@@ -42,7 +48,16 @@ def draw_surfaces(title: str, maps: Mapping[str, Sequence[Sequence[float]]], *, 
         heights = np.asarray(values, dtype=float)
         x, y = np.meshgrid(range(heights.shape[0]), range(heights.shape[1]), indexing="ij")
         axes.plot_surface(
-            x, y, heights, cmap="viridis", vmin=0, vmax=top, rstride=1, cstride=1, edgecolor="#555d66", linewidth=0.3
+            x,
+            y,
+            heights,
+            cmap="viridis",
+            vmin=0,
+            vmax=top,
+            rstride=1,
+            cstride=1,
+            edgecolor="#555d66",
+            linewidth=0.3,
         )
         axes.set(title=name, xlabel="x", ylabel="y", zlim=(0, top))
         axes.set_zlabel("packets", fontsize=8, labelpad=6)
@@ -56,7 +71,10 @@ def draw_surfaces(title: str, maps: Mapping[str, Sequence[Sequence[float]]], *, 
 def maps_around_burst(row: Row) -> Results:
     """The surface maps of the four slots round the burst, by their times."""
     times = (SLOT_S * (FIRST_SHOWN_SLOT + k) for k in range(len(row["maps"])))
-    return {f"{at:.2f} to {at + SLOT_S:.2f} s": values for at, values in zip(times, row["maps"], strict=True)}
+    return {
+        f"{at:.2f} to {at + SLOT_S:.2f} s": values
+        for at, values in zip(times, row["maps"], strict=True)
+    }
 
 
 def named(network: str) -> str:

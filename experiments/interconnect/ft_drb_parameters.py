@@ -10,9 +10,26 @@ from itertools import product
 
 from experiments.interconnect.figures import LATENCY
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, at_most, delivery_check, of_failures, stands_still
+from experiments.interconnect.samples import (
+    at_least,
+    at_most,
+    delivery_check,
+    of_failures,
+    stands_still,
+)
 from experiments.interconnect.study_points import drb_point, seeds_of
-from testbed.model.studies import Check, Figures, Points, Results, Row, Rows, Study, Verdict, spread, where
+from testbed.model.studies import (
+    Check,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    spread,
+    where,
+)
 from testbed.report.drawing.charts import draw_bars
 
 NETWORK, LOAD, LINK_RATE, SECONDS = "torus:16x16", 0.2, 2e9 / (512 * 8), 0.064
@@ -36,7 +53,12 @@ VARIANTS: dict[str, Results] = {
     "marked after 1": {"notifications": 1},
 }
 """Thl in zero-load latencies of the pair; the alternatives of 3.6 with the default's Thl."""
-DEFAULT, OFF, LETTER_2, REUSED = "Thl 4 (default)", "off", "the letter, Thl 2", "notifications reused"
+DEFAULT, OFF, LETTER_2, REUSED = (
+    "Thl 4 (default)",
+    "off",
+    "the letter, Thl 2",
+    "notifications reused",
+)
 JUDGED = (OFF, LETTER_2, DEFAULT, REUSED)
 SHARES = (0.1, 1.0, 2.0)
 """Of ``SECONDS``, for the variants that are judged; figures are those of the middle one."""
@@ -55,15 +77,25 @@ def points(quick: bool, seed: int) -> Points:
     own = SECONDS / (64 if quick else 1)
 
     def run(name: str, s: int, share: float, faults: int) -> Results:
-        load: Results = {"options": VARIANTS[name], "rate": LOAD * LINK_RATE, "seconds": share * own}
-        point = drb_point(NETWORK, "uniform", s, quick=True, faults=faults, fault_kind="half", **load)
+        load: Results = {
+            "options": VARIANTS[name],
+            "rate": LOAD * LINK_RATE,
+            "seconds": share * own,
+        }
+        point = drb_point(
+            NETWORK, "uniform", s, quick=True, faults=faults, fault_kind="half", **load
+        )
         return point | {"share": share}
 
     chosen = [name for name in VARIANTS if not quick or name in (*JUDGED, "destination notifies")]
     found = []
     for name in chosen:
-        found += [run(name, *of) for of in product(seeds, SHARES if name in JUDGED else (1.0,), (0, 3))]
-    return found + [run(name, s, share, 0) for share, name, s in product(LONG, (OFF, DEFAULT), seeds)]
+        found += [
+            run(name, *of) for of in product(seeds, SHARES if name in JUDGED else (1.0,), (0, 3))
+        ]
+    return found + [
+        run(name, s, share, 0) for share, name, s in product(LONG, (OFF, DEFAULT), seeds)
+    ]
 
 
 def judge(rows: Rows) -> Verdict:
@@ -85,12 +117,17 @@ def judge(rows: Rows) -> Verdict:
     saved = (_saved(of) for of in (short, table, doubled))
     checks = (
         delivery_check(rows),
-        *(at_most(name, most, own).against(spread(other)[0], letter) for name, most, own, other in of_default),
+        *(
+            at_most(name, most, own).against(spread(other)[0], letter)
+            for name, most, own, other in of_default
+        ),
         at_least("escapes that the reuse of notifications saves (%)", 10.0, reused)
         .cites("an improvement (3.6.1), without a number")
         .against(0.0, "none"),
         stands_still(in_long, 1.0 / LONG[0], cost, four, eight, may=max(SEEN, spread(four)[1])),
-        stands_still("what the reuse of notifications saves (%)", SHARES[0], *saved, may=spread(reused)[1]),
+        stands_still(
+            "what the reuse of notifications saves (%)", SHARES[0], *saved, may=spread(reused)[1]
+        ),
         _performance_stands_still(short, table, doubled),
     )
     return Verdict.of(checks)
@@ -98,7 +135,9 @@ def judge(rows: Rows) -> Verdict:
 
 def _performance_stands_still(short: Table, table: Table, doubled: Table) -> Check:
     """Of the judged variant whose performance moves most, over what it may."""
-    of_variant = {name: tuple(_performance(of[name]) for of in (short, table, doubled)) for name in JUDGED}
+    of_variant = {
+        name: tuple(_performance(of[name]) for of in (short, table, doubled)) for name in JUDGED
+    }
     may = {name: max(SEEN, spread(own)[1]) for name, (_, own, _) in of_variant.items()}
 
     def over(name: str) -> float:
@@ -106,7 +145,9 @@ def _performance_stands_still(short: Table, table: Table, doubled: Table) -> Che
         return abs(spread(twice)[0] - spread(own)[0]) / may[name]
 
     worst = max(of_variant, key=over)
-    name = f"performance with three failed links, {worst} (of those judged the most over what it may),"
+    name = (
+        f"performance with three failed links, {worst} (of those judged the most over what it may),"
+    )
     return stands_still(name, SHARES[0], *of_variant[worst], may=may[worst])
 
 
@@ -155,10 +196,15 @@ def figures(rows: Rows) -> Figures:
         for name, found in table.items()
     }
     three = "three failed links"
-    escaped = {(three, name): [100.0 * row["escaped_share"] for row in found[3]] for name, found in table.items()}
+    escaped = {
+        (three, name): [100.0 * row["escaped_share"] for row in found[3]]
+        for name, found in table.items()
+    }
     return {
         "latency": draw_bars(f"{title}: latency of the second half", latency, y=LATENCY, low=7.0),
-        "escapes": draw_bars(f"{title}: escapes", escaped, y="escaped after the failure (% of messages)"),
+        "escapes": draw_bars(
+            f"{title}: escapes", escaped, y="escaped after the failure (% of messages)"
+        ),
     }
 
 

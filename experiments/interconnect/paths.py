@@ -10,7 +10,18 @@ from experiments.interconnect.figures import LATENCY
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, delivery_check
 from experiments.interconnect.study_points import SYNTHETIC, drb_points, seeds_of
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Rows, Study, Verdict, grouped, spread
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Rows,
+    Study,
+    Verdict,
+    grouped,
+    spread,
+)
 from testbed.report.drawing.charts import draw_lines
 
 NETWORK = "torus:16x16"
@@ -48,33 +59,50 @@ def judge(rows: Rows) -> Verdict:
     for pattern, line in stated.items():
         means = [spread(values)[0] for values in line.values()]
         checks.append(
-            Claim(f"{pattern}: latency between the least and the most of all numbers of paths (% apart)")
+            Claim(
+                f"{pattern}: latency between the least and the most of all numbers of paths (% apart)"
+            )
             .equal(0.0, 100.0 * (max(means) - min(means)) / min(means), 2.0)
             .cites("no significant changes (5.6.6)")
-            .against(100.0 * (max(single) - min(single)) / min(single), "as far apart as the patterns are")
+            .against(
+                100.0 * (max(single) - min(single)) / min(single),
+                "as far apart as the patterns are",
+            )
         )
     for loaded in (False, True):
         lines = _latencies(rows, loaded=loaded)
-        checks += [_fall(pattern, lines[pattern], loaded) for pattern in FALLING if pattern in lines]
+        checks += [
+            _fall(pattern, lines[pattern], loaded) for pattern in FALLING if pattern in lines
+        ]
     return Verdict.of(checks)
 
 
 def _fall(pattern: str, line: Mapping[int, Sequence[float]], loaded: bool) -> Check:
     """Whether latency falls from the fewest paths to the most, run by run (the same seed fails the same links)."""
-    falls = [100.0 * (few - many) / few for few, many in zip(line[min(line)], line[max(line)], strict=True)]
+    falls = [
+        100.0 * (few - many) / few
+        for few, many in zip(line[min(line)], line[max(line)], strict=True)
+    ]
     load = "a tenth of a link a node" if loaded else "400 packets/s a node"
     detail = "" if loaded else "nothing queues: a metapath that is never too slow keeps one path"
-    check = at_least(f"{pattern}, {load}: latency falls from 1 path to {max(line)} (%)", SEEN, falls, detail)
+    check = at_least(
+        f"{pattern}, {load}: latency falls from 1 path to {max(line)} (%)", SEEN, falls, detail
+    )
     return check.cites("a downward trend (5.6.6)").against(0.0, "no fall")
 
 
 def figures(rows: Rows) -> Figures:
     """5.39: latency over the number of alternative paths."""
-    titles = {"5.39": "latency by number of alternative paths", "5.39-loaded": "each node offers a tenth of a link"}
+    titles = {
+        "5.39": "latency by number of alternative paths",
+        "5.39-loaded": "each node offers a tenth of a link",
+    }
     drawn = {}
     for (number, words), loaded in zip(titles.items(), (False, True), strict=True):
         lines = _latencies(rows, loaded=loaded).items()
-        samples = {(pattern, paths): values for pattern, line in lines for paths, values in line.items()}
+        samples = {
+            (pattern, paths): values for pattern, line in lines for paths, values in line.items()
+        }
         title = f"{NETWORK}, ten failed links{':' if not loaded else ','} {words}"
         drawn[number] = draw_lines(title, samples, x="alternative paths", y=LATENCY)
     return drawn
@@ -84,7 +112,10 @@ def _latencies(rows: Rows, *, loaded: bool) -> dict[str, dict[int, list[float]]]
     """Pattern -> number of paths -> latency of each run (us)."""
     failed = [row for row in rows if row["faults"] and (row["rate"] == LOADED) == loaded]
     by_pattern = grouped(failed, "pattern", None)
-    return {pattern: grouped(mine, "paths", lambda row: 1e6 * row["latency_s"]) for pattern, mine in by_pattern.items()}
+    return {
+        pattern: grouped(mine, "paths", lambda row: 1e6 * row["latency_s"])
+        for pattern, mine in by_pattern.items()
+    }
 
 
 STUDY = Study.of_module(

@@ -8,9 +8,33 @@ from collections.abc import Mapping, Sequence
 
 from experiments.interconnect.figures import LATENCY, PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, at_most, delivery_check, equal, of_failures, performances
-from experiments.interconnect.study_points import POISSON_512, SYNTHETIC, TEN_PERCENT, drb_points, seeds_of
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, mean_of, spread, where
+from experiments.interconnect.samples import (
+    at_least,
+    at_most,
+    delivery_check,
+    equal,
+    of_failures,
+    performances,
+)
+from experiments.interconnect.study_points import (
+    POISSON_512,
+    SYNTHETIC,
+    TEN_PERCENT,
+    drb_points,
+    seeds_of,
+)
+from testbed.model.studies import (
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    grouped,
+    mean_of,
+    spread,
+    where,
+)
 from testbed.model.verdict import Check, Verdict
 from testbed.report.drawing.charts import draw_bars, draw_lines
 
@@ -53,7 +77,10 @@ def judge(rows: Rows) -> Verdict:
     congestion."""
     thesis = where(rows, rate=400.0, options={})
     worst, alone = at_ten_percent(thesis), of_escapes_alone(rows)
-    lowest, uniform = f"{TREE} uniform, the lowest: performance at 10 % failed links (%)", worst.pop((TREE, "uniform"))
+    lowest, uniform = (
+        f"{TREE} uniform, the lowest: performance at 10 % failed links (%)",
+        worst.pop((TREE, "uniform")),
+    )
     checks = [
         delivery_check(rows),
         equal(lowest, 80.0, uniform, 5.0)
@@ -70,9 +97,13 @@ def figures(rows: Rows) -> Figures:
     """5.25: 10 % failed by network and pattern; 5.26-5.28: performance and latency over the number of failures."""
     thesis = where(rows, rate=400.0, options={})
     title = "Performance with 10 % of the links failed"
-    drawn = {"5.25": draw_bars(title, at_ten_percent(thesis), y=PERFORMANCE, low=75, claim=ABOVE_95)}
+    drawn = {
+        "5.25": draw_bars(title, at_ten_percent(thesis), y=PERFORMANCE, low=75, claim=ABOVE_95)
+    }
     for network, number in zip(TEN_PERCENT, ("5.26", "5.27", "5.28"), strict=True):
-        drawn |= over_failures(where(thesis, network=network), number, f"{network}: {{}} under permanent failures")
+        drawn |= over_failures(
+            where(thesis, network=network), number, f"{network}: {{}} under permanent failures"
+        )
     return drawn
 
 
@@ -86,9 +117,15 @@ def over_failures(rows: Rows, number: str, title: str) -> Results:
     if not rows:
         return {}
     measured, failed = performances(rows, label), "failed links"
-    late = {k: v for k, v in grouped(rows, label, lambda row: 1e6 * row["latency_s"]).items() if k in measured}
+    late = {
+        k: v
+        for k, v in grouped(rows, label, lambda row: 1e6 * row["latency_s"]).items()
+        if k in measured
+    }
     return {
-        number: draw_lines(title.format("performance"), measured, x=failed, y=PERFORMANCE, claim=ABOVE_95),
+        number: draw_lines(
+            title.format("performance"), measured, x=failed, y=PERFORMANCE, claim=ABOVE_95
+        ),
         f"{number}-absolute": draw_lines(title.format("latency"), late, x=failed, y=LATENCY),
     }
 
@@ -118,14 +155,26 @@ def above_95(found: Performances, alone: Performances, when: str, stated: str) -
 
 
 def beyond_escapes(
-    name: str, least: float, values: Sequence[float], alone: Sequence[float], stated: str, detail: str = ""
+    name: str,
+    least: float,
+    values: Sequence[float],
+    alone: Sequence[float],
+    stated: str,
+    detail: str = "",
 ) -> list[Check]:
     """Performance is at least so high (%), and better than that of routers' escapes ``alone``, of the same first seeds;
     where none of these was run it does not hold."""
-    check, rival = at_least(f"{name} (%)", least, values, detail), "routers' escapes alone: sources divert nothing"
+    check, rival = (
+        at_least(f"{name} (%)", least, values, detail),
+        "routers' escapes alone: sources divert nothing",
+    )
     check = check.cites(stated)
     if not alone:
-        return [check.against(None, f"{rival}; not run").of(not check.passed, "no run without diversion")]
+        return [
+            check.against(None, f"{rival}; not run").of(
+                not check.passed, "no run without diversion"
+            )
+        ]
     gained = [own - other for own, other in zip(values, alone, strict=False)]
     gain = at_least(f"{name}, less that of escapes alone (points)", SEEN, gained)
     return [check.against(spread(alone)[0], rival), gain.against(0.0, "diversion is for nothing")]
@@ -135,15 +184,22 @@ def _gradual(rows: Rows) -> Check:
     """The steepest step of the loss, patterns taken together, over an even fall from no failed link to a tenth of
     them."""
     losses: dict[str, dict[int, list[float]]] = {}
-    for (network, count, _), values in sorted(performances(rows, ("network", "faults", "seed")).items()):
+    for (network, count, _), values in sorted(
+        performances(rows, ("network", "faults", "seed")).items()
+    ):
         losses.setdefault(network, {}).setdefault(count, []).append(100.0 - spread(values)[0])
     steepest, place, abrupt = [0.0], "", float("inf")
     for network, loss in losses.items():
         most = TEN_PERCENT[network]
         for few, many in itertools.pairwise(loss):
             if many <= 2 * TEN_PERCENT["torus:8x8"]:
-                abrupt, even = min(abrupt, most / (many - few)), (many - few) * spread(loss[most])[0] / most
-                steps = [(more - less) / even for less, more in zip(loss[few], loss[many], strict=True)]
+                abrupt, even = (
+                    min(abrupt, most / (many - few)),
+                    (many - few) * spread(loss[most])[0] / most,
+                )
+                steps = [
+                    (more - less) / even for less, more in zip(loss[few], loss[many], strict=True)
+                ]
                 if spread(steps)[0] > spread(steepest)[0]:
                     steepest, place = steps, f"{network}, from {few} to {many} links"
     return (

@@ -15,7 +15,19 @@ from experiments.interconnect.study_points import Run, faults_of, traffic_of
 from testbed.errors import InputError
 from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import dead_from_start, simulate
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, spread, where
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    spread,
+    where,
+)
 from testbed.report.drawing.charts import draw_lines
 
 PACKET_BYTES, LINK_BPS = 2048, 2e9
@@ -32,11 +44,19 @@ COMMON = (
     ("ft-drb", "nac"), ("up-down", "none"), ("minimal-adaptive", "nac"), ("minimal-adaptive", "disha"),
     ("valiant", "none"), ("ugal", "none"),
 )  # fmt: skip
-RIVALS = {"torus:8x8": (*COMMON, ("dateline", "none"), ("odd-even", "none"), ("dor", "bubble")), "fat-tree:4,3": COMMON}
+RIVALS = {
+    "torus:8x8": (*COMMON, ("dateline", "none"), ("odd-even", "none"), ("dor", "bubble")),
+    "fat-tree:4,3": COMMON,
+}
 SEEN = 0.01
 """Of the other's latency: what doubling the time may move the ratio by."""
 COMPARED = (("ft-drb", "nac"), ("up-down", "none"))
-COPING = {("ft-drb", "nac"), ("up-down", "none"), ("minimal-adaptive", "nac"), ("minimal-adaptive", "disha")}
+COPING = {
+    ("ft-drb", "nac"),
+    ("up-down", "none"),
+    ("minimal-adaptive", "nac"),
+    ("minimal-adaptive", "disha"),
+}
 """Those that are to deliver everything whatever has failed, while the network is one."""
 
 
@@ -48,7 +68,9 @@ def points(quick: bool, seed: int) -> Points:
             seconds = longer * MESSAGES / _rate(load, PACKET_BYTES) / 16
             for share in SHARES if rival in COMPARED and load == LOADS[0] else (1.0,):
                 run: Results = {"faults": dead, "load": load, "seed": s, "bytes": PACKET_BYTES}
-                found.append(rival_point("rivals", network, rival, share=share, seconds=seconds, **run))
+                found.append(
+                    rival_point("rivals", network, rival, share=share, seconds=seconds, **run)
+                )
     return found
 
 
@@ -75,7 +97,9 @@ def measure(point: Row) -> Results:
     faults, parameters = faults_of(run), parameters_of(run)
     adaptive = run.routing not in ("dor", "ft-drb")
     try:
-        model = model_of(run.network, parameters, dead_from_start(faults) if adaptive else frozenset())
+        model = model_of(
+            run.network, parameters, dead_from_start(faults) if adaptive else frozenset()
+        )
         done = simulate(model, traffic_of(run), parameters, faults)
     except InputError as error:
         return {"cannot": str(error)}
@@ -105,20 +129,30 @@ def _delivery(rows: Rows) -> Check:
     dead = [row for row in rows if row["faults"]]
     coping = [row for row in dead if (row["routing"], row["deadlock"]) in COPING]
     rival = [row for row in dead if row["routing"] == "dor"]
-    lost, rival_lost = (sum(row.get("sent", 1) - row.get("received", 0) for row in some) for some in (coping, rival))
+    lost, rival_lost = (
+        sum(row.get("sent", 1) - row.get("received", 0) for row in some) for some in (coping, rival)
+    )
     coped = "FT-DRB, up*/down*, and free shortest paths with NAC or recovery"
     return (
         Claim(f"messages that {coped} leave undelivered with dead links")
         .equal(0.0, lost)
-        .against(rival_lost, "as dimension order with bubble flow control, which knows no way round")
+        .against(
+            rival_lost, "as dimension order with bubble flow control, which knows no way round"
+        )
         .noting(f"{len(coping)} runs")
     )
 
 
-def _latencies(rows: Rows, network: str, rival: tuple[str, str], dead: int, load: float) -> dict[int, float]:
+def _latencies(
+    rows: Rows, network: str, rival: tuple[str, str], dead: int, load: float
+) -> dict[int, float]:
     """Seed -> latency of the runs of a rival that delivered all."""
     runs = _runs(rows, network, rival, dead, load)
-    return {row["seed"]: row["latency_s"] for row in runs if not row["cannot"] and row["received"] == row["sent"]}
+    return {
+        row["seed"]: row["latency_s"]
+        for row in runs
+        if not row["cannot"] and row["received"] == row["sent"]
+    }
 
 
 def _runs(rows: Rows, network: str, rival: tuple[str, str], dead: int, load: float) -> list[Row]:
@@ -130,11 +164,24 @@ def _against_up_down(rows: Rows, network: str) -> list[Check]:
     """FT-DRB's latency over that of up*/down* with a tenth of the links dead, at the least load; and in twice the
     time."""
     most, least = max(DEAD[network]), min(row["load"] for row in rows)
-    short, own, doubled = (_ratios(where(rows, share=share), network, most, least) for share in SHARES)
-    name = f"{network}: latency of FT-DRB with NAC over that of up*/down*, a tenth of the links dead"
+    short, own, doubled = (
+        _ratios(where(rows, share=share), network, most, least) for share in SHARES
+    )
+    name = (
+        f"{network}: latency of FT-DRB with NAC over that of up*/down*, a tenth of the links dead"
+    )
     return [
-        at_most(name, 0.95, own, f"load {least}").against(1.0, "no better than tables computed anew"),
-        stands_still(f"{network}: FT-DRB's latency in parts of up*/down*'s", SHARES[0], short, own, doubled, may=SEEN),
+        at_most(name, 0.95, own, f"load {least}").against(
+            1.0, "no better than tables computed anew"
+        ),
+        stands_still(
+            f"{network}: FT-DRB's latency in parts of up*/down*'s",
+            SHARES[0],
+            short,
+            own,
+            doubled,
+            may=SEEN,
+        ),
     ]
 
 
@@ -153,9 +200,13 @@ def _detours(rows: Rows, network: str) -> Check:
         for name in (shortest, "valiant", "ugal")
     )
     return (
-        Claim(f"{network}: latency of Valiant's detours over that of shortest paths, at little load")
+        Claim(
+            f"{network}: latency of Valiant's detours over that of shortest paths, at little load"
+        )
         .at_least(1.02, valiant / straight)
-        .against(min(ugal / straight, 1.0), "it costs nothing, as with UGAL, which goes straight there")
+        .against(
+            min(ugal / straight, 1.0), "it costs nothing, as with UGAL, which goes straight there"
+        )
         .noting(f"load {least}; UGAL {ugal / straight:.3f}")
     )
 
@@ -178,7 +229,9 @@ def figures(rows: Rows) -> Figures:
             drawn[name] = draw_lines(title, late, x=offered, y=LATENCY)
             drawn[name].axes[0].set_yscale("log")  # beyond saturation it grows with the run
             y = "accepted (fraction of a link, each host)"
-            drawn[f"{name}-accepted"] = draw_lines(f"{setting}: accepted load", accepted, x=offered, y=y)
+            drawn[f"{name}-accepted"] = draw_lines(
+                f"{setting}: accepted load", accepted, x=offered, y=y
+            )
     return drawn
 
 

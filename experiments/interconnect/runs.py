@@ -52,7 +52,10 @@ def measure_run(point: Row) -> Results:
         "latency_s": summary.destination_mean_latency_s,
         "latency_later_s": later.destination_mean_latency_s,
         "escaped_share": float((done.escapes[met] > 0).mean()) if met.any() else 0.0,
-        **{name: getattr(done, name) for name in ("sent", "received", "deadlocked", "stopped", "livelocked")},
+        **{
+            name: getattr(done, name)
+            for name in ("sent", "received", "deadlocked", "stopped", "livelocked")
+        },
         **{name: done.drb_counters.get(counter, 0) for name, counter in COUNTERS.items()},
         "nac_moves": moves_of(done),
     }
@@ -60,7 +63,9 @@ def measure_run(point: Row) -> Results:
 
 def measure_ring(point: Row) -> Results:
     """One run of the ring (Table 5.4): whether and when it deadlocks, slots of 10 ms, and what the burst did."""
-    parameters = parameters_of(Run.of({**point, "network": RING_NETWORK, "pattern": "tornado", "routing": "dor"}))
+    parameters = parameters_of(
+        Run.of({**point, "network": RING_NETWORK, "pattern": "tornado", "routing": "dor"})
+    )
     run = simulate(model_of(RING_NETWORK, parameters), ring_traffic(point), parameters)
     found: Results = {
         **{name: getattr(run, name) for name in ("sent", "received", "deadlocked")},
@@ -104,7 +109,10 @@ def _running_means_us(run: SimulationResult, slots: int) -> list[float]:
     """Equations 5.1 and 5.2 at the end of every slot: the mean of each destination so far, then over destinations."""
     done = run.delivered >= 0
     slot = (run.delivered[done] / run.ticks_per_s / SLOT_S).astype(int)
-    shape, places = (slots, int(run.destination.max()) + 1), (slot[slot < slots], run.destination[done][slot < slots])
+    shape, places = (
+        (slots, int(run.destination.max()) + 1),
+        (slot[slot < slots], run.destination[done][slot < slots]),
+    )
     latency_us = (run.delivered[done] - run.born[done]) / run.ticks_per_s * 1e6
     sums, counts = np.zeros(shape), np.zeros(shape)
     np.add.at(sums, places, latency_us[slot < slots])
@@ -127,7 +135,9 @@ def _missing_percent(run: SimulationResult, until_s: float) -> float:
     return 100.0 * (made - arrived) / made
 
 
-def _map_of(run: SimulationResult, done: NDArray[np.bool_], slot: NDArray[np.int_], required: int) -> list[list[int]]:
+def _map_of(
+    run: SimulationResult, done: NDArray[np.bool_], slot: NDArray[np.int_], required: int
+) -> list[list[int]]:
     """Messages received in the slot by every node of the torus: [x][y]."""
     there = run.destination[done][slot == required]
     counts = np.bincount(there, minlength=RING_SHAPE[0] * RING_SHAPE[1])
@@ -138,7 +148,9 @@ def parameters_of(run: Run) -> SimulationParameters:
     """How the run is simulated."""
     return SimulationParameters(
         model="thesis",
-        routing="d-mod-k" if run.routing == "dor" and run.network.startswith("fat-tree") else run.routing,
+        routing="d-mod-k"
+        if run.routing == "dor" and run.network.startswith("fat-tree")
+        else run.routing,
         deadlock=run.deadlock,
         packet_bytes=run.bytes,
         buffer_bytes=run.buffer_bytes,
@@ -149,7 +161,9 @@ def parameters_of(run: Run) -> SimulationParameters:
     )
 
 
-def model_of(network: str, parameters: SimulationParameters, dead: DeadCables = frozenset()) -> NetworkModel:
+def model_of(
+    network: str, parameters: SimulationParameters, dead: DeadCables = frozenset()
+) -> NetworkModel:
     """Numbers and tables, built once a process for all seeds; ``dead``: cables that tables leave out."""
     return _model_of(network, replace(parameters, seed=1), dead)
 

@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from testbed.model.studies import Check, Claim, Row, Rows, grouped, interval, reader, spread, sum_of, where
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Row,
+    Rows,
+    grouped,
+    interval,
+    reader,
+    spread,
+    sum_of,
+    where,
+)
 from testbed.model.studies.samples import Reader
 
 HOP_KEYS = ("switching", "router_delay_s", "seconds", "bytes", "injection")
@@ -61,7 +72,9 @@ def at_most(name: str, claimed: float, values: Sequence[float], detail: str = ""
     return Claim(name).at_most(claimed, _mean(values)).noting(_runs(values, detail))
 
 
-def equal(name: str, claimed: float, values: Sequence[float], tolerance: float, detail: str = "") -> Check:
+def equal(
+    name: str, claimed: float, values: Sequence[float], tolerance: float, detail: str = ""
+) -> Check:
     """A check that the mean is what is claimed, within the tolerance, as ``at_least``."""
     return Claim(name).equal(claimed, _mean(values), tolerance).noting(_runs(values, detail))
 
@@ -76,7 +89,13 @@ def _runs(values: Sequence[float], detail: str) -> str:
 
 
 def stands_still(
-    figure: str, share: float, short: Sequence[float], own: Sequence[float], doubled: Sequence[float], *, may: float
+    figure: str,
+    share: float,
+    short: Sequence[float],
+    own: Sequence[float],
+    doubled: Sequence[float],
+    *,
+    may: float,
 ) -> Check:
     """A check that a figure's mean moves by ``may`` at most when the simulated time of its runs is doubled; all of the
     same seeds.
@@ -84,9 +103,17 @@ def stands_still(
     Its rival is how far the mean moves from that ``share`` of the time.
     """
     differences = [b - a for a, b in zip(own, doubled, strict=True)]
-    sign, (first, at, last) = math.copysign(1.0, spread(differences)[0]), (spread(v)[0] for v in (short, own, doubled))
+    sign, (first, at, last) = (
+        math.copysign(1.0, spread(differences)[0]),
+        (spread(v)[0] for v in (short, own, doubled)),
+    )
     moved = [sign * difference for difference in differences]
-    check = at_most(f"{figure} moves so much when the time is doubled", may, moved, f"from {at:.4g} to {last:.4g}")
+    check = at_most(
+        f"{figure} moves so much when the time is doubled",
+        may,
+        moved,
+        f"from {at:.4g} to {last:.4g}",
+    )
     return check.against(abs(at - first), f"as from {share:g} of the time")
 
 

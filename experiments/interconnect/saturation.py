@@ -14,7 +14,18 @@ from experiments.interconnect.routing_comparison import rival_point
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import delivery_check, equal, of_failures, stands_still
 from experiments.interconnect.study_points import drb_points, seeds_of
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, crossing, grouped, spread, where
+from testbed.model.studies import (
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    crossing,
+    grouped,
+    spread,
+    where,
+)
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 
@@ -47,7 +58,9 @@ def points(quick: bool, seed: int) -> Points:
         point
         for fractions, counts, seconds in sets
         for f in fractions
-        for point in drb_points(NETWORK, "uniform", seeds, faults=counts, rate=f * LINK_RATE, seconds=seconds, **fixed)
+        for point in drb_points(
+            NETWORK, "uniform", seeds, faults=counts, rate=f * LINK_RATE, seconds=seconds, **fixed
+        )
     ]
     return own + ([] if quick else turn_points(seed))
 
@@ -56,7 +69,16 @@ def turn_points(seed: int) -> Points:
     """Odd-even turns at each load and share of the time, with the dead links and without."""
     run: Results = {"seconds": LENGTH_S, "bytes": 512}
     return [
-        rival_point("turn", NETWORK, ("odd-even", "none"), share=share, faults=dead, load=load, seed=s, **run)
+        rival_point(
+            "turn",
+            NETWORK,
+            ("odd-even", "none"),
+            share=share,
+            faults=dead,
+            load=load,
+            seed=s,
+            **run,
+        )
         for load, share, dead in product(TURN_LOADS, TURN_SHARES, (0, DEAD))
         for s in range(seed, seed + MORE_SEEDS.get(load, 3))
     ]
@@ -84,7 +106,13 @@ def judge(rows: Rows) -> Verdict:
     return Verdict.of(
         (
             delivery_check(rows),
-            equal("performance with three failed links at 90 % of saturation (%)", CLAIMED, values, ABOUT, detail)
+            equal(
+                "performance with three failed links at 90 % of saturation (%)",
+                CLAIMED,
+                values,
+                ABOUT,
+                detail,
+            )
             .cites("about 95 % against 82 % of a turn model (5.6.7)")
             .against(None, "none: what the turn model reaches is measured beside it"),
             *(_against_turns(turns, values) if turns else ()),
@@ -101,15 +129,26 @@ def _against_turns(rows: Rows, values: Sequence[float]) -> list[Check]:
     (short, own, doubled), place = turn_performances(rows)
     (ours, width), (theirs, their_width) = spread(values), spread(own)
     return [
-        Claim("FT-DRB's performance less that of odd-even turns, each at 90 % of its own saturation (points)")
+        Claim(
+            "FT-DRB's performance less that of odd-even turns, each at 90 % of its own saturation (points)"
+        )
         .equal(CLAIMED - TURN_MODEL, (ours - theirs, math.hypot(width, their_width)), ABOUT)
-        .cites("95 % against 82 %, an improvement of about 70 % of what the turn model loses (5.6.7)")
+        .cites(
+            "95 % against 82 %, an improvement of about 70 % of what the turn model loses (5.6.7)"
+        )
         .against(0.0, "no better than the turn model")
         .noting(f"odd-even {theirs:.1f} % {place}"),
         equal("turn model (odd-even): the same performance (%)", TURN_MODEL, own, ABOUT, place)
         .cites("about 82 %, read off another paper's figure (5.6.7)")
         .against(ours, "FT-DRB's, as measured"),
-        stands_still("performance under odd-even turns (%)", TURN_SHARES[0], short, own, doubled, may=their_width),
+        stands_still(
+            "performance under odd-even turns (%)",
+            TURN_SHARES[0],
+            short,
+            own,
+            doubled,
+            may=their_width,
+        ),
     ]
 
 
@@ -123,7 +162,10 @@ def turn_performances(rows: Rows) -> tuple[list[list[float]], str]:
     saturation = next((load for load, value in means.items() if value > 3 * base), max(means))
     chosen = max((load for load in means if load <= 0.9 * saturation + 1e-9), default=min(means))
     found = [of_failures(where(able, share=share), "load").get(chosen, []) for share in TURN_SHARES]
-    return found, f"at {chosen:g} of a link, {chosen / saturation:.0%} of saturation at {saturation:g}"
+    return (
+        found,
+        f"at {chosen:g} of a link, {chosen / saturation:.0%} of saturation at {saturation:g}",
+    )
 
 
 def _performances(rows: Rows, seconds: float) -> dict[float, list[float]]:

@@ -23,10 +23,21 @@ def points(quick: bool, seed: int) -> Points:
     """Four shapes at a place drawn by the seed, and the run without; the first seeds without diversion too."""
     seeds = seeds_of(seed, quick)
     shapes = [(1, f"shape:{shape}:{LEG}") for shape in SHAPES]
-    runs: list[tuple[int, int, str, Results]] = [(s, n, kind, {}) for s in seeds for n, kind in [(0, "none"), *shapes]]
+    runs: list[tuple[int, int, str, Results]] = [
+        (s, n, kind, {}) for s in seeds for n, kind in [(0, "none"), *shapes]
+    ]
     runs += [(s, n, kind, NO_DIVERSION) for s in seeds[:ALONE_SEEDS] for n, kind in shapes]
     return [
-        drb_point("torus:32x32", "uniform", s, quick=quick, full_s=FULL_S, faults=n, fault_kind=kind, options=options)
+        drb_point(
+            "torus:32x32",
+            "uniform",
+            s,
+            quick=quick,
+            full_s=FULL_S,
+            faults=n,
+            fault_kind=kind,
+            options=options,
+        )
         for s, n, kind, options in runs
     ]
 
@@ -37,7 +48,9 @@ def judge(rows: Rows) -> Verdict:
     for kind, values in _by_shape(rows).items():
         name = f"{kind}: performance, 100 L0 / Lf"
         diverted = sum(row["alternative"] for row in rows if kind in row["fault_kind"].split(":"))
-        bar, *gain = beyond_escapes(name, CLAIMED, values, alone.get(kind, ()), "above 98 % (5.6.2, Figure 5.30)")
+        bar, *gain = beyond_escapes(
+            name, CLAIMED, values, alone.get(kind, ()), "above 98 % (5.6.2, Figure 5.30)"
+        )
         checks += [bar, *(check.of(diverted, "no message was diverted") for check in gain)]
     return Verdict.of(checks)
 
@@ -45,8 +58,14 @@ def judge(rows: Rows) -> Verdict:
 def figures(rows: Rows) -> Figures:
     """5.29: the shapes; 5.30: their performance."""
     samples = {("FT-DRB", kind): values for kind, values in _by_shape(rows).items()}
-    title, claim = f"Performance with shapes of failed links, {rows[0]['network']}", (CLAIMED, "claim: above 98 %")
-    return {"5.29": _shape_drawing(), "5.30": draw_bars(title, samples, y=PERFORMANCE, low=95, claim=claim)}
+    title, claim = (
+        f"Performance with shapes of failed links, {rows[0]['network']}",
+        (CLAIMED, "claim: above 98 %"),
+    )
+    return {
+        "5.29": _shape_drawing(),
+        "5.30": draw_bars(title, samples, y=PERFORMANCE, low=95, claim=claim),
+    }
 
 
 def _by_shape(rows: Rows, *, alone: bool = False) -> dict[str, list[float]]:

@@ -8,7 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
-from testbed.faults.cable_faults import faults_from_trace, intermittent_faults, random_faults, shape_faults
+from testbed.faults.cable_faults import (
+    faults_from_trace,
+    intermittent_faults,
+    random_faults,
+    shape_faults,
+)
 from testbed.faults.failure_traces import KNOWN_STATISTICS, FailureTrace, generate_trace
 from testbed.faults.fault import Fault
 from testbed.interconnect.traffic.injection import (
@@ -98,7 +103,13 @@ def seeds_of(seed: int, quick: bool, *, few: int = 2) -> range:
 
 
 def drb_point(
-    network: str, pattern: str, seed: int, *, quick: bool, full_s: float | None = None, **changed: Any
+    network: str,
+    pattern: str,
+    seed: int,
+    *,
+    quick: bool,
+    full_s: float | None = None,
+    **changed: Any,
 ) -> Results:
     """The point of a ``Run``. ``full_s`` is the simulated time of a full run where the study has its own; any other
     field may be changed.
@@ -109,14 +120,18 @@ def drb_point(
     if pattern == "uniform":
         full = UNIFORM_S.get(network, full)
     run = replace(
-        Run(network=network, pattern=pattern, seed=seed, seconds=short if quick else full_s or full),
+        Run(
+            network=network, pattern=pattern, seed=seed, seconds=short if quick else full_s or full
+        ),
         **changed | ({} if changed.get("faults") else {"fault_kind": "none"}),
     )
     said = ("injection", "switching", "router_delay_s", "traces")  # where a study says so itself
     return {name: value for name, value in asdict(run).items() if name not in said}
 
 
-def ring_point(part: str, rate: float, seed: int, *, seconds: float, deadlock: str, **changed: object) -> Results:
+def ring_point(
+    part: str, rate: float, seed: int, *, seconds: float, deadlock: str, **changed: object
+) -> Results:
     """One run of Zarza 2011, Table 5.4: tornado in row 5 of the 8x8 torus, 2 KB packets, 4 KB buffers.
 
     ``burst``: so many messages a node in phase at 1.18 s; ``others``: a pattern at 200 packets/s in all other nodes.
@@ -138,8 +153,12 @@ def traffic_of(run: Run) -> Injections:
 
 
 @lru_cache(maxsize=1)
-def _traffic(nodes: int, name: str, process: InjectionProcess, duration_s: float, seed: int) -> Injections:
-    return build_injections(build_pattern(name, nodes, root=seed % nodes), process, duration_s=duration_s, seed=seed)
+def _traffic(
+    nodes: int, name: str, process: InjectionProcess, duration_s: float, seed: int
+) -> Injections:
+    return build_injections(
+        build_pattern(name, nodes, root=seed % nodes), process, duration_s=duration_s, seed=seed
+    )
 
 
 def faults_of(run: Run) -> tuple[Fault, ...]:
@@ -155,7 +174,9 @@ def faults_of(run: Run) -> tuple[Fault, ...]:
         return intermittent_faults(network, run.faults, seed=seed, duration_s=seconds)
     if kind in ("trace", "trace-permanent"):
         trace = trace_of(rest, run.traces, run.seed)
-        return faults_from_trace(network, trace, simulated_s=seconds, seed=seed, permanent=kind == "trace-permanent")
+        return faults_from_trace(
+            network, trace, simulated_s=seconds, seed=seed, permanent=kind == "trace-permanent"
+        )
     starts = {"start": (0.0, 0.0), "half": (seconds / 2, seconds / 2)}.get(kind, (0.0, seconds))
     lasts_s = (0.0, seconds / 10) if kind == "transient" else None
     return random_faults(network, run.faults, seed=seed, start_s=starts, duration_s=lasts_s)
@@ -169,18 +190,29 @@ def trace_of(machine: str, directory: str, seed: int) -> FailureTrace:
 
     if machine == "pnnl-mpp2":
         return read_trace(Path(directory) / "pnnl2007.csv.gz", skip_bad_rows=True)
-    return read_trace(Path(directory) / "lanl.csv.gz", system=machine.removeprefix("lanl-"), skip_bad_rows=True)
+    return read_trace(
+        Path(directory) / "lanl.csv.gz", system=machine.removeprefix("lanl-"), skip_bad_rows=True
+    )
 
 
 def ring_traffic(point: Row) -> Injections:
     """The messages of a run of the ring: tornado in the row, its burst, and the pattern of all other nodes."""
     seed, seconds, row = point["seed"], point["seconds"], tornado_in_one_row(RING_SHAPE, RING_ROW)
-    parts = [build_injections(row, InjectionProcess(rate_per_s=point["rate"]), duration_s=seconds, seed=seed)]
+    parts = [
+        build_injections(
+            row, InjectionProcess(rate_per_s=point["rate"]), duration_s=seconds, seed=seed
+        )
+    ]
     if point["burst"]:
         parts.append(burst_at(row, time_s=BURST_AT_S, messages=point["burst"]))
     if point["others"]:
-        rest, process = build_pattern(point["others"], math.prod(RING_SHAPE)), InjectionProcess(rate_per_s=200.0)
-        parts.append(build_injections(_outside_the_row(rest), process, duration_s=seconds, seed=[seed, 3]))
+        rest, process = (
+            build_pattern(point["others"], math.prod(RING_SHAPE)),
+            InjectionProcess(rate_per_s=200.0),
+        )
+        parts.append(
+            build_injections(_outside_the_row(rest), process, duration_s=seconds, seed=[seed, 3])
+        )
     return merge(parts)
 
 
@@ -190,8 +222,18 @@ def _outside_the_row(pattern: DestinationPattern) -> DestinationPattern:
 
 
 def drb_points(
-    network: str, pattern: str, seeds: Iterable[int], *, quick: bool, faults: int | Sequence[int] = 0, **changed: Any
+    network: str,
+    pattern: str,
+    seeds: Iterable[int],
+    *,
+    quick: bool,
+    faults: int | Sequence[int] = 0,
+    **changed: Any,
 ) -> Points:
     """``drb_point`` of each number of faults and each seed."""
     counts = [faults] if isinstance(faults, int) else faults
-    return [drb_point(network, pattern, s, quick=quick, faults=n, **changed) for n in counts for s in seeds]
+    return [
+        drb_point(network, pattern, s, quick=quick, faults=n, **changed)
+        for n in counts
+        for s in seeds
+    ]

@@ -16,7 +16,17 @@ from experiments.interconnect.samples import delivery_check, of_failures
 from experiments.interconnect.study_points import SYNTHETIC, drb_point, seeds_of
 from testbed.errors import InputError
 from testbed.model.options.option import option, options
-from testbed.model.studies import Claim, Figures, Points, Rows, Study, Verdict, half_width, spread, where
+from testbed.model.studies import (
+    Claim,
+    Figures,
+    Points,
+    Rows,
+    Study,
+    Verdict,
+    half_width,
+    spread,
+    where,
+)
 from testbed.report.drawing.charts import draw_bars
 
 NETWORK = "torus:32x32"
@@ -36,15 +46,21 @@ GENERATED = "generated, with the statistics of the tables"
 class Options:
     """Which patterns, and where the public tables are. InputError where one of them is missing."""
 
-    all_patterns: bool = option(default=False, help="six patterns (default: uniform, which the claims are on)")
+    all_patterns: bool = option(
+        default=False, help="six patterns (default: uniform, which the claims are on)"
+    )
     traces: Path | None = option(
-        default=None, metavar="DIR", help="directory of lanl.csv.gz and pnnl2007.csv.gz (default: synthetic traces)"
+        default=None,
+        metavar="DIR",
+        help="directory of lanl.csv.gz and pnnl2007.csv.gz (default: synthetic traces)",
     )
 
     def __post_init__(self) -> None:
         for name in ("lanl.csv.gz", "pnnl2007.csv.gz") if self.traces else ():
             if not (Path(self.traces or "") / name).is_file():
-                raise InputError(f"--traces {self.traces}: no {name} there; leave the option out for synthetic traces")
+                raise InputError(
+                    f"--traces {self.traces}: no {name} there; leave the option out for synthetic traces"
+                )
 
 
 def points(quick: bool, seed: int, options: Options | None = None) -> Points:
@@ -54,7 +70,9 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
     seconds = QUICK_S if quick else FULL_S
     found = []
     for number, s in enumerate(seeds_of(seed, quick)):
-        for pattern in SYNTHETIC if options.all_patterns and number < OTHERS_SEEDS else ("uniform",):
+        for pattern in (
+            SYNTHETIC if options.all_patterns and number < OTHERS_SEEDS else ("uniform",)
+        ):
             whole = drb_point(NETWORK, pattern, s, quick=quick, seconds=seconds)
             found.append(whole)
             for machine in MACHINES:
@@ -64,8 +82,14 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
                         continue
                     without = {**whole, "seconds": LONG_S[machine]}
                     found.append(without)
-                for kind in ("trace-permanent",) if machine == "pnnl-mpp2" else ("trace", "trace-permanent"):
-                    failed = {"faults": 1, "fault_kind": f"{kind}:{machine}", "traces": str(options.traces or "")}
+                for kind in (
+                    ("trace-permanent",) if machine == "pnnl-mpp2" else ("trace", "trace-permanent")
+                ):
+                    failed = {
+                        "faults": 1,
+                        "fault_kind": f"{kind}:{machine}",
+                        "traces": str(options.traces or ""),
+                    }
                     found.append({**without, **failed})
     return found
 
@@ -74,13 +98,18 @@ def judge(rows: Rows) -> Verdict:
     """Sent = received; uniform: less than 2 % on average, about 3 % all permanent, LANL with repairs below 1 %."""
     found, origin = _measured(where(rows, pattern="uniform")), f"(%), failures {_origin(rows)}"
     losses = {key[1:]: 100.0 - spread(values)[0] for key, values in found.items()}
-    repaired, lasting = ({k: v for k, v in losses.items() if k[0] == kind} for kind in ("trace", "trace-permanent"))
+    repaired, lasting = (
+        {k: v for k, v in losses.items() if k[0] == kind} for kind in ("trace", "trace-permanent")
+    )
     worst, longest = (max(of, key=lambda key: of[key]) for of in (lasting, repaired))
     real = {**repaired, **{k: v for k, v in lasting.items() if k[1] == "pnnl-mpp2"}}
     checks = (
         delivery_check(rows),
         Claim(f"loss averaged over the four machines as they were {origin}")
-        .at_most(2.0, (sum(real.values()) / len(real), _together([found["uniform", *key] for key in real])))
+        .at_most(
+            2.0,
+            (sum(real.values()) / len(real), _together([found["uniform", *key] for key in real])),
+        )
         .cites("less than 2 % (5.6.5)")
         .against(losses[worst], "as with all failures permanent, the worst machine")
         .noting(_each(real)),
@@ -112,7 +141,10 @@ def figures(rows: Rows) -> Figures:
     }
     for kind, (title, claim) in kinds.items():
         found = {key: values for key, values in _measured(rows).items() if key[1] == kind}
-        lost = {(pattern, machine): [100.0 - value for value in v] for (pattern, _, machine), v in found.items()}
+        lost = {
+            (pattern, machine): [100.0 - value for value in v]
+            for (pattern, _, machine), v in found.items()
+        }
         most = max(spread(values)[0] for values in lost.values())
         heading = f"Failures of machines ({_origin(rows)}), {most:.2g} % lost at most,\n{title}"
         drawn[f"5.35-5.38-{kind}"] = draw_bars(heading, lost, y=f"100 - {PERFORMANCE}", claim=claim)

@@ -9,8 +9,24 @@ from collections.abc import Mapping
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, delivery_check, equal, of_failures
-from experiments.interconnect.study_points import POISSON_512, SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Rows, Study, Verdict, spread
+from experiments.interconnect.study_points import (
+    POISSON_512,
+    SYNTHETIC,
+    TEN_PERCENT,
+    drb_point,
+    seeds_of,
+)
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Rows,
+    Study,
+    Verdict,
+    spread,
+)
 from testbed.report.drawing.charts import draw_lines
 
 GAINS = {"torus:8x8": 14.0, "torus:16x16": 8.0, "fat-tree:4,3": 12.0}
@@ -41,16 +57,22 @@ def points(quick: bool, seed: int) -> Points:
         kinds = [(n, "transient") for n in ((4,) if quick else (2, 4, 6, 8, 10))]
         kinds += [(most, kind) for kind in ("transient", "intermittent", "start")]
         for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
-            lengths = {kind: None if quick else _length_s(network, pattern, kind) for _, kind in kinds}
+            lengths = {
+                kind: None if quick else _length_s(network, pattern, kind) for _, kind in kinds
+            }
             for number, s in enumerate(seeds):
-                without = pattern != "uniform" and number >= INTERMITTENT_SEEDS.get(network, len(seeds))
+                without = pattern != "uniform" and number >= INTERMITTENT_SEEDS.get(
+                    network, len(seeds)
+                )
                 some = [(n, kind) for n, kind in kinds if not (without and kind == "intermittent")]
                 whole: list[tuple[float | None, Results]] = [
                     (full_s, {}) for full_s in dict.fromkeys(lengths[kind] for _, kind in some)
                 ]
                 failed = [(lengths[kind], {"faults": n, "fault_kind": kind}) for n, kind in some]
                 for full_s, changed in [*whole, *failed]:
-                    found.append(drb_point(network, pattern, s, quick=quick, full_s=full_s, **changed))
+                    found.append(
+                        drb_point(network, pattern, s, quick=quick, full_s=full_s, **changed)
+                    )
     return found
 
 
@@ -64,10 +86,19 @@ def _length_s(network: str, pattern: str, kind: str) -> float | None:
 def judge(rows: Rows) -> Verdict:
     """Sent = received; 8x8 above 99.5 %; transient better than permanent, and by how much the thesis says."""
     checks, found = [delivery_check(rows)], _measured(rows)
-    eights = {key: values for key, values in found.items() if key[0] == "torus:8x8" and key[2] == "transient"}
+    eights = {
+        key: values
+        for key, values in found.items()
+        if key[0] == "torus:8x8" and key[2] == "transient"
+    }
     worst = min(eights, key=lambda key: spread(eights[key])[0])
-    lasting = min(spread(v)[0] for key, v in found.items() if key[0] == "torus:8x8" and key[2] == "start")
-    name, detail = "torus:8x8: lowest performance under transient failures (%)", f"worst: {worst[1]}, {worst[3]} links"
+    lasting = min(
+        spread(v)[0] for key, v in found.items() if key[0] == "torus:8x8" and key[2] == "start"
+    )
+    name, detail = (
+        "torus:8x8: lowest performance under transient failures (%)",
+        f"worst: {worst[1]}, {worst[3]} links",
+    )
     checks.append(
         at_least(name, 99.5, eights[worst], detail)
         .cites("above 99.5 % (5.6.4)")
@@ -84,7 +115,9 @@ def judge(rows: Rows) -> Verdict:
             .cites(f"about {claimed:.0f} % (5.6.4)")
             .against(0.0, "no gain")
         )
-        checks += [_share_of_permanent(found, network, kind) for kind in ("transient", "intermittent")]
+        checks += [
+            _share_of_permanent(found, network, kind) for kind in ("transient", "intermittent")
+        ]
     note = (
         "A gain of 8-14 points needs permanent failures to cost as much; at the stated 400 packets/s of 512 B (0.08 % "
         "of a link) they cost the detours only, so there is less to gain"
@@ -96,10 +129,17 @@ def figures(rows: Rows) -> Figures:
     """5.32-5.34: performance over the number of transient failures."""
     found, drawn = _measured(rows), {}
     for network, number in zip(TEN_PERCENT, ("5.32", "5.33", "5.34"), strict=True):
-        lines = {(key[1], key[3]): v for key, v in found.items() if (key[0], key[2]) == (network, "transient")}
+        lines = {
+            (key[1], key[3]): v
+            for key, v in found.items()
+            if (key[0], key[2]) == (network, "transient")
+        }
         if not lines:
             continue
-        title, claim = f"{network}: performance under transient failures", (99.5, "claim: above 99.5 %")
+        title, claim = (
+            f"{network}: performance under transient failures",
+            (99.5, "claim: above 99.5 %"),
+        )
         chosen = claim if network == "torus:8x8" else None
         drawn[number] = draw_lines(title, lines, x="failed links", y=PERFORMANCE, claim=chosen)
     return drawn
@@ -114,7 +154,12 @@ def _gains(found: Found, network: str, passing: str = "transient") -> dict[str, 
     seeds where fewer pass."""
     most = TEN_PERCENT[network]
     return {
-        pattern: [t - p for t, p in zip(values, found[network, pattern, "start", most][: len(values)], strict=True)]
+        pattern: [
+            t - p
+            for t, p in zip(
+                values, found[network, pattern, "start", most][: len(values)], strict=True
+            )
+        ]
         for (place, pattern, kind, count), values in found.items()
         if (place, kind, count) == (network, passing, most)
     }
@@ -134,11 +179,15 @@ def _share_of_permanent(found: Found, network: str, kind: str) -> Check:
     pattern = max(shares, key=lambda name: shares[name][0])
     runs = len(found[network, pattern, kind, TEN_PERCENT[network]])
     return (
-        Claim(f"{network}: loss under {kind} failures over that under permanent ones, the worst pattern")
+        Claim(
+            f"{network}: loss under {kind} failures over that under permanent ones, the worst pattern"
+        )
         .at_most(0.5, (shares[pattern][0], shares[pattern][1] if runs > 1 else None))
         .cites("transient ones cost less (5.6.4)")
         .against(1.0, "as much")
-        .noting(f"{pattern}, {runs} runs; a {'twentieth' if kind == 'transient' else 'tenth'} where nothing queues")
+        .noting(
+            f"{pattern}, {runs} runs; a {'twentieth' if kind == 'transient' else 'tenth'} where nothing queues"
+        )
     )
 
 

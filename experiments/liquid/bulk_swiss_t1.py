@@ -19,7 +19,19 @@ from experiments.liquid.swiss_t1_traffic import LARGE, LEAST_GAIN, draw_patterns
 from testbed.errors import InvalidRunError
 from testbed.model.options import kinds
 from testbed.model.options.option import option, options
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grouped, repeated
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    grouped,
+    repeated,
+)
 from testbed.model.workload import Judgement
 from testbed.report.drawing.charts import Figure
 from testbed.scheduling.baselines import Order
@@ -31,7 +43,15 @@ PATTERNS, REPETITIONS, ATTEMPTS = 362, 20, 3
 QUICK_PATTERNS = slice(1, 3)
 """Of those spread over the 362: the second and third, of 16 and 20 nodes; the whole machine takes minutes by itself."""
 LIQUID_REPETITIONS = 7
-STORED = ("seconds", "ratio", "predicted_ratio", "throughput_bps", "messages_verified", "queue_drops", "failure")
+STORED = (
+    "seconds",
+    "ratio",
+    "predicted_ratio",
+    "throughput_bps",
+    "messages_verified",
+    "queue_drops",
+    "failure",
+)
 METHODS: Mapping[str, tuple[Order | str, bool]] = {
     "liquid": ("liquid", True),
     "round_robin": ("round-robin", False),
@@ -63,7 +83,9 @@ class Options:
     """How many patterns, how often, and how long their messages are."""
 
     patterns: int | None = option(
-        default=None, kind=kinds.whole(1, PATTERNS), help="so many, spread over the 362 (default: all; quick: two)"
+        default=None,
+        kind=kinds.whole(1, PATTERNS),
+        help="so many, spread over the 362 (default: all; quick: two)",
     )
     repetitions: int | None = option(
         default=None, kind=kinds.whole(1, REPETITIONS), metavar="R",
@@ -73,8 +95,12 @@ class Options:
         default=PATTERNS, kind=kinds.whole(0, PATTERNS), metavar="N",
         help="every order of the first N patterns; of the others liquid schedules, round robin and random order only",
     )  # fmt: skip
-    message_kb: int = option(default=200, kind=_KB, metavar="KB", help="of every message but in liquid schedules")
-    liquid_message_kb: int = option(default=500, kind=_KB, metavar="KB", help="of messages in liquid schedules")
+    message_kb: int = option(
+        default=200, kind=_KB, metavar="KB", help="of every message but in liquid schedules"
+    )
+    liquid_message_kb: int = option(
+        default=500, kind=_KB, metavar="KB", help="of messages in liquid schedules"
+    )
 
 
 def spread(count: int) -> list[int]:
@@ -98,8 +124,13 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
 
     every = distinct_allocations()
     spread_out = spread(len(every))
-    chosen = spread_out[QUICK_PATTERNS if quick and not options.patterns else slice(options.patterns)]
-    sizes = {"message_bytes": 1000 * options.message_kb, "liquid_message_bytes": 1000 * options.liquid_message_kb}
+    chosen = spread_out[
+        QUICK_PATTERNS if quick and not options.patterns else slice(options.patterns)
+    ]
+    sizes = {
+        "message_bytes": 1000 * options.message_kb,
+        "liquid_message_bytes": 1000 * options.liquid_message_kb,
+    }
     found: Points = []
     for repetition in range(1, (options.repetitions or (1 if quick else REPETITIONS)) + 1):
         for number, k in enumerate(chosen):
@@ -139,7 +170,9 @@ def measured_order(point: Row, method: str, fabric: EmulatedBulkFabric) -> Resul
     order, barrier = METHODS[method]
     size = point["liquid_message_bytes" if method == "liquid" else "message_bytes"]
     name = f"swiss-t1:allocation={point['allocation']}"
-    plan = bulk_plan(name, scheduling=order, message_bytes=size, barrier=barrier, seed=point["seed"])
+    plan = bulk_plan(
+        name, scheduling=order, message_bytes=size, barrier=barrier, seed=point["seed"]
+    )
     tried: list[str] = []
 
     def once() -> Judgement:
@@ -169,7 +202,9 @@ def by_pattern(rows: Rows) -> Points:
     found = []
     for _, own in sorted(grouped(rows, "pattern").items()):
         values = {
-            f"{method}_{key}": _median(row[f"{method}_{key}"] for row in own if f"{method}_{key}" in row)
+            f"{method}_{key}": _median(
+                row[f"{method}_{key}"] for row in own if f"{method}_{key}" in row
+            )
             for method in dict.fromkeys(method for row in own for method in methods_of(row))
             for key in ("ratio", "predicted_ratio", "throughput_bps", "goodput_bps")
         }
@@ -194,9 +229,13 @@ def judge(rows: Rows) -> Verdict:
         return Verdict(checks=(), invalid=f"{len(invalid)} of {len(runs)} runs: {invalid[0]}")
     notes = [f"{len(patterns)} of 362 patterns, {_repetitions(rows)}", *_repeated(rows)]
     if len(complete := _with(patterns, "fifo")) < len(patterns):
-        notes.append(f"FIFO order, and round robin phase by phase, on {len(complete)} of these patterns")
+        notes.append(
+            f"FIFO order, and round robin phase by phase, on {len(complete)} of these patterns"
+        )
     if invalid:
-        notes.append(f"{len(invalid)} runs left out, and {missing_patterns} patterns: the machine could not keep up")
+        notes.append(
+            f"{len(invalid)} runs left out, and {missing_patterns} patterns: the machine could not keep up"
+        )
     kinds = (_throughput_checks, _gain_checks, _order_checks, _prediction_checks)
     checks = [check for kind in kinds for check in kind(patterns)]
     return Verdict.of((*checks, _verified_check(rows)), notes)
@@ -210,7 +249,9 @@ def _repetitions(rows: Rows) -> str:
 
 def _repeated(rows: Rows) -> list[str]:
     """How many runs failed a check of their own, by its name."""
-    counts = Counter(name for row in rows for method in METHODS for name in row.get(f"{method}_failed", ()))
+    counts = Counter(
+        name for row in rows for method in METHODS for name in row.get(f"{method}_failed", ())
+    )
     return [f"{count} runs by themselves failed: {name}" for name, count in counts.items()]
 
 
@@ -237,7 +278,9 @@ _gain = _quotient("liquid_ratio", "round_robin_ratio")
 
 
 def _throughput_checks(patterns: Rows) -> list[Check]:
-    liquid, robin = (_over(patterns, itemgetter(f"{method}_ratio")) for method in ("liquid", "round_robin"))
+    liquid, robin = (
+        _over(patterns, itemgetter(f"{method}_ratio")) for method in ("liquid", "round_robin")
+    )
     return [
         Claim("liquid schedules over the liquid throughput, median")
         .at_least(MIN_LIQUID, liquid)
@@ -245,7 +288,9 @@ def _throughput_checks(patterns: Rows) -> list[Check]:
         .against(robin[0], "round robin's median"),
         Claim("round robin over the liquid throughput, median")
         .at_most(MAX_ROUND_ROBIN, robin)
-        .cites("far below the liquid throughput, Figure 42; for many only 50 % (Gabrielyan and Hersch 2002, Figure 11)")
+        .cites(
+            "far below the liquid throughput, Figure 42; for many only 50 % (Gabrielyan and Hersch 2002, Figure 11)"
+        )
         .against(liquid[0], "liquid schedules' median"),
     ]
 
@@ -255,7 +300,9 @@ def _gain_checks(patterns: Rows) -> list[Check]:
     if not large:
         return []
     return [
-        Claim(f"median gain of liquid schedules over round robin, patterns of {LARGE} nodes and more")
+        Claim(
+            f"median gain of liquid schedules over round robin, patterns of {LARGE} nodes and more"
+        )
         .at_least(LEAST_GAIN, _over(large, _gain))
         .cites("a factor of 1.5 to 2, section 3.9; of two for many, section 3.8.2")
         .against(1.0, "no gain"),
@@ -291,10 +338,14 @@ def _prediction_checks(patterns: Rows) -> list[Check]:
     for method, other in rivals.items():
         if not (known := _with(patterns, method, other)):
             continue
-        measured = _over(_with(patterns, method), _quotient(f"{method}_ratio", f"{method}_predicted_ratio"))
+        measured = _over(
+            _with(patterns, method), _quotient(f"{method}_ratio", f"{method}_predicted_ratio")
+        )
         rival, _ = _over(known, _quotient(f"{other}_predicted_ratio", f"{method}_predicted_ratio"))
         checks.append(
-            Claim(f"{NAMES[method]}, measured over its own run in virtual time, median of the patterns")
+            Claim(
+                f"{NAMES[method]}, measured over its own run in virtual time, median of the patterns"
+            )
             .equal(1.0, measured, NEAR_PREDICTION)
             .against(rival, f"{NAMES[other]}, in virtual time")
         )
@@ -325,12 +376,15 @@ def _throughput(patterns: Rows, method: str, message_bytes: int) -> Figure:
     series = {
         "liquid throughput, predicted": liquid,
         "this order in virtual time": [
-            row[f"{method}_predicted_ratio"] * most for row, most in zip(patterns, liquid, strict=True)
+            row[f"{method}_predicted_ratio"] * most
+            for row, most in zip(patterns, liquid, strict=True)
         ],
         "measured, median": [row[f"{method}_throughput_bps"] / 1e6 for row in patterns],
     }
     title = f"Swiss-T1 on switches, {NAMES[method]}, {message_bytes / 1e6:g} MB messages"
-    return draw_patterns(patterns, title, series, ylabel="payload of all nodes, Mbit/s", ylim=(0, None))
+    return draw_patterns(
+        patterns, title, series, ylabel="payload of all nodes, Mbit/s", ylim=(0, None)
+    )
 
 
 def _orders(patterns: Rows) -> Figure:
@@ -340,7 +394,9 @@ def _orders(patterns: Rows) -> Figure:
         if known := [ratio for ratio in ratios if not isnan(ratio)]:
             series[f"{words}: {statistics.median(known):.2f}"] = ratios
     title = "Share of the liquid throughput that each order reaches on switches (median of the patterns)"
-    return draw_patterns(patterns, title, series, ylabel="throughput over liquid throughput", ylim=(0, 1.05))
+    return draw_patterns(
+        patterns, title, series, ylabel="throughput over liquid throughput", ylim=(0, 1.05)
+    )
 
 
 STUDY = Study.of_module(

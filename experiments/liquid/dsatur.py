@@ -60,9 +60,14 @@ def figures(rows: Rows) -> Figures:
     losses = _losses(rows)
     name = f"DSATUR: {len(losses)} of {len(rows)} patterns ({100 * len(losses) / len(rows):.0f} %)"
     samples = {(name, number): (loss, 0.0) for number, loss in enumerate(losses, start=1)}
-    title, thesis = "Loss by greedy colouring (Figure 64)", (THESIS_WORST, "thesis: 26 % of patterns, at most 19 %")
+    title, thesis = (
+        "Loss by greedy colouring (Figure 64)",
+        (THESIS_WORST, "thesis: 26 % of patterns, at most 19 %"),
+    )
     x = "patterns affected, from the largest loss on"
-    return {"dsatur-loss": draw_lines(title, samples, x=x, y="loss of throughput (%)", claim=thesis)}
+    return {
+        "dsatur-loss": draw_lines(title, samples, x=x, y="loss of throughput (%)", claim=thesis)
+    }
 
 
 STUDY = Study.of_module(

@@ -53,7 +53,10 @@ def measure(point: Row) -> Results:
     return {
         "round-robin-blocks": len(blocks) / turns.duration,
         "predicted": traffic.liquid_throughput,
-        **{name: len(traffic) / statistics.median(run.duration for run in each) for name, each in runs.items()},
+        **{
+            name: len(traffic) / statistics.median(run.duration for run in each)
+            for name, each in runs.items()
+        },
         "deadlocks": sum(bool(run.deadlock) for each in (*runs.values(), [turns]) for run in each),
     }
 
@@ -61,7 +64,9 @@ def measure(point: Row) -> Results:
 def judge(rows: Rows) -> Verdict:
     """Liquid schedules reach the liquid throughput and gain over orders that know nothing of the network, as the thesis
     says."""
-    shares = {name: statistics.median(row[name] / row["predicted"] for row in rows) for name in NAMES}
+    shares = {
+        name: statistics.median(row[name] / row["predicted"] for row in rows) for name in NAMES
+    }
     large = [row["liquid"] / row["round-robin"] for row in rows if row["nodes"] >= LARGE]
     in_turns = [row["liquid"] / row["round-robin-blocks"] for row in rows if row["nodes"] >= LARGE]
     checks = (

@@ -28,7 +28,9 @@ def measure(point: Row) -> Results:
     schedule_by_name(traffic, "liquid", seed=point["seed"], time_limit_s=LIMIT_S)
     found: Results = {"transfers": len(traffic)}
     for method in METHODS:
-        schedule = schedule_by_name(traffic, method, seed=point["seed"], time_limit_s=LIMIT_S, now=time.process_time)
+        schedule = schedule_by_name(
+            traffic, method, seed=point["seed"], time_limit_s=LIMIT_S, now=time.process_time
+        )
         found |= {f"{method}_s": schedule.seconds or 0.0, f"{method}_liquid": schedule.liquid}
     return found
 
@@ -42,7 +44,9 @@ def judge(rows: Rows) -> Verdict:
         checks += [
             Claim(f"longest processor time of {words}, s")
             .at_most(FRACTION_S, worst[f"{method}_s"])
-            .cites("a fraction of a second, up to a hundred nodes (Gabrielyan 2007, 3.1; 2006, abstract)")
+            .cites(
+                "a fraction of a second, up to a hundred nodes (Gabrielyan 2007, 3.1; 2006, abstract)"
+            )
             .against(LIMIT_S, "the time at which it is stopped")
             .noting(f"{worst['network']}, {worst['transfers']} transfers"),
             Claim(f"networks with a liquid schedule by {words}")
@@ -55,11 +59,17 @@ def judge(rows: Rows) -> Verdict:
 def figures(rows: Rows) -> Figures:
     """Time against the number of transfers; apart where the schedule is not liquid."""
     samples = {
-        (words if row[f"{method}_liquid"] else f"{words}: not liquid", row["transfers"]): (row[f"{method}_s"], 0.0)
+        (words if row[f"{method}_liquid"] else f"{words}: not liquid", row["transfers"]): (
+            row[f"{method}_s"],
+            0.0,
+        )
         for method, words in METHODS.items()
         for row in rows
     }
-    title, second = "Computing time on networks of about a hundred nodes", (FRACTION_S, "one second")
+    title, second = (
+        "Computing time on networks of about a hundred nodes",
+        (FRACTION_S, "one second"),
+    )
     figure = draw_lines(title, samples, x="transfers", y="processor time (s)", claim=second)
     figure.axes[0].set(xscale="log", yscale="log")
     return {"large-networks": figure}
@@ -72,5 +82,7 @@ STUDY = Study.of_module(
     title="Liquid schedules of a hundred nodes: thousands of transfers",
     answers="Gabrielyan 2007, 3.1 and 3.9; Gabrielyan 2006, abstract: "
     "liquid schedules of up to a hundred nodes in a fraction of a second",
-    deviations=("the document names no network of a hundred nodes: tori, fat trees and a crossbar of the catalogue",),
+    deviations=(
+        "the document names no network of a hundred nodes: tori, fat trees and a crossbar of the catalogue",
+    ),
 )

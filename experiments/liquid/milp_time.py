@@ -5,7 +5,18 @@ import statistics
 import time
 
 from experiments.liquid.swiss_t1_traffic import draw_times, pattern_points, traffic_of
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, sum_of
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    sum_of,
+)
 from testbed.model.traffic import Traffic
 from testbed.scheduling.methods import schedule_by_name
 
@@ -24,7 +35,9 @@ SOON_S, SOON_SHARE = 0.1, 0.97
 
 def points(quick: bool, seed: int) -> Points:
     """One a pattern."""
-    return pattern_points(quick, limits_s=dict.fromkeys(NAMES, QUICK_LIMIT_S) if quick else LIMITS_S, seed=seed)
+    return pattern_points(
+        quick, limits_s=dict.fromkeys(NAMES, QUICK_LIMIT_S) if quick else LIMITS_S, seed=seed
+    )
 
 
 def measure(point: Row) -> Results:
@@ -38,7 +51,11 @@ def measure(point: Row) -> Results:
     schedule_by_name(traffic, "liquid")
     results: Results = {"bottleneck_load": traffic.bottleneck_load, "transfers": len(traffic)}
     for method in NAMES:
-        how = {"seed": point["seed"], "time_limit_s": point["limits_s"][method], "now": time.process_time}
+        how = {
+            "seed": point["seed"],
+            "time_limit_s": point["limits_s"][method],
+            "now": time.process_time,
+        }
         schedules = [schedule_by_name(traffic, method, **how) for _ in range(REPEATS[method])]
         results[f"{method}_s"] = min(schedule.seconds or 0.0 for schedule in schedules)
         results[f"{method}_liquid"] = schedules[-1].liquid
@@ -58,7 +75,9 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _soon_share(rows: Rows, method: str) -> float:
-    return statistics.fmean(row[f"{method}_liquid"] and row[f"{method}_s"] <= SOON_S for row in rows)
+    return statistics.fmean(
+        row[f"{method}_liquid"] and row[f"{method}_s"] <= SOON_S for row in rows
+    )
 
 
 def _soon_check(rows: Rows, method: str) -> Check:
@@ -82,7 +101,9 @@ def _factor_check(rows: Rows, method: str) -> Check:
         .at_least(FACTOR, statistics.mean(factor(row, method) for row in rows))
         .cites("about 4000 on average (CPLEX of its time), Appendix C")
         .against(1.0, "as fast")
-        .noting(f"a lower bound on {censored} of {len(rows)} patterns, on which integer programming ran out of time")
+        .noting(
+            f"a lower bound on {censored} of {len(rows)} patterns, on which integer programming ran out of time"
+        )
     )
 
 
@@ -90,7 +111,11 @@ def figures(rows: Rows) -> Figures:
     """Time against pattern; apart where no liquid schedule came within the limit."""
     limit = rows[0]["limits_s"]["milp"]
     marks = (limit, f"limit of MILP {limit:g} s"), (SOON_S, "thesis: 97 % of patterns below 0.1 s")
-    return {"computing-time": draw_times(rows, "Computing time against integer programming (Figure 65)", NAMES, *marks)}
+    return {
+        "computing-time": draw_times(
+            rows, "Computing time against integer programming (Figure 65)", NAMES, *marks
+        )
+    }
 
 
 STUDY = Study.of_module(

@@ -49,7 +49,9 @@ def judge(rows: Rows) -> Verdict:
             PATTERNS if everything else len(rows), different
         ),
         Claim("bottleneck load of all 32 nodes").count(FULL_MACHINE_LOAD, whole["bottleneck_load"]),
-        Claim("edges of the congestion graph of all 32 nodes").count(FULL_MACHINE_EDGES, whole["edges"]),
+        Claim("edges of the congestion graph of all 32 nodes").count(
+            FULL_MACHINE_EDGES, whole["edges"]
+        ),
     ]
     if everything:
         checks.append(
@@ -57,7 +59,9 @@ def judge(rows: Rows) -> Verdict:
             .equal(MEAN_SKELETON, mean, 0.02)
             .cites("31.5 %, Figure 33")
             .against(1.0, "no skeleton smaller than its traffic")
-            .noting("which of the allocations with the same nodes and throughput stands for them moves it")
+            .noting(
+                "which of the allocations with the same nodes and throughput stands for them moves it"
+            )
         )
     return Verdict.of(checks + worked_examples.example_checks(examples))
 
@@ -66,11 +70,15 @@ def figures(rows: Rows) -> Figures:
     """Figures 33, 40, 41, 62 and 63 of the thesis."""
     examples, rows = parted(rows, "network")
     nodes, transfers, throughput, skeletons, edges = (
-        [row[name] for row in rows] for name in ("nodes", "transfers", "liquid_throughput", "skeleton", "edges")
+        [row[name] for row in rows]
+        for name in ("nodes", "transfers", "liquid_throughput", "skeleton", "edges")
     )
     shares = [100 * part / whole for part, whole in zip(skeletons, transfers, strict=True)]
     mean = (sum(shares) / len(shares), "mean"), (100 * MEAN_SKELETON, "mean in the thesis: 31.5 %")
-    skeleton, order = "Skeletons of the traffic patterns (Figure 33)", "The traffic patterns along one axis (Figure 41)"
+    skeleton, order = (
+        "Skeletons of the traffic patterns (Figure 33)",
+        "The traffic patterns along one axis (Figure 41)",
+    )
     graphs = "Congestion graphs of the traffic patterns (Figure 63); none is drawn as one half"
     drawn = {
         "congestion graph": [max(count, 0.5) for count in edges],
@@ -85,17 +93,30 @@ def figures(rows: Rows) -> Figures:
         "throughput-in-order": draw_patterns(
             rows, order, {"liquid throughput": throughput, "nodes": nodes}, ylabel=THROUGHPUT
         ),
-        "congestion-graphs": draw_patterns(rows, graphs, drawn, whole, ylabel="edges", yscale="log"),
+        "congestion-graphs": draw_patterns(
+            rows, graphs, drawn, whole, ylabel="edges", yscale="log"
+        ),
         **worked_examples.figures(examples),
     }
 
 
 def _by_nodes(nodes: Sequence[int], throughput: Sequence[float]) -> Figure:
     title = "Liquid throughput of every allocation of Swiss-T1 (Figure 40)"
-    figure, axes = chart(title, size=SIZE, xlabel="nodes taking part", ylabel=THROUGHPUT, xlim=(0, 33), ylim=(0, 33))
-    axes.plot([0, 32], [0, 32], "--", color=INK, linewidth=0.8, label="as many links as nodes: no congestion")
+    figure, axes = chart(
+        title, size=SIZE, xlabel="nodes taking part", ylabel=THROUGHPUT, xlim=(0, 33), ylim=(0, 33)
+    )
+    axes.plot(
+        [0, 32],
+        [0, 32],
+        "--",
+        color=INK,
+        linewidth=0.8,
+        label="as many links as nodes: no congestion",
+    )
     axes.plot(nodes, throughput, "o", markersize=3, label="one pattern")
-    axes.axhline(1024 / 48, color=ORANGE, linewidth=0.8, linestyle=":", label="all 32 nodes: 21.33 links")
+    axes.axhline(
+        1024 / 48, color=ORANGE, linewidth=0.8, linestyle=":", label="all 32 nodes: 21.33 links"
+    )
     axes.legend()
     return figure
 
@@ -106,5 +127,7 @@ STUDY = Study.of_module(
     title="The traffic patterns of Swiss-T1 and the worked examples: throughput, skeletons, congestion graphs",
     answers="Gabrielyan 2007, Figures 33, 40, 41 and 63: 362 patterns, skeletons of 31.5 %, 48,704 edges; "
     "Figures 27 to 30, 36, 37 and 62; Gabrielyan and Hersch 2002, section 1: 416.67 and 357.14 MB/s",
-    deviations=("of Figure 27 only what the text says is built: A to B and C to D meet on one fibre",),
+    deviations=(
+        "of Figure 27 only what the text says is built: A to B and C to D meet on one fibre",
+    ),
 )

@@ -82,7 +82,9 @@ def _gain_check(rows: Rows, before: str, after: str) -> Check:
 def _solved_check(rows: Rows, before: str, after: str) -> Check:
     fewer, more = _solved(rows, before), _solved(rows, after)
     return (
-        Claim(f"patterns solved by equation {after[2:]} and not by equation {before[2:]}, less the reverse")
+        Claim(
+            f"patterns solved by equation {after[2:]} and not by equation {before[2:]}, less the reverse"
+        )
         .at_least(1, more - fewer)
         .cites("sped up considerably, sections 3.7.3 and 3.7.4")
         .against(0, "as many")
@@ -92,7 +94,10 @@ def _solved_check(rows: Rows, before: str, after: str) -> Check:
 def figures(rows: Rows) -> Figures:
     """Time against pattern; apart where none was found within the limit."""
     title = "What the restrictions of the choice buy (equations 11 to 13)"
-    names = {choice: f"{words}: {_solved(rows, choice)} of {len(rows)}" for choice, words in NAMES.items()}
+    names = {
+        choice: f"{words}: {_solved(rows, choice)} of {len(rows)}"
+        for choice, words in NAMES.items()
+    }
     return {"restrictions": draw_times(rows, title, names)}
 
 

@@ -13,7 +13,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
+from testbed.model.studies import (
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    grid,
+    where,
+)
 from testbed.report.drawing.charts import draw_bars
 from topologies import LinkId, Network, load_network
 
@@ -48,10 +59,14 @@ def measure(point: Row) -> Results:
     pairs = [(a, b) for a in senders for b in receivers if a != b and _between(network, own)(a, b)]
     if point["loads"] == SKEWED:
         chance = random.Random(point["seed"])
-        pairs = [one for one in pairs for _ in range(max(1, round(UNITS * chance.lognormvariate(0, 1))))]
+        pairs = [
+            one for one in pairs for _ in range(max(1, round(UNITS * chance.lognormvariate(0, 1))))
+        ]
     loads, frames = dict[str, float](), dict[str, float]()
     for name, (routing, parts) in ROUTES.items():
-        traffic = traffic_of(network, pairs, *(_between(network, one) for one in routes_of(network, routing, parts)))
+        traffic = traffic_of(
+            network, pairs, *(_between(network, one) for one in routes_of(network, routing, parts))
+        )
         schedule = schedule_by_name(
             traffic, "liquid", seed=point["seed"], time_limit_s=LIMIT_S, now=time.process_time
         )  # checked by the independent checker
@@ -76,14 +91,18 @@ def _between(network: Network, route: Route) -> Route:
 def _wide_access(network: Network) -> Network:
     """Links between switches of one capacity, and hosts' own that hold nothing back."""
     inner, wide = network.switch_ids.keys(), float(len(network.nodes) ** 2)
-    links = (replace(one, capacity_bps=1.0 if {one.source, one.target} <= inner else wide) for one in network.links)
+    links = (
+        replace(one, capacity_bps=1.0 if {one.source, one.target} <= inner else wide)
+        for one in network.links
+    )
     return replace(network, links=tuple(links))
 
 
 def prices(row: Row) -> dict[str, float]:
     """Restriction -> its price: the routes' and the hosts' over the bound, that of circuits over the routes' load."""
     found = {
-        f"{name} routes" if name != "halves" else "in halves": row["carried"][name] / row["bound"] for name in ROUTES
+        f"{name} routes" if name != "halves" else "in halves": row["carried"][name] / row["bound"]
+        for name in ROUTES
     }
     found["circuits"] = max(row["frames"][name] / row["carried"][name] for name in ROUTES)
     return found | {"host links": max(1.0, row["bound_with_hosts"] / row["bound"])}
@@ -93,8 +112,12 @@ def judge(rows: Rows) -> Verdict:
     """Sound; routes cost what is lost, circuits hardly anything; routes that mind no loads cost more with skewed
     ones."""
     equal, skewed = ([prices(row) for row in where(rows, loads=kind)] for kind in (EQUAL, SKEWED))
-    static, halves = (statistics.median(one[name] for one in equal) for name in ("static routes", "in halves"))
-    added = statistics.median(b["in halves"] / a["in halves"] for a, b in zip(equal, skewed, strict=True))
+    static, halves = (
+        statistics.median(one[name] for one in equal) for name in ("static routes", "in halves")
+    )
+    added = statistics.median(
+        b["in halves"] / a["in halves"] for a, b in zip(equal, skewed, strict=True)
+    )
     least = min(frames / row["bound"] for row in rows for frames in row["frames"].values())
     checks = [
         Claim("frames over the flow bound, least of all schedules")
@@ -120,7 +143,11 @@ def figures(rows: Rows) -> Figures:
         for row in rows
         for name, price in prices(row).items()
     }
-    return {"prices": draw_bars("What restrictions cost", samples, y="multiple of the flow bound", claim=BOUND)}
+    return {
+        "prices": draw_bars(
+            "What restrictions cost", samples, y="multiple of the flow bound", claim=BOUND
+        )
+    }
 
 
 STUDY = Study.of_module(

@@ -10,7 +10,18 @@ import time
 from itertools import pairwise
 
 from experiments.liquid.swiss_t1_traffic import traffic_of
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, sum_of
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    sum_of,
+)
 from testbed.report.drawing.charts import draw_bars
 from testbed.scheduling.exact.full_simultaneities import BLANK, IDLE, NAIVE, SKELETON, search_space
 from testbed.scheduling.traffic.allocation import distinct_allocations
@@ -31,7 +42,11 @@ REPEATS = 3
 def points(quick: bool, seed: int) -> Points:
     """Patterns of 3 to 8 nodes, to 7 for a quick look."""
     most = 7 if quick else 8
-    return [{"allocation": a.name, "nodes": a.nodes} for a in distinct_allocations() if 3 <= a.nodes <= most]
+    return [
+        {"allocation": a.name, "nodes": a.nodes}
+        for a in distinct_allocations()
+        if 3 <= a.nodes <= most
+    ]
 
 
 def measure(point: Row) -> Results:
@@ -88,10 +103,17 @@ def _mean(rows: Rows, name: str) -> float:
 
 def figures(rows: Rows) -> Figures:
     """Mean reductions, with the interval over the patterns, next to the thesis'."""
-    ours = {("ours", words): [100.0 * row[name] / row["naive"] for row in rows] for name, words in LABELS.items()}
+    ours = {
+        ("ours", words): [100.0 * row[name] / row["naive"] for row in rows]
+        for name, words in LABELS.items()
+    }
     theirs = {("thesis", LABELS[name]): (share, 0.0) for name, share in THESIS.items()}
     title = f"Search space of all full teams, {len(rows)} patterns of 3 to {rows[-1]['nodes']} nodes (Figure 34)"
-    return {"search-space": draw_bars(title, {**ours, **theirs}, y="categories traversed (% of the naive search)")}
+    return {
+        "search-space": draw_bars(
+            title, {**ours, **theirs}, y="categories traversed (% of the naive search)"
+        )
+    }
 
 
 STUDY = Study.of_module(

@@ -31,12 +31,17 @@ def patterns(quick: bool) -> tuple[RatedAllocation, ...]:
     if not quick:
         return every
     last = len(every) - 1
-    return tuple(every[last - last * k // QUICK_PATTERNS] for k in range(QUICK_PATTERNS - 1, -1, -1))
+    return tuple(
+        every[last - last * k // QUICK_PATTERNS] for k in range(QUICK_PATTERNS - 1, -1, -1)
+    )
 
 
 def pattern_points(quick: bool, **others: object) -> Points:
     """One point a pattern: its name, nodes and place on the axis of Figure 41."""
-    return [{"allocation": a.name, "nodes": a.nodes, "place": at, **others} for at, a in enumerate(patterns(quick))]
+    return [
+        {"allocation": a.name, "nodes": a.nodes, "place": at, **others}
+        for at, a in enumerate(patterns(quick))
+    ]
 
 
 def traffic_of(allocation: str) -> Traffic:
@@ -86,7 +91,9 @@ def usual_gain_check(gains: Sequence[float], sent: str = "") -> Check:
     """Most of the large patterns gain what the document says; ``sent``: how messages were, of round robin."""
     low, high = USUAL_GAIN
     return (
-        Claim(f"share of the patterns of {LARGE} nodes and more with a gain of {low:g} to {high:g}{sent}")
+        Claim(
+            f"share of the patterns of {LARGE} nodes and more with a gain of {low:g} to {high:g}{sent}"
+        )
         .at_least(0.5, sum(low <= gain <= high for gain in gains) / len(gains))
         .cites("most sub-topologies, section 3.9")
         .against(0.0, "gains of another size")

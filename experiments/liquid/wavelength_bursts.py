@@ -13,10 +13,26 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grid, grouped, spread, where
+from testbed.model.studies import (
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    grid,
+    grouped,
+    spread,
+    where,
+)
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import Figure, draw_lines
-from testbed.wavelengths.burst_switching import STRATEGIES, BurstTraffic, optical_cloud_of, simulate_bursts
+from testbed.wavelengths.burst_switching import (
+    STRATEGIES,
+    BurstTraffic,
+    optical_cloud_of,
+    simulate_bursts,
+)
 from topologies import load_network
 
 LOADS = (0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0)
@@ -56,15 +72,22 @@ def points(quick: bool, seed: int) -> Points:
 def _over_horizons(seed: int) -> Points:
     found, seeds = [], range(seed, seed + HORIZON_SEEDS)
     for slots in HORIZONS:
-        run = {"load": (0.95, 1.0) if slots in CRITICAL_HORIZONS else (0.95,), "strategy": ("liquid", "greedy-defer")}
-        found += grid(**CLOUD, switching="wsxc", **run, slots=slots, buffer_bursts=LARGE_BUFFER, seed=seeds)
+        run = {
+            "load": (0.95, 1.0) if slots in CRITICAL_HORIZONS else (0.95,),
+            "strategy": ("liquid", "greedy-defer"),
+        }
+        found += grid(
+            **CLOUD, switching="wsxc", **run, slots=slots, buffer_bursts=LARGE_BUFFER, seed=seeds
+        )
     return found
 
 
 def measure(point: Row) -> Results:
     """One strategy under one load; of a horizon everything counts, from the first slot on."""
     network = load_network(point["network"])
-    cloud = optical_cloud_of(network, wavelengths=point["wavelengths"], switching=point["switching"])
+    cloud = optical_cloud_of(
+        network, wavelengths=point["wavelengths"], switching=point["switching"]
+    )
     slots, horizon = point["slots"], "buffer_bursts" in point
     room, warm_up = point.get("buffer_bursts", USUAL_BUFFER), 0 if horizon else slots // 10
     run = {"load": point["load"], "slots": slots, "seed": point["seed"]}
@@ -78,9 +101,15 @@ def judge(rows: Rows) -> Verdict:
     rows = [row for row in rows if "buffer_bursts" not in row]
     retained = where(rows, switching="wsxc")
     loads = sorted({row["load"] for row in retained})
-    losses = [r["loss"] for r in retained if r["strategy"].startswith("liquid") and r["load"] <= LOSSLESS_UP_TO]
+    losses = [
+        r["loss"]
+        for r in retained
+        if r["strategy"].startswith("liquid") and r["load"] <= LOSSLESS_UP_TO
+    ]
     high = [load for load in loads if load >= HIGH_LOAD]
-    dropped = [row["loss"] for row in where(retained, strategy="greedy-drop") if row["load"] in high]
+    dropped = [
+        row["loss"] for row in where(retained, strategy="greedy-drop") if row["load"] in high
+    ]
     checks = [
         Claim(f"bursts lost by liquid schedules at loads up to {LOSSLESS_UP_TO:g}")
         .equal(0.0, max(losses))
@@ -97,7 +126,10 @@ def judge(rows: Rows) -> Verdict:
 def _carried_check(rows: Rows, loads: Sequence[float], other: str, least: float) -> Check:
     """What successive liquid schedules carry, as the thesis proposes them, over what first fit carries; half a percent
     is the weight of what is still on its way at the end."""
-    ratios = [_of(rows, load, "liquid", "throughput") / _of(rows, load, other, "throughput") for load in loads]
+    ratios = [
+        _of(rows, load, "liquid", "throughput") / _of(rows, load, other, "throughput")
+        for load in loads
+    ]
     name = f"carried by {NAMES['liquid']}, over {NAMES[other]}: least at loads of {HIGH_LOAD:g} and more"
     check = Claim(name).at_least(least - 0.005, min(ratios))
     if other == "greedy-defer":
@@ -116,7 +148,9 @@ def _delay_check(rows: Rows, load: float) -> Check:
 def _horizon_checks(rows: Rows) -> list[Check]:
     """Whether what liquid schedules did not carry is lost capacity, or bursts that wait; and what it is that they wait
     for."""
-    astray = sum(r["offered"] - r["carried"] - r["blocked"] - r["overflowed"] - r["backlog"] for r in rows)
+    astray = sum(
+        r["offered"] - r["carried"] - r["blocked"] - r["overflowed"] - r["backlog"] for r in rows
+    )
     below, critical = (where(rows, load=load, strategy="liquid") for load in (0.95, 1.0))
     last = max(r["slots"] for r in rows)
     first_fit = where(rows, load=0.95, strategy="greedy-defer")
@@ -125,7 +159,9 @@ def _horizon_checks(rows: Rows) -> list[Check]:
         Claim("bursts neither carried, nor lost, nor in a buffer at the end").count(0, astray),
         _growth_check(below, "load 0.95", 0.25, "a backlog that stays"),
         _growth_check(critical, "load 1, buffers without limit", 0.85, "slower than time"),
-        Claim(f"carried by {NAMES['liquid']}, over {NAMES['greedy-defer']}: load 0.95, {last} slots")
+        Claim(
+            f"carried by {NAMES['liquid']}, over {NAMES['greedy-defer']}: load 0.95, {last} slots"
+        )
         .at_least(0.995, over[1])
         .against(over[0], f"{min(HORIZONS)} slots, where the backlog weighs most"),
     ]
@@ -141,14 +177,18 @@ def growth(rows: Rows) -> tuple[float, float]:
     slopes = []
     for seed in sorted({row["seed"] for row in rows}):
         own = sorted((row["slots"], max(row["backlog"], 1)) for row in where(rows, seed=seed))
-        times, backlogs = ([math.log(value) for value in values] for values in zip(*own, strict=True))
+        times, backlogs = (
+            [math.log(value) for value in values] for values in zip(*own, strict=True)
+        )
         slopes.append(statistics.linear_regression(times, backlogs).slope)
     return spread(slopes)
 
 
 def _growth_check(rows: Rows, where: str, most: float, words: str) -> Check:
     return (
-        Claim(f"exponent of time with which the bursts left waiting by {NAMES['liquid']} grow, {where}")
+        Claim(
+            f"exponent of time with which the bursts left waiting by {NAMES['liquid']} grow, {where}"
+        )
         .at_most(most, growth(rows))
         .against(1.0, "capacity missing: they grow as time does")
         .noting(words)
@@ -169,8 +209,12 @@ def figures(rows: Rows) -> Figures:
             title = f"Optical bursts over {own[0]['network']}, {own[0]['wavelengths']} wavelengths, {words}"
             for measure, (y, scale) in SHOWN.items():
                 known = [row for row in own if row[measure] is not None]
-                samples = {(NAMES[row["strategy"]], row["load"]): (row[measure], 0.0) for row in known}
-                drawn[f"bursts-{kind}-{measure.replace('_', '-')}"] = figure = draw_lines(title, samples, x=LOAD, y=y)
+                samples = {
+                    (NAMES[row["strategy"]], row["load"]): (row[measure], 0.0) for row in known
+                }
+                drawn[f"bursts-{kind}-{measure.replace('_', '-')}"] = figure = draw_lines(
+                    title, samples, x=LOAD, y=y
+                )
                 figure.axes[0].set_yscale(scale)
     return drawn
 
@@ -182,14 +226,18 @@ def _horizon_figure(rows: Rows) -> Figure:
         for slots, left in grouped(own, "slots", lambda row: float(max(row["backlog"], 1))).items():
             samples[name, slots] = left
     x, y = "slots from empty buffers on", "bursts waiting in all edge routers at the end"
-    figure = draw_lines("What is not carried waits: exponent 1 would be capacity missing", samples, x=x, y=y)
+    figure = draw_lines(
+        "What is not carried waits: exponent 1 would be capacity missing", samples, x=x, y=y
+    )
     figure.axes[0].set(xscale="log", yscale="log")
     return figure
 
 
 def _over(rows: Rows, load: float, strategy: str) -> float:
     """Mean delay of a strategy over that of first fit that waits."""
-    return _of(rows, load, strategy, "mean_delay_slots") / _of(rows, load, "greedy-defer", "mean_delay_slots")
+    return _of(rows, load, strategy, "mean_delay_slots") / _of(
+        rows, load, "greedy-defer", "mean_delay_slots"
+    )
 
 
 STUDY = Study.of_module(

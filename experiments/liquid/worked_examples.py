@@ -46,7 +46,8 @@ def measure(point: Row) -> Results:
     if name == "shared-fibre":
         lightpaths = lightpaths_between(network, pairs or ())
         found["rounds"] = [
-            len(assign_wavelengths(network, lightpaths, wavelengths=w, switching="wsxc").rounds) for w in (1, 2)
+            len(assign_wavelengths(network, lightpaths, wavelengths=w, switching="wsxc").rounds)
+            for w in (1, 2)
         ]
     return found
 
@@ -68,19 +69,43 @@ def bold(row: Row, link: str) -> int:
 def example_checks(rows: Rows) -> list[Check]:
     """Each number as the documents print it."""
     two, three, fibre = (where(rows, network=name)[0] for name in PAIRS)
-    liquid, robin = (_mb_s(two, two[frames]) for frames in ("bottleneck_load", "round_robin_frames"))
+    liquid, robin = (
+        _mb_s(two, two[frames]) for frames in ("bottleneck_load", "round_robin_frames")
+    )
     none = "no liquid schedule, Figure 37"
     return [
         _exact("two switches: liquid throughput, MB/s", 416.67, liquid, "416.67 (2002, section 1)"),
-        _exact("two switches: throughput by round robin, MB/s", 357.14, robin, "357.14 (2002, section 1)"),
-        _exact("two switches: frames by round robin", 7, two["round_robin_frames"], "7, section 3.3"),
+        _exact(
+            "two switches: throughput by round robin, MB/s",
+            357.14,
+            robin,
+            "357.14 (2002, section 1)",
+        ),
+        _exact(
+            "two switches: frames by round robin", 7, two["round_robin_frames"], "7, section 3.3"
+        ),
         _exact("two switches: frames of a liquid schedule", 6, two["shortest"], "6, Figure 35"),
         *(
-            _exact(f"two switches: edges of the congestion graph by {link}", 15, bold(two, link), "15, Figure 62")
+            _exact(
+                f"two switches: edges of the congestion graph by {link}",
+                15,
+                bold(two, link),
+                "15, Figure 62",
+            )
             for link in ("s_a->s_b", "s_b->s_a")
         ),
-        _exact("three switches: bottleneck load", 2, three["bottleneck_load"], "three bottlenecks, Figure 36"),
-        _exact("three switches: bottlenecks", 3, len(three["bottlenecks"]), "three bottlenecks, Figure 36"),
+        _exact(
+            "three switches: bottleneck load",
+            2,
+            three["bottleneck_load"],
+            "three bottlenecks, Figure 36",
+        ),
+        _exact(
+            "three switches: bottlenecks",
+            3,
+            len(three["bottlenecks"]),
+            "three bottlenecks, Figure 36",
+        ),
         _exact("three switches: frames of the shortest schedule", 3, three["shortest"], none),
         Check(
             name="three switches: proved that there is no liquid schedule",
@@ -88,8 +113,18 @@ def example_checks(rows: Rows) -> list[Check]:
             document="no liquid schedule, Figure 37",
             rival_note="none: a proof",
         ),
-        _exact("A to B and C to D: rounds with one wavelength", 2, fibre["rounds"][0], "different timeslots, 3.2.2"),
-        _exact("A to B and C to D: rounds with two wavelengths", 1, fibre["rounds"][1], "two wavelengths, 3.2.2"),
+        _exact(
+            "A to B and C to D: rounds with one wavelength",
+            2,
+            fibre["rounds"][0],
+            "different timeslots, 3.2.2",
+        ),
+        _exact(
+            "A to B and C to D: rounds with two wavelengths",
+            1,
+            fibre["rounds"][1],
+            "two wavelengths, 3.2.2",
+        ),
     ]
 
 
@@ -98,7 +133,9 @@ def _mb_s(row: Row, frames: int) -> float:
 
 
 def _exact(name: str, predicted: float, measured: float, stated: str) -> Check:
-    return Claim(name).equal(predicted, measured).cites(stated).against(None, "none: an exact count")
+    return (
+        Claim(name).equal(predicted, measured).cites(stated).against(None, "none: an exact count")
+    )
 
 
 def figures(rows: Rows) -> Figures:
@@ -111,7 +148,9 @@ def figures(rows: Rows) -> Figures:
     ba = {name for *both, shared in two["edges"] for name in both if "s_b->s_a" in shared}
     names.sort(key=lambda name: (0 if name in ab else 2 if name in ba else 1, name))
     styles = {"s_a->s_b": (BLUE, 2.4), "s_b->s_a": (ORANGE, 2.4), "": ("#aab0b6", 0.6)}
-    chosen = [next((link for link in shared if link in styles), "") for _, _, shared in two["edges"]]
+    chosen = [
+        next((link for link in shared if link in styles), "") for _, _, shared in two["edges"]
+    ]
     looks = [styles[link] for link in chosen]
     figure, axes = chart("Congestion graph of the two-switch example (Figure 62)", size=(8, 7))
     graph = nx.Graph()
@@ -121,7 +160,9 @@ def figures(rows: Rows) -> Figures:
     nx.draw_networkx_edges(graph, places, pairs, ax=axes, edge_color=list(hues), width=list(widths))
     nx.draw_networkx_labels(graph, places, ax=axes, font_size=8)
     for link, (colour, width) in styles.items():
-        label = f"{link or 'other links alone'}: {bold(two, link) if link else chosen.count('')} edges"
+        label = (
+            f"{link or 'other links alone'}: {bold(two, link) if link else chosen.count('')} edges"
+        )
         axes.plot([], [], color=colour, linewidth=width, label=label)
     axes.set_axis_off()
     axes.legend(loc="lower right")

@@ -15,14 +15,32 @@ from scipy.sparse import csr_array
 
 from testbed.errors import InputError
 from testbed.model.code_description import describe_code
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    grid,
+)
 from testbed.report.drawing.charts import draw_bars
 from testbed.routing.demands import matrix as matrices
 from testbed.routing.demands.checker import Demand, FillingLevel, check_fair_rates
 from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands, checked, fair_rates
 from topologies import Network, load_network
 
-NETWORKS = ("swiss-t1", "optical-cloud", "torus:4x4", "fat-tree:4,2", "manet:nodes=30,seed=3", "manet:nodes=30,seed=4")
+NETWORKS = (
+    "swiss-t1",
+    "optical-cloud",
+    "torus:4x4",
+    "fat-tree:4,2",
+    "manet:nodes=30,seed=3",
+    "manet:nodes=30,seed=4",
+)
 FLOWS = {
     "swiss-t1": ("s1", "s6"),
     "optical-cloud": ("x1", "x14"),
@@ -32,7 +50,17 @@ FLOWS = {
     "manet:nodes=30,seed=4": ("n0", "n29"),
 }
 """One flow a network: its source and sink."""
-METHODS = ("single", "ecmp", "capillary", "raecke", "semi-ksp:4", "smore:4", "optimum", "fair", "max-min")
+METHODS = (
+    "single",
+    "ecmp",
+    "capillary",
+    "raecke",
+    "semi-ksp:4",
+    "smore:4",
+    "optimum",
+    "fair",
+    "max-min",
+)
 TOLERANCE = 0.05
 MOST_VARIABLES = 20_000
 """Of a programme with a flow a pair and link: above it only SMORE's rates are solved again."""
@@ -57,7 +85,9 @@ def measure(point: Row) -> Results:
     forced = unavoidable_links(route_demands(matrix, "capillary"))
     rated = {
         method: _rated(routed, best.greatest_utilisation, forced) | {"seconds": seconds}
-        for method, routed, seconds in timed_routings(matrix, METHODS, point["seed"], time.process_time)
+        for method, routed, seconds in timed_routings(
+            matrix, METHODS, point["seed"], time.process_time
+        )
     }
     return {
         "pairs": len(matrix.pairs),
@@ -104,7 +134,9 @@ def _filling(matrix: DemandMatrix) -> Results:
     demands = matrix.demands
     others = fair_rates(optimal_demands(matrix)) / matrix.rates
     claimed = [
-        FillingLevel(height=float(np.min(others[list(level.pairs)])), pairs=level.pairs, prices=level.prices)
+        FillingLevel(
+            height=float(np.min(others[list(level.pairs)])), pairs=level.pairs, prices=level.prices
+        )
         for level in found.levels
     ]
     return {
@@ -147,7 +179,9 @@ def glop_optimum(network: Network, demands: Sequence[Demand]) -> float:
     return _solved(solver, greatest)
 
 
-def glop_best_rates(network: Network, demands: Sequence[Demand], paths: Sequence[Sequence[Sequence[int]]]) -> float:
+def glop_best_rates(
+    network: Network, demands: Sequence[Demand], paths: Sequence[Sequence[Sequence[int]]]
+) -> float:
     """Least greatest utilisation when pair i may take ``paths[i]`` (indices of links) only."""
     solver, greatest, rooms = _programme(network)
     for (_, _, rate), own in zip(demands, paths, strict=True):
@@ -188,7 +222,9 @@ def _one_flow(name: str) -> Results:
     network, (source, sink) = load_network(name), FLOWS[name]
     matrix = matrices.given_matrix(network, "one flow", {(source, sink): 1e6})
     exact = {
-        method: np.array([float(load) for load in route_by_name(network, source, sink, method).loads])
+        method: np.array(
+            [float(load) for load in route_by_name(network, source, sink, method).loads]
+        )
         for method in ("ecmp", "capillary")
     }
     fair = route_demands(matrix, "fair").pair_shares(0)
@@ -215,16 +251,27 @@ def _soundness(rows: Rows) -> list[Check]:
     return [
         Claim("violations found by the independent checker")
         .count(
-            0, sum(len(one["violations"]) for row in rows for one in row["methods"].values()), "none: a count of errors"
+            0,
+            sum(len(one["violations"]) for row in rows for one in row["methods"].values()),
+            "none: a count of errors",
         )
         .noting(f"{sum(len(row['methods']) for row in rows)} routings of {len(rows)} matrices"),
         Claim("optimum over its proved bound, less 1, worst")
-        .at_most(1e-5, max(row["utilisation"] / max(row["methods"]["optimum"]["bound"], 1e-12) - 1 for row in rows))
+        .at_most(
+            1e-5,
+            max(
+                row["utilisation"] / max(row["methods"]["optimum"]["bound"], 1e-12) - 1
+                for row in rows
+            ),
+        )
         .against(ecmp - 1, "a routing that is not optimal (ECMP, median)"),
         Claim("greatest utilisation by GLOP against HiGHS (optimum, SMORE), relative, worst")
         .at_most(1e-5, max(again))
         .against(
-            statistics.median(a / b for a, b in zip(_ratios(rows, "raecke"), _ratios(rows, "smore:4"), strict=True))
+            statistics.median(
+                a / b
+                for a, b in zip(_ratios(rows, "raecke"), _ratios(rows, "smore:4"), strict=True)
+            )
             - 1,
             "rates that are not the best for the same trees (median)",
         )
@@ -244,13 +291,19 @@ def _quality(rows: Rows) -> list[Check]:
     return [
         Claim("MLU of smore:4 over the optimum, median")
         .at_most(NEAR, statistics.median(_ratios(rows, "smore:4")))
-        .against(statistics.median(_ratios(rows, "raecke")), "the same trees with rates that do not know the demands"),
+        .against(
+            statistics.median(_ratios(rows, "raecke")),
+            "the same trees with rates that do not know the demands",
+        ),
         Claim("least rate of max-min over the optimum's common one, least")
         .at_least(1 - LEVEL, min(_ratios(rows, "max-min", "least_rate")))
         .against(min(_ratios(rows, "ecmp", "least_rate")), "a routing that is not optimal (ECMP)"),
         Claim("loads of one flow: max-min-fair programme against the exact capillary route, worst")
         .at_most(LEVEL, max(flow["fair_off"] for flow in flows.values()))
-        .against(statistics.median(flow["ecmp_off"] for flow in flows.values()), "another routing (ECMP, median)")
+        .against(
+            statistics.median(flow["ecmp_off"] for flow in flows.values()),
+            "another routing (ECMP, median)",
+        )
         .noting(f"{len(flows)} networks"),
     ]
 
@@ -260,7 +313,9 @@ def _notes(rows: Rows) -> list[str]:
     found, capillary = [], _ratios(rows, "capillary", "seconds")
     keys = ("over_optimum", "least_rate", "throughput", "seconds")
     for method in METHODS:
-        over, least, carried, seconds = (statistics.median(_ratios(rows, method, key)) for key in keys)
+        over, least, carried, seconds = (
+            statistics.median(_ratios(rows, method, key)) for key in keys
+        )
         times = zip(_ratios(rows, method, "seconds"), capillary, strict=True)
         against = statistics.median(own / max(other, 1e-9) for own, other in times)
         found.append(
@@ -275,8 +330,13 @@ def _notes(rows: Rows) -> list[str]:
 def figures(rows: Rows) -> Figures:
     """MLU over the optimum's, and processor seconds."""
     drawn = {}
-    for name, key, y in (("routings", "over_optimum", "MLU over the optimum's"), ("seconds", "seconds", "processor s")):
-        samples = {("mean of the matrices", method): _ratios(rows, method, key) for method in METHODS}
+    for name, key, y in (
+        ("routings", "over_optimum", "MLU over the optimum's"),
+        ("seconds", "seconds", "processor s"),
+    ):
+        samples = {
+            ("mean of the matrices", method): _ratios(rows, method, key) for method in METHODS
+        }
         drawn[name] = draw_bars(f"{len(rows)} demand matrices", samples, y=y)
     drawn["seconds"].axes[0].set_yscale("log")
     drawn["seconds"].axes[0].autoscale(axis="y")

@@ -45,16 +45,26 @@ class Comparison:
         names = (self.size, self.way, "file_bytes", "repeat")
         return [dict(zip(names, case, strict=True)) | {"seed": seed} for case in cases]
 
-    def speeds(self, rows: Rows) -> tuple[Mapping[int, float], Mapping[int, float], Mapping[int, float]]:
+    def speeds(
+        self, rows: Rows
+    ) -> tuple[Mapping[int, float], Mapping[int, float], Mapping[int, float]]:
         """Bit/s by size: in one call, piece by piece, and of the whole file."""
         whole = where(rows, file_bytes=self.whole_bytes)
         reduced = where([row for row in rows if row not in whole], **{self.way: True})
         sets = (reduced, where(rows, **{self.way: False}), whole)
-        one, other, all_of = ({row[self.size]: row["throughput_bps"] for row in some} for some in sets)
+        one, other, all_of = (
+            {row[self.size]: row["throughput_bps"] for row in some} for some in sets
+        )
         return one, other, all_of
 
     def figure(
-        self, title: str, rows: Rows, names: tuple[str, str, str], share: float, x: str, upright: Mark | None = None
+        self,
+        title: str,
+        rows: Rows,
+        names: tuple[str, str, str],
+        share: float,
+        x: str,
+        upright: Mark | None = None,
     ) -> Figure:
         """Throughput over the size by ``names``: in one call, piece by piece, and of the whole file; ``share`` of the
         link is claimed."""

@@ -7,7 +7,19 @@ from experiments.sfio.figures import TOGETHER, finish, throughputs
 from experiments.sfio.runs import accessed, judged, transferred
 from testbed.model.options import kinds
 from testbed.model.options.option import option, options
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    grid,
+    where,
+)
 from testbed.report.drawing.charts import Figure, Mark, Samples, draw_lines
 
 NODES, QUICK_NODES = (2, 4, 8, 10, 12, 14, 16, 18, 24, 31), (2, 4, 8, 12, 16)
@@ -48,7 +60,10 @@ class Options:
         help="of the striped file, for each pair of nodes, within 2 GB a file (default 100kB; 60kB with --quick)",
     )
     repetitions: int | None = option(
-        default=None, kind=kinds.whole(1, 99), metavar="N", help="writes of each point (default 5; 3 at 31 nodes)"
+        default=None,
+        kind=kinds.whole(1, 99),
+        metavar="N",
+        help="writes of each point (default 5; 3 at 31 nodes)",
     )
 
 
@@ -56,10 +71,16 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
     """Plain messages between halves of the nodes, as Figure 16; a striped file that each node writes and keeps, as
     Figure 18."""
     options = options or Options()
-    message, pair = (QUICK_MESSAGE_BYTES, QUICK_PAIR_BYTES) if quick else (MESSAGE_BYTES, PAIR_BYTES)
-    halves, nodes, both = (QUICK_HALVES, QUICK_NODES, QUICK_ONE_LINK) if quick else (HALVES, NODES, ONE_LINK)
+    message, pair = (
+        (QUICK_MESSAGE_BYTES, QUICK_PAIR_BYTES) if quick else (MESSAGE_BYTES, PAIR_BYTES)
+    )
+    halves, nodes, both = (
+        (QUICK_HALVES, QUICK_NODES, QUICK_ONE_LINK) if quick else (HALVES, NODES, ONE_LINK)
+    )
     every = grid(nodes=nodes, series=STRIPED, pair_bytes=options.pair_bytes or pair, seed=seed)
-    striped = [point for point in every if point["series"] != "striped-one-link" or point["nodes"] in both]
+    striped = [
+        point for point in every if point["series"] != "striped-one-link" or point["nodes"] in both
+    ]
     for point in striped:
         point["pair_bytes"] = min(point["pair_bytes"], FILE_BYTES // point["nodes"] ** 2)
         several = options.repetitions or (QUICK_REPEAT if quick or point["nodes"] > 24 else REPEAT)
@@ -73,9 +94,15 @@ def measure(point: Row) -> Results:
     if point["series"] in MESSAGES:
         network, free = f"crossbar:{nodes // 2}", point["series"] == "halves-free"
         size = point["message_bytes"]
-        return transferred(network, free=free, message_bytes=size, link_rate_bps=LINK_RATE_BPS, seed=point["seed"])
-    schedule, switching = ("liquid", "circuit") if point["series"] == "striped-in-turns" else ("none", "packet")
-    network = f"fat-tree:{nodes},1" if point["series"] == "striped-one-link" else f"crossbar:{nodes}"
+        return transferred(
+            network, free=free, message_bytes=size, link_rate_bps=LINK_RATE_BPS, seed=point["seed"]
+        )
+    schedule, switching = (
+        ("liquid", "circuit") if point["series"] == "striped-in-turns" else ("none", "packet")
+    )
+    network = (
+        f"fat-tree:{nodes},1" if point["series"] == "striped-one-link" else f"crossbar:{nodes}"
+    )
     order: Results = {"scheduling": schedule, "switching": switching}
     file = {"stripe_unit": STRIPE_UNIT, "file_bytes": nodes * nodes * point["pair_bytes"]}
     return accessed(network, point, nodes=nodes, link_rate_bps=LINK_RATE_BPS, **file, **order)
@@ -96,7 +123,10 @@ def judge(rows: Rows) -> Verdict:
         for series in ("striped", "striped-one-link")
     }
     share = {
-        series: min(row["throughput_bps"] / (links_of(row) * LINK_RATE_BPS) for row in where(rows, series=series))
+        series: min(
+            row["throughput_bps"] / (links_of(row) * LINK_RATE_BPS)
+            for row in where(rows, series=series)
+        )
         for series in {row["series"] for row in rows}
     }
     few, many = min(free), max(free)
@@ -114,7 +144,9 @@ def judge(rows: Rows) -> Verdict:
         *_striped_checks(average["striped"], share),
     ]
     if max(average["striped-one-link"], default=0) > FALL_FROM:
-        checks.append(_fall_check("striped file, one link for both processors", average["striped-one-link"]))
+        checks.append(
+            _fall_check("striped file, one link for both processors", average["striped-one-link"])
+        )
     return judged(rows, checks)
 
 
@@ -136,28 +168,44 @@ def _striped_checks(average: Mapping[int, float], share: Mapping[str, float]) ->
         .against(share["striped"], "all at once, worst number of nodes"),
         Claim(f"striped file, all at once, {near} nodes: a node's share of its link")
         .at_least(1.5 * ALI05, average[near] / near / LINK_RATE_BPS)
-        .cites("competitive with 291 Mbit/s of 18 processors, section 2.10 (0.16 of Fast Ethernet's link each)")
+        .cites(
+            "competitive with 291 Mbit/s of 18 processors, section 2.10 (0.16 of Fast Ethernet's link each)"
+        )
         .against(ALI05, "as that system"),
     ]
 
 
 def figures(rows: Rows) -> Figures:
     """Throughput over the number of nodes: Figure 16, and Figure 18 with average and peak."""
-    plain, striped = ([row for row in rows if row["series"] in series] for series in (MESSAGES, STRIPED))
+    plain, striped = (
+        [row for row in rows if row["series"] in series] for series in (MESSAGES, STRIPED)
+    )
     averages = [{**row, "throughput_bps": row["mean_bps"]} for row in striped]
-    peaks = {("peak of all at once", r["nodes"]): (r["peak_bps"] / 1e6, 0.0) for r in where(striped, series="striped")}
+    peaks = {
+        ("peak of all at once", r["nodes"]): (r["peak_bps"] / 1e6, 0.0)
+        for r in where(striped, series="striped")
+    }
     falls = FALL_FROM, "beyond it the document's falls"
     return {
-        "messages": _figure("Plain messages", plain, {}, "nodes, half of which send to the other half"),
-        "striped": _figure("A striped file", averages, peaks, "compute nodes, and as many I/O nodes", falls),
+        "messages": _figure(
+            "Plain messages", plain, {}, "nodes, half of which send to the other half"
+        ),
+        "striped": _figure(
+            "A striped file", averages, peaks, "compute nodes, and as many I/O nodes", falls
+        ),
     }
 
 
-def _figure(what: str, rows: Rows, more: Samples[float], x: str, upright: Mark | None = None) -> Figure:
+def _figure(
+    what: str, rows: Rows, more: Samples[float], x: str, upright: Mark | None = None
+) -> Figure:
     names = MESSAGES | STRIPED
     samples = {
         **throughputs(rows, "nodes", lambda row: names[row["series"]]),
-        **{("all links together", row["nodes"]): (links_of(row) * LINK_RATE_BPS / 1e6, 0.0) for row in rows},
+        **{
+            ("all links together", row["nodes"]): (links_of(row) * LINK_RATE_BPS / 1e6, 0.0)
+            for row in rows
+        },
         **more,
     }
     title = f"{what} on a full crossbar, 5 Mbit/s links"

@@ -46,7 +46,10 @@ def judge(rows: Rows) -> Verdict:
         Claim(f"optimised write, the slowest stripe unit from {FINE} bytes over the fastest")
         .at_least(NEGLIGIBLE, fine[worst] / max(fine.values()))
         .cites("down to 75 bytes with only a negligible loss, section 2.10")
-        .against(slow[worst] / max(slow.values()), f"as the non-optimised write depends on it, at {worst} bytes"),
+        .against(
+            slow[worst] / max(slow.values()),
+            f"as the non-optimised write depends on it, at {worst} bytes",
+        ),
         Claim(f"optimised over non-optimised write at {FINE} bytes")
         .at_least(10.0, fast[FINE] / slow[FINE])
         .cites("especially valuable for low stripe unit sizes, section 2.6")
@@ -61,7 +64,9 @@ def judge(rows: Rows) -> Verdict:
     ]
     if whole:
         checks.append(
-            Claim(f"a file of {COMPARED.whole_bytes // 10**6} MB, optimised, {FINE} bytes over {COARSE}")
+            Claim(
+                f"a file of {COMPARED.whole_bytes // 10**6} MB, optimised, {FINE} bytes over {COARSE}"
+            )
             .at_least(NEGLIGIBLE, whole[FINE] / whole[COARSE])
             .cites("Figure 13's own size; a negligible loss, section 2.10")
             .against(slow[FINE] / slow[COARSE], "as the non-optimised write depends on it")

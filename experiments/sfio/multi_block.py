@@ -56,7 +56,9 @@ def judge(rows: Rows) -> Verdict:
         .against(min(large) / max(large), "throughput grows with the block"),
     ]
     checks += [
-        Claim(f"a file of {COMPARED.whole_bytes // 10**6} MB in blocks of {block} bytes, multi-block, over link rate")
+        Claim(
+            f"a file of {COMPARED.whole_bytes // 10**6} MB in blocks of {block} bytes, multi-block, over link rate"
+        )
         .at_least(MIN_OF_LINK, speed / LINK_RATE_BPS)
         .cites("Figure 14 (no value in the text)")
         .against(best / LINK_RATE_BPS, "the fastest of the single-block writes")
@@ -70,7 +72,9 @@ def figures(rows: Rows) -> Figures:
     names = ("one multi-block call (mwriteb)", "single-block calls (mwrite)", "multi-block, 300 MB")
     title = f"Writing blocks in random order from 1 compute node to {IO_NODES} I/O nodes over 100 Mbit/s links"
     unit = STRIPE_UNIT, f"stripe unit, {STRIPE_UNIT} bytes"
-    return {"multi-block": COMPARED.figure(title, rows, names, MIN_OF_LINK, "block size, bytes", unit)}
+    return {
+        "multi-block": COMPARED.figure(title, rows, names, MIN_OF_LINK, "block size, bytes", unit)
+    }
 
 
 STUDY = Study.of_module(

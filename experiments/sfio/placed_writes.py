@@ -18,7 +18,18 @@ from experiments.sfio.placements import (
 from experiments.sfio.runs import REPEAT, accessed, judged
 from testbed.model.options import kinds
 from testbed.model.options.option import option, options
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, where
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    where,
+)
 
 NODES, QUICK_NODES = (8, 16, 24, 31), (8, 24)
 QUICK_PLACEMENTS = 2
@@ -75,7 +86,10 @@ def _agreement(waiting: Rows, liquid: Rows) -> list[Check]:
     def ratios(rows: Rows, over: str, under: str) -> list[float]:
         return sorted(row[f"{over}_bps"] / row[f"{under}_bps"] for row in rows)
 
-    own, unscheduled = ratios(waiting, "throughput", "predicted"), ratios(waiting, "throughput", "liquid")
+    own, unscheduled = (
+        ratios(waiting, "throughput", "predicted"),
+        ratios(waiting, "throughput", "liquid"),
+    )
     lossless = statistics.median(ratios(waiting, "liquid", "predicted"))
     return [
         Claim("circuits as they come: measured over predicted throughput, median")
@@ -90,9 +104,15 @@ def _agreement(waiting: Rows, liquid: Rows) -> list[Check]:
 
 def _growth(waiting: Rows, liquid: Rows) -> list[Check]:
     """What more nodes bring to all together, and what each is left with."""
-    unscheduled = {nodes: statistics.median(values) for nodes, values in spread(waiting, "throughput_bps").items()}
+    unscheduled = {
+        nodes: statistics.median(values)
+        for nodes, values in spread(waiting, "throughput_bps").items()
+    }
     checks = [scaling_check(unscheduled)]
-    each = {nodes: statistics.median(values) / nodes for nodes, values in spread(liquid, "throughput_bps").items()}
+    each = {
+        nodes: statistics.median(values) / nodes
+        for nodes, values in spread(liquid, "throughput_bps").items()
+    }
     if {8, 24} <= each.keys():
         checks.append(
             Claim("liquid schedule: throughput of a node at 24 nodes over that at 8, medians")

@@ -7,7 +7,19 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from experiments.sfio.figures import TOGETHER, finish
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grouped, where
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    grouped,
+    where,
+)
 from testbed.report.drawing.charts import HUES, Figure, draw_dots, draw_lines
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES, core_users
 
@@ -41,15 +53,27 @@ def random_allocation(nodes: int, placement: int, seed: int) -> str:
 def points(quick: bool, seed: int) -> Points:
     """Every placement of every number of nodes, and the halves of each even number."""
     sizes = QUICK_NODES if quick else NODES
-    placed = [{**placed_point(nodes, k, seed), "draws": None} for k in range(PLACEMENTS) for nodes in sizes]
+    placed = [
+        {**placed_point(nodes, k, seed), "draws": None}
+        for k in range(PLACEMENTS)
+        for nodes in sizes
+    ]
     draws = QUICK_DRAWS if quick else DRAWS
-    return placed + [{"nodes": nodes, "draws": draws, "seed": seed} for nodes in sizes if nodes % 2 == 0]
+    return placed + [
+        {"nodes": nodes, "draws": draws, "seed": seed} for nodes in sizes if nodes % 2 == 0
+    ]
 
 
 def placed_point(nodes: int, placement: int, seed: int) -> Results:
     """What names one placement, and what is written."""
     allocation = random_allocation(nodes, placement, seed)
-    return {"nodes": nodes, "allocation": allocation, "placement": placement, "pair_bytes": PAIR_BYTES, "seed": seed}
+    return {
+        "nodes": nodes,
+        "allocation": allocation,
+        "placement": placement,
+        "pair_bytes": PAIR_BYTES,
+        "seed": seed,
+    }
 
 
 def placed_options(point: Row, schedule: str) -> Results:
@@ -57,7 +81,14 @@ def placed_options(point: Row, schedule: str) -> Results:
     nodes, seed = point["nodes"], point["seed"] * 1000 + point["placement"]
     file = {"stripe_unit": STRIPE_UNIT, "file_bytes": nodes**2 * point["pair_bytes"]}
     network = {"switching": "circuit", "link_rate_bps": LINK_RATE_BPS, "host_selection": "random"}
-    return {"compute_nodes": nodes, "io_nodes": nodes, **file, **network, "scheduling": schedule, "seed": seed}
+    return {
+        "compute_nodes": nodes,
+        "io_nodes": nodes,
+        **file,
+        **network,
+        "scheduling": schedule,
+        "seed": seed,
+    }
 
 
 def measure(point: Row) -> Results:
@@ -69,7 +100,9 @@ def measure(point: Row) -> Results:
     from testbed.striping.prediction import predict
     from testbed.striping.workload import striping_plan
 
-    plan = striping_plan(f"swiss-t1:allocation={point['allocation']}", **placed_options(point, "none"))
+    plan = striping_plan(
+        f"swiss-t1:allocation={point['allocation']}", **placed_options(point, "none")
+    )
     prediction = predict(plan, MTU_BYTES)
     assert prediction is not None
     return {
@@ -148,10 +181,15 @@ def judge(rows: Rows) -> Verdict:
 def _halves_checks(rows: Rows) -> list[Check]:
     medians = {row["nodes"]: row["halves_deciles"][4] for row in rows if row["draws"] is not None}
     return [
-        Claim(f"half of random nodes sending to the other half: median throughput at {after} over {before} nodes")
+        Claim(
+            f"half of random nodes sending to the other half: median throughput at {after} over {before} nodes"
+        )
         .at_most(1.25, medians[after] / medians[before])
         .cites("a significant increase, section 2.8.2, which does not say which nodes were taken")
-        .against(ordered_links(after) / ordered_links(before), "the step of switches that are filled two by two")
+        .against(
+            ordered_links(after) / ordered_links(before),
+            "the step of switches that are filled two by two",
+        )
         for before, after in STEPS
         if before in medians and after in medians
     ]
@@ -159,7 +197,9 @@ def _halves_checks(rows: Rows) -> list[Check]:
 
 def spread(rows: Rows, key: str) -> dict[int, list[float]]:
     """Nodes -> values of the placements."""
-    return dict(sorted(grouped([row for row in rows if row.get(key) is not None], "nodes", key).items()))
+    return dict(
+        sorted(grouped([row for row in rows if row.get(key) is not None], "nodes", key).items())
+    )
 
 
 def figures(rows: Rows) -> Figures:
@@ -174,7 +214,9 @@ def placement_figure(rows: Rows, measured: Mapping[str, Rows], *, title: str) ->
     rows."""
     liquid, waiting = (spread(rows, key) for key in ("liquid_bps", "predicted_bps"))
     found = {"liquid throughput": liquid, "circuits as they come, virtual time": waiting}
-    found |= {f"{name}, measured": spread(chosen, "throughput_bps") for name, chosen in measured.items()}
+    found |= {
+        f"{name}, measured": spread(chosen, "throughput_bps") for name, chosen in measured.items()
+    }
     medians = {
         (f"{name}: median", nodes): (statistics.median(values) / 1e6, 0.0)
         for name, by_nodes in found.items()
@@ -185,14 +227,20 @@ def placement_figure(rows: Rows, measured: Mapping[str, Rows], *, title: str) ->
     for by_nodes, hue in zip(found.values(), HUES, strict=False):
         for nodes, values in by_nodes.items():
             draw_dots(figure.axes[0], nodes, [value / 1e6 for value in values], hue)
-    return finish(figure, [*rows, *(row for chosen in measured.values() for row in chosen)], "nodes")
+    return finish(
+        figure, [*rows, *(row for chosen in measured.values() for row in chosen)], "nodes"
+    )
 
 
 def scaling_check(medians: Mapping[int, float]) -> Check:
     """Throughput, by nodes, of circuits as they come: more nodes, more throughput."""
     first, last = min(medians), max(medians)
     name = f"circuits as they come: median throughput at {last} nodes over {first}"
-    check = Claim(name).at_least(1.5, medians[last] / medians[first]).against(1.0, "throughput does not scale")
+    check = (
+        Claim(name)
+        .at_least(1.5, medians[last] / medians[first])
+        .against(1.0, "throughput does not scale")
+    )
     return check.cites("scales well when increasing the number of nodes, section 2.8.2")
 
 

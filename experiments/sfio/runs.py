@@ -21,7 +21,15 @@ REPEAT = 3
 
 OPTION_OF = {"repeat": "repetitions", "schedule": "scheduling", "block_bytes": "access_block_bytes"}
 """Options of a run that points, whose rows are stored, name otherwise."""
-OF_OPERATIONS = ("messages", "fragments", "disk_calls", "queue_drops", "cpu_fraction", "strain", "deadlocks")
+OF_OPERATIONS = (
+    "messages",
+    "fragments",
+    "disk_calls",
+    "queue_drops",
+    "cpu_fraction",
+    "strain",
+    "deadlocks",
+)
 """Kept of the first operation of a run."""
 OF_EXCHANGES = (
     "throughput_bps", "seconds", "liquid_links", "verified", "queue_drops", "cpu_fraction", "frames", "deadlocks",
@@ -33,7 +41,12 @@ AT_MOST |= {"predicted_bps": "liquid_bps"}
 
 
 def accessed(
-    network: str, point: Row, *, place: Path | None = None, nodes: int | None = None, **options: object
+    network: str,
+    point: Row,
+    *,
+    place: Path | None = None,
+    nodes: int | None = None,
+    **options: object,
 ) -> Results:
     """Write, or read: the median throughput of the repetitions next to the prediction. ``place``: where the subfiles
     lie (by default in the page cache of the working directory); ``nodes``: that compute, and as many that keep a
@@ -45,7 +58,10 @@ def accessed(
 
     if nodes is not None:
         options |= {"compute_nodes": nodes, "io_nodes": nodes}
-    own, known = {OPTION_OF.get(name, name): value for name, value in point.items()}, fields(StripingOptions)
+    own, known = (
+        {OPTION_OF.get(name, name): value for name, value in point.items()},
+        fields(StripingOptions),
+    )
     named = {each.name: own[each.name] for each in known if each.name in own}
     plan = striping_plan(network, **{"repetitions": REPEAT} | named | options)
 
@@ -63,7 +79,9 @@ def accessed(
     errors = [f"{e['node']}: {e['text']}" for o in found["operations"] for e in o["errors"]]
     if not found["typical_throughput_bps"]:
         reason = next(iter(errors), "no reason given")
-        raise InvalidRunError(f"{network}: no access of the striped file came to its end ({reason})")
+        raise InvalidRunError(
+            f"{network}: no access of the striped file came to its end ({reason})"
+        )
     (typical,) = found["typical_throughput_bps"].values()
     every = [operation["throughput_bps"] for operation in found["operations"]]
     return {
@@ -84,7 +102,13 @@ def accessed(
 
 
 def transferred(
-    network: str, *, message_bytes: int, link_rate_bps: float, seed: int, free: bool = False, pairs: Pairs = ()
+    network: str,
+    *,
+    message_bytes: int,
+    link_rate_bps: float,
+    seed: int,
+    free: bool = False,
+    pairs: Pairs = (),
 ) -> Results:
     """Plain messages from all to all, or between ``pairs``: what the network itself carries. In the time frames of a
     liquid schedule over circuits; or ``free``, each sender's one after another, with nobody waiting for others."""
@@ -110,22 +134,32 @@ def transferred(
 
     judged = repeated(once, lambda judged: judged.verdict.invalid, ATTEMPTS - 1)
     row, invalid = judged.document, judged.verdict.invalid
-    found: Results = {"predicted_bps": None, "liquid_bps": row["liquid_throughput_bps"], "invalid": invalid}
+    found: Results = {
+        "predicted_bps": None,
+        "liquid_bps": row["liquid_throughput_bps"],
+        "invalid": invalid,
+    }
     return found | {name: row[name] for name in OF_EXCHANGES}
 
 
 def content_check(rows: Rows) -> Check:
     """Every point's content was verified."""
     whole = sum(bool(row["verified"]) for row in rows)
-    check = Claim("runs whose content was verified").count(len(rows), whole, "none: an exact count, byte by byte")
+    check = Claim("runs whose content was verified").count(
+        len(rows), whole, "none: an exact count, byte by byte"
+    )
     return check.of(len(rows), "no run")
 
 
 def impossible(row: Row) -> str | None:
     """Which figure of a run is larger than another lets it be, or None."""
-    limits: Results = {name: row.get(most) for name, most in AT_MOST.items()} | {"cpu_fraction": 1.0}
+    limits: Results = {name: row.get(most) for name, most in AT_MOST.items()} | {
+        "cpu_fraction": 1.0
+    }
     limits |= {"deadlocks": 0 if row.get("frames") else None}
-    known = {key: most for key, most in limits.items() if most is not None and row.get(key) is not None}
+    known = {
+        key: most for key, most in limits.items() if most is not None and row.get(key) is not None
+    }
     wrong = (key for key, most in known.items() if row[key] > 1.05 * most)
     return next((f"{key} is {row[key]:g}, more than there can be" for key in wrong), None)
 

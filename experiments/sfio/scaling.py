@@ -5,7 +5,19 @@ from math import log
 
 from experiments.sfio.figures import TOGETHER, finish, throughputs
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    grid,
+    where,
+)
 from testbed.report.drawing.charts import Figure, draw_lines
 
 LINK_RATE_BPS = 10e6
@@ -22,9 +34,15 @@ def points(quick: bool, seed: int) -> Points:
     """I/O nodes alone are varied, then compute nodes alone."""
     size = QUICK_BYTES_A_LINK if quick else BYTES_A_LINK
     compute = max(QUICK_IO_NODES) if quick else COMPUTE
-    io_nodes, compute_nodes = (QUICK_IO_NODES, QUICK_COMPUTE_NODES) if quick else (IO_NODES, COMPUTE_NODES)
-    varied = grid(varied="io", compute_nodes=compute, io_nodes=io_nodes, schedule=DIRECTIONS, seed=seed)
-    varied += grid(varied="compute", compute_nodes=compute_nodes, io_nodes=IO, schedule=DIRECTIONS, seed=seed)
+    io_nodes, compute_nodes = (
+        (QUICK_IO_NODES, QUICK_COMPUTE_NODES) if quick else (IO_NODES, COMPUTE_NODES)
+    )
+    varied = grid(
+        varied="io", compute_nodes=compute, io_nodes=io_nodes, schedule=DIRECTIONS, seed=seed
+    )
+    varied += grid(
+        varied="compute", compute_nodes=compute_nodes, io_nodes=IO, schedule=DIRECTIONS, seed=seed
+    )
     return [point | {"file_bytes": point["io_nodes"] * size} for point in varied]
 
 
@@ -32,7 +50,11 @@ def measure(point: Row) -> Results:
     """One write of all compute nodes to all I/O nodes."""
     network = max(point["compute_nodes"], point["io_nodes"])
     switching = "packet" if point["schedule"] == "none" else "circuit"
-    options: Results = {"stripe_unit": STRIPE_UNIT, "switching": switching, "link_rate_bps": LINK_RATE_BPS}
+    options: Results = {
+        "stripe_unit": STRIPE_UNIT,
+        "switching": switching,
+        "link_rate_bps": LINK_RATE_BPS,
+    }
     return accessed(f"crossbar:{network}", point, **options)
 
 
@@ -47,9 +69,13 @@ def judge(rows: Rows) -> Verdict:
             .at_least(MIN_EXPONENT, log(io[many] / io[few]) / log(many / few))
             .cites("scales linearly with I/O nodes, sections 2.3 and 2.8 (exponent 1)")
             .against(0.0, "no scaling"),
-            Claim(f"{name}: throughput of {IO} I/O nodes for {more} compute nodes over that for {less}")
+            Claim(
+                f"{name}: throughput of {IO} I/O nodes for {more} compute nodes over that for {less}"
+            )
             .at_least(MIN_RETAINED, compute[more] / compute[less])
-            .cites("simultaneous concurrent accesses do not slow the I/O layer, section 2.8 and Conclusions")
+            .cites(
+                "simultaneous concurrent accesses do not slow the I/O layer, section 2.8 and Conclusions"
+            )
             .against(less / more, "slower in proportion to the compute nodes"),
         ]
     return judged(rows, checks)
@@ -63,12 +89,16 @@ def _found(rows: Rows, way: str, varied: str) -> dict[int, float]:
 
 def figures(rows: Rows) -> Figures:
     """Throughput over the number that is varied, a figure each."""
-    return {varied: _figure(where(rows, varied=varied), f"{varied}_nodes") for varied in ("io", "compute")}
+    return {
+        varied: _figure(where(rows, varied=varied), f"{varied}_nodes")
+        for varied in ("io", "compute")
+    }
 
 
 def _figure(rows: Rows, key: str) -> Figure:
     links = {
-        ("links of the I/O nodes together", row[key]): (row["io_nodes"] * LINK_RATE_BPS / 1e6, 0.0) for row in rows
+        ("links of the I/O nodes together", row[key]): (row["io_nodes"] * LINK_RATE_BPS / 1e6, 0.0)
+        for row in rows
     }
     x, fixed = "I/O nodes", f"{rows[0]['compute_nodes']} compute nodes"
     if key == "compute_nodes":

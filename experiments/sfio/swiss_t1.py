@@ -31,7 +31,10 @@ from testbed.model.studies import (
 from testbed.report.drawing.charts import BLUE, GREEN, Figure, draw_dots, draw_lines
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES
 
-NODES, QUICK_NODES = (2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32), (8, 10, 16, 18, 24, 26)
+NODES, QUICK_NODES = (
+    (2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32),
+    (8, 10, 16, 18, 24, 26),
+)
 FREE_NODES = (8, 10, 16, 18, 24, 26, 32)
 """Numbers of nodes that are measured without a schedule as well."""
 DRAWS = 5
@@ -63,24 +66,41 @@ def allocation(nodes: int) -> str:
 
 def points(quick: bool, seed: int) -> Points:
     """Two ways with a schedule at every number of nodes, some without and some of nodes at random; steps first."""
-    every = QUICK_NODES if quick else sorted(NODES, key=lambda nodes: (nodes not in QUICK_NODES, nodes))
+    every = (
+        QUICK_NODES if quick else sorted(NODES, key=lambda nodes: (nodes not in QUICK_NODES, nodes))
+    )
     found = [(nodes, series) for series in ("halves", "striped-liquid") for nodes in every]
     if not quick:
-        found += [(nodes, series) for series in ("halves-free", "striped") for nodes in every if nodes in FREE_NODES]
+        found += [
+            (nodes, series)
+            for series in ("halves-free", "striped")
+            for nodes in every
+            if nodes in FREE_NODES
+        ]
     sizes = dict.fromkeys(HALVES, MESSAGE_BYTES) | dict.fromkeys(STRIPED, PAIR_BYTES)
     fitted = [
-        {"nodes": nodes, "allocation": allocation(nodes), "series": series, "bytes": sizes[series], "seed": seed}
+        {
+            "nodes": nodes,
+            "allocation": allocation(nodes),
+            "series": series,
+            "bytes": sizes[series],
+            "seed": seed,
+        }
         for nodes, series in found
     ]
     every_node = {"allocation": allocation(32), "series": "halves-random", "bytes": MESSAGE_BYTES}
-    return fitted + ([] if quick else grid(nodes=QUICK_NODES, **every_node, seed=seed, draw=range(DRAWS)))
+    return fitted + (
+        [] if quick else grid(nodes=QUICK_NODES, **every_node, seed=seed, draw=range(DRAWS))
+    )
 
 
 def taken_nodes(point: Row) -> list[int]:
     """The nodes (0 to 31) of a point: those of the fitted allocation, or of one draw of any, in the order drawn."""
     if "draw" not in point:
         return filled_in_pairs(point["nodes"])
-    return random.Random(f"{point['seed']}/{point['nodes']}/{point['draw']}").sample(range(32), point["nodes"])
+    return random.Random(f"{point['seed']}/{point['nodes']}/{point['draw']}").sample(
+        range(32), point["nodes"]
+    )
 
 
 def halves(taken: Sequence[int]) -> list[tuple[str, str]]:
@@ -102,21 +122,39 @@ def measure(point: Row) -> Results:
             pairs=halves(taken_nodes(point)),
         )
     file = {"stripe_unit": STRIPE_UNIT, "file_bytes": point["nodes"] ** 2 * point["bytes"]}
-    order: Results = {"scheduling": "liquid" if point["series"] == "striped-liquid" else "none", "switching": "circuit"}
-    return accessed(network, point, nodes=point["nodes"], link_rate_bps=LINK_RATE_BPS, **file, **order)
+    order: Results = {
+        "scheduling": "liquid" if point["series"] == "striped-liquid" else "none",
+        "switching": "circuit",
+    }
+    return accessed(
+        network, point, nodes=point["nodes"], link_rate_bps=LINK_RATE_BPS, **file, **order
+    )
 
 
 def judge(rows: Rows) -> Verdict:
     """The three steps, nothing like them in between, and the liquid throughput reached."""
     checks: list[Check] = []
-    slowest = [r["throughput_bps"] / r["liquid_bps"] for r in rows if r["series"] in ("halves-free", "striped")]
-    words = "without a schedule, worst" if slowest else "without a schedule, as sfio_placements computes"
-    for series, name in (("halves", "half sends to half"), ("striped-liquid", "striped file, all to all")):
+    slowest = [
+        r["throughput_bps"] / r["liquid_bps"]
+        for r in rows
+        if r["series"] in ("halves-free", "striped")
+    ]
+    words = (
+        "without a schedule, worst"
+        if slowest
+        else "without a schedule, as sfio_placements computes"
+    )
+    for series, name in (
+        ("halves", "half sends to half"),
+        ("striped-liquid", "striped file, all to all"),
+    ):
         found = {row["nodes"]: row for row in where(rows, series=series)}
         checks += _step_checks(name, found)
         short = min(found.values(), key=lambda row: row["throughput_bps"] / row["liquid_bps"])
         checks.append(
-            Claim(f"{name}, liquid schedule: over liquid throughput, worst number of nodes ({short['nodes']})")
+            Claim(
+                f"{name}, liquid schedule: over liquid throughput, worst number of nodes ({short['nodes']})"
+            )
             .at_least(MIN_RATIO, short["throughput_bps"] / short["liquid_bps"])
             .against(min(slowest, default=0.6), words)
         )
@@ -129,16 +167,25 @@ def _random_checks(rows: Rows) -> list[Check]:
     if not drawn:
         return []
     medians = [
-        {nodes: statistics.median(values) for nodes, values in grouped(own, "nodes", "throughput_bps").items()}
+        {
+            nodes: statistics.median(values)
+            for nodes, values in grouped(own, "nodes", "throughput_bps").items()
+        }
         for own in (drawn, fitted)
     ]
-    at_random, chosen = (prod(found[after] / found[before] for before, after in STEPS) for found in medians)
+    at_random, chosen = (
+        prod(found[after] / found[before] for before, after in STEPS) for found in medians
+    )
     return [
-        Claim("half sends to half, nodes at random: product of the three steps over that of the fitted allocation")
+        Claim(
+            "half sends to half, nodes at random: product of the three steps over that of the fitted allocation"
+        )
         .at_most(MAX_RANDOM, at_random / chosen)
         .cites("a significant increase, section 2.8.2, which does not say which nodes were taken")
         .against(1.0, "the same steps, whichever nodes are taken"),
-        Claim("half sends to half, nodes at random, liquid schedule: over liquid throughput, worst draw")
+        Claim(
+            "half sends to half, nodes at random, liquid schedule: over liquid throughput, worst draw"
+        )
         .at_least(MIN_RATIO, min(row["throughput_bps"] / row["liquid_bps"] for row in drawn))
         .against(0.6, "without a schedule, as sfio_placements computes"),
     ]
@@ -158,7 +205,11 @@ def _step_checks(name: str, found: Mapping[int, Row]) -> list[Check]:
         .noting(f"liquid throughput: {growth(step, 'liquid_links'):.2f}")
         for step in STEPS
     ]
-    between = [(a, a + 2) for a in sorted(found) if a >= STEPS[0][0] and a + 2 in found and (a, a + 2) not in STEPS]
+    between = [
+        (a, a + 2)
+        for a in sorted(found)
+        if a >= STEPS[0][0] and a + 2 in found and (a, a + 2) not in STEPS
+    ]
     if between:
         most = max(between, key=growth)
         checks.append(
@@ -178,20 +229,28 @@ def figures(rows: Rows) -> Figures:
     )
     striped = f"All to all on Swiss-T1, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
     return {
-        "halves": _step_figure(rows, HALVES, sent, "Half of Swiss-T1's nodes send to the other half, 5 Mbit/s links"),
+        "halves": _step_figure(
+            rows, HALVES, sent, "Half of Swiss-T1's nodes send to the other half, 5 Mbit/s links"
+        ),
         "striped": _step_figure(rows, STRIPED, stored, striped),
     }
 
 
 def _step_figure(rows: Rows, series: Mapping[str, str], x: str, title: str) -> Figure:
     own = [row for row in rows if row["series"] in series]
-    chosen, drawn = ([row for row in own if ("draw" in row) is any_nodes] for any_nodes in (False, True))
+    chosen, drawn = (
+        [row for row in own if ("draw" in row) is any_nodes] for any_nodes in (False, True)
+    )
     liquid = {("liquid throughput", row["nodes"]): (row["liquid_bps"] / 1e6, 0.0) for row in chosen}
     samples = throughputs(chosen, "nodes", lambda row: series[row["series"]]) | liquid
     at_random = {
-        nodes: [v / 1e6 for v in values] for nodes, values in grouped(drawn, "nodes", "throughput_bps").items()
+        nodes: [v / 1e6 for v in values]
+        for nodes, values in grouped(drawn, "nodes", "throughput_bps").items()
     }
-    samples |= {(HALVES["halves-random"], nodes): (statistics.median(v), 0.0) for nodes, v in at_random.items()}
+    samples |= {
+        (HALVES["halves-random"], nodes): (statistics.median(v), 0.0)
+        for nodes, v in at_random.items()
+    }
     figure = draw_lines(title, samples, x=x, y=TOGETHER)
     for nodes, values in at_random.items():
         draw_dots(figure.axes[0], nodes, values, GREEN)

@@ -13,7 +13,19 @@ from dataclasses import replace
 from experiments.stream import fec_block_sizes
 from fec.redundancy.block_size import fec_block_size
 from testbed.download.codes import block_code
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, parted, where
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    parted,
+    where,
+)
 from testbed.report.drawing.charts import draw_lines, ticks
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
@@ -29,7 +41,9 @@ def points(quick: bool, seed: int) -> Points:
     large = (5, 10, 20, 50, 200, 1000) if quick else (5, 10, 20, 50, 200, 1000, 5000)
     sizes = [("reed-solomon", m) for m in (1, 5, 10, 20, 50)] + [("raptorq", m) for m in large]
     usual, fewer = (400, {1000: 60}) if quick else (6000, {200: 1000, 1000: 1000, 5000: 300})
-    decoded = [{"code": code, "m": m, "blocks": fewer.get(m, usual), "seed": seed} for code, m in sizes]
+    decoded = [
+        {"code": code, "m": m, "blocks": fewer.get(m, usual), "seed": seed} for code, m in sizes
+    ]
     return decoded + fec_block_sizes.points(quick)
 
 
@@ -90,7 +104,9 @@ def _decoded_checks(rows: Rows) -> list[Check]:
             .noting(f"{row['excess']:.4f} packets beyond M were needed on average")
         )
         checks.append(replace(mean, passed=False, unsure=False) if row["wrong"] else mean)
-        slack = 1 + math.ceil(2.5 * math.sqrt(m * p) / (1 - p) * math.sqrt(RATE / row["blocks"]) / 0.027)
+        slack = 1 + math.ceil(
+            2.5 * math.sqrt(m * p) / (1 - p) * math.sqrt(RATE / row["blocks"]) / 0.027
+        )
         checks.append(
             Claim(f"{name}: packets that all but 1 % of blocks need")
             .equal(row["expected_quantile"], row["quantile"], slack)
@@ -100,7 +116,11 @@ def _decoded_checks(rows: Rows) -> list[Check]:
     (theirs,) = (row["quantile"] / row["m"] for row in where(rows, code="reed-solomon", m=20))
     checks += [
         Claim(f"N / M of {row['m']} packets a block is near that of equation 29")
-        .equal(1 / (1 - row["loss"]), row["quantile"] / row["m"], 0.5 * (theirs - 1 / (1 - row["loss"])))
+        .equal(
+            1 / (1 - row["loss"]),
+            row["quantile"] / row["m"],
+            0.5 * (theirs - 1 / (1 - row["loss"])),
+        )
         .cites("equation 29")
         .against(theirs, "that of 20 packets a block")
         for row in rows
@@ -113,8 +133,15 @@ def figures(rows: Rows) -> Figures:
     """N / M over M, both codes, with what theory says; Figure 59."""
     rows, computed = parted(rows, "code")
     words = {"quantile": "all but 1 % of blocks", "mean": "mean"}
-    samples = {(f"{row['code']}: {words[n]}", row["m"]): (row[n] / row["m"], 0.0) for n in words for row in rows}
-    samples |= {("equation 25, DER 1 %", row["m"]): (row["expected_quantile"] / row["m"], 0.0) for row in rows}
+    samples = {
+        (f"{row['code']}: {words[n]}", row["m"]): (row[n] / row["m"], 0.0)
+        for n in words
+        for row in rows
+    }
+    samples |= {
+        ("equation 25, DER 1 %", row["m"]): (row["expected_quantile"] / row["m"], 0.0)
+        for row in rows
+    }
     title = f"Packets a block takes, a quarter of the labels lost (p = {rows[0]['loss']:.3f})"
     x, y = "M, source packets a block", "N / M until the block decodes"
     claim = 1 / (1 - rows[0]["loss"]), "equation 29: 1 / (1 - p)"

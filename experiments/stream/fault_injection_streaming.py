@@ -22,10 +22,14 @@ def sessions(quick: bool, seed: int) -> Titled:
     """Nine sessions: three networks, three kinds of fault (quick: two links each, at two points of loss)."""
     precision, most = (0.02, 2) if quick else (0.01, 8)
     failing = [
-        (words, EachLink(kind=kind, loss_fraction=loss, precision=precision, most=most)) for kind, loss, words in KINDS
+        (words, EachLink(kind=kind, loss_fraction=loss, precision=precision, most=most))
+        for kind, loss, words in KINDS
     ]
     return [
-        (f"{title}: {words}", stream_plan(*ends, rate_pps=rate, hold_s=1.0, faults=faults, seed=seed))
+        (
+            f"{title}: {words}",
+            stream_plan(*ends, rate_pps=rate, hold_s=1.0, faults=faults, seed=seed),
+        )
         for title, ends, rate in zip(TITLES, NETWORKS, RATES, strict=True)
         for words, faults in failing
     ]

@@ -32,7 +32,8 @@ def measure(point: Row) -> Results:
     losses = [round(0.6 * (k + 1) / count, 4) for k in range(count)]
     sizes = [fec_block_size(m, p, RATE) for p in losses]
     least = all(
-        decoding_failure_probability(m, n, p) <= RATE and (n == m or decoding_failure_probability(m, n - 1, p) > RATE)
+        decoding_failure_probability(m, n, p) <= RATE
+        and (n == m or decoding_failure_probability(m, n - 1, p) > RATE)
         for p, n in zip(losses[:: max(1, count // 12)], sizes[:: max(1, count // 12)], strict=True)
     )
     table = [fec_block_size(m, p, "1e-5") for p in TABLE_LOSSES]
@@ -51,12 +52,19 @@ def size_checks(rows: Rows) -> list[Check]:
         for m, table in known.items()
     ]
     outside = sum(
-        not (n / row["m"] >= 1 / (1 - p) and n <= row["m"] * math.ceil(math.log(RATE) / math.log(p) - 1e-12))
+        not (
+            n / row["m"] >= 1 / (1 - p)
+            and n <= row["m"] * math.ceil(math.log(RATE) / math.log(p) - 1e-12)
+        )
         for row in rows
         for p, n in zip(row["loss"], row["size"], strict=True)
     )
     chosen = [row for row in rows if row["m"] in (1, 5, 20, 50)]
-    rates = [(n / a["m"], m / b["m"]) for a, b in pairwise(chosen) for n, m in zip(a["size"], b["size"], strict=True)]
+    rates = [
+        (n / a["m"], m / b["m"])
+        for a, b in pairwise(chosen)
+        for n, m in zip(a["size"], b["size"], strict=True)
+    ]
     checks += [
         Claim("points outside the bounds 1/(1-p) and the next whole number above log_p(DER)")
         .equal(0.0, outside)
@@ -87,8 +95,20 @@ def figures(rows: Rows) -> Figures:
         axes.plot(percent, sizes, label=f"M = {row['m']}", color=colour, drawstyle="steps-mid")
     losses = rows[0]["loss"]
     percent = [100 * p for p in losses]
-    axes.plot(percent, [math.log(RATE) / math.log(p) for p in losses], "--", color=ORANGE, label="log_p(DER), M = 1")
-    axes.plot(percent, [1 / (1 - p) for p in losses], "--", color=INK, label="1 / (1 - p), M without limit")
+    axes.plot(
+        percent,
+        [math.log(RATE) / math.log(p) for p in losses],
+        "--",
+        color=ORANGE,
+        label="log_p(DER), M = 1",
+    )
+    axes.plot(
+        percent,
+        [1 / (1 - p) for p in losses],
+        "--",
+        color=INK,
+        label="1 / (1 - p), M without limit",
+    )
     ticks(axes, [1, 1.5, 2, 3, 5, 10, 20], axis="y")
     axes.set(xlabel="random loss p (%)", ylabel="packets sent per source packet, FEC_p / M")
     axes.set_title("Transmission rate increase, decoding error rate 1e-5")

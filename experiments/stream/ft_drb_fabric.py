@@ -18,7 +18,17 @@ from testbed.metapath.analysis import MessageDeliveries, fault_timeline, latency
 from testbed.metapath.judgement import MAX_LOST_S
 from testbed.metapath.options import MetapathOptions
 from testbed.metapath.plan import BACKGROUND_AFTER_S, SLACK_S, MetapathRun
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, sum_of, verdict_of, where
+from testbed.model.studies import (
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    sum_of,
+    verdict_of,
+    where,
+)
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import How, Judgement
 from topologies.network import label_of
@@ -50,7 +60,9 @@ def points(quick: bool, seed: int) -> Points:
     cases.remove(("blackhole", "ft-drb, header"))
     cases += [("crowded", routing) for routing in CROWDED]
     repeats = range(1 if quick else 5)
-    return [{"kind": k, "routing": r, "repeat": n, "seed": seed + n} for n in repeats for k, r in cases]
+    return [
+        {"kind": k, "routing": r, "repeat": n, "seed": seed + n} for n in repeats for k, r in cases
+    ]
 
 
 def measure(point: Row) -> Results:
@@ -72,8 +84,16 @@ def _measure_plain(point: Row) -> Results:
     (row,) = (dict(stored) for stored in judged.stored)
     del row["routing"], row["kind"]
     sent = len(run.sent.time_s) / judged.document["figures"]["packets_sent"]
-    wrong = [check.name for check in judged.verdict.checks if check.key == "wrongly-reported" and not check.passed]
-    return {**row, "datagrams_a_message": sent, "invalid": judged.verdict.invalid or ", ".join(wrong) or None}
+    wrong = [
+        check.name
+        for check in judged.verdict.checks
+        if check.key == "wrongly-reported" and not check.passed
+    ]
+    return {
+        **row,
+        "datagrams_a_message": sent,
+        "invalid": judged.verdict.invalid or ", ".join(wrong) or None,
+    }
 
 
 def _judged(point: Row, *, options: Row, **settings: Any) -> tuple[MetapathRun, Judgement]:
@@ -86,8 +106,14 @@ def _judged(point: Row, *, options: Row, **settings: Any) -> tuple[MetapathRun, 
 
 
 def _measure_crowded(point: Row) -> Results:
-    wide = {"first_paths": 4, "threshold": 0.3, "tolerance": 0.9} if "four" in point["routing"] else {}
-    lasts: Results = {"duration_s": BACKGROUND_AFTER_S + CROWDED_S, "background_bps": CROWD_BPS, "faults": "none"}
+    wide = (
+        {"first_paths": 4, "threshold": 0.3, "tolerance": 0.9} if "four" in point["routing"] else {}
+    )
+    lasts: Results = {
+        "duration_s": BACKGROUND_AFTER_S + CROWDED_S,
+        "background_bps": CROWD_BPS,
+        "faults": "none",
+    }
     routing = "single" if point["routing"] == "single" else "ft-drb"
     run, judged = _judged(point, routing=routing, options={"always": True, **wide}, **lasts)
     sent_s, arrived_s, counts = run.sent.time_s, run.arrival_s(), judged.document["figures"]
@@ -114,9 +140,16 @@ def _measure_coded(point: Row) -> Results:
     session = run_and_judge(plan, open_fabric("emulation"), repeats_if_invalid=_REPEATS)
     (result,) = session.analysis.faults
     return {
-        **_coded_row(coded_deliveries(plan, session.run), result.start_s, result.stop_s, session.run.sent.time_s),
+        **_coded_row(
+            coded_deliveries(plan, session.run),
+            result.start_s,
+            result.stop_s,
+            session.run.sent.time_s,
+        ),
         "link": result.link,
-        "port_status_s": None if result.port_status_s is None else result.port_status_s - result.start_s,
+        "port_status_s": None
+        if result.port_status_s is None
+        else result.port_status_s - result.start_s,
         "reconfigured_s": result.reaction_s,
         "invalid": session.verdict.invalid,
     }
@@ -128,7 +161,10 @@ def _coded_row(
     """The figures of a plain stream's row, for messages that a code may have brought back."""
     latency_ms, ends_s = deliveries.latency_ms, stop_s + AFTER_S - 0.4
     meets = deliveries.sent_in(start_s - 0.05, stop_s + 0.05)
-    lost, sent = int((deliveries.lost & meets).sum()), int(deliveries.sent_in(start_s, stop_s).sum())
+    lost, sent = (
+        int((deliveries.lost & meets).sum()),
+        int(deliveries.sent_in(start_s, stop_s).sum()),
+    )
     return {
         "start_s": start_s,
         "stop_s": stop_s,
@@ -139,13 +175,19 @@ def _coded_row(
         "latency_during_ms": latency_of(latency_ms[meets]),
         "latency_after_ms": latency_of(latency_ms[deliveries.sent_in(stop_s + 0.05, ends_s)]),
         "timeline": fault_timeline(deliveries, start_s, ends_s),
-        "datagrams_a_message": float(((datagrams_s >= start_s) & (datagrams_s < stop_s)).sum()) / max(1, sent),
+        "datagrams_a_message": float(((datagrams_s >= start_s) & (datagrams_s < stop_s)).sum())
+        / max(1, sent),
     }
 
 
 def judge(rows: Rows) -> Verdict:
     """Each claim over all repetitions: the worst run must keep it; comparisons are of medians."""
-    checks = [*_ft_drb_checks(rows), *_alternative_checks(rows), *_comparisons(rows), *_crowded_checks(rows)]
+    checks = [
+        *_ft_drb_checks(rows),
+        *_alternative_checks(rows),
+        *_comparisons(rows),
+        *_crowded_checks(rows),
+    ]
     return verdict_of([*rows, *({"invalid": _impossible(row)} for row in rows)], checks)
 
 
@@ -153,8 +195,14 @@ def _impossible(row: Row) -> str | None:
     """Which figure of a run in a failure is larger than all that it sends, or lasts, or None."""
     most = dict.fromkeys(("sent", "lost", "escaped"), LASTS_S * RATE_PPS)
     most |= dict.fromkeys(("lost_s", "port_status_s", "reconfigured_s", "returned_s"), LASTS_S)
-    most |= {"datagrams_a_message": 2.0} | {key: 1e3 * LASTS_S for key in row if key.startswith("latency")}
-    figures = [(key, np.max(row.get(key) or 0)) for key in most if row["kind"] != "crowded" or "latency" in key]
+    most |= {"datagrams_a_message": 2.0} | {
+        key: 1e3 * LASTS_S for key in row if key.startswith("latency")
+    }
+    figures = [
+        (key, np.max(row.get(key) or 0))
+        for key in most
+        if row["kind"] != "crowded" or "latency" in key
+    ]
     wrong = [f"{key} is {figure:g}" for key, figure in figures if figure > 1.1 * most[key]]
     wrong += [f"{row['link']} failed"] if row.get("link", label_of(LINK)) != label_of(LINK) else []
     return f"{row['routing']}, {row['kind']}: {wrong[0]}" if wrong else None
@@ -169,19 +217,39 @@ def _ft_drb_checks(rows: Rows) -> list[Check]:
     for routing in ("ft-drb", "ft-drb, header"):
         cuts, name = _of(rows, routing, "down"), NAMES[routing]
         lost = [row["lost_s"] for row in cuts]
-        escaped = [None not in (row["port_status_s"], row["marked_by"]) and row["escaped"] > 0 for row in cuts]
+        escaped = [
+            None not in (row["port_status_s"], row["marked_by"]) and row["escaped"] > 0
+            for row in cuts
+        ]
         checks += [
-            _bound(f"cut: s of packets lost until the escape, {name}", MAX_LOST_S, lost, alone, "on one path"),
+            _bound(
+                f"cut: s of packets lost until the escape, {name}",
+                MAX_LOST_S,
+                lost,
+                alone,
+                "on one path",
+            ),
             _count(f"cut: runs without an escape, {name}", sum(not one for one in escaped)),
         ]
     silent = _of(rows, "ft-drb", "blackhole")
-    reported, nothing = [row["reconfigured_s"] for row in silent], "nothing tells while the fault lasts"
-    marked = sum(row["marked_by"] != "silence" or row["port_status_s"] is not None for row in silent)
+    reported, nothing = (
+        [row["reconfigured_s"] for row in silent],
+        "nothing tells while the fault lasts",
+    )
+    marked = sum(
+        row["marked_by"] != "silence" or row["port_status_s"] is not None for row in silent
+    )
     ours = [*silent, *_of(rows, "ft-drb", "down"), *_of(rows, "ft-drb, header", "down")]
     back, never = [row["returned_s"] for row in ours], "never, in the rest of the run"
     return [
         *checks,
-        _bound("silent blackhole: s until missing ACKs tell", 0.075 + SLACK_S, reported, LASTS_S, nothing),
+        _bound(
+            "silent blackhole: s until missing ACKs tell",
+            0.075 + SLACK_S,
+            reported,
+            LASTS_S,
+            nothing,
+        ),
         _count("silent blackhole: runs in which anything but silence reported", marked),
         _count("packets lost after the source reconfigured", sum_of(ours, "lost_later")),
         _bound("s until the stream is back on its path", 0.12 + SLACK_S, back, AFTER_S, never),
@@ -214,9 +282,15 @@ def _comparisons(rows: Rows) -> list[Check]:
         """FT-DRB's median less than that of another routing; of a latency its 95th percentile."""
         medians = []
         for routing in ("ft-drb", other):
-            values = [row[key][1] if key == "latency_during_ms" else row[key] for row in _of(rows, routing, "down")]
+            values = [
+                row[key][1] if key == "latency_during_ms" else row[key]
+                for row in _of(rows, routing, "down")
+            ]
             medians.append(None if None in values else median(values))
-        return _less(f"cut: {words}, FT-DRB against {'FEC' if other == CODED else 'the recomputed route'}", *medians)
+        return _less(
+            f"cut: {words}, FT-DRB against {'FEC' if other == CODED else 'the recomputed route'}",
+            *medians,
+        )
 
     return [
         less("s to reconfigure", "recomputed", "reconfigured_s"),
@@ -231,17 +305,25 @@ def _crowded_checks(rows: Rows) -> list[Check]:
     paths = [path for row in spread for path in row["paths"]]
     off: list[float | None] = [abs(path["share"] - path["predicted_share"]) for path in paths]
     even = max((abs(0.25 - path["predicted_share"]) for path in paths), default=None)
-    slow = {name: median(row["latency_during_ms"][1] for row in _of(rows, name, "crowded")) for name in CROWDED}
+    slow = {
+        name: median(row["latency_during_ms"][1] for row in _of(rows, name, "crowded"))
+        for name in CROWDED
+    }
     bandwidth = "crowded: a path's share off its share of the bandwidth (equation 3.8)"
     latency = "crowded: 95th percentile of latency in ms, FT-DRB against one path"
     return [
         _bound(bandwidth, 0.08, off or [None], even, "equal shares"),
-        _count("crowded: runs that do not keep four paths open", sum(len(row["paths"]) != 4 for row in spread)),
+        _count(
+            "crowded: runs that do not keep four paths open",
+            sum(len(row["paths"]) != 4 for row in spread),
+        ),
         _less(latency, slow["ft-drb, always"], slow["single"]),
     ]
 
 
-def _bound(name: str, limit: float, measured: Sequence[float | None], rival: float | None, rival_is: str) -> Check:
+def _bound(
+    name: str, limit: float, measured: Sequence[float | None], rival: float | None, rival_is: str
+) -> Check:
     """The worst at most ``limit``; None was never measured, which fails."""
     worst = max(math.inf if value is None else value for value in measured)
     return Claim(name).at_most(limit, worst).against(rival, rival_is)

@@ -5,7 +5,19 @@ The plan is replaced after links vanished without warning, or before they do; ra
 
 from experiments.stream.failures.failing_streams import campaign_row, predictions_check
 from testbed.faults.fault import PoissonFaults
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, verdict_of, where
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    verdict_of,
+    where,
+)
 from testbed.report.drawing.charts import draw_lines
 
 
@@ -13,9 +25,18 @@ def points(quick: bool, seed: int) -> Points:
     """Both handovers; quick: 20 nodes, 4 frames; full: 115 nodes, 12 frames, random failures besides in one."""
     size = {"nodes": 20, "step": 0.02, "frames": 4, "frame_s": 2.0, "rate_pps": 200.0, "walk": 1}
     if not quick:
-        size = {"nodes": 115, "step": 0.004, "frames": 12, "frame_s": 5.0, "rate_pps": 50.0, "walk": 5}
+        size = {
+            "nodes": 115,
+            "step": 0.004,
+            "frames": 12,
+            "frame_s": 5.0,
+            "rate_pps": 50.0,
+            "walk": 5,
+        }
     runs = (("before", 0.0), ("after", 0.0), ("after", 0.01))
-    return [{**size, "handover": handover, "rate_per_s": rate, "seed": seed} for handover, rate in runs]
+    return [
+        {**size, "handover": handover, "rate_per_s": rate, "seed": seed} for handover, rate in runs
+    ]
 
 
 def measure(point: Row, fabric: str = "emulation") -> Results:
@@ -25,14 +46,22 @@ def measure(point: Row, fabric: str = "emulation") -> Results:
     from testbed.stream.workload import mobility_plan
 
     name = f"manet:nodes={point['nodes']},degree=5.6,step={point['step']},seed={point['walk']}"
-    faults = PoissonFaults(rate_per_s=point["rate_per_s"], lasts_s=1.0) if point["rate_per_s"] else ()
+    faults = (
+        PoissonFaults(rate_per_s=point["rate_per_s"], lasts_s=1.0) if point["rate_per_s"] else ()
+    )
     settings = {key: point[key] for key in ("frame_s", "handover", "rate_pps", "seed")}
-    settings |= {"count": point["frames"], "playback_s": 0.4 * 1000.0 / point["rate_pps"], "faults": faults}
+    settings |= {
+        "count": point["frames"],
+        "playback_s": 0.4 * 1000.0 / point["rate_pps"],
+        "faults": faults,
+    }
     plan = mobility_plan(name, "n0", f"n{point['nodes'] - 1}", **settings)
     session = run_and_judge(plan, open_fabric(fabric), repeats_if_invalid=1)
     found, campaign = campaign_row(session)
     named = ("faults", "undecodable", "longest_change_s")
-    return found | {"frames_measured": campaign["frames"]} | {name: campaign[name] for name in named}
+    return (
+        found | {"frames_measured": campaign["frames"]} | {name: campaign[name] for name in named}
+    )
 
 
 def judge(rows: Rows) -> Verdict:
@@ -51,7 +80,10 @@ def judge(rows: Rows) -> Verdict:
                 Claim(f"loss, {name}")
                 .equal(0, lost)
                 .against(
-                    max((part["measured_loss"] for one in late for part in one["frames_measured"]), default=None),
+                    max(
+                        (part["measured_loss"] for one in late for part in one["frames_measured"]),
+                        default=None,
+                    ),
                     "the plan is replaced after links vanish, most of a frame",
                 )
             )

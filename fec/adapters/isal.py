@@ -24,7 +24,9 @@ class Multiplication:
         self._multiply = library.ec_encode_data
         self._buffer = np.empty(self._required * self._known * _TABLE_BYTES, dtype=np.uint8)
         self.address: int = self._buffer.ctypes.data
-        library.ec_init_tables(self._known, self._required, ctypes.c_void_p(rows.ctypes.data), self.address)
+        library.ec_init_tables(
+            self._known, self._required, ctypes.c_void_p(rows.ctypes.data), self.address
+        )
 
     def __call__(self, source: Symbols, out: Symbols) -> None:
         self.at(source.shape[1], _row_addresses(source), _row_addresses(out))
@@ -42,13 +44,24 @@ class IsalEngine:
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
-        library.ec_encode_data.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int] + [ctypes.c_void_p] * 3
+        library.ec_encode_data.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int] + [
+            ctypes.c_void_p
+        ] * 3
         library.ec_encode_data.restype = None
-        library.ec_init_tables.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+        library.ec_init_tables.argtypes = [
+            ctypes.c_int,
+            ctypes.c_int,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+        ]
         library.ec_init_tables.restype = None
         self.prepare_at, self.multiply_at, self.crc_at = (
             ctypes.cast(function, ctypes.c_void_p).value
-            for function in (library.ec_init_tables, library.ec_encode_data, library.crc32_gzip_refl)
+            for function in (
+                library.ec_init_tables,
+                library.ec_encode_data,
+                library.crc32_gzip_refl,
+            )
         )
 
     def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Multiplication:
@@ -71,6 +84,11 @@ def build_engine() -> IsalEngine:
             library = ctypes.CDLL(name)
         except OSError:
             continue
-        if all(hasattr(library, name) for name in ("ec_encode_data", "ec_init_tables", "crc32_gzip_refl")):
+        if all(
+            hasattr(library, name)
+            for name in ("ec_encode_data", "ec_init_tables", "crc32_gzip_refl")
+        ):
             return IsalEngine(library)
-    raise EngineUnavailable("engine 'isal': no libisal.so.2 on this machine; install it (Debian, Ubuntu: libisal2)")
+    raise EngineUnavailable(
+        "engine 'isal': no libisal.so.2 on this machine; install it (Debian, Ubuntu: libisal2)"
+    )

@@ -29,7 +29,10 @@ _SO_MEMINFO, _DROPS_INDEX = 55, 8
 _SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("@ll")
 _WORDS = ("iov", "iov_count", "control", "control_bytes", "flags")
-_MESSAGE = np.dtype([("name", "u8"), ("name_bytes", "u4"), *((name, "u8") for name in _WORDS), ("length", "u4")], True)
+_MESSAGE = np.dtype(
+    [("name", "u8"), ("name_bytes", "u4"), *((name, "u8") for name in _WORDS), ("length", "u4")],
+    True,
+)
 """struct mmsghdr."""
 _NAME_BYTES, _CONTROL_BYTES = 16, 32
 """struct sockaddr_in; a time stamp's control message."""
@@ -50,12 +53,16 @@ class Messages:
 
     def send(self, sock: socket.socket, first: int, stop: int) -> int:
         """Rows first .. stop - 1; how many went, before one that did not: OSError where that is the first."""
-        return self._called(_libc.sendmmsg(sock.fileno(), self._at + first * _MESSAGE.itemsize, stop - first, 0))
+        return self._called(
+            _libc.sendmmsg(sock.fileno(), self._at + first * _MESSAGE.itemsize, stop - first, 0)
+        )
 
     def receive(self, sock: socket.socket) -> int:
         """Fill the first rows with what waits; how many."""
         try:
-            return self._called(_libc.recvmmsg(sock.fileno(), self._at, len(self.rows), socket.MSG_DONTWAIT, None))
+            return self._called(
+                _libc.recvmmsg(sock.fileno(), self._at, len(self.rows), socket.MSG_DONTWAIT, None)
+            )
         except (BlockingIOError, InterruptedError):
             return 0
 
@@ -87,7 +94,9 @@ class FrameSender:
         """One datagram; blocks while the socket's own buffer is full."""
         headers = self._headers.get(len(payload))
         if headers is None:
-            headers = self._headers[len(payload)] = bytearray(self.template.headers_for(len(payload)))
+            headers = self._headers[len(payload)] = bytearray(
+                self.template.headers_for(len(payload))
+            )
         _LABEL.pack_into(headers, self.template.label_offset, label)
         try:
             self._sock.sendmsg((headers, payload))
@@ -145,7 +154,9 @@ class DatagramReceiver:
         self._stamps, self._ports, self.until_s = [], [], math.inf
         for _ in range(self._most):
             try:
-                data, control, _, source = self._sock.recvmsg(self._largest, self._control_bytes, socket.MSG_DONTWAIT)
+                data, control, _, source = self._sock.recvmsg(
+                    self._largest, self._control_bytes, socket.MSG_DONTWAIT
+                )
             except BlockingIOError:
                 break
             if self._peer is not None:

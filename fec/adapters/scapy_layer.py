@@ -43,11 +43,15 @@ class FrameTemplate:
         """The 42 bytes in front of a payload of that size; the label is 0. FecError for a payload that no datagram
         holds."""
         if not 0 <= payload_bytes <= MAX_UDP_PAYLOAD:
-            raise FecError(f"payload of {payload_bytes} bytes: a UDP datagram holds 0..{MAX_UDP_PAYLOAD}")
+            raise FecError(
+                f"payload of {payload_bytes} bytes: a UDP datagram holds 0..{MAX_UDP_PAYLOAD}"
+            )
         found = bytearray(_empty_frame(self))
         struct.pack_into(">H", found, _IP_LENGTH, 28 + payload_bytes)
         struct.pack_into(">H", found, _UDP_LENGTH, 8 + payload_bytes)
-        total = sum(struct.unpack_from(">10H", found, 14)) - int.from_bytes(found[_IP_SUM : _IP_SUM + 2], "big")
+        total = sum(struct.unpack_from(">10H", found, 14)) - int.from_bytes(
+            found[_IP_SUM : _IP_SUM + 2], "big"
+        )
         while total >> 16:
             total = (total & 0xFFFF) + (total >> 16)
         struct.pack_into(">H", found, _IP_SUM, ~total & 0xFFFF)

@@ -20,7 +20,9 @@ class ReedSolomonBlocks:
         return _Encoder(data, symbol_bytes)
 
     def decoder(self, symbols: int, symbol_bytes: int) -> _Decoder:
-        return _Decoder(whole(symbols, "symbols", 1, self.most_symbols), symbol_bytes_of(symbol_bytes))
+        return _Decoder(
+            whole(symbols, "symbols", 1, self.most_symbols), symbol_bytes_of(symbol_bytes)
+        )
 
 
 class _Encoder:

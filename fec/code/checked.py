@@ -40,7 +40,9 @@ def octets(value: object, what: str, length: int | None = None) -> int:
     ):
         raise FecError(f"{what}: got a {type(value).__name__}; give bytes")
     if len(value) != length if length is not None else not len(value):
-        raise FecError(f"{what}: {len(value)} bytes; give {'at least 1 byte' if length is None else length}")
+        raise FecError(
+            f"{what}: {len(value)} bytes; give {'at least 1 byte' if length is None else length}"
+        )
     return len(value)
 
 
@@ -49,5 +51,7 @@ def block(data: object, symbol_bytes: int, most_symbols: int) -> int:
     size = symbol_bytes_of(symbol_bytes)
     length = octets(data, "block")
     if length % size or length > most_symbols * size:
-        raise FecError(f"block of {length} bytes: give 1 to {most_symbols} symbols of {size} bytes (pad the last one)")
+        raise FecError(
+            f"block of {length} bytes: give 1 to {most_symbols} symbols of {size} bytes (pad the last one)"
+        )
     return length // size

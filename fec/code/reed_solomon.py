@@ -48,7 +48,9 @@ class ReedSolomonCode:
         self._engine = load_engine(engine) if engine is not None else best_engine()
         self._own = tuple(range(source_packets))
         tables_bytes = source_packets * min(source_packets, MAX_BLOCK - source_packets) * 32
-        self._prepared = lru_cache(maxsize=max(8, min(1024, _CACHE_BYTES // tables_bytes)))(self._engine.prepare)
+        self._prepared = lru_cache(maxsize=max(8, min(1024, _CACHE_BYTES // tables_bytes)))(
+            self._engine.prepare
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.source_packets, self.engine)
@@ -73,7 +75,9 @@ class ReedSolomonCode:
         if not isinstance(count, (int, Integral)) or not self.source_packets <= count <= MAX_BLOCK:
             raise FecError(self._outside("block size", count))
         source = self._stacked(packets)
-        return _as_bytes(packets) + self._rows(self._own, tuple(range(self.source_packets, count)), source)
+        return _as_bytes(packets) + self._rows(
+            self._own, tuple(range(self.source_packets, count)), source
+        )
 
     def parity(self, packets: Sequence[BytesLike], first: int, stop: int) -> list[bytes]:
         """The block's symbols first .. stop - 1 (ids from M to 254), equal to those of an ``encode`` of any size."""
@@ -101,10 +105,14 @@ class ReedSolomonCode:
             self._check_packets(packets)
             return _as_bytes(packets)
         missing = tuple([i for i in self._own if i not in symbols])
-        recovered = dict(zip(missing, self._rows(tuple(known), missing, self._stacked(packets)), strict=True))
+        recovered = dict(
+            zip(missing, self._rows(tuple(known), missing, self._stacked(packets)), strict=True)
+        )
         return _as_bytes([recovered[i] if i in recovered else symbols[i] for i in self._own])
 
-    def _rows(self, known: tuple[int, ...], required: tuple[int, ...], source: Symbols) -> list[bytes]:
+    def _rows(
+        self, known: tuple[int, ...], required: tuple[int, ...], source: Symbols
+    ) -> list[bytes]:
         if not required:
             return []
         length = source.shape[1]
@@ -119,7 +127,10 @@ class ReedSolomonCode:
             raise FecError(f"symbols: got a {type(symbols).__name__}; give {{symbol id: bytes}}")
         ids = sorted(symbols) if plain(symbols, int) else []
         if not ids or ids[0] < 0 or ids[-1] >= MAX_BLOCK:
-            ids = sorted(whole(i, "symbol ids: a block has symbols 0..254 only;", 0, MAX_BLOCK - 1) for i in symbols)
+            ids = sorted(
+                whole(i, "symbol ids: a block has symbols 0..254 only;", 0, MAX_BLOCK - 1)
+                for i in symbols
+            )
         return ids
 
     def _check_packets(self, packets: Sequence[BytesLike]) -> int:

@@ -17,7 +17,9 @@ class ReedsoloEngine:
 
     def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Interpolation:
         m = len(known)
-        code = reedsolo.RSCodec(ORDER - m, nsize=ORDER, fcr=m, prim=POLYNOMIAL, generator=2, c_exp=8)
+        code = reedsolo.RSCodec(
+            ORDER - m, nsize=ORDER, fcr=m, prim=POLYNOMIAL, generator=2, c_exp=8
+        )
         erased = sorted(set(range(ORDER)) - set(known))
         systematic = known == tuple(range(m))
 

@@ -22,16 +22,26 @@ class BatchSender(StreamSender):
     """``fill`` makes packets in ``rows``, each behind as many bytes of its row as ``headers`` has (of a UDP datagram's
     frame, that get its label); ``log`` has due time, block, symbol, label and N of each."""
 
-    def __init__(self, parameters: SenderParameters, *arguments: Any, headers: bytes = bytes(LABEL_BEFORE)) -> None:
+    def __init__(
+        self, parameters: SenderParameters, *arguments: Any, headers: bytes = bytes(LABEL_BEFORE)
+    ) -> None:
         super().__init__(parameters, *arguments)
         row = np.frombuffer(headers + bytes(HEADER_BYTES + parameters.symbol_bytes), np.uint8)
-        self.rows, self.log, self._front = np.tile(row, (MOST_SENT, 1)), np.zeros((MOST_SENT, 5)), len(headers)
+        self.rows, self.log, self._front = (
+            np.tile(row, (MOST_SENT, 1)),
+            np.zeros((MOST_SENT, 5)),
+            len(headers),
+        )
 
     def fill(self, now_s: float) -> int:
         """Make packets due by now, in the order of their due times, as many as are sent at once; how many."""
         packets = self.packets_due(now_s)
-        for row, log, (due_s, label, data, *numbers) in zip(self.rows, self.log, packets, strict=False):
-            row[self._front - LABEL_BEFORE], row[self._front - LABEL_BEFORE + 1] = divmod(label, 256)
+        for row, log, (due_s, label, data, *numbers) in zip(
+            self.rows, self.log, packets, strict=False
+        ):
+            row[self._front - LABEL_BEFORE], row[self._front - LABEL_BEFORE + 1] = divmod(
+                label, 256
+            )
             row[self._front :] = np.frombuffer(data, np.uint8)
             log[:] = due_s, *numbers[:2], label, numbers[2]
         return len(packets)
@@ -50,7 +60,11 @@ class BatchReceiver(StreamReceiver):
     def _lay_out(self, parameters: ReceiverParameters) -> None:
         # One byte more than a packet: what is longer must not pass for one.
         self.rows = np.zeros((MOST, HEADER_BYTES + parameters.symbol_bytes + 1), np.uint8)
-        self.lengths, self.times, self.log = np.zeros(MOST, np.int64), np.zeros(MOST), np.zeros((MOST, 3))
+        self.lengths, self.times, self.log = (
+            np.zeros(MOST, np.int64),
+            np.zeros(MOST),
+            np.zeros((MOST, 3)),
+        )
 
     def receive_many(self, count: int) -> Iterable[Event]:
         """The first so many rows, in their order; what happened."""
@@ -61,7 +75,11 @@ class BatchReceiver(StreamReceiver):
         return events
 
     def _receive_row(self, place: int, events: list[Event]) -> None:
-        row, at_s, before = self.rows[place, : self.lengths[place]].tobytes(), self.times[place].item(), self.received
+        row, at_s, before = (
+            self.rows[place, : self.lengths[place]].tobytes(),
+            self.times[place].item(),
+            self.received,
+        )
         events += self.receive(row, at_s)
         if self.received > before:  # what the receiver refuses is no packet of the stream
             self.log[self.logged] = at_s, int.from_bytes(row[4:7], "big"), row[7]

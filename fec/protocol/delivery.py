@@ -36,7 +36,13 @@ class SourceDelivery:
         events.append(BlockComplete(block.number, block.bitmap.bit_count(), len(missing), now_s))
 
     def deliver(
-        self, number: int, symbol: int, body: bytes, now_s: float, recovered: bool, events: list[Event]
+        self,
+        number: int,
+        symbol: int,
+        body: bytes,
+        now_s: float,
+        recovered: bool,
+        events: list[Event],
     ) -> bool:
         """One source packet; False where it cannot be read."""
         if body[:2] == self._full_prefix:
@@ -48,5 +54,7 @@ class SourceDelivery:
                 self._counts["unreadable"] += 1  # the sender itself protected it wrongly
                 return False
         self.delivered += 1
-        events.append(_new_tuple(SourceDelivered, (number * self._m + symbol, payload, now_s, recovered)))
+        events.append(
+            _new_tuple(SourceDelivered, (number * self._m + symbol, payload, now_s, recovered))
+        )
         return True

@@ -67,7 +67,9 @@ def sealed_with(key: bytes | None) -> Seal:
     key = as_bytes(key)
     if len(key) < MIN_KEY_BYTES:
         raise FecError(f"a key of {len(key)} bytes; give at least {MIN_KEY_BYTES}")
-    padded = (hashlib.sha256(key).digest() if len(key) > _HMAC_BLOCK else key).ljust(_HMAC_BLOCK, b"\0")
+    padded = (hashlib.sha256(key).digest() if len(key) > _HMAC_BLOCK else key).ljust(
+        _HMAC_BLOCK, b"\0"
+    )
     inner, outer = (hashlib.sha256(bytes(byte ^ pad for byte in padded)) for pad in (0x36, 0x5C))
 
     def seal(front: bytes, rest: bytes | memoryview) -> bytes:
@@ -101,7 +103,9 @@ def peek_type(data: bytes | bytearray | memoryview) -> PacketType:
     if len(data) < 1:
         raise MalformedPacket("truncated", "empty packet: no version, no type")
     if data[0] >> 4 != VERSION:
-        raise MalformedPacket("version", f"packet of version {data[0] >> 4}; this side speaks version {VERSION}")
+        raise MalformedPacket(
+            "version", f"packet of version {data[0] >> 4}; this side speaks version {VERSION}"
+        )
     try:
         return PacketType(data[0] & 0x0F)
     except ValueError:

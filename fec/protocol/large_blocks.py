@@ -90,7 +90,9 @@ class LargeBlockParameters:
 
     def __post_init__(self) -> None:
         if not 8 <= self.symbol_bytes <= 8192 or self.symbol_bytes % 8:
-            raise FecError(f"symbols of {self.symbol_bytes} bytes; give a multiple of 8 from 8 to 8192")
+            raise FecError(
+                f"symbols of {self.symbol_bytes} bytes; give a multiple of 8 from 8 to 8192"
+            )
         if not 1 <= self.block_symbols <= MAX_SYMBOLS:
             raise FecError(f"{self.block_symbols} symbols a block; give 1 to {MAX_SYMBOLS}")
         if not 0 < self.arrival_pps <= self.most_pps:
@@ -115,19 +117,28 @@ class LargeBlockSender:
     """
 
     def __init__(
-        self, data: bytes, parameters: LargeBlockParameters, code: BlockCode, labels: Callable[[int], int]
+        self,
+        data: bytes,
+        parameters: LargeBlockParameters,
+        code: BlockCode,
+        labels: Callable[[int], int],
     ) -> None:
         p = self.parameters = parameters
         if p.block_symbols > code.most_symbols:
-            raise FecError(f"{code.name}: {p.block_symbols} symbols a block; at most {code.most_symbols}")
+            raise FecError(
+                f"{code.name}: {p.block_symbols} symbols a block; at most {code.most_symbols}"
+            )
         whole = _PREAMBLE.pack(len(data), hashlib.sha256(data).digest()) + data
         size = p.block_symbols * p.symbol_bytes
         if len(whole) > MAX_BLOCKS * size:
-            raise FecError(f"file of {len(data)} bytes in more than {MAX_BLOCKS} blocks of {size}; give larger blocks")
+            raise FecError(
+                f"file of {len(data)} bytes in more than {MAX_BLOCKS} blocks of {size}; give larger blocks"
+            )
         self._code, self._labels = code, labels
         self._pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
         self._blocks = {
-            i: _Block(symbols=-(-len(piece) // p.symbol_bytes), encoder=None) for i, piece in enumerate(self._pieces)
+            i: _Block(symbols=-(-len(piece) // p.symbol_bytes), encoder=None)
+            for i, piece in enumerate(self._pieces)
         }
         self.blocks = len(self._pieces)
         self.source_symbols = sum(block.symbols for block in self._blocks.values())
@@ -179,7 +190,9 @@ class LargeBlockSender:
         esi = block.sent
         block.sent += 1
         stamp = int(now_s * 1e6) & 0xFFFFFFFF
-        symbol = LargeSymbol(number, esi, block.symbols, self.blocks, stamp, block.encoder.symbol(esi))
+        symbol = LargeSymbol(
+            number, esi, block.symbols, self.blocks, stamp, block.encoder.symbol(esi)
+        )
         data = encode_symbol(self.parameters.stream_id, symbol)
         label = self._labels(self.sent)
         self.sent += 1
@@ -276,12 +289,18 @@ class LargeBlockReceiver:
             return []
         self._urgent = False
         self._next_ack_s = now_s + self._interval_s
-        return [encode_acknowledgement(self._stream_id, self._newest_us, self.received, self._decoded)]
+        return [
+            encode_acknowledgement(self._stream_id, self._newest_us, self.received, self._decoded)
+        ]
 
-    def _decoder(self, number: int, symbols: int, blocks: int, symbol_bytes: int) -> BlockDecoder | None:
+    def _decoder(
+        self, number: int, symbols: int, blocks: int, symbol_bytes: int
+    ) -> BlockDecoder | None:
         """The block's decoder, None where it is decoded; MalformedPacket for one that contradicts what is known."""
         if self._blocks is not None and blocks != self._blocks:
-            raise MalformedPacket("block", f"a file of {blocks} blocks where {self._blocks} were announced")
+            raise MalformedPacket(
+                "block", f"a file of {blocks} blocks where {self._blocks} were announced"
+            )
         if symbols > self._code.most_symbols:
             raise MalformedPacket("block", f"{symbols} symbols in a block of {self._code.name}")
         self._blocks = blocks
@@ -289,12 +308,18 @@ class LargeBlockReceiver:
             return None
         if number not in self._decoders:
             try:
-                self._decoders[number] = (self._code.decoder(symbols, symbol_bytes), symbols, symbol_bytes)
+                self._decoders[number] = (
+                    self._code.decoder(symbols, symbol_bytes),
+                    symbols,
+                    symbol_bytes,
+                )
             except FecError as error:
                 raise MalformedPacket("block", str(error)) from None
         decoder, known_symbols, known_bytes = self._decoders[number]
         if (symbols, symbol_bytes) != (known_symbols, known_bytes):
-            raise MalformedPacket("block", f"block {number} of {symbols} symbols where {known_symbols} were announced")
+            raise MalformedPacket(
+                "block", f"block {number} of {symbols} symbols where {known_symbols} were announced"
+            )
         return decoder
 
     def _assemble(self) -> None:
@@ -321,7 +346,16 @@ def encode_symbol(stream_id: int, packet: LargeSymbol) -> bytes:
     """One packet: 24 bytes of header, then the symbol; the CRC covers both."""
     block, symbol_id, symbols, blocks, stamp_us, symbol = packet
     front = HEADER.pack(
-        VERSION << 4 | LARGE_SYMBOL, 0, stream_id, block << 24 | symbol_id, symbols, blocks, len(symbol), 0, stamp_us, 0
+        VERSION << 4 | LARGE_SYMBOL,
+        0,
+        stream_id,
+        block << 24 | symbol_id,
+        symbols,
+        blocks,
+        len(symbol),
+        0,
+        stamp_us,
+        0,
     )
     return b"".join((front[:_CRC_OFFSET], checksum(front, symbol), symbol))
 
@@ -329,23 +363,45 @@ def encode_symbol(stream_id: int, packet: LargeSymbol) -> bytes:
 def decode_symbol(data: bytes, stream_id: int) -> LargeSymbol:
     """The symbol in a packet; raises a MalformedPacket that names its reason."""
     _check_kind(data, LARGE_SYMBOL, HEADER.size)
-    _, flags, stream, payload_id, symbols, blocks, length, spare, stamp, _ = HEADER.unpack_from(data)
+    _, flags, stream, payload_id, symbols, blocks, length, spare, stamp, _ = HEADER.unpack_from(
+        data
+    )
     if len(data) != HEADER.size + length:
-        raise MalformedPacket("length", f"packet of {len(data)} bytes, its length field says {HEADER.size + length}")
+        raise MalformedPacket(
+            "length", f"packet of {len(data)} bytes, its length field says {HEADER.size + length}"
+        )
     check_seal(memoryview(data), HEADER.size, False, None)
     if flags or spare or stream != stream_id:
-        raise MalformedPacket("flags", f"flags {flags:#x}, spare {spare:#x}, stream {stream}: not of this stream")
+        raise MalformedPacket(
+            "flags", f"flags {flags:#x}, spare {spare:#x}, stream {stream}: not of this stream"
+        )
     block = payload_id >> 24
-    if not 1 <= blocks <= MAX_BLOCKS or block >= blocks or not 1 <= symbols <= MAX_SYMBOLS or length % 8 or not length:
-        raise MalformedPacket("block", f"block {block} of {blocks} with {symbols} symbols of {length} bytes")
+    if (
+        not 1 <= blocks <= MAX_BLOCKS
+        or block >= blocks
+        or not 1 <= symbols <= MAX_SYMBOLS
+        or length % 8
+        or not length
+    ):
+        raise MalformedPacket(
+            "block", f"block {block} of {blocks} with {symbols} symbols of {length} bytes"
+        )
     return LargeSymbol(block, payload_id & 0xFFFFFF, symbols, blocks, stamp, data[HEADER.size :])
 
 
-def encode_acknowledgement(stream_id: int, newest_us: int, received: int, decoded: dict[int, bytes]) -> bytes:
+def encode_acknowledgement(
+    stream_id: int, newest_us: int, received: int, decoded: dict[int, bytes]
+) -> bytes:
     """What the receiver has: the newest time stamp seen, packets received, decoded blocks."""
     bitmap = sum(1 << number for number in decoded).to_bytes(32, "big")
     front = ACKNOWLEDGEMENT.pack(
-        VERSION << 4 | LARGE_ACKNOWLEDGEMENT, 0, stream_id, newest_us, received & 0xFFFFFFFF, bitmap, 0
+        VERSION << 4 | LARGE_ACKNOWLEDGEMENT,
+        0,
+        stream_id,
+        newest_us,
+        received & 0xFFFFFFFF,
+        bitmap,
+        0,
     )
     return front[:-4] + zlib.crc32(front[:-4]).to_bytes(4, "big")
 
@@ -354,7 +410,9 @@ def decode_acknowledgement(data: bytes, stream_id: int) -> tuple[int, int, int]:
     """Newest time stamp, packets received, bitmap of decoded blocks; raises a MalformedPacket."""
     _check_kind(data, LARGE_ACKNOWLEDGEMENT, ACKNOWLEDGEMENT.size)
     if len(data) != ACKNOWLEDGEMENT.size:
-        raise MalformedPacket("length", f"acknowledgement of {len(data)} bytes; it has {ACKNOWLEDGEMENT.size}")
+        raise MalformedPacket(
+            "length", f"acknowledgement of {len(data)} bytes; it has {ACKNOWLEDGEMENT.size}"
+        )
     _, flags, stream, newest_us, received, bitmap, crc = ACKNOWLEDGEMENT.unpack(data)
     if crc != zlib.crc32(data[:-4]):
         raise MalformedPacket("checksum", "acknowledgement's CRC does not match its bytes")
@@ -365,8 +423,12 @@ def decode_acknowledgement(data: bytes, stream_id: int) -> tuple[int, int, int]:
 
 def _check_kind(data: bytes, kind: int, size: int) -> None:
     if len(data) < size:
-        raise MalformedPacket("truncated", f"packet of {len(data)} bytes, shorter than its header of {size}")
+        raise MalformedPacket(
+            "truncated", f"packet of {len(data)} bytes, shorter than its header of {size}"
+        )
     if data[0] >> 4 != VERSION:
-        raise MalformedPacket("version", f"packet of version {data[0] >> 4}; this side speaks version {VERSION}")
+        raise MalformedPacket(
+            "version", f"packet of version {data[0] >> 4}; this side speaks version {VERSION}"
+        )
     if data[0] & 0x0F != kind:
         raise MalformedPacket("type", f"packet type {data[0] & 0x0F} where {kind} was expected")

@@ -83,21 +83,33 @@ class LossReport:
                 raise FecError(f"loss report: {name} {value} does not fit into 32 bits")
         fitting = most_blocks(bits for _, bits in self.blocks)
         if len(self.blocks) > fitting:
-            raise FecError(f"loss report: {len(self.blocks)} blocks; at most {fitting} fit into one packet")
+            raise FecError(
+                f"loss report: {len(self.blocks)} blocks; at most {fitting} fit into one packet"
+            )
         for block, bitmap in self.blocks:
             if not 0 <= block < BLOCK_NUMBERS or not 0 <= bitmap <= _SYMBOLS_MASK:
-                raise FecError(f"loss report: block {block} within 24 bits, bitmap of symbols 0..{MAX_SYMBOL_ID}")
+                raise FecError(
+                    f"loss report: block {block} within 24 bits, bitmap of symbols 0..{MAX_SYMBOL_ID}"
+                )
         if len(self.paths) > MAX_PATHS:
-            raise FecError(f"loss report: {len(self.paths)} paths; at most {MAX_PATHS} fit into one packet")
+            raise FecError(
+                f"loss report: {len(self.paths)} paths; at most {MAX_PATHS} fit into one packet"
+            )
         for path, lost, arrived in self.paths:
             if not 1 <= path <= MAX_PATH or not 0 <= lost <= MAX_LOST or not 0 <= arrived < 1 << 32:
-                raise FecError(f"loss report: path {path} (1..255), {lost} lost (24 bits), {arrived} came (32 bits)")
+                raise FecError(
+                    f"loss report: path {path} (1..255), {lost} lost (24 bits), {arrived} came (32 bits)"
+                )
 
     def encode(self, key_seal: Seal | None = None) -> bytes:
         """The packet: 48 bytes, then 5 to 36 a block and 8 a path; the CRC, or the seal of a key, covers all of it."""
         width = bitmap_bytes(bits for _, bits in self.blocks)
-        entries = b"".join(BLOCK_NUMBER.pack(block) + bits.to_bytes(width, "big") for block, bits in self.blocks)
-        entries += b"".join(PATH_ENTRY.pack(path << 24 | lost, arrived) for path, lost, arrived in self.paths)
+        entries = b"".join(
+            BLOCK_NUMBER.pack(block) + bits.to_bytes(width, "big") for block, bits in self.blocks
+        )
+        entries += b"".join(
+            PATH_ENTRY.pack(path << 24 | lost, arrived) for path, lost, arrived in self.paths
+        )
         front = REPORT_HEADER.pack(
             VERSION << 4 | PacketType.REPORT,
             KEYED_FLAG if key_seal else 0,
@@ -131,26 +143,41 @@ def decode_report(data: bytes | bytearray | memoryview, seal: Seal | None = None
     """
     kind = peek_type(data)
     if kind is not PacketType.REPORT:
-        raise MalformedPacket("type", f"a {kind.name.lower()} packet where a loss report was expected")
+        raise MalformedPacket(
+            "type", f"a {kind.name.lower()} packet where a loss report was expected"
+        )
     if len(data) < REPORT_HEADER.size:
-        raise MalformedPacket("truncated", f"loss report of {len(data)} bytes, shorter than its header")
+        raise MalformedPacket(
+            "truncated", f"loss report of {len(data)} bytes, shorter than its header"
+        )
     fields = REPORT_HEADER.unpack_from(data)
     flags, listed, named, width = fields[1], *fields[12:15]
     paths_at = REPORT_HEADER.size + listed * (BLOCK_NUMBER.size + width)
     if len(data) != paths_at + named * PATH_ENTRY.size:
-        raise MalformedPacket("length", f"loss report of {len(data)} bytes lists {listed} blocks and {named} paths")
+        raise MalformedPacket(
+            "length", f"loss report of {len(data)} bytes lists {listed} blocks and {named} paths"
+        )
     view = memoryview(data)
     if flags not in (0, KEYED_FLAG) or not 1 <= width <= 32:
-        raise MalformedPacket("flags", f"loss report's flags 0x{flags:02x} (0 or 2), bitmaps of {width} bytes (1..32)")
+        raise MalformedPacket(
+            "flags", f"loss report's flags 0x{flags:02x} (0 or 2), bitmaps of {width} bytes (1..32)"
+        )
     check_seal(view, REPORT_HEADER.size, bool(flags), seal)
     listing = struct.iter_unpack(f">I{width}s", view[REPORT_HEADER.size : paths_at])
     entries = [(b, int.from_bytes(bits, "big")) for b, bits in listing]
-    paths = tuple((word >> 24, word & MAX_LOST, arrived) for word, arrived in PATH_ENTRY.iter_unpack(view[paths_at:]))
+    paths = tuple(
+        (word >> 24, word & MAX_LOST, arrived)
+        for word, arrived in PATH_ENTRY.iter_unpack(view[paths_at:])
+    )
     outside = fields[6] >> 24 or any(b >> 24 or bits > _SYMBOLS_MASK for b, bits in entries)
     if paths_at > REPORT_HEADER.size + MAX_BLOCK_BYTES or outside:
-        raise MalformedPacket("block", f"loss report of {listed} blocks up to {fields[6]}: one is outside its range")
+        raise MalformedPacket(
+            "block", f"loss report of {listed} blocks up to {fields[6]}: one is outside its range"
+        )
     if named > MAX_PATHS or any(not path for path, _, _ in paths):
-        raise MalformedPacket("path", f"loss report of {named} paths: at most {MAX_PATHS}, none of them numbered 0")
+        raise MalformedPacket(
+            "path", f"loss report of {named} paths: at most {MAX_PATHS}, none of them numbered 0"
+        )
     return LossReport(
         stream_id=fields[2],
         **dict(zip(_WORDS, fields[3:12], strict=True)),

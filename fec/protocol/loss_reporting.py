@@ -38,7 +38,9 @@ class LossReporter:
     (0, inf)
     """
 
-    def __init__(self, parameters: ReceiverParameters, session: int = 0, seal: Seal | None = None) -> None:
+    def __init__(
+        self, parameters: ReceiverParameters, session: int = 0, seal: Seal | None = None
+    ) -> None:
         self._parameters, self._session, self._seal = parameters, session, seal
         self.recent: dict[int, int] = {}
         self.paths = PathArrivals()
@@ -58,7 +60,11 @@ class LossReporter:
         if number in recent:
             recent[number] |= bits
         elif number > max(-1, highest - MAX_BLOCKS):
-            later = [n for n in recent if n > number] if recent and next(reversed(recent)) > number else []
+            later = (
+                [n for n in recent if n > number]
+                if recent and next(reversed(recent)) > number
+                else []
+            )
             recent[number] = bits
             for n in later:  # behind it: they stand in the order of their numbers
                 recent[n] = recent.pop(n)
@@ -72,11 +78,20 @@ class LossReporter:
 
     def due(self, now_s: float) -> bool:
         """Whether one is due now."""
-        early = self._last_s <= now_s < self._last_s + self._after_s()  # the clock may have been set back
+        early = (
+            self._last_s <= now_s < self._last_s + self._after_s()
+        )  # the clock may have been set back
         return bool(self.waiting) and (self.waiting >= self._parameters.report_packets or not early)
 
     def report(
-        self, now_s: float, *, newest_us: int, newest_at_s: float, highest: int, received: int, totals: Counter[str]
+        self,
+        now_s: float,
+        *,
+        newest_us: int,
+        newest_at_s: float,
+        highest: int,
+        received: int,
+        totals: Counter[str],
     ) -> bytes:
         """The report as things are; ``newest_us``: the latest time stamp, that came at ``newest_at_s``. ``totals`` is
         counted up."""
@@ -94,7 +109,10 @@ class LossReporter:
             decoded_blocks=totals["decoded_blocks"] & _WORD,
             undecodable_blocks=totals["undecodable_blocks"] & _WORD,
             unused_parity=totals["unused_parity"] & _WORD,
-            blocks=tuple((number % BLOCK_NUMBERS, bitmap) for number, bitmap in [*self.recent.items()][-most:]),
+            blocks=tuple(
+                (number % BLOCK_NUMBERS, bitmap)
+                for number, bitmap in [*self.recent.items()][-most:]
+            ),
             paths=self.paths.entries(),
             session=self._session,
         )

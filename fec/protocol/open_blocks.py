@@ -5,7 +5,13 @@ from collections import Counter
 
 from fec.protocol.loss_report import MAX_BLOCKS
 from fec.protocol.loss_reporting import LossReporter
-from fec.protocol.receiver_types import BlocksSkipped, BlockUndecodable, Event, OpenBlock, ReceiverParameters
+from fec.protocol.receiver_types import (
+    BlocksSkipped,
+    BlockUndecodable,
+    Event,
+    OpenBlock,
+    ReceiverParameters,
+)
 
 FARTHEST_AHEAD = 4096
 """Blocks that one packet may be ahead of all before it, even where there was time for more; then several must agree."""
@@ -41,7 +47,9 @@ class BlockWindow:
         if block is None:
             self._closing_s = math.inf
         else:
-            self._closing_s = block.start_us * S_PER_US + self._offset_s + self.parameters.playback_s
+            self._closing_s = (
+                block.start_us * S_PER_US + self._offset_s + self.parameters.playback_s
+            )
 
     def _open_until(self, number: int, sent_us: int, now_s: float) -> list[Event]:
         """A block later than all before: it and those skipped (all their packets lost, or late) await their

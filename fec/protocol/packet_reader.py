@@ -59,7 +59,9 @@ class PacketReader:
     def read(self, data: bytes) -> Fields | None:
         data = as_bytes(data)
         if len(data) == self._packet_bytes:
-            first, flags, stream, ids, session, k, n, path, sequence, length, stamp, crc = _unpack(data)
+            first, flags, stream, ids, session, k, n, path, sequence, length, stamp, crc = _unpack(
+                data
+            )
             body = data[HEADER_BYTES:]
             symbol = ids & 0xFF
             if (
@@ -81,7 +83,9 @@ class PacketReader:
 
     def _is_sealed(self, data: bytes, body: bytes) -> bool:
         seal = self.seal or checksum
-        return compare_digest(seal(data[:CRC_OFFSET] + NO_SEAL, body), data[CRC_OFFSET:HEADER_BYTES])
+        return compare_digest(
+            seal(data[:CRC_OFFSET] + NO_SEAL, body), data[CRC_OFFSET:HEADER_BYTES]
+        )
 
     def _reason(self, data: bytes) -> str:
         """Why a datagram is no packet of this stream, in a word."""

@@ -30,7 +30,9 @@ class PathNumbers:
 
     def __init__(self, path_of_label: bytes) -> None:
         if len(path_of_label) != LABELS:
-            raise FecError(f"paths of {len(path_of_label)} labels; give one for each of the {LABELS}")
+            raise FecError(
+                f"paths of {len(path_of_label)} labels; give one for each of the {LABELS}"
+            )
         self.path_of = path_of_label
         self._sent = [0] * (MAX_PATH + 1)
 
@@ -117,7 +119,10 @@ class PathReports:
             if arrived < old_arrived and old_arrived - arrived < _WORD // 2:
                 old_lost = old_arrived = 0  # a receiver of its own counts again
             sums = self._totals.get(path, (0, 0))
-            self._totals[path] = sums[0] + lost - old_lost, sums[1] + (arrived - old_arrived & _WORD)
+            self._totals[path] = (
+                sums[0] + lost - old_lost,
+                sums[1] + (arrived - old_arrived & _WORD),
+            )
             self._last[path] = lost, arrived
 
     @property

@@ -74,10 +74,16 @@ class Arrived:
     def __init__(self, bitmaps: Mapping[int, int]) -> None:
         self.newest, none = max(bitmaps, default=0), bytes(_BITMAP_BYTES)
         first = max(min(bitmaps, default=0), self.newest - MAX_BLOCKS + 1)
-        listed = [bitmaps.get(block, 0).to_bytes(_BITMAP_BYTES, "little") for block in range(first, self.newest + 1)]
+        listed = [
+            bitmaps.get(block, 0).to_bytes(_BITMAP_BYTES, "little")
+            for block in range(first, self.newest + 1)
+        ]
         # Between rows of zeros, where what is earlier or later finds itself.
         packed = np.frombuffer(b"".join((none, *listed, none)), np.uint8)
-        self._before, self._bits = first - 1, np.unpackbits(packed, bitorder="little").view(np.bool_)
+        self._before, self._bits = (
+            first - 1,
+            np.unpackbits(packed, bitorder="little").view(np.bool_),
+        )
 
     def has(self, packets: Packets) -> NDArray[np.bool_]:
         """Whether each of them has come."""
@@ -129,10 +135,16 @@ class PathDeadlines:
 
     def __init__(self, delay_of_label: Sequence[float] | None, *, most_s: float) -> None:
         self._delay_of = (
-            np.zeros(LABELS) if delay_of_label is None else np.array(list(delay_of_label), dtype=np.float64)
+            np.zeros(LABELS)
+            if delay_of_label is None
+            else np.array(list(delay_of_label), dtype=np.float64)
         )
-        if self._delay_of.shape != (LABELS,) or not np.all(np.isfinite(self._delay_of) & (self._delay_of >= 0)):
-            raise FecError(f"planned delays: give {LABELS:,} numbers of seconds from 0 on, one for each label")
+        if self._delay_of.shape != (LABELS,) or not np.all(
+            np.isfinite(self._delay_of) & (self._delay_of >= 0)
+        ):
+            raise FecError(
+                f"planned delays: give {LABELS:,} numbers of seconds from 0 on, one for each label"
+            )
         self._most_s, self._alike = most_s, bool((self._delay_of == self._delay_of[0]).all())
         self._paths: dict[float, _Path] = {}
         self._heard_s = self._first_s = -math.inf
@@ -161,7 +173,9 @@ class PathDeadlines:
             chosen = {float(self._delay_of[0]): packets} if len(packets) else {}
         else:
             delays = self._delay_of[packets[:, _LABEL].astype(np.int64)]
-            chosen = {delay_s: packets[delays == delay_s] for delay_s in dict.fromkeys(delays.tolist())}
+            chosen = {
+                delay_s: packets[delays == delay_s] for delay_s in dict.fromkeys(delays.tolist())
+            }
         for delay_s, own in chosen.items():
             path = self._paths.setdefault(delay_s, _Path(delay_s))
             path.waiting = np.concatenate((path.waiting, own))[-_MAX_WAITING:]
@@ -177,7 +191,9 @@ class PathDeadlines:
         self._reported, self._heard_s = arrived, max(self._heard_s, self._hear(arrived, newest_s))
         found = [_none()]
         for path in self._paths.values():
-            late_s = path.lateness_s(now_s) if now_s >= self._first_s + self._unknown_s else math.inf
+            late_s = (
+                path.lateness_s(now_s) if now_s >= self._first_s + self._unknown_s else math.inf
+            )
             until_s = self._heard_s - path.due_s(0.0) - LEAST_S - min(late_s, self._most_s)
             stop = _first(path.waiting[:, _SENT] > until_s)
             found.append(over := path.waiting[:stop])
@@ -188,7 +204,11 @@ class PathDeadlines:
             )
             path.lost = lost[listed]
         packets = np.concatenate(found)
-        return packets[np.argsort(packets[:, _SENT], kind="stable")] if len(self._paths) > 1 else packets
+        return (
+            packets[np.argsort(packets[:, _SENT], kind="stable")]
+            if len(self._paths) > 1
+            else packets
+        )
 
     def _hear(self, arrived: Arrived, newest_s: float) -> float:
         """What was due by then should be there: by the packets that came, each as early as it may have come."""

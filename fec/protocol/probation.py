@@ -49,7 +49,12 @@ _NOTHING = (-1.0, 0.0, 0.0, 0.0, -1.0, 0.0)
 def half_arrived(state: Any, block: int, stamp_us: int) -> None:
     """See ``Schedule``; compiled code has a state of its own."""
     if state[FIRST_BLOCK] < 0:
-        state[FIRST_BLOCK], state[FIRST_US], state[LAST_BLOCK], state[LAST_US] = block, stamp_us, block, stamp_us
+        state[FIRST_BLOCK], state[FIRST_US], state[LAST_BLOCK], state[LAST_US] = (
+            block,
+            stamp_us,
+            block,
+            stamp_us,
+        )
     elif block > state[LAST_BLOCK]:
         odd = False
         if state[PERIOD_US] >= 0:
@@ -65,7 +70,11 @@ def earliest_us(state: Any, block: int) -> float:
     """See ``Schedule``."""
     if state[PERIOD_US] < 0:
         return -math.inf
-    ahead, blocks, period_us = block - state[LAST_BLOCK], state[LAST_BLOCK] - state[FIRST_BLOCK], state[PERIOD_US]
+    ahead, blocks, period_us = (
+        block - state[LAST_BLOCK],
+        state[LAST_BLOCK] - state[FIRST_BLOCK],
+        state[PERIOD_US],
+    )
     if ahead > 0:
         period_us = period_us * blocks / (blocks + 1)
     return float(state[LAST_US] + period_us * (ahead - abs(ahead) * RATE_SLACK - EARLY_PERIODS))
@@ -158,7 +167,11 @@ class LateBlocks:
         self._last_sent_s = max(self._last_sent_s, now_s - transit_s)
         later_s = self._least_s - usual_s
         waited = 2 * (now_s - self._first_s) < self._last_sent_s - self._first_sent_s
-        return later_s if self.count >= LATE_BLOCKS and later_s > self._least_later_s and not waited else None
+        return (
+            later_s
+            if self.count >= LATE_BLOCKS and later_s > self._least_later_s and not waited
+            else None
+        )
 
 
 class Probation:
@@ -175,7 +188,12 @@ class Probation:
         self._transit_s = self.began_s = 0.0
 
     def agreed(
-        self, packet: tuple[int, int, int], stamp_us: int, now_s: float, alive_s: float, silent_s: float
+        self,
+        packet: tuple[int, int, int],
+        stamp_us: int,
+        now_s: float,
+        alive_s: float,
+        silent_s: float,
     ) -> bool:
         """Whether this stray packet (session, block, symbol) is the one that turns the scale. ``alive_s``: when the
         sequence followed last went on; it must have been silent for ``silent_s``."""
@@ -192,7 +210,9 @@ class Probation:
             self._votes -= 1
             if self._votes:
                 return False
-        elif self._votes and (stamp_us < self._stamp_us or (block, symbol) == (self._block, self._symbol)):
+        elif self._votes and (
+            stamp_us < self._stamp_us or (block, symbol) == (self._block, self._symbol)
+        ):
             return False  # overtaken, or one packet again and again
         if not self._votes:
             self.began_s = now_s

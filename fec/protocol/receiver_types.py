@@ -60,7 +60,14 @@ class PlayoutMoved(NamedTuple):
     at_s: float
 
 
-Event: TypeAlias = SourceDelivered | BlockComplete | BlockUndecodable | BlocksSkipped | StreamRestarted | PlayoutMoved
+Event: TypeAlias = (
+    SourceDelivered
+    | BlockComplete
+    | BlockUndecodable
+    | BlocksSkipped
+    | StreamRestarted
+    | PlayoutMoved
+)
 
 
 @dataclass(slots=True)
@@ -100,5 +107,10 @@ class ReceiverParameters:
         whole(self.source_packets, "source_packets", 1, MAX_SYMBOL_ID)
         whole(self.symbol_bytes, "symbol_bytes", 3, MAX_SYMBOL_BYTES)
         whole(self.stream_id, "stream_id", 0, MAX_STREAM_ID)
-        if not all(v > 0 for v in (self.playback_s, self.report_interval_s, self.report_packets, self.urgent_s)):
-            raise FecError("playback, report interval, report packets and urgent interval must all be above 0")
+        if not all(
+            v > 0
+            for v in (self.playback_s, self.report_interval_s, self.report_packets, self.urgent_s)
+        ):
+            raise FecError(
+                "playback, report interval, report packets and urgent interval must all be above 0"
+            )

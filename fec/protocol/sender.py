@@ -86,8 +86,15 @@ class SenderParameters:
         whole(self.stream_id, "stream_id", 0, MAX_STREAM_ID)
         whole(self.session, "session", 0, MAX_SESSION)
         if self.late_parity_pps is not None and not self.late_parity_pps > 0:
-            raise FecError(f"late parity at {self.late_parity_pps} packets/s; give more than 0, or None")
-        if not (math.isfinite(self.rate_pps) and self.rate_pps > 0 and self.playback_s > 0 and self.silence_s > 0):
+            raise FecError(
+                f"late parity at {self.late_parity_pps} packets/s; give more than 0, or None"
+            )
+        if not (
+            math.isfinite(self.rate_pps)
+            and self.rate_pps > 0
+            and self.playback_s > 0
+            and self.silence_s > 0
+        ):
             times = f"playback {self.playback_s} s, silence {self.silence_s} s"
             raise FecError(f"rate {self.rate_pps} packets/s, {times}: all must be above 0")
 
@@ -140,15 +147,32 @@ class StreamSender:
         self.parameters = parameters
         self._numbers = PathNumbers(path_of_label) if path_of_label is not None else None
         self._path_reports = PathReports()
-        self._counts = {"late_parity_blocks": 0, "reports": 0, "repeated_reports": 0, "bad_reports": 0, "misjudged": 0}
+        self._counts = {
+            "late_parity_blocks": 0,
+            "reports": 0,
+            "repeated_reports": 0,
+            "bad_reports": 0,
+            "misjudged": 0,
+        }
         self._parity_sent = self._late_sent = 0
-        self._code, self._label_of, self._source, self._m = code, labels.label, source, parameters.source_packets
+        self._code, self._label_of, self._source, self._m = (
+            code,
+            labels.label,
+            source,
+            parameters.source_packets,
+        )
         self.control = control
         self._interval, self._symbol_bytes = 1 / parameters.rate_pps, parameters.symbol_bytes
         self._seal = sealed_with(parameters.key)
-        self._identity = (0 if parameters.key is None else KEYED_FLAG, parameters.stream_id, parameters.session)
+        self._identity = (
+            0 if parameters.key is None else KEYED_FLAG,
+            parameters.stream_id,
+            parameters.session,
+        )
         usual_s = min(self._interval / _LATE_PER_SOURCE, _MAX_LATE_STEP_S)
-        self._late_step_s = 1 / parameters.late_parity_pps if parameters.late_parity_pps is not None else usual_s
+        self._late_step_s = (
+            1 / parameters.late_parity_pps if parameters.late_parity_pps is not None else usual_s
+        )
         self._full_prefix = protect(bytes(parameters.symbol_bytes - 2))[:2]
         """What ``protect`` writes before a payload that fills its symbol."""
         self._next_source, self._next_label = 0, 0
@@ -188,7 +212,10 @@ class StreamSender:
         return self._size_at(self._next_source * self._interval)
 
     def _size_at(self, begins_s: float) -> int:
-        size, heard_s = self.control.block_size_at(begins_s), max(self._last_report_s, self.parameters.playback_s)
+        size, heard_s = (
+            self.control.block_size_at(begins_s),
+            max(self._last_report_s, self.parameters.playback_s),
+        )
         silent = begins_s > heard_s + self.parameters.silence_s
         return min(self.control.largest, max(size, self.parameters.silent_size) if silent else size)
 
@@ -198,7 +225,9 @@ class StreamSender:
 
     def next_due_s(self) -> float:
         """When the next packet is due (inf where none waits)."""
-        due = math.inf if self._ended and self._source_over() else self._next_source * self._interval
+        due = (
+            math.inf if self._ended and self._source_over() else self._next_source * self._interval
+        )
         if self._parity and self._parity[0][0] < due:
             due = self._parity[0][0]
         if self._late and self._late[0][0] < due:
@@ -276,12 +305,16 @@ class StreamSender:
             block, symbol = self._begin_block(self._next_source // m, due_s), 0
         payload = as_bytes(self._source(self._next_source))
         full = len(payload) == self._symbol_bytes - 2
-        block.sources.append(self._full_prefix + payload if full else protect(payload, self._symbol_bytes))
+        block.sources.append(
+            self._full_prefix + payload if full else protect(payload, self._symbol_bytes)
+        )
         self._next_source += 1
         if symbol == m - 1 and block.size > m:
             block.parity = self._code.parity(block.sources, m, block.size)
             step = m * self._interval / len(block.parity)
-            self._parity.extend((due_s + (k + 0.5) * step, block, m + k) for k in range(len(block.parity)))
+            self._parity.extend(
+                (due_s + (k + 0.5) * step, block, m + k) for k in range(len(block.parity))
+            )
         return block, symbol
 
     def _begin_block(self, number: int, due_s: float) -> SentBlock:
@@ -289,7 +322,9 @@ class StreamSender:
         block = SentBlock(number, (number % BLOCK_NUMBERS) << 8, self._next_label, due_s, size)
         self._next_label += block.size
         self._blocks[number] = self._filling = block
-        forget_older(self._blocks, due_s - self.parameters.playback_s - 2 * self._m * self._interval)
+        forget_older(
+            self._blocks, due_s - self.parameters.playback_s - 2 * self._m * self._interval
+        )
         return block
 
     def _label(self, block: SentBlock, symbol: int) -> int:
@@ -299,7 +334,9 @@ class StreamSender:
         """N of a block that would begin now with as many source packets as this one."""
         return self.block_size
 
-    def _packet(self, block: SentBlock, symbol: int, due_s: float, now_s: float, stamp: int) -> OutgoingPacket:
+    def _packet(
+        self, block: SentBlock, symbol: int, due_s: float, now_s: float, stamp: int
+    ) -> OutgoingPacket:
         k = m = self._m
         if symbol < m:
             kind, body = _DATA, block.sources[symbol]
@@ -322,22 +359,34 @@ class StreamSender:
     def _process_report(self, report: LossReport, highest: int, now_s: float) -> None:
         """Judge what was due before a packet that arrived, adapt N, and help blocks that can still be
         saved."""
-        arrived = {_expand_block_number(number, highest): bitmap for number, bitmap in report.blocks}
+        arrived = {
+            _expand_block_number(number, highest): bitmap for number, bitmap in report.blocks
+        }
         oldest = min(arrived, default=highest + 1)
         self._handle_spurious_losses(arrived, now_s)
         now_us = int(now_s * 1e6)
-        newest_s = self.newest_reported_sent_s = (now_us - max(0, signed(now_us - report.newest_us, _STAMPS))) / 1e6
+        newest_s = self.newest_reported_sent_s = (
+            now_us - max(0, signed(now_us - report.newest_us, _STAMPS))
+        ) / 1e6
         came = Arrived(arrived)
         known = self._deadlines.known(came, newest_s, now_s)
         if signed(report.received - self._received, _STAMPS) < 0:
-            self._again_s = newest_s  # a receiver of its own, which knows nothing of what came before
+            self._again_s = (
+                newest_s  # a receiver of its own, which knows nothing of what came before
+            )
         self._received = report.received
-        known = known[(known[:, 1] >= oldest) & (known[:, 0] >= self._again_s)]  # of others the report tells nothing
+        known = known[
+            (known[:, 1] >= oldest) & (known[:, 0] >= self._again_s)
+        ]  # of others the report tells nothing
         lost = ~came.has(known)
-        rows = zip(known[:, 3].astype(np.int64).tolist(), lost.tolist(), known[:, 0].tolist(), strict=True)
+        rows = zip(
+            known[:, 3].astype(np.int64).tolist(), lost.tolist(), known[:, 0].tolist(), strict=True
+        )
         reports = list(map(_new_tuple, itertools.repeat(PacketReport), rows))
         first = int(known[:, 1].min()) if len(known) else 0
-        for number, count in enumerate(np.bincount(known[:, 1].astype(np.int64) - first).tolist(), first):
+        for number, count in enumerate(
+            np.bincount(known[:, 1].astype(np.int64) - first).tolist(), first
+        ):
             if count and (block := self._blocks.get(number)) is not None:
                 block.judged += count
         for number, symbol in known[lost, 1:3].astype(np.int64).tolist():
@@ -348,7 +397,9 @@ class StreamSender:
         trip_s = max(0.0, now_s - newest_s - report.newest_age_us / 1e6)
         self.control.on_packet_reports(reports, now_s, trip_s)
         if self.control.late_parity:
-            recent = itertools.takewhile(lambda block: block.number >= oldest, reversed(self._blocks.values()))
+            recent = itertools.takewhile(
+                lambda block: block.number >= oldest, reversed(self._blocks.values())
+            )
             for block in reversed(list(recent)):
                 count = (arrived.get(block.number, 0) | block.known).bit_count()
                 block.complete = block.complete or count >= self._m
@@ -365,7 +416,9 @@ class StreamSender:
                 found += received.bit_count()
                 block.judged_lost &= ~bitmap
                 if self.on_judgement is not None:
-                    for symbol in filter(lambda bit: received >> bit & 1, range(received.bit_length())):
+                    for symbol in filter(
+                        lambda bit: received >> bit & 1, range(received.bit_length())
+                    ):
                         self.on_judgement(number, symbol, False, now_s)
         if found:
             self._counts["misjudged"] += found
@@ -390,7 +443,9 @@ class StreamSender:
         block.parity += self._code.parity(block.sources, first, stop)
         step = self._late_step_s
         start = max(now_s, self._late[-1][0] + step) if self._late else now_s
-        self._late.extend((start + k * step, block, symbol) for k, symbol in enumerate(range(first, stop)))
+        self._late.extend(
+            (start + k * step, block, symbol) for k, symbol in enumerate(range(first, stop))
+        )
 
 
 def _expand_block_number(number: int, reference: int) -> int:

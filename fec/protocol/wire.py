@@ -72,7 +72,9 @@ class PacketHeader:
             if not 0 <= value < 1 << bits:
                 raise FecError(f"packet header: {name} {value} does not fit into {bits} bits")
         if not 1 <= self.source_packets <= self.block_size:
-            raise FecError(f"packet header: {self.source_packets} source packets in a block of {self.block_size}")
+            raise FecError(
+                f"packet header: {self.source_packets} source packets in a block of {self.block_size}"
+            )
         if self.encoding_symbol_id > MAX_SYMBOL_ID or self.source_packets > MAX_SYMBOL_ID:
             raise FecError(
                 f"packet header: symbol {self.encoding_symbol_id} of {self.source_packets} packets: both reach 254"
@@ -80,7 +82,9 @@ class PacketHeader:
 
     @property
     def packet_type(self) -> PacketType:
-        return PacketType.DATA if self.encoding_symbol_id < self.source_packets else PacketType.PARITY
+        return (
+            PacketType.DATA if self.encoding_symbol_id < self.source_packets else PacketType.PARITY
+        )
 
     def encode(self, symbol: bytes | bytearray | memoryview, seal: Seal = checksum) -> bytes:
         """The header's bytes in front of this symbol of ``symbol_length`` bytes: the seal covers both. ``keyed`` wants
@@ -92,7 +96,9 @@ class PacketHeader:
         True
         """
         if len(symbol) != self.symbol_length:
-            raise FecError(f"symbol of {len(symbol)} bytes under a header that says {self.symbol_length}")
+            raise FecError(
+                f"symbol of {len(symbol)} bytes under a header that says {self.symbol_length}"
+            )
         front = HEADER.pack(
             VERSION << 4 | self.packet_type,
             KEYED_FLAG * self.keyed | SHORT_FLAG * self.short,
@@ -104,7 +110,15 @@ class PacketHeader:
         return front[:CRC_OFFSET] + seal(front, bytes(symbol))
 
 
-_IN_ORDER = ("session", "source_packets", "block_size", "path", "path_sequence", "symbol_length", "timestamp_us")
+_IN_ORDER = (
+    "session",
+    "source_packets",
+    "block_size",
+    "path",
+    "path_sequence",
+    "symbol_length",
+    "timestamp_us",
+)
 """What follows the identifiers of block and symbol."""
 _in_order = attrgetter(*_IN_ORDER)
 
@@ -131,19 +145,26 @@ def decode_header(data: bytes | bytearray | memoryview, seal: Seal | None = None
     if kind is PacketType.REPORT:
         raise MalformedPacket("type", "a loss report where a coded packet was expected")
     if len(data) < HEADER_BYTES:
-        raise MalformedPacket("truncated", f"packet of {len(data)} bytes, shorter than its header of {HEADER_BYTES}")
+        raise MalformedPacket(
+            "truncated", f"packet of {len(data)} bytes, shorter than its header of {HEADER_BYTES}"
+        )
     _, flags, stream, ids, *fields, _ = HEADER.unpack_from(data)
     keyed, short = bool(flags & KEYED_FLAG), bool(flags & SHORT_FLAG)
     if flags & ~(KEYED_FLAG | SHORT_FLAG) or (short and kind is PacketType.DATA):
-        raise MalformedPacket("flags", f"{kind.name.lower()} packet with flags 0x{flags:02x}, which are not defined")
+        raise MalformedPacket(
+            "flags", f"{kind.name.lower()} packet with flags 0x{flags:02x}, which are not defined"
+        )
     _, k, n, _, _, length, _ = fields
     if len(data) != HEADER_BYTES + length:
-        raise MalformedPacket("length", f"packet of {len(data)} bytes, its length field says {HEADER_BYTES + length}")
+        raise MalformedPacket(
+            "length", f"packet of {len(data)} bytes, its length field says {HEADER_BYTES + length}"
+        )
     check_seal(memoryview(data), HEADER_BYTES, keyed, seal)
     esi = ids & 0xFF
     if not 1 <= k <= n or k > MAX_SYMBOL_ID or esi > MAX_SYMBOL_ID:
         raise MalformedPacket(
-            "block", f"symbol {esi} of a block with k = {k}, N = {n}: 1 <= k <= 254, k <= N, symbol <= 254"
+            "block",
+            f"symbol {esi} of a block with k = {k}, N = {n}: 1 <= k <= 254, k <= N, symbol <= 254",
         )
     if (kind is PacketType.DATA) is not (esi < k):
         raise MalformedPacket("type", f"{kind.name.lower()} packet with symbol {esi} of k = {k}")
@@ -170,7 +191,9 @@ def protect(payload: bytes | bytearray | memoryview, symbol_bytes: int | None = 
     payload = as_bytes(payload)
     size = len(payload) + 2 if symbol_bytes is None else symbol_bytes
     if len(payload) + 2 > size or size > MAX_SYMBOL_BYTES:
-        raise FecError(f"payload of {len(payload)} bytes in a symbol of {size}: two bytes of it hold the length")
+        raise FecError(
+            f"payload of {len(payload)} bytes in a symbol of {size}: two bytes of it hold the length"
+        )
     return b"".join((_LENGTH.pack(len(payload)), payload, bytes(size - len(payload) - 2)))
 
 

@@ -57,9 +57,13 @@ class AdaptationParameters:
 
     def __post_init__(self) -> None:
         if not 1 <= self.base <= self.largest <= MAX_BLOCK:
-            raise FecError(f"block sizes: base {self.base}, largest {self.largest}; give 1 <= base <= largest <= 255")
+            raise FecError(
+                f"block sizes: base {self.base}, largest {self.largest}; give 1 <= base <= largest <= 255"
+            )
         if not (self.hold_s >= 0 and self.report_timeout_s > 0):
-            raise FecError(f"hold {self.hold_s} s, report timeout {self.report_timeout_s} s: 0 or more, above 0")
+            raise FecError(
+                f"hold {self.hold_s} s, report timeout {self.report_timeout_s} s: 0 or more, above 0"
+            )
 
 
 class LossEstimator:
@@ -93,7 +97,11 @@ class LossEstimator:
     @property
     def sent_pps(self) -> float:
         """Rate of those packets."""
-        return (len(self._sent_s) - 1) / max(1e-9, self._sent_s[-1] - self._sent_s[0]) if len(self._sent_s) > 1 else 0.0
+        return (
+            (len(self._sent_s) - 1) / max(1e-9, self._sent_s[-1] - self._sent_s[0])
+            if len(self._sent_s) > 1
+            else 0.0
+        )
 
     @property
     def loss(self) -> float:
@@ -111,7 +119,11 @@ class LossEstimator:
         if not count:
             return 1.0
         loss = max(self.loss, 1 / count)
-        return 1 / count if self._deterministic else float(0.5 * np.sqrt(loss * max(0.0, 1 - loss) / count))
+        return (
+            1 / count
+            if self._deterministic
+            else float(0.5 * np.sqrt(loss * max(0.0, 1 - loss) / count))
+        )
 
     def restart(self) -> None:
         """Forget everything: what was added turned out wrong."""
@@ -120,7 +132,9 @@ class LossEstimator:
     def add(self, lost: Sequence[bool], sent_s: Sequence[float]) -> float | None:
         """Fates and send times of more packets; the send time of the first packet after a change, or None."""
         self._lost = np.concatenate((self._lost, np.asarray(lost, dtype=np.int64)))[-MAX_MEMORY:]
-        self._sent_s = np.concatenate((self._sent_s, np.asarray(sent_s, dtype=np.float64)))[-MAX_MEMORY:]
+        self._sent_s = np.concatenate((self._sent_s, np.asarray(sent_s, dtype=np.float64)))[
+            -MAX_MEMORY:
+        ]
         changed_s: float | None = None
         while (split := self._best_split()) is not None:
             before, after = self._lost[:split].mean(), self._lost[split:].mean()
@@ -139,7 +153,11 @@ class LossEstimator:
         k1 = np.cumsum(self._lost)[:-1]
         n2, k2 = count - n1, total - k1
         gap = np.abs(k2 / n2 - k1 / n1)
-        ratio = _log_likelihood(k1, n1) + _log_likelihood(k2, n2) - _log_likelihood(np.array(total), np.array(count))
+        ratio = (
+            _log_likelihood(k1, n1)
+            + _log_likelihood(k2, n2)
+            - _log_likelihood(np.array(total), np.array(count))
+        )
         if self._deterministic:
             found = (ratio > np.where(k1 == 0, _SURE_OF_FIRST, _SURE_OF_OTHER)) & (gap > _MIN_GAP)
         else:
@@ -188,7 +206,9 @@ class BlockSizeController:
         self._answer = parameters.base
         self._early: list[PacketReport] = []
         self._breaker = CongestionBreaker(
-            interval_s=parameters.report_interval_s, spread_s=parameters.apart_s, hold_s=parameters.hold_s
+            interval_s=parameters.report_interval_s,
+            spread_s=parameters.apart_s,
+            hold_s=parameters.hold_s,
         )
         self._calm = parameters.base
         self._bursts = LossBursts() if of_bursts is None else LossBursts(SHORT_GAP)
@@ -215,7 +235,9 @@ class BlockSizeController:
         """N as it is now, whenever the block begins."""
         return self.block_size
 
-    def on_packet_reports(self, reports: Sequence[PacketReport], now_s: float, round_trip_s: float = 0.0) -> None:
+    def on_packet_reports(
+        self, reports: Sequence[PacketReport], now_s: float, round_trip_s: float = 0.0
+    ) -> None:
         """One report's news in the order of sending, but for outages, which no block size answers."""
         self._estimate(reports, now_s)
         estimator, breaker = self._estimator, self._breaker
@@ -270,7 +292,10 @@ class BlockSizeController:
 
     def add(self, lost: Sequence[bool], sent_s: Sequence[float], now_s: float) -> bool:
         """One report's news in the order of sending; True where N rose."""
-        if self._last_report_s is not None and now_s - self._last_report_s > self._parameters.report_timeout_s:
+        if (
+            self._last_report_s is not None
+            and now_s - self._last_report_s > self._parameters.report_timeout_s
+        ):
             self._hold_until_s, self._in_use = now_s + self._parameters.hold_s, self._answer
         self._last_report_s = now_s
         if not len(lost):

@@ -46,7 +46,9 @@ def as_fraction(value: float | Fraction | str, what: str) -> Fraction:
     Fraction(1, 10)
     """
     try:
-        return Fraction(value) if isinstance(value, Rational | str) else Fraction(repr(float(value)))
+        return (
+            Fraction(value) if isinstance(value, Rational | str) else Fraction(repr(float(value)))
+        )
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
         raise FecError(f"{what} {value!r} is not a finite number") from None
 
@@ -64,10 +66,14 @@ def fec_block_size(
     >>> fec_block_size(20, 0.1, 1e-5), fec_block_size(1, 0.1, 1e-5)
     (32, 5)
     """
-    return _block_size(source_packets, *_checked(source_packets, loss), _checked_rate(decoding_error_rate))
+    return _block_size(
+        source_packets, *_checked(source_packets, loss), _checked_rate(decoding_error_rate)
+    )
 
 
-def decoding_failure_probability(source_packets: int, block_size: int, loss: float | Fraction | str) -> Fraction:
+def decoding_failure_probability(
+    source_packets: int, block_size: int, loss: float | Fraction | str
+) -> Fraction:
     """Exact probability that fewer than M of N packets arrive at independent loss p: delta of Gabrielyan 2007, eq. 25.
 
     >>> decoding_failure_probability(1, 2, 0.1)
@@ -76,10 +82,14 @@ def decoding_failure_probability(source_packets: int, block_size: int, loss: flo
     lost, whole = _checked(source_packets, loss)
     if block_size < source_packets:
         return Fraction(1)
-    return Fraction(_failing_combinations(source_packets, block_size, lost, whole), whole**block_size)
+    return Fraction(
+        _failing_combinations(source_packets, block_size, lost, whole), whole**block_size
+    )
 
 
-def stratified_block_size(intervals: Sequence[Interval], source_packets: int, rule: LabelRule = WEYL_MULTIPLIER) -> int:
+def stratified_block_size(
+    intervals: Sequence[Interval], source_packets: int, rule: LabelRule = WEYL_MULTIPLIER
+) -> int:
     """Smallest N such that of *every* N consecutive stratified labels at least M lie outside the intervals.
 
     ``intervals``: half-open label ranges, the ones that a failed link carried. Exact over all offsets of the order, so
@@ -91,18 +101,24 @@ def stratified_block_size(intervals: Sequence[Interval], source_packets: int, ru
     """
     found = block_size_of_order(intervals, source_packets, rule)
     if found is None:
-        raise FecError("the intervals cover every label: nothing arrives while this link is down, no N suffices")
+        raise FecError(
+            "the intervals cover every label: nothing arrives while this link is down, no N suffices"
+        )
     return found
 
 
-def block_size_of_order(intervals: Sequence[Interval], source_packets: int, rule: LabelRule) -> int | None:
+def block_size_of_order(
+    intervals: Sequence[Interval], source_packets: int, rule: LabelRule
+) -> int | None:
     """The same; None where the order, which may leave labels out, has none outside the intervals."""
     _check_source_packets(source_packets)
     return _worst_window(tuple((start, stop) for start, stop in intervals), source_packets, rule)
 
 
 @lru_cache(maxsize=4096)
-def _worst_window(intervals: tuple[Interval, ...], source_packets: int, rule: LabelRule) -> int | None:
+def _worst_window(
+    intervals: tuple[Interval, ...], source_packets: int, rule: LabelRule
+) -> int | None:
     lost = _on_link(intervals, rule)
     survivors = np.flatnonzero(~lost)
     if not len(survivors):
@@ -127,12 +143,16 @@ def stratified_tolerance_block_size(
     """
     share = as_fraction(tolerance, "tolerance")
     if not 0 <= share < 1:
-        raise FecError(f"tolerance {tolerance!r}: give a fraction of the packets, from 0 to below 1")
+        raise FecError(
+            f"tolerance {tolerance!r}: give a fraction of the packets, from 0 to below 1"
+        )
     _check_source_packets(source_packets)
     return stratified_block_size([(0, math.ceil(share * LABELS))], source_packets, multiplier)
 
 
-def window_share_error(intervals: Sequence[Interval], window: int, rule: LabelRule = WEYL_MULTIPLIER) -> float:
+def window_share_error(
+    intervals: Sequence[Interval], window: int, rule: LabelRule = WEYL_MULTIPLIER
+) -> float:
     """Largest difference between the intervals' share of ``window`` consecutive stratified labels and their exact
     share.
 
@@ -158,7 +178,9 @@ def order_share(intervals: Sequence[Interval], rule: LabelRule = WEYL_MULTIPLIER
     return float(_on_link(intervals, rule).mean())
 
 
-def stratified_window_for(intervals: Sequence[Interval], precision: float, rule: LabelRule = WEYL_MULTIPLIER) -> int:
+def stratified_window_for(
+    intervals: Sequence[Interval], precision: float, rule: LabelRule = WEYL_MULTIPLIER
+) -> int:
     """Smallest W such that *every* window of W or more packets tells the intervals' share within ``precision``.
 
     Exact: walks down from where the excess over the whole label space bounds all longer windows, skipping windows that
@@ -205,8 +227,12 @@ def binomial_interval(lost: int, sent: int, confidence: float = 0.99) -> tuple[f
     (0.0, 0.0362)
     """
     if not 0 <= lost <= sent or sent < 1 or not 0 < confidence < 1:
-        raise FecError(f"{lost} lost of {sent} sent at confidence {confidence!r}: give 0 <= lost <= sent, sent >= 1")
-    from scipy.special import betaincinv  # scipy takes a while to import and most users never get here
+        raise FecError(
+            f"{lost} lost of {sent} sent at confidence {confidence!r}: give 0 <= lost <= sent, sent >= 1"
+        )
+    from scipy.special import (
+        betaincinv,
+    )  # scipy takes a while to import and most users never get here
 
     tail = (1 - confidence) / 2
     low = float(betaincinv(lost, sent - lost + 1, tail)) if lost else 0.0
@@ -216,7 +242,9 @@ def binomial_interval(lost: int, sent: int, confidence: float = 0.99) -> tuple[f
 
 def _check_source_packets(source_packets: int) -> None:
     if not isinstance(source_packets, (int, Integral)) or source_packets < 1:
-        raise FecError(f"source_packets {source_packets!r}: a block has a whole number of them, at least 1")
+        raise FecError(
+            f"source_packets {source_packets!r}: a block has a whole number of them, at least 1"
+        )
 
 
 def _checked(source_packets: int, loss: float | Fraction | str) -> tuple[int, int]:
@@ -226,14 +254,18 @@ def _checked(source_packets: int, loss: float | Fraction | str) -> tuple[int, in
     if p < 0:
         raise FecError(f"loss {loss!r} is negative; give a probability from 0 to below 1")
     if p >= 1:
-        raise FecError(f"loss {loss!r}: where every packet is lost no block size suffices (infinite)")
+        raise FecError(
+            f"loss {loss!r}: where every packet is lost no block size suffices (infinite)"
+        )
     return p.numerator, p.denominator
 
 
 def _checked_rate(decoding_error_rate: float | Fraction | str) -> Fraction:
     rate = as_fraction(decoding_error_rate, "decoding error rate")
     if not 0 < rate < 1:
-        raise FecError(f"decoding error rate {decoding_error_rate!r} is not between 0 and 1 (exclusive), such as 1e-5")
+        raise FecError(
+            f"decoding error rate {decoding_error_rate!r} is not between 0 and 1 (exclusive), such as 1e-5"
+        )
     return rate
 
 
@@ -245,7 +277,9 @@ def _block_size(m: int, lost: int, whole: int, rate: Fraction) -> int:
         return not _fails_too_often(m, n, lost, whole, rate)
 
     if m * whole > LONGEST * (whole - lost):
-        raise FecError(f"loss {lost / whole:.12g}: blocks of more than {LONGEST:g} packets; no code has such")
+        raise FecError(
+            f"loss {lost / whole:.12g}: blocks of more than {LONGEST:g} packets; no code has such"
+        )
     high = m
     while not suffices(high):
         high *= 2
@@ -260,7 +294,9 @@ def _fails_too_often(m: int, n: int, lost: int, whole: int, rate: Fraction) -> b
     # some hundred times what rounding adds up to: a few ulps of log delta itself and of m sums of logarithms below 100
     if abs(gap) > 1e-12 * (100 + m):
         return gap > 0
-    return bool(_failing_combinations(m, n, lost, whole) * rate.denominator > rate.numerator * whole**n)
+    return bool(
+        _failing_combinations(m, n, lost, whole) * rate.denominator > rate.numerator * whole**n
+    )
 
 
 def _log_failure(m: int, n: int, lost: int, whole: int) -> float:
@@ -308,7 +344,9 @@ def _running_excess(lost: NDArray[np.bool_]) -> NDArray[np.float64]:
     hits, period = np.cumsum(lost, dtype=np.int64), len(lost)
     before = np.concatenate(([0], hits[:-1]))
     # in parts of the period, so that the differences are exact
-    return np.asarray((before * period - np.arange(period) * int(hits[-1])) / period, dtype=np.float64)
+    return np.asarray(
+        (before * period - np.arange(period) * int(hits[-1])) / period, dtype=np.float64
+    )
 
 
 def _worst_excess(excess: NDArray[np.float64], window: int) -> float:

@@ -41,7 +41,9 @@ class BlockSizeControl(Protocol):
         """N of a block that begins then."""
         ...
 
-    def on_packet_reports(self, reports: Sequence[PacketReport], now_s: float, round_trip_s: float = 0.0) -> None:
+    def on_packet_reports(
+        self, reports: Sequence[PacketReport], now_s: float, round_trip_s: float = 0.0
+    ) -> None:
         """What a report told, in the order in which the packets were sent; ``round_trip_s``: of the newest that came,
         the report's own way included."""
         ...
@@ -63,7 +65,9 @@ class FixedBlockSize:
     def block_size_at(self, begins_s: float) -> int:
         return self.size
 
-    def on_packet_reports(self, reports: Sequence[PacketReport], now_s: float, round_trip_s: float = 0.0) -> None:
+    def on_packet_reports(
+        self, reports: Sequence[PacketReport], now_s: float, round_trip_s: float = 0.0
+    ) -> None:
         """Nothing is learnt."""
 
     def restart_estimate(self) -> None:

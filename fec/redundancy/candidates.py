@@ -37,13 +37,17 @@ class CandidateTable:
         if not candidates:
             raise FecError("no suspects: give one for each cable that carries labels")
         self.candidates = tuple(candidates)
-        edges = {0, LABELS} | {edge for one in candidates for interval in one.intervals for edge in interval}
+        edges = {0, LABELS} | {
+            edge for one in candidates for interval in one.intervals for edge in interval
+        }
         self._edges = np.array(sorted(edges), dtype=np.int64)
         if self._edges[0] != 0 or self._edges[-1] != LABELS:
             raise FecError(
                 f"suspects: label intervals reach from {self._edges[0]} to {self._edges[-1]}; give 0 to {LABELS}"
             )
-        self._interval_of = np.repeat(np.arange(len(edges) - 1, dtype=np.int32), np.diff(self._edges))
+        self._interval_of = np.repeat(
+            np.arange(len(edges) - 1, dtype=np.int32), np.diff(self._edges)
+        )
         self.masks = tuple(self._mask(one.intervals) for one in candidates)
         self._holding: dict[int, tuple[int, ...]] = {}
         self._labels_in: dict[int, int] = {}
@@ -63,7 +67,9 @@ class CandidateTable:
         """A bit set as label intervals, adjacent ones merged."""
         if mask not in self._intervals_in:
             elementary = enumerate(itertools.pairwise(self._edges.tolist()))
-            self._intervals_in[mask] = joined_intervals(part for number, part in elementary if mask >> number & 1)
+            self._intervals_in[mask] = joined_intervals(
+                part for number, part in elementary if mask >> number & 1
+            )
         return self._intervals_in[mask]
 
     def labels_in(self, mask: int) -> int:

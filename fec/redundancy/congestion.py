@@ -48,7 +48,9 @@ class CongestionBreaker:
         self._trips: deque[tuple[float, float]] = deque()
         self.open, self.calm = False, True
 
-    def add(self, now_s: float, *, round_trip_s: float, loss: float, sent_pps: float, raised: bool) -> None:
+    def add(
+        self, now_s: float, *, round_trip_s: float, loss: float, sent_pps: float, raised: bool
+    ) -> None:
         """A report's news; ``raised``: N answers losses."""
         self._trips.append((now_s, round_trip_s))
         while self._trips[0][0] < now_s - self._hold_s:

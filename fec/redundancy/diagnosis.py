@@ -143,7 +143,11 @@ class Diagnoser:
         one_path: bool = False,
     ) -> None:
         self.table, self._one_path = table, one_path
-        self._memory_s, self._transit_s, self._settle_s = unexplained_window_s, transit_s, min_loss_spread_s
+        self._memory_s, self._transit_s, self._settle_s = (
+            unexplained_window_s,
+            transit_s,
+            min_loss_spread_s,
+        )
         self._resolved: list[_Failure] = []
         self._current: _Failure | None = None
         self._unexplained: deque[float] = deque(maxlen=_MAX_UNEXPLAINED)
@@ -165,7 +169,10 @@ class Diagnoser:
     @property
     def unexplained(self) -> bool:
         """Whether too many losses of late had no explanation."""
-        return len(self._unexplained) == _MAX_UNEXPLAINED and self._newest_s - self._unexplained[0] <= self._memory_s
+        return (
+            len(self._unexplained) == _MAX_UNEXPLAINED
+            and self._newest_s - self._unexplained[0] <= self._memory_s
+        )
 
     @property
     def possible_losses(self) -> tuple[int, ...]:
@@ -174,7 +181,9 @@ class Diagnoser:
         masks = self._unions()
         if self._current is not None and self._current.losses >= _MIN_EVIDENCE:
             masks = {mask | one.mask for mask in masks for one in self._current.possible}
-        return tuple(sorted(masks, key=lambda mask: (-self.table.labels_in(mask), mask))[:_MAX_SIZED])
+        return tuple(
+            sorted(masks, key=lambda mask: (-self.table.labels_in(mask), mask))[:_MAX_SIZED]
+        )
 
     def names(self) -> tuple[str, ...]:
         """Suspects of the present explanations, each once: those that explain the same losses, and those still
@@ -182,7 +191,9 @@ class Diagnoser:
         failures = [*self._resolved]
         if self._current is not None and self._current.losses >= _MIN_EVIDENCE:
             failures.append(self._current)
-        found = dict.fromkeys(i for failure in failures for one in failure.possible for i in one.candidates)
+        found = dict.fromkeys(
+            i for failure in failures for one in failure.possible for i in one.candidates
+        )
         return tuple(self.table.candidates[i].name for i in found)
 
     def restart(self) -> None:
@@ -227,13 +238,18 @@ class Diagnoser:
             self._begin(bit, sent_s)
         else:
             known.lose(bit, sent_s)
-            known.possible, known.larger_hypotheses = self._explanations(known.lost, known.arrived), None
+            known.possible, known.larger_hypotheses = (
+                self._explanations(known.lost, known.arrived),
+                None,
+            )
             if not known.possible:  # the loss may be the first one of a failure
                 self._mark_unexplained()
                 self._begin(bit, sent_s)
 
     def _arrive(self, bit: int, sent_s: float) -> None:
-        for failure in [one for one in self._resolved if any(each.mask & bit for each in one.possible)]:
+        for failure in [
+            one for one in self._resolved if any(each.mask & bit for each in one.possible)
+        ]:
             if self._may_have_passed(failure, bit, sent_s):
                 continue  # was past the broken link already
             if failure.lost & bit or all(one.mask & bit for one in failure.possible):
@@ -260,8 +276,12 @@ class Diagnoser:
 
     def _begin(self, bit: int, sent_s: float) -> None:
         possible = [Hypothesis((i,), self.table.masks[i]) for i in self.table.holding(bit)]
-        fewest = min((self.table.candidates[one.candidates[0]].cables for one in possible), default=0)
-        cheapest = [one for one in possible if self.table.candidates[one.candidates[0]].cables == fewest]
+        fewest = min(
+            (self.table.candidates[one.candidates[0]].cables for one in possible), default=0
+        )
+        cheapest = [
+            one for one in possible if self.table.candidates[one.candidates[0]].cables == fewest
+        ]
         for failure in self._resolved:
             failure.confirmed = False
         self._current = _Failure(began_s=sent_s, newest_s=sent_s, lost=bit, possible=cheapest)
@@ -300,7 +320,10 @@ class Diagnoser:
         known = self._current
         if known is None or known.losses < _MIN_EVIDENCE:
             return
-        if known.losses < _LOSSES_WITHOUT_SPREAD and known.newest_s - known.began_s < self._settle_s:
+        if (
+            known.losses < _LOSSES_WITHOUT_SPREAD
+            and known.newest_s - known.began_s < self._settle_s
+        ):
             return
         fresh = ~self._mask_of(self._resolved)
         mask = known.possible[0].mask & fresh
@@ -318,7 +341,8 @@ class Diagnoser:
         delays packets of other ways, and the two look like a node that is down, or like several failures, until the
         late packets come or more are lost."""
         wide = all(
-            len(one.candidates) > 1 or self.table.candidates[one.candidates[0]].cables > 1 for one in known.possible
+            len(one.candidates) > 1 or self.table.candidates[one.candidates[0]].cables > 1
+            for one in known.possible
         )
         cables = self._free_cables(known.lost, known.arrived) if wide else ()
         return any(known.lasted_s(self.table.masks[i]) < self._settle_s for i in cables)
@@ -337,7 +361,9 @@ class Diagnoser:
         if math.prod(map(len, choices)) > _MAX_COMBINATIONS:
             return {self._mask_of(self._resolved), *itertools.chain.from_iterable(choices)}
         lost = functools.reduce(operator.or_, (failure.lost for failure in self._resolved), 0)
-        unions = {functools.reduce(operator.or_, chosen, 0) for chosen in itertools.product(*choices)}
+        unions = {
+            functools.reduce(operator.or_, chosen, 0) for chosen in itertools.product(*choices)
+        }
         return {mask for mask in unions if not lost & ~mask} or unions
 
     def _larger_hypotheses_of(self, known: _Failure) -> list[Hypothesis]:
@@ -353,19 +379,29 @@ class Diagnoser:
             return []
         pairs = self._covers(known.lost, self._free_cables(known.lost, known.arrived), 2)
         return [
-            one for one in pairs if len(one.candidates) == 2 and all(known.lost & ~masks[i] for i in one.candidates)
+            one
+            for one in pairs
+            if len(one.candidates) == 2 and all(known.lost & ~masks[i] for i in one.candidates)
         ]
 
     def _free_cables(self, lost: int, arrived: int) -> list[int]:
         masks, candidates = self.table.masks, self.table.candidates
-        return [i for i, mask in enumerate(masks) if candidates[i].cables == 1 and mask & lost and not mask & arrived]
+        return [
+            i
+            for i, mask in enumerate(masks)
+            if candidates[i].cables == 1 and mask & lost and not mask & arrived
+        ]
 
     def _explanations(self, lost: int, arrived: int) -> list[Hypothesis]:
         """All sets of fewest suspects that lose ``lost`` and nothing of ``arrived``; single cables before wider
         suspects."""
         masks, cables = self.table.masks, self._free_cables(lost, arrived)
         free = [i for i, mask in enumerate(masks) if not mask & arrived and mask & lost]
-        for most, chosen in ((1, cables), (1, free), *((k, cables) for k in range(2, _MAX_AT_ONCE + 1))):
+        for most, chosen in (
+            (1, cables),
+            (1, free),
+            *((k, cables) for k in range(2, _MAX_AT_ONCE + 1)),
+        ):
             found = self._covers(lost, chosen, most)
             if found:
                 return found

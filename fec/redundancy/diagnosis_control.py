@@ -93,7 +93,9 @@ class DiagnosingControl:
         """N as it is now, whenever the block begins."""
         return self._block_size
 
-    def on_packet_reports(self, reports: Sequence[PacketReport], now_s: float, round_trip_s: float = 0.0) -> None:
+    def on_packet_reports(
+        self, reports: Sequence[PacketReport], now_s: float, round_trip_s: float = 0.0
+    ) -> None:
         """One report's news, to both; the diagnosis has the last word where it explains what happened."""
         for report in reports:
             while self._expected and report.sent_s >= self._expected[0].until_s:
@@ -116,16 +118,22 @@ class DiagnosingControl:
 
     def _decide(self, now_s: float) -> None:
         estimating, certain = self._estimating, self.diagnoser.certain
-        if not self.late_parity and (estimating or not certain):  # congestion: what failed before is still answered
+        if not self.late_parity and (
+            estimating or not certain
+        ):  # congestion: what failed before is still answered
             self._block_size = max(self.estimator.block_size, self._explained)
         elif estimating:
             self._block_size = self.estimator.block_size
         else:
             table = self.diagnoser.table
-            sizes = [self._size(table.intervals_in(mask)) for mask in self.diagnoser.possible_losses]
+            sizes = [
+                self._size(table.intervals_in(mask)) for mask in self.diagnoser.possible_losses
+            ]
             known = [size for size in sizes if size is not None]
             if known:
-                self._block_size = min(self.largest, max(self._base, self.estimator.of_bursts, *known))
+                self._block_size = min(
+                    self.largest, max(self._base, self.estimator.of_bursts, *known)
+                )
                 self._explained = self._block_size if certain else self._explained
         event = DiagnosisEvent(
             at_s=now_s,
@@ -136,7 +144,11 @@ class DiagnosingControl:
             speaker="estimate" if estimating else "diagnosis",
         )
         last = self.events[-1] if self.events else None
-        if last is None or (event.names, event.certain, event.speaker) != (last.names, last.certain, last.speaker):
+        if last is None or (event.names, event.certain, event.speaker) != (
+            last.names,
+            last.certain,
+            last.speaker,
+        ):
             self.events.append(event)
 
     def _size(self, lost: tuple[Interval, ...]) -> int | None:

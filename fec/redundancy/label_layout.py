@@ -112,7 +112,9 @@ def rest_block_size(tolerance: float | Fraction, source_packets: int, rule: Labe
     return block_size_bound(float(tolerance), source_packets)
 
 
-def label_layout(groups: Groups, source_packets: int, tolerance: float, rule: LabelRule) -> LabelLayout:
+def label_layout(
+    groups: Groups, source_packets: int, tolerance: float, rule: LabelRule
+) -> LabelLayout:
     """What an order costs. FecError for a group that carries every label. Cost: some ms for a hundred groups."""
     return _Layouts(groups, source_packets, tolerance).of(rule)
 
@@ -136,7 +138,10 @@ def _best_layout(groups: Groups, source_packets: int, tolerance: float) -> Label
 
     layouts = _Layouts(groups, source_packets, tolerance)
     search = SlotSearch(
-        [intervals for intervals, _ in groups], [count for _, count in groups], source_packets, layouts.bound
+        [intervals for intervals, _ in groups],
+        [count for _, count in groups],
+        source_packets,
+        layouts.bound,
     )
     known = cache(layouts.of)
     orders = search.orders(lambda rule: known(rule).cost, (layouts.bound, layouts.least))
@@ -155,15 +160,22 @@ class _Layouts:
 
         self.bound, self._m, self._tolerance = block_size_bound(tolerance, m), m, tolerance
         self._counts = np.array([count for _, count in groups], dtype=np.int64)
-        shares = [sum(stop - start for start, stop in intervals) / LABELS for intervals, _ in groups]
+        shares = [
+            sum(stop - start for start, stop in intervals) / LABELS for intervals, _ in groups
+        ]
         if max(shares, default=0.0) >= 1:
             raise FecError(
                 "a group of links carries every label: nothing arrives while one of them is down, no N suffices"
             )
         self._windows = WorstWindows([intervals for intervals, _ in groups], m)
         self._bounds, self._light = self._bounds_of(np.array(shares)), np.array(shares) <= tolerance
-        least = [share - _OFF * len(intervals) for share, (intervals, _) in zip(shares, groups, strict=True)]
-        self.least = int(((self._bounds_of(np.maximum(least, 0.0)) - self.bound) * self._counts).sum())
+        least = [
+            share - _OFF * len(intervals)
+            for share, (intervals, _) in zip(shares, groups, strict=True)
+        ]
+        self.least = int(
+            ((self._bounds_of(np.maximum(least, 0.0)) - self.bound) * self._counts).sum()
+        )
 
     def of(self, rule: LabelRule) -> LabelLayout:
         """What the order costs."""
@@ -184,13 +196,20 @@ class _Layouts:
         return found if (found.cost, found.slots > ()) < (known.cost, known.slots > ()) else known
 
     def _bounds_of(self, shares: NDArray[np.float64]) -> NDArray[np.int64]:
-        return np.array([max(self.bound, block_size_bound(float(share), self._m)) for share in shares], dtype=np.int64)
+        return np.array(
+            [max(self.bound, block_size_bound(float(share), self._m)) for share in shares],
+            dtype=np.int64,
+        )
 
     def _layout(self, rule: LabelRule, sizes: NDArray[np.int64]) -> LabelLayout:
         sizes = np.maximum(self.bound, sizes)
-        at_rest = sizes[self._light | (sizes >= UNBOUNDED)]  # an order that a failure leaves nothing of is the worst
+        at_rest = sizes[
+            self._light | (sizes >= UNBOUNDED)
+        ]  # an order that a failure leaves nothing of is the worst
         # an order by a multiplier has every label once a period
-        bounds = self._bounds if isinstance(rule, int) else self._bounds_of(self._windows.shares(rule))
+        bounds = (
+            self._bounds if isinstance(rule, int) else self._bounds_of(self._windows.shares(rule))
+        )
         excess = (sizes - bounds) * self._counts
         return LabelLayout(
             multiplier=rule if isinstance(rule, int) else 0,

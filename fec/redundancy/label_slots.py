@@ -58,7 +58,11 @@ class SlotSearch:
     links."""
 
     def __init__(
-        self, sets: Sequence[Sequence[Interval]], counts: Sequence[int], source_packets: int, least: int
+        self,
+        sets: Sequence[Sequence[Interval]],
+        counts: Sequence[int],
+        source_packets: int,
+        least: int,
     ) -> None:
         labels = [sum(stop - start for start, stop in intervals) for intervals in sets]
         chosen = [k for k, count in enumerate(labels) if count <= _HEAVY * LABELS]
@@ -84,10 +88,21 @@ class SlotSearch:
     def _coarse(self, count: int) -> Slots:
         """From the best multiple, places exchanged at will."""
         inside = self._inside(count)
-        turns = [np.arange(count) * step % count for step in range(1, count) if math.gcd(step, count) == 1]
+        turns = [
+            np.arange(count) * step % count
+            for step in range(1, count)
+            if math.gcd(step, count) == 1
+        ]
         windows = self._windows(inside)
-        start = min(turns, key=lambda slots: float(_cost_of(slots, inside, windows, windows - self._m, self._counts)))
-        return self._annealed(start, inside, np.zeros(count, dtype=np.int64), _COARSE_MOVES, _COARSE_WAY)
+        start = min(
+            turns,
+            key=lambda slots: float(
+                _cost_of(slots, inside, windows, windows - self._m, self._counts)
+            ),
+        )
+        return self._annealed(
+            start, inside, np.zeros(count, dtype=np.int64), _COARSE_MOVES, _COARSE_WAY
+        )
 
     def _divided(self, coarse: Slots, way: Way) -> Slots:
         """Every slot in parts, one a round; the parts of a slot spread evenly over the rounds."""
@@ -128,7 +143,9 @@ class SlotSearch:
         """Shape (links,): the bound ceil(M / (1 - r)), r by labels or, where rounding to labels has made that more, by
         slots."""
         share = np.minimum(self._labels / LABELS, inside.mean(axis=0))
-        return np.asarray(np.maximum(self._least, np.ceil(self._m / (1 - share) - 1e-9)), dtype=np.int64)
+        return np.asarray(
+            np.maximum(self._least, np.ceil(self._m / (1 - share) - 1e-9)), dtype=np.int64
+        )
 
     def _inside(self, count: int) -> NDArray[np.bool_]:
         """Shape (slots, links): whether the slot has a label of the link's that is ever sent."""
@@ -140,7 +157,9 @@ class SlotSearch:
         return inside
 
 
-def _excess(order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, in_use: Numbers) -> Numbers:
+def _excess(
+    order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, in_use: Numbers
+) -> Numbers:
     """Per link, by how many losses all its windows together hold too many; ``held``: filled with each window's
     losses."""
     places, links = len(order), inside.shape[1]
@@ -155,8 +174,12 @@ def _excess(order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, in
     return excess
 
 
-def _reckon(order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, counts: Numbers) -> float:
-    excess = _excess(order, inside, windows, most, np.zeros((inside.shape[1], len(order)), dtype=np.int32))
+def _reckon(
+    order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, counts: Numbers
+) -> float:
+    excess = _excess(
+        order, inside, windows, most, np.zeros((inside.shape[1], len(order)), dtype=np.int32)
+    )
     cost = 0.0
     for link in range(len(excess)):
         cost += counts[link] * math.sqrt(excess[link])
@@ -259,7 +282,9 @@ def _search(
                 link = members[at]
                 if not inside[other, link]:
                     grown[count] = _grow(link, out, into, windows, most, in_use)
-                    change += counts[link] * (math.sqrt(excess[link] + grown[count]) - math.sqrt(excess[link]))
+                    change += counts[link] * (
+                        math.sqrt(excess[link] + grown[count]) - math.sqrt(excess[link])
+                    )
                     touched[count] = link
                     count += 1
         if change <= 2 * draws[3] * (hot + (cold - hot) * move / moves):

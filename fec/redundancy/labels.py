@@ -71,7 +71,9 @@ class StratifiedLabels:
 
     def __init__(self, multiplier: int = WEYL_MULTIPLIER) -> None:
         if not 0 < multiplier < LABELS or multiplier % 2 == 0:
-            raise FecError(f"label multiplier {multiplier}: give an odd number from 1 to {LABELS - 1}")
+            raise FecError(
+                f"label multiplier {multiplier}: give an odd number from 1 to {LABELS - 1}"
+            )
         self._multiplier = multiplier
 
     def label(self, index: int) -> int:
@@ -96,14 +98,22 @@ class SlottedLabels:
 
     def __init__(self, slots: tuple[int, ...]) -> None:
         if not 2 <= len(slots) <= 4096 or sorted(slots) != list(range(len(slots))):
-            raise FecError(f"{len(slots)} slots of labels: give each of 0, 1, ... once, 2 to 4096 of them")
+            raise FecError(
+                f"{len(slots)} slots of labels: give each of 0, 1, ... once, 2 to 4096 of them"
+            )
         count, rounds = len(slots), LABELS // len(slots)
         step = next(
-            k for k in range(round(rounds * WEYL_MULTIPLIER / LABELS), 2 * rounds + 2) if math.gcd(k, rounds) == 1
+            k
+            for k in range(round(rounds * WEYL_MULTIPLIER / LABELS), 2 * rounds + 2)
+            if math.gcd(k, rounds) == 1
         )
-        turns = (2 * (np.arange(rounds, dtype=np.int64) * step % rounds) + 1) * (LABELS - 2 * _MARGIN * count)
+        turns = (2 * (np.arange(rounds, dtype=np.int64) * step % rounds) + 1) * (
+            LABELS - 2 * _MARGIN * count
+        )
         within = _MARGIN * count + turns // (2 * rounds)
-        self.table = ((np.array(slots, dtype=np.int64) * LABELS + within[:, None]) // count).reshape(-1)
+        self.table = (
+            (np.array(slots, dtype=np.int64) * LABELS + within[:, None]) // count
+        ).reshape(-1)
 
     def label(self, index: int) -> int:
         return int(self.table[index % len(self.table)])

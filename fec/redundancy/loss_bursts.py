@@ -48,7 +48,12 @@ class BurstChain(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def burst_block_size(
-    source_packets: int, chain: BurstChain, error_rate: float, *, interleaved: bool = True, largest: int = MAX_BLOCK
+    source_packets: int,
+    chain: BurstChain,
+    error_rate: float,
+    *,
+    interleaved: bool = True,
+    largest: int = MAX_BLOCK,
 ) -> int:
     """The smallest N of which M come but for the decoding error rate, ``largest`` at most.
 
@@ -81,7 +86,9 @@ def failure_in_bursts(m: int, n: int, chain: BurstChain, *, interleaved: bool) -
     steps: list[NDArray[np.complex128]] = []
     for gap, count in zip(apart, (m, n - m), strict=True):
         stay = max(0.0, 1 - out - back) ** gap
-        steps.append(np.linalg.matrix_power((long_run + stay * (np.eye(2) - long_run)) @ arrival, count))
+        steps.append(
+            np.linalg.matrix_power((long_run + stay * (np.eye(2) - long_run)) @ arrival, count)
+        )
     losses = np.fft.ifft((steps[1] @ steps[0] @ state).sum(axis=1)).real
     return float(losses[n - m + 1 :].sum())
 
@@ -119,7 +126,9 @@ class LossBursts:
                     self._over.append((self._losses, self._span))
                     self._remember()
                     self._losses = self._span = self._arrived = self._seen = self._follow = 0
-        if not self._losses and self._seen * len(self._known) > _CALM * sum(one[0] for one in self._known):
+        if not self._losses and self._seen * len(self._known) > _CALM * sum(
+            one[0] for one in self._known
+        ):
             self._known.clear()
 
     def _remember(self) -> None:
@@ -129,7 +138,9 @@ class LossBursts:
             self._known.clear()
         if self._unlike != 1 and self._losses < 2 * _LONGEST:
             alone = self._losses**2 / self._seen
-            self._known.append((self._seen, self._losses, self._span, self._follow, self._span**2, alone))
+            self._known.append(
+                (self._seen, self._losses, self._span, self._follow, self._span**2, alone)
+            )
 
     @property
     def under_way(self) -> bool:
@@ -143,7 +154,9 @@ class LossBursts:
         so that single losses beside bursts do not shorten them."""
         if len(self._known) < _LEAST:
             return None
-        seen, losses, span, follow, squares, alone = (sum(column) for column in zip(*self._known, strict=True))
+        seen, losses, span, follow, squares, alone = (
+            sum(column) for column in zip(*self._known, strict=True)
+        )
         if losses < _DENSITY * span or follow <= alone + _SIGMAS * math.sqrt(alone) + _MORE:
             return None
         length = max(1.0, (1 + squares / span) / 2)
@@ -154,7 +167,9 @@ class LossBursts:
     @property
     def passing(self) -> bool:
         """Whether what is lost is lost in bursts, and none is under way that may be more."""
-        losses, span = (sum(column) for column in zip(*self._over, strict=True)) if self._over else (0, 1)
+        losses, span = (
+            (sum(column) for column in zip(*self._over, strict=True)) if self._over else (0, 1)
+        )
         longest = max((one for one, _ in self._over), default=0)
         return (
             len(self._over) >= _BURSTS

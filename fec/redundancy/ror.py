@@ -108,7 +108,10 @@ def ror_breakdown(
         terms = tuple(_term(r, t, (1 - t) / (1 - r) - 1 if r < 1 else None) for r in fractions)
         return RorBreakdown(base_block_size=None, per_load=terms)
     base = fec_block_size(source_packets, t, decoding_error_rate)
-    sizes = [fec_block_size(source_packets, r, decoding_error_rate) if t <= r < 1 else None for r in fractions]
+    sizes = [
+        fec_block_size(source_packets, r, decoding_error_rate) if t <= r < 1 else None
+        for r in fractions
+    ]
     terms = tuple(_block_term(r, t, size, base) for r, size in zip(fractions, sizes, strict=True))
     return RorBreakdown(base_block_size=base, per_load=terms)
 
@@ -135,7 +138,9 @@ def ror_of_block_sizes(
 def _checked_loads(loads: Iterable[Number], tolerance: Number) -> tuple[list[Fraction], Fraction]:
     t = as_fraction(tolerance, "tolerance")
     if not 0 <= t < 1:
-        raise FecError(f"tolerance {tolerance!r}: give a fraction of the packets, from 0 to below 1")
+        raise FecError(
+            f"tolerance {tolerance!r}: give a fraction of the packets, from 0 to below 1"
+        )
     if not isinstance(loads, Iterable):
         raise FecError(f"loads {loads!r}: give a list of the loads of a route's links")
     return [_checked_load(i, load) for i, load in enumerate(loads)], t
@@ -149,17 +154,26 @@ def _checked_load(index: int, load: Number) -> Fraction:
 
 
 def _checked_sizes(
-    loads: Sequence[Fraction], t: Fraction, sizes: Sequence[int | None], base: int, source_packets: int
+    loads: Sequence[Fraction],
+    t: Fraction,
+    sizes: Sequence[int | None],
+    base: int,
+    source_packets: int,
 ) -> tuple[int, list[int | None]]:
     if len(sizes) != len(loads):
-        raise FecError(f"{len(sizes)} block sizes for {len(loads)} loads; give one each (None where the load is 1)")
+        raise FecError(
+            f"{len(sizes)} block sizes for {len(loads)} loads; give one each (None where the load is 1)"
+        )
     if base < source_packets:
         raise FecError(f"base_block_size {base} is below source_packets {source_packets}")
     for i, (r, size) in enumerate(zip(loads, sizes, strict=True)):
         if t <= r < 1 and (size is None or size < source_packets):
-            raise FecError(f"block size {size} for load {i}: give at least source_packets {source_packets}")
+            raise FecError(
+                f"block size {size} for load {i}: give at least source_packets {source_packets}"
+            )
     return base, [
-        max(base, size) if size is not None and t <= r < 1 else None for r, size in zip(loads, sizes, strict=True)
+        max(base, size) if size is not None and t <= r < 1 else None
+        for r, size in zip(loads, sizes, strict=True)
     ]
 
 
@@ -167,7 +181,9 @@ def _block_term(load: Fraction, t: Fraction, size: int | None, base: int) -> Loa
     return _term(load, t, None if size is None else Fraction(size, base) - 1, size)
 
 
-def _term(load: Fraction, t: Fraction, overhead: Fraction | None, size: int | None = None) -> LoadOverhead:
+def _term(
+    load: Fraction, t: Fraction, overhead: Fraction | None, size: int | None = None
+) -> LoadOverhead:
     """Of a load that counts, that size and overhead; ``overhead`` None: it does not."""
     if load == 1:
         return LoadOverhead(load=load, block_size=None, overhead=None)

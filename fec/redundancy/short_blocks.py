@@ -25,7 +25,13 @@ class ShortBlocks:
     (28, [1, 3, 8], [1, 2])
     """
 
-    def __init__(self, sets: Sequence[Sequence[Interval]], source_packets: int, rule: LabelRule, rest: int = 0) -> None:
+    def __init__(
+        self,
+        sets: Sequence[Sequence[Interval]],
+        source_packets: int,
+        rule: LabelRule,
+        rest: int = 0,
+    ) -> None:
         if not sets:
             raise FecError("no failures: give the label intervals that each of them loses")
         m = self._m = source_packets
@@ -36,7 +42,10 @@ class ShortBlocks:
         self._parity: list[list[int]] = []
         worst = [0] * m
         for number in order:
-            worst = [max(most, sizes[number] - k) for k, (most, sizes) in enumerate(zip(worst, of_k, strict=True), 1)]
+            worst = [
+                max(most, sizes[number] - k)
+                for k, (most, sizes) in enumerate(zip(worst, of_k, strict=True), 1)
+            ]
             self._parity.append(worst)
 
     @property

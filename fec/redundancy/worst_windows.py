@@ -42,9 +42,19 @@ class WorstWindows:
 
     def __init__(self, sets: Sequence[Sequence[Interval]], source_packets: int) -> None:
         shares = [sum(stop - start for start, stop in intervals) / LABELS for intervals in sets]
-        self._heavy = {number: sets[number] for number, share in enumerate(shares) if share > _HEAVY}
-        sets = [intervals if number not in self._heavy else () for number, intervals in enumerate(sets)]
-        edges = np.unique([0, LABELS, *(edge for intervals in sets for interval in intervals for edge in interval)])
+        self._heavy = {
+            number: sets[number] for number, share in enumerate(shares) if share > _HEAVY
+        }
+        sets = [
+            intervals if number not in self._heavy else () for number, intervals in enumerate(sets)
+        ]
+        edges = np.unique(
+            [
+                0,
+                LABELS,
+                *(edge for intervals in sets for interval in intervals for edge in interval),
+            ]
+        )
         inside: list[list[int]] = [[] for _ in range(len(edges) - 1)]
         for number, intervals in enumerate(sets):
             for start, stop in intervals:
@@ -52,9 +62,15 @@ class WorstWindows:
                     inside[place].append(number)
         self._place_of = np.repeat(np.arange(len(edges) - 1, dtype=np.int32), np.diff(edges))
         self._first = np.cumsum([0, *map(len, inside)])
-        self._members = np.array([number for members in inside for number in members], dtype=np.int32)
+        self._members = np.array(
+            [number for members in inside for number in members], dtype=np.int32
+        )
         self._count, self._m = len(sets), source_packets
-        most = 4 * source_packets / (1 - max((share for share in shares if share <= _HEAVY), default=0.0))
+        most = (
+            4
+            * source_packets
+            / (1 - max((share for share in shares if share <= _HEAVY), default=0.0))
+        )
         self._room = max(_LIGHTEST_ROOM, 1 << int(most).bit_length())
 
     def sizes(self, rule: LabelRule, limits: Limits | None = None) -> NDArray[np.int64]:

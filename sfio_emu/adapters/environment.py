@@ -18,7 +18,9 @@ def session_from_environment() -> Session:
     values = os.environ
     rank, size = _whole(values, "SFIO_RANK", 0), _whole(values, "SFIO_SIZE", 1)
     if not 0 <= rank < size:
-        raise UsageError(f"SFIO_RANK is {rank} and SFIO_SIZE {size}: the rank must be 0 to size - 1")
+        raise UsageError(
+            f"SFIO_RANK is {rank} and SFIO_SIZE {size}: the rank must be 0 to size - 1"
+        )
     return Session(_connections(values), _group(values, rank, size, _timeout_s(values)))
 
 
@@ -29,11 +31,17 @@ def session_alone(session: Session | None = None) -> Session:
     if session is None and os.environ.get("SFIO_GROUP"):
         return Session(_connections(os.environ))
     session = session or current_session()
-    return session if session.group.size == 1 else Session(session.connections, settings=session.settings)
+    return (
+        session
+        if session.group.size == 1
+        else Session(session.connections, settings=session.settings)
+    )
 
 
 def _connections(values: Mapping[str, str]) -> TcpConnections:
-    return TcpConnections(parse_listeners(values.get("SFIO_LISTENERS", "")), timeout_s=_timeout_s(values))
+    return TcpConnections(
+        parse_listeners(values.get("SFIO_LISTENERS", "")), timeout_s=_timeout_s(values)
+    )
 
 
 def parse_listeners(text: str) -> dict[str, tuple[str, int]]:
@@ -42,11 +50,26 @@ def parse_listeners(text: str) -> dict[str, tuple[str, int]]:
     for part in filter(None, text.split(",")):
         host, equals, place = part.strip().partition("=")
         address, colon, port = place.rpartition(":")
-        if not (host and equals and address and colon and port.isascii() and port.isdigit() and len(port) < 100):
-            raise UsageError(f"SFIO_LISTENERS has the part {part!r}: write host=address:port, with commas between")
+        if not (
+            host
+            and equals
+            and address
+            and colon
+            and port.isascii()
+            and port.isdigit()
+            and len(port) < 100
+        ):
+            raise UsageError(
+                f"SFIO_LISTENERS has the part {part!r}: write host=address:port, with commas between"
+            )
         if host in addresses:
-            raise UsageError(f"SFIO_LISTENERS names the host {host!r} twice: give each host one listener")
-        addresses[host] = (address, whole_number(int(port), f"port of {host} in SFIO_LISTENERS", 1, 65535))
+            raise UsageError(
+                f"SFIO_LISTENERS names the host {host!r} twice: give each host one listener"
+            )
+        addresses[host] = (
+            address,
+            whole_number(int(port), f"port of {host} in SFIO_LISTENERS", 1, 65535),
+        )
     return addresses
 
 
@@ -55,7 +78,9 @@ def _group(values: Mapping[str, str], rank: int, size: int, timeout_s: float) ->
     if size == 1 and not address:
         return SoloGroup()
     if not address:
-        raise UsageError(f"SFIO_SIZE is {size} but SFIO_GROUP is not set: give unix:/path or tcp:host:port")
+        raise UsageError(
+            f"SFIO_SIZE is {size} but SFIO_GROUP is not set: give unix:/path or tcp:host:port"
+        )
     from sfio_emu.adapters.process_group import SocketGroup
 
     return SocketGroup.join(address, rank, size, max(timeout_s, MIN_JOIN_S))

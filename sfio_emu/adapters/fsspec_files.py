@@ -73,13 +73,19 @@ class _RawFile(StripedFile):
 class SfioReader(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
     """A file that is read: fsspec's own, whose cache fetches from the striped file."""
 
-    def __init__(self, fs: "SfioFileSystem", path: str, striped: StripedFile, block_size: int, **more: object) -> None:
+    def __init__(
+        self, fs: "SfioFileSystem", path: str, striped: StripedFile, block_size: int, **more: object
+    ) -> None:
         self._striped = striped
         size = more.pop("size", None)  # of the file that was pickled
-        super().__init__(fs, path, "rb", block_size, size=striped.size() if size is None else size, **more)
+        super().__init__(
+            fs, path, "rb", block_size, size=striped.size() if size is None else size, **more
+        )
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        return self._striped.pread(max(end - start, 0), start)  # some caches ask for what lies behind the end
+        return self._striped.pread(
+            max(end - start, 0), start
+        )  # some caches ask for what lies behind the end
 
     def close(self) -> None:
         """Close it; closing again does nothing."""
@@ -143,13 +149,19 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self.session, self.stripe_unit = session_alone(session), stripe_unit
         self.hosts = tuple(hosts) if hosts is not None else catalogue.different_hosts(self.session)
         if not self.hosts:
-            raise UsageError("no listener is known: set SFIO_LISTENERS, or give listeners=, session= or hosts=")
+            raise UsageError(
+                "no listener is known: set SFIO_LISTENERS, or give listeners=, session= or hosts="
+            )
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
         """The path (or paths) without the protocol, spelt in one way: two that are one file are the same text."""
         path = super()._strip_protocol(path)
-        return path if isinstance(path, list) else "/".join(part for part in path.split("/") if part not in ("", "."))
+        return (
+            path
+            if isinstance(path, list)
+            else "/".join(part for part in path.split("/") if part not in ("", "."))
+        )
 
     def _open(
         self,
@@ -163,14 +175,22 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if not path:
             raise IsADirectoryError(errno.EISDIR, "it is a folder", path)
         if not autocommit and mode != "rb":
-            raise NotImplementedError("striped files know no transactions: write to another name and move it")
-        unit = self._unit(path, missing_is_new=mode[0] == "a") if mode[0] in "ra" else self.stripe_unit
+            raise NotImplementedError(
+                "striped files know no transactions: write to another name and move it"
+            )
+        unit = (
+            self._unit(path, missing_is_new=mode[0] == "a") if mode[0] in "ra" else self.stripe_unit
+        )
         with _as_os_errors(path):
             raw = _RawFile.open(self._name(path), unit, mode=mode, session=self.session)
         raw.path = path
-        size = block_size if isinstance(block_size, int) and block_size > 0 else BUFFER_BYTES  # or "default"
+        size = (
+            block_size if isinstance(block_size, int) and block_size > 0 else BUFFER_BYTES
+        )  # or "default"
         if not raw.writable():
-            reader: io.IOBase = SfioReader(self, path, raw, size, cache_options=cache_options, **options)
+            reader: io.IOBase = SfioReader(
+                self, path, raw, size, cache_options=cache_options, **options
+            )
             return reader
         file = SfioUpdater(raw, size) if raw.readable() else SfioWriter(raw, size)
         file.fs, file.path, file.blocksize = self, path, size
@@ -193,12 +213,23 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         with self._at(path) as (path, subfiles):
             stats = catalogue.stat_paths(self.session, subfiles)
             if stat.S_ISDIR(stats[0].mode):
-                return {"name": path, "size": 0, "type": "directory", "mtime": stats[0].modified_ns / 1e9}
+                return {
+                    "name": path,
+                    "size": 0,
+                    "type": "directory",
+                    "mtime": stats[0].modified_ns / 1e9,
+                }
             found = catalogue.file_stat(self.session, subfiles, stats)
         unit = None if found.layout is None else found.layout.stripe_unit
         kind = "file" if all(stat.S_ISREG(one.mode) for one in stats) else "other"
         modified_s = found.modified_ns / 1e9
-        return {"name": path, "size": found.size, "type": kind, "mtime": modified_s, "stripe_unit": unit}
+        return {
+            "name": path,
+            "size": found.size,
+            "type": kind,
+            "mtime": modified_s,
+            "stripe_unit": unit,
+        }
 
     def ls(self, path: str, detail: bool = True, **options: object) -> list[Info] | list[str]:
         """The files and folders of a folder, or the file itself."""
@@ -207,7 +238,9 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         entries: list[Info] = [found]
         if found["type"] == "directory":
             with _as_os_errors(path):
-                listed = catalogue.mlist(";".join(f"{host}/{escape(path) or '.'}" for host in self.hosts), self.session)
+                listed = catalogue.mlist(
+                    ";".join(f"{host}/{escape(path) or '.'}" for host in self.hosts), self.session
+                )
             entries = [
                 {
                     "name": f"{path}/{unescape(entry.name)}" if path else unescape(entry.name),
@@ -284,7 +317,9 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
             except UsageError as error:
                 raise IsADirectoryError(errno.EISDIR, str(error), path) from error
 
-    def rm(self, path: str | list[str], recursive: bool = False, maxdepth: int | None = None) -> None:
+    def rm(
+        self, path: str | list[str], recursive: bool = False, maxdepth: int | None = None
+    ) -> None:
         """Delete files; with `recursive` folders and all that is in them. A name that is there is no pattern."""
         for name in reversed(self._named(path, recursive, maxdepth)):
             if not recursive or not self.isdir(name):
@@ -293,7 +328,12 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 self.rmdir(name)
 
     def mv(
-        self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **options: object
+        self,
+        path1: str,
+        path2: str,
+        recursive: bool = False,
+        maxdepth: int | None = None,
+        **options: object,
     ) -> None:
         """Move a file (by its name alone), or with `recursive` a folder and all that is in it. A name that is there is
         no pattern."""
@@ -304,7 +344,12 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if maxdepth is not None and isinstance(path1, str):
             sources = [name for name in sources if name not in folders]
         literal = isinstance(path1, str) and self.exists(path1)
-        self.copy(sources, targets(path1, sources, path2, self.isdir, literal=literal), on_error="raise", by_name=True)
+        self.copy(
+            sources,
+            targets(path1, sources, path2, self.isdir, literal=literal),
+            on_error="raise",
+            by_name=True,
+        )
         for folder in reversed(folders):
             with suppress(OSError):  # what came into it meanwhile, or lies too deep, stays
                 self.rmdir(folder)
@@ -339,7 +384,9 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def _named(self, path: Any, recursive: bool, maxdepth: int | None) -> list[str]:
         """What names or patterns mean, sorted; a name that is there is no pattern."""
         found: set[str] = set()
-        for name in [self._strip_protocol(one) for one in (path if isinstance(path, list) else [path])]:
+        for name in [
+            self._strip_protocol(one) for one in (path if isinstance(path, list) else [path])
+        ]:
             there = self.exists(name)
             if not there:
                 found |= set(self.expand_path(name, recursive, maxdepth))
@@ -349,7 +396,12 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return sorted(found)
 
     def _pairs(
-        self, source: Any, target: Any, isdir: Callable[[str], bool], recursive: bool, maxdepth: int | None
+        self,
+        source: Any,
+        target: Any,
+        isdir: Callable[[str], bool],
+        recursive: bool,
+        maxdepth: int | None,
     ) -> tuple[list[str], list[str]]:
         """The files and folders to be copied, and where each goes."""
         if isinstance(source, list) and isinstance(target, list):
@@ -368,7 +420,9 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
             self.makedirs(target, exist_ok=True)
         elif source != target and by_name:
             with _as_os_errors(source):
-                catalogue.rename_file(self.session, self._name(source), self._name(target), replace=True)
+                catalogue.rename_file(
+                    self.session, self._name(source), self._name(target), replace=True
+                )
         elif source != target:
             with self.open(source, "rb", cache_type="none") as old, self.open(target, "wb") as new:
                 while part := old.read(COPY_BYTES):

@@ -13,7 +13,12 @@ from sfio_emu.names import MAX_PIECE_BYTES
 
 
 def targets(
-    source: str | list[str], found: list[str], target: str | list[str], isdir: Callable[[str], bool], *, literal: bool
+    source: str | list[str],
+    found: list[str],
+    target: str | list[str],
+    isdir: Callable[[str], bool],
+    *,
+    literal: bool,
 ) -> list[str]:
     """Where what was found of `source` goes, as fsspec has it, but that it takes names at the top, which have no slash,
     for the folder they are in. `literal`: the source is no pattern."""
@@ -24,7 +29,9 @@ def targets(
         into = len(found) == 1
     elif isinstance(source, str):
         into = (target.endswith("/") or isdir(target)) and not source.endswith("/")
-    named = other_paths([f"/{name}" for name in found], target, exists=into, flatten=isinstance(source, list))
+    named = other_paths(
+        [f"/{name}" for name in found], target, exists=into, flatten=isinstance(source, list)
+    )
     return list(named)
 
 

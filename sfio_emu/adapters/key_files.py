@@ -33,7 +33,9 @@ def read_key(path: Path) -> bytes:
     except OSError as fault:
         raise UsageError(f"the key file {path} cannot be read: {fault.strerror}") from None
     if status.st_mode & 0o077 or status.st_uid not in (0, os.geteuid()):
-        LOG.warning("the key file %s is open to others: its owner should be you, chmod 600 %s", path, path)
+        LOG.warning(
+            "the key file %s is open to others: its owner should be you, chmod 600 %s", path, path
+        )
     return key_of_text(text.strip(), f"the key file {path}")
 
 

@@ -42,7 +42,12 @@ class LimitedLog:
         if now_s - period[0] > PERIOD_S:
             left_out = int(period[1]) - LINES_AT_ONCE
             if left_out > 0:
-                LOG.warning("%s: %d more such lines about clients at %s were left out", kind, left_out, key[1])
+                LOG.warning(
+                    "%s: %d more such lines about clients at %s were left out",
+                    kind,
+                    left_out,
+                    key[1],
+                )
             period[:] = [now_s, 0]
         period[1] += 1
         if period[1] <= LINES_AT_ONCE:
@@ -76,10 +81,16 @@ class Limits:
     silence_s: float = 20.0
 
     @classmethod
-    def of_process(cls, memory_bytes: int = DEFAULT_MEMORY_BYTES, message_bytes: int = DEFAULT_MESSAGE_BYTES) -> Limits:
+    def of_process(
+        cls, memory_bytes: int = DEFAULT_MEMORY_BYTES, message_bytes: int = DEFAULT_MESSAGE_BYTES
+    ) -> Limits:
         """Half of what this process may open for clients, half for files."""
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        half = MAX_FILES if soft == resource.RLIM_INFINITY else max(16, (soft - DESCRIPTORS_RESERVED) // 2)
+        half = (
+            MAX_FILES
+            if soft == resource.RLIM_INFINITY
+            else max(16, (soft - DESCRIPTORS_RESERVED) // 2)
+        )
         return cls(
             memory_bytes=memory_bytes, message_bytes=min(message_bytes, memory_bytes), clients=min(MAX_CLIENTS, half),
             files=min(MAX_FILES, half),
@@ -166,14 +177,20 @@ class Client:
     def _set_lowat(self, count: int) -> None:
         """Let the kernel say that there is something to read from so many bytes on."""
         if self._lowat != count:
-            if count > 1:  # the kernel grants no wider a window than is requested, rounded down: ask for more first
+            if (
+                count > 1
+            ):  # the kernel grants no wider a window than is requested, rounded down: ask for more first
                 self.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 2 * count)
             self.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
             self._lowat = count
 
     def _send(self, pieces: Sequence[memoryview]) -> None:
         """Send what can be sent by one call."""
-        count = self.stream.send(pieces[0]) if len(pieces) == 1 else self.stream.sendmsg(islice(pieces, VECTORS))
+        count = (
+            self.stream.send(pieces[0])
+            if len(pieces) == 1
+            else self.stream.sendmsg(islice(pieces, VECTORS))
+        )
         self.connection.sent(count)
 
 

@@ -15,13 +15,25 @@ from pathlib import Path
 
 from sfio_emu.adapters.root_locks import lock_root, unlock_root
 from sfio_emu.listener.ports import CallFailed
-from sfio_emu.message_bodies import NO_LAYOUT, UNSTORABLE, Entry, OpenFlag, RenameWay, Stat, StoredLayout, encode_path
+from sfio_emu.message_bodies import (
+    NO_LAYOUT,
+    UNSTORABLE,
+    Entry,
+    OpenFlag,
+    RenameWay,
+    Stat,
+    StoredLayout,
+    encode_path,
+)
 from sfio_emu.settings import COUNTED
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 PLAIN = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 LAYOUT_ATTRIBUTE = "user.sfio.layout"
-LAYOUTS = {1: struct.Struct("<BQII"), 2: struct.Struct("<BQIIQ")}  # by version; the first knew no identities
+LAYOUTS = {
+    1: struct.Struct("<BQII"),
+    2: struct.Struct("<BQIIQ"),
+}  # by version; the first knew no identities
 NO_ATTRIBUTES = (errno.ENOTSUP, errno.ENOSYS, errno.EPERM)
 MAX_LISTINGS = 4
 
@@ -105,7 +117,9 @@ class RootedSubfiles:
         self._errors = dict.fromkeys(COUNTED, 0)
         self._open_files = open_files or OpenFiles(2**31)
         self._opened: dict[int, Opening] = {}
-        self._listings: dict[str, list[str]] = {}  # names of folders that are being listed page by page
+        self._listings: dict[
+            str, list[str]
+        ] = {}  # names of folders that are being listed page by page
         self.locks: dict[str, object] = {}
         self.replaced = self._open_files.replaced
 
@@ -130,8 +144,14 @@ class RootedSubfiles:
         way = os.O_RDONLY if flags & OpenFlag.READ_ONLY else os.O_RDWR
         made: list[str] = []
         file, created = -1, False
-        with self._counted("open"), suppress(*[FileNotFoundError] if flags & OpenFlag.IF_THERE else ()):
-            with self._parent(path, create=bool(flags & OpenFlag.CREATE), made=made) as (parent, name):
+        with (
+            self._counted("open"),
+            suppress(*[FileNotFoundError] if flags & OpenFlag.IF_THERE else ()),
+        ):
+            with self._parent(path, create=bool(flags & OpenFlag.CREATE), made=made) as (
+                parent,
+                name,
+            ):
                 if self._open_files.count >= self._open_files.most:
                     raise OSError(errno.ENFILE, "too many files are open for all clients together")
                 file, created = _open_or_make(parent, name, way | PLAIN, flags)
@@ -145,7 +165,9 @@ class RootedSubfiles:
             with suppress(FileNotFoundError):
                 self._open_files.note_replaced(_plain_stat(parent, name))
                 os.unlink(name, dir_fd=parent)
-            os.close(os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | PLAIN, 0o644, dir_fd=parent))
+            os.close(
+                os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | PLAIN, 0o644, dir_fd=parent)
+            )
 
     def unmake(self, file: int) -> None:
         """Delete again a file that an opening made, with the folders it made, as far as all are empty still: else
@@ -226,7 +248,12 @@ class RootedSubfiles:
             names = self._listings.pop(path, None) if after else None
             if names is None:
                 with os.scandir(here) as found:
-                    names = sorted([os.fsencode(entry.name).decode("utf-8", "surrogateescape") for entry in found])
+                    names = sorted(
+                        [
+                            os.fsencode(entry.name).decode("utf-8", "surrogateescape")
+                            for entry in found
+                        ]
+                    )
             self._listings[path] = names
             if len(self._listings) > MAX_LISTINGS:
                 self._listings.pop(next(iter(self._listings)))
@@ -333,7 +360,9 @@ class RootedSubfiles:
             raise self._failure(call, fault) from fault
 
     @contextmanager
-    def _parent(self, path: str, *, create: bool, made: list[str] | None = None) -> Iterator[tuple[int, bytes]]:
+    def _parent(
+        self, path: str, *, create: bool, made: list[str] | None = None
+    ) -> Iterator[tuple[int, bytes]]:
         """The directory of the subfile and the last part of the path, in UTF-8 whatever the locale. Directories made on
         the way go again after a fault, and are noted in `made`."""
         way, _, name = path.rpartition("/")
@@ -359,7 +388,9 @@ class RootedSubfiles:
         try:
             for number, piece in enumerate(pieces, 1):
                 if made is not None:
-                    with suppress(FileExistsError):  # the usual case: it is there, or somebody was faster
+                    with suppress(
+                        FileExistsError
+                    ):  # the usual case: it is there, or somebody was faster
                         os.mkdir(encode_path(piece), 0o755, dir_fd=here)
                         made.append("/".join(pieces[:number]))
                 below = os.open(encode_path(piece), DIRECTORY, dir_fd=here)
@@ -421,7 +452,9 @@ def _link(here: int, old: bytes, there: int, new: bytes) -> None:
 
 
 def _stat(found: os.stat_result, layout: StoredLayout) -> Stat:
-    modified_ns = min(max(found.st_mtime_ns, -(2**63)), 2**63 - 1)  # a file may have the time of any clock
+    modified_ns = min(
+        max(found.st_mtime_ns, -(2**63)), 2**63 - 1
+    )  # a file may have the time of any clock
     return Stat(found.st_mode, found.st_size, modified_ns, found.st_dev, found.st_ino, layout)
 
 
@@ -452,4 +485,8 @@ def _entry(here: int, name: str) -> Entry:
         return Entry(name, "other", 0)
     if stat.S_ISDIR(found.st_mode):
         return Entry(name, "folder", 0)
-    return Entry(name, "file", found.st_size) if stat.S_ISREG(found.st_mode) else Entry(name, "other", 0)
+    return (
+        Entry(name, "file", found.st_size)
+        if stat.S_ISREG(found.st_mode)
+        else Entry(name, "other", 0)
+    )

@@ -106,7 +106,9 @@ def _rebuilt(base: "MPI.Datatype", combiner: str, arguments: dict[str, Any]) -> 
         parts = [datatype_by_decoding(part) for part in arguments["datatypes"]]
         return datatypes.struct(arguments["blocklengths"], arguments["displacements"], parts)
     inner, mpi = datatype_by_decoding(base), _mpi()
-    order = {"order": "F" if arguments["order"] == mpi.ORDER_F else "C"} if "order" in arguments else {}
+    order = (
+        {"order": "F" if arguments["order"] == mpi.ORDER_F else "C"} if "order" in arguments else {}
+    )
     if combiner in _BUILT_BY:
         make, *names = cast(Any, _BUILT_BY[combiner])
         return cast(Datatype, make(*(arguments[name] for name in names), inner, **order))
@@ -118,12 +120,22 @@ def _rebuilt(base: "MPI.Datatype", combiner: str, arguments: dict[str, Any]) -> 
     if combiner == "RESIZED":
         return resized(inner, arguments["lb"], arguments["extent"])
     if combiner == "DARRAY":
-        distributions = {mpi.DISTRIBUTE_NONE: "none", mpi.DISTRIBUTE_BLOCK: "block", mpi.DISTRIBUTE_CYCLIC: "cyclic"}
-        dealt = [None if block == mpi.DISTRIBUTE_DFLT_DARG else block for block in arguments["dargs"]]
+        distributions = {
+            mpi.DISTRIBUTE_NONE: "none",
+            mpi.DISTRIBUTE_BLOCK: "block",
+            mpi.DISTRIBUTE_CYCLIC: "cyclic",
+        }
+        dealt = [
+            None if block == mpi.DISTRIBUTE_DFLT_DARG else block for block in arguments["dargs"]
+        ]
         distributed = map(distributions.get, arguments["distribs"])
         axes = list(zip(arguments["gsizes"], distributed, dealt, arguments["psizes"], strict=True))
-        return darray(arguments["size"], arguments["rank"], cast(Any, axes), inner, **cast(Any, order))
-    raise UsageError(f"datatype built by {combiner}, which is not decoded: pack it instead (datatype_by_pack)")
+        return darray(
+            arguments["size"], arguments["rank"], cast(Any, axes), inner, **cast(Any, order)
+        )
+    raise UsageError(
+        f"datatype built by {combiner}, which is not decoded: pack it instead (datatype_by_pack)"
+    )
 
 
 def _alignment(named: "MPI.Datatype") -> int:
@@ -143,7 +155,9 @@ def _measures(mpi_type: "MPI.Datatype") -> tuple[int, int, int]:
     return size, int(true_lb), int(true_extent) if size else 0
 
 
-def _with_bounds(mpi_type: "MPI.Datatype", offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Datatype:
+def _with_bounds(
+    mpi_type: "MPI.Datatype", offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> Datatype:
     lb, extent = mpi_type.Get_extent()
     runs = joined_runs(offsets, lengths)
     bare = hindexed(cast(Any, runs.lengths), cast(Any, runs.offsets), datatypes.elementary(1))
@@ -168,7 +182,9 @@ def _pack(mpi_type: "MPI.Datatype", memory: Octets, true_lb: int, size: int) -> 
 
 
 @contextmanager
-def _element(mpi_type: "MPI.Datatype", memory: Octets, true_lb: int) -> Iterator[tuple["MPI.Datatype", "MPI.buffer"]]:
+def _element(
+    mpi_type: "MPI.Datatype", memory: Octets, true_lb: int
+) -> Iterator[tuple["MPI.Datatype", "MPI.buffer"]]:
     """One element of a type over `memory`, whose byte 0 is the type's byte `true_lb`: (type, buffer).
 
     mpi4py divides a buffer's length by the extent to count elements, and the type's own extent may be zero or negative:

@@ -48,7 +48,9 @@ class MpiGroup:
         """
         place = counter.rpartition(":")[2]
         if not place.isdecimal() or int(place) >= MAX_COUNTERS:
-            raise UsageError(f"the shared counter {counter!r}: MPI ranks share those numbered 0 to {MAX_COUNTERS - 1}")
+            raise UsageError(
+                f"the shared counter {counter!r}: MPI ranks share those numbered 0 to {MAX_COUNTERS - 1}"
+            )
         added, before = np.array([amount], dtype=np.int64), np.zeros(1, dtype=np.int64)
         self._window.Lock(0)
         self._window.Fetch_and_op(added, before, 0, int(place), self._mpi.SUM)

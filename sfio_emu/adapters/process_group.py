@@ -76,7 +76,9 @@ class SocketGroup(contextlib.AbstractContextManager["SocketGroup"]):
         try:
             connection.settimeout(max(0.001, deadline_s - time.monotonic()) + LOSS_NOTICED_S)
             group._ask(Kind.HELLO, hello, Kind.WELCOME)
-            if is_foreign_user(connection):  # known only now: whoever has not accepted yet is nobody
+            if is_foreign_user(
+                connection
+            ):  # known only now: whoever has not accepted yet is nobody
                 raise GroupError(
                     f"the process group at {address} is not known to be this user's; choose another address"
                 )
@@ -95,7 +97,9 @@ class SocketGroup(contextlib.AbstractContextManager["SocketGroup"]):
         MiB."""
         item = bytes(item)
         if len(item) > MAX_ITEM_BYTES:
-            raise UsageError(f"item of {len(item)} bytes: all_gather takes at most {MAX_ITEM_BYTES}")
+            raise UsageError(
+                f"item of {len(item)} bytes: all_gather takes at most {MAX_ITEM_BYTES}"
+            )
         return self._ask(Kind.GATHER, item, Kind.GATHERED, self.size)
 
     def fetch_add(self, counter: str, amount: int) -> int:
@@ -112,7 +116,9 @@ class SocketGroup(contextlib.AbstractContextManager["SocketGroup"]):
         if os.getpid() == self._process:  # a child of fork leaves without a word: its parent stays
             with contextlib.suppress(OSError):
                 self._connection.sendall(Frame(Kind.LEAVE, self.rank).encode())
-                self._connection.shutdown(socket.SHUT_RDWR)  # whoever waits for an answer lets go of the stream
+                self._connection.shutdown(
+                    socket.SHUT_RDWR
+                )  # whoever waits for an answer lets go of the stream
             self._stream.close()
         self._connection.close()
         if self._server is not None:
@@ -132,7 +138,9 @@ class SocketGroup(contextlib.AbstractContextManager["SocketGroup"]):
             if self._broken is not None:
                 raise self._broken
             if self._closed:
-                raise UsageError(f"rank {self.rank} has left the group: make collective calls before close")
+                raise UsageError(
+                    f"rank {self.rank} has left the group: make collective calls before close"
+                )
             self._broken = _INTERRUPTED
             try:
                 # where the send fails, the reason may already lie in what was received
@@ -149,14 +157,20 @@ class SocketGroup(contextlib.AbstractContextManager["SocketGroup"]):
         """What the next frame holds, which is to be of that kind."""
         try:
             head = self._stream.read(HEADER.size)
-            kind, rank, length = decode_head(head) if len(head) == HEADER.size else (Kind.FAILED, -1, 0)
+            kind, rank, length = (
+                decode_head(head) if len(head) == HEADER.size else (Kind.FAILED, -1, 0)
+            )
             payload = self._stream.read(length)
         except TimeoutError:
             raise GroupError("the process group gave no answer in time") from None
         except OSError as error:
-            raise GroupError(f"the coordinator of the process group is lost: {error.strerror}") from error
+            raise GroupError(
+                f"the coordinator of the process group is lost: {error.strerror}"
+            ) from error
         if len(head) < HEADER.size or len(payload) < length:
-            raise GroupError("the coordinator of the process group (rank 0 or the launcher) has ended")
+            raise GroupError(
+                "the coordinator of the process group (rank 0 or the launcher) has ended"
+            )
         if kind is Kind.FAILED:
             raise GroupError(payload.decode(errors="replace"), None if rank < 0 else rank)
         if kind is not awaited:
@@ -164,7 +178,9 @@ class SocketGroup(contextlib.AbstractContextManager["SocketGroup"]):
         return payload
 
 
-def _reach(address: str, rank: int, size: int, deadline_s: float) -> tuple[socket.socket, GroupServer | None]:
+def _reach(
+    address: str, rank: int, size: int, deadline_s: float
+) -> tuple[socket.socket, GroupServer | None]:
     """A connection to the coordinator, which rank 0 starts where there is none."""
     family, place = parse_address(address)
     server: GroupServer | None = None
@@ -200,5 +216,7 @@ def _coordinate(address: str, size: int) -> GroupServer | None:
         server = GroupServer(address, size)
     except GroupError:
         return None
-    atexit.register(server.close)  # answers on their way reach the others even where close is forgotten
+    atexit.register(
+        server.close
+    )  # answers on their way reach the others even where close is forgotten
     return server

@@ -17,7 +17,9 @@ from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.striped_file import StripedFile
 
 
-def repair(name: str, stripe_unit: int | None, way: str | None, session: Session) -> tuple[str, bool]:
+def repair(
+    name: str, stripe_unit: int | None, way: str | None, session: Session
+) -> tuple[str, bool]:
     """What there is to say of the file, and whether it is whole now.
 
     `way`: "cut" leaves what can be read without a gap, "fill" keeps every byte and puts zeros where some are missing;
@@ -54,7 +56,9 @@ def repair(name: str, stripe_unit: int | None, way: str | None, session: Session
         if way is None:
             return f"{name}: {_lost(subfiles, found)}", False
         make_lost_subfiles(session, subfiles, stripe_unit)
-    with StripedFile.open(name, stripe_unit, mode="r" if way is None else "r+", session=session) as file:
+    with StripedFile.open(
+        name, stripe_unit, mode="r" if way is None else "r+", session=session
+    ) as file:
         extent = file.extent()
         if extent.whole:
             return f"{file.name}: {extent.size} bytes, whole", True
@@ -81,16 +85,22 @@ def _lost(subfiles: Sequence[SubfileName], found: Sequence[Stat | None]) -> str:
     )
 
 
-def _put_back(session: Session, subfiles: Sequence[SubfileName], *, change: bool) -> list[SubfileName]:
+def _put_back(
+    session: Session, subfiles: Sequence[SubfileName], *, change: bool
+) -> list[SubfileName]:
     """The subfiles of whose names a change was broken off, so that something is retained. `change`: what is of the file
     and missing gets its name again."""
-    stats = zip(subfiles, stat_present(session, [retained_name(one) for one in subfiles]), strict=True)
+    stats = zip(
+        subfiles, stat_present(session, [retained_name(one) for one in subfiles]), strict=True
+    )
     retained = {one: there for one, there in stats if there is not None}
     if not change or not retained:
         return list(retained)
     with locked(session, subfiles):
         found = stat_present(session, subfiles)
-        ids = {one.layout.file_id for one in found if one is not None} or {next(iter(retained.values())).layout.file_id}
+        ids = {one.layout.file_id for one in found if one is not None} or {
+            next(iter(retained.values())).layout.file_id
+        }
         put_back(session, [one for one, there in retained.items() if there.layout.file_id in ids])
     return list(retained)
 
@@ -99,11 +109,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code: 0 whole, 1 not whole, 2 what cannot be queried or changed."""
     parser = OneLineParser(prog="python -m sfio_emu.adapters.repair", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="the file: 'host/path;host/path'")
-    parser.add_argument("--stripe-unit", type=int, metavar="BYTES", help="where none is stored with the file")
+    parser.add_argument(
+        "--stripe-unit", type=int, metavar="BYTES", help="where none is stored with the file"
+    )
     paths = parser.add_mutually_exclusive_group()
-    paths.add_argument("--cut", dest="way", action="store_const", const="cut", help="leave what is read without a gap")
-    paths.add_argument("--fill", dest="way", action="store_const", const="fill", help="keep all, zeros in the gaps")
-    parser.add_argument("--from", dest="source", metavar="NAME", help="finish its renaming from NAME, broken off")
+    paths.add_argument(
+        "--cut",
+        dest="way",
+        action="store_const",
+        const="cut",
+        help="leave what is read without a gap",
+    )
+    paths.add_argument(
+        "--fill", dest="way", action="store_const", const="fill", help="keep all, zeros in the gaps"
+    )
+    parser.add_argument(
+        "--from", dest="source", metavar="NAME", help="finish its renaming from NAME, broken off"
+    )
     options = parser.parse_args(arguments)
     try:
         session = session_alone()

@@ -48,8 +48,14 @@ class TcpConnections:
         self._addresses = _checked(addresses)
         self._timeout_s = positive_seconds(timeout_s, "time-out")
         self._key = key_from_environment() if key is None else key
-        self._stall_s = STALL_FACTOR * self._timeout_s if stall_s is None else positive_seconds(stall_s, "stall_s")
-        self._open_socket = open_socket or (lambda host: socket.socket(family_of(self._addresses[host][0])))
+        self._stall_s = (
+            STALL_FACTOR * self._timeout_s
+            if stall_s is None
+            else positive_seconds(stall_s, "stall_s")
+        )
+        self._open_socket = open_socket or (
+            lambda host: socket.socket(family_of(self._addresses[host][0]))
+        )
 
     @property
     def hosts(self) -> Sequence[str]:
@@ -62,9 +68,7 @@ class TcpConnections:
         if address is None:
             hint = f" of the file name: known are {', '.join(self.hosts)}"
             if not self._addresses:
-                hint = (
-                    f": set SFIO_LISTENERS to {host}=ADDRESS:PORT (commas between several), or give a session of your"
-                )
+                hint = f": set SFIO_LISTENERS to {host}=ADDRESS:PORT (commas between several), or give a session of your"
                 hint += " own (sfio_emu.use)"
             raise UsageError(f"no listener is known for the host {host!r}{hint}")
         stream = self._open_socket(host)
@@ -75,10 +79,14 @@ class TcpConnections:
             stream.setblocking(False)
         except (OSError, TypeError) as fault:  # the latter for what is no host name
             stream.close()
-            raise ListenerLost(host, f"no connection to its listener at {address[0]}:{address[1]}: {fault}") from fault
+            raise ListenerLost(
+                host, f"no connection to its listener at {address[0]}:{address[1]}: {fault}"
+            ) from fault
         return Connection(host=host, stream=stream, key=self._key)
 
-    def carry(self, conversations: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
+    def carry(
+        self, conversations: Sequence[tuple[Connection, Conversation]]
+    ) -> Mapping[str, PeerError]:
         """Move bytes until each conversation is finished or broken; what broke, by host."""
         return _Carriage(conversations, self._timeout_s, self._stall_s).run()
 
@@ -91,7 +99,10 @@ class _Carriage:
     """
 
     def __init__(
-        self, conversations: Sequence[tuple[Connection, Conversation]], timeout_s: float, stall_s: float
+        self,
+        conversations: Sequence[tuple[Connection, Conversation]],
+        timeout_s: float,
+        stall_s: float,
     ) -> None:
         self._live = {
             connection.stream.fileno(): (connection.host, connection.stream, conversation)
@@ -101,21 +112,31 @@ class _Carriage:
         self._poll = select.poll()
         self._timeout_s, self._stall_s = timeout_s, stall_s
         self._required: dict[int, int] = {}
-        self._moved_s = dict.fromkeys(self._live, time.monotonic())  # when something came or was sent last
-        self._dead_s: dict[int, float] = {}  # since when the kernel has sent what is not acknowledged
+        self._moved_s = dict.fromkeys(
+            self._live, time.monotonic()
+        )  # when something came or was sent last
+        self._dead_s: dict[
+            int, float
+        ] = {}  # since when the kernel has sent what is not acknowledged
         self._broken: dict[str, PeerError] = {
-            connection.host: ListenerLost(connection.host, "the connection is closed")  # the sockets are collected too
+            connection.host: ListenerLost(
+                connection.host, "the connection is closed"
+            )  # the sockets are collected too
             for connection, _ in conversations
             if connection.stream.fileno() < 0
         }
 
     def run(self) -> dict[str, PeerError]:
         live = self._live
-        look_s = min(self._timeout_s / 8, 0.5)  # how often a conversation in which nothing moves is looked at
+        look_s = min(
+            self._timeout_s / 8, 0.5
+        )  # how often a conversation in which nothing moves is looked at
         looked_s = time.monotonic()
         ready = [(number, select.POLLOUT) for number in live]
         while live:
-            self._move([number for number, happened in ready if happened & ~select.POLLOUT], _receive)
+            self._move(
+                [number for number, happened in ready if happened & ~select.POLLOUT], _receive
+            )
             self._move([number for number, happened in ready if happened & select.POLLOUT], _send)
             now_s = time.monotonic()
             for number, _ in ready:
@@ -137,14 +158,19 @@ class _Carriage:
         _, stream, _ = self._live[number]
         if now_s - self._moved_s[number] > self._stall_s:
             self._drop(
-                number, f"its listener has moved no byte for {self._stall_s:g} s: its disk is slow, or it was stopped"
+                number,
+                f"its listener has moved no byte for {self._stall_s:g} s: its disk is slow, or it was stopped",
             )
         elif not _unanswered(stream):
             self._dead_s.pop(number, None)
         elif now_s - self._dead_s.setdefault(number, now_s) >= 0.6 * self._timeout_s:
-            self._drop(number, "no answer from it any more (what is sent to it is not acknowledged)")
+            self._drop(
+                number, "no answer from it any more (what is sent to it is not acknowledged)"
+            )
 
-    def _move(self, numbers: list[int], step: Callable[[socket.socket, Conversation], bool]) -> None:
+    def _move(
+        self, numbers: list[int], step: Callable[[socket.socket, Conversation], bool]
+    ) -> None:
         """Let each take a step in turn, again and again, until none can go on."""
         while numbers:
             able = []
@@ -164,7 +190,11 @@ class _Carriage:
     def _await(self, number: int, conversation: Conversation) -> None:
         """Ask the kernel for what the conversation waits for; forget it when it is finished."""
         events = (
-            select.POLLIN | select.POLLOUT if conversation.outgoing() else 0 if conversation.finished else select.POLLIN
+            select.POLLIN | select.POLLOUT
+            if conversation.outgoing()
+            else 0
+            if conversation.finished
+            else select.POLLIN
         )
         if not events:
             self._forget(number)
@@ -189,7 +219,11 @@ def _receive(stream: socket.socket, conversation: Conversation) -> bool:
     """Receive once; whether more may be there."""
     places = conversation.incoming()
     one = len(places) == 1
-    count = stream.recv_into(places[0]) if one else stream.recvmsg_into(list(islice(places, VECTORS)))[0]
+    count = (
+        stream.recv_into(places[0])
+        if one
+        else stream.recvmsg_into(list(islice(places, VECTORS)))[0]
+    )
     if not count:
         raise ConnectionResetError(errno.ECONNRESET, "its listener closed the connection")
     conversation.received(count)
@@ -201,7 +235,9 @@ def _send(stream: socket.socket, conversation: Conversation) -> bool:
     pieces = conversation.outgoing()
     if not pieces:
         return False
-    conversation.sent(stream.send(pieces[0]) if len(pieces) == 1 else stream.sendmsg(islice(pieces, VECTORS)))
+    conversation.sent(
+        stream.send(pieces[0]) if len(pieces) == 1 else stream.sendmsg(islice(pieces, VECTORS))
+    )
     return True
 
 
@@ -213,10 +249,14 @@ def family_of(address: str) -> socket.AddressFamily:
 def _checked(addresses: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, int]]:
     """The addresses; raises `UsageError` where they are not (address, port) by host name."""
     if not isinstance(addresses, Mapping):
-        raise UsageError(f"the addresses are of type {type(addresses).__name__}: give {{host: (address, port)}}")
+        raise UsageError(
+            f"the addresses are of type {type(addresses).__name__}: give {{host: (address, port)}}"
+        )
     for host, place in addresses.items():
         if not (isinstance(place, (tuple, list)) and len(place) == 2 and isinstance(place[0], str)):
-            raise UsageError(f"the address of the listener of {host} is {place!r}: give (address, port)")
+            raise UsageError(
+                f"the address of the listener of {host} is {place!r}: give (address, port)"
+            )
         whole_number(place[1], f"port of the listener of {host}", 1, 65535)
     return dict(addresses)
 
@@ -243,7 +283,9 @@ def watch_listener(stream: socket.socket, timeout_s: float) -> None:
     own limit for that, TCP_USER_TIMEOUT, would also end a connection to a listener that is alive and busy.)"""
     idle_s, step_s = max(1, int(timeout_s / 2)), max(1, int(timeout_s / 8))
     _keep_alive(stream, idle_s, step_s)
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, max(1, int((timeout_s - idle_s) / step_s)))
+    stream.setsockopt(
+        socket.IPPROTO_TCP, socket.TCP_KEEPCNT, max(1, int((timeout_s - idle_s) / step_s))
+    )
 
 
 def watch_peer(stream: socket.socket, timeout_s: float) -> None:

@@ -10,7 +10,13 @@ import numpy as np
 from sfio_emu import message_bodies, wire
 from sfio_emu.client.connection import Link, Message
 from sfio_emu.client.session import Result, answered
-from sfio_emu.client.size_check import NO_END, WrittenSizes, fit_one_file, min_size, possibly_short_subfiles
+from sfio_emu.client.size_check import (
+    NO_END,
+    WrittenSizes,
+    fit_one_file,
+    min_size,
+    possibly_short_subfiles,
+)
 from sfio_emu.client.small_access import OpenSubfiles, block_pieces
 from sfio_emu.client.transfer import HostTransfer, Job
 from sfio_emu.errors import SfioError
@@ -45,7 +51,11 @@ class Access(OpenSubfiles):
         return self._carry_one("read", memory, requests).end
 
     def _carry_one(
-        self, direction: Direction, memory: Bytes, requests: Requests, part_of: WrittenSizes | None = None
+        self,
+        direction: Direction,
+        memory: Bytes,
+        requests: Requests,
+        part_of: WrittenSizes | None = None,
     ) -> Job:
         job = self.job(direction, memory, requests)
         if len(requests):
@@ -101,9 +111,13 @@ class Access(OpenSubfiles):
 
     def job(self, direction: Direction, memory: Bytes, requests: Requests) -> Job:
         """One read or write to be carried out, alone or with others."""
-        return Job(memory, prepare(requests, self.settings, writing=direction == "write"), self.layout)
+        return Job(
+            memory, prepare(requests, self.settings, writing=direction == "write"), self.layout
+        )
 
-    def carry(self, direction: Direction, jobs: Sequence[Job], part_of: WrittenSizes | None = None) -> None:
+    def carry(
+        self, direction: Direction, jobs: Sequence[Job], part_of: WrittenSizes | None = None
+    ) -> None:
         """Carry out reads, or writes, in their order, their messages one behind the other over the windows of all
         hosts.
 
@@ -117,17 +131,35 @@ class Access(OpenSubfiles):
             for job, share in zip(jobs, shares, strict=True):
                 job.sizes, job.counters = sizes, counters
                 if extends:
-                    job.due = possibly_short_subfiles(self.layout, job.requests.end, self._seen(share))
-                job.expect(host for host, own in self.hosts.items() if any(share[n] or n in job.due for n in own))
+                    job.due = possibly_short_subfiles(
+                        self.layout, job.requests.end, self._seen(share)
+                    )
+                job.expect(
+                    host
+                    for host, own in self.hosts.items()
+                    if any(share[n] or n in job.due for n in own)
+                )
 
             def messages(host: str) -> Iterator[Message]:
-                link, handles = self.session.link(host), self._handles(host)  # not those of a call in the middle of it
-                each = [job.watched(host, self._messages(direction, host, job, link, handles)) for job in jobs]
+                link, handles = (
+                    self.session.link(host),
+                    self._handles(host),
+                )  # not those of a call in the middle of it
+                each = [
+                    job.watched(host, self._messages(direction, host, job, link, handles))
+                    for job in jobs
+                ]
                 return chain.from_iterable(each)
 
             try:
                 due = {number for job in jobs for number in job.due}
-                self._transfer(messages, [sum(each) for each in zip(*shares, strict=True)], direction, due, counters)
+                self._transfer(
+                    messages,
+                    [sum(each) for each in zip(*shares, strict=True)],
+                    direction,
+                    due,
+                    counters,
+                )
                 if extends:
                     self._settle(max(job.requests.end for job in jobs), sizes)
             except BaseException as fault:  # a program that is interrupted may go on too
@@ -156,11 +188,15 @@ class Access(OpenSubfiles):
             for piece in pieces_of(job.requests, self.layout, number, merge=settings.merge)
         )
         limit_bytes = self._limit_bytes(link, job.requests.total_bytes // len(self.hosts))
-        return transfer.writes(pieces, limit_bytes) if writing else transfer.reads(pieces, limit_bytes)
+        return (
+            transfer.writes(pieces, limit_bytes) if writing else transfer.reads(pieces, limit_bytes)
+        )
 
     def _limit_bytes(self, link: Link, share_bytes: int) -> int:
         """Of a message: no more than a quarter of a long call, so that network and disk work at the same time."""
-        return min(link.limit_bytes, self.settings.message_bytes, max(PIPELINED_BYTES, share_bytes // 4))
+        return min(
+            link.limit_bytes, self.settings.message_bytes, max(PIPELINED_BYTES, share_bytes // 4)
+        )
 
     def write_fragments(self, memory: Bytes, offset: int) -> None:
         """Write a block as one message, one answer and one call of the disk for each fragment."""
@@ -186,14 +222,20 @@ class Access(OpenSubfiles):
     ) -> list[Result]:
         """What `answer` reads of each subfile, queried by a message with the body made for (its number, its handle)."""
         handles = [self.session.handle(one) for one in self.opened]
-        questions = [(one.name, kind, body(number, handles[number])) for number, one in enumerate(self.opened)]
+        questions = [
+            (one.name, kind, body(number, handles[number]))
+            for number, one in enumerate(self.opened)
+        ]
         return answered(self.session.ask_each(questions, answer))
 
     def ask_sizes(self) -> list[int]:
         """How long the subfiles are now."""
         read = partial(message_bodies.unpack, message_bodies.SIZE_ANSWER)
         self.sizes = [
-            size for (size,) in self.ask_each(Kind.SIZE, lambda _, handle: message_bodies.HANDLE.pack(handle), read)
+            size
+            for (size,) in self.ask_each(
+                Kind.SIZE, lambda _, handle: message_bodies.HANDLE.pack(handle), read
+            )
         ]
         return self.sizes
 
@@ -242,7 +284,12 @@ class Access(OpenSubfiles):
         after = np.divmod(requests.offsets + requests.sizes, unit * count)
         whole = int((after[0] - before[0]).sum()) * unit
         return [
-            whole + int((np.clip(after[1] - n * unit, 0, unit) - np.clip(before[1] - n * unit, 0, unit)).sum())
+            whole
+            + int(
+                (
+                    np.clip(after[1] - n * unit, 0, unit) - np.clip(before[1] - n * unit, 0, unit)
+                ).sum()
+            )
             for n in range(count)
         ]
 

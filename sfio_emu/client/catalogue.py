@@ -34,7 +34,9 @@ def list_folder(session: Session, host: str, path: str) -> Iterator[Entry]:
     after, more = "", True
     while more:
         body = message_bodies.encode_pair(b"", after, path)
-        entries, more = session.ask(SubfileName(host=host, path=path), Kind.LIST, body, message_bodies.decode_entries)
+        entries, more = session.ask(
+            SubfileName(host=host, path=path), Kind.LIST, body, message_bodies.decode_entries
+        )
         yield from entries
         after = entries[-1].name if entries else ""
         more = more and bool(entries)
@@ -44,7 +46,11 @@ def sync_subfiles(session: Session, subfiles: Sequence[OpenSubfile]) -> None:
     """Bring open subfiles to the medium, on all I/O nodes at once: what was written before, by whomever, survives a
     power cut."""
     pack = message_bodies.HANDLE.pack
-    answered(session.ask_each([(one.name, Kind.SYNC, pack(session.handle(one))) for one in subfiles], bytes))
+    answered(
+        session.ask_each(
+            [(one.name, Kind.SYNC, pack(session.handle(one))) for one in subfiles], bytes
+        )
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,9 +144,13 @@ def mlist(folders: str, session: Session | None = None) -> list[ListedFile]:
 def parse_folders(folders: str) -> tuple[SubfileName, ...]:
     """The folders of "host/path;host/path", where "host/." is the root of a host."""
     if not isinstance(folders, str):
-        raise UsageError(f"the folders are a str like 'p1/runs;p2/runs', not {type(folders).__name__}")
+        raise UsageError(
+            f"the folders are a str like 'p1/runs;p2/runs', not {type(folders).__name__}"
+        )
     roots = [part.partition("/") for part in folders.split(";")]
-    if roots and all(set(path.split("/")) <= {"", "."} and host for host, _, path in roots if host or path):
+    if roots and all(
+        set(path.split("/")) <= {"", "."} and host for host, _, path in roots if host or path
+    ):
         return tuple(SubfileName(host=host, path="") for host, _, _ in roots if host)
     return parse_file_name(folders)
 
@@ -154,16 +164,25 @@ def rename_file(session: Session, name: str, new_name: str, *, replace: bool = F
     """
     olds, news = parse_file_name(name), parse_file_name(new_name)
     if [old.host for old in olds] != [new.host for new in news]:
-        raise UsageError("a file is renamed on its I/O nodes: give the new name with the same hosts in the same order")
+        raise UsageError(
+            "a file is renamed on its I/O nodes: give the new name with the same hosts in the same order"
+        )
     if any(new in olds for old, new in zip(olds, news, strict=True) if old != new):
-        raise UsageError("a subfile would get the old name of another: rename the file to a third name first")
+        raise UsageError(
+            "a subfile would get the old name of another: rename the file to a third name first"
+        )
     with locked(session, olds, news):
         found, there = stat_present(session, olds), stat_present(session, news)
         require_files(olds, found, "name a file")
         ids = {one.layout.file_id for one in found if one is not None and one.layout} - {0}
         pairs, present, moved = [], [], []
         for old, new, one, target in zip(olds, news, found, there, strict=True):
-            if one is None and target is not None and target.layout and target.layout.file_id in ids:
+            if (
+                one is None
+                and target is not None
+                and target.layout
+                and target.layout.file_id in ids
+            ):
                 moved.append(new)
             elif one is None:
                 raise RemoteFailure(old.host, "stat", errno.ENOENT, old.path)
@@ -187,10 +206,17 @@ def remove_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
     with locked(session, subfiles):
         found = stat_present(session, subfiles)
         require_files(subfiles, found, "nothing is deleted")
-        retained = [(one, retained_name(one)) for one, there in zip(subfiles, found, strict=True) if there is not None]
+        retained = [
+            (one, retained_name(one))
+            for one, there in zip(subfiles, found, strict=True)
+            if there is not None
+        ]
         changes = [renaming(one, away, RenameWay.REPLACE) for one, away in retained]
         all_or_none(session, changes, [renaming(away, one) for one, away in retained])
-        places = [retained_name(one) if there is not None else one for one, there in zip(subfiles, found, strict=True)]
+        places = [
+            retained_name(one) if there is not None else one
+            for one, there in zip(subfiles, found, strict=True)
+        ]
         answered(session.ask_each([question(Kind.UNLINK, one) for one in places], bytes))
 
 
@@ -236,7 +262,13 @@ def require_files(subfiles: Sequence[SubfileName], found: Sequence[Stat | None],
 def make_folder(session: Session, folders: Sequence[SubfileName]) -> None:
     """Make a folder on each host, in ones that are there; none where one cannot be made. Raises `RemoteFailure`
     (EEXIST, ENOENT)."""
-    _change_folders(session, folders, Kind.MKDIR, Kind.RMDIR, lambda one: one is None or not stat.S_ISDIR(one.mode))
+    _change_folders(
+        session,
+        folders,
+        Kind.MKDIR,
+        Kind.RMDIR,
+        lambda one: one is None or not stat.S_ISDIR(one.mode),
+    )
 
 
 def remove_folder(session: Session, folders: Sequence[SubfileName]) -> None:
@@ -246,14 +278,24 @@ def remove_folder(session: Session, folders: Sequence[SubfileName]) -> None:
 
 
 def _change_folders(
-    session: Session, folders: Sequence[SubfileName], kind: Kind, undo: Kind, due: Callable[[Stat | None], bool]
+    session: Session,
+    folders: Sequence[SubfileName],
+    kind: Kind,
+    undo: Kind,
+    due: Callable[[Stat | None], bool],
 ) -> None:
     """By whoever has the lock, so that of two changes at once one succeeds. Where some need no change, a client was
     killed in the middle of it: it is brought to its end."""
     with locked(session, folders):
         found = stat_present(session, folders)
-        changed = [folder for folder, one in zip(folders, found, strict=True) if due(one)] or folders
-        all_or_none(session, [question(kind, one) for one in changed], [question(undo, one) for one in changed])
+        changed = [
+            folder for folder, one in zip(folders, found, strict=True) if due(one)
+        ] or folders
+        all_or_none(
+            session,
+            [question(kind, one) for one in changed],
+            [question(undo, one) for one in changed],
+        )
 
 
 def _kind_of(found: Stat) -> str:

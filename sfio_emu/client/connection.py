@@ -44,7 +44,9 @@ class Link:
 
     def path_of(self, handle: int) -> str:
         """The subfile of a handle, for an error."""
-        return next((path for (path, *_), known in self.handles.items() if known == handle), "its subfiles")
+        return next(
+            (path for (path, *_), known in self.handles.items() if known == handle), "its subfiles"
+        )
 
 
 class Message(NamedTuple):
@@ -73,7 +75,11 @@ def check_sequence(header: Header, awaited: int | None) -> None:
 
 
 def failure_in(
-    host: str, header: Header, body: memoryview, path: Callable[[int], str], counters: TransferCounters
+    host: str,
+    header: Header,
+    body: memoryview,
+    path: Callable[[int], str],
+    counters: TransferCounters,
 ) -> RemoteFailure | None:
     """What an answer of the kind FAILED says, None where it is DONE; raises `ProtocolError` where it is REFUSED, which
     is counted, and `Malformed`."""
@@ -100,17 +106,29 @@ class Exchange:
     """
 
     def __init__(
-        self, host: str, link: Link, messages: Iterator[Message], *, settings: Settings, counters: TransferCounters
+        self,
+        host: str,
+        link: Link,
+        messages: Iterator[Message],
+        *,
+        settings: Settings,
+        counters: TransferCounters,
     ) -> None:
         self._host, self._link, self._messages = host, link, messages
-        self._window, self._check, self._check_reads = settings.in_flight, settings.check_data, settings.check_reads
+        self._window, self._check, self._check_reads = (
+            settings.in_flight,
+            settings.check_data,
+            settings.check_reads,
+        )
         self.next_sequence = link.next_sequence
         self._counters = counters
         self._waiting: deque[tuple[int, Message]] = deque()
         self._exhausted = False
         self._outgoing: deque[memoryview] = deque()
         self._to_send = self._requests()
-        self._offered: deque[memoryview] = deque()  # places whose checksum is taken when they are full
+        self._offered: deque[memoryview] = (
+            deque()
+        )  # places whose checksum is taken when they are full
         self._sum = wire.Checksum()
         self._awaited = self._answers()
         self._places = deque(next(self._awaited))
@@ -203,7 +221,9 @@ class Exchange:
             raise Malformed("data where none are awaited", fatal=True)
         left, slices = message.places(body)
         if header.data_bytes != left:
-            raise Malformed(f"{header.data_bytes} bytes of data where {left} are awaited", fatal=True)
+            raise Malformed(
+                f"{header.data_bytes} bytes of data where {left} are awaited", fatal=True
+            )
         trailer, self._sum = memoryview(bytearray(header.trailer_bytes)), wire.Checksum()
         while left:
             places = next(slices, ())
@@ -282,7 +302,9 @@ class SmallCall:
         inbox = self._inbox
         header = wire.decode_header(inbox[: wire.HEADER_BYTES], wire.MAX_LIMIT)
         if self.finished:
-            raise Malformed(f"an answer to message {header.sequence}, which is not awaited", fatal=True)
+            raise Malformed(
+                f"an answer to message {header.sequence}, which is not awaited", fatal=True
+            )
         check_sequence(header, self._sequence)
         data_start = wire.HEADER_BYTES + header.body_bytes
         end = wire.HEADER_BYTES + header.total_bytes
@@ -290,7 +312,10 @@ class SmallCall:
             self._make_room(end)
         if self._arrived < end:
             return
-        body, data = inbox[wire.HEADER_BYTES : data_start], inbox[data_start : data_start + header.data_bytes]
+        body, data = (
+            inbox[wire.HEADER_BYTES : data_start],
+            inbox[data_start : data_start + header.data_bytes],
+        )
         wire.check_body(header, body)
         self.failure = failure_in(self._host, header, body, self._link.path_of, self._counters)
         trailer = inbox[data_start + header.data_bytes : end]

@@ -16,7 +16,9 @@ from sfio_emu.ports import Direction
 class Request:
     """A read or write under way. Its buffer belongs to it until `wait` has returned or `test` has said True."""
 
-    def __init__(self, access: Access, direction: Direction, job: Job | None, count: Callable[[], int]) -> None:
+    def __init__(
+        self, access: Access, direction: Direction, job: Job | None, count: Callable[[], int]
+    ) -> None:
         """Use `start`. No `job`: nothing to do, done at once."""
         self.access, self.direction, self.job = access, direction, job
         self._count = count
@@ -55,10 +57,14 @@ class Request:
 
     def _check_process(self) -> None:
         if self._generation != self.access.session.generation:
-            raise UsageError("the request was begun before this process was forked: wait for it in the parent")
+            raise UsageError(
+                "the request was begun before this process was forked: wait for it in the parent"
+            )
 
 
-def start(access: Access, direction: Direction, job: Job | None, count: Callable[[], int]) -> Request:
+def start(
+    access: Access, direction: Direction, job: Job | None, count: Callable[[], int]
+) -> Request:
     """A request that the session's thread carries out; `count` gives what `wait` returns."""
     request = Request(access, direction, job, count)
     if job is not None:
@@ -71,11 +77,15 @@ def _carry(session: Session) -> None:
     """Carry out the requests that have begun, in their order, those of one file and direction that follow one another
     together."""
     requests: list[Request] = [session.begun.popleft() for _ in range(len(session.begun))]
-    for (access, direction), same in groupby(requests, key=lambda request: (request.access, request.direction)):
+    for (access, direction), same in groupby(
+        requests, key=lambda request: (request.access, request.direction)
+    ):
         together = list(same)
         fault: SfioError | None = None
         try:
-            access.carry(direction, [request.job for request in together if request.job is not None])
+            access.carry(
+                direction, [request.job for request in together if request.job is not None]
+            )
         except SfioError as error:
             fault = error
         except Exception as error:  # noqa: BLE001 - a request that nobody ends would be waited for for ever

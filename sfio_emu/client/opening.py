@@ -49,9 +49,17 @@ def condition(found: Sequence[Found | None]) -> tuple[Condition, int]:
     if not present:
         return Condition.NOTHING, 0
     ids = [one.layout.file_id for one in present if one.layout]
-    foreign = [n for n, one in enumerate(found) if one is not None and one.layout and one.layout.file_id != ids[0]]
+    foreign = [
+        n
+        for n, one in enumerate(found)
+        if one is not None and one.layout and one.layout.file_id != ids[0]
+    ]
     missing = [n for n, one in enumerate(found) if one is None]
-    blank = [n for n, one in enumerate(found) if one is not None and not one.layout and one.layout != UNSTORABLE]
+    blank = [
+        n
+        for n, one in enumerate(found)
+        if one is not None and not one.layout and one.layout != UNSTORABLE
+    ]
     holds = any(one.size for one in present)
     if foreign:
         return Condition.MIXED, foreign[0]
@@ -72,7 +80,9 @@ def require_one_file(subfiles: Sequence[SubfileName], found: Sequence[Found | No
             f" {REPAIR}"
         )
     if state is Condition.LOST and found[culprit] is not None:
-        raise UsageError(f"{subfile} is not the subfile of this file that it was, which is lost: {REPAIR}")
+        raise UsageError(
+            f"{subfile} is not the subfile of this file that it was, which is lost: {REPAIR}"
+        )
     if state is Condition.LOST:
         hint = f": other subfiles of the file are there: {REPAIR}"
         raise RemoteFailure(subfile.host, "open", errno.ENOENT, subfile.path, hint=hint)
@@ -85,7 +95,9 @@ def locked(session: Session, *files: Sequence[SubfileName]) -> Iterator[None]:
     has one for some 20 s."""
     held: list[SubfileName] = []
     try:
-        for home in sorted({min(subfiles) for subfiles in files}):  # in one order: nobody waits in a circle
+        for home in sorted(
+            {min(subfiles) for subfiles in files}
+        ):  # in one order: nobody waits in a circle
             _take_lock(session, home)
             held.append(home)
         yield
@@ -102,16 +114,22 @@ def _take_lock(session: Session, home: SubfileName) -> None:
         (granted,) = session.ask(home, Kind.LOCK, body, read)
         if granted:
             return
-        waiting.wait(min(0.0005 * 2**number, LONGEST_WAIT_S) * (0.5 + secrets.randbelow(1000) / 1000))
+        waiting.wait(
+            min(0.0005 * 2**number, LONGEST_WAIT_S) * (0.5 + secrets.randbelow(1000) / 1000)
+        )
     raise PeerError(home.host, f"somebody else has been changing {home.path} for long: try again")
 
 
-def create_subfiles(session: Session, subfiles: Sequence[SubfileName], present: Sequence[SubfileName]) -> None:
+def create_subfiles(
+    session: Session, subfiles: Sequence[SubfileName], present: Sequence[SubfileName]
+) -> None:
     """Make new and empty subfiles, in the place of those that are `present`. Nothing is made or lost where a host
     cannot be reached or refuses; by whoever has the lock."""
     for subfile in subfiles:
         session.link(subfile.host)
-    changes, undo = ([question(kind, one) for one in subfiles] for kind in (Kind.CREATE, Kind.UNLINK))
+    changes, undo = (
+        [question(kind, one) for one in subfiles] for kind in (Kind.CREATE, Kind.UNLINK)
+    )
     change_retaining(session, present, partial(all_or_none, session, changes, undo))
 
 
@@ -119,7 +137,9 @@ def store_layouts(session: Session, subfiles: Sequence[OpenSubfile], stripe_unit
     """Store with each subfile of a file that has none the layout, and the identity of the others or a new one."""
     known = [one.opened.layout.file_id for one in subfiles if one.opened.layout]
     file_id = known[0] if known else secrets.randbits(64) or 1
-    layouts = [StoredLayout(stripe_unit, number, len(subfiles), file_id) for number in range(len(subfiles))]
+    layouts = [
+        StoredLayout(stripe_unit, number, len(subfiles), file_id) for number in range(len(subfiles))
+    ]
     blank = [
         (one, (one.name, Kind.LAYOUT, message_bodies.LAYOUT.pack(session.handle(one), *layout)))
         for one, layout in zip(subfiles, layouts, strict=True)
@@ -142,7 +162,12 @@ def make_lost_subfiles(session: Session, subfiles: Sequence[SubfileName], stripe
 
 
 def open_subfiles(
-    session: Session, subfiles: Sequence[SubfileName], stripe_unit: int, flags: OpenFlag, *, truncate: bool
+    session: Session,
+    subfiles: Sequence[SubfileName],
+    stripe_unit: int,
+    flags: OpenFlag,
+    *,
+    truncate: bool,
 ) -> list[OpenSubfile]:
     """Open the subfiles of a file, or make them where `flags` say so; to be released. `truncate`: it will be emptied,
     so that it is recreated where its layout differs.
@@ -169,7 +194,12 @@ def open_subfiles(
 
 
 def _made(
-    session: Session, opened: list[OpenSubfile], stripe_unit: int, flags: OpenFlag, *, truncate: bool
+    session: Session,
+    opened: list[OpenSubfile],
+    stripe_unit: int,
+    flags: OpenFlag,
+    *,
+    truncate: bool,
 ) -> list[OpenSubfile]:
     """The subfiles that were `opened` (where there were such), and those made as `flags` say; by whoever has the
     lock."""
@@ -211,7 +241,8 @@ def _has_layout(found: Sequence[Found | None], stripe_unit: int) -> bool:
         return False
     meant = [(stripe_unit, number, len(found)) for number in range(len(found))]
     return all(
-        one is not None and one.layout[:3] in (place, UNSTORABLE[:3]) for one, place in zip(found, meant, strict=True)
+        one is not None and one.layout[:3] in (place, UNSTORABLE[:3])
+        for one, place in zip(found, meant, strict=True)
     )
 
 

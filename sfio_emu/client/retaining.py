@@ -38,11 +38,15 @@ def all_or_none(session: Session, questions: Sequence[Question], undo: Sequence[
     answers = session.ask_each(questions, bytes)
     if any(isinstance(answer, PeerError) for answer in answers):
         done = zip(undo, answers, strict=True)
-        session.ask_each([one for one, answer in done if not isinstance(answer, RemoteFailure)], bytes)
+        session.ask_each(
+            [one for one, answer in done if not isinstance(answer, RemoteFailure)], bytes
+        )
     answered(answers)
 
 
-def change_retaining(session: Session, present: Sequence[SubfileName], change: Callable[[], None]) -> None:
+def change_retaining(
+    session: Session, present: Sequence[SubfileName], change: Callable[[], None]
+) -> None:
     """Carry out a change (all or none) of the names under which the subfiles `present` lie; where it fails they lie
     there again. By whoever has the lock."""
     links = [renaming(one, retained_name(one), RenameWay.LINK) for one in present]

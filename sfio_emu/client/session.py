@@ -28,7 +28,9 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 
 
-def _in_turn(act: Callable[Concatenate[Session, P], Result]) -> Callable[Concatenate[Session, P], Result]:
+def _in_turn(
+    act: Callable[Concatenate[Session, P], Result],
+) -> Callable[Concatenate[Session, P], Result]:
     """A method of a session that one thread at a time may be in."""
 
     @wraps(act)
@@ -80,11 +82,17 @@ class Session:
         settings: Settings | None = None,
     ) -> None:
         if not callable(getattr(connections, "connect", None)):
-            raise UsageError(f"connections of type {type(connections).__name__}: give a TcpConnections")
+            raise UsageError(
+                f"connections of type {type(connections).__name__}: give a TcpConnections"
+            )
         if group is not None and not callable(getattr(group, "all_gather", None)):
-            raise UsageError(f"a group of type {type(group).__name__}: give a process group, or None")
+            raise UsageError(
+                f"a group of type {type(group).__name__}: give a process group, or None"
+            )
         if settings is not None and not isinstance(settings, Settings):
-            raise UsageError(f"settings of type {type(settings).__name__}: give a Settings, or None")
+            raise UsageError(
+                f"settings of type {type(settings).__name__}: give a Settings, or None"
+            )
         self.connections = connections
         self.guard = Guard()
         call_in_children(self._begin_child)
@@ -101,11 +109,15 @@ class Session:
         self._errors = Counter(dict.fromkeys(COUNTED, 0))
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a session belongs to its process: make one in the other (of SFIO_LISTENERS, or listeners=)")
+        raise TypeError(
+            "a session belongs to its process: make one in the other (of SFIO_LISTENERS, or listeners=)"
+        )
 
     def link(self, host: str) -> Link:
         """The live connection to `host`, made now if need be; raises `ListenerLost`, `ProtocolError`."""
-        return self.links.get(host) or self._connected(host)  # the usual case takes no turn: calls have theirs already
+        return self.links.get(host) or self._connected(
+            host
+        )  # the usual case takes no turn: calls have theirs already
 
     @_in_turn
     def _connected(self, host: str) -> Link:
@@ -125,17 +137,25 @@ class Session:
         listener = SubfileName(host=host, path="")
         welcome = self.ask(listener, Kind.HELLO, message_bodies.HELLO.pack(nonce), Welcome.decode)
         if not wire.MIN_LIMIT <= welcome.limit_bytes <= wire.MAX_LIMIT:
-            raise ProtocolError(host, f"its listener offers messages of {welcome.limit_bytes} bytes")
+            raise ProtocolError(
+                host, f"its listener offers messages of {welcome.limit_bytes} bytes"
+            )
         if key is None and welcome.wants_key:
             raise ProtocolError(
-                host, "its listener asks for the key of its run: name its file in SFIO_KEY_FILE, or give key="
+                host,
+                "its listener asks for the key of its run: name its file in SFIO_KEY_FILE, or give key=",
             )
         if key is not None:
-            if not compare_digest(welcome.proof, authentication.proof(key, "listener", nonce, welcome.nonce)):
+            if not compare_digest(
+                welcome.proof, authentication.proof(key, "listener", nonce, welcome.nonce)
+            ):
                 raise ProtocolError(
-                    host, "its listener does not have the key of this run: another run's, or a stranger"
+                    host,
+                    "its listener does not have the key of this run: another run's, or a stranger",
                 )
-            self.ask(listener, Kind.KEY, authentication.proof(key, "client", nonce, welcome.nonce), bytes)
+            self.ask(
+                listener, Kind.KEY, authentication.proof(key, "client", nonce, welcome.nonce), bytes
+            )
         link.limit_bytes, link.machine = welcome.limit_bytes, welcome.machine
 
     def handle(self, subfile: OpenSubfile) -> int:
@@ -146,7 +166,10 @@ class Session:
         if handle is None:
             flags = OpenFlag.READ_ONLY if subfile.read_only else OpenFlag(0)
             opened = self.ask(
-                subfile.name, Kind.OPEN, message_bodies.encode_open(subfile.name.path, flags), Opened.decode
+                subfile.name,
+                Kind.OPEN,
+                message_bodies.encode_open(subfile.name.path, flags),
+                Opened.decode,
             )
             if not subfile.is_same(opened):
                 self._close_handles([(subfile.name, opened.handle)])
@@ -155,13 +178,16 @@ class Session:
         return handle
 
     @_in_turn
-    def open(self, subfiles: Sequence[SubfileName], flags: OpenFlag = OpenFlag.CREATE) -> list[OpenSubfile]:
+    def open(
+        self, subfiles: Sequence[SubfileName], flags: OpenFlag = OpenFlag.CREATE
+    ) -> list[OpenSubfile]:
         """Open subfiles, all at once; each is to be released. Raises the first fault, after which none is open, and
         what was made is gone."""
         while self.forgotten and not self._outer_links:
             self.release(self.forgotten.pop())
         answers = self.ask_each(
-            [(one, Kind.OPEN, message_bodies.encode_open(one.path, flags)) for one in subfiles], Opened.decode
+            [(one, Kind.OPEN, message_bodies.encode_open(one.path, flags)) for one in subfiles],
+            Opened.decode,
         )
         opened = []
         for name, answer in zip(subfiles, answers, strict=True):
@@ -210,11 +236,17 @@ class Session:
             if link.users[one.key] <= 0:
                 del link.users[one.key]
                 unused.append((one.name, link.handles.pop(one.key)))
-        return next((answer for answer in self._close_handles(unused) if isinstance(answer, PeerError)), None)
+        return next(
+            (answer for answer in self._close_handles(unused) if isinstance(answer, PeerError)),
+            None,
+        )
 
-    def _close_handles(self, handles: Iterable[tuple[SubfileName, int]]) -> Sequence[bytes | PeerError]:
+    def _close_handles(
+        self, handles: Iterable[tuple[SubfileName, int]]
+    ) -> Sequence[bytes | PeerError]:
         return self.ask_each(
-            [(name, Kind.CLOSE, message_bodies.HANDLE.pack(handle)) for name, handle in handles], bytes
+            [(name, Kind.CLOSE, message_bodies.HANDLE.pack(handle)) for name, handle in handles],
+            bytes,
         )
 
     @_in_turn
@@ -238,11 +270,18 @@ class Session:
                 failed = partial(results.__setitem__, number)
                 message = Message(kind, body, finish=finish, failed=failed, path=subfile.path)
                 messages.setdefault(subfile.host, []).append(message)
-        faults = self._exchange({host: iter(items) for host, items in messages.items()}, self.counters, MANAGEMENT)
+        faults = self._exchange(
+            {host: iter(items) for host, items in messages.items()}, self.counters, MANAGEMENT
+        )
         by_host = {fault.host: fault for fault in faults}
-        return [results[n] if n in results else by_host[place.host] for n, (place, _, _) in enumerate(questions)]
+        return [
+            results[n] if n in results else by_host[place.host]
+            for n, (place, _, _) in enumerate(questions)
+        ]
 
-    def ask(self, subfile: SubfileName, kind: Kind, body: bytes, answer: Callable[[memoryview], Result]) -> Result:
+    def ask(
+        self, subfile: SubfileName, kind: Kind, body: bytes, answer: Callable[[memoryview], Result]
+    ) -> Result:
         """One message about a subfile to its listener, and what `answer` reads in the body of its answer."""
         return answered(self.ask_each([(subfile, kind, body)], answer))[0]
 
@@ -262,11 +301,16 @@ class Session:
             with ExitStack() as turn:
                 for host in hosts:
                     turn.enter_context(self.turns.acquire(host, sizes[host], direction))
-                faults += self._exchange({host: messages[host]() for host in hosts}, counters, settings)
+                faults += self._exchange(
+                    {host: messages[host]() for host in hosts}, counters, settings
+                )
         return faults
 
     def _exchange(
-        self, messages: Mapping[str, Iterator[Message]], counters: TransferCounters, settings: Settings
+        self,
+        messages: Mapping[str, Iterator[Message]],
+        counters: TransferCounters,
+        settings: Settings,
     ) -> list[PeerError]:
         """Send the messages of all hosts at once and take their answers; what went wrong, in the order of hosts."""
         return self.converse({
@@ -285,7 +329,11 @@ class Session:
             broken = self.connections.carry(carried)
             complete = True
         finally:
-            others, self.links, self._outer_links = self.links, links, outer  # no call, where a signal could come
+            others, self.links, self._outer_links = (
+                self.links,
+                links,
+                outer,
+            )  # no call, where a signal could come
             for link in others.values():
                 link.connection.close()
             if not complete:  # interrupted: nobody knows where the streams stand
@@ -330,7 +378,9 @@ class Session:
         others) or where `what` or `same` differ (`UsageError`).
         """
         said = str(fault) if isinstance(fault, SfioError) else f"{type(fault).__name__}: {fault}"
-        mine = json.dumps([what, list(same), None if fault is None else said], default=_plain).encode()
+        mine = json.dumps(
+            [what, list(same), None if fault is None else said], default=_plain
+        ).encode()
         items = self.group.all_gather(mine)
         answers = [json.loads(item) for item in items]
         for rank, (their_what, their_same, _) in enumerate(answers):

@@ -62,7 +62,10 @@ class WrittenSizes:
 
 def min_size(layout: Layout, sizes: Mapping[int, int]) -> int:
     """How long a file is at least whose subfiles have these sizes, by number."""
-    return max((layout.logical_offset(subfile, size - 1) + 1 for subfile, size in sizes.items() if size), default=0)
+    return max(
+        (layout.logical_offset(subfile, size - 1) + 1 for subfile, size in sizes.items() if size),
+        default=0,
+    )
 
 
 def fit_one_file(layout: Layout, sizes: Mapping[int, int]) -> bool:

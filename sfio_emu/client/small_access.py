@@ -32,16 +32,27 @@ def block_pieces(layout: Layout, offset: int, size: int) -> list[StripedPiece]:
     if first == last:  # the usual case, quickly
         low = (first // count - first) * unit + offset
         return [StripedPiece(layout, first % count, low, low + size, -offset)]
-    touched = range(count) if last - first >= count else sorted({number % count for number in range(first, last + 1)})
+    touched = (
+        range(count)
+        if last - first >= count
+        else sorted({number % count for number in range(first, last + 1)})
+    )
     share = layout.share
-    return [StripedPiece(layout, number, share(offset, number), share(end, number), -offset) for number in touched]
+    return [
+        StripedPiece(layout, number, share(offset, number), share(end, number), -offset)
+        for number in touched
+    ]
 
 
-def write_message(sequence: int, runs: bytes, data: Sequence[bytes | memoryview], *, checked: bool) -> bytes:
+def write_message(
+    sequence: int, runs: bytes, data: Sequence[bytes | memoryview], *, checked: bool
+) -> bytes:
     """A WRITE in one piece."""
     whole = data[0] if len(data) == 1 else b"".join(data)
     head = wire.encode_head(Kind.WRITE, sequence, runs, len(whole), checked=checked)
-    return b"".join((head, runs, whole, wire.TRAILER.pack(xxh3_64_intdigest(whole)) if checked else b""))
+    return b"".join(
+        (head, runs, whole, wire.TRAILER.pack(xxh3_64_intdigest(whole)) if checked else b"")
+    )
 
 
 class HostPieces(NamedTuple):
@@ -62,7 +73,11 @@ class OpenSubfiles:
     own."""
 
     def __init__(
-        self, subfiles: Sequence[SubfileName], layout: Layout, session: Session, settings: Settings | None = None
+        self,
+        subfiles: Sequence[SubfileName],
+        layout: Layout,
+        session: Session,
+        settings: Settings | None = None,
     ) -> None:
         self.subfiles, self.layout, self.session = tuple(subfiles), layout, session
         self.settings = session.settings if settings is None else settings
@@ -139,13 +154,19 @@ class OpenSubfiles:
         return min(ends)
 
     def _note_read(
-        self, pieces: Sequence[StripedPiece], memory: Bytes, counters: TransferCounters, ends: list[int]
+        self,
+        pieces: Sequence[StripedPiece],
+        memory: Bytes,
+        counters: TransferCounters,
+        ends: list[int],
     ) -> Answered:
         def finish(body: memoryview, data: memoryview) -> None:
             disk_calls, found = wire.decode_counts(body, len(pieces))
             counts = struct.unpack(f"<{len(pieces)}I", found)
             if sum(counts) != len(data):
-                raise Malformed(f"{len(data)} bytes of data where {sum(counts)} are announced", fatal=True)
+                raise Malformed(
+                    f"{len(data)} bytes of data where {sum(counts)} are announced", fatal=True
+                )
             if any(count > piece.size for count, piece in zip(counts, pieces, strict=True)):
                 raise Malformed("more bytes of a run than were requested", fatal=True)
             counters.disk_calls += disk_calls
@@ -160,7 +181,10 @@ class OpenSubfiles:
         return finish
 
     def _converse(
-        self, calls: Mapping[str, SmallCall], hosts: Mapping[str, HostPieces], counters: TransferCounters
+        self,
+        calls: Mapping[str, SmallCall],
+        hosts: Mapping[str, HostPieces],
+        counters: TransferCounters,
     ) -> None:
         for one in hosts.values():
             counters.messages += 1
@@ -174,7 +198,9 @@ class OpenSubfiles:
             raise faults[0]
 
 
-def _note_written(pieces: Sequence[StripedPiece], counters: TransferCounters, sizes: WrittenSizes) -> Answered:
+def _note_written(
+    pieces: Sequence[StripedPiece], counters: TransferCounters, sizes: WrittenSizes
+) -> Answered:
     ends = [(piece.subfile, piece.bounds[1]) for piece in pieces]
     return lambda body, data: note_written(body, ends, counters, sizes)
 

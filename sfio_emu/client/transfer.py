@@ -29,7 +29,9 @@ class Runs:
         self.strided = bool(pieces) and pieces[0].alike
         self.reads, self.writes = Kind.READ, Kind.WRITE
         parts = [piece.rows() for piece in pieces]
-        self._rows = parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else wire.NO_RUNS
+        self._rows = (
+            parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else wire.NO_RUNS
+        )
         if self.strided:
             self.reads, self.writes = Kind.READ_STRIDED, Kind.WRITE_STRIDED
             self.sizes = self._rows["size"].astype(np.int64) * self._rows["number"]
@@ -133,7 +135,10 @@ class Job:
 
 
 def note_written(
-    body: memoryview, ends: Sequence[tuple[int, int]], counters: TransferCounters, sizes: WrittenSizes
+    body: memoryview,
+    ends: Sequence[tuple[int, int]],
+    counters: TransferCounters,
+    sizes: WrittenSizes,
 ) -> None:
     """Take the answer to a WRITE whose runs reach so far in each subfile, and name the subfiles in that order."""
     subfiles = list(dict.fromkeys([subfile for subfile, _ in ends]))
@@ -209,7 +214,9 @@ class HostTransfer(NamedTuple):
             for piece in packed:
                 reached[piece.subfile] = max(reached[piece.subfile], piece.bounds[1])
         due = self.job.due
-        ensured = [(number, due[number]) for number in reached if due.get(number, 0) > reached[number]]
+        ensured = [
+            (number, due[number]) for number in reached if due.get(number, 0) > reached[number]
+        ]
         if waiting or ensured:
             yield self.write(waiting, ensured)
 
@@ -313,7 +320,11 @@ def slices(pieces: Sequence[Piece], size: int) -> Iterator[tuple[Sequence[Piece]
 
 
 def _scatter_present(
-    pieces: Sequence[Piece], memory: Bytes, stream: Bytes, sizes: Sequence[int], counts: Sequence[int]
+    pieces: Sequence[Piece],
+    memory: Bytes,
+    stream: Bytes,
+    sizes: Sequence[int],
+    counts: Sequence[int],
 ) -> None:
     """Put what arrived of the runs (`counts` of their `sizes`) in its places; where they came short, memory stays as it
     was."""

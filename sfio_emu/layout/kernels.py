@@ -16,7 +16,8 @@ Bytes = npt.NDArray[np.uint8]
 
 
 _READ, _WRITTEN = (
-    {kind: types.Array(kind, 1, "C", readonly=readonly) for kind in (uint8, int64)} for readonly in (True, False)
+    {kind: types.Array(kind, 1, "C", readonly=readonly) for kind in (uint8, int64)}
+    for readonly in (True, False)
 )
 
 
@@ -41,7 +42,9 @@ def _share(end, unit, subfiles, subfile):  # type: ignore[no-untyped-def]
 
 
 @_compiled(*[_READ[int64]] * 3, *[int64] * 3, boolean, *[_WRITTEN[int64]] * 4)
-def list_fragments(offsets, memory, sizes, unit, subfiles, subfile, merge, run_offset, run_place, place, source):  # type: ignore[no-untyped-def]
+def list_fragments(  # type: ignore[no-untyped-def]
+    offsets, memory, sizes, unit, subfiles, subfile, merge, run_offset, run_place, place, source
+):
     """Fill the lists of `subfile`; returns (runs, fragments).
 
     Run r is at run_offset[r] of the subfile and begins at byte run_place[r] of the stream, fragment f at source[f] of

@@ -88,7 +88,13 @@ class StripedPiece(RegularInMemory):
     run_count = 1
 
     def __init__(self, layout: Layout, subfile: int, low: int, high: int, shift: int) -> None:
-        self._layout, self.subfile, self._low, self._high, self._shift = layout, subfile, low, high, shift
+        self._layout, self.subfile, self._low, self._high, self._shift = (
+            layout,
+            subfile,
+            low,
+            high,
+            shift,
+        )
         self.size, unit = high - low, layout.stripe_unit
         self.fragments = 1 if layout.subfiles == 1 else (high - 1) // unit - low // unit + 1
 
@@ -113,7 +119,9 @@ class StripedPiece(RegularInMemory):
         return max(room, 0)
 
     def slice(self, start: int, end: int) -> "StripedPiece":
-        return StripedPiece(self._layout, self.subfile, self._low + start, self._low + end, self._shift)
+        return StripedPiece(
+            self._layout, self.subfile, self._low + start, self._low + end, self._shift
+        )
 
     @property
     def start(self) -> int:
@@ -121,7 +129,12 @@ class StripedPiece(RegularInMemory):
         return self._layout.logical_offset(self.subfile, self._low) + self._shift
 
     def _blocks(self) -> Iterator[tuple[int, int, int, int]]:
-        unit, round_bytes, start, left = self._layout.stripe_unit, self._layout.round_bytes, self.start, self.size
+        unit, round_bytes, start, left = (
+            self._layout.stripe_unit,
+            self._layout.round_bytes,
+            self.start,
+            self.size,
+        )
         if self._layout.subfiles == 1:
             yield start, left, 1, round_bytes
             return
@@ -145,19 +158,39 @@ class ListedPiece(PieceOfSubfile):
     """
 
     def __init__(
-        self, subfile: int, run_offset: Integers, run_place: Integers, source: Integers, place: Integers
+        self,
+        subfile: int,
+        run_offset: Integers,
+        run_place: Integers,
+        source: Integers,
+        place: Integers,
     ) -> None:
         self.subfile = subfile
-        self._run_offset, self._run_place, self._source, self._place = run_offset, run_place, source, place
-        self.size, self.fragments, self.run_count = int(place[-1] - place[0]), len(source), len(run_offset)
+        self._run_offset, self._run_place, self._source, self._place = (
+            run_offset,
+            run_place,
+            source,
+            place,
+        )
+        self.size, self.fragments, self.run_count = (
+            int(place[-1] - place[0]),
+            len(source),
+            len(run_offset),
+        )
 
     @property
     def bounds(self) -> tuple[int, int]:
-        return int(self._run_offset[0]), int(self._run_offset[-1] + self._run_place[-1] - self._run_place[-2])
+        return int(self._run_offset[0]), int(
+            self._run_offset[-1] + self._run_place[-1] - self._run_place[-2]
+        )
 
     def rows(self) -> Rows:
         rows = np.empty(self.run_count, dtype=RUN_TYPE)
-        rows["handle"], rows["size"], rows["offset"] = self.subfile, np.diff(self._run_place), self._run_offset
+        rows["handle"], rows["size"], rows["offset"] = (
+            self.subfile,
+            np.diff(self._run_place),
+            self._run_offset,
+        )
         return rows
 
     def fitting(self, room_bytes: int) -> int:
@@ -180,7 +213,9 @@ class ListedPiece(PieceOfSubfile):
         view = memory.data
         return [
             view[start : start + size]
-            for start, size in zip(self._source.tolist(), np.diff(self._place).tolist(), strict=True)
+            for start, size in zip(
+                self._source.tolist(), np.diff(self._place).tolist(), strict=True
+            )
         ]
 
     def gather(self, memory: Bytes, stream: Bytes) -> None:
@@ -218,9 +253,20 @@ class RegularPiece(RegularInMemory):
     alike = True
 
     def __init__(
-        self, subfile: int, run_bytes: int, count: int, *, at: tuple[int, int], source: tuple[int, int]
+        self,
+        subfile: int,
+        run_bytes: int,
+        count: int,
+        *,
+        at: tuple[int, int],
+        source: tuple[int, int],
     ) -> None:
-        self.subfile, self._run_bytes, self.run_count, self.fragments = subfile, run_bytes, count, count
+        self.subfile, self._run_bytes, self.run_count, self.fragments = (
+            subfile,
+            run_bytes,
+            count,
+            count,
+        )
         (self._low, self._step), (self._source, self._source_step) = at, source
         self.size = run_bytes * count
 
@@ -235,14 +281,19 @@ class RegularPiece(RegularInMemory):
 
     def rows(self) -> Rows:
         """One row for all."""
-        return np.array([(self.subfile, self._run_bytes, self._low, self._step, self.run_count, 0)], dtype=STRIDED_TYPE)
+        return np.array(
+            [(self.subfile, self._run_bytes, self._low, self._step, self.run_count, 0)],
+            dtype=STRIDED_TYPE,
+        )
 
     def fitting(self, room_bytes: int) -> int:
         whole = (room_bytes - STRIDED_COST_BYTES) // max(self._run_bytes, RUN_COST_BYTES)
         return max(0, min(self.run_count, whole)) * self._run_bytes
 
     def grain(self, count: int) -> int:
-        return count // self._run_bytes * self._run_bytes if self._run_bytes <= PAGE_BYTES else count
+        return (
+            count // self._run_bytes * self._run_bytes if self._run_bytes <= PAGE_BYTES else count
+        )
 
     def slice(self, start: int, end: int) -> "RegularPiece | ListedPiece":
         first, inside = divmod(start, self._run_bytes)
@@ -256,7 +307,10 @@ class RegularPiece(RegularInMemory):
 
     def listed(self) -> ListedPiece:
         numbers = np.arange(self.run_count + 1, dtype=np.int64)
-        offsets, source = self._low + self._step * numbers, self._source + self._source_step * numbers
+        offsets, source = (
+            self._low + self._step * numbers,
+            self._source + self._source_step * numbers,
+        )
         place = self._run_bytes * numbers
         return ListedPiece(self.subfile, offsets[:-1], place, source[:-1], place)
 
@@ -306,7 +360,12 @@ def pieces_of(requests: Requests, layout: Layout, subfile: int, *, merge: bool) 
     Where `merge` is off each fragment is a run of its own. Memory: the lists of at most 65536 fragments at a time.
     """
     if merge and len(requests) < LISTED_FROM:
-        columns = zip(requests.offsets.tolist(), requests.memory.tolist(), requests.sizes.tolist(), strict=True)
+        columns = zip(
+            requests.offsets.tolist(),
+            requests.memory.tolist(),
+            requests.sizes.tolist(),
+            strict=True,
+        )
         yield from striped_pieces(columns, layout, subfile)
         return
     regular = regular_pieces(requests, layout, subfile) if merge else None
@@ -316,7 +375,9 @@ def pieces_of(requests: Requests, layout: Layout, subfile: int, *, merge: bool) 
     yield from _listed(requests, layout, subfile, merge=merge)
 
 
-def striped_pieces(blocks: Iterable[tuple[int, int, int]], layout: Layout, subfile: int) -> Iterator[StripedPiece]:
+def striped_pieces(
+    blocks: Iterable[tuple[int, int, int]], layout: Layout, subfile: int
+) -> Iterator[StripedPiece]:
     """What a subfile has of blocks: each its offset in the file, its place in memory, its bytes."""
     for offset, memory, size in blocks:
         low, high = layout.share(offset, subfile), layout.share(offset + size, subfile)
@@ -343,10 +404,26 @@ def _list_batch(batch: Requests, layout: Layout, subfile: int, *, merge: bool) -
     from sfio_emu.layout.kernels import list_fragments
 
     shape = layout.stripe_unit, layout.subfiles, subfile
-    most = int((batch.sizes // layout.round_bytes).sum()) + 2 * len(batch)  # of the fragments of a block on one subfile
+    most = int((batch.sizes // layout.round_bytes).sum()) + 2 * len(
+        batch
+    )  # of the fragments of a block on one subfile
     run_offset, run_place, place, source = (np.empty(most + 1, dtype=np.int64) for _ in range(4))
     runs, fragments = list_fragments(
-        batch.offsets, batch.memory, batch.sizes, *shape, merge, run_offset, run_place, place, source
+        batch.offsets,
+        batch.memory,
+        batch.sizes,
+        *shape,
+        merge,
+        run_offset,
+        run_place,
+        place,
+        source,
     )
     if runs:
-        yield ListedPiece(subfile, run_offset[:runs], run_place[: runs + 1], source[:fragments], place[: fragments + 1])
+        yield ListedPiece(
+            subfile,
+            run_offset[:runs],
+            run_place[: runs + 1],
+            source[:fragments],
+            place[: fragments + 1],
+        )

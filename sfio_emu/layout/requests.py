@@ -36,7 +36,9 @@ class Requests:
     @property
     def memory_bounds(self) -> tuple[int, int]:
         """From where to where in memory they reach; (0, 0) where there are none."""
-        return (int(self.memory.min()), int((self.memory + self.sizes).max())) if len(self) else (0, 0)
+        return (
+            (int(self.memory.min()), int((self.memory + self.sizes).max())) if len(self) else (0, 0)
+        )
 
     @cached_property
     def end(self) -> int:
@@ -67,7 +69,9 @@ class Requests:
         return (steps[0], steps[1], size) if alike else None
 
     def chosen(self, which: npt.NDArray[np.intp] | npt.NDArray[np.bool_] | slice) -> "Requests":
-        return Requests(offsets=self.offsets[which], memory=self.memory[which], sizes=self.sizes[which])
+        return Requests(
+            offsets=self.offsets[which], memory=self.memory[which], sizes=self.sizes[which]
+        )
 
 
 Copies = tuple[tuple[int, int, int], ...]
@@ -77,14 +81,22 @@ def make_requests(offsets: npt.ArrayLike, memory: npt.ArrayLike, sizes: npt.Arra
     """The blocks of a call in its order, without the empty ones; raises `UsageError` for a negative or endless one."""
     places = [
         _whole_numbers(values, name, least)
-        for values, name, least in ((offsets, "offset", 0), (memory, "place", -MAX_OFFSET), (sizes, "size", 0))
+        for values, name, least in (
+            (offsets, "offset", 0),
+            (memory, "place", -MAX_OFFSET),
+            (sizes, "size", 0),
+        )
     ]
     if len({len(values) for values in places}) != 1:
-        raise UsageError(f"{len(places[0])} offsets for {len(places[2])} sizes: give one of each a block")
+        raise UsageError(
+            f"{len(places[0])} offsets for {len(places[2])} sizes: give one of each a block"
+        )
     for name, values in (("offset", places[0]), ("size", places[2])):
         if len(values) and not 0 <= int(values.min()) <= int(values.max()) <= MAX_OFFSET:
             number = int(np.flatnonzero((values < 0) | (values > MAX_OFFSET))[0])
-            raise UsageError(f"the {name} of block {number} is {int(values[number])}: it must be 0 to 2^62")
+            raise UsageError(
+                f"the {name} of block {number} is {int(values[number])}: it must be 0 to 2^62"
+            )
     requests = Requests(offsets=places[0], memory=places[1], sizes=places[2])
     if len(places[2]) and int(places[2].min()) == 0:
         requests = requests.chosen(places[2] > 0)
@@ -98,17 +110,23 @@ def _whole_numbers(values: npt.ArrayLike, name: str, least: int) -> Integers:
     try:
         array = np.asarray(values).reshape(-1)
     except ValueError:
-        raise UsageError(f"the {name}s are lists of different lengths: give one whole number a block") from None
+        raise UsageError(
+            f"the {name}s are lists of different lengths: give one whole number a block"
+        ) from None
     if array.dtype.kind != "i" and len(array):
         each = enumerate(np.asarray(values, dtype=object).reshape(-1))
-        array = np.array([whole_number(value, f"{name} of block {number}", least) for number, value in each])
+        array = np.array(
+            [whole_number(value, f"{name} of block {number}", least) for number, value in each]
+        )
     return np.require(array, np.int64, ["C", "A"])
 
 
 def prepare(requests: Requests, settings: Settings, *, writing: bool) -> tuple[Requests, Copies]:
     """Sort, resolve overlaps (the later write of a call wins), merge what goes on in file and memory alike. What is
     transferred then, and for reads what is copied in memory afterwards: (from, to, size) of blocks requested twice."""
-    if len(requests) < 2 or (requests.regular is not None and requests.regular[0] > requests.regular[2]):
+    if len(requests) < 2 or (
+        requests.regular is not None and requests.regular[0] > requests.regular[2]
+    ):
         return requests, ()
     copies: Copies = ()
     if settings.sort:
@@ -142,7 +160,11 @@ def _without_overlaps(requests: Requests, *, writing: bool) -> tuple[Requests, C
 
     For reads also the copies that give the other blocks their bytes.
     """
-    offsets, memory, sizes = requests.offsets.tolist(), requests.memory.tolist(), requests.sizes.tolist()
+    offsets, memory, sizes = (
+        requests.offsets.tolist(),
+        requests.memory.tolist(),
+        requests.sizes.tolist(),
+    )
     ends = [offset + size for offset, size in zip(offsets, sizes, strict=True)]
     order = sorted(range(len(offsets)), key=offsets.__getitem__)
     bounds = sorted({*offsets, *ends})
@@ -165,4 +187,6 @@ def _without_overlaps(requests: Requests, *, writing: bool) -> tuple[Requests, C
             for block in {-item for item in active if ends[-item] > start} - {owner}:
                 copies.append((source, memory[block] + start - offsets[block], end - start))
     columns = np.array(retained, dtype=np.int64).T
-    return Requests(offsets=columns[0].copy(), memory=columns[1].copy(), sizes=columns[2].copy()), tuple(copies)
+    return Requests(
+        offsets=columns[0].copy(), memory=columns[1].copy(), sizes=columns[2].copy()
+    ), tuple(copies)

@@ -64,7 +64,9 @@ class Layout:
     def logical_size(self, subfile_sizes: list[int] | tuple[int, ...]) -> int:
         """The size of the file: the sum of the sizes of its subfiles."""
         if len(subfile_sizes) != self.subfiles:
-            raise UsageError(f"{len(subfile_sizes)} sizes for {self.subfiles} subfiles: give one for each")
+            raise UsageError(
+                f"{len(subfile_sizes)} sizes for {self.subfiles} subfiles: give one for each"
+            )
         return sum(subfile_sizes)
 
     def fragments(self, offset: int, size: int) -> Iterator[Fragment]:
@@ -74,5 +76,10 @@ class Layout:
             unit, inside = divmod(offset, self.stripe_unit)
             rounds, subfile = divmod(unit, self.subfiles)
             length = min(self.stripe_unit - inside, end - offset)
-            yield Fragment(subfile=subfile, local_offset=rounds * self.stripe_unit + inside, offset=offset, size=length)
+            yield Fragment(
+                subfile=subfile,
+                local_offset=rounds * self.stripe_unit + inside,
+                offset=offset,
+                size=length,
+            )
             offset += length

@@ -101,7 +101,10 @@ class ServerConnection:
         if kind == Kind.KEY:
             return self._take_proof(request.body)
         if not self._trusted:
-            raise Malformed("this listener asks for the key of its run: give it (SFIO_KEY_FILE, or key=)", fatal=True)
+            raise Malformed(
+                "this listener asks for the key of its run: give it (SFIO_KEY_FILE, or key=)",
+                fatal=True,
+            )
         return self._operations.execute(request)
 
     def _welcome(self, body: memoryview) -> Answer:
@@ -123,7 +126,9 @@ class ServerConnection:
         key, nonce = self._identity.key, self._client_nonce
         if key is None or nonce is None:
             raise Malformed("a key that was not requested", fatal=True)
-        if not compare_digest(proof, authentication.proof(key, "client", nonce, self._identity.nonce)):
+        if not compare_digest(
+            proof, authentication.proof(key, "client", nonce, self._identity.nonce)
+        ):
             raise Malformed("another key than that of this listener's run", fatal=True)
         self._trusted = True
         return Answer()

@@ -58,7 +58,10 @@ class Window:
             item = np.dtype((np.void, size))
             there = np.ndarray((rows,), item, span, int(offsets[1]), (int(steps[0]),))
             yield there, np.ndarray((rows,), item, stream, first)
-            yield span[int(offsets[-1]) : int(offsets[-1]) + last], stream[self.size - last : self.size]
+            yield (
+                span[int(offsets[-1]) : int(offsets[-1]) + last],
+                stream[self.size - last : self.size],
+            )
             return
         place = 0
         for offset, length in zip(offsets.tolist(), sizes.tolist(), strict=True):
@@ -79,27 +82,48 @@ def parts_of(body: memoryview, *, together: bool = True) -> list[Part]:
     table = np.frombuffer(bytes(body), dtype=wire.RUN_TYPE)
     if int(table["offset"].max()) > wire.MAX_OFFSET:
         raise Malformed("an offset beyond 2^62", fatal=False)
-    handles, sizes, offsets = table["handle"], table["size"].astype(np.int64), table["offset"].astype(np.int64)
+    handles, sizes, offsets = (
+        table["handle"],
+        table["size"].astype(np.int64),
+        table["offset"].astype(np.int64),
+    )
     ends = offsets + sizes
     gaps = offsets[1:] - ends[:-1]
-    near = (gaps > 0) & (gaps <= MAX_GAP_BYTES) & (handles[1:] == handles[:-1]) & (sizes[1:] > 0) & (sizes[:-1] > 0)
+    near = (
+        (gaps > 0)
+        & (gaps <= MAX_GAP_BYTES)
+        & (handles[1:] == handles[:-1])
+        & (sizes[1:] > 0)
+        & (sizes[:-1] > 0)
+    )
     borders = [0, *(np.flatnonzero(~near) + 1).tolist(), len(table)]
     parts: list[Part] = []
     for first, last in pairwise(borders):
         while first < last:
-            end = first + int(np.searchsorted(ends[first:last], offsets[first] + WINDOW_BYTES, side="right"))
+            end = first + int(
+                np.searchsorted(ends[first:last], offsets[first] + WINDOW_BYTES, side="right")
+            )
             if end - first >= MIN_RUNS:
                 window = Window(offsets[first:end], sizes[first:end])
                 parts.append((int(handles[first]), window.size, window.low, window))
             else:
                 end = min(max(end, first + 1), last)
-                columns = handles[first:end].tolist(), sizes[first:end].tolist(), offsets[first:end].tolist()
-                parts += [(handle, size, offset, None) for handle, size, offset in zip(*columns, strict=True)]
+                columns = (
+                    handles[first:end].tolist(),
+                    sizes[first:end].tolist(),
+                    offsets[first:end].tolist(),
+                )
+                parts += [
+                    (handle, size, offset, None)
+                    for handle, size, offset in zip(*columns, strict=True)
+                ]
             first = end
     return parts
 
 
-def strided_parts(runs: Sequence[Strided], *, together: bool = True) -> tuple[list[Part], list[int]]:
+def strided_parts(
+    runs: Sequence[Strided], *, together: bool = True
+) -> tuple[list[Part], list[int]]:
     """The parts of strided runs in the order of their data, and with which of the blocks in them each begins."""
     parts: list[Part] = []
     firsts: list[int] = []
@@ -107,13 +131,17 @@ def strided_parts(runs: Sequence[Strided], *, together: bool = True) -> tuple[li
     for handle, size, offset, distance, count in runs:
         firsts.append(blocks)
         blocks += 1 if size == distance else count
-        rows = (WINDOW_BYTES - size) // distance + 1 if size < distance <= size + MAX_GAP_BYTES else 0
+        rows = (
+            (WINDOW_BYTES - size) // distance + 1 if size < distance <= size + MAX_GAP_BYTES else 0
+        )
         if count == 1 or size == distance:
             parts.append((handle, size * count, offset, None))
         elif together and min(rows, count) >= MIN_RUNS:
             for first in range(0, count, rows):
                 numbers = np.arange(first, min(first + rows, count), dtype=np.int64)
-                window = Window(offset + distance * numbers, np.full(len(numbers), size, dtype=np.int64))
+                window = Window(
+                    offset + distance * numbers, np.full(len(numbers), size, dtype=np.int64)
+                )
                 parts.append((handle, window.size, window.low, window))
         else:
             parts += [(handle, size, offset + number * distance, None) for number in range(count)]

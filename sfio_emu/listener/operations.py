@@ -92,7 +92,9 @@ class Operations:
             raise
         handle, self._next_handle = self._next_handle, self._next_handle % 0xFFFFFFFF + 1
         self._files[handle] = file
-        opened = message_bodies.Opened(handle, created, found.size, found.device, found.inode, found.layout)
+        opened = message_bodies.Opened(
+            handle, created, found.size, found.device, found.inode, found.layout
+        )
         return Answer(body=opened.encode())
 
     def _close(self, request: Request) -> Answer:
@@ -157,7 +159,9 @@ class Operations:
         return Answer()
 
     def _size(self, request: Request) -> Answer:
-        return Answer(body=message_bodies.SIZE_ANSWER.pack(self._subfiles.size(self._named_file(request))))
+        return Answer(
+            body=message_bodies.SIZE_ANSWER.pack(self._subfiles.size(self._named_file(request)))
+        )
 
     def _sync(self, request: Request) -> Answer:
         sync = self._subfiles.sync(self._named_file(request))
@@ -203,17 +207,23 @@ class Operations:
         if failures:
             handle, first = next(iter(failures.items()))
             return failed(first, handle, done_bytes)
-        return Answer(body=message_bodies.Written(done_bytes, disk_calls, tuple(sizes), tuple(cuts)).encode())
+        return Answer(
+            body=message_bodies.Written(done_bytes, disk_calls, tuple(sizes), tuple(cuts)).encode()
+        )
 
     def _parts_of(self, request: Request) -> tuple[list[Part], list[int] | None]:
         """What is moved, and of strided runs with which part each begins."""
         if request.header.kind not in (Kind.READ_STRIDED, Kind.WRITE_STRIDED):
             return parts_of(request.body, together=self._sieve), None
-        return strided_parts(wire.decode_strided(request.body, self._pool.buffer_bytes), together=self._sieve)
+        return strided_parts(
+            wire.decode_strided(request.body, self._pool.buffer_bytes), together=self._sieve
+        )
 
     def _before(self, files: Collection[int]) -> tuple[list[int], list[int]]:
         """How long the files are, and which truncations they have been through."""
-        return [self._subfiles.size(file) for file in files], [self._subfiles.cuts(file) for file in files]
+        return [self._subfiles.size(file) for file in files], [
+            self._subfiles.cuts(file) for file in files
+        ]
 
     def _write_run(self, file: int, piece: memoryview, offset: int) -> int:
         """Write a run; one of no bytes makes the subfile at least `offset` long. Returns the calls it took."""
@@ -228,7 +238,12 @@ class Operations:
             except CallFailed as failure:
                 failure.done_bytes = done_bytes
                 raise
-            piece, offset, calls, done_bytes = piece[count:], offset + count, calls + 1, done_bytes + count
+            piece, offset, calls, done_bytes = (
+                piece[count:],
+                offset + count,
+                calls + 1,
+                done_bytes + count,
+            )
         return calls
 
     def _write_window(self, file: int, data: memoryview, window: Window) -> int:
@@ -245,7 +260,9 @@ class Operations:
         runs = len(request.body) // wire.RUN_BYTES if firsts is None else len(firsts)
         required = sum([size for _, size, _, _ in parts])
         if required + 4 * (runs + 1) + wire.TRAILER.size > self._pool.buffer_bytes:
-            raise Malformed(f"a read of {required} bytes in {runs} runs, more than a message holds", fatal=False)
+            raise Malformed(
+                f"a read of {required} bytes in {runs} runs, more than a message holds", fatal=False
+            )
         files = self._files_of(parts)
         counts: list[bytes] = []
         place = disk_calls = 0
@@ -294,7 +311,11 @@ def _by_run(counts: Sequence[bytes], firsts: Sequence[int] | None) -> bytes:
     listed = b"".join(counts)
     if firsts is None or 4 * len(firsts) == len(listed):
         return listed
-    return np.add.reduceat(np.frombuffer(listed, dtype="<u4"), firsts, dtype=np.uint32).astype("<u4").tobytes()
+    return (
+        np.add.reduceat(np.frombuffer(listed, dtype="<u4"), firsts, dtype=np.uint32)
+        .astype("<u4")
+        .tobytes()
+    )
 
 
 def _named(act: Callable[[str], None]) -> Operation:

@@ -17,7 +17,9 @@ class BufferPool:
 
     def __init__(self, memory_bytes: int, buffer_bytes: int) -> None:
         if not wire.MIN_LIMIT <= buffer_bytes <= wire.MAX_LIMIT or memory_bytes < buffer_bytes:
-            raise ValueError(f"{memory_bytes} bytes of memory cannot hold messages of {buffer_bytes} bytes")
+            raise ValueError(
+                f"{memory_bytes} bytes of memory cannot hold messages of {buffer_bytes} bytes"
+            )
         self.buffer_bytes = buffer_bytes
         self._to_make = self._total = memory_bytes // buffer_bytes
         self._free: list[memoryview] = []

@@ -45,7 +45,9 @@ def parse_amode(mode: object) -> Amode:
     amode = SHORT_MODES.get(mode) if isinstance(mode, str) else mode
     number = int(amode) if isinstance(amode, Integral) and not isinstance(amode, bool) else -1
     if not 0 <= number < 2 * Amode.SEQUENTIAL:
-        raise UsageError(f"the mode is {mode!r}: give one of {', '.join(map(repr, SHORT_MODES))}, or bits of Amode")
+        raise UsageError(
+            f"the mode is {mode!r}: give one of {', '.join(map(repr, SHORT_MODES))}, or bits of Amode"
+        )
     bits = Amode(number)
     if (bits & (Amode.RDONLY | Amode.WRONLY | Amode.RDWR)).bit_count() != 1:
         raise UsageError(f"the mode is {bits!r}: give one of RDONLY, WRONLY and RDWR")

@@ -123,16 +123,24 @@ class _Routine(Generic[Result]):
         name, start = self._name, self._start
 
         def at_offset(
-            offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
+            offset: int,
+            buffer: Block,
+            memory: Datatype | None = None,
+            count: int = 1,
+            start_byte: int = 0,
         ) -> Result:
             with file.handling():
                 file.require_positions(name)
                 return self._act(file, name, offset, (buffer, memory, count, start_byte))
 
-        def at_pointer(buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Result:
+        def at_pointer(
+            buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
+        ) -> Result:
             place = (buffer, memory, count, start_byte)
             with file.handling():
-                return self._act(file, name, 0 if start is None else start(file, name, place), place)
+                return self._act(
+                    file, name, 0 if start is None else start(file, name, place), place
+                )
 
         return at_offset if start is None else at_pointer
 
@@ -180,7 +188,9 @@ class DataAccess:
     def require_positions(self, what: str) -> None:
         """Raises `UsageError` for a call that positions a sequential file."""
         if self.amode & Amode.SEQUENTIAL:
-            raise UsageError(f"{what} of a file that was opened as SEQUENTIAL: use the shared pointer")
+            raise UsageError(
+                f"{what} of a file that was opened as SEQUENTIAL: use the shared pointer"
+            )
 
     # --- where -------------------------------------------------------------------------------------------------------
 
@@ -230,7 +240,10 @@ class DataAccess:
         """By a copy whose numbers have the order of the file."""
         from sfio_emu.layout.kernels import gather_list, scatter_list
 
-        memory, stream = np.frombuffer(access.octets, dtype=np.uint8), np.empty(access.required, dtype=np.uint8)
+        memory, stream = (
+            np.frombuffer(access.octets, dtype=np.uint8),
+            np.empty(access.required, dtype=np.uint8),
+        )
         sources, ends = np.ascontiguousarray(access.places.offsets), _ends(access.places.lengths)
         gather_list(memory, sources, ends, stream)
         if writing:
@@ -270,7 +283,9 @@ class DataAccess:
     def require_no_split(self) -> None:
         """Raises `UsageError` while a split collective access is under way."""
         if self._split is not None:
-            raise UsageError(f"{self._split[0]} has begun on this file: end it first ({self._split[0]}_end)")
+            raise UsageError(
+                f"{self._split[0]} has begun on this file: end it first ({self._split[0]}_end)"
+            )
 
     def _end_split(self, name: str, offset: int, memory: Memory) -> Status:
         """The second half of a split routine; raises `UsageError` where another has begun, or none."""
@@ -278,7 +293,9 @@ class DataAccess:
         name, begun, self._split = name.removesuffix("_end"), self._split, None
         with self.together(f"{name}_end"):
             if begun is None or begun[0] != name:
-                raise UsageError(f"{name}_end where {begun[0] if begun else 'nothing'} has begun: begin and end alike")
+                raise UsageError(
+                    f"{name}_end where {begun[0] if begun else 'nothing'} has begun: begin and end alike"
+                )
             moved = begun[1].wait()
         return Status(moved)
 
@@ -320,7 +337,10 @@ class DataAccess:
     # begun by all processes together (section 14.4.5): a request waits for nobody, so that these do what the others do
     iread_at_all, iwrite_at_all = _Routine(_begin), _Routine(_begin)
     read_at_all_begin, write_at_all_begin = _Routine(_begin_split), _Routine(_begin_split)
-    read_at_all_end, write_at_all_end = _Routine(_end_split, _nowhere), _Routine(_end_split, _nowhere)
+    read_at_all_end, write_at_all_end = (
+        _Routine(_end_split, _nowhere),
+        _Routine(_end_split, _nowhere),
+    )
 
     read, write = _Routine(_now_on, _here), _Routine(_now_on, _here)
     read_all, write_all = _Routine(_all_on, _here), _Routine(_all_on, _here)
@@ -334,7 +354,10 @@ class DataAccess:
     read_ordered, write_ordered = _Routine(_all, _take_ordered), _Routine(_all, _take_ordered)
     read_ordered_begin = _Routine(_begin_split, _take_ordered)
     write_ordered_begin = _Routine(_begin_split, _take_ordered)
-    read_ordered_end, write_ordered_end = _Routine(_end_split, _nowhere), _Routine(_end_split, _nowhere)
+    read_ordered_end, write_ordered_end = (
+        _Routine(_end_split, _nowhere),
+        _Routine(_end_split, _nowhere),
+    )
 
 
 def _verb(name: str) -> Verb:

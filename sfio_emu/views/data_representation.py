@@ -16,7 +16,9 @@ REPRESENTATIONS = ("native", "internal", "external32")
 def check_representation(name: object) -> None:
     """Raises `UsageError` for one that is not known."""
     if name not in REPRESENTATIONS:
-        raise UsageError(f"the data representation is {name!r}: give one of {', '.join(REPRESENTATIONS)}")
+        raise UsageError(
+            f"the data representation is {name!r}: give one of {', '.join(REPRESENTATIONS)}"
+        )
 
 
 def swapped(stream: Octets, etype: Datatype) -> Octets:
@@ -38,7 +40,9 @@ def _order(items: tuple[tuple[int, int], ...]) -> Integers:
     parts: list[Integers] = []
     start = 0
     for size, count in items:
-        parts.append(start + np.arange(size * count, dtype=np.int64).reshape(count, size)[:, ::-1].ravel())
+        parts.append(
+            start + np.arange(size * count, dtype=np.int64).reshape(count, size)[:, ::-1].ravel()
+        )
         start += size * count
     return np.concatenate(parts)
 

@@ -34,7 +34,9 @@ class Runs:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Runs):
             return NotImplemented
-        return np.array_equal(self.offsets, other.offsets) and np.array_equal(self.lengths, other.lengths)
+        return np.array_equal(self.offsets, other.offsets) and np.array_equal(
+            self.lengths, other.lengths
+        )
 
     @property
     def size_bytes(self) -> int:
@@ -63,7 +65,8 @@ def joined_runs(offsets: Integers, lengths: Integers) -> Runs:
             first = np.flatnonzero(begins)
             offsets, lengths = offsets[first], np.add.reduceat(lengths, first)
     return Runs(
-        offsets=np.ascontiguousarray(offsets, dtype=np.int64), lengths=np.ascontiguousarray(lengths, dtype=np.int64)
+        offsets=np.ascontiguousarray(offsets, dtype=np.int64),
+        lengths=np.ascontiguousarray(lengths, dtype=np.int64),
     )
 
 
@@ -87,7 +90,9 @@ class Datatype:
     name: str = "datatype"
 
     def __post_init__(self) -> None:
-        reach = max((abs(bound) for bound in (self.lb, self.ub, self.true_lb, self.true_ub)), default=0)
+        reach = max(
+            (abs(bound) for bound in (self.lb, self.ub, self.true_lb, self.true_ub)), default=0
+        )
         if reach >= _LIMIT:
             raise UsageError(f"{self.name} reaches {reach} bytes: offsets must stay below 2^62")
 
@@ -117,9 +122,7 @@ class Datatype:
         return len(self.runs) == 1 and int(self.runs.lengths[0]) == self.extent_bytes
 
     def __repr__(self) -> str:
-        return (
-            f"<{self.name}: {self.size_bytes} bytes in {len(self.runs)} runs, lb {self.lb}, extent {self.extent_bytes}>"
-        )
+        return f"<{self.name}: {self.size_bytes} bytes in {len(self.runs)} runs, lb {self.lb}, extent {self.extent_bytes}>"
 
 
 def require_datatype(value: object, what: str) -> Datatype:
@@ -158,7 +161,9 @@ def contiguous(count: int, base: Datatype) -> Datatype:
 def vector(count: int, block_length: int, stride: int, base: Datatype) -> Datatype:
     """`count` blocks of `block_length` elements, the blocks `stride` extents of `base` apart (it may be negative)."""
     extent_bytes = require_datatype(base, "base of vector").extent_bytes
-    return _strided("vector", count, block_length, _place("vector", "stride", stride) * extent_bytes, base)
+    return _strided(
+        "vector", count, block_length, _place("vector", "stride", stride) * extent_bytes, base
+    )
 
 
 def hvector(count: int, block_length: int, stride_bytes: int, base: Datatype) -> Datatype:
@@ -180,13 +185,17 @@ def indexed_block(block_length: int, displacements: Sequence[int], base: Datatyp
     return indexed(np.full(len(displacements), block_length, dtype=np.int64), displacements, base)  # type: ignore[arg-type]
 
 
-def hindexed(block_lengths: Sequence[int], displacements_bytes: Sequence[int], base: Datatype) -> Datatype:
+def hindexed(
+    block_lengths: Sequence[int], displacements_bytes: Sequence[int], base: Datatype
+) -> Datatype:
     """Blocks of `block_lengths[i]` elements at `displacements_bytes[i]`; lists or integer arrays of shape (n,)."""
     lengths, places = _pair_of_arrays("hindexed", block_lengths, displacements_bytes)
     return _blocks("hindexed", places, lengths, base)
 
 
-def struct(block_lengths: Sequence[int], displacements_bytes: Sequence[int], bases: Sequence[Datatype]) -> Datatype:
+def struct(
+    block_lengths: Sequence[int], displacements_bytes: Sequence[int], bases: Sequence[Datatype]
+) -> Datatype:
     """Blocks of `block_lengths[i]` elements of `bases[i]` at `displacements_bytes[i]`.
 
     The extent is rounded up to the strictest alignment, unless a base was `resized`: then the given bounds hold
@@ -194,7 +203,9 @@ def struct(block_lengths: Sequence[int], displacements_bytes: Sequence[int], bas
     """
     lengths, places = _pair_of_arrays("struct", block_lengths, displacements_bytes)
     if len(bases) != len(lengths):
-        raise UsageError(f"struct of {len(lengths)} block lengths and {len(bases)} types: give one type a block")
+        raise UsageError(
+            f"struct of {len(lengths)} block lengths and {len(bases)} types: give one type a block"
+        )
     parts = [
         _blocks("struct", places[i : i + 1], lengths[i : i + 1], base)
         for i, base in enumerate(bases)
@@ -203,7 +214,8 @@ def struct(block_lengths: Sequence[int], displacements_bytes: Sequence[int], bas
     if not parts:
         return _empty("struct")
     runs = joined_runs(
-        np.concatenate([part.runs.offsets for part in parts]), np.concatenate([part.runs.lengths for part in parts])
+        np.concatenate([part.runs.offsets for part in parts]),
+        np.concatenate([part.runs.lengths for part in parts]),
     )
     lb_given, ub_given = any(part.lb_given for part in parts), any(part.ub_given for part in parts)
     lb = min(part.lb for part in parts if part.lb_given or not lb_given)
@@ -232,7 +244,11 @@ def _items_of(parts: Sequence[Datatype]) -> tuple[tuple[int, int], ...]:
 
 
 def subarray(
-    sizes: Sequence[int], subsizes: Sequence[int], starts: Sequence[int], base: Datatype, order: Literal["C", "F"] = "C"
+    sizes: Sequence[int],
+    subsizes: Sequence[int],
+    starts: Sequence[int],
+    base: Datatype,
+    order: Literal["C", "F"] = "C",
 ) -> Datatype:
     """The box `starts[i] <= x_i < starts[i] + subsizes[i]` of an array of `sizes`; its extent is that of the whole
     array.
@@ -256,32 +272,50 @@ def subarray(
     axes = list(zip(sizes, subsizes, starts, strict=True))
     if order == "C":
         axes.reverse()  # the fastest index first
-    box, stride_bytes, start_bytes = base, require_datatype(base, "base of subarray").extent_bytes, 0
+    box, stride_bytes, start_bytes = (
+        base,
+        require_datatype(base, "base of subarray").extent_bytes,
+        0,
+    )
     for size, part, start in axes:
         box = _strided("subarray", part, 1, stride_bytes, box)
         start_bytes += start * stride_bytes
         stride_bytes *= size
-    box = replace(base, runs=box.runs.moved(start_bytes), ub=base.lb + stride_bytes, name="subarray")
+    box = replace(
+        base, runs=box.runs.moved(start_bytes), ub=base.lb + stride_bytes, name="subarray"
+    )
     return replace(box, lb_given=True, ub_given=True)
 
 
 def resized(base: Datatype, lb: int, extent_bytes: int) -> Datatype:
     """`base` with a lower bound and an extent of the caller's choice."""
-    lb, extent_bytes = _place("resized", "lower bound", lb), _place("resized", "extent", extent_bytes)
+    lb, extent_bytes = (
+        _place("resized", "lower bound", lb),
+        _place("resized", "extent", extent_bytes),
+    )
     name = f"resized {require_datatype(base, 'base of resized').name}"
     return replace(base, lb=lb, ub=lb + extent_bytes, lb_given=True, ub_given=True, name=name)
 
 
-def _strided(name: str, count: int, block_length: int, stride_bytes: int, base: Datatype) -> Datatype:
+def _strided(
+    name: str, count: int, block_length: int, stride_bytes: int, base: Datatype
+) -> Datatype:
     count, block_length = _count(name, "count", count), _count(name, "block length", block_length)
     if abs(stride_bytes) * max(count, 1) >= _LIMIT:
-        raise UsageError(f"{name} of {count} blocks {stride_bytes} bytes apart: offsets must stay below 2^62")
+        raise UsageError(
+            f"{name} of {count} blocks {stride_bytes} bytes apart: offsets must stay below 2^62"
+        )
     dense = require_datatype(base, f"base of {name}").dense
-    if dense and stride_bytes == block_length * base.extent_bytes:  # no gaps: one run however many blocks
+    if (
+        dense and stride_bytes == block_length * base.extent_bytes
+    ):  # no gaps: one run however many blocks
         return _blocks(name, _array([0]), _array([count * block_length]), base)
     _check_runs(name, count, 1)
     return _blocks(
-        name, np.arange(count, dtype=np.int64) * stride_bytes, np.full(count, block_length, dtype=np.int64), base
+        name,
+        np.arange(count, dtype=np.int64) * stride_bytes,
+        np.full(count, block_length, dtype=np.int64),
+        base,
     )
 
 
@@ -304,7 +338,9 @@ def _blocks(name: str, places: Integers, counts: Integers, base: Datatype) -> Da
         offsets = elements[:, np.newaxis] + base.runs.offsets[np.newaxis, :]
         lengths = np.broadcast_to(base.runs.lengths, offsets.shape)
         runs = joined_runs(offsets.ravel(), lengths.ravel())
-    last = places + (counts - 1) * base.extent_bytes  # of each block; below its first where the extent is negative
+    last = (
+        places + (counts - 1) * base.extent_bytes
+    )  # of each block; below its first where the extent is negative
     lb = int(np.minimum(places, last).min()) + base.lb
     ub = int(np.maximum(places, last).max()) + base.ub
     return replace(base, runs=runs, lb=lb, ub=ub, name=name)
@@ -325,15 +361,22 @@ def _array(values: npt.ArrayLike) -> Integers:
     return np.asarray(values, dtype=np.int64)
 
 
-def _pair_of_arrays(name: str, block_lengths: npt.ArrayLike, displacements: npt.ArrayLike) -> tuple[Integers, Integers]:
-    lengths, places = _whole_array(name, "block length", block_lengths), _whole_array(name, "place", displacements)
+def _pair_of_arrays(
+    name: str, block_lengths: npt.ArrayLike, displacements: npt.ArrayLike
+) -> tuple[Integers, Integers]:
+    lengths, places = (
+        _whole_array(name, "block length", block_lengths),
+        _whole_array(name, "place", displacements),
+    )
     if lengths.ndim != 1 or lengths.shape != places.shape:
         raise UsageError(
             f"{name} of {lengths.size} block lengths and {places.size} displacements: give one each a block"
         )
     if len(lengths) and int(lengths.min()) < 0:
         where = int(np.argmin(lengths))
-        raise UsageError(f"{name}: block length {int(lengths[where])} at place {where}: give 0 or more")
+        raise UsageError(
+            f"{name}: block length {int(lengths[where])} at place {where}: give 0 or more"
+        )
     _check_reach(name, places, 1)
     return lengths, places
 
@@ -344,11 +387,15 @@ def _whole_array(name: str, what: str, values: Any) -> Integers:
         array = np.asarray(values)
         if array.dtype.kind in "iu" and array.dtype != np.uint64:
             return array.astype(np.int64)
-        return _array([_place(name, f"{what} {number}", value) for number, value in enumerate(values)])
+        return _array(
+            [_place(name, f"{what} {number}", value) for number, value in enumerate(values)]
+        )
     except (TypeError, ValueError) as error:
         if isinstance(error, UsageError):
             raise
-        raise UsageError(f"{name}: the {what}s are {values!r}: give a list of whole numbers") from None
+        raise UsageError(
+            f"{name}: the {what}s are {values!r}: give a list of whole numbers"
+        ) from None
 
 
 def _count(name: str, what: str, value: int) -> int:
@@ -361,11 +408,16 @@ def _place(name: str, what: str, value: int) -> int:
 
 def _check_reach(name: str, values: Integers, unit_bytes: int) -> None:
     """Raises UsageError where values times unit would leave int64."""
-    if len(values) and max(abs(int(values.min())), abs(int(values.max()))) * abs(unit_bytes) >= _LIMIT:
+    if (
+        len(values)
+        and max(abs(int(values.min())), abs(int(values.max()))) * abs(unit_bytes) >= _LIMIT
+    ):
         raise UsageError(f"{name}: offsets must stay below 2^62 bytes")
 
 
 def _check_runs(name: str, elements: int, runs_each: int) -> None:
     if elements * runs_each > _MAX_RUNS:
         text = f"{name} of {elements} elements with {elements * runs_each} runs"
-        raise UsageError(f"{text}: at most {_MAX_RUNS}; as a file's view give one element, it is repeated by itself")
+        raise UsageError(
+            f"{text}: at most {_MAX_RUNS}; as a file's view give one element, it is repeated by itself"
+        )

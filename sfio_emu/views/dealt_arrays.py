@@ -26,14 +26,24 @@ def darray(
     fastest, whatever the `order` of the array. Raises UsageError for a grid that is not all processes.
     """
     processes, rank = whole_number(processes, "number of processes", 1), whole_number(rank, "rank")
-    grid = [whole_number(axis[3], f"processes of dimension {number}", 1) for number, axis in enumerate(axes)]
+    grid = [
+        whole_number(axis[3], f"processes of dimension {number}", 1)
+        for number, axis in enumerate(axes)
+    ]
     if not grid or prod(grid) != processes or rank >= processes or order not in ("C", "F"):
-        raise UsageError(f"darray of rank {rank} of {processes} on a grid {grid}, order {order!r}: they do not fit")
-    sizes = [whole_number(axis[0], f"size of dimension {number}", 1, MAX_ELEMENTS) for number, axis in enumerate(axes)]
+        raise UsageError(
+            f"darray of rank {rank} of {processes} on a grid {grid}, order {order!r}: they do not fit"
+        )
+    sizes = [
+        whole_number(axis[0], f"size of dimension {number}", 1, MAX_ELEMENTS)
+        for number, axis in enumerate(axes)
+    ]
     mine: list[tuple[int, Integers]] = []
     for number, (_, way, block, _) in reversed(list(enumerate(axes))):
         rank, place = divmod(rank, grid[number])
-        mine.append((sizes[number], _dealt(number, (sizes[number], way, block, grid[number]), place)))
+        mine.append(
+            (sizes[number], _dealt(number, (sizes[number], way, block, grid[number]), place))
+        )
     box, stride_bytes = base, base.extent_bytes
     for size, indices in mine if order == "C" else reversed(mine):  # the fastest index first
         box = hindexed([1] * len(indices), (indices * stride_bytes).tolist(), box)
@@ -52,7 +62,9 @@ def _dealt(number: int, axis: tuple[int, Distribution, int | None, int], place: 
     usual = -(-size // processes) if way == "block" else 1
     block = usual if block is None else whole_number(block, f"block of dimension {number}", 1)
     if way == "block" and block * processes < size:
-        raise UsageError(f"dimension {number} of a darray: {processes} blocks of {block} do not hold {size} elements")
+        raise UsageError(
+            f"dimension {number} of a darray: {processes} blocks of {block} do not hold {size} elements"
+        )
     blocks = np.arange(place, -(-size // block), processes, dtype=np.int64)
     indices = (blocks[:, np.newaxis] * block + np.arange(block, dtype=np.int64)).ravel()
     return cast(Integers, indices[indices < size])

@@ -8,7 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from sfio_emu.errors import UsageError, whole_number
-from sfio_emu.views.datatypes import BYTE, Datatype, Integers, Runs, contiguous, joined_runs, require_datatype
+from sfio_emu.views.datatypes import (
+    BYTE,
+    Datatype,
+    Integers,
+    Runs,
+    contiguous,
+    joined_runs,
+    require_datatype,
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,7 +40,11 @@ class View:
     writable: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "displacement", whole_number(self.displacement, "displacement of the view (bytes)"))
+        object.__setattr__(
+            self,
+            "displacement",
+            whole_number(self.displacement, "displacement of the view (bytes)"),
+        )
         for what, datatype in (("etype", self.etype), ("filetype", self.filetype)):
             require_datatype(datatype, f"{what} of the view")
         if self.etype.size_bytes == 0 or self.filetype.size_bytes == 0:
@@ -73,14 +85,21 @@ class View:
         if tile == last_tile:
             offsets, lengths = self._part(tile, first, end)
             return joined_runs(offsets, lengths)
-        parts = [self._part(tile, first, self.filetype.size_bytes), self._whole(tile + 1, last_tile)]
+        parts = [
+            self._part(tile, first, self.filetype.size_bytes),
+            self._whole(tile + 1, last_tile),
+        ]
         parts.append(self._part(last_tile, 0, end))
-        return joined_runs(np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
+        return joined_runs(
+            np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+        )
 
     def _check_reach(self, first_byte: int, count_bytes: int) -> None:
         tiles = (first_byte + count_bytes) // self.filetype.size_bytes
         if tiles * self.filetype.extent_bytes + self.displacement >= 1 << 62:
-            raise UsageError(f"access at byte {first_byte} of the view: offsets must stay below 2^62")
+            raise UsageError(
+                f"access at byte {first_byte} of the view: offsets must stay below 2^62"
+            )
 
     def file_offset(self, byte: int) -> int:
         """The byte of the file where byte `byte` of the view's stream lies."""
@@ -93,7 +112,11 @@ class View:
         tile = max(0, (inside - int(self._reaches[-1])) // self.filetype.extent_bytes + 1)
         inside -= tile * self.filetype.extent_bytes
         run = int(np.searchsorted(self._reaches, inside, side="right"))
-        return tile * self.filetype.size_bytes + int(self._starts[run]) + max(0, inside - int(runs.offsets[run]))
+        return (
+            tile * self.filetype.size_bytes
+            + int(self._starts[run])
+            + max(0, inside - int(runs.offsets[run]))
+        )
 
     def _part(self, tile: int, first: int, end: int) -> tuple[Integers, Integers]:
         """Bytes `first` to `end` (not empty) of one tile's stream."""
@@ -110,7 +133,10 @@ class View:
 
     def _whole(self, tile: int, end_tile: int) -> tuple[Integers, Integers]:
         runs = self.filetype.runs
-        bases = self.displacement + np.arange(tile, end_tile, dtype=np.int64) * self.filetype.extent_bytes
+        bases = (
+            self.displacement
+            + np.arange(tile, end_tile, dtype=np.int64) * self.filetype.extent_bytes
+        )
         offsets = (bases[:, np.newaxis] + runs.offsets[np.newaxis, :]).ravel()
         return offsets, np.tile(runs.lengths, end_tile - tile)
 
@@ -149,7 +175,11 @@ def pair_runs(memory: Runs, file: Runs) -> PairedRuns:
     """
     if len(memory) == 1:  # one piece of memory: the file's runs are the blocks
         starts = np.cumsum(file.lengths) - file.lengths
-        return PairedRuns(memory_offsets=starts + memory.offsets[0], file_offsets=file.offsets, lengths=file.lengths)
+        return PairedRuns(
+            memory_offsets=starts + memory.offsets[0],
+            file_offsets=file.offsets,
+            lengths=file.lengths,
+        )
     memory_ends, file_ends = np.cumsum(memory.lengths), np.cumsum(file.lengths)
     ends = np.union1d(memory_ends, file_ends)
     starts = np.concatenate([np.zeros(min(1, len(ends)), dtype=np.int64), ends[:-1]])
@@ -164,8 +194,15 @@ class PairedAccess:
     """One access: `wanted` bytes of a buffer (`octets`) at `places`, and of a view's stream from `first_byte` on;
     `there`: how many of them the file can have."""
 
-    def __init__(self, octets: memoryview, places: Runs, view: View, first_byte: int, there: int) -> None:
-        self.octets, self.places, self.required, self.there = octets, places, places.size_bytes, there
+    def __init__(
+        self, octets: memoryview, places: Runs, view: View, first_byte: int, there: int
+    ) -> None:
+        self.octets, self.places, self.required, self.there = (
+            octets,
+            places,
+            places.size_bytes,
+            there,
+        )
         self._view, self._first_byte = view, first_byte
 
     @cached_property
@@ -175,12 +212,16 @@ class PairedAccess:
 
     def of_stream(self, stream: memoryview) -> "PairedAccess":
         """The same, its data one behind the other in `stream`."""
-        return PairedAccess(stream, one_run(0, self.required), self._view, self._first_byte, self.there)
+        return PairedAccess(
+            stream, one_run(0, self.required), self._view, self._first_byte, self.there
+        )
 
 
 def one_run(offset: int, length: int) -> Runs:
     """A single run."""
-    return Runs(offsets=np.array([offset], dtype=np.int64), lengths=np.array([length], dtype=np.int64))
+    return Runs(
+        offsets=np.array([offset], dtype=np.int64), lengths=np.array([length], dtype=np.int64)
+    )
 
 
 def _overlaps(datatype: Datatype) -> bool:
@@ -195,20 +236,22 @@ def _overlaps(datatype: Datatype) -> bool:
 def _check_order(what: str, datatype: Datatype, writable: bool) -> None:
     runs = datatype.runs
     if int(runs.offsets[0]) < 0 or datatype.true_lb < 0:
-        raise UsageError(f"view: {what} begins at byte {datatype.true_lb}: its displacements must not be negative")
+        raise UsageError(
+            f"view: {what} begins at byte {datatype.true_lb}: its displacements must not be negative"
+        )
     backwards = np.flatnonzero(runs.offsets[1:] < runs.offsets[:-1])
     if len(backwards):
         at = int(backwards[0])
-        text = (
-            f"view: {what} is cross-ordered, byte {int(runs.offsets[at + 1])} comes after byte {int(runs.offsets[at])}"
-        )
+        text = f"view: {what} is cross-ordered, byte {int(runs.offsets[at + 1])} comes after byte {int(runs.offsets[at])}"
         raise UsageError(
             f"{text}: displacements must be monotonically non-decreasing; sort its blocks, and the memory's alike"
         )
     begin = int(runs.offsets[0])
     if datatype.extent_bytes < 1 or int(runs.offsets[-1]) - begin > datatype.extent_bytes:
         text = f"view: {what} with data from byte {begin} to {datatype.true_ub} has extent {datatype.extent_bytes}"
-        raise UsageError(f"{text}: its repetitions would interleave; resize it to at least its data")
+        raise UsageError(
+            f"{text}: its repetitions would interleave; resize it to at least its data"
+        )
     if writable and _overlaps(datatype):
         raise UsageError(
             f"view: {what} covers a byte twice, which a view for writing must not: open for reading only or separate"

@@ -70,7 +70,9 @@ class MpiFile(DataAccess, AbstractContextManager["MpiFile"]):
         with own.agreed("open (the mode)", []):
             amode = parse_amode(mode)
             _check_hints({} if hints is None else hints)
-        opened = cls(StripedFile.open(name, stripe_unit, mode=file_mode(amode), session=own), mode=amode)
+        opened = cls(
+            StripedFile.open(name, stripe_unit, mode=file_mode(amode), session=own), mode=amode
+        )
         opened._own_session = own is not session
         if amode & Amode.APPEND:
             opened._position = opened._sought(0, "end", 0)
@@ -141,7 +143,9 @@ class MpiFile(DataAccess, AbstractContextManager["MpiFile"]):
                     text = f"a displacement of {displacement!r}: give None for a sequential file, and only there"
                     raise UsageError(text)
                 view = View(
-                    displacement=self._byte_of(self._shared.position) if displacement is None else displacement,
+                    displacement=self._byte_of(self._shared.position)
+                    if displacement is None
+                    else displacement,
                     etype=etype,
                     filetype=etype if filetype is None else filetype,
                     writable=self._opening.writes,
@@ -287,4 +291,6 @@ class MpiFile(DataAccess, AbstractContextManager["MpiFile"]):
 
 def _check_hints(hints: object) -> None:
     if not isinstance(hints, Mapping):
-        raise UsageError(f"the hints are {hints!r}: give names and texts, as in {{'access_style': 'random'}}")
+        raise UsageError(
+            f"the hints are {hints!r}: give names and texts, as in {{'access_style': 'random'}}"
+        )

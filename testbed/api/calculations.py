@@ -39,7 +39,12 @@ def network(name: NetworkLike) -> Network:
 
 
 def route(
-    network: NetworkLike, source: str, sink: str, method: str = "capillary", *, layers: int | None = None
+    network: NetworkLike,
+    source: str,
+    sink: str,
+    method: str = "capillary",
+    *,
+    layers: int | None = None,
 ) -> SplitRoute:
     """What fraction of one flow each directed link carries, exactly. ``layers``: of capillary routing, the first so
     many.
@@ -59,7 +64,9 @@ def route(
     return route_by_name(known_network(network), source, sink, method, layers)
 
 
-def traffic(network: NetworkLike, pattern: str | Sequence[tuple[str, str]] = "all-to-all") -> Traffic:
+def traffic(
+    network: NetworkLike, pattern: str | Sequence[tuple[str, str]] = "all-to-all"
+) -> Traffic:
     """The transfers of a network over its static paths: all to all, or the pairs (sender, receiver) of ``pattern``.
 
     >>> found = traffic("crossbar:4", [("t0", "r1"), ("t0", "r2")])
@@ -78,7 +85,11 @@ def traffic(network: NetworkLike, pattern: str | Sequence[tuple[str, str]] = "al
 
 
 def schedule(
-    transfers: Traffic | NetworkLike, method: str = "liquid", *, seed: int = 1, time_limit_s: float = 60.0
+    transfers: Traffic | NetworkLike,
+    method: str = "liquid",
+    *,
+    seed: int = 1,
+    time_limit_s: float = 60.0,
 ) -> Schedule:
     """Time frames in which no two transfers share a link; checked by the independent checker before it is returned.
 
@@ -95,11 +106,16 @@ def schedule(
     from testbed.scheduling.options import SearchOptions
 
     require_type(
-        transfers, (Traffic, Network, str, PathLike), "schedule", "a Traffic (Traffic.from_transfers) or a network"
+        transfers,
+        (Traffic, Network, str, PathLike),
+        "schedule",
+        "a Traffic (Traffic.from_transfers) or a network",
     )
     search = SearchOptions(method=method, seed=seed, time_limit_s=time_limit_s)
     found = transfers if isinstance(transfers, Traffic) else traffic(transfers)
-    return schedule_by_name(found, method, seed=search.seed, time_limit_s=search.time_limit_s, now=time.monotonic)
+    return schedule_by_name(
+        found, method, seed=search.seed, time_limit_s=search.time_limit_s, now=time.monotonic
+    )
 
 
 def block_size(
@@ -118,7 +134,11 @@ def block_size(
     >>> block_size(20, 0.1), block_size(20, 0.1, labels="stratified"), block_size(20, [(0, 32768)], labels="stratified")
     (32, 24, 42)
     """
-    from fec.redundancy.block_size import fec_block_size, stratified_block_size, stratified_tolerance_block_size
+    from fec.redundancy.block_size import (
+        fec_block_size,
+        stratified_block_size,
+        stratified_tolerance_block_size,
+    )
 
     source_packets = require_type(source_packets, int, "source_packets", "a whole number")
     if labels not in ("random", "stratified"):
@@ -130,7 +150,9 @@ def block_size(
             return stratified_tolerance_block_size(loss, source_packets)
         return fec_block_size(source_packets, loss, decoding_error_rate)
     if labels == "random":
-        raise InputError("loss: label intervals are for stratified labels; give a fraction of the packets")
+        raise InputError(
+            "loss: label intervals are for stratified labels; give a fraction of the packets"
+        )
     return stratified_block_size([_interval(one) for one in loss], source_packets)
 
 
@@ -152,4 +174,6 @@ def _interval(one: object) -> tuple[int, int]:
         start, stop = ends
         if 0 <= start < stop <= 65536:
             return start, stop
-    raise InputError(f"loss: {str(one)[:60]} is no interval of labels; give (start, stop) within 0 to 65536")
+    raise InputError(
+        f"loss: {str(one)[:60]} is no interval of labels; give (start, stop) within 0 to 65536"
+    )

@@ -70,9 +70,13 @@ def draw(
     Drawing(Network('ring:4': 4 switches, 4 hosts, 16 links), 1 loaded links, 1 failed)
     """
     if not installed("matplotlib"):
-        raise CapabilityError(f"drawings need matplotlib, which is not installed; {pip_command('figures')}")
+        raise CapabilityError(
+            f"drawings need matplotlib, which is not installed; {pip_command('figures')}"
+        )
     require_type(route, (SplitRoute, type(None)), "draw: route", "what testbed.route(...) returns")
-    require_type(loads, (Mapping, type(None)), "draw: loads", "a dictionary of links and their loads")
+    require_type(
+        loads, (Mapping, type(None)), "draw: loads", "a dictionary of links and their loads"
+    )
     require_type(faults, Iterable, "draw: faults", "a list of links or faults")
     route = network if isinstance(network, SplitRoute) else route
     found = network.network if isinstance(network, SplitRoute) else known_network(network)
@@ -82,7 +86,10 @@ def draw(
         loads = {route.network.links[i].id: route.loads[i] for i in route.loaded}
     failed = {_failed(one, found): Failure() for one in faults}
     ends = (route.source, route.sink) if route is not None else ()
-    shares = {link: Load(share=share, words=words) for link, (share, words) in _shares(loads or {}, found).items()}
+    shares = {
+        link: Load(share=share, words=words)
+        for link, (share, words) in _shares(loads or {}, found).items()
+    }
     return Drawing(network=found, marks=Marks(loads=shares, failed=failed, ends=ends))
 
 
@@ -90,7 +97,11 @@ def _failed(fault: str | LinkId | Fault, network: Network) -> LinkId:
     if isinstance(fault, Fault):
         return fault.link
     if isinstance(fault, str):
-        return parse_fault(fault, network).link if "@" in fault or " " in fault else read_link(fault, network)
+        return (
+            parse_fault(fault, network).link
+            if "@" in fault or " " in fault
+            else read_link(fault, network)
+        )
     return _known(fault, network)
 
 
@@ -105,11 +116,14 @@ def _known(link: str | LinkId, network: Network) -> LinkId:
 def _shares(loads: Loads, network: Network) -> dict[LinkId, tuple[float, str]]:
     """Link -> (share of the largest load, the load in words), those that are not 0."""
     found: dict[LinkId, SupportsFloat] = {
-        _known(link, network): load.packets if isinstance(load, LinkCount) else load for link, load in loads.items()
+        _known(link, network): load.packets if isinstance(load, LinkCount) else load
+        for link, load in loads.items()
     }
     for link, load in found.items():
         if not float(load) >= 0:
-            raise InputError(f"draw: load {load!r} of {network.links[network.link_index[link]].label}; give 0 or more")
+            raise InputError(
+                f"draw: load {load!r} of {network.links[network.link_index[link]].label}; give 0 or more"
+            )
     largest = max(map(float, found.values()), default=0.0)
     return {link: (float(load) / largest, _words(load)) for link, load in found.items() if load}
 
@@ -123,39 +137,58 @@ def html_of(value: object) -> str:
     """The drawing and the table of a value, as a notebook shows it."""
     network = value if isinstance(value, Network) else getattr(value, "network", None)
     parts = [f"<p><code>{escape(repr(value))}</code></p>"]
-    if isinstance(network, Network) and installed("matplotlib") and 0 < len(network.nodes) <= MAX_DRAWN:
+    if (
+        isinstance(network, Network)
+        and installed("matplotlib")
+        and 0 < len(network.nodes) <= MAX_DRAWN
+    ):
         route = value if isinstance(value, SplitRoute) else getattr(value, "exact_route", None)
         parts.append(draw(network, route=route, faults=_faults_of(value))._repr_html_())
     heads, rows = _table(value)
     if rows:
         parts.append(table([(head, "") for head in heads], rows[:MAX_ROWS], type(value).__name__))
         if len(rows) > MAX_ROWS:
-            parts.append(f"<p>{len(rows) - MAX_ROWS} more rows; testbed.data_frame has them all</p>")
+            parts.append(
+                f"<p>{len(rows) - MAX_ROWS} more rows; testbed.data_frame has them all</p>"
+            )
     return "".join(parts)
 
 
 def _faults_of(value: object) -> Sequence[Fault]:
     faults = getattr(value, "faults", ())
-    return faults if isinstance(faults, tuple) and all(isinstance(one, Fault) for one in faults) else ()
+    return (
+        faults
+        if isinstance(faults, tuple) and all(isinstance(one, Fault) for one in faults)
+        else ()
+    )
 
 
 def _table(value: object) -> tuple[Sequence[str], list[Sequence[str]]]:
     """Headings and rows."""
     if isinstance(value, SplitRoute):
         loaded = sorted(value.loaded, key=lambda i: -value.loads[i])
-        return ("link", "load"), [(value.network.links[i].label, str(value.loads[i])) for i in loaded]
+        return ("link", "load"), [
+            (value.network.links[i].label, str(value.loads[i])) for i in loaded
+        ]
     if isinstance(value, Schedule):
-        return ("frame", "transfers"), [(str(k), ", ".join(map(str, frame))) for k, frame in enumerate(value.frames)]
+        return ("frame", "transfers"), [
+            (str(k), ", ".join(map(str, frame))) for k, frame in enumerate(value.frames)
+        ]
     if isinstance(value, RunResult):
         checks = value.verdict.checks
-        return ("outcome", "check", "figures"), [(OUTCOMES[one.outcome], one.name, check_words(one)) for one in checks]
+        return ("outcome", "check", "figures"), [
+            (OUTCOMES[one.outcome], one.name, check_words(one)) for one in checks
+        ]
     if isinstance(value, Network):
         words = [
-            (link.label, f"{link.capacity_bps / 1e6:g} Mbit/s", f"{link.delay_s * 1e3:g} ms") for link in value.links
+            (link.label, f"{link.capacity_bps / 1e6:g} Mbit/s", f"{link.delay_s * 1e3:g} ms")
+            for link in value.links
         ]
         return ("link", "capacity", "delay"), list(words)
     if is_dataclass(value):
         return ("", ""), [
-            (field.name, shortened(getattr(value, field.name), 120)) for field in fields(value) if field.repr
+            (field.name, shortened(getattr(value, field.name), 120))
+            for field in fields(value)
+            if field.repr
         ]
     return (), []

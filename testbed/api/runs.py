@@ -73,7 +73,9 @@ class RunResult(Shown, Generic[P, M]):
     def page(self) -> Path:
         """The page of the run, one self-contained HTML file. UsageError for a run that is not kept."""
         if self.directory is None:
-            raise UsageError("this run is not kept; call save(DIRECTORY) first, or run(..., results=DIRECTORY)")
+            raise UsageError(
+                "this run is not kept; call save(DIRECTORY) first, or run(..., results=DIRECTORY)"
+            )
         return self.directory / "page.html"
 
     def save(self, directory: str | Path) -> Path:
@@ -99,7 +101,13 @@ class RunResult(Shown, Generic[P, M]):
 
     def __repr__(self) -> str:
         holding = sum(check.passed for check in self.verdict.checks)
-        state = "invalid" if self.verdict.invalid is not None else "passed" if self.passed else "not passed"
+        state = (
+            "invalid"
+            if self.verdict.invalid is not None
+            else "passed"
+            if self.passed
+            else "not passed"
+        )
         return f"RunResult({self.workload}, {self.fabric}: {state}, {holding} of {len(self.verdict.checks)} checks)"
 
 
@@ -116,7 +124,9 @@ AnyResult = RunResult[Any, Any]
 """One of any workload."""
 
 
-def result_of(workload: Workload[P, M], plan: P, fabric: str, measured: M, results: Path | None) -> RunResult[P, M]:
+def result_of(
+    workload: Workload[P, M], plan: P, fabric: str, measured: M, results: Path | None
+) -> RunResult[P, M]:
     """The run that measured this, judged, and kept below ``results`` (None: not kept)."""
     judged = workload.judge(plan, measured)
     result = RunResult(
@@ -152,12 +162,16 @@ def _described(workload: Work, plan: object, manifest: Manifest) -> Manifest:
         (run.session, *run.faults) if len(run.session.network.get("nodes", ())) <= MAX_DRAWN else ()
     )
     return replace(
-        manifest, study=described | {"of": run.session.title, "drawn": [record_to_json(one) for one in records]}
+        manifest,
+        study=described
+        | {"of": run.session.title, "drawn": [record_to_json(one) for one in records]},
     )
 
 
 @contextmanager
-def _keeping_rows(workload: Work, name: str, results: Path, manifest: Callable[[], Manifest]) -> Iterator[Keep]:
+def _keeping_rows(
+    workload: Work, name: str, results: Path, manifest: Callable[[], Manifest]
+) -> Iterator[Keep]:
     began_s = time.monotonic()
 
     def keep(found: Judgement) -> Path:
@@ -204,9 +218,13 @@ def rows_of(result: object) -> list[Json]:
         return [{"transfer": i, "frame": frame} for i, frame in enumerate(result.frame_of.tolist())]
     if isinstance(result, Network):
         return list(network_document(result)["links"])
-    if isinstance(result, Mapping) and all(isinstance(key, tuple) and len(key) == 3 for key in result):
+    if isinstance(result, Mapping) and all(
+        isinstance(key, tuple) and len(key) == 3 for key in result
+    ):
         return [{**link_fields(link), **vars(count)} for link, count in result.items()]
-    raise UsageError(f"data_frame: a {type(result).__name__} has no table; give a route, a schedule, a run or counters")
+    raise UsageError(
+        f"data_frame: a {type(result).__name__} has no table; give a route, a schedule, a run or counters"
+    )
 
 
 def _load_row(route: SplitRoute, index: int) -> Json:
@@ -259,7 +277,11 @@ def _fabric(workload: Work, plan: object, requested: Fabric | None) -> Fabric:
     elif requested is None and workload.carry is None and workload.simulate is None:
         requested = "emulation"
     networks = [plan.network] if hasattr(plan, "network") else []
-    return "emulation" if choose_fabric(requested, *networks, quiet=True) == "emulation" else "simulator"
+    return (
+        "emulation"
+        if choose_fabric(requested, *networks, quiet=True) == "emulation"
+        else "simulator"
+    )
 
 
 def _emulated(workload: Work, plan: object, progress: ReportProgress | None) -> Any:
@@ -300,7 +322,11 @@ def compare(results: Iterable[AnyResult] | Mapping[str, AnyResult]) -> RunCompar
     RunComparison(2 runs of stream, 13 figures)
     """
     require_type(results, Iterable, "compare", "runs, as testbed.run(...) returns them")
-    named = results if isinstance(results, Mapping) else {f"run {k}": one for k, one in enumerate(results, start=1)}
+    named = (
+        results
+        if isinstance(results, Mapping)
+        else {f"run {k}": one for k, one in enumerate(results, start=1)}
+    )
     for one in named.values():
         require_type(one, RunResult, "compare", "runs, as testbed.run(...) returns them")
     return RunComparison(runs=tuple(
@@ -320,7 +346,13 @@ def _options(plan: object) -> list[str]:
     for one in fields(plan):
         value = getattr(plan, one.name)
         nested = one.repr and is_dataclass(value) and one.name in ("stream", "options")
-        found += _options(value) if nested else [f"{one.name} {shortened(value, 60)}"] if one.repr else []
+        found += (
+            _options(value)
+            if nested
+            else [f"{one.name} {shortened(value, 60)}"]
+            if one.repr
+            else []
+        )
     return found
 
 

@@ -140,7 +140,9 @@ class Session(Shown, AbstractContextManager["Session"]):
         require_type(input, (str, type(None)), "input", "text")
         require_type(timeout_s, (int, float, type(None)), "timeout_s", "seconds")
         if timeout_s is not None and not 0 < timeout_s <= 1e9:
-            raise InputError(f"timeout_s {timeout_s}: give more than 0 seconds, at most 1e9, or None")
+            raise InputError(
+                f"timeout_s {timeout_s}: give more than 0 seconds, at most 1e9, or None"
+            )
         program = self.popen(
             host,
             argv,
@@ -156,7 +158,9 @@ class Session(Shown, AbstractContextManager["Session"]):
                 out, err = program.communicate(input, timeout_s)
             except subprocess.TimeoutExpired:
                 program.kill()
-                raise TimeLimitError(f"{argv[0]} in {host}: timed out after {timeout_s:g} s") from None
+                raise TimeLimitError(
+                    f"{argv[0]} in {host}: timed out after {timeout_s:g} s"
+                ) from None
             except BaseException:
                 program.kill()
                 raise
@@ -175,32 +179,61 @@ class Session(Shown, AbstractContextManager["Session"]):
         program's own."""
         require_type(host, str, "host", "the id of a node")
         if isinstance(argv, str) or not all(isinstance(word, str) for word in argv) or not argv:
-            raise UsageError('argv: give a program and its arguments as a list, such as ["ip", "address"]')
+            raise UsageError(
+                'argv: give a program and its arguments as a list, such as ["ip", "address"]'
+            )
         self._host(host)
         self._process.check()
         where = options.get("cwd") or "."
-        return subprocess.Popen(program_argv(self.name, host, argv, env, end_point=end_point, cwd=where), **options)
+        return subprocess.Popen(
+            program_argv(self.name, host, argv, env, end_point=end_point, cwd=where), **options
+        )
 
-    def ping(self, source: str, target: str, count: int = 3, *, every_s: float = 0.2, wait_s: float = 1.0) -> Ping:
+    def ping(
+        self, source: str, target: str, count: int = 3, *, every_s: float = 0.2, wait_s: float = 1.0
+    ) -> Ping:
         """Echoes from one host to another, ``every_s`` seconds apart; the last is waited for ``wait_s`` seconds."""
         require_type(count, int, "count", "a whole number of echoes")
         for what, value in (("every_s", every_s), ("wait_s", wait_s)):
             require_type(value, (int, float), what, "seconds")
         if not 1 <= count <= 100_000:
             raise InputError(f"count {count}: give 1 to 100000")
-        words = ["ping", "-n", "-q", "-c", str(count), "-i", f"{every_s:g}", "-W", f"{wait_s:g}", self.address(target)]
+        words = [
+            "ping",
+            "-n",
+            "-q",
+            "-c",
+            str(count),
+            "-i",
+            f"{every_s:g}",
+            "-W",
+            f"{wait_s:g}",
+            self.address(target),
+        ]
         done = self.exec(source, words, end_point=True)
         counts, times = _COUNTS.search(done.stdout), _TIMES.search(done.stdout)
         if counts is None:
-            raise InputError(f"ping from {source} to {target}: {done.stderr.strip() or done.stdout.strip()}")
-        least, mean, greatest = (float(ms) / 1e3 for ms in times.groups()) if times else (None, None, None)
-        return Ping(sent=int(counts[1]), received=int(counts[2]), least_s=least, mean_s=mean, greatest_s=greatest)
+            raise InputError(
+                f"ping from {source} to {target}: {done.stderr.strip() or done.stdout.strip()}"
+            )
+        least, mean, greatest = (
+            (float(ms) / 1e3 for ms in times.groups()) if times else (None, None, None)
+        )
+        return Ping(
+            sent=int(counts[1]),
+            received=int(counts[2]),
+            least_s=least,
+            mean_s=mean,
+            greatest_s=greatest,
+        )
 
     def address(self, node: str) -> str:
         """IPv4 address of the node's host."""
         return str(self._host(node)["ip"])
 
-    def fail(self, link: str, kind: str = "down", *, loss: float | None = None, one_way: bool = False) -> float:
+    def fail(
+        self, link: str, kind: str = "down", *, loss: float | None = None, one_way: bool = False
+    ) -> float:
         """Break a link until it is restored; the monotonic time (``time.monotonic``) at which that was in force.
 
         ``kind``: "down" (the carrier goes), "blackhole" (packets vanish) or "loss", with the fraction that is lost. A
@@ -234,7 +267,9 @@ class Session(Shown, AbstractContextManager["Session"]):
         next one; the monotonic time at which all was in force. ``reset``: as the network says; streams and bulk
         transfers are predicted for that alone, and refused meanwhile. ``one_way``: of this direction, else of both."""
         values = {"capacity_bps": capacity_bps, "delay_s": delay_s, "loss_fraction": loss}
-        settings = {name: python_number(value) for name, value in values.items() if value is not None}
+        settings = {
+            name: python_number(value) for name, value in values.items() if value is not None
+        }
         settings |= {name: True for name, on in (("reset", reset), ("one_way", one_way)) if on}
         return self._change("configure", link, settings=settings)
 
@@ -247,7 +282,9 @@ class Session(Shown, AbstractContextManager["Session"]):
         """Link -> packets and bytes sent onto the cable, and packets dropped by a full queue; since the network is
         up."""
         rows = self._process.ask({"do": "counters"})["links"]
-        return {(a, b, key): LinkCount(packets=p, bytes=n, queue_drops=d) for a, b, key, p, n, d in rows}
+        return {
+            (a, b, key): LinkCount(packets=p, bytes=n, queue_drops=d) for a, b, key, p, n, d in rows
+        }
 
     def capture(self, link: str, path: str | Path) -> Recording:
         """Record what arrives over a link (that direction) into a pcap file until ``stop``, or the end of its with
@@ -265,7 +302,9 @@ class Session(Shown, AbstractContextManager["Session"]):
         """
         require_type(route, SplitRoute, "route", "a SplitRoute, as testbed.route(...) makes")
         if route.network.links != self.network.links:
-            raise InputError(f"the route is of {route.network.name!r}, this session holds {self.network.name!r} up")
+            raise InputError(
+                f"the route is of {route.network.name!r}, this session holds {self.network.name!r} up"
+            )
         splits = spray(route), disjoint_return_split(self.network, route.source, route.sink)
         done = self._process.ask({"do": "install"}, splits)
         return InstalledRoute(rules=done["rules"], seconds=done["seconds"])
@@ -300,7 +339,9 @@ class Session(Shown, AbstractContextManager["Session"]):
 
         for node in (a, b):
             self._host(node)
-        return Tunnel(self._process, build_tunnel(self.network, a, b, link_mtu=self._mtu, **options))
+        return Tunnel(
+            self._process, build_tunnel(self.network, a, b, link_mtu=self._mtu, **options)
+        )
 
     def bulk(
         self,
@@ -320,11 +361,19 @@ class Session(Shown, AbstractContextManager["Session"]):
         rates = {link.capacity_bps for link in self.network.links}
         rate = options.setdefault("link_rate_bps", min(rates))
         if rates != {rate}:
-            raise InputError(f"bulk: links of {min(rates):g} to {max(rates):g} bit/s here; all must have {rate:g}")
-        return self._run("bulk", plan(self.network, switching=switching, **options), results, progress)
+            raise InputError(
+                f"bulk: links of {min(rates):g} to {max(rates):g} bit/s here; all must have {rate:g}"
+            )
+        return self._run(
+            "bulk", plan(self.network, switching=switching, **options), results, progress
+        )
 
     def _run(
-        self, name: str, plan: StreamPlan | BulkPlan, results: str | Path | None, progress: ReportProgress | None
+        self,
+        name: str,
+        plan: StreamPlan | BulkPlan,
+        results: str | Path | None,
+        progress: ReportProgress | None,
     ) -> AnyResult:
         from testbed.api.workloads.registry import workload_of
 
@@ -337,9 +386,13 @@ class Session(Shown, AbstractContextManager["Session"]):
         if not self._nodes:
             found = self._process.ask({"do": "describe"})
             listed = [*found["switches"], *found["hosts"]]
-            self._nodes = {one["name"]: one for one in listed} | {one["node"]: one for one in listed}
+            self._nodes = {one["name"]: one for one in listed} | {
+                one["node"]: one for one in listed
+            }
         if node not in self._nodes:
-            raise InputError(f"no host {node!r} in {self.network.name!r}; {nearest(node, self._nodes)}")
+            raise InputError(
+                f"no host {node!r} in {self.network.name!r}; {nearest(node, self._nodes)}"
+            )
         return self._nodes[node]
 
 

@@ -57,7 +57,9 @@ class Tunnel(AbstractContextManager["Tunnel"]):
     def address(self, node: str) -> str:
         """IPv4 address of the tunnel's end at the node, for programs at the other; InputError where it has none."""
         if node not in self.addresses:
-            raise InputError(f"no end of the tunnel is at {node!r}; {nearest(str(node), self.addresses)}")
+            raise InputError(
+                f"no end of the tunnel is at {node!r}; {nearest(str(node), self.addresses)}"
+            )
         return self.addresses[node]
 
     def counters(self) -> Mapping[str, Mapping[str, float]]:

@@ -56,7 +56,10 @@ def concurrent_goodput(plan: BulkPlan) -> CalibrationJob:
     """As many transfers as share no link in either direction of use, found greedily, but no more than the liquid
     throughput lets a time frame hold on average; those over bottlenecks first."""
     hard = set(plan.bottlenecks)
-    order = sorted(range(len(plan.transfers)), key=lambda i: (-sum(x in hard for x in plan.transfers[i].path), i))
+    order = sorted(
+        range(len(plan.transfers)),
+        key=lambda i: (-sum(x in hard for x in plan.transfers[i].path), i),
+    )
     used: set[LinkId] = set()
     chosen: list[int] = []
     for index in order:
@@ -77,7 +80,9 @@ def calibration_ends(plan: BulkPlan) -> Iterator[Ends]:
 
 def uncalibrated(plan: BulkPlan) -> Goodput:
     """Goodput taken to be the links' rate."""
-    return Goodput(single_path_bps=plan.link_rate_bps, concurrent_bps=plan.link_rate_bps, concurrent_paths=1)
+    return Goodput(
+        single_path_bps=plan.link_rate_bps, concurrent_bps=plan.link_rate_bps, concurrent_paths=1
+    )
 
 
 def calibrate(plan: BulkPlan, measure: Measure) -> Goodput:
@@ -104,14 +109,18 @@ def recalibrate(plan: BulkPlan, measure: Measure, first: Goodput) -> Goodput:
 
 def _measured_together(plan: BulkPlan, measure: Measure, alone_bps: float) -> Goodput:
     job = concurrent_goodput(plan)
-    return Goodput(single_path_bps=alone_bps, concurrent_bps=measure(job), concurrent_paths=len(job.transfers))
+    return Goodput(
+        single_path_bps=alone_bps, concurrent_bps=measure(job), concurrent_paths=len(job.transfers)
+    )
 
 
 def machine_lag(plan: BulkPlan, goodput: Goodput) -> str | None:
     """Why the machine cannot carry a time frame, None where it can; or why its messages are too short to tell."""
     if goodput.concurrent_bps >= MIN_TOGETHER * goodput.single_path_bps:
         return None
-    short = (1 - MIN_TOGETHER) / 2 * single_path_goodput(plan).count * plan.message_bytes < AT_ONCE_BYTES
+    short = (1 - MIN_TOGETHER) / 2 * single_path_goodput(
+        plan
+    ).count * plan.message_bytes < AT_ONCE_BYTES
     return overload_message(
         f"{goodput.concurrent_paths} disjoint paths at once got {goodput.concurrent_bps / 1e6:.2f} Mbit/s each, "
         f"one alone {goodput.single_path_bps / 1e6:.2f}",

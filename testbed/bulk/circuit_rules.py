@@ -20,7 +20,12 @@ CIRCUIT_PRIORITY, STANDING_PRIORITY = 400, 300
 
 
 def circuit_rules(
-    wiring: Wiring, pair: Pair, path: Sequence[LinkId], *, priority: int = CIRCUIT_PRIORITY, part: int = 0
+    wiring: Wiring,
+    pair: Pair,
+    path: Sequence[LinkId],
+    *,
+    priority: int = CIRCUIT_PRIORITY,
+    part: int = 0,
 ) -> tuple[FlowRule, ...]:
     """The rules that let that part of the pair's data (TCP to BULK_PORT + part) along the path: one a switch, the
     sink's first.
@@ -31,7 +36,12 @@ def circuit_rules(
 
 
 def return_rules(
-    wiring: Wiring, pair: Pair, path: Sequence[LinkId], *, priority: int = STANDING_PRIORITY, part: int = 0
+    wiring: Wiring,
+    pair: Pair,
+    path: Sequence[LinkId],
+    *,
+    priority: int = STANDING_PRIORITY,
+    part: int = 0,
 ) -> tuple[FlowRule, ...]:
     """The standing rules of the part's acknowledgements (TCP from its port) over the reverse of the data's path.
 
@@ -46,7 +56,9 @@ def return_rules(
     return _along(wiring, (pair[1], pair[0]), back, ("tcp_src", BULK_PORT + part), priority)
 
 
-def shared_return_rules(wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]], part: int = 0) -> tuple[FlowRule, ...]:
+def shared_return_rules(
+    wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]], part: int = 0
+) -> tuple[FlowRule, ...]:
     """``return_rules`` of all pairs, in few rules: where acknowledgements to one sender leave a switch through one port
     whoever sends them, one rule without a source does, below those of the pairs that go another way.
 
@@ -60,7 +72,9 @@ def shared_return_rules(wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]], 
     for (dpid, _), by_port in every.items():
         common = max(by_port, key=lambda out: (len(by_port[out]), -out))
         match = tuple(field for field in by_port[common][0].match if field[0] != "ipv4_src")
-        found.append(FlowRule(dpid=dpid, priority=STANDING_PRIORITY - 1, match=match, out_port=common))
+        found.append(
+            FlowRule(dpid=dpid, priority=STANDING_PRIORITY - 1, match=match, out_port=common)
+        )
         found += [rule for out, rules in by_port.items() if out != common for rule in rules]
     return tuple(found)
 
@@ -75,16 +89,24 @@ def packet_switching_rules(wiring: Wiring, paths: Paths, part: int = 0) -> tuple
 
 
 def _along(
-    wiring: Wiring, pair: Pair, path: Sequence[LinkId], port: tuple[Literal["tcp_src", "tcp_dst"], int], priority: int
+    wiring: Wiring,
+    pair: Pair,
+    path: Sequence[LinkId],
+    port: tuple[Literal["tcp_src", "tcp_dst"], int],
+    priority: int,
 ) -> tuple[FlowRule, ...]:
     """Rules for TCP packets of the pair with that ``port``."""
     at = pair[0]
     for link in path:
         if link[0] != at or (at != pair[0] and not wiring.network.node(at).forwards):
-            raise InputError(f"path of {pair[0]} to {pair[1]}: {label_of(link)} does not start at {at}, which forwards")
+            raise InputError(
+                f"path of {pair[0]} to {pair[1]}: {label_of(link)} does not start at {at}, which forwards"
+            )
         at = link[1]
     if at != pair[1]:
-        raise InputError(f"path of {pair[0]} to {pair[1]} ends at {at}; give one that ends at {pair[1]}")
+        raise InputError(
+            f"path of {pair[0]} to {pair[1]} ends at {at}; give one that ends at {pair[1]}"
+        )
     match: Match = (
         ("eth_type", ETH_IPV4),
         ("ip_proto", PROTOCOL_TCP),
@@ -93,7 +115,12 @@ def _along(
         port,
     )
     return tuple(
-        FlowRule(dpid=wiring.switch_at(link[0]).dpid, priority=priority, match=match, out_port=wiring.out_port(link))
+        FlowRule(
+            dpid=wiring.switch_at(link[0]).dpid,
+            priority=priority,
+            match=match,
+            out_port=wiring.out_port(link),
+        )
         for link in reversed(path[1:])
         if wiring.network.node(link[0]).kind == "switch"
     )

@@ -63,11 +63,15 @@ class BulkCoordinator:
     arrives for so long.
     """
 
-    def __init__(self, plan: BulkPlan, *, on_deadlock: OnDeadlock = "retreat", stall_s: float = 30.0) -> None:
+    def __init__(
+        self, plan: BulkPlan, *, on_deadlock: OnDeadlock = "retreat", stall_s: float = 30.0
+    ) -> None:
         self.plan = plan
         self._on_deadlock, self._stall_s = on_deadlock, stall_s
         self._arbiter: CircuitArbiter = CircuitArbiter()
-        self._records = [TransferRecord(transfer=i, path=t.path) for i, t in enumerate(plan.transfers)]
+        self._records = [
+            TransferRecord(transfer=i, path=t.path) for i, t in enumerate(plan.transfers)
+        ]
         self._frames = deque(enumerate(plan.frames))
         self._open: set[int] = set()
         self._queues = _by_source(plan)
@@ -106,13 +110,21 @@ class BulkCoordinator:
     def records(self) -> tuple[TransferRecord, ...]:
         """What became of each transfer so far."""
         return tuple(
-            replace(r, attempts=self._attempts[r.transfer] if r.started_s is not None else 0) for r in self._records
+            replace(r, attempts=self._attempts[r.transfer] if r.started_s is not None else 0)
+            for r in self._records
         )
 
     def has_circuit(self, transfer: int) -> bool:
         """Whether rules of the transfer's circuit may be in the switches now, or on their way there or away."""
-        changing = self._in_change is not None and (transfer in self._in_change or transfer in self._leaving)
-        return changing or transfer in self._standing or transfer in self._set_up or transfer in self._open
+        changing = self._in_change is not None and (
+            transfer in self._in_change or transfer in self._leaving
+        )
+        return (
+            changing
+            or transfer in self._standing
+            or transfer in self._set_up
+            or transfer in self._open
+        )
 
     def frame_times(self) -> tuple[tuple[float, float], ...]:
         """(begin, end) of every time frame that has ended, in order."""
@@ -124,7 +136,9 @@ class BulkCoordinator:
             self._in_change, self._set_up = self._set_up, {}
             torn, self._tear_down = tuple(self._tear_down), []
             self._leaving = frozenset(c.transfer for c in torn)
-            self._actions.append(ChangeCircuits(set_up=tuple(self._in_change.values()), tear_down=torn))
+            self._actions.append(
+                ChangeCircuits(set_up=tuple(self._in_change.values()), tear_down=torn)
+            )
         given, self._actions = tuple(self._actions), []
         return given
 
@@ -173,7 +187,9 @@ class BulkCoordinator:
         self._progress_s = now_s
         names = sorted(set(nodes))
         waiting = sorted(
-            i for i in self._open if {self.plan.transfers[i].sink, self.plan.transfers[i].source} & set(names)
+            i
+            for i in self._open
+            if {self.plan.transfers[i].sink, self.plan.transfers[i].source} & set(names)
         )
         under_way = f", in the middle of {self._named(waiting)}" if waiting else ""
         self._fail(f"{', '.join(names)} died {now_s:.2f} s after the start{under_way}")
@@ -195,7 +211,9 @@ class BulkCoordinator:
                     self._attempts[index] += record.started_s is not None
                     moved.append(index)
         if moved:
-            self._withdraw_resting(now_s)  # the other paths may need links of those that are done in this frame
+            self._withdraw_resting(
+                now_s
+            )  # the other paths may need links of those that are done in this frame
         for index in moved:
             self._ask(index, now_s)
         self._end_if_done()
@@ -203,7 +221,9 @@ class BulkCoordinator:
     def advance(self, now_s: float) -> None:
         """Time passes. A run in which nothing arrives for ``stall_s`` ends."""
         if now_s >= self.deadline_s() and not self._over:
-            self._fail(f"no message arrived for {self._stall_s:g} s; waiting for {self._named(sorted(self._open))}")
+            self._fail(
+                f"no message arrived for {self._stall_s:g} s; waiting for {self._named(sorted(self._open))}"
+            )
 
     def _open_next_frame(self, now_s: float) -> None:
         while self._frames and not self._open:
@@ -255,11 +275,15 @@ class BulkCoordinator:
         if self._arbiter.waits_for(retreating) is None:
             return  # another retreat of the same moment has freed it
         self._apply_arbiter_actions(self._arbiter.release(retreating), now_s)
-        self._apply_arbiter_actions(self._arbiter.request(retreating, self._records[retreating].path), now_s)
+        self._apply_arbiter_actions(
+            self._arbiter.request(retreating, self._records[retreating].path), now_s
+        )
 
     def _on_granted(self, index: int) -> None:
         path, planned = self._records[index].path, self.plan.transfers[index]
-        self._set_up[index] = Circuit(transfer=index, path=path, part=planned.part, own_return=path != planned.path)
+        self._set_up[index] = Circuit(
+            transfer=index, path=path, part=planned.part, own_return=path != planned.path
+        )
 
     def _send(self, indices: list[int], now_s: float) -> None:
         for index in indices:
@@ -283,7 +307,9 @@ class BulkCoordinator:
         self._left_of_frame[number] -= 1
         if self._left_of_frame[number] == 0:
             self._frame_ended[number] = now_s
-        contended = self.plan.switching == "circuit" and any(not self._arbiter.holds_all(i) for i in self._open)
+        contended = self.plan.switching == "circuit" and any(
+            not self._arbiter.holds_all(i) for i in self._open
+        )
         if not (self.plan.barrier and self._open and not contended):
             self._withdraw_resting(now_s)
         if self.plan.barrier:
@@ -304,7 +330,9 @@ class BulkCoordinator:
         circuit = self._standing.pop(index, None) or (self._in_change or {}).pop(index, None)
         if circuit is not None:
             self._tear_down.append(circuit)
-        if self.plan.switching == "circuit" and (self._arbiter.holds_all(index) or self._arbiter.waits_for(index)):
+        if self.plan.switching == "circuit" and (
+            self._arbiter.holds_all(index) or self._arbiter.waits_for(index)
+        ):
             self._apply_arbiter_actions(self._arbiter.release(index), now_s)
 
     def _strand(self, index: int, now_s: float) -> None:
@@ -318,16 +346,24 @@ class BulkCoordinator:
             self._left_of_frame[number] -= 1
 
     def _is_cut(self, path: Path) -> bool:
-        return any(link in self._dead_links or reverse_of(link) in self._dead_links for link in path)
+        return any(
+            link in self._dead_links or reverse_of(link) in self._dead_links for link in path
+        )
 
     def _end_if_done(self) -> None:
-        if self._open or self._over or (self._frames if self.plan.barrier else any(self._queues.values())):
+        if (
+            self._open
+            or self._over
+            or (self._frames if self.plan.barrier else any(self._queues.values()))
+        ):
             return
         self._over = True
         failure = None
         if self._stranded:
             cut = ", ".join(map(label_of, sorted(self._dead_links)))
-            failure = f"links cut ({cut}) and no other path for {self._named(sorted(self._stranded))}"
+            failure = (
+                f"links cut ({cut}) and no other path for {self._named(sorted(self._stranded))}"
+            )
         torn = (*self._tear_down, *self._standing.values())
         self._tear_down = []
         self._standing.clear()

@@ -30,11 +30,15 @@ def throughput_figure(rows: Sequence[Row]) -> Figure:
     names = [f"{row['switching']}\n{row['method']}" for row in rows]
     values = [row["throughput_bps"] / 1e6 for row in rows]
     bars = axes.barh(names, values, color=[BLUE, ORANGE][: len(rows)], height=0.6)
-    labels = [f"{v:.0f}  ({row['ratio']:.2f} of liquid)" for v, row in zip(values, rows, strict=True)]
+    labels = [
+        f"{v:.0f}  ({row['ratio']:.2f} of liquid)" for v, row in zip(values, rows, strict=True)
+    ]
     for text in axes.bar_label(bars, labels, padding=4, zorder=3):
         text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1.5})
     liquid = rows[0]["liquid_throughput_bps"] / 1e6
-    axes.axvline(liquid, color=INK, linewidth=1.2, label=f"predicted liquid throughput, {liquid:.0f} Mbit/s")
+    axes.axvline(
+        liquid, color=INK, linewidth=1.2, label=f"predicted liquid throughput, {liquid:.0f} Mbit/s"
+    )
     axes.axvline(_ENOUGH * liquid, color=INK, linewidth=1, linestyle=":", label=f"{_ENOUGH} of it")
     axes.set(xlim=(0, 1.6 * max(liquid, *values)), xlabel="payload delivered, Mbit/s")
     figure.set_label(
@@ -61,15 +65,21 @@ def timeline_figure(rows: Sequence[Row]) -> Figure:
             style = {"color": colours(busy[number]), "edgecolor": "white", "linewidth": 0.4}
             axes.broken_barh([(begin, end - begin)], (low, 0.6), **style)
     ideal = rows[0]["bottleneck_load"] * rows[0]["message_bytes"] * 8 / rows[0]["goodput_bps"]
-    axes.axvline(ideal, color=INK, linestyle=":", label=f"predicted end of a liquid schedule, {ideal:.1f} s")
-    axes.set_yticks(range(len(rows)), [f"{row['switching']}, {row['frames']} frames" for row in rows])
+    axes.axvline(
+        ideal, color=INK, linestyle=":", label=f"predicted end of a liquid schedule, {ideal:.1f} s"
+    )
+    axes.set_yticks(
+        range(len(rows)), [f"{row['switching']}, {row['frames']} frames" for row in rows]
+    )
     axes.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, None), xlabel="time since the start, s")
     figure.set_label(
         "Time frames of each run from their begin to their end; the colour says for which fraction of a frame the"
         " bottlenecks carried data. Dotted: when a liquid schedule would end."
     )
     figure.legend(loc="outside lower center")
-    figure.colorbar(ScalarMappable(cmap=colours), ax=axes, label="bottlenecks busy,\nfraction of the frame")
+    figure.colorbar(
+        ScalarMappable(cmap=colours), ax=axes, label="bottlenecks busy,\nfraction of the frame"
+    )
     return figure
 
 
@@ -78,12 +88,16 @@ def busy_figure(row: Row) -> Figure:
     names, shares = row["bottlenecks"][:_MAX_LINKS], np.array(row["bottleneck_busy"][:_MAX_LINKS])
     figure, (axes,) = panels(9, 1.5 + 0.22 * len(names))
     axes.grid(False)
-    image = axes.imshow(shares, aspect="auto", vmin=0, vmax=1, cmap="viridis", interpolation="nearest")
+    image = axes.imshow(
+        shares, aspect="auto", vmin=0, vmax=1, cmap="viridis", interpolation="nearest"
+    )
     axes.set_yticks(range(len(names)), names)
     axes.set_xlabel("time frame")
     left_out = len(row["bottlenecks"]) - len(names)
     more = f" ({left_out} more bottlenecks not shown)" if left_out else ""
-    axes.set_title(f"{row['method']}, {row['switching']} switching: on average {shares.mean():.1%} busy{more}")
+    axes.set_title(
+        f"{row['method']}, {row['switching']} switching: on average {shares.mean():.1%} busy{more}"
+    )
     figure.colorbar(image, ax=axes, label="busy, fraction of the frame")
     figure.set_label(
         "Bottleneck links, one a row, against time frames: the fraction of each frame in which the link carried data."
@@ -99,7 +113,10 @@ def bytes_figure(row: Row) -> Figure:
     places = range(len(loads))
     planned = [load * row["message_bytes"] / 1e6 for _, load, _ in loads]
     axes.step(places, planned, where="mid", color=INK, label="schedule: messages x size")
-    counted, label = [octets / 1e6 for *_, octets in loads], "counted, headers and acknowledgements included"
+    counted, label = (
+        [octets / 1e6 for *_, octets in loads],
+        "counted, headers and acknowledgements included",
+    )
     axes.plot(places, counted, ".", color=BLUE, label=label)
     axes.set(ylim=(0, None), xlabel="links that carry messages, by load", ylabel="MB")
     figure.set_label(

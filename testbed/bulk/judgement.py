@@ -72,8 +72,25 @@ _STRAYS = (
 )
 
 
-OF_PLANS = "switching", "method", "barrier", "message_bytes", "link_rate_bps", "parts", "bottleneck_load"
-OF_RUNS = "fabric", "seconds", "injected", "rule_changes", "slowest_change_s", "changing_s", "cpu_fraction", "failure"
+OF_PLANS = (
+    "switching",
+    "method",
+    "barrier",
+    "message_bytes",
+    "link_rate_bps",
+    "parts",
+    "bottleneck_load",
+)
+OF_RUNS = (
+    "fabric",
+    "seconds",
+    "injected",
+    "rule_changes",
+    "slowest_change_s",
+    "changing_s",
+    "cpu_fraction",
+    "failure",
+)
 """What the row of a run has of its plan and of its measurements, by their names."""
 
 
@@ -81,7 +98,9 @@ def judge_bulk(plan: BulkPlan, run: BulkMeasurements) -> Judgement:
     """Verdict and figures next to what is predicted; one row has them all."""
     row = _row(plan, run)
     verdict = judge(plan, run, row)
-    return Judgement(verdict=verdict, document={**row, "verdict": dict(verdict.to_json())}, rows=(row,))
+    return Judgement(
+        verdict=verdict, document={**row, "verdict": dict(verdict.to_json())}, rows=(row,)
+    )
 
 
 def _row(plan: BulkPlan, run: BulkMeasurements) -> JsonObject:
@@ -89,7 +108,9 @@ def _row(plan: BulkPlan, run: BulkMeasurements) -> JsonObject:
     calibrated goodput; ``ratio``: measured throughput over it; ``predicted_ratio``: that of the same plan in virtual
     time; ``bottleneck_busy``: of each, the fraction of each time frame in which it carried data."""
     liquid_bps = liquid_throughput_bps(plan, run.goodput)
-    throughput_bps = run.delivered * plan.message_bytes * 8 / run.seconds if run.seconds > 0 else 0.0
+    throughput_bps = (
+        run.delivered * plan.message_bytes * 8 / run.seconds if run.seconds > 0 else 0.0
+    )
     delivered = Counter[int]()
     for record in run.transfers:
         delivered[record.transfer] += record.deliveries
@@ -118,7 +139,10 @@ def _row(plan: BulkPlan, run: BulkMeasurements) -> JsonObject:
         "frame_times_s": [list(times) for times in run.frame_times_s],
         "bottlenecks": [label_of(link) for link in busy],
         "bottleneck_busy": [[round(x, 4) for x in shares] for shares in busy.values()],
-        "link_loads": [[label_of(k), n, run.links[k].bytes if k in run.links else 0] for k, n in plan.loads.items()],
+        "link_loads": [
+            [label_of(k), n, run.links[k].bytes if k in run.links else 0]
+            for k, n in plan.loads.items()
+        ],
         "several_machines": None if run.machines is None else _of_machines(plan, run, run.machines),
         "repeated": [plan.transfers[r.transfer].name for r in run.transfers if r.attempts > 1],
     }
@@ -136,7 +160,9 @@ def _of_machines(plan: BulkPlan, run: BulkMeasurements, report: MachinesReport) 
     }
 
 
-def busy_fractions(plan: BulkPlan, run: BulkMeasurements, links: Sequence[LinkId]) -> dict[LinkId, tuple[float, ...]]:
+def busy_fractions(
+    plan: BulkPlan, run: BulkMeasurements, links: Sequence[LinkId]
+) -> dict[LinkId, tuple[float, ...]]:
     """Link -> for every time frame that ended, the fraction of it in which some transfer over the link was sending."""
     times = run.frame_times_s
     busy: dict[LinkId, list[float]] = {link: [0.0] * len(times) for link in links}
@@ -147,7 +173,11 @@ def busy_fractions(plan: BulkPlan, run: BulkMeasurements, links: Sequence[LinkId
         if number >= len(times):
             continue
         begin, end = times[number]
-        share = (min(end, record.done_s) - max(begin, record.started_s)) / (end - begin) if end > begin else 0.0
+        share = (
+            (min(end, record.done_s) - max(begin, record.started_s)) / (end - begin)
+            if end > begin
+            else 0.0
+        )
         for link in record.path:
             if link in busy:
                 busy[link][number] += max(0.0, share)
@@ -167,14 +197,23 @@ def counter_error(plan: BulkPlan, run: BulkMeasurements) -> tuple[float, LinkId]
     """(largest relative difference, its link) between the bytes that a link carried and those that the plan puts on it,
     what TCP sent again there set aside. Virtual time counts no headers; those of packets that share links are more,
     where they come out of order, or fewer."""
-    messages: dict[LinkId, float] = {link: load * plan.message_bytes for link, load in plan.loads.items()}
-    expected = expected_bytes(plan, run.packet_payload_bytes) if run.fabric == "emulation" else messages
+    messages: dict[LinkId, float] = {
+        link: load * plan.message_bytes for link, load in plan.loads.items()
+    }
+    expected = (
+        expected_bytes(plan, run.packet_payload_bytes) if run.fabric == "emulation" else messages
+    )
     again, errors = retransmitted_bytes(plan, run), {}
-    for link in (*plan.loads, *(link for link in run.links if link not in expected)):  # these in parts of a message
+    for link in (
+        *plan.loads,
+        *(link for link in run.links if link not in expected),
+    ):  # these in parts of a message
         own = expected.get(link, 0.0)
         more = (run.links[link].bytes if link in run.links else 0) - own
         headers = own - messages.get(link, 0.0) if plan.switching == "packet" else 0.0
-        errors[link] = max(-more - headers, more - 2 * headers - again.get(link, 0), 0.0) / max(own, plan.message_bytes)
+        errors[link] = max(-more - headers, more - 2 * headers - again.get(link, 0), 0.0) / max(
+            own, plan.message_bytes
+        )
     worst = max(errors, key=lambda link: errors[link])
     return errors[worst], worst
 
@@ -196,7 +235,9 @@ def misplaced(plan: BulkPlan, run: BulkMeasurements, planned: bool) -> int:
         for link in record.path if planned else ():
             held.setdefault(link, []).append((start_s, done_s, number))
     for spans in held.values():
-        wrong |= {later[2] for sooner, later in pairwise(sorted(spans)) if later[0] < sooner[1] - off_s}
+        wrong |= {
+            later[2] for sooner, later in pairwise(sorted(spans)) if later[0] < sooner[1] - off_s
+        }
     whole = not ended_s or abs(run.seconds - max(ended_s)) <= 2 * off_s
     return len(wrong) if whole else len(run.transfers)
 
@@ -205,16 +246,28 @@ def judge(plan: BulkPlan, run: BulkMeasurements, row: Json) -> Verdict:
     """Completeness for every run; throughput against prediction where one is claimed; circuits against the switches'
     counters."""
     count, whole = len(plan.transfers), run.failure is None and not plan.faults and not plan.killed
-    wrong = misplaced(plan, run, whole and plan.switching == "circuit") if run.failure is None else 0
+    wrong = (
+        misplaced(plan, run, whole and plan.switching == "circuit") if run.failure is None else 0
+    )
     seen = {link for lost in run.lost_links for link in (lost, reverse_of(lost))}
-    missed = [f for f in plan.faults if f.kind == "down" and f.link not in seen] or (plan.killed and not run.failure)
+    missed = [f for f in plan.faults if f.kind == "down" and f.link not in seen] or (
+        plan.killed and not run.failure
+    )
     verified = row["messages_verified"] * plan.message_bytes
-    ended = Check(name="the run came to its end", key="ended", passed=run.failure is None, detail=run.failure or "")
+    ended = Check(
+        name="the run came to its end",
+        key="ended",
+        passed=run.failure is None,
+        detail=run.failure or "",
+    )
     checks = [
         ended.of(run.delivered) if ended.passed else ended,
         Claim("messages delivered exactly once and verified", "verified")
         .equal(count, row["messages_verified"] - wrong)
-        .noting(f"{verified} of {plan.total_bytes} bytes" + f"; {wrong} not where and when it was to go" * bool(wrong)),
+        .noting(
+            f"{verified} of {plan.total_bytes} bytes"
+            + f"; {wrong} not where and when it was to go" * bool(wrong)
+        ),
     ]
     came = injection_check(injection_times(plan.faults, plan.killed), run.seconds)
     checks += [check.of(not missed, "nothing saw it break") for check in came]
@@ -222,9 +275,14 @@ def judge(plan: BulkPlan, run: BulkMeasurements, row: Json) -> Verdict:
     if whole:
         circuits = plan.switching == "circuit"
         checks += _circuit_checks(plan, run) if circuits and run.fabric == "emulation" else []
-        (error, worst), tolerance = counter_error(plan, run), COUNTER_TOLERANCE if circuits else SHARED_TOLERANCE
+        (error, worst), tolerance = (
+            counter_error(plan, run),
+            COUNTER_TOLERANCE if circuits else SHARED_TOLERANCE,
+        )
         carried = Claim("bytes that links carried against those of the plan", "link-bytes")
-        checks.append(carried.equal(0.0, error, tolerance).noting(f"worst: {label_of(worst)}" * (error > 0)))
+        checks.append(
+            carried.equal(0.0, error, tolerance).noting(f"worst: {label_of(worst)}" * (error > 0))
+        )
     if whole and circuits:
         checks.append(_throughput_check(plan, row))
         strained = _strained(plan, run, row, checks[-1])
@@ -233,9 +291,15 @@ def judge(plan: BulkPlan, run: BulkMeasurements, row: Json) -> Verdict:
         notes.append(f"and {len(run.deadlocks) - 5} more deadlocks")
     notes += [f"link cut: {label_of(link)}" for link in run.lost_links]
     planned = {link for fault in plan.faults for link in (fault.link, reverse_of(fault.link))}
-    astray = [f"{label_of(link)} was cut in no planned fault" for link in run.lost_links if link not in planned]
+    astray = [
+        f"{label_of(link)} was cut in no planned fault"
+        for link in run.lost_links
+        if link not in planned
+    ]
     invalid = (machine_lag(plan, run.goodput), strained, *astray)
-    return Verdict(checks=tuple(checks), notes=tuple(notes), invalid=next(filter(None, invalid), None))
+    return Verdict(
+        checks=tuple(checks), notes=tuple(notes), invalid=next(filter(None, invalid), None)
+    )
 
 
 def _strained(plan: BulkPlan, run: BulkMeasurements, row: Json, claim: Check) -> str | None:
@@ -246,7 +310,8 @@ def _strained(plan: BulkPlan, run: BulkMeasurements, row: Json, claim: Check) ->
     predicted_s = plan.total_bytes * 8 / (row["liquid_throughput_bps"] * (claim.predicted or 1.0))
     spare_s = predicted_s * (claim.tolerance or 0.0)
     limits = MachineLoadLimits(
-        worst_lateness_s=max(min(USUAL_LATENESS_S, spare_s), MAX_STANDSTILL * spare_s), mean_lateness_s=MAX_LATE_S
+        worst_lateness_s=max(min(USUAL_LATENESS_S, spare_s), MAX_STANDSTILL * spare_s),
+        mean_lateness_s=MAX_LATE_S,
     )
     machine = overload_reason([run.strain], limits, run.seconds)
     changing_s = _delay_by_changes_s(plan, run, predicted_s)
@@ -266,7 +331,9 @@ def _delay_by_changes_s(plan: BulkPlan, run: BulkMeasurements, predicted_s: floa
     return min(run.changing_s, each_s * predicted_s / plan.message_s)
 
 
-def _changes_too_long(run: BulkMeasurements, changing_s: float, predicted_s: float, limit_s: float) -> str | None:
+def _changes_too_long(
+    run: BulkMeasurements, changing_s: float, predicted_s: float, limit_s: float
+) -> str | None:
     """Why time frames were too short for this machine's switches: changing circuits, which a schedule takes for
     nothing, took more of the run than is left to tell a schedule from a worse one."""
     if changing_s <= limit_s:
@@ -289,7 +356,9 @@ def _repeats_too_long(
     schedule's fault.
     """
     packets = sum(repeats.packets for repeats in run.retransmitted.values())
-    if packets > _most_stray(plan) * _own_packets(plan) or any(count.queue_drops for count in run.links.values()):
+    if packets > _most_stray(plan) * _own_packets(plan) or any(
+        count.queue_drops for count in run.links.values()
+    ):
         return None
     took_s = retransmission_time_s(plan, run)
     if not packets or took_s + changing_s <= limit_s:
@@ -315,7 +384,9 @@ def retransmission_time_s(plan: BulkPlan, run: BulkMeasurements) -> float:
 
 def _throughput_check(plan: BulkPlan, row: Json) -> Check:
     if plan.barrier and plan.method not in ROUNDS and len(plan.frames) == plan.bottleneck_load:
-        most = (2 - LIQUID_RATIO) / (1 - min(0.5, AT_ONCE_BYTES / plan.message_bytes))  # links rest between messages
+        most = (2 - LIQUID_RATIO) / (
+            1 - min(0.5, AT_ONCE_BYTES / plan.message_bytes)
+        )  # links rest between messages
         return Check(
             name="throughput over predicted liquid throughput",
             key="throughput",

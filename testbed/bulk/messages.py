@@ -42,7 +42,9 @@ class MessageHeader:
     def encode(self) -> bytes:
         """32 bits of checksum over the header itself come last."""
         if not 1 <= self.attempt <= MAX_ATTEMPTS:
-            raise InputError(f"attempt {self.attempt} of transfer {self.transfer}; give 1 to {MAX_ATTEMPTS}")
+            raise InputError(
+                f"attempt {self.attempt} of transfer {self.transfer}; give 1 to {MAX_ATTEMPTS}"
+            )
         bare = _HEADER.pack(_MAGIC, _VERSION, self.attempt, 0, self.transfer, self.length, 0)[:-4]
         return bare + _TRAILER.pack(zlib.crc32(bare))
 
@@ -120,7 +122,9 @@ class MessageReader:
                 if len(self._small) == TRAILER_BYTES:
                     (sent,) = _TRAILER.unpack(self._small)
                     header, self._header, self._small = self._header, None, b""
-                    yield MessageArrived(header=header, checksum=self._checksum, intact=sent == self._checksum)
+                    yield MessageArrived(
+                        header=header, checksum=self._checksum, intact=sent == self._checksum
+                    )
 
     def _gather(self, data: memoryview, required: int) -> memoryview:
         missing = required - len(self._small)

@@ -12,7 +12,17 @@ from testbed.faults.grammar import no_faults
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
-from testbed.model.options.option import Only, failing, link_rate, option, options, routed, running, sent, sought
+from testbed.model.options.option import (
+    Only,
+    failing,
+    link_rate,
+    option,
+    options,
+    routed,
+    running,
+    sent,
+    sought,
+)
 
 MAX_MESSAGE_BYTES = 1 << 30
 PatternLike = str | Sequence[Pair]
@@ -28,7 +38,10 @@ class BulkOptions:
     of ``pattern``, ``parts`` and ``scheduling``. ``no_comparison`` is of the command: a plan has one switching."""
 
     network: NetworkLike = option(
-        kw_only=False, positional=True, metavar="NETWORK", help="a network with hosts (swiss-t1, ...) or a file"
+        kw_only=False,
+        positional=True,
+        metavar="NETWORK",
+        help="a network with hosts (swiss-t1, ...) or a file",
     )
     scheduling: str = routed(
         default="liquid",
@@ -50,11 +63,17 @@ class BulkOptions:
         only=(_UNSCHEDULED,),
     )
     schedule: str | None = routed(
-        default=None, metavar="FILE", help="the pairs and time frames that testbed schedule NETWORK --output wrote"
+        default=None,
+        metavar="FILE",
+        help="the pairs and time frames that testbed schedule NETWORK --output wrote",
     )
-    message_bytes: int = sent(default="1MB", kind=kinds.bytes_up_to(MAX_MESSAGE_BYTES), help="of every message")
+    message_bytes: int = sent(
+        default="1MB", kind=kinds.bytes_up_to(MAX_MESSAGE_BYTES), help="of every message"
+    )
     link_rate_bps: float | None = link_rate()
-    switching: Switching = routed(default="circuit", choices=SWITCHINGS, help="which the verdict is about")
+    switching: Switching = routed(
+        default="circuit", choices=SWITCHINGS, help="which the verdict is about"
+    )
     no_comparison: bool = routed(
         default=False,
         help="do not run the other switching for comparison",
@@ -66,12 +85,19 @@ class BulkOptions:
         ),
     )
     barrier: bool = routed(default=True, help="between time frames (default: yes)")
-    routing: str | None = routed(default=None, metavar="METHOD", help="static method (default: the network's own)")
+    routing: str | None = routed(
+        default=None, metavar="METHOD", help="static method (default: the network's own)"
+    )
     inject_packets: int = sent(
         default=20,
         kind=kinds.few,
         help="packets without a circuit, in mid-run",
-        only=(Only(when=lambda a: not (a.no_comparison and a.switching == "packet"), needs="circuit switching"),),
+        only=(
+            Only(
+                when=lambda a: not (a.no_comparison and a.switching == "packet"),
+                needs="circuit switching",
+            ),
+        ),
         switches_only=True,
     )
     faults: FaultsLike | None = failing(
@@ -103,6 +129,10 @@ class BulkRunOptions:
         default=None,
         metavar="DIR",
         help="keep every message that arrived whole",
-        only=(Only(when=lambda a: a.machines is None, needs="a run on one machine, without --machines"),),
+        only=(
+            Only(
+                when=lambda a: a.machines is None, needs="a run on one machine, without --machines"
+            ),
+        ),
         switches_only=True,
     )

@@ -82,7 +82,9 @@ class BulkPlan(ShortRepr):
         for frame in self.frames:
             for index in frame:
                 if not 0 <= index < len(seen):
-                    raise InputError(f"bulk plan: a time frame names transfer {index}; there are {len(seen)}")
+                    raise InputError(
+                        f"bulk plan: a time frame names transfer {index}; there are {len(seen)}"
+                    )
                 seen[index] += 1
         for index, count in enumerate(seen):
             if count != 1:

@@ -45,23 +45,34 @@ def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None =
     rate_bps = USUAL_RATE_BPS if requested.link_rate_bps is None else requested.link_rate_bps
     shaped, parts = at_rate(network, rate_bps), requested.parts
     if carried is not None:
-        pattern, parts = tuple(dict.fromkeys(carried.pairs)), 1 + max(part for *_, part in carried.ends)
+        pattern, parts = (
+            tuple(dict.fromkeys(carried.pairs)),
+            1 + max(part for *_, part in carried.ends),
+        )
     if requested.message_bytes % parts:
         raise InputError(
             f"--message-size {requested.message_bytes}: not in {parts} equal parts; give a multiple of {parts}"
         )
     pairs = patterns.other_pairs(shaped) if isinstance(pattern, str) else _checked(shaped, pattern)
     # A schedule's balanced routes go by the links' own capacities.
-    transfers = transfers_of(shaped if carried is None else network, pairs, requested.routing, parts)
+    transfers = transfers_of(
+        shaped if carried is None else network, pairs, requested.routing, parts
+    )
     switched = any(over_switches(shaped, t.path) for t in transfers)
     for fault in faults:
         if not over_switches(shaped, (fault.link, reverse_of(fault.link))):
-            raise InputError(f"faults: {label_of(fault.link)} joins two hosts, and no switch reports it; leave it out")
+            raise InputError(
+                f"faults: {label_of(fault.link)} joins two hosts, and no switch reports it; leave it out"
+            )
     for node in {k.node for k in killed} - {t.sink for t in transfers}:
-        raise InputError(f"receiver {node!r} gets no message in this run; name one of {transfers[0].sink}, ...")
+        raise InputError(
+            f"receiver {node!r} gets no message in this run; name one of {transfers[0].sink}, ..."
+        )
     if carried is None:
         method, limit_s = requested.scheduling, requested.solver_time_limit_s
-        frames = time_frames(shaped, transfers, method, seed=requested.seed, time_limit_s=limit_s, now=now)
+        frames = time_frames(
+            shaped, transfers, method, seed=requested.seed, time_limit_s=limit_s, now=now
+        )
     else:
         frames = schedule_frames(carried, transfers)
     return BulkPlan(
@@ -97,7 +108,9 @@ def at_rate(network: Network, link_rate_bps: float) -> Network:
             f"{impaired.label} is always impaired ({to_text(impaired.impaired_by)}): no throughput over it is"
             " predicted; impair it for a time (--faults), or take testbed stream"
         )
-    return replace(network, links=tuple(replace(link, capacity_bps=link_rate_bps) for link in network.links))
+    return replace(
+        network, links=tuple(replace(link, capacity_bps=link_rate_bps) for link in network.links)
+    )
 
 
 def _checked(network: Network, pattern: Sequence[Pair]) -> tuple[Pair, ...]:
@@ -110,10 +123,14 @@ def _checked(network: Network, pattern: Sequence[Pair]) -> tuple[Pair, ...]:
             if network.node(node).kind != "host":
                 raise InputError(f"pattern: {node!r} is a switch; messages go from host to host")
         if pair[0] == pair[1]:
-            raise InputError(f"pattern: {pair[0]!r} is both source and destination; leave the pair out")
+            raise InputError(
+                f"pattern: {pair[0]!r} is both source and destination; leave the pair out"
+            )
     if len(set(map(tuple, pattern))) != len(pattern):
         twice = next(p for p in pattern if pattern.count(p) > 1)
-        raise InputError(f"pattern: {label_of((*twice, 0))} is a duplicate pair; one message per pair")
+        raise InputError(
+            f"pattern: {label_of((*twice, 0))} is a duplicate pair; one message per pair"
+        )
     return tuple((a, b) for a, b in pattern)
 
 
@@ -129,12 +146,16 @@ def transfers_of(
         path = tuple(route(source, sink))
         core = frozenset(link for link in path if not _is_only_cable(network, link))
         if core not in others:
-            others[core] = shortest_path_routing(network, core | {(b, a, key) for a, b, key in core})
+            others[core] = shortest_path_routing(
+                network, core | {(b, a, key) for a, b, key in core}
+            )
         try:
             other: Path | None = others[core](source, sink)
         except NoPathError:
             other = None
-        transfers.append(BulkTransfer(source=source, sink=sink, path=path, alternative=other, part=part))
+        transfers.append(
+            BulkTransfer(source=source, sink=sink, path=path, alternative=other, part=part)
+        )
     return tuple(transfers)
 
 
@@ -160,12 +181,18 @@ def time_frames(
     """
     if method in ROUNDS:
         index = network.link_index
-        return sending_rounds([[index[link] for link in t.path] for t in transfers], method, seed=seed)
-    schedule = schedule_by_name(traffic_of(network, transfers), method, seed=seed, time_limit_s=time_limit_s, now=now)
+        return sending_rounds(
+            [[index[link] for link in t.path] for t in transfers], method, seed=seed
+        )
+    schedule = schedule_by_name(
+        traffic_of(network, transfers), method, seed=seed, time_limit_s=time_limit_s, now=now
+    )
     return tuple(tuple(frame) for frame in schedule.frames)
 
 
-def schedule_frames(carried: CarriedSchedule, transfers: Sequence[BulkTransfer]) -> tuple[tuple[int, ...], ...]:
+def schedule_frames(
+    carried: CarriedSchedule, transfers: Sequence[BulkTransfer]
+) -> tuple[tuple[int, ...], ...]:
     """The schedule's time frames as indices of ``transfers``. InputError where one of the two has a pair that the other
     has not, or sends it over other links."""
     number_of = {t.ends: i for i, t in enumerate(transfers)}
@@ -174,7 +201,9 @@ def schedule_frames(carried: CarriedSchedule, transfers: Sequence[BulkTransfer])
     if missing or more:
         source, sink, _ = min(missing or more)
         what = "has no transfer" if missing else "has a transfer that this run has not,"
-        raise InputError(f"{carried.where}: it {what} {source} to {sink}; schedule the pairs of this run")
+        raise InputError(
+            f"{carried.where}: it {what} {source} to {sink}; schedule the pairs of this run"
+        )
     for number, own in enumerate(ends):
         carried.require_path(number, [label_of(link) for link in transfers[number_of[own]].path])
     return tuple(tuple(number_of[ends[i]] for i in frame) for frame in carried.frames)
@@ -185,7 +214,9 @@ def conflict_free_frames(plan: BulkPlan) -> int:
     schedule`` does."""
     if plan.method not in ROUNDS:
         return len(plan.frames)
-    return schedule_by_name(traffic_of(plan.network, plan.transfers), plan.method, seed=plan.seed).length
+    return schedule_by_name(
+        traffic_of(plan.network, plan.transfers), plan.method, seed=plan.seed
+    ).length
 
 
 def traffic_of(network: Network, transfers: Sequence[BulkTransfer]) -> Traffic:

@@ -34,11 +34,15 @@ class SimulatedBulkFabric:
     def __init__(self, *, setup_s: float = 0.0, on_deadlock: OnDeadlock = "retreat") -> None:
         self._setup_s, self._on_deadlock = setup_s, on_deadlock
 
-    def run(self, plan: BulkPlan, report_progress: ReportProgress | None = None) -> BulkMeasurements:
+    def run(
+        self, plan: BulkPlan, report_progress: ReportProgress | None = None
+    ) -> BulkMeasurements:
         """Run the plan to its end. InputError where it asks for what this fabric cannot do (a fault other than a
         cut)."""
         if any(f.kind != "down" for f in plan.faults) or plan.killed:
-            raise InputError("simulated bulk transfers support only links that are down; leave other faults out")
+            raise InputError(
+                "simulated bulk transfers support only links that are down; leave other faults out"
+            )
         self._plan, self._report_progress = plan, report_progress
         self._coordinator = BulkCoordinator(plan, on_deadlock=self._on_deadlock, stall_s=1e9)
         self._capacity = {link.id: link.capacity_bps for link in plan.network.links}
@@ -90,8 +94,12 @@ class SimulatedBulkFabric:
             if isinstance(action, Send):
                 for transfer, attempt in action.messages:
                     planned = self._plan.transfers[transfer]
-                    path = self._coordinator.records()[transfer].path if attempt > 1 else planned.path
-                    self._flows[transfer] = _Flow(path=path, attempt=attempt, left_bits=self._plan.message_bytes * 8)
+                    path = (
+                        self._coordinator.records()[transfer].path if attempt > 1 else planned.path
+                    )
+                    self._flows[transfer] = _Flow(
+                        path=path, attempt=attempt, left_bits=self._plan.message_bytes * 8
+                    )
             elif isinstance(action, ChangeCircuits):
                 self._changes += 1
                 for circuit in action.tear_down:
@@ -106,14 +114,18 @@ class SimulatedBulkFabric:
             carried = {link: round(bits / 8) for link, bits in self._bits.items()}
             reading = CounterReading(at_s=self._now, frame=open_, frames=frames, link_bytes=carried)
             words = f"{done} of {total} messages, in virtual time"
-            self._report_progress(Progress(done_s=done, total_s=total, doing=words, reading=reading))
+            self._report_progress(
+                Progress(done_s=done, total_s=total, doing=words, reading=reading)
+            )
 
     def _share(self) -> None:
         if self._plan.switching == "circuit":
             for flow in self._flows.values():
                 flow.rate_bps = min(self._capacity[link] for link in flow.path)
             return
-        for key, rate in max_min_shares({k: f.path for k, f in self._flows.items()}, self._capacity).items():
+        for key, rate in max_min_shares(
+            {k: f.path for k, f in self._flows.items()}, self._capacity
+        ).items():
             self._flows[key].rate_bps = rate
 
     def _pass_until(self, at: float) -> None:
@@ -133,12 +145,16 @@ class SimulatedBulkFabric:
 
     def _counts(self) -> dict[LinkId, LinkCount]:
         return {
-            link: LinkCount(packets=-(-round(bits / 8) // _PACKET_BYTES), bytes=round(bits / 8), queue_drops=0)
+            link: LinkCount(
+                packets=-(-round(bits / 8) // _PACKET_BYTES), bytes=round(bits / 8), queue_drops=0
+            )
             for link, bits in self._bits.items()
         }
 
 
-def max_min_shares(paths: Mapping[int, Iterable[LinkId]], capacity: Mapping[LinkId, float]) -> dict[int, float]:
+def max_min_shares(
+    paths: Mapping[int, Iterable[LinkId]], capacity: Mapping[LinkId, float]
+) -> dict[int, float]:
     """Flow -> bits a second when all share their links max-min fairly (progressive filling); O(bottlenecks x hops).
 
     >>> max_min_shares({1: [("a", "b", 0)], 2: [("a", "b", 0)]}, {("a", "b", 0): 10.0})

@@ -24,7 +24,16 @@ DESCRIPTION = (
     "congestion is left to them. Both are run and reported side by side; --switching says which one the verdict is "
     "about."
 )
-_HEADINGS = ("switching", "seconds", "Mbit/s", "of liquid", "virtual time", "verified", "queue drops", "verdict")
+_HEADINGS = (
+    "switching",
+    "seconds",
+    "Mbit/s",
+    "of liquid",
+    "virtual time",
+    "verified",
+    "queue drops",
+    "verdict",
+)
 _BUILD = partial(lazily("testbed.bulk.planning:build_bulk_plan"), now=time.monotonic)
 
 
@@ -44,7 +53,9 @@ def _others(requested: BulkOptions, plan: BulkPlan) -> Sequence[BulkPlan]:
     if plan.switching == "circuit":
         return (replace(plan, switching="packet", injected=0),)
     switched = any(over_switches(plan.network, transfer.path) for transfer in plan.transfers)
-    return (replace(plan, switching="circuit", injected=requested.inject_packets if switched else 0),)
+    return (
+        replace(plan, switching="circuit", injected=requested.inject_packets if switched else 0),
+    )
 
 
 def _carry(plan: BulkPlan, how: How, report_progress: ReportProgress | None) -> BulkMeasurements:
@@ -83,7 +94,9 @@ def _view(plan: BulkPlan) -> tuple[str, Callable[[], RunView]]:
     from testbed.live.run_views import network_view
 
     title = f"{plan.network.name}: bulk transfers, {plan.switching} switching, {plan.method}"
-    return f"{plan.switching} switching", partial(network_view, title, plan.network, plan.loads, plan.faults)
+    return f"{plan.switching} switching", partial(
+        network_view, title, plan.network, plan.loads, plan.faults
+    )
 
 
 def _shown(document: Json) -> Iterator[object]:
@@ -126,7 +139,9 @@ def _cells(row: Json) -> tuple[str, ...]:
     )
 
 
-bulk_plan = planner("bulk_plan", "Messages from every host to every other in time frames.", BulkOptions, _BUILD)
+bulk_plan = planner(
+    "bulk_plan", "Messages from every host to every other in time frames.", BulkOptions, _BUILD
+)
 BULK = Workload(
     name="bulk",
     former_keys=renames("Keys of JSON", "bulk"),

@@ -50,7 +50,9 @@ class Campaign:
 
     @property
     def rows_per_unit(self) -> int:
-        return math.prod(map(len, (self.methods, self.tolerances, self.m, self.der, self.large_blocks)))
+        return math.prod(
+            map(len, (self.methods, self.tolerances, self.m, self.der, self.large_blocks))
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,16 +79,22 @@ def parse_campaign(document: object, where: str) -> Campaign:
     for key in ("name", "networks", "methods"):
         if key not in document:
             raise InputError(f"{where}: key {key!r} is missing")
-    values: JsonObject = {key: _read(key, value, f"{where}: {key}") for key, value in document.items()}
+    values: JsonObject = {
+        key: _read(key, value, f"{where}: {key}") for key, value in document.items()
+    }
     campaign = Campaign(**values)
     if not campaign.networks or not campaign.methods:
         raise InputError(f"{where}: networks and methods need at least one entry each")
     for claim in campaign.claims:
         for method in (claim.method, claim.against):
             if method not in campaign.methods:
-                raise InputError(f"{where}: claims: method {method!r} is not among the campaign's methods")
+                raise InputError(
+                    f"{where}: claims: method {method!r} is not among the campaign's methods"
+                )
         if claim.large_blocks not in campaign.large_blocks:
-            raise InputError(f"{where}: claims: large_blocks = {claim.large_blocks} is not among the campaign's")
+            raise InputError(
+                f"{where}: claims: large_blocks = {claim.large_blocks} is not among the campaign's"
+            )
     pairs = campaign.pairs if isinstance(campaign.pairs, int) else len(campaign.pairs)
     listed = (campaign.networks, campaign.seeds, campaign.frames)
     if pairs * math.prod(map(len, listed)) * campaign.rows_per_unit > MAX_ROWS:
@@ -126,11 +134,17 @@ def _read(key: str, value: object, where: str) -> Any:
         raise InputError(f"{where}: give a list with at least one entry, not {value!r}")
     fits, wrong = _SINGLE.get(key, _WHOLE) if single else _ENTRIES[key]
     if _ENTRIES.get(key) in (_COUNT, _WHOLE):
-        entries = [one for entry in entries for one in (_range(entry, where) if isinstance(entry, str) else [entry])]
+        entries = [
+            one
+            for entry in entries
+            for one in (_range(entry, where) if isinstance(entry, str) else [entry])
+        ]
     for entry in entries:
         if not fits(entry):
             raise InputError(f"{where}: {entry!r} {wrong}")
-    found = tuple(dict.fromkeys(tuple(entry) if isinstance(entry, list) else entry for entry in entries))
+    found = tuple(
+        dict.fromkeys(tuple(entry) if isinstance(entry, list) else entry for entry in entries)
+    )
     return found[0] if single else found
 
 
@@ -149,12 +163,23 @@ def _is_number(value: object, kinds: type | tuple[type, ...] = (int, float)) -> 
 
 _Kind = tuple[Callable[[Any], bool], str]
 """Which values there may be, and what is said of another."""
-_TEXT: _Kind = (lambda value: isinstance(value, str) and value != "", "is no text; give a list of texts")
-_COUNT: _Kind = (lambda value: _is_number(value, int) and value >= 0, "is no whole number of at least 0")
-_WHOLE: _Kind = (lambda value: _is_number(value, int) and value >= 1, "is no whole number of at least 1")
+_TEXT: _Kind = (
+    lambda value: isinstance(value, str) and value != "",
+    "is no text; give a list of texts",
+)
+_COUNT: _Kind = (
+    lambda value: _is_number(value, int) and value >= 0,
+    "is no whole number of at least 0",
+)
+_WHOLE: _Kind = (
+    lambda value: _is_number(value, int) and value >= 1,
+    "is no whole number of at least 1",
+)
 _SINGLE: Mapping[str, _Kind] = {
     "name": (
-        lambda value: isinstance(value, str) and re.fullmatch(r"[^\W_][\w.-]{0,79}", value) is not None,
+        lambda value: (
+            isinstance(value, str) and re.fullmatch(r"[^\W_][\w.-]{0,79}", value) is not None
+        ),
         "is not usable as a directory; use letters, digits, dots, dashes, underscores",
     ),
     "minimum_paths": _WHOLE,
@@ -165,13 +190,20 @@ _ENTRIES: Mapping[str, _Kind] = {
     "seeds": _COUNT,
     "frames": _COUNT,
     "pairs": (
-        lambda value: isinstance(value, list) and list(map(type, value)) == [str, str] and value[0] != value[1],
+        lambda value: (
+            isinstance(value, list)
+            and list(map(type, value)) == [str, str]
+            and value[0] != value[1]
+        ),
         'is no pair of two nodes such as ["s1", "s6"]',
     ),
     "tolerances": (lambda value: _is_number(value) and 0 <= value < 1, "is outside [0, 1)"),
     "m": _WHOLE,
     "der": (lambda value: _is_number(value) and 0 < value < 1, "is outside (0, 1)"),
-    "large_blocks": (lambda value: isinstance(value, bool), "is neither; give true, false or both in a list"),
+    "large_blocks": (
+        lambda value: isinstance(value, bool),
+        "is neither; give true, false or both in a list",
+    ),
     "claims": (lambda value: False, "is no list of tables"),
 }
 """Keys of one value, and what the entries of the others are."""

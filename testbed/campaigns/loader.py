@@ -44,11 +44,17 @@ class CampaignOptions:
 
 def build_campaign(requested: CampaignOptions) -> Campaign:
     """The campaign of a name or a file, or of keys. UsageError for both, InputError for what makes none."""
-    keys = {key: value for key, value in vars(requested).items() if key != "campaign" and value is not None}
+    keys = {
+        key: value
+        for key, value in vars(requested).items()
+        if key != "campaign" and value is not None
+    }
     if requested.campaign is None:
         return parse_campaign(keys, "campaign_plan")
     if keys:
-        raise UsageError(f"campaign_plan: give the campaign {requested.campaign!r} or keys, not both")
+        raise UsageError(
+            f"campaign_plan: give the campaign {requested.campaign!r} or keys, not both"
+        )
     return load_campaign(requested.campaign)
 
 
@@ -61,10 +67,14 @@ def load_campaign(name: str) -> Campaign:
     path = Path(name)
     if path.suffix in (".toml", ".json") or path.exists():
         where = str(path)
-        return parse_campaign(read_json(path) if path.suffix == ".json" else _toml(read_text(path), where), where)
+        return parse_campaign(
+            read_json(path) if path.suffix == ".json" else _toml(read_text(path), where), where
+        )
     shipped = shipped_campaigns()
     if name not in shipped:
-        raise InputError(f"campaign {name!r}: neither a file nor a name; {nearest(name, shipped, 'there are ')}")
+        raise InputError(
+            f"campaign {name!r}: neither a file nor a name; {nearest(name, shipped, 'there are ')}"
+        )
     return parse_campaign(tomllib.loads(shipped[name]), name)
 
 
@@ -82,5 +92,8 @@ def shipped_campaigns() -> dict[str, str]:
 def _toml(text: str, where: str) -> object:
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # ValueError: also of a number with thousands of digits
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # ValueError: also of a number with thousands of digits
         raise InputError(f"{where}: not TOML ({error})") from None

@@ -47,7 +47,12 @@ def unit_rows(campaign: Campaign, unit: Unit) -> list[Row]:
     """
     network = load_network(unit.network)
     pair = unit.pair or drawn_pair(network, unit.seed, unit.draw, campaign.minimum_paths)
-    common: Row = {"unit": unit.index, "network": unit.network, "seed": unit.seed, "frame": unit.frame}
+    common: Row = {
+        "unit": unit.index,
+        "network": unit.network,
+        "seed": unit.seed,
+        "frame": unit.frame,
+    }
     common |= {"source": pair[0] if pair else "", "sink": pair[1] if pair else ""}
     rows: list[Row] = []
     for method in campaign.methods:
@@ -62,17 +67,24 @@ def unit_rows(campaign: Campaign, unit: Unit) -> list[Row]:
     return rows
 
 
-def drawn_pair(network: Network, seed: int, draw: int, minimum_paths: int) -> tuple[str, str] | None:
+def drawn_pair(
+    network: Network, seed: int, draw: int, minimum_paths: int
+) -> tuple[str, str] | None:
     """The ``draw``-th pair of a sequence that the seed fixes, among switches (nodes where there are none).
 
     Only pairs with ``minimum_paths`` edge-disjoint paths count; None where ten thousand draws found too few.
     """
-    ends = [node.id for node in network.nodes if node.kind == "switch"] or [node.id for node in network.nodes]
+    ends = [node.id for node in network.nodes if node.kind == "switch"] or [
+        node.id for node in network.nodes
+    ]
     if len(ends) < 2:
         raise InputError(
             f"network {network.name}: a pair needs two nodes, it has {len(ends)}; give pairs in the campaign"
         )
-    out, into = Counter(link.source for link in network.links), Counter(link.target for link in network.links)
+    out, into = (
+        Counter(link.source for link in network.links),
+        Counter(link.target for link in network.links),
+    )
     generator = random.Random(f"{seed}/{network.name}")
     found: dict[tuple[str, str], None] = {}
     for _ in range(MAX_DRAWS):
@@ -91,7 +103,11 @@ def _method_rows(campaign: Campaign, common: Row, route: SplitRoute | None) -> l
     """ROR as ``fec.redundancy.ror.ror`` gives it, the sums in floats."""
     loads = [] if route is None else [route.loads[i] for i in route.loaded]
     forced = sum(load == 1 for load in loads)
-    known = {"infinite_links": forced, "loaded_links": len(loads), "largest_load": float(max(loads))} if loads else {}
+    known = (
+        {"infinite_links": forced, "loaded_links": len(loads), "largest_load": float(max(loads))}
+        if loads
+        else {}
+    )
     cases = list(itertools.product(campaign.m, campaign.der, campaign.large_blocks))
     rors = [
         ror_by_tolerance(route, campaign.tolerances, m, der, large_blocks=large)
@@ -101,7 +117,9 @@ def _method_rows(campaign: Campaign, common: Row, route: SplitRoute | None) -> l
     rows = []
     for at, tolerance in enumerate(campaign.tolerances):
         for (m, der, large), ror in itertools.zip_longest(cases, rors):
-            row = common | known | {"tolerance": tolerance, "m": m, "der": der, "large_blocks": large}
+            row = (
+                common | known | {"tolerance": tolerance, "m": m, "der": der, "large_blocks": large}
+            )
             if ror is not None:
                 row |= {"ror_of_others": ror[at], "ror": None if forced else ror[at]}
             rows.append({name: row.get(name) for name in COLUMNS})

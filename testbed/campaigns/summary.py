@@ -43,7 +43,10 @@ def judge_claims(campaign: Campaign, rows: Sequence[Row]) -> Verdict:
     missing, or there twice, it cannot tell."""
     routed = sum(row["state"] == "ok" for row in rows)
     each = Counter((row["unit"], row["method"]) for row in rows).values()
-    planned = len(units(campaign)) * len(campaign.methods), campaign.rows_per_unit // len(campaign.methods)
+    planned = (
+        len(units(campaign)) * len(campaign.methods),
+        campaign.rows_per_unit // len(campaign.methods),
+    )
     whole = len(each) == planned[0] and set(each) == {planned[1]}
     some = Check(
         name="rows with a route",
@@ -53,7 +56,10 @@ def judge_claims(campaign: Campaign, rows: Sequence[Row]) -> Verdict:
         detail=f"of {len(rows)}",
         rival_note="none: rows are counted",
     ).of(whole, f"{len(rows)} of {math.prod(planned)} rows, or not each of them once")
-    claims = (replace(_check(claim, rows), about=f"claim:{number}") for number, claim in enumerate(campaign.claims))
+    claims = (
+        replace(_check(claim, rows), about=f"claim:{number}")
+        for number, claim in enumerate(campaign.claims)
+    )
     return Verdict(checks=(some, *claims))
 
 
@@ -63,7 +69,9 @@ def _check(claim: Claim, rows: Sequence[Row]) -> Check:
         {
             tuple(row[name] for name in rest): row["ror"]
             for row in rows
-            if row["method"] == method and row["large_blocks"] == claim.large_blocks and row["ror"] is not None
+            if row["method"] == method
+            and row["large_blocks"] == claim.large_blocks
+            and row["ror"] is not None
         }
         for method in (claim.method, claim.against)
     )
@@ -73,15 +81,28 @@ def _check(claim: Claim, rows: Sequence[Row]) -> Check:
         sums = units.setdefault(key[0], [0.0, 0.0])
         sums[0] += ours[key]
         sums[1] += theirs[key]
-    name = f"mean ROR, {claim.method} over {claim.against}" + (", large blocks" if claim.large_blocks else "")
+    name = f"mean ROR, {claim.method} over {claim.against}" + (
+        ", large blocks" if claim.large_blocks else ""
+    )
     detail = f"over {len(common)} rows of {len(units)} units where both are finite"
     below = sum(other for _, other in units.values())
     if not below:
-        return Check(name=name, key="mean-ror", predicted=claim.at_most, passed=False, detail=detail).of(0)
+        return Check(
+            name=name, key="mean-ror", predicted=claim.at_most, passed=False, detail=detail
+        ).of(0)
     ratio = sum(own for own, _ in units.values()) / below
-    rival = (1.0, "no gain") if claim.at_most < 1 else (None, "none: the claim is only that it costs no more")
+    rival = (
+        (1.0, "no gain")
+        if claim.at_most < 1
+        else (None, "none: the claim is only that it costs no more")
+    )
     half_width = _half_width(list(units.values()), ratio) if len(units) > 1 else None
-    return verdict.Claim(name, "mean-ror").at_most(claim.at_most, (ratio, half_width)).against(*rival).noting(detail)
+    return (
+        verdict.Claim(name, "mean-ror")
+        .at_most(claim.at_most, (ratio, half_width))
+        .against(*rival)
+        .noting(detail)
+    )
 
 
 def _half_width(pairs: Sequence[Sequence[float]], ratio: float) -> float:
@@ -107,11 +128,15 @@ def campaign_figures(summary: Sequence[Row]) -> dict[str, Figure]:
         figure, axes = chart(f"Mean ROR, {equation}", size=(7.5, 4.8), **named)
         for number, method in enumerate(dict.fromkeys(row["method"] for row in rows)):
             line = sorted(
-                (r["tolerance"], r["mean_ror"]) for r in rows if r["method"] == method and r["mean_ror"] is not None
+                (r["tolerance"], r["mean_ror"])
+                for r in rows
+                if r["method"] == method and r["mean_ror"] is not None
             )
             label = method if line else f"{method} (infinite)"
             mark = MARKS[number % len(MARKS)]
-            axes.plot([100 * t for t, _ in line], [r for _, r in line], marker=mark, ms=4, label=label)
+            axes.plot(
+                [100 * t for t, _ in line], [r for _, r in line], marker=mark, ms=4, label=label
+            )
         axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
         axes.legend(ncols=2, loc="lower left")
         figures[f"ror-m{m}-der{der:g}" + ("-large-blocks" if large else "")] = figure

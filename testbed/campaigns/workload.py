@@ -20,14 +20,23 @@ def _compute(campaign: Campaign, report_progress: ReportProgress | None) -> Rows
     rows: list[JsonObject] = []
     for number, unit in enumerate(todo):
         if report_progress is not None:
-            report_progress(Progress(done_s=number, total_s=len(todo), doing=f"unit {unit.index}: {unit.network}"))
+            report_progress(
+                Progress(
+                    done_s=number, total_s=len(todo), doing=f"unit {unit.index}: {unit.network}"
+                )
+            )
         rows += unit_rows(campaign, unit)
     return tuple(rows)
 
 
 def _judge(campaign: Campaign, rows: Rows) -> Judgement:
     verdict = judge_claims(campaign, rows)
-    document = {"campaign": campaign.name, "rows": len(rows), "summary": summarise(rows), "verdict": verdict.to_json()}
+    document = {
+        "campaign": campaign.name,
+        "rows": len(rows),
+        "summary": summarise(rows),
+        "verdict": verdict.to_json(),
+    }
     return Judgement(verdict=verdict, document=document, rows=rows)
 
 
@@ -42,5 +51,7 @@ CAMPAIGN = Workload(
     plan=Campaign,
     judge=_judge,
     simulate=_compute,
-    example=lambda: campaign_plan(name="small", networks=["ring:4", "torus:3x3"], methods=["capillary", "disjoint-2"]),
+    example=lambda: campaign_plan(
+        name="small", networks=["ring:4", "torus:3x3"], methods=["capillary", "disjoint-2"]
+    ),
 )

@@ -45,7 +45,10 @@ class Answer:
 
     def given(self, args: argparse.Namespace) -> int:
         """Print it as the command line asks for it, drawn and kept where it asks so; the exit code."""
-        from testbed.model.json_values import json_pieces, with_aliases  # what says --help does without
+        from testbed.model.json_values import (
+            json_pieces,
+            with_aliases,
+        )  # what says --help does without
 
         document, parts = with_aliases(self.document, self.former), None
         stores = bool(self.title) and getattr(args, "results", None) is not None
@@ -92,12 +95,18 @@ def run_manifest(args: argparse.Namespace) -> Manifest:
     """Of a run that starts now."""
     from testbed.emulation.machine.provenance import describe_run
 
-    return describe_run(command=shlex.join(["testbed", *sys.argv[1:]]), seed=getattr(args, "seed", 1))
+    return describe_run(
+        command=shlex.join(["testbed", *sys.argv[1:]]), seed=getattr(args, "seed", 1)
+    )
 
 
 def place_lines(directory: Path | None) -> list[str]:
     """Where a run and its page lie, if it is kept."""
-    return [] if directory is None else [f"results: {directory}", f"page:    {directory / 'page.html'}"]
+    return (
+        []
+        if directory is None
+        else [f"results: {directory}", f"page:    {directory / 'page.html'}"]
+    )
 
 
 def show_parts(parts: Iterable[object], *, as_csv: bool = False) -> None:
@@ -123,14 +132,21 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     """--fabric, --seed, --results, --json, --live: of streams."""
     add = parser.add_argument
     add(
-        "--fabric", choices=("emulation", "simulator"), help="default: emulation where this machine can, else simulator"
+        "--fabric",
+        choices=("emulation", "simulator"),
+        help="default: emulation where this machine can, else simulator",
     )
     add("--seed", type=kinds.seed, default=1, help="seed of labels, faults and content (default 1)")
     add_options(parser, ResultsOptions, JsonOptions, LiveOptions)
 
 
 def run_streams(
-    args: argparse.Namespace, fabric: str, streams: Titled, name: str, manifest: Manifest, **said: str
+    args: argparse.Namespace,
+    fabric: str,
+    streams: Titled,
+    name: str,
+    manifest: Manifest,
+    **said: str,
 ) -> Answer:
     """Streams one after another, judged and kept together; ``said``: what their JSON begins with."""
     from testbed.stream.judgement.streams import closing_words
@@ -159,7 +175,9 @@ def verdict_line(verdict: Verdict) -> str:
     """Passed, failed, cannot tell, or invalid with the reason; and how many checks hold."""
     from testbed.report.wording import state_of
 
-    state = state_of(verdict).replace("-", " ") + ("" if verdict.invalid is None else f": {verdict.invalid}")
+    state = state_of(verdict).replace("-", " ") + (
+        "" if verdict.invalid is None else f": {verdict.invalid}"
+    )
     return f"verdict: {state} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)"
 
 
@@ -185,7 +203,9 @@ def start_live(args: argparse.Namespace, view: Callable[[], RunView] | None = No
     from testbed.live.adapters.feed import VARIABLE, start_server
 
     if VARIABLE not in os.environ:
-        print(f"live: {start_server(None if view is None else view())}", file=sys.stderr, flush=True)
+        print(
+            f"live: {start_server(None if view is None else view())}", file=sys.stderr, flush=True
+        )
 
 
 def end_live(code: int) -> None:

@@ -60,7 +60,9 @@ class LiveOptions:
     """Whether the page is served."""
 
     live: bool = running(
-        default=False, help="serve a live web page of the run on localhost (address on stderr)", only=(RUNNING,)
+        default=False,
+        help="serve a live web page of the run on localhost (address on stderr)",
+        only=(RUNNING,),
     )
 
 
@@ -77,7 +79,9 @@ def add_options(parser: argparse.ArgumentParser, *kinds: type) -> None:
     _fold(parser)
 
 
-def adder(parser: argparse.ArgumentParser, group: str | None = None) -> Callable[..., argparse.Action]:
+def adder(
+    parser: argparse.ArgumentParser, group: str | None = None
+) -> Callable[..., argparse.Action]:
     """``add_argument`` for options that a command alone has, under the heading ``group``; ``only`` says when one has a
     meaning."""
 
@@ -117,7 +121,11 @@ def _describe(
 def read_options(args: argparse.Namespace, kind: type[T]) -> T:
     """What was given on the command line, as an options class. Raises InputError for a value that it refuses."""
     given = getattr(args, "given", {})
-    listed = [one for one in options_of(kind) if (one.flag is not None or one.trailing) and one.name in given]
+    listed = [
+        one
+        for one in options_of(kind)
+        if (one.flag is not None or one.trailing) and one.name in given
+    ]
     return build(kind, {one.name: _value(one, getattr(args, one.name)) for one in listed})
 
 
@@ -175,7 +183,9 @@ def _words(one: Option) -> dict[str, Any]:
     if not one.required:
         words["default"] = one.default
     if one.annotation == "bool":
-        return words | {"action": argparse.BooleanOptionalAction if one.default or one.negated else "store_true"}
+        return words | {
+            "action": argparse.BooleanOptionalAction if one.default or one.negated else "store_true"
+        }
     if one.metavar is not None:
         words["metavar"] = one.metavar
     if one.kind is not None:
@@ -211,7 +221,9 @@ def require_switches(args: Args, fabric: str, options: Iterable[str]) -> None:
 
     Raises InputError where the simulator was requested, CapabilityError where this machine has nothing else.
     """
-    given: Mapping[str, str] = getattr(args, "given", {})  # value's name -> the option as it was written
+    given: Mapping[str, str] = getattr(
+        args, "given", {}
+    )  # value's name -> the option as it was written
     named = next((given[name] for name in options if name in given), None)
     if fabric != "emulation" and named is not None:
         kind = InputError if args.fabric == "simulator" else CapabilityError

@@ -22,7 +22,9 @@ _DEMO = "coded streams over capillary routes on three networks while links fail 
 _HELLO = "crossbar:4 --compute-nodes 1 --io-nodes 2 -- python examples/hello.py"
 COMMANDS = {
     "demo": Command("stream", SEND, _DEMO, "--quick"),
-    "route": Command("routing", ROUTE, "split a flow over a network", "swiss-t1 --from s1 --to s6 --flow s2:s7"),
+    "route": Command(
+        "routing", ROUTE, "split a flow over a network", "swiss-t1 --from s1 --to s6 --flow s2:s7"
+    ),
     "ror": Command(
         "routing",
         ROUTE,
@@ -35,28 +37,52 @@ COMMANDS = {
         "route all pairs of a network at once",
         "topohub:sndlib/abilene --routing capillary --routing optimum",
     ),
-    "campaign": Command("studies", ROUTE, "ROR over many networks, methods and tolerances, on Dask", "--list"),
-    "schedule": Command("scheduling", SCHEDULE, _FRAMES, "swiss-t1 --pattern t0:r5,t1:r6 --output schedule.json"),
+    "campaign": Command(
+        "studies", ROUTE, "ROR over many networks, methods and tolerances, on Dask", "--list"
+    ),
+    "schedule": Command(
+        "scheduling", SCHEDULE, _FRAMES, "swiss-t1 --pattern t0:r5,t1:r6 --output schedule.json"
+    ),
     "allocate": Command("scheduling", SCHEDULE, "choose the nodes of a job", "swiss-t1 --nodes 8"),
     **{name: Command("", one.purpose, one.summary, "") for name, one in LISTED.items()},
     "run": Command("striping", STRIPE, "run a parallel program on emulated hosts", _HELLO),
-    "experiment": Command("studies", REPLICATE, "list and run the experiments", "run liquid_patterns --quick"),
-    "replicate": Command(
-        "studies", REPLICATE, "run all studies, resumably, and write the book of results", "--quick --chapter 3"
+    "experiment": Command(
+        "studies", REPLICATE, "list and run the experiments", "run liquid_patterns --quick"
     ),
-    "report": Command("studies", REPLICATE, "regenerate the page of a stored run", "results/stream/RUN"),
-    "compare": Command("studies", REPLICATE, "put runs of one workload side by side", "results/bulk/A results/bulk/B"),
-    "topology": Command("network", INSPECT, "list, show, draw and export networks", "show swiss-t1"),
+    "replicate": Command(
+        "studies",
+        REPLICATE,
+        "run all studies, resumably, and write the book of results",
+        "--quick --chapter 3",
+    ),
+    "report": Command(
+        "studies", REPLICATE, "regenerate the page of a stored run", "results/stream/RUN"
+    ),
+    "compare": Command(
+        "studies",
+        REPLICATE,
+        "put runs of one workload side by side",
+        "results/bulk/A results/bulk/B",
+    ),
+    "topology": Command(
+        "network", INSPECT, "list, show, draw and export networks", "show swiss-t1"
+    ),
     "up": Command(
         "network",
         INSPECT,
         "build a network of real switches and give Mininet's prompt",
         "swiss-t1 --routing capillary --from s1 --to s6",
     ),
-    "exec": Command("network", INSPECT, "run a program in a host of a network that is up", "NAME t0 -- hostname"),
+    "exec": Command(
+        "network", INSPECT, "run a program in a host of a network that is up", "NAME t0 -- hostname"
+    ),
     "python": Command("network", INSPECT, "run a Mininet script as it is, without root", "--mn"),
-    "attach": Command("network", INSPECT, "open a prompt on a running network, or list running networks", ""),
-    "doctor": Command("network", INSPECT, "check this machine's capabilities and suggest remedies", ""),
+    "attach": Command(
+        "network", INSPECT, "open a prompt on a running network, or list running networks", ""
+    ),
+    "doctor": Command(
+        "network", INSPECT, "check this machine's capabilities and suggest remedies", ""
+    ),
     "schema": Command("network", "", "the JSON Schema of the files that commands read", "network"),
     "plugins": Command("network", "", "list plug-ins and run their conformance tests", "list"),
 }

@@ -20,7 +20,9 @@ def open_closed() -> None:
             try:
                 os.fstat(number)
             except OSError:
-                os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
+                os.set_inheritable(
+                    os.open(os.devnull, os.O_RDWR), True
+                )  # the lowest number that is free: this one
             if getattr(sys, name) is None:
                 stream = open(number, "w" if number else "r", closefd=False)  # noqa: SIM115 - as long as the process
                 setattr(sys, name, stream)

@@ -62,7 +62,9 @@ class Heartbeat:
                 now = time.monotonic()
                 if now - self._written_s < PATIENCE_S or self._over.is_set():
                     continue
-                self._say(f"{_ERASE}testbed {self._command}: at work for {now - self._began_s:.0f} s ...")
+                self._say(
+                    f"{_ERASE}testbed {self._command}: at work for {now - self._began_s:.0f} s ..."
+                )
                 self._stands, self._written_s = True, now
 
     def end(self) -> None:

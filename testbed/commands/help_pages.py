@@ -23,7 +23,9 @@ class _OptionLines(argparse.HelpFormatter):
         return f"{', '.join(action.option_strings)} {takes}"
 
 
-def by_subject(actions: Iterable[argparse.Action]) -> Iterator[tuple[str | None, list[argparse.Action]]]:
+def by_subject(
+    actions: Iterable[argparse.Action],
+) -> Iterator[tuple[str | None, list[argparse.Action]]]:
     """(heading, options) in the order of ``GROUPS``, then (None, what stands under none); everything once."""
     left = list(actions)
     if len(left) >= FEW:
@@ -39,16 +41,24 @@ def help_text(parser: argparse.ArgumentParser, example: str | None) -> str:
     """The help page of a command."""
     parser.formatter_class = _OptionLines
     page = parser._get_formatter()
-    page.add_usage(parser.usage or _short_usage(parser), parser._actions, parser._mutually_exclusive_groups)
+    page.add_usage(
+        parser.usage or _short_usage(parser), parser._actions, parser._mutually_exclusive_groups
+    )
     page.add_text(parser.description)
     listed: list[tuple[str | None, str | None, list[argparse.Action]]] = []
     for group in parser._action_groups:
         if group is parser._optionals:
-            listed += [(heading or "other options", None, own) for heading, own in by_subject(group._group_actions)]
+            listed += [
+                (heading or "other options", None, own)
+                for heading, own in by_subject(group._group_actions)
+            ]
         elif not hasattr(group, "page"):
             listed += _by_purpose(group)
     if not any(heading in GROUPS for heading, _, _ in listed):
-        listed = [("options" if heading == "other options" else heading, words, own) for heading, words, own in listed]
+        listed = [
+            ("options" if heading == "other options" else heading, words, own)
+            for heading, words, own in listed
+        ]
     for heading, words, own in listed:
         page.start_section(heading)
         page.add_text(words)
@@ -58,14 +68,25 @@ def help_text(parser: argparse.ArgumentParser, example: str | None) -> str:
     return page.format_help() + (f"\nexample: {example}\n" if example else "")
 
 
-def _by_purpose(group: argparse._ArgumentGroup) -> Iterator[tuple[str | None, str | None, list[argparse.Action]]]:
+def _by_purpose(
+    group: argparse._ArgumentGroup,
+) -> Iterator[tuple[str | None, str | None, list[argparse.Action]]]:
     """The group; of one that lists the commands of ``testbed`` the commands by purpose."""
     actions = list(group._group_actions)
-    commands = {one.dest: one for a in actions if a.dest == "command" for one in getattr(a, "_choices_actions", ())}
+    commands = {
+        one.dest: one
+        for a in actions
+        if a.dest == "command"
+        for one in getattr(a, "_choices_actions", ())
+    }
     if not commands:
         yield group.title, group.description, actions
     for purpose in (*PURPOSES, ""):
-        if below := [commands[name] for name, one in COMMANDS.items() if one.purpose == purpose and name in commands]:
+        if below := [
+            commands[name]
+            for name, one in COMMANDS.items()
+            if one.purpose == purpose and name in commands
+        ]:
             yield purpose or "other commands", None, below
 
 

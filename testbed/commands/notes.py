@@ -21,8 +21,12 @@ def notes_on_stderr() -> Iterator[None]:
     shown = set(before.split())
     plain = warnings.showwarning
 
-    def show(message: Warning | str, category: type[Warning], *where: object, **named: object) -> None:
-        from topologies.files.foreign import NetworkNote  # loaded where there is one; --help does without
+    def show(
+        message: Warning | str, category: type[Warning], *where: object, **named: object
+    ) -> None:
+        from topologies.files.foreign import (
+            NetworkNote,
+        )  # loaded where there is one; --help does without
 
         if not isinstance(message, NetworkNote):
             plain(message, category, *where, **named)  # type: ignore[arg-type]
@@ -36,7 +40,9 @@ def notes_on_stderr() -> Iterator[None]:
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.showwarning = show
-        warnings.filters = [("default" if one[0] == "error" else one[0], *one[1:]) for one in warnings.filters]
+        warnings.filters = [
+            ("default" if one[0] == "error" else one[0], *one[1:]) for one in warnings.filters
+        ]
         try:
             yield
         finally:

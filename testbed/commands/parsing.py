@@ -72,7 +72,11 @@ def _present(word: str, left: Iterator[str], table: Former, known: Container[str
         _said(option, [name])
         return [name + equals + value]
     if "{}" in how:
-        values = [value] if equals else [one for _, one in zip(range(how.count("{}")), left, strict=False)]
+        values = (
+            [value]
+            if equals
+            else [one for _, one in zip(range(how.count("{}")), left, strict=False)]
+        )
         if len(values) < how.count("{}"):
             return [name]
         return _said(" ".join((option, *values)), [name, how.format(*values)])
@@ -85,7 +89,9 @@ def _present(word: str, left: Iterator[str], table: Former, known: Container[str
 
 def _said(former: str, present: list[str]) -> list[str]:
     if "TESTBED_SANDBOX" not in os.environ:  # there the same command line is read a second time
-        complain(f"{former} is now {' '.join(present)}" if present else f"{former} is no longer needed")
+        complain(
+            f"{former} is now {' '.join(present)}" if present else f"{former} is no longer needed"
+        )
     return present
 
 
@@ -97,7 +103,9 @@ def _by_rate_unit(words: Sequence[str]) -> Former:
         return {}
     counted = any("packets/s" in word for word in words)
     if counted and said & {"--rates", "--loads"}:
-        raise InputError("--rate-unit packets/s with --rates: give --loads A:B:STEP, fractions of a link")
+        raise InputError(
+            "--rate-unit packets/s with --rates: give --loads A:B:STEP, fractions of a link"
+        )
     rate = {"--rate": ("--packet-rate", "")} if counted else {}
     return {**rate, "--rate-unit": ("--load", "fraction= packets/s=")}
 
@@ -116,7 +124,9 @@ class OneLineParser(argparse.ArgumentParser):
     """An argument parser whose errors are one line on stderr and exit code 2; numbers of any option are finite and
     bounded. ``trailing``: what takes the words behind "--", whole."""
 
-    def __init__(self, prog: str | None = None, description: str | None = None, color: bool = False) -> None:
+    def __init__(
+        self, prog: str | None = None, description: str | None = None, color: bool = False
+    ) -> None:
         super().__init__(prog, description=description, allow_abbrev=False)
         self.color = False  # Python 3.14 paints help; here every Python writes the same
         self._words: list[str] = []
@@ -184,7 +194,9 @@ class OneLineParser(argparse.ArgumentParser):
         """As argparse does, but a wrong word is told the nearest right one."""
         if action.choices is not None and value not in action.choices:
             choices = [str(choice) for choice in action.choices]
-            from topologies.errors import nearest  # the networks' package: what says --help does without
+            from topologies.errors import (
+                nearest,
+            )  # the networks' package: what says --help does without
 
             hint = nearest(str(value), choices, "choose from ", len(choices))
             raise argparse.ArgumentError(action, f"invalid choice: {value!r}; {hint}")
@@ -214,7 +226,9 @@ class OneLineParser(argparse.ArgumentParser):
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """End with exit code 2: these words are none of this command's; the nearest option is named."""
         near = self._near(words[0])
-        shown = printable(" ".join(words) if not words[0].startswith("-") else words[0].partition("=")[0])
+        shown = printable(
+            " ".join(words) if not words[0].startswith("-") else words[0].partition("=")[0]
+        )
         what = "option" if words[0].startswith("-") else "argument"
         hint = f"; did you mean {near[0]}?" if near else ""
         if not near and self.trailing is not None and what == "argument":
@@ -233,9 +247,15 @@ class OneLineParser(argparse.ArgumentParser):
         """One line; where an option is missing, one that is none is named: it may be that option, misspelt."""
         if message.startswith("the following arguments are required"):
             own = self._words[: self._words.index("--") if "--" in self._words else None]
-            strange = [w for w in own if self._near(w) and w.partition("=")[0] not in self._option_string_actions]
+            strange = [
+                w
+                for w in own
+                if self._near(w) and w.partition("=")[0] not in self._option_string_actions
+            ]
             if strange:
-                message = f"unknown option {strange[0][:80]}; did you mean {self._near(strange[0])[0]}?"
+                message = (
+                    f"unknown option {strange[0][:80]}; did you mean {self._near(strange[0])[0]}?"
+                )
         self.exit(2, f"{self.prog}: {' '.join(message.split())}; see {self.prog} --help\n")
 
 
@@ -252,7 +272,9 @@ class _Noted(argparse.Action):
     ) -> None:
         given = dict(getattr(namespace, "given", {}))
         if option_string and self.dest in given and not isinstance(self, argparse._AppendAction):
-            raise argparse.ArgumentError(self, f"{given[self.dest]} stands there already; give it once")
+            raise argparse.ArgumentError(
+                self, f"{given[self.dest]} stands there already; give it once"
+            )
         super().__call__(parser, namespace, values, option_string)
         if option_string is not None or values not in (None, []):
             written = option_string or str(self.metavar or self.dest)
@@ -289,11 +311,15 @@ def reported(action: Callable[[], int]) -> int:
     except OSError as error:
         path = str(error.filename)
         if error.errno in _NO_NAMES and not path.startswith(_OF_THE_MACHINE):
-            return _complain(f"{path[:60]}: cannot be opened ({error.strerror}); give another place", 2)
+            return _complain(
+                f"{path[:60]}: cannot be opened ({error.strerror}); give another place", 2
+            )
         if error.errno not in _FULL:
             return _unforeseen(error)
         _give_up_output()
-        return _complain(f"the output cannot be written ({error.strerror}); give it another place", 2)
+        return _complain(
+            f"the output cannot be written ({error.strerror}); give it another place", 2
+        )
     except KeyboardInterrupt:
         _give_up_output()
         return _complain("interrupted", INTERRUPTED)
@@ -331,7 +357,11 @@ def _give_up_output() -> None:
 
 def _complain(message: str, code: int) -> int:
     cut = [word for word in sys.argv[1:] if re.fullmatch("[^->][^>]*-", word) and word in message]
-    complain(f"{message}; the shell takes > for a file: quote the link, as '{cut[0]}>...'" if cut else message)
+    complain(
+        f"{message}; the shell takes > for a file: quote the link, as '{cut[0]}>...'"
+        if cut
+        else message
+    )
     return code
 
 

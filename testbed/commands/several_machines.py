@@ -19,7 +19,12 @@ from testbed.emulation.sandbox.control_socket import VARIABLE, listen
 from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
 from testbed.errors import CapabilityError, InputError, InvalidRunError, MachineDiedError
 from testbed.machines.adapters.clusters.dask_security import scheduler_security
-from testbed.machines.machines_request import MachinesRequest, TlsFiles, parse_machines, parse_placement_text
+from testbed.machines.machines_request import (
+    MachinesRequest,
+    TlsFiles,
+    parse_machines,
+    parse_placement_text,
+)
 from testbed.model.json_values import read_text
 from testbed.model.options import kinds
 from testbed.model.options.option import RUNNING, Only, option, options, running
@@ -29,7 +34,9 @@ if TYPE_CHECKING:
 
 
 _LINKED = Only(
-    when=lambda a: bool(getattr(a, "scheduler", None)) or "://" in (getattr(a, "machines", None) or ""),
+    when=lambda a: (
+        bool(getattr(a, "scheduler", None)) or "://" in (getattr(a, "machines", None) or "")
+    ),
     needs="a Dask scheduler elsewhere, with --dask (of a network over several machines: --machines) tls://HOST:PORT",
 )
 
@@ -50,7 +57,9 @@ class TlsOptions:
         help="the certificate to show it (default of all three: Dask's configuration)",
         only=(_LINKED,),
     )
-    tls_key: str | None = option(default=None, metavar="FILE", help="the certificate's key", only=(_LINKED,))
+    tls_key: str | None = option(
+        default=None, metavar="FILE", help="the certificate's key", only=(_LINKED,)
+    )
     without_tls: bool = option(
         default=False,
         help="use a scheduler tcp://HOST:PORT of another machine: anyone who reaches it can run programs there",
@@ -66,7 +75,10 @@ class DaskOptions:
         default=2,
         kind=kinds.processes,
         help="processes here that share the work",
-        only=(RUNNING, Only(when=lambda a: a.scheduler is None, needs="workers here, without --dask")),
+        only=(
+            RUNNING,
+            Only(when=lambda a: a.scheduler is None, needs="workers here, without --dask"),
+        ),
     )
     scheduler: str | None = option(
         flag="--dask",
@@ -79,13 +91,20 @@ class DaskOptions:
 
 def tls_files(args: argparse.Namespace) -> TlsFiles:
     """What the options say."""
-    return TlsFiles(ca=args.tls_ca, cert=args.tls_cert, key=args.tls_key, without_tls=args.without_tls)
+    return TlsFiles(
+        ca=args.tls_ca, cert=args.tls_cert, key=args.tls_key, without_tls=args.without_tls
+    )
 
 
 def tls_words(args: argparse.Namespace) -> list[str]:
     """The options as they are written, for a command that is started with the same."""
     found = [(name, getattr(args, name)) for name in ("tls_ca", "tls_cert", "tls_key")]
-    words = [word for name, value in found if value is not None for word in (f"--{name.replace('_', '-')}", value)]
+    words = [
+        word
+        for name, value in found
+        if value is not None
+        for word in (f"--{name.replace('_', '-')}", value)
+    ]
     return [*words, *(["--without-tls"] if args.without_tls else [])]
 
 
@@ -97,7 +116,10 @@ def security_of(args: argparse.Namespace) -> Security | None:
     return scheduler_security(args.scheduler, tls_files(args))
 
 
-_SPREAD = Only(when=lambda args: args.machines is not None, needs="a run over several machines, with --machines")
+_SPREAD = Only(
+    when=lambda args: args.machines is not None,
+    needs="a run over several machines, with --machines",
+)
 
 
 @options
@@ -166,7 +188,11 @@ def enter_at_once(args: argparse.Namespace) -> None:
     """Into a sandbox before anything is planned, which takes seconds and would be done again inside, where the options
     alone say that the network is built by this process, and switches are possible. (A network whose delays this kernel
     cannot make is simulated there.) Not with --live, whose page is served from outside when the plan has been made."""
-    here = args.fabric in (None, "emulation") and not args.live and getattr(args, "machines", None) is None
+    here = (
+        args.fabric in (None, "emulation")
+        and not args.live
+        and getattr(args, "machines", None) is None
+    )
     if here and emulation_problem() is None:
         enter_sandbox(sys.argv[1:])
 

@@ -33,7 +33,10 @@ def describe(error: BaseException) -> tuple[str, int]:
             "not enough memory: raise the limit (ulimit -v, the container's), end other programs, or ask for less",
             CapabilityError.exit_code,
         )
-    if isinstance(error, FileNotFoundError) and traceback.extract_tb(error.__traceback__)[-1].name == "_execute_child":
+    if (
+        isinstance(error, FileNotFoundError)
+        and traceback.extract_tb(error.__traceback__)[-1].name == "_execute_child"
+    ):
         line = f"no program {error.filename} is on PATH; install it, or add its folder to PATH"
         return line, CapabilityError.exit_code
     text = "".join(traceback.format_exception(error))
@@ -42,7 +45,9 @@ def describe(error: BaseException) -> tuple[str, int]:
     last = traceback.format_exception_only(error)[-1].strip()
     place = _keep(text)
     where = (
-        f"the traceback is in {place}" if place else f"no file could be written for the traceback; {SHOW}=1 shows it"
+        f"the traceback is in {place}"
+        if place
+        else f"no file could be written for the traceback; {SHOW}=1 shows it"
     )
     return f"an error that nobody foresaw, please report it: {last[:500]}; {where}", UNFORESEEN
 
@@ -95,6 +100,8 @@ def _keep(text: str) -> str | None:
         with contextlib.suppress(OSError):
             handle, name = tempfile.mkstemp(prefix="testbed-traceback-", suffix=".txt", dir=place)
             with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(f"testbed {' '.join(map(repr, sys.argv[1:]))}\nPython {sys.version}\n\n{text}")
+                file.write(
+                    f"testbed {' '.join(map(repr, sys.argv[1:]))}\nPython {sys.version}\n\n{text}"
+                )
             return name
     return None

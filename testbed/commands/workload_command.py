@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from testbed.api.runs import keeping
-from testbed.commands.answer import Answer, check_lines, place_lines, run_manifest, show_parts, start_live, verdict_line
+from testbed.commands.answer import (
+    Answer,
+    check_lines,
+    place_lines,
+    run_manifest,
+    show_parts,
+    start_live,
+    verdict_line,
+)
 from testbed.commands.arguments import (
     LiveOptions,
     ResultsOptions,
@@ -64,7 +72,9 @@ class FabricOptions:
 class SwitchesOptions(FabricOptions):
     """Of a workload that the simulated fabric cannot carry."""
 
-    fabric: str | None = running(default=None, choices=("emulation",), help="it runs on real switches only")
+    fabric: str | None = running(
+        default=None, choices=("emulation",), help="it runs on real switches only"
+    )
 
 
 @options
@@ -86,7 +96,9 @@ def add_parser(subparsers: Subparsers, name: str, workload: Work) -> None:
     if workload.answer is not None:
         add_answer_options(parser)
     parser.set_defaults(run=partial(run, name, workload))
-    if workload.on_switches and workload.instead is None:  # what it does instead of a run belongs outside a sandbox
+    if (
+        workload.on_switches and workload.instead is None
+    ):  # what it does instead of a run belongs outside a sandbox
         parser.set_defaults(enter=enter_at_once)
 
 
@@ -130,14 +142,18 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
         enter_unless_elsewhere(machines)
     notes = [""] * len(plans)
     if workload.fitted is not None:
-        plans, notes = map(list, zip(*(workload.fitted(requested, one, fabric) for one in plans), strict=True))
+        plans, notes = map(
+            list, zip(*(workload.fitted(requested, one, fabric) for one in plans), strict=True)
+        )
     for line in () if runs.foreseen is None else runs.foreseen(plans[0]):
         complain(f"this run cannot tell: {line}")
     how = How(fabric=fabric, options=own, machines=machines, results=args.results)
     alone = nullcontext(lambda plan, report_progress: runs.measured(plan, how, report_progress))
     with (
         said_when_lost(as_json=args.json and machines is not None),
-        keeping(runs, runs.stored_as or name, args.results, lambda: run_manifest(args), plans[0]) as keep,
+        keeping(
+            runs, runs.stored_as or name, args.results, lambda: run_manifest(args), plans[0]
+        ) as keep,
         runs.opened(how) if runs.opened else alone as carry,
     ):
         judged = [_judged(runs, one, carry, getattr(args, "retries", 0)) for one in plans]
@@ -152,7 +168,11 @@ def _fabric(args: argparse.Namespace, workload: Work, plan: object) -> str:
     networks = [plan.network] if hasattr(plan, "network") else []
     fabric = choose_fabric(getattr(args, "fabric", "simulator"), *networks, quiet=args.json)
     every = [one for kind in _declared(workload) for one in options_of(kind)]
-    require_switches(args, fabric, [one.name for one in every if _on_switches(one, getattr(args, one.name, None))])
+    require_switches(
+        args,
+        fabric,
+        [one.name for one in every if _on_switches(one, getattr(args, one.name, None))],
+    )
     return fabric
 
 
@@ -174,13 +194,19 @@ def _judged(workload: Work, plan: object, carry: Carry[Any, Any], repeats: int) 
     """Carried out and judged, again while the machine could not keep up."""
 
     def once() -> Judgement:
-        with nullcontext() if workload.view is None else live_progress(*workload.view(plan)) as report_progress:
+        with (
+            nullcontext()
+            if workload.view is None
+            else live_progress(*workload.view(plan)) as report_progress
+        ):
             return workload.judge(plan, carry(plan, report_progress))
 
     return repeated(once, lambda judged: judged.verdict.invalid, repeats, complain)
 
 
-def _report(args: argparse.Namespace, workload: Work, found: Judgement, directory: Path | None) -> int:
+def _report(
+    args: argparse.Namespace, workload: Work, found: Judgement, directory: Path | None
+) -> int:
     """Print the document, or what a terminal is shown of the run."""
     document = {**found.document, **({} if directory is None else {"results": str(directory)})}
     if args.json:

@@ -51,12 +51,19 @@ def routing_checks(routing: Routing) -> list[Check]:
         route = partial(routing, network, source, sink)
         once = cache(route)
         found += [
-            finding(f"{where}: flow is conserved, in exact fractions", partial(_of, _unsound, once)),
+            finding(
+                f"{where}: flow is conserved, in exact fractions", partial(_of, _unsound, once)
+            ),
             finding(f"{where}: it is read as label intervals", partial(_of, _unsprayable, once)),
             finding(f"{where}: the same twice", partial(_differs, once, route)),
-            finding(f"{where}: no better than the certified optimum", partial(_of, _too_good, once)),
+            finding(
+                f"{where}: no better than the certified optimum", partial(_of, _too_good, once)
+            ),
         ]
-    lost, stray = partial(routing, apart(), "a", "c"), partial(routing, load_network("ring:4"), "s0", "nowhere")
+    lost, stray = (
+        partial(routing, apart(), "a", "c"),
+        partial(routing, load_network("ring:4"), "s0", "nowhere"),
+    )
     return [
         *found,
         finding(OUT_OF_REACH, partial(must_raise, (NoPathError,), lost)),
@@ -77,9 +84,12 @@ def demand_routing_checks(routing: DemandRouting) -> list[Check]:
         once = cache(make)
         found += [
             finding(
-                f"{name}: every pair's flow arrives whole, over links and switches only", partial(_violation, once)
+                f"{name}: every pair's flow arrives whole, over links and switches only",
+                partial(_violation, once),
             ),
-            finding(f"{name}: no better than the proved optimum", partial(_better_than_proved, once)),
+            finding(
+                f"{name}: no better than the proved optimum", partial(_better_than_proved, once)
+            ),
             finding(f"{name}: the same twice", partial(_two_routings, once, make)),
         ]
     lost = partial(routing, given_matrix(apart(), "to nowhere", {("a", "c"): 1e6}), seed=1)
@@ -117,7 +127,11 @@ def _unsprayable(route: SplitRoute) -> str | None:
 
 def _differs(once: Callable[[], SplitRoute], route: Callable[[], SplitRoute]) -> str | None:
     first, second = once(), route()
-    return None if first.loads == second.loads else "two calls gave two routes; draw from a seed of your own"
+    return (
+        None
+        if first.loads == second.loads
+        else "two calls gave two routes; draw from a seed of your own"
+    )
 
 
 def _too_good(route: SplitRoute) -> str | None:
@@ -126,7 +140,9 @@ def _too_good(route: SplitRoute) -> str | None:
     least = max(capillary_route(route.network, route.source, route.sink).utilisations)
     greatest = max(route.utilisations)
     return (
-        None if greatest >= least - 1e-12 else f"its fullest link carries {greatest:.6f}, less than the least there is"
+        None
+        if greatest >= least - 1e-12
+        else f"its fullest link carries {greatest:.6f}, less than the least there is"
     )
 
 
@@ -138,15 +154,31 @@ def _better_than_proved(make: Callable[[], RoutedDemands]) -> str | None:
     routed = make()
     least = checked(optimal_demands(routed.matrix)).bound
     greatest = checked(routed).utilisation
-    return None if greatest >= least * (1 - 1e-6) else f"its fullest link carries {greatest:.6g}, less than {least:.6g}"
+    return (
+        None
+        if greatest >= least * (1 - 1e-6)
+        else f"its fullest link carries {greatest:.6g}, less than {least:.6g}"
+    )
 
 
-def _two_routings(once: Callable[[], RoutedDemands], make: Callable[[], RoutedDemands]) -> str | None:
+def _two_routings(
+    once: Callable[[], RoutedDemands], make: Callable[[], RoutedDemands]
+) -> str | None:
     first, second = once(), make()
-    return None if (first.shares != second.shares).nnz == 0 else "two calls with one seed gave two routings"
+    return (
+        None
+        if (first.shares != second.shares).nnz == 0
+        else "two calls with one seed gave two routings"
+    )
 
 
-NETWORKS = ("mesh:3x3", "torus:4x4", "ring:5", "fat-tree:2,3", "swiss-t1:allocation=1-1-1-1-1-1-1-1")
+NETWORKS = (
+    "mesh:3x3",
+    "torus:4x4",
+    "ring:5",
+    "fat-tree:2,3",
+    "swiss-t1:allocation=1-1-1-1-1-1-1-1",
+)
 _SIMULATORS_NAME = {"dimension-order": "dor"}
 Paths = Mapping[tuple[str, str], tuple[LinkId, ...]]
 
@@ -166,7 +198,10 @@ def static_routing_checks(name: str, build: Builder) -> list[Check]:
         routed += 1
         found += _checks_on(network, known, name)
     found.append(
-        finding("it routes one of the networks at least", lambda: None if routed else f"none of {', '.join(NETWORKS)}")
+        finding(
+            "it routes one of the networks at least",
+            lambda: None if routed else f"none of {', '.join(NETWORKS)}",
+        )
     )
     return found
 
@@ -182,7 +217,10 @@ def _checks_on(network: Network, where: str, name: str) -> list[Check]:
         return {(a, b): tuple(routing(a, b)) for a in senders for b in receivers if a != b}
 
     return [
-        finding(f"{where}: every path is one, from host to host over switches", lambda: _broken_path(network, paths())),
+        finding(
+            f"{where}: every path is one, from host to host over switches",
+            lambda: _broken_path(network, paths()),
+        ),
         finding(
             f"{where}: the next link depends on node and destination alone",
             lambda: _forked(paths()) if relation is None else None,
@@ -190,7 +228,10 @@ def _checks_on(network: Network, where: str, name: str) -> list[Check]:
         finding(
             f"{where}: every message is delivered, alone and against deadlocks",
             lambda: _undelivered(
-                network, name, paths(), dependency_cycle(paths()) if relation is None else relation.may_deadlock
+                network,
+                name,
+                paths(),
+                dependency_cycle(paths()) if relation is None else relation.may_deadlock,
             ),
         ),
     ]
@@ -240,8 +281,14 @@ def _undelivered(network: Network, name: str, paths: Paths, cyclic: bool) -> str
         destination=np.array([hosts[b] for _, b in pairs], dtype=np.int32),
     )
     options: JsonObject = {"deadlock": "nac"} if cyclic else {}
-    parameters = SimulationParameters(model="thesis", routing=_SIMULATORS_NAME.get(name, name), **options)
+    parameters = SimulationParameters(
+        model="thesis", routing=_SIMULATORS_NAME.get(name, name), **options
+    )
     run = simulate(network, injections, parameters)
     if run.deadlocked:
-        return "deadlock, " + ("with NAC" if options else "although no cycle of dependencies was found")
-    return None if run.received == len(pairs) else f"{run.received} of {len(pairs)} messages arrived"
+        return "deadlock, " + (
+            "with NAC" if options else "although no cycle of dependencies was found"
+        )
+    return (
+        None if run.received == len(pairs) else f"{run.received} of {len(pairs)} messages arrived"
+    )

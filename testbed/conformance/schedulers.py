@@ -27,8 +27,12 @@ def traffics() -> dict[str, Traffic]:
     return {
         "one transfer": Traffic.from_transfers([["a", "b"]]),
         "crossbar:4, all to all": all_to_all(load_network("crossbar:4")),
-        "swiss-t1, two nodes a switch": all_to_all(load_network("swiss-t1:allocation=2-2-2-2-0-0-0-0")),
-        "200 random transfers": Traffic.from_transfers([draw.sample(links, draw.randint(1, 4)) for _ in range(200)]),
+        "swiss-t1, two nodes a switch": all_to_all(
+            load_network("swiss-t1:allocation=2-2-2-2-0-0-0-0")
+        ),
+        "200 random transfers": Traffic.from_transfers(
+            [draw.sample(links, draw.randint(1, 4)) for _ in range(200)]
+        ),
         "three that exclude each other": Traffic.from_transfers(NO_LIQUID),
     }
 
@@ -39,8 +43,13 @@ def scheduler_checks(scheduler: SchedulingMethod) -> list[Check]:
     for name, traffic in traffics().items():
         schedule = partial(scheduler, traffic, seed=1, time_limit_s=_LIMIT_S, now=time.monotonic)
         found += [
-            finding(f"{name}: every transfer once, no link twice in a frame", partial(_wrong, traffic, schedule)),
-            finding(f"{name}: it claims no more than is true", partial(_overstated, traffic, schedule)),
+            finding(
+                f"{name}: every transfer once, no link twice in a frame",
+                partial(_wrong, traffic, schedule),
+            ),
+            finding(
+                f"{name}: it claims no more than is true", partial(_overstated, traffic, schedule)
+            ),
             finding(f"{name}: done in time", partial(_slow, schedule)),
         ]
     one = traffics()["crossbar:4, all to all"]
@@ -68,9 +77,17 @@ def _slow(schedule: Callable[[], Schedule]) -> str | None:
     began = time.monotonic()
     schedule()
     seconds = time.monotonic() - began
-    return None if seconds < _LIMIT_S + _GRACE_S else f"{seconds:.1f} s, where {_LIMIT_S:g} s were given"
+    return (
+        None
+        if seconds < _LIMIT_S + _GRACE_S
+        else f"{seconds:.1f} s, where {_LIMIT_S:g} s were given"
+    )
 
 
 def _differs(scheduler: SchedulingMethod, traffic: Traffic) -> str | None:
     first, second = (scheduler(traffic, seed=3, time_limit_s=_LIMIT_S, now=None) for _ in range(2))
-    return None if (first.frame_of == second.frame_of).all() else "two calls with one seed gave two schedules"
+    return (
+        None
+        if (first.frame_of == second.frame_of).all()
+        else "two calls with one seed gave two schedules"
+    )

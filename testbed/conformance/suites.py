@@ -12,7 +12,11 @@ from typing import Any
 
 from fec.protocol.large_blocks import BlockCode
 from testbed.conformance.problem_checks import finding, must_raise
-from testbed.conformance.routings import demand_routing_checks, routing_checks, static_routing_checks
+from testbed.conformance.routings import (
+    demand_routing_checks,
+    routing_checks,
+    static_routing_checks,
+)
 from testbed.conformance.schedulers import scheduler_checks
 from testbed.errors import InputError
 from testbed.interconnect.network_model import build_model
@@ -64,7 +68,9 @@ def check(group: str, name: str) -> Verdict:
         raise InputError(f"group {group!r}; give one of {', '.join(found)}")
     thing = found[group].find(name)
     if thing is None:
-        raise InputError(f"{group}: there is no {name!r}; there are {', '.join(found[group].names())}")
+        raise InputError(
+            f"{group}: there is no {name!r}; there are {', '.join(found[group].names())}"
+        )
     if ":" in name and group in ("testbed.routings", "testbed.demand_routings"):
         thing = _with_parameter(thing, name.partition(":")[2])
     return Verdict(checks=tuple(_SUITES[group.removeprefix("testbed.")](name, thing))).keyed()
@@ -78,7 +84,11 @@ def group_of(name: str) -> str:
         if name in (*registry.names(), *(plugin.name for plugin in registry.plugins()))
     ]
     if len(groups) != 1:
-        where = "no group has it" if not groups else f"it is in {', '.join(groups)}; say which by --group"
+        where = (
+            "no group has it"
+            if not groups
+            else f"it is in {', '.join(groups)}; say which by --group"
+        )
         raise InputError(f"plug-in {name!r}: {where}; testbed plugins lists all")
     return groups[0]
 
@@ -104,9 +114,17 @@ def code_checks(make: Callable[[], BlockCode]) -> list[Check]:
     for symbols, size in SIZES:
         where = f"{symbols} symbols of {size} bytes"
         found += [
-            finding(f"{where}: the source symbols alone", partial(_fails, make, symbols, size, [range(symbols)])),
-            finding(f"{where}: random symbols of the first two blocks' worth", partial(_random, make, symbols, size)),
-            finding(f"{where}: too few symbols give nothing", partial(_too_early, make, symbols, size)),
+            finding(
+                f"{where}: the source symbols alone",
+                partial(_fails, make, symbols, size, [range(symbols)]),
+            ),
+            finding(
+                f"{where}: random symbols of the first two blocks' worth",
+                partial(_random, make, symbols, size),
+            ),
+            finding(
+                f"{where}: too few symbols give nothing", partial(_too_early, make, symbols, size)
+            ),
         ]
     return found
 
@@ -122,7 +140,9 @@ def _block(symbols: int, size: int) -> bytes:
     return random.Random(symbols * size).randbytes(symbols * size)
 
 
-def _fails(make: Callable[[], BlockCode], symbols: int, size: int, draws: Sequence[Sequence[int]]) -> str | None:
+def _fails(
+    make: Callable[[], BlockCode], symbols: int, size: int, draws: Sequence[Sequence[int]]
+) -> str | None:
     code, data = make(), _block(symbols, size)
     encoder = code.encoder(data, size)
     for numbers in draws:
@@ -169,7 +189,9 @@ def schedule_format_checks(write: ScheduleFormat) -> list[Check]:
     def differs() -> str | None:
         (content, added), again = write(traffic, schedule), write(traffic, schedule)
         json.dumps(dict(added))
-        return None if content and (content, added) == again else "empty, or two calls gave two files"
+        return (
+            None if content and (content, added) == again else "empty, or two calls gave two files"
+        )
 
     def fails() -> str | None:
         with contextlib.suppress(InputError):
@@ -197,7 +219,10 @@ def schedule_verifier_checks(ending: str, verify: ScheduleVerifier) -> list[Chec
 
     return [
         finding("a file that is not there is refused", lambda: accepted(None)),
-        *(finding(f"{text!r} is refused", partial(accepted, text)) for text in ("", "<algo", '{"transfers": [')),
+        *(
+            finding(f"{text!r} is refused", partial(accepted, text))
+            for text in ("", "<algo", '{"transfers": [')
+        ),
     ]
 
 
@@ -211,7 +236,9 @@ def traffic_format_checks(name: str, traffic_format: TrafficFormat) -> list[Chec
 
     def lost() -> str | None:
         run = simulate(
-            build_model(network, parameters, frozenset()), read_messages(example(), network, parameters), parameters
+            build_model(network, parameters, frozenset()),
+            read_messages(example(), network, parameters),
+            parameters,
         )
         return None if (run.delivered >= 0).all() else "a message of the example never arrives"
 
@@ -237,18 +264,33 @@ def family_checks(entry: CatalogueEntry) -> list[Check]:
         return load_network(name)
 
     return [
-        finding(f"{name}: it builds a network", lambda: None if network().links else "it has no link"),
-        finding(f"{name}: the same twice", lambda: None if network() == network() else "two calls gave two networks"),
+        finding(
+            f"{name}: it builds a network", lambda: None if network().links else "it has no link"
+        ),
+        finding(
+            f"{name}: the same twice",
+            lambda: None if network() == network() else "two calls gave two networks",
+        ),
         finding(f"{name}: every link joins two of its nodes", lambda: _stray(network())),
         finding(f"{name}: JSON there and back", lambda: _changed(network())),
         finding(f"{name}: it can be wired", lambda: None if wire(network()).cables else "no cable"),
-        finding(f"{name}: it is described", lambda: None if entry.description and entry.pattern else "say what it is"),
+        finding(
+            f"{name}: it is described",
+            lambda: None if entry.description and entry.pattern else "say what it is",
+        ),
     ]
 
 
 def _stray(network: Network) -> str | None:
     nodes = {node.id for node in network.nodes}
-    return next((f"{x.label} leaves the network" for x in network.links if not {x.source, x.target} <= nodes), None)
+    return next(
+        (
+            f"{x.label} leaves the network"
+            for x in network.links
+            if not {x.source, x.target} <= nodes
+        ),
+        None,
+    )
 
 
 def _changed(network: Network) -> str | None:
@@ -279,17 +321,24 @@ def workload_checks(workload: Work) -> list[Check]:
     judged = cache(again)
     return [
         finding("its example is one of its plans", lambda: _stranger(workload, example())),
-        finding("a run ends in checks", lambda: None if judged().verdict.checks else "there is no check"),
+        finding(
+            "a run ends in checks", lambda: None if judged().verdict.checks else "there is no check"
+        ),
         finding("its example passes", lambda: _failed(judged())),
         finding(
-            "the same twice in virtual time", lambda: None if judged().verdict == again().verdict else "two verdicts"
+            "the same twice in virtual time",
+            lambda: None if judged().verdict == again().verdict else "two verdicts",
         ),
         finding("its document and rows are JSON, with the verdict", lambda: _no_document(judged())),
     ]
 
 
 def _stranger(workload: Work, plan: object) -> str | None:
-    return None if isinstance(plan, workload.plan) else f"a {type(plan).__name__} is no {workload.plan.__name__}"
+    return (
+        None
+        if isinstance(plan, workload.plan)
+        else f"a {type(plan).__name__} is no {workload.plan.__name__}"
+    )
 
 
 def _failed(judged: Judgement) -> str | None:

@@ -10,7 +10,12 @@ from contextlib import ExitStack
 from functools import partial
 
 from fec.adapters.raw_sockets import DatagramReceiver, socket_drops
-from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadMeasurements, DownloadPlan
+from testbed.download.plan import (
+    FRAME_OVERHEAD_BYTES,
+    RETURN_LABELS,
+    DownloadMeasurements,
+    DownloadPlan,
+)
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.machines.adapters.platform import here, timely
@@ -26,7 +31,9 @@ _LINGER_S = 0.3
 """The sink goes on acknowledging for so long after the last block: its acknowledgements may be lost."""
 
 
-def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None = None) -> DownloadMeasurements:
+def emulate_download(
+    plan: DownloadPlan, report_progress: ReportProgress | None = None
+) -> DownloadMeasurements:
     """Build the network, install the rules, download, break links; inside the sandbox only."""
     report_progress = report_progress or (lambda _: None)
     report_progress(Progress(doing="building the network"))
@@ -40,7 +47,9 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
         platform.route(routes)
         source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
         ends = {
-            name: stack.enter_context(endpoint(net, name, own, other, partial(prepare, plan, other.ip), split))
+            name: stack.enter_context(
+                endpoint(net, name, own, other, partial(prepare, plan, other.ip), split)
+            )
             for name, own, other, prepare, split in (
                 ("receiver", sink, source, _prepare_receiver, plan.backward),
                 ("sender", source, sink, _prepare_sender, plan.forward),
@@ -49,7 +58,9 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
         for end in ends.values():
             end.wait_until_ready()
         look = partial(_look, net.link_meter(), ends["sender"], ends["receiver"])
-        report_progress(Progress(done_s=0, total_s=plan.limit_s, doing="downloading", read_local=look))
+        report_progress(
+            Progress(done_s=0, total_s=plan.limit_s, doing="downloading", read_local=look)
+        )
         dropped = sum(platform.switch_drops())
         start = platform.start()
         for end in ends.values():
@@ -58,7 +69,9 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
         while not ends["sender"].finished and time.monotonic() - start < plan.limit_s + 5:
             now = max(0.0, time.monotonic() - start)
             reading = CounterReading(at_s=now, faults=schedule.in_force())
-            report_progress(Progress(done_s=now, total_s=plan.limit_s, doing="downloading", reading=reading))
+            report_progress(
+                Progress(done_s=now, total_s=plan.limit_s, doing="downloading", reading=reading)
+            )
             time.sleep(0.1)
         sent, got = ends["sender"].result(), ends["receiver"].result()
         dropped = sum(platform.switch_drops()) - dropped
@@ -79,16 +92,24 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
 def _look(meter: LinkMeter, sender: EndpointProcess, receiver: EndpointProcess) -> CounterReading:
     """What the links' counters and the end points' gauges say now."""
     received, sent = int(receiver.gauge[0]), int(sender.gauge[0])
-    return CounterReading(received=received, sent=sent, link_bytes=meter.carried_bytes(), down=meter.without_carrier())
+    return CounterReading(
+        received=received, sent=sent, link_bytes=meter.carried_bytes(), down=meter.without_carrier()
+    )
 
 
 def _prepare_sender(
-    plan: DownloadPlan, peer: str, frames: Frames, datagrams: socket.socket, gauge: memoryview[float]
+    plan: DownloadPlan,
+    peer: str,
+    frames: Frames,
+    datagrams: socket.socket,
+    gauge: memoryview[float],
 ) -> Callable[[float], JsonObject]:
     """``peer``: the other end's address: what others send is counted and thrown away."""
     sender, reported = plan.sender(), DatagramReceiver(datagrams, peer=peer)
     nothing = bytes(plan.parameters.symbol_bytes)
-    for path in plan.forward.paths:  # a switch looks the first packet of a flow up; not in the measured time
+    for path in (
+        plan.forward.paths
+    ):  # a switch looks the first packet of a flow up; not in the measured time
         frames.send(path.start, nothing)
         time.sleep(0.002)
 
@@ -102,17 +123,28 @@ def _prepare_sender(
             if select.select((datagrams,), (), (), min(wait, _IDLE_S))[0]:
                 for data in reported.receive():
                     sender.receive(data)
-        return {"sent": sender.sent, "lag_s": sender.skipped_s, "refused": frames.refused, "foreign": reported.foreign}
+        return {
+            "sent": sender.sent,
+            "lag_s": sender.skipped_s,
+            "refused": frames.refused,
+            "foreign": reported.foreign,
+        }
 
     return run
 
 
 def _prepare_receiver(
-    plan: DownloadPlan, peer: str, frames: Frames, datagrams: socket.socket, gauge: memoryview[float]
+    plan: DownloadPlan,
+    peer: str,
+    frames: Frames,
+    datagrams: socket.socket,
+    gauge: memoryview[float],
 ) -> Callable[[float], JsonObject]:
     """``peer``: as the sender's."""
     receiver, expected = plan.receiver(), plan.file()
-    largest = FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes  # more than any packet: a longer one is cut off there
+    largest = (
+        FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes
+    )  # more than any packet: a longer one is cut off there
     arriving = DatagramReceiver(datagrams, most=256, largest=largest, peer=peer)
     for label in RETURN_LABELS:
         frames.send(label, b"\0")
@@ -124,7 +156,9 @@ def _prepare_receiver(
         while (wait_s := start - time.monotonic()) > 0:
             select.select((datagrams,), (), (), wait_s)
             arriving.receive()  # what only let switches look flows up
-        while (now := time.monotonic() - start) < plan.limit_s and (ended is None or now < ended + _LINGER_S):
+        while (now := time.monotonic() - start) < plan.limit_s and (
+            ended is None or now < ended + _LINGER_S
+        ):
             select.select((datagrams,), (), (), _IDLE_S)
             now = time.monotonic() - start
             for data in arriving.receive():

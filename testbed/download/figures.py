@@ -35,8 +35,16 @@ def _last_kilometre(row: Json) -> Figure:
     figure, (axes,) = panels(9, 3.4)
     width_s = row["drawn_s"] / len(row["arrivals_pps"])
     edges = [k * width_s for k in range(len(row["arrivals_pps"]) + 1)]
-    axes.stairs(row["arrivals_pps"], edges, fill=True, color=BLUE, alpha=0.4, label="packets that arrived")
-    axes.axhline(row["last_kilometre_pps"], color=INK, linewidth=1, linestyle=":", label="the last mile, full")
+    axes.stairs(
+        row["arrivals_pps"], edges, fill=True, color=BLUE, alpha=0.4, label="packets that arrived"
+    )
+    axes.axhline(
+        row["last_kilometre_pps"],
+        color=INK,
+        linewidth=1,
+        linestyle=":",
+        label="the last mile, full",
+    )
     for number, fault in enumerate(row["faults"]):
         stop_s = min(fault["stop_s"] if fault["stop_s"] is not None else math.inf, row["drawn_s"])
         broken = None if number else "a link is broken"

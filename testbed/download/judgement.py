@@ -36,10 +36,14 @@ def judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Judgement:
     verdict = _verdict(plan, expected, others, run)
     document = _document(plan, expected, others, run) | {"verdict": verdict.to_json()}
     stored = (_row(plan, run, document),)
-    return Judgement(verdict=verdict, document=document, rows=tuple(document["faults"]), stored=stored)
+    return Judgement(
+        verdict=verdict, document=document, rows=tuple(document["faults"]), stored=stored
+    )
 
 
-def _verdict(plan: DownloadPlan, expected: Prediction, others: Alternatives, run: DownloadMeasurements) -> Verdict:
+def _verdict(
+    plan: DownloadPlan, expected: Prediction, others: Alternatives, run: DownloadMeasurements
+) -> Verdict:
     seconds_tolerance, packets_tolerance = tolerances(plan)
     over_s = plan.limit_s if run.seconds is None else run.seconds
     wrong = not symbols_needed(plan) <= run.received <= 2 * run.sent  # links may make copies
@@ -48,23 +52,30 @@ def _verdict(plan: DownloadPlan, expected: Prediction, others: Alternatives, run
         Claim("bytes of the file that arrived", "content")
         .equal(float(plan.file_bytes), float(plan.file_bytes * (run.verified and not wrong)))
         .against(0.0, "a file that differs")
-        .noting("SHA-256 compared" + f"; {run.received} packets arrived, too few or too many" * wrong)
+        .noting(
+            "SHA-256 compared" + f"; {run.received} packets arrived, too few or too many" * wrong
+        )
         .of(run.received),
         Claim("seconds until the file was there", "seconds")
         .equal(expected.seconds, over_s, seconds_tolerance)
         .against(*others.nearest(expected.seconds))
         .noting(
-            f"a single path takes {others.single_path_s:.2f} s" * (others.single_path_s > expected.seconds)
+            f"a single path takes {others.single_path_s:.2f} s"
+            * (others.single_path_s > expected.seconds)
             + "; it never was" * (run.seconds is None)
         ),
         Claim("packets sent", "packets-sent")
         .equal(expected.sent, float(run.sent), packets_tolerance)
         .against(
             others.always_highest_sent if frugal else None,
-            "a sender that always sends at its highest rate" + "; here that is the rate asked for" * (not frugal),
+            "a sender that always sends at its highest rate"
+            + "; here that is the rate asked for" * (not frugal),
         ),
     ]
-    checks += [check.of(run.sent) for check in injection_check(injection_times(plan.faults), over_s, "the download")]
+    checks += [
+        check.of(run.sent)
+        for check in injection_check(injection_times(plan.faults), over_s, "the download")
+    ]
     forward_s, spread_s, _ = delays(plan)
     queue_s = queue_bytes(plan.last_rate_bps) * 8 / plan.last_rate_bps
     waited_s, borne_s = run.longest_s - forward_s - spread_s - queue_s, MAX_LAG * seconds_tolerance
@@ -72,11 +83,18 @@ def _verdict(plan: DownloadPlan, expected: Prediction, others: Alternatives, run
         waited_s = 0.0
     late = (
         TimingError("sender", "the sender fell {was} behind", run.sender_lag_s, borne_s),
-        TimingError("switches", "packets lay {was} in switches, beside the last mile's queue", waited_s, borne_s),
+        TimingError(
+            "switches",
+            "packets lay {was} in switches, beside the last mile's queue",
+            waited_s,
+            borne_s,
+        ),
     )
     hint = "lower --last-mile-rate, or leave the machine to this run"
     invalid = first_exceeded(late, hint)
-    invalid = invalid or dropped_reason(run.machine_drops, run.sent, "at a full socket of a switch or the sink", hint)
+    invalid = invalid or dropped_reason(
+        run.machine_drops, run.sent, "at a full socket of a switch or the sink", hint
+    )
     return Verdict(checks=tuple(checks), invalid=invalid, notes=strangers(run.counters))
 
 
@@ -90,11 +108,14 @@ def _row(plan: DownloadPlan, run: DownloadMeasurements, document: Json) -> JsonO
         "packets_sent": run.sent,
         "drawn_s": shown_s,
         "arrivals_pps": arrival_rates(run.arrivals_s, shown_s) if shown_s > 0 else [],
-        "last_kilometre_pps": plan.last_rate_bps / (8 * (FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes)),
+        "last_kilometre_pps": plan.last_rate_bps
+        / (8 * (FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes)),
     }
 
 
-def _document(plan: DownloadPlan, expected: Prediction, others: Alternatives, run: DownloadMeasurements) -> JsonObject:
+def _document(
+    plan: DownloadPlan, expected: Prediction, others: Alternatives, run: DownloadMeasurements
+) -> JsonObject:
     """The object of ``testbed download --json`` but for its verdict."""
     last = plan.last_rate_bps
     goodput = plan.file_bytes * 8 / run.seconds if run.seconds else 0.0

@@ -5,7 +5,16 @@ from __future__ import annotations
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
-from testbed.model.options.option import coded, ends, failing, option, options, routed, running, sent
+from testbed.model.options.option import (
+    coded,
+    ends,
+    failing,
+    option,
+    options,
+    routed,
+    running,
+    sent,
+)
 
 MAX_BYTES = 1 << 28
 
@@ -15,9 +24,13 @@ class DownloadOptions:
     """What is downloaded, and how; see ``DownloadPlan``. ``faults`` None: the most loaded link is down for the middle
     half."""
 
-    network: NetworkLike = option(kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file")
+    network: NetworkLike = option(
+        kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file"
+    )
     source: str = ends(kw_only=False, flag="--from", metavar="NODE", help="where the file is")
-    sink: str = ends(kw_only=False, flag="--to", metavar="NODE", help="the switch before the last mile")
+    sink: str = ends(
+        kw_only=False, flag="--to", metavar="NODE", help="the switch before the last mile"
+    )
     last_mile_rate_bps: float = ends(default="8Mbps", kind=kinds.rate_bps, help="of the last mile")
     file_bytes: int = sent(default="4MB", kind=kinds.bytes_up_to(MAX_BYTES), help="of the file")
     constant_rate: bool = sent(
@@ -32,8 +45,12 @@ class DownloadOptions:
         metavar="K",
         help="source symbols a block (default 500, Reed-Solomon 128)",
     )
-    symbol_bytes: int = option(default=1024, kind=kinds.symbol_bytes, listed=False, help="of the payload of a packet")
+    symbol_bytes: int = option(
+        default=1024, kind=kinds.symbol_bytes, listed=False, help="of the payload of a packet"
+    )
     faults: FaultsLike | None = failing(
-        default=None, metavar=f"none|{FAULT_WORDS}|FILE", help="as in s1->s2@1-3, or a JSON file as of testbed stream"
+        default=None,
+        metavar=f"none|{FAULT_WORDS}|FILE",
+        help="as in s1->s2@1-3, or a JSON file as of testbed stream",
     )
     seed: int = running(default=1, kind=kinds.seed, help="seed of labels, faults and content")

@@ -69,7 +69,9 @@ class DownloadPlan(ShortRepr):
         parameters = self.parameters
         if self.constant_rate:
             parameters = replace(parameters, most_pps=parameters.arrival_pps)
-        return LargeBlockSender(self.file(), parameters, self.block_code(), StratifiedLabels().label)
+        return LargeBlockSender(
+            self.file(), parameters, self.block_code(), StratifiedLabels().label
+        )
 
     def receiver(self) -> LargeBlockReceiver:
         p = self.parameters

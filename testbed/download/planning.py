@@ -52,13 +52,19 @@ def _plan(requested: DownloadOptions, network: Network, source: str, sink: str) 
     """The plan without faults, paced to fill the last mile, and where packets are lost up to what the slowest link
     carries."""
     whole, last = with_last_kilometre(network, sink, requested.last_mile_rate_bps)
-    slowest_bps = min((link.capacity_bps for link in network.links), default=requested.last_mile_rate_bps)
-    arrival_pps = FILL * requested.last_mile_rate_bps / (8 * (FRAME_OVERHEAD_BYTES + requested.symbol_bytes))
+    slowest_bps = min(
+        (link.capacity_bps for link in network.links), default=requested.last_mile_rate_bps
+    )
+    arrival_pps = (
+        FILL * requested.last_mile_rate_bps / (8 * (FRAME_OVERHEAD_BYTES + requested.symbol_bytes))
+    )
     return DownloadPlan(
         network=whole,
         method=requested.routing,
         code=requested.code,
-        forward=_extended(spray(route_by_name(network, source, sink, requested.routing)), whole, last),
+        forward=_extended(
+            spray(route_by_name(network, source, sink, requested.routing)), whole, last
+        ),
         backward=_begun(disjoint_return_split(network, source, sink), whole, last),
         last_link=last,
         parameters=LargeBlockParameters(
@@ -134,7 +140,15 @@ def with_last_kilometre(network: Network, sink: str, rate_bps: float) -> tuple[N
     """
     if network.node(sink).kind == "host":
         raise InputError(f"sink {sink!r} is a host; expected the switch before the last mile")
-    name = next(n for n in ("user", *(f"user{i}" for i in range(len(network.nodes)))) if n not in network.node_index)
-    links = tuple(Link(source=a, target=b, capacity_bps=rate_bps) for a, b in ((sink, name), (name, sink)))
-    whole = replace(network, nodes=(*network.nodes, Node(id=name, kind="host")), links=(*network.links, *links))
+    name = next(
+        n
+        for n in ("user", *(f"user{i}" for i in range(len(network.nodes))))
+        if n not in network.node_index
+    )
+    links = tuple(
+        Link(source=a, target=b, capacity_bps=rate_bps) for a, b in ((sink, name), (name, sink))
+    )
+    whole = replace(
+        network, nodes=(*network.nodes, Node(id=name, kind="host")), links=(*network.links, *links)
+    )
     return whole, (sink, name, 0)

@@ -88,15 +88,21 @@ def alternatives(plan: DownloadPlan) -> Alternatives:
     """What the run is distinguished from; the same as the prediction where nothing is lost, or nothing is left."""
 
     def single_path_loss(at_s: float) -> float:
-        return max((f.loss_fraction for f in plan.faults if f.start_s <= at_s < f.stop_s), default=0.0)
+        return max(
+            (f.loss_fraction for f in plan.faults if f.start_s <= at_s < f.stop_s), default=0.0
+        )
 
     p = plan.parameters
     calm = replace(plan, faults=())
     return Alternatives(
-        constant_rate_s=_walk(plan, lambda at_s: loss_at(plan, at_s), lambda _: p.arrival_pps).seconds,
+        constant_rate_s=_walk(
+            plan, lambda at_s: loss_at(plan, at_s), lambda _: p.arrival_pps
+        ).seconds,
         single_path_s=_walk(plan, single_path_loss, lambda lost: _raised(plan, lost)).seconds,
         undisturbed_s=predict(calm).seconds,
-        always_highest_sent=_walk(plan, lambda at_s: loss_at(plan, at_s), lambda _: p.most_pps).sent,
+        always_highest_sent=_walk(
+            plan, lambda at_s: loss_at(plan, at_s), lambda _: p.most_pps
+        ).sent,
     )
 
 
@@ -107,7 +113,9 @@ def _raised(plan: DownloadPlan, lost: float) -> float:
     return p.arrival_pps if lost > MAX_LOSS else min(p.most_pps, p.arrival_pps / (1 - lost))
 
 
-def _walk(plan: DownloadPlan, loss: Callable[[float], float], pace: Callable[[float], float]) -> Prediction:
+def _walk(
+    plan: DownloadPlan, loss: Callable[[float], float], pace: Callable[[float], float]
+) -> Prediction:
     """From one change of the faults to the next: ``loss`` by time in seconds, ``pace`` in packets a second by loss.
 
     What is sent arrives after the delay of its path, and the sender goes on until it hears that all is there.
@@ -147,7 +155,9 @@ def tolerances(plan: DownloadPlan) -> tuple[float, float]:
     notice_s = 2 * MEASURED_OVER / p.arrival_pps + p.ack_interval_s + round_s
     lost = [loss_at(plan, fault.start_s) for fault in plan.faults]
     ending_s = 2 * p.ack_interval_s + spread_s
-    raised = sum(min(p.most_pps, p.arrival_pps / max(1 - share, 1e-9)) - p.arrival_pps for share in lost)
+    raised = sum(
+        min(p.most_pps, p.arrival_pps / max(1 - share, 1e-9)) - p.arrival_pps for share in lost
+    )
     return ending_s + notice_s * sum(lost), ending_s * p.most_pps + notice_s * raised
 
 

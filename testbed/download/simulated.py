@@ -3,7 +3,12 @@
 import heapq
 import random
 
-from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadMeasurements, DownloadPlan
+from testbed.download.plan import (
+    FRAME_OVERHEAD_BYTES,
+    RETURN_LABELS,
+    DownloadMeasurements,
+    DownloadPlan,
+)
 from testbed.model.progress import ReportProgress
 from testbed.stream.impaired_paths import ImpairedPaths, PacketInTransit, breaks_by_faults
 
@@ -61,10 +66,14 @@ class _Run:
             else:
                 self.sender.receive(data)
         for packet in self.sender.packets_due(now):
-            self._carry(self.plan.forward.path_of(packet.label).links, packet.data, now, to="last mile")
+            self._carry(
+                self.plan.forward.path_of(packet.label).links, packet.data, now, to="last mile"
+            )
         for acknowledgement in self.receiver.acknowledgements_due(now):
             for label in RETURN_LABELS:
-                self._carry(self.plan.backward.path_of(label).links, acknowledgement, now, to="source")
+                self._carry(
+                    self.plan.backward.path_of(label).links, acknowledgement, now, to="source"
+                )
 
     def _carry(self, links: tuple[int, ...], data: bytes, now: float, *, to: str) -> None:
         """Over the links, to where it is dealt with when it comes: packets of short and long paths queue in the order

@@ -40,7 +40,9 @@ def _shown(document: Json) -> Iterator[str]:
     yield f"packets sent  {sent['measured']} (predicted {sent['predicted']:.0f}, needed {needed})"
 
 
-download_plan = planner("download_plan", "A file in large coded blocks over a last mile.", DownloadOptions, _BUILD)
+download_plan = planner(
+    "download_plan", "A file in large coded blocks over a last mile.", DownloadOptions, _BUILD
+)
 DOWNLOAD = Workload(
     name="download",
     former_keys=renames("Keys of JSON", "download"),

@@ -54,7 +54,11 @@ class FailureTrace:
 
 
 def parse_lanl_table(
-    lines: Iterable[str], system: str, *, rule: str = "interconnect-hardware", skip_bad_rows: bool = False
+    lines: Iterable[str],
+    system: str,
+    *,
+    rule: str = "interconnect-hardware",
+    skip_bad_rows: bool = False,
 ) -> FailureTrace:
     """The LANL table (LA-UR-05-7318, comma separated): failures of the system of that number.
 
@@ -64,12 +68,16 @@ def parse_lanl_table(
     """
     if rule not in LANL_RULES:
         raise InputError(f"rule {rule!r} is unknown; give one of {', '.join(LANL_RULES)}")
-    collected = _Collector(system=str(system), rule=rule, skip_bad_rows=skip_bad_rows, kind="LANL table")
+    collected = _Collector(
+        system=str(system), rule=rule, skip_bad_rows=skip_bad_rows, kind="LANL table"
+    )
 
     def counts(row: Mapping[str, str]) -> bool:
         by_hardware = row["Hardware"].strip().lower().startswith("interconnect")
         by_column = bool(row["Network"].strip())
-        return (by_hardware and rule != "network-column") or (by_column and rule != "interconnect-hardware")
+        return (by_hardware and rule != "network-column") or (
+            by_column and rule != "interconnect-hardware"
+        )
 
     for number, row in _rows(lines, _LANL_COLUMNS, "LANL table"):
         with_system = (row["System"] or "").strip()
@@ -84,7 +92,9 @@ def parse_lanl_table(
     return collected.trace()
 
 
-def parse_fta_events(lines: Iterable[str], system: str, *, skip_bad_rows: bool = False) -> FailureTrace:
+def parse_fta_events(
+    lines: Iterable[str], system: str, *, skip_bad_rows: bool = False
+) -> FailureTrace:
     """The Failure Trace Archive's event table: failures of the system named before the dot in ``node_name``.
 
     A network failure is an available period (event type 1) that ended for a reason of 3000-3999; its outage is that
@@ -92,8 +102,12 @@ def parse_fta_events(lines: Iterable[str], system: str, *, skip_bad_rows: bool =
     """
     required = str(system)
     rule = "available periods ended by reasons 3000-3999"
-    collected = _Collector(system=required, rule=rule, skip_bad_rows=skip_bad_rows, kind="FTA table")
-    broken_by: dict[str, list[int]] = {}  # node -> row numbers of failures that wait for their outage
+    collected = _Collector(
+        system=required, rule=rule, skip_bad_rows=skip_bad_rows, kind="FTA table"
+    )
+    broken_by: dict[
+        str, list[int]
+    ] = {}  # node -> row numbers of failures that wait for their outage
     for number, line in enumerate(lines, start=1):
         words = line.split()
         if not words or words[0] == "event_id":
@@ -115,7 +129,9 @@ def parse_fta_events(lines: Iterable[str], system: str, *, skip_bad_rows: bool =
                 broken_by.setdefault(node, []).append(number)
             if kind == 0:
                 for row in broken_by.pop(node, []):
-                    collected.failures.append(NetworkFailure(component=node, start_s=start, end_s=stop, row=row))
+                    collected.failures.append(
+                        NetworkFailure(component=node, start_s=start, end_s=stop, row=row)
+                    )
             collected.take(number, start, stop, None)
     return collected.trace()
 
@@ -135,7 +151,12 @@ def parse_pnnl_table(lines: Iterable[str], *, skip_bad_rows: bool = False) -> Fa
             start = _moment(row["Date"], "Date")
             if start < PNNL_UNTIL.timestamp():
                 counts = row["What Failed"].strip().upper().startswith(PNNL_NETWORK_PARTS)
-                collected.take(number, start, None, row["Hardware Identifier"].strip().lower() if counts else None)
+                collected.take(
+                    number,
+                    start,
+                    None,
+                    row["Hardware Identifier"].strip().lower() if counts else None,
+                )
     return collected.trace()
 
 
@@ -157,7 +178,9 @@ class _Collector:
             yield
         except ValueError as why:
             if not self.skip_bad_rows:
-                raise InputError(f"{self.kind}, row {number}: {why}; correct the row, or skip bad rows") from None
+                raise InputError(
+                    f"{self.kind}, row {number}: {why}; correct the row, or skip bad rows"
+                ) from None
             self.bad_rows.append(number)
 
     def take(self, number: int, start: float, end: float | None, component: str | None) -> None:
@@ -166,12 +189,16 @@ class _Collector:
             raise ValueError("it is repaired before it fails")
         self.moments += [start] if end is None else [start, end]
         if component is not None:
-            self.failures.append(NetworkFailure(component=component, start_s=start, end_s=end, row=number))
+            self.failures.append(
+                NetworkFailure(component=component, start_s=start, end_s=end, row=number)
+            )
 
     def trace(self) -> FailureTrace:
         if not self.moments:
             known = ", ".join(sorted(self.seen, key=lambda name: (len(name), name))[:40])
-            raise InputError(f"{self.kind}: no rows of system {self.system!r}; it has {known or 'no rows at all'}")
+            raise InputError(
+                f"{self.kind}: no rows of system {self.system!r}; it has {known or 'no rows at all'}"
+            )
         failures = tuple(sorted(self.failures, key=lambda failure: (failure.start_s, failure.row)))
         start, end = min(self.moments), max(self.moments)
         return FailureTrace(
@@ -184,7 +211,9 @@ class _Collector:
         )
 
 
-def _rows(lines: Iterable[str], columns: tuple[str, ...], kind: str) -> Iterator[tuple[int, dict[str, str]]]:
+def _rows(
+    lines: Iterable[str], columns: tuple[str, ...], kind: str
+) -> Iterator[tuple[int, dict[str, str]]]:
     head, *others = [*lines] or [""]
     reader = csv.DictReader([head, *others], delimiter=max(",;\t", key=head.count))
     missing = [name for name in columns if name not in (reader.fieldnames or ())]
@@ -260,7 +289,9 @@ KNOWN_STATISTICS: Mapping[str, TraceStatistics] = {
 again."""
 
 
-def generate_trace(statistics: TraceStatistics, *, seed: int | Sequence[int], name: str = "synthetic") -> FailureTrace:
+def generate_trace(
+    statistics: TraceStatistics, *, seed: int | Sequence[int], name: str = "synthetic"
+) -> FailureTrace:
     """A trace of these statistics: gaps from a Weibull distribution of that variation, outages lognormal.
 
     The number of failures, of different components, and the span are met exactly.
@@ -278,10 +309,14 @@ def generate_trace(statistics: TraceStatistics, *, seed: int | Sequence[int], na
     for k, start in enumerate(starts.tolist()):
         end = None
         if statistics.outage_median_s is not None and statistics.outage_log_deviation is not None:
-            length = statistics.outage_median_s * math.exp(statistics.outage_log_deviation * float(chance.normal()))
+            length = statistics.outage_median_s * math.exp(
+                statistics.outage_log_deviation * float(chance.normal())
+            )
             end = _EPOCH_S + start + max(length, MIN_OUTAGE_S)
         failures.append(
-            NetworkFailure(component=str(components[hit[k]]), start_s=_EPOCH_S + start, end_s=end, row=k + 2)
+            NetworkFailure(
+                component=str(components[hit[k]]), start_s=_EPOCH_S + start, end_s=end, row=k + 2
+            )
         )
     return FailureTrace(
         system=name,

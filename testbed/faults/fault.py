@@ -52,7 +52,9 @@ class Fault:
             )
         if self.kind == "impaired":
             with located(where):
-                known = kinds.parse_impairments(self.impairments, None)  # those of stored runs too: no file is read
+                known = kinds.parse_impairments(
+                    self.impairments, None
+                )  # those of stored runs too: no file is read
             object.__setattr__(self, "impairments", kinds.impairment_text(known))
             object.__setattr__(self, "loss_fraction", kinds.mean_loss(known))
         else:
@@ -118,7 +120,10 @@ def describe(fault: Fault) -> str:
 
 def fault_rows(faults: Iterable[Fault]) -> list[JsonObject]:
     """Faults in a run's document."""
-    return [{"link": label_of(f.link), "kind": f.kind, "start_s": f.start_s, "stop_s": f.ends_s} for f in faults]
+    return [
+        {"link": label_of(f.link), "kind": f.kind, "start_s": f.start_s, "stop_s": f.ends_s}
+        for f in faults
+    ]
 
 
 def fault_lines(rows: Iterable[Json]) -> Iterator[str]:
@@ -177,7 +182,9 @@ def outlasting(faults: Iterable[Fault], duration_s: float) -> tuple[Fault, ...]:
     return tuple(replace(f, stop_s=duration_s + _OUTLASTS_S) if f.permanent else f for f in faults)
 
 
-def poisson_faults(links: Iterable[LinkId], faults: PoissonFaults, *, until_s: float, seed: int) -> tuple[Fault, ...]:
+def poisson_faults(
+    links: Iterable[LinkId], faults: PoissonFaults, *, until_s: float, seed: int
+) -> tuple[Fault, ...]:
     """The faults of these cables (either direction names one), all ended by ``until_s``, by start.
 
     Each cable draws from a stream of chance of its own, so that its faults do not depend on which other cables there
@@ -189,12 +196,18 @@ def poisson_faults(links: Iterable[LinkId], faults: PoissonFaults, *, until_s: f
     (True, True)
     """
     found: list[Fault] = []
-    manner: JsonObject = {name: getattr(faults, name) for name in ("kind", "direction", "loss_fraction")}
+    manner: JsonObject = {
+        name: getattr(faults, name) for name in ("kind", "direction", "loss_fraction")
+    }
     for link in cables_of(links):
         chance = random.Random(f"{seed}/{link[0]}/{link[1]}/{link[2]}")
         at = faults.start_s
         while (at := at + chance.expovariate(faults.rate_per_s)) < until_s:
-            lasts = faults.lasts_s if faults.lengths == "fixed" else chance.expovariate(1 / faults.lasts_s)
+            lasts = (
+                faults.lasts_s
+                if faults.lengths == "fixed"
+                else chance.expovariate(1 / faults.lasts_s)
+            )
             start, stop = round(at, 4), round(min(until_s, at + max(lasts, 1e-3)), 4)
             if stop > start:
                 found.append(Fault(link=link, start_s=start, stop_s=stop, **manner))
@@ -206,7 +219,13 @@ def poisson_faults(links: Iterable[LinkId], faults: PoissonFaults, *, until_s: f
 
 
 def flapping_faults(
-    link: LinkId, *, period_s: float, down_s: float, start_s: float, stop_s: float, kind: FaultKind = "down"
+    link: LinkId,
+    *,
+    period_s: float,
+    down_s: float,
+    start_s: float,
+    stop_s: float,
+    kind: FaultKind = "down",
 ) -> tuple[Fault, ...]:
     """A link that fails for ``down_s`` at the beginning of every whole period between ``start_s`` and ``stop_s``.
 
@@ -216,13 +235,18 @@ def flapping_faults(
     [(2.0, 2.3), (3.0, 3.3)]
     """
     if not 0 < down_s < period_s:
-        raise InputError(f"flapping link: down {down_s:g} s of every {period_s:g} s; give 0 < down < period")
+        raise InputError(
+            f"flapping link: down {down_s:g} s of every {period_s:g} s; give 0 < down < period"
+        )
     count = math.floor((stop_s - start_s) / period_s + 1e-9)
     if not 1 <= count <= 10_000:
-        raise InputError(f"flapping link: {count} periods between {start_s:g} and {stop_s:g} s; give 1 to 10000")
+        raise InputError(
+            f"flapping link: {count} periods between {start_s:g} and {stop_s:g} s; give 1 to 10000"
+        )
     begins = (start_s + k * period_s for k in range(count))
     return tuple(
-        Fault(link=link, kind=kind, start_s=round(at, 4), stop_s=round(at + down_s, 4)) for at in map(float, begins)
+        Fault(link=link, kind=kind, start_s=round(at, 4), stop_s=round(at + down_s, 4))
+        for at in map(float, begins)
     )
 
 
@@ -234,7 +258,10 @@ def node_faults(network: Network, node: str, *, start_s: float, stop_s: float) -
     touching = [link.id for link in network.links if node in (link.source, link.target)]
     if not touching:
         raise InputError(f"fault on node {node!r}: it has no links that could fail")
-    return tuple(Fault(link=link, kind="down", start_s=start_s, stop_s=stop_s) for link in cables_of(touching))
+    return tuple(
+        Fault(link=link, kind="down", start_s=start_s, stop_s=stop_s)
+        for link in cables_of(touching)
+    )
 
 
 def cables_of(links: Iterable[LinkId]) -> tuple[LinkId, ...]:
@@ -246,7 +273,9 @@ def overlapping(faults: Sequence[Fault]) -> bool:
     """Whether any two faults are in force at one time."""
     ordered = sorted(faults, key=lambda f: f.start_s)
     latest_s = itertools.accumulate((fault.stop_s for fault in ordered), max)
-    return any(fault.start_s < until_s for fault, until_s in zip(ordered[1:], latest_s, strict=False))
+    return any(
+        fault.start_s < until_s for fault, until_s in zip(ordered[1:], latest_s, strict=False)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,7 +325,9 @@ class KilledProcess:
     at_s: float
 
 
-def injection_times(faults: Sequence[Fault], killed: Sequence[KilledProcess] = ()) -> tuple[tuple[str, float], ...]:
+def injection_times(
+    faults: Sequence[Fault], killed: Sequence[KilledProcess] = ()
+) -> tuple[tuple[str, float], ...]:
     """(what breaks, when it begins in seconds) of every fault and every killed process."""
     return (*((label_of(f.link), f.start_s) for f in faults), *((k.node, k.at_s) for k in killed))
 
@@ -306,7 +337,9 @@ MAX_FAULT_LATE_S, LEAST_IN_FORCE, MAX_EARLY_S = 0.5, 0.75, 0.05
 much sooner a switch may tell of it."""
 
 
-def fault_not_in_force(planned: Iterable[Fault], times: Iterable[FaultTimes], until_s: float) -> str | None:
+def fault_not_in_force(
+    planned: Iterable[Fault], times: Iterable[FaultTimes], until_s: float
+) -> str | None:
     """Why a run says nothing: a fault that was to begin before the run's end never came, or hardly when it was planned:
     who carries faults out waited for the kernel."""
     known = {one.fault: one for one in times}
@@ -319,12 +352,17 @@ def fault_not_in_force(planned: Iterable[Fault], times: Iterable[FaultTimes], un
         if lasted_s < LEAST_IN_FORCE * planned_s or off_s > MAX_FAULT_LATE_S:
             name += f" was in force for {lasted_s:.2f} of {planned_s:.2f} s, from {one.start_s:.2f} s on"
             return overload_message(name, hint="leave the machine to this run")
-        if one.port_status_s is not None and not one.start_s - MAX_EARLY_S <= one.port_status_s <= one.stop_s:
+        if (
+            one.port_status_s is not None
+            and not one.start_s - MAX_EARLY_S <= one.port_status_s <= one.stop_s
+        ):
             return f"{name} came at {one.start_s:.2f} s, and a switch told of it at {one.port_status_s:.2f} s"
     return None
 
 
-def injection_check(moments: Sequence[tuple[str, float]], over_s: float, run: str = "the run") -> tuple[Check, ...]:
+def injection_check(
+    moments: Sequence[tuple[str, float]], over_s: float, run: str = "the run"
+) -> tuple[Check, ...]:
     """One check where faults were requested, none where not: that the run went on until the last of them had begun.
 
     ``moments``: what breaks, and when it begins, in seconds after the start; ``over_s``: when the run was over. A run

@@ -101,7 +101,9 @@ def fault_text(fault: Fault) -> str:
 
 def manner_text(fault: Fault) -> str:
     """How the link fails, as it is written behind a link: ``down``, ``loss 0.3 one-way``, ``ge:p=0.01,r=0.3``."""
-    manner = fault.impairments or fault.kind + (f" {fault.loss_fraction!r}" if fault.kind == "loss" else "")
+    manner = fault.impairments or fault.kind + (
+        f" {fault.loss_fraction!r}" if fault.kind == "loss" else ""
+    )
     return manner + (" one-way" if fault.direction == "forward" else "")
 
 
@@ -127,7 +129,9 @@ def parse_fault_list(text: str, network: Network) -> tuple[Fault, ...]:
     commas = [match.start() for match in re.finditer(",", text)]
 
     def items(at: int) -> names.Found[Fault]:
-        return _faults_at(text, at, [*(comma for comma in commas if comma >= at), len(text)], network, timed=True)
+        return _faults_at(
+            text, at, [*(comma for comma in commas if comma >= at), len(text)], network, timed=True
+        )
 
     def why_none() -> str:
         for word in map(str.strip, _BETWEEN_FAULTS.split(text)):
@@ -139,7 +143,9 @@ def parse_fault_list(text: str, network: Network) -> tuple[Fault, ...]:
     return tuple(sorted(found, key=lambda fault: (fault.start_s, fault.link)))
 
 
-def parse_cable_faults(text: str | None, network: Network, *, seed: int, duration_s: float) -> tuple[Fault, ...]:
+def parse_cable_faults(
+    text: str | None, network: Network, *, seed: int, duration_s: float
+) -> tuple[Fault, ...]:
     """A list of cables, of random ones and of shapes to faults of whole cables, by start; None and "" are no faults.
 
     ``seed`` draws what is left to chance; ``duration_s`` is the length of the run, within which transient faults come.
@@ -149,12 +155,18 @@ def parse_cable_faults(text: str | None, network: Network, *, seed: int, duratio
         return ()
 
     def why_none() -> str:
-        words = (word for word in text.split(",") if not names.lists_of(word, partial(_cables_at, word, network)))
+        words = (
+            word
+            for word in text.split(",")
+            if not names.lists_of(word, partial(_cables_at, word, network))
+        )
         return _no_cable(next(words, text).strip(), network)
 
     readings = names.lists_of(text, lambda at: _cables_at(text, network, at))
     found: list[Fault] = []
-    for place, (what, times) in enumerate(names.one_list_of(readings, f"faults {text!r}", _cable_text, why_none)):
+    for place, (what, times) in enumerate(
+        names.one_list_of(readings, f"faults {text!r}", _cable_text, why_none)
+    ):
         start, stop = _times(text, times)
         if isinstance(what, tuple):
             found.append(cable_faults.cable_fault(what, start_s=start, stop_s=stop))
@@ -170,14 +182,18 @@ def parse_poisson(text: str) -> PoissonFaults:
     for word in text.partition(":")[2].split(","):
         name, _, value = word.partition("=")
         if name not in _SETTINGS:
-            raise InputError(f"faults {text!r}: {word!r} is none of {', '.join(f'{key}=' for key in _SETTINGS)}")
+            raise InputError(
+                f"faults {text!r}: {word!r} is none of {', '.join(f'{key}=' for key in _SETTINGS)}"
+            )
         try:
             values[_SETTINGS[name]] = value if name in ("lengths", "kind") else float(value)
         except ValueError:
             raise InputError(f"faults {text!r}: {value!r} is no number") from None
     missing = [key for key in ("rate", "lasts") if _SETTINGS[key] not in values]
     if missing:
-        raise InputError(f"faults {text!r}: {missing[0]}= is missing; write poisson:rate=0.01,lasts=1")
+        raise InputError(
+            f"faults {text!r}: {missing[0]}= is missing; write poisson:rate=0.01,lasts=1"
+        )
     return PoissonFaults(**values)
 
 
@@ -248,12 +264,19 @@ def _fault(link: LinkId, text: str, rest: str) -> Fault:
     if said is None:
         raise InputError(f"fault {text.strip()!r}: {rest!r} is neither @START-STOP nor a manner")
     start, stop = _times(text.strip(), said["times"] or "")
-    return Fault(link=link, start_s=start, stop_s=stop, **_manner(text.strip(), (said["manner"] or "").split()))
+    return Fault(
+        link=link,
+        start_s=start,
+        stop_s=stop,
+        **_manner(text.strip(), (said["manner"] or "").split()),
+    )
 
 
 def _no_fault(text: str, network: Network) -> str:
     """Why a text is no fault: what is wrong behind its link or, where no link stands at its beginning, with that."""
-    behind = {link: end for link, end in names.links_at(text, 0, network) if link in network.link_index}
+    behind = {
+        link: end for link, end in names.links_at(text, 0, network) if link in network.link_index
+    }
     for link, end in sorted(behind.items(), key=lambda one: -one[1]):
         if _REST.fullmatch(text[end:]):
             try:
@@ -261,7 +284,9 @@ def _no_fault(text: str, network: Network) -> str:
             except InputError as error:
                 return str(error)
     name, _, rest = text.rpartition("@")
-    return names.no_link(name if name and "->" not in rest else _MANNER_WORDS.sub("", text), network)
+    return names.no_link(
+        name if name and "->" not in rest else _MANNER_WORDS.sub("", text), network
+    )
 
 
 def _times(text: str, times: str) -> tuple[float, float]:
@@ -275,7 +300,10 @@ def _manner(text: str, words: list[str]) -> JsonObject:
     """The fields of ``Fault`` that the words after a link stand for."""
     rest = [word for word in words if word != "one-way"]
     if rest and ":" in rest[0]:
-        return {**_impaired(text, " ".join(rest)), "direction": "forward" if "one-way" in words else "both"}
+        return {
+            **_impaired(text, " ".join(rest)),
+            "direction": "forward" if "one-way" in words else "both",
+        }
     kind, *number = rest or ["down"]
     if kind not in ("down", "blackhole", "loss") or len(number) != (kind == "loss"):
         raise InputError(
@@ -285,13 +313,20 @@ def _manner(text: str, words: list[str]) -> JsonObject:
         fraction = float(number[0]) if number else 1.0
     except ValueError:
         raise InputError(f"fault {text!r}: loss {number[0]!r} is no number; give 0 to 1") from None
-    return {"kind": kind, "loss_fraction": fraction, "direction": "forward" if "one-way" in words else "both"}
+    return {
+        "kind": kind,
+        "loss_fraction": fraction,
+        "direction": "forward" if "one-way" in words else "both",
+    }
 
 
 def _impaired(text: str, words: str, folder: str | Path = "") -> JsonObject:
     """The fields of ``Fault`` that impairments stand for, their traces read."""
     with located(f"fault {text!r}"):
-        return {"kind": "impaired", "impairments": impairment_text(parse_impairments(words, folder))}
+        return {
+            "kind": "impaired",
+            "impairments": impairment_text(parse_impairments(words, folder)),
+        }
 
 
 Cables = tuple[str | tuple[str, str], str]
@@ -301,7 +336,10 @@ Cables = tuple[str | tuple[str, str], str]
 def _cables_at(text: str, network: Network, at: int) -> names.Found[Cables]:
     """Every pattern and cable that stands at the place; cables that there are before those that there are not."""
     pattern = _PATTERN.match(text, at)
-    if pattern and (pattern["kind"].lower() in _SHAPE_OF or pattern["kind"] in ("random", "transient", "intermittent")):
+    if pattern and (
+        pattern["kind"].lower() in _SHAPE_OF
+        or pattern["kind"] in ("random", "transient", "intermittent")
+    ):
         yield (f"{pattern['kind']}:{pattern['size']}", pattern["times"] or ""), pattern.end()
     ends = [(link[:2], end) for link, end in names.links_at(text, at, network)]
     joined = [(pair, end) for pair, end in ends if _joined(pair, network)]
@@ -332,14 +370,21 @@ def _no_cable(word: str, network: Network) -> str:
     )
 
 
-def _drawn_faults(what: str, times: str, network: Network, chance: list[int], duration_s: float) -> Iterable[Fault]:
+def _drawn_faults(
+    what: str, times: str, network: Network, chance: list[int], duration_s: float
+) -> Iterable[Fault]:
     """The faults of a pattern, its cables drawn by ``chance``."""
     kind, _, size = what.partition(":")
     timed = kind in ("transient", "intermittent")
     if not size.isdecimal() or (timed and times):
-        raise InputError(f"faults {what!r}: give {kind}:N with a whole number N" + (", without times" if timed else ""))
+        raise InputError(
+            f"faults {what!r}: give {kind}:N with a whole number N"
+            + (", without times" if timed else "")
+        )
     if kind == "intermittent":
-        return cable_faults.intermittent_faults(network, int(size), seed=chance, duration_s=duration_s)
+        return cable_faults.intermittent_faults(
+            network, int(size), seed=chance, duration_s=duration_s
+        )
     if kind == "transient":
         lasting = (0.0, TRANSIENT_SHARE * duration_s)
         return cable_faults.random_faults(
@@ -349,7 +394,9 @@ def _drawn_faults(what: str, times: str, network: Network, chance: list[int], du
     drawn = (
         cable_faults.random_faults(network, int(size), seed=chance)
         if kind == "random"
-        else cable_faults.shape_faults(network, _SHAPE_OF[kind.lower()], size=int(size), seed=chance)
+        else cable_faults.shape_faults(
+            network, _SHAPE_OF[kind.lower()], size=int(size), seed=chance
+        )
     )
     return (replace(fault, start_s=start, stop_s=stop) for fault in drawn)
 
@@ -363,9 +410,16 @@ def _entry(entry: JsonObject, network: Network, folder: Path) -> tuple[Fault, ..
     for_good = entry["stop_s"] is None and sort != "flapping"
     for key in _NUMBERS:
         value = 1.0 if key == "stop_s" and for_good else entry.get(key, 1.0)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or abs(value) > 1e9:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or value != value
+            or abs(value) > 1e9
+        ):
             raise InputError(f"{key} {value!r} is not a finite number within 1e9")
-    values = {key: value for key, value in entry.items() if key != sort} | ({"stop_s": math.inf} if for_good else {})
+    values = {key: value for key, value in entry.items() if key != sort} | (
+        {"stop_s": math.inf} if for_good else {}
+    )
     if sort == "node":
         return node_faults(network, entry["node"], **values)
     link = parse_link(entry[sort], network)

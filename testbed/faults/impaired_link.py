@@ -102,7 +102,9 @@ def _stage(one: kinds.Impairment, chance: random.Random, most_bytes: int) -> Sta
     if isinstance(one, kinds.GilbertElliott):
         return _Chain(one, chance).pass_on
     if isinstance(one, kinds.ExtraDelay):
-        return lambda now, _: [now + one.mean_s + (one.jitter_s * (2 * chance.random() - 1) if one.jitter_s else 0.0)]
+        return lambda now, _: [
+            now + one.mean_s + (one.jitter_s * (2 * chance.random() - 1) if one.jitter_s else 0.0)
+        ]
     if isinstance(one, kinds.Reordering):
         return lambda now, _: [now if chance.random() < one.fraction else now + one.delay_s]
     if isinstance(one, kinds.Duplication):
@@ -156,7 +158,9 @@ class _Opportunities:
             self._left_bytes += kinds.OPPORTUNITY_BYTES
             self._next += 1
         self._left_bytes -= size
-        before = self._waiting[-1][0] if self._waiting else now  # sums of rounded times must not turn the order
+        before = (
+            self._waiting[-1][0] if self._waiting else now
+        )  # sums of rounded times must not turn the order
         leaves = max(before, self._began_s + self._time_of(self._next - 1))
         self._waiting.append((leaves, size))
         self._waiting_bytes += size

@@ -37,16 +37,24 @@ class LinkSettings:
         }
         given = {name: bounds for name, bounds in values.items() if bounds[0] is not None}
         for name, (value, least, most) in given.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not least <= value <= most
+            ):
                 said = next(word for word, (field, _) in _READERS.items() if field == name)
-                raise InputError(f"{said} ({name}) {value!r}: give a number from {least:g} to {most:g}")
+                raise InputError(
+                    f"{said} ({name}) {value!r}: give a number from {least:g} to {most:g}"
+                )
         if bool(given) == self.reset:
             raise InputError(f"nothing is set, or reset with values; {_WORDS}")
 
     def applied_to(self, link: Link) -> Link:
         """The link with this capacity and this delay, as far as they are given."""
         given = {"capacity_bps": self.capacity_bps, "delay_s": self.delay_s}
-        changed: JsonObject = {name: float(value) for name, value in given.items() if value is not None}
+        changed: JsonObject = {
+            name: float(value) for name, value in given.items() if value is not None
+        }
         return replace(link, **changed)
 
 
@@ -90,7 +98,9 @@ def _bandwidth(text: str) -> float:
 
 def _delay(text: str) -> float:
     if is_bare(text) and float(text):
-        raise InputError(f"delay={text}: say the unit, as delay={text}ms (to tc a bare number is microseconds)")
+        raise InputError(
+            f"delay={text}: say the unit, as delay={text}ms (to tc a bare number is microseconds)"
+        )
     return kinds.moment(text)
 
 
@@ -98,4 +108,8 @@ def _loss(text: str) -> float:
     return kinds.any_number(text.removesuffix("%")) / 100
 
 
-_READERS = {"bw": ("capacity_bps", _bandwidth), "delay": ("delay_s", _delay), "loss": ("loss_fraction", _loss)}
+_READERS = {
+    "bw": ("capacity_bps", _bandwidth),
+    "delay": ("delay_s", _delay),
+    "loss": ("loss_fraction", _loss),
+}

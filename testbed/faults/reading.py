@@ -15,14 +15,22 @@ FaultsLike = str | Path | Sequence[str | Fault]
 """``FAULT_WORDS``, a file, "none", or a sequence of single faults, each as text or as a value."""
 
 
-def read_faults(requested: FaultsLike, network: Network, *, hint: str = "give a JSON file") -> tuple[Fault, ...]:
+def read_faults(
+    requested: FaultsLike, network: Network, *, hint: str = "give a JSON file"
+) -> tuple[Fault, ...]:
     """The faults of the network. InputError where a file cannot be read (it ends with ``mend``) or where what is said
     is no fault, UsageError for a value of another type."""
     if not isinstance(requested, (str, Path)):
-        require_type(requested, (list, tuple), "faults", 'a list of faults such as "s1->s2@0.5-1 down"')
+        require_type(
+            requested, (list, tuple), "faults", 'a list of faults such as "s1->s2@0.5-1 down"'
+        )
         for one in requested:
-            require_type(one, (str, Fault), "fault", 'a text such as "s1->s2@0.5-1 down" or a Fault')
-        return tuple(parse_fault(one, network) if isinstance(one, str) else one for one in requested)
+            require_type(
+                one, (str, Fault), "fault", 'a text such as "s1->s2@0.5-1 down" or a Fault'
+            )
+        return tuple(
+            parse_fault(one, network) if isinstance(one, str) else one for one in requested
+        )
     where = f"--faults {requested}"
     if no_faults(str(requested)):
         return ()

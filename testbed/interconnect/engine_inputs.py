@@ -183,12 +183,19 @@ def copied(kind: Callable[..., Copy], source: object, **given: object) -> Copy:
     return kind(**given, **{name: getattr(source, name) for name in names})
 
 
-def _options(model: NetworkModel, parameters: SimulationParameters, injections: Injections) -> EngineOptions:
+def _options(
+    model: NetworkModel, parameters: SimulationParameters, injections: Injections
+) -> EngineOptions:
     nac = parameters.nac
     last = int(injections.time_ps[-1]) // PS_PER_TICK if len(injections) else 0
-    retry_s, enabled = nac.retry_s, parameters.deadlock == "nac" or (None if parameters.routing != "ft-drb" else False)
+    retry_s, enabled = (
+        nac.retry_s,
+        parameters.deadlock == "nac" or (None if parameters.routing != "ft-drb" else False),
+    )
     if retry_s is None:
-        retry_s = nac.control_s * (model.largest_side + 1 if model.is_ring else 4 * model.largest_side)
+        retry_s = nac.control_s * (
+            model.largest_side + 1 if model.is_ring else 4 * model.largest_side
+        )
     return EngineOptions(
         fifo=parameters.arbitration == "fifo",
         head_release=parameters.hop.release == "head",
@@ -201,7 +208,9 @@ def _options(model: NetworkModel, parameters: SimulationParameters, injections: 
         timeout=ticks(parameters.timeout_s) if parameters.deadlock == "disha" else 0,
         bubble=parameters.deadlock == "bubble",
         hop_cap=parameters.ft_drb.hop_cap_diameters * max(model.paths.diameter, 1),
-        nac=copied(NacSettings, nac, enabled=enabled, control=ticks(nac.control_s), retry=ticks(retry_s)),
+        nac=copied(
+            NacSettings, nac, enabled=enabled, control=ticks(nac.control_s), retry=ticks(retry_s)
+        ),
     )
 
 
@@ -230,21 +239,35 @@ def build_settings(parameters: SimulationParameters) -> FtDrbSettings:
     )
 
 
-def _messages(model: NetworkModel, parameters: SimulationParameters, injections: Injections) -> Messages:
+def _messages(
+    model: NetworkModel, parameters: SimulationParameters, injections: Injections
+) -> Messages:
     count, sizes = len(injections), injections.size_bytes
     if sizes is None:
-        sizes_ticks = parameters.serialization_ticks(parameters.packet_bytes + parameters.header_bytes)
+        sizes_ticks = parameters.serialization_ticks(
+            parameters.packet_bytes + parameters.header_bytes
+        )
         lengths = np.full(count, sizes_ticks, dtype=np.int64)
     else:
         whole = sizes.astype(np.int64) + parameters.header_bytes
-        lengths = np.array([parameters.serialization_ticks(int(size)) for size in whole], dtype=np.int64)
+        lengths = np.array(
+            [parameters.serialization_ticks(int(size)) for size in whole], dtype=np.int64
+        )
     variants = len(model.routes.next_link)
     drawn = np.zeros(count, dtype=np.uint8)
     if variants > 1:
-        drawn = np.random.default_rng([parameters.seed, 7]).integers(variants, size=count).astype(np.uint8)
+        drawn = (
+            np.random.default_rng([parameters.seed, 7])
+            .integers(variants, size=count)
+            .astype(np.uint8)
+        )
     first = np.full(count, NONE, dtype=np.int32)
     if model.relation.detour != NO_DETOUR:
-        first = np.random.default_rng([parameters.seed, 8]).integers(model.layout.routers, size=count).astype(np.int32)
+        first = (
+            np.random.default_rng([parameters.seed, 8])
+            .integers(model.layout.routers, size=count)
+            .astype(np.int32)
+        )
         drawn[:] = FIRST if model.relation.detour == VALIANT else UNDECIDED
     return Messages(
         born=(injections.time_ps // PS_PER_TICK).astype(np.int64),
@@ -272,7 +295,9 @@ def _cable_events(model: NetworkModel, faults: Sequence[Fault], end: int) -> Cab
         if fault.stop_s < MAX_S:
             events.append((max(ticks(fault.stop_s), ticks(fault.start_s) + 1), number, 0))
     events = sorted(event for event in events if event[0] <= latest)
-    columns: list[Any] = [list(column) for column in zip(*events, strict=True)] if events else [[], [], []]
+    columns: list[Any] = (
+        [list(column) for column in zip(*events, strict=True)] if events else [[], [], []]
+    )
     order = [link for link in np.argsort(cable, kind="stable").tolist() if cable[link] >= 0]
     counts = np.bincount(cable[cable >= 0], minlength=model.cables)
     return CableEvents(

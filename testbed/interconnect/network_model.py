@@ -160,7 +160,9 @@ class NetworkModel:
 
 
 def build_model(
-    network: Network, parameters: SimulationParameters, dead: Collection[route_tables.Cable] = frozenset()
+    network: Network,
+    parameters: SimulationParameters,
+    dead: Collection[route_tables.Cable] = frozenset(),
 ) -> NetworkModel:
     """IntArray and tables for a network. O(routers^2) memory. ``dead``: cables that an adaptive routing is to do
     without.
@@ -172,7 +174,11 @@ def build_model(
     if relation is None:
         route_tables.check_routing(network, parameters)
     route_tables.check_rings(network, parameters)
-    data_lanes = relation.all_lanes if relation is not None and relation.all_lanes > 1 else parameters.channels
+    data_lanes = (
+        relation.all_lanes
+        if relation is not None and relation.all_lanes > 1
+        else parameters.channels
+    )
     if relation is not None or parameters.routing in ("ft-drb", "dor", "d-mod-k", "nca"):
         paths = build_paths(network)
     else:
@@ -213,7 +219,9 @@ def build_model(
         paths=paths,
         relation=route_tables.no_relation()
         if relation is None
-        else route_tables.build_relation_tables(network, relation, spread_lanes=relation.all_lanes < data_lanes),
+        else route_tables.build_relation_tables(
+            network, relation, spread_lanes=relation.all_lanes < data_lanes
+        ),
         axes=route_tables.axes(paths),
         dead=frozenset(dead),
         network=network,
@@ -230,7 +238,9 @@ def zero_load_ticks(parameters: SimulationParameters, routers: int, size_bytes: 
     return ticks(hop.injection_delay_s) + routers * a_router + whole
 
 
-def _links_and_hosts(network: Network, layout: Layout, paths: Paths, target: IntArray) -> tuple[LinkTable, HostTable]:
+def _links_and_hosts(
+    network: Network, layout: Layout, paths: Paths, target: IntArray
+) -> tuple[LinkTable, HostTable]:
     number = {host.id: i for i, host in enumerate(network.hosts)}
     uplink, downlink = np.full(layout.hosts, NONE, np.int32), np.full(layout.hosts, NONE, np.int32)
     for i, link in enumerate(network.links):
@@ -244,7 +254,9 @@ def _links_and_hosts(network: Network, layout: Layout, paths: Paths, target: Int
         start=start,
         end=np.asarray(paths.link_target),
         host=np.array([number.get(link.target, NONE) for link in network.links], dtype=np.int32),
-        entry=np.where((start >= 0) & layout.output_buffers, plain + layout.links, plain).astype(np.int32),
+        entry=np.where((start >= 0) & layout.output_buffers, plain + layout.links, plain).astype(
+            np.int32
+        ),
         cable=np.asarray(paths.cable),
     )
     return links, HostTable(uplink=uplink, downlink=downlink, target=target)
@@ -268,21 +280,37 @@ def _places(layout: Layout, links: LinkTable) -> tuple[IntArray, IntArray, list[
 
 
 def _channels(
-    layout: Layout, links: LinkTable, parameters: SimulationParameters, queues_of_router: Sequence[int]
+    layout: Layout,
+    links: LinkTable,
+    parameters: SimulationParameters,
+    queues_of_router: Sequence[int],
 ) -> ChannelTable:
     hop = parameters.hop
-    router, wire, inject = ticks(hop.router_delay_s), ticks(hop.link_delay_s), ticks(hop.injection_delay_s)
-    delay = np.where(links.start < 0, inject, wire if layout.output_buffers else router + wire).astype(np.int64)
+    router, wire, inject = (
+        ticks(hop.router_delay_s),
+        ticks(hop.link_delay_s),
+        ticks(hop.injection_delay_s),
+    )
+    delay = np.where(
+        links.start < 0, inject, wire if layout.output_buffers else router + wire
+    ).astype(np.int64)
     stores = np.where(links.end < 0, 0, int(parameters.stores)).astype(np.int32)
     ranks = np.array([*queues_of_router, 2], dtype=np.int32)[links.start]
     if layout.output_buffers:
         delay = np.concatenate([delay, np.full(layout.links, router, np.int64)])
-        ranks, stores = np.concatenate([ranks, ranks]), np.concatenate([stores, np.zeros_like(stores)])
+        ranks, stores = (
+            np.concatenate([ranks, ranks]),
+            np.concatenate([stores, np.zeros_like(stores)]),
+        )
     return ChannelTable(delay=delay, stores=stores, ranks=ranks)
 
 
 def _queues(
-    layout: Layout, links: LinkTable, parameters: SimulationParameters, router: IntArray, rank: IntArray
+    layout: Layout,
+    links: LinkTable,
+    parameters: SimulationParameters,
+    router: IntArray,
+    rank: IntArray,
 ) -> QueueTable:
     lanes, buffers = layout.lanes, layout.source_queue
     slots = np.zeros(layout.queues, dtype=np.int32)
@@ -296,5 +324,7 @@ def _routers(layout: Layout, links: LinkTable, paths: Paths) -> RouterTable:
     ends = zip(links.start.tolist(), links.end.tolist(), strict=True)
     inner = ((b, i) for i, (a, b) in enumerate(ends) if a >= 0 <= b)
     input_first, inputs = by_router(layout.routers, inner)
-    host_first, hosts = by_router(layout.routers, ((r, h) for h, r in enumerate(paths.host_router.tolist())))
+    host_first, hosts = by_router(
+        layout.routers, ((r, h) for h, r in enumerate(paths.host_router.tolist()))
+    )
     return RouterTable(input_first=input_first, inputs=inputs, host_first=host_first, hosts=hosts)

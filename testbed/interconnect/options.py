@@ -34,7 +34,10 @@ class NacOptions:
     """
 
     control_s: float = option(
-        default="3.975e-7", kind=_BELOW_1_S, flag="--control-delay", help="t_f, a control packet's hop"
+        default="3.975e-7",
+        kind=_BELOW_1_S,
+        flag="--control-delay",
+        help="t_f, a control packet's hop",
     )
     retry_s: float | None = option(
         default=None,
@@ -47,15 +50,25 @@ class NacOptions:
         default=True, help="repeat identification packets while the avoidance buffer is full"
     )
     own_request: bool = option(
-        flag="--avoidance-requests", default=True, help="the avoidance buffer asks the crossbar for itself"
+        flag="--avoidance-requests",
+        default=True,
+        help="the avoidance buffer asks the crossbar for itself",
     )
-    reserve: bool = option(flag="--reserve-slot", default=True, help="a freed slot is kept for the cycle")
+    reserve: bool = option(
+        flag="--reserve-slot", default=True, help="a freed slot is kept for the cycle"
+    )
     stop_local: bool = option(
-        flag="--throttle-injection", default=True, help="local injection stops while a router is blocked or recovering"
+        flag="--throttle-injection",
+        default=True,
+        help="local injection stops while a router is blocked or recovering",
     )
-    recovery_run: bool = option(flag="--recovery-signal", default=True, help="the recovery signal goes round the cycle")
+    recovery_run: bool = option(
+        flag="--recovery-signal", default=True, help="the recovery signal goes round the cycle"
+    )
     slack: int = option(
-        default=0, kind=kinds.packets_of_slack, help="act N packets before a buffer is full, the variant of 4.3"
+        default=0,
+        kind=kinds.packets_of_slack,
+        help="act N packets before a buffer is full, the variant of 4.3",
     )
     strict_slot: bool = option(
         flag="--slot-until-tail",
@@ -84,9 +97,13 @@ class NacOptions:
 
     def __post_init__(self) -> None:
         if self.retry_s is not None and self.retry_s < self.control_s:
-            raise InputError(f"nac: retry_s {self.retry_s}; give control_s ({self.control_s:g}) or more, below 1")
+            raise InputError(
+                f"nac: retry_s {self.retry_s}; give control_s ({self.control_s:g}) or more, below 1"
+            )
         if self.stop_output and self.slack:
-            raise InputError(f"nac: stop_output with slack {self.slack}; the slack would never be used: give 0")
+            raise InputError(
+                f"nac: stop_output with slack {self.slack}; the slack would never be used: give 0"
+            )
         if self.identify_anew and not self.reserve:
             raise InputError(
                 "nac: identify_anew without reserve; the freed slot would be gone before the cycle is known"
@@ -110,10 +127,16 @@ class FtDrbOptions:
     """
 
     paths: int = option(
-        flag="--max-paths", default=4, kind=kinds.simulated_paths, help="most alternative paths of a pair"
+        flag="--max-paths",
+        default=4,
+        kind=kinds.simulated_paths,
+        help="most alternative paths of a pair",
     )
     first_paths: int = option(
-        flag="--initial-paths", default=1, kind=kinds.simulated_paths, help="paths that a metapath starts with"
+        flag="--initial-paths",
+        default=1,
+        kind=kinds.simulated_paths,
+        help="paths that a metapath starts with",
     )
     marking: str = option(
         default="ack",
@@ -121,15 +144,21 @@ class FtDrbOptions:
         help="a link is permanent after notifications in a row (default), after a time without a latency ACK, or "
         "either",
     )
-    notifications: int = option(default=5, kind=kinds.occurrences, help="in a row, that mark a link")
-    marking_s: float = option(default=0.05, kind=kinds.search_limit, flag="--marking-time", help="of marking by clock")
+    notifications: int = option(
+        default=5, kind=kinds.occurrences, help="in a row, that mark a link"
+    )
+    marking_s: float = option(
+        default=0.05, kind=kinds.search_limit, flag="--marking-time", help="of marking by clock"
+    )
     probing: str = option(
         default="request",
         choices=("request", "clock", "hybrid"),
         help="when failed paths are probed: once every N messages (default), periodically, or both",
     )
     probe_every: int = option(default=100, kind=kinds.simulated_interval, help="one in N messages")
-    probe_s: float = option(default=0.05, kind=kinds.short, flag="--probe-period", help="of probing by clock")
+    probe_s: float = option(
+        default=0.05, kind=kinds.short, flag="--probe-period", help="of probing by clock"
+    )
     probes: str = option(
         default="message",
         choices=("message", "synthetic"),
@@ -148,10 +177,14 @@ class FtDrbOptions:
         help="who detects a repaired link: probes (default) or its router",
     )
     reuse_notifications: bool = option(
-        flag="--notification-reuse", default=False, help="hosts on a notification's path learn from it"
+        flag="--notification-reuse",
+        default=False,
+        help="hosts on a notification's path learn from it",
     )
     notify_queued: bool = option(
-        flag="--notify-queued-sources", default=False, help="notify the sources of all that waits for a failed link"
+        flag="--notify-queued-sources",
+        default=False,
+        help="notify the sources of all that waits for a failed link",
     )
     threshold: float = option(
         flag="--latency-threshold",
@@ -162,10 +195,18 @@ class FtDrbOptions:
         help="Thl over the zero-load latency of the pair",
     )
     tolerance: float = option(
-        flag="--latency-tolerance", short=("--tol",), default=0.25, kind=kinds.share, metavar="X", help="Tol over Thl"
+        flag="--latency-tolerance",
+        short=("--tol",),
+        default=0.25,
+        kind=kinds.share,
+        metavar="X",
+        help="Tol over Thl",
     )
     averaging: int = option(
-        flag="--latency-smoothing", default=8, kind=kinds.whole(1, 1000), help="a latency moves its path's mean by 1/N"
+        flag="--latency-smoothing",
+        default=8,
+        kind=kinds.whole(1, 1000),
+        help="a latency moves its path's mean by 1/N",
     )
     hysteresis: bool = option(
         default=True,
@@ -174,12 +215,18 @@ class FtDrbOptions:
     )
     ack_bytes: int = option(default=64, kind=kinds.bytes_up_to(65535), help="of every ACK")
     ack_buffers: str = option(
-        default="own", choices=("own", "shared"), help="ACKs have buffers of their own (default), or wait with messages"
+        default="own",
+        choices=("own", "shared"),
+        help="ACKs have buffers of their own (default), or wait with messages",
     )
     header_bytes: int = option(
-        default=0, kind=replace(kinds.bytes_up_to(255), least=0), help="that FT-DRB's header adds to every message"
+        default=0,
+        kind=replace(kinds.bytes_up_to(255), least=0),
+        help="that FT-DRB's header adds to every message",
     )
-    always: bool = option(default=True, flag="--always-metapaths", help="for pairs without failures too")
+    always: bool = option(
+        default=True, flag="--always-metapaths", help="for pairs without failures too"
+    )
     hop_cap_diameters: int = option(
         default=16,
         kind=kinds.diameters,
@@ -201,14 +248,18 @@ class RouterOptions:
     ``switching``: a packet may leave a router when its first byte is there, or its last.
     """
 
-    model: str = routed(default="booksim", choices=("booksim", "thesis"), help="delays and buffers of a hop")
+    model: str = routed(
+        default="booksim", choices=("booksim", "thesis"), help="delays and buffers of a hop"
+    )
     switching: str = routed(
         default="cut-through",
         choices=("cut-through", "store-and-forward"),
         help="packets leave a router as soon as they begin to arrive (default), or once they are whole",
     )
     router_delay_s: float | None = routed(
-        default=None, kind=_BELOW_1_S, help="of a packet's head, in each router (default the model's)"
+        default=None,
+        kind=_BELOW_1_S,
+        help="of a packet's head, in each router (default the model's)",
     )
     deadlock: str = routed(
         flag="--deadlock-avoidance",
@@ -217,7 +268,9 @@ class RouterOptions:
         help="how deadlocks are avoided, or recovered from",
     )
     virtual_channels: int | None = routed(
-        default=None, kind=kinds.virtual_channels, help="of every link (default 2 with a dateline, else 1)"
+        default=None,
+        kind=kinds.virtual_channels,
+        help="of every link (default 2 with a dateline, else 1)",
     )
     link_bps: float = ends(
         flag="--link-rate",
@@ -226,7 +279,9 @@ class RouterOptions:
         help="of every link",
     )
     packet_bytes: int = sent(default=2048, kind=kinds.bytes_up_to(10**9))
-    buffer_bytes: int = routed(default=4096, kind=kinds.bytes_up_to(10**9), help="of every (virtual) channel")
+    buffer_bytes: int = routed(
+        default=4096, kind=kinds.bytes_up_to(10**9), help="of every (virtual) channel"
+    )
     arbitration: str = routed(default="round-robin", choices=("round-robin", "fifo"))
     timeout_s: float = option(
         default=1e-4,
@@ -235,7 +290,10 @@ class RouterOptions:
         help='the first packet of an input waits so long before it is taken for deadlocked ("disha")',
     )
     watchdog_s: float = option(
-        default=0.01, kind=_LASTING, listed=False, help="so long without a packet having moved counts as no progress"
+        default=0.01,
+        kind=_LASTING,
+        listed=False,
+        help="so long without a packet having moved counts as no progress",
     )
     drain_s: float = option(
         default=1.0,
@@ -248,4 +306,6 @@ class RouterOptions:
         group="FT-DRB (with --routing ft-drb)",
         only=(Only(when=lambda a: a.routing == "ft-drb", needs="--routing ft-drb"),),
     )
-    nac: NacOptions = nested(default_factory=NacOptions, prefix="--nac-", group=WITH_NAC, only=(NAC,))
+    nac: NacOptions = nested(
+        default_factory=NacOptions, prefix="--nac-", group=WITH_NAC, only=(NAC,)
+    )

@@ -100,11 +100,15 @@ class SimulationParameters(RouterOptions):
     seed: int = option(default=1)
 
     def __post_init__(self) -> None:
-        from topologies.routing_tables import STATIC_ROUTINGS  # not for the help page, which has these options too
+        from topologies.routing_tables import (
+            STATIC_ROUTINGS,
+        )  # not for the help page, which has these options too
 
         if self.routing not in ROUTINGS and STATIC_ROUTINGS.find(self.routing) is None:
             known = dict.fromkeys((*ROUTINGS, *STATIC_ROUTINGS.names()))
-            raise InputError(f"simulation: routing {self.routing!r}; give one of {', '.join(known)}")
+            raise InputError(
+                f"simulation: routing {self.routing!r}; give one of {', '.join(known)}"
+            )
         self._check_sizes()
         self._check_channels()
 
@@ -115,24 +119,36 @@ class SimulationParameters(RouterOptions):
                 "virtual cut-through holds whole packets: give smaller packets or larger buffers"
             )
         if self.slots > 64:
-            raise InputError(f"simulation: buffers of {self.slots} packets; give at most 64 packets a buffer")
+            raise InputError(
+                f"simulation: buffers of {self.slots} packets; give at most 64 packets a buffer"
+            )
         if self.routing == "ft-drb" and self.ft_drb.ack_bytes > self.buffer_bytes:
-            raise InputError(f"simulation: an ACK of {self.ft_drb.ack_bytes} B is larger than its buffer")
+            raise InputError(
+                f"simulation: an ACK of {self.ft_drb.ack_bytes} B is larger than its buffer"
+            )
         if self.shares_ack_buffers and self.ft_drb.ack_bytes > self.packet_bytes:
-            raise InputError(f"simulation: an ACK of {self.ft_drb.ack_bytes} B is larger than the slot that it shares")
+            raise InputError(
+                f"simulation: an ACK of {self.ft_drb.ack_bytes} B is larger than the slot that it shares"
+            )
 
     def _check_channels(self) -> None:
         channels = self.virtual_channels
         if self.deadlock == "virtual-channels" and channels is not None and channels < 2:
-            raise InputError(f"simulation: {channels} virtual channels with a dateline; it needs 2 or more")
+            raise InputError(
+                f"simulation: {channels} virtual channels with a dateline; it needs 2 or more"
+            )
         if self.deadlock == "nac" and channels is not None and channels > 1:
-            raise InputError(f"simulation: nac with {channels} virtual channels; it needs none: leave them out")
+            raise InputError(
+                f"simulation: nac with {channels} virtual channels; it needs none: leave them out"
+            )
 
     @property
     def hop(self) -> HopModel:
         """The delays and buffers of the model, its routers' delay as given."""
         own = HOP_MODELS[self.model]
-        return own if self.router_delay_s is None else replace(own, router_delay_s=self.router_delay_s)
+        return (
+            own if self.router_delay_s is None else replace(own, router_delay_s=self.router_delay_s)
+        )
 
     @property
     def stores(self) -> bool:

@@ -113,11 +113,17 @@ class SimulationResult(EngineResult):
     @property
     def deadlocked_at_s(self) -> float | None:
         """Since when the first packet that never moved again waits; None: nothing is stuck."""
-        return self.stuck.since_tick / self.ticks_per_s if self.deadlocked and self.stuck.since_tick >= 0 else None
+        return (
+            self.stuck.since_tick / self.ticks_per_s
+            if self.deadlocked and self.stuck.since_tick >= 0
+            else None
+        )
 
     def latencies_s(self) -> FloatArray:
         """From making to the tail's arrival, source queue included; nan: never delivered."""
-        return np.where(self.delivered >= 0, (self.delivered - self.born) / self.ticks_per_s, np.nan)
+        return np.where(
+            self.delivered >= 0, (self.delivered - self.born) / self.ticks_per_s, np.nan
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

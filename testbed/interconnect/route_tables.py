@@ -70,13 +70,17 @@ def searched_paths(network: Network, routing: str) -> Paths:
 def check_routing(network: Network, parameters: SimulationParameters) -> None:
     """Raise InputError where the network has no such routing, or no dateline for the virtual channels that are
     requested."""
-    method = {"dor": "dimension-order", "ft-drb": None, "nca": "d-mod-k"}.get(parameters.routing, parameters.routing)
+    method = {"dor": "dimension-order", "ft-drb": None, "nca": "d-mod-k"}.get(
+        parameters.routing, parameters.routing
+    )
     try:
         if method is not None:
             static_routing(network, method)
     except TopologyError as error:
         required = "dimension order" if parameters.routing == "dor" else parameters.routing
-        raise InputError(f"--routing {parameters.routing}: {network.name} has no {required}: {error}") from None
+        raise InputError(
+            f"--routing {parameters.routing}: {network.name} has no {required}: {error}"
+        ) from None
     if parameters.routing == "nca":
         _check_up_paths(network)
     is_tree = network.attributes.get("family") in ("fat-tree", "clos")
@@ -89,27 +93,43 @@ def check_routing(network: Network, parameters: SimulationParameters) -> None:
 
 def _check_up_paths(network: Network) -> None:
     if network.attributes.get("family") != "fat-tree":
-        raise InputError(f"--routing nca: {network.name} is no fat-tree:k,n; use d-mod-k or shortest-path")
+        raise InputError(
+            f"--routing nca: {network.name} is no fat-tree:k,n; use d-mod-k or shortest-path"
+        )
     paths = int(network.attributes["k"]) ** (int(network.attributes["n"]) - 1)
     if paths > MAX_PATHS:
-        raise InputError(f"--routing nca: {network.name} has {paths} ways up; {MAX_PATHS} are the most: use d-mod-k")
+        raise InputError(
+            f"--routing nca: {network.name} has {paths} ways up; {MAX_PATHS} are the most: use d-mod-k"
+        )
 
 
-def build_routes(network: Network, parameters: SimulationParameters, paths: Paths) -> tuple[RouteTable, IntArray]:
+def build_routes(
+    network: Network, parameters: SimulationParameters, paths: Paths
+) -> tuple[RouteTable, IntArray]:
     """The routing tables, and the target in them that stands for each host."""
     if parameters.routing in ("dor", "ft-drb") and is_grid(network):
         bits = 0
-        if parameters.routing == "dor" and parameters.hop.ties == "random" and network.attributes["wraps"]:
+        if (
+            parameters.routing == "dor"
+            and parameters.hop.ties == "random"
+            and network.attributes["wraps"]
+        ):
             even = sum(size % 2 == 0 and size > 2 for size in network.attributes["shape"])
             bits = max(1, min(even, int(math.log2(MOST_ENTRIES // paths.routers**2 or 1))))
         routers = np.arange(paths.routers, dtype=np.int32)
         compact = grid_routes(network, (paths.link_source, paths.link_target), routers, bits)
         target = np.asarray(paths.host_router, dtype=np.int32)
     else:
-        compact = table_routes(up_paths(paths) if parameters.routing == "nca" else paths.next_link[None])
+        compact = table_routes(
+            up_paths(paths) if parameters.routing == "nca" else paths.next_link[None]
+        )
         target = np.arange(paths.routers, paths.routers + len(paths.host_router), dtype=np.int32)
     classes: IntArray = np.zeros((1, 1, 1), dtype=np.uint8)
-    if parameters.deadlock == "virtual-channels" and is_grid(network) and network.attributes["wraps"]:
+    if (
+        parameters.deadlock == "virtual-channels"
+        and is_grid(network)
+        and network.attributes["wraps"]
+    ):
         classes = dateline_classes(network, compact.table, paths)
     return RouteTable(compact=compact, lane_class=classes), target
 
@@ -158,7 +178,9 @@ def check_rings(network: Network, parameters: SimulationParameters) -> None:
     """InputError where bubble flow control or recovery does not go with the routing, the network or the buffers."""
     if parameters.deadlock == "bubble":
         if parameters.routing != "dor" or parameters.channels != 1:
-            raise InputError("--deadlock-avoidance bubble: it is for --routing dor with one virtual channel")
+            raise InputError(
+                "--deadlock-avoidance bubble: it is for --routing dor with one virtual channel"
+            )
         if parameters.slots < 2:
             raise InputError(
                 "--deadlock-avoidance bubble: it needs buffers of two packets or more; give larger --buffer-size"
@@ -219,7 +241,9 @@ def relation_of(
     """
     if parameters.routing in ("dor", "ft-drb"):
         return None
-    left = tuple(link for link in network.links if frozenset((link.source, link.target)) not in dead)
+    left = tuple(
+        link for link in network.links if frozenset((link.source, link.target)) not in dead
+    )
     try:
         relation = find_relation(replace(network, links=left), parameters.routing)
     except TopologyError as error:
@@ -243,11 +267,19 @@ def no_relation() -> RelationTables:
     """What stands there for routings of one path a pair."""
     one = np.zeros(1, dtype=np.int32)
     return RelationTables(
-        0, 0, NO_DETOUR, np.full((1, 1, 1), NONE, np.int32), np.zeros((1, 1), np.int16), one, one.copy()
+        0,
+        0,
+        NO_DETOUR,
+        np.full((1, 1, 1), NONE, np.int32),
+        np.zeros((1, 1), np.int16),
+        one,
+        one.copy(),
     )
 
 
-def build_relation_tables(network: Network, relation: RoutingRelation, *, spread_lanes: bool) -> RelationTables:
+def build_relation_tables(
+    network: Network, relation: RoutingRelation, *, spread_lanes: bool
+) -> RelationTables:
     """Tables over the links of ``network``, of which the relation's network may have lost some.
 
     ``spread_lanes``: links have more lanes than the relation's one, and all will do. InputError where hosts are left
@@ -268,7 +300,10 @@ def build_relation_tables(network: Network, relation: RoutingRelation, *, spread
     row = np.full(len(network.links) * relation.lanes, NONE, dtype=np.int32)
     for c, (i, (_, lane)) in enumerate(zip(links, relation.channels, strict=True)):
         row[i * relation.lanes + lane] = c
-    codes = np.array([*(i << LANE_BITS | lane for i, lane in zip(links, lanes, strict=True)), NONE], dtype=np.int32)
+    codes = np.array(
+        [*(i << LANE_BITS | lane for i, lane in zip(links, lanes, strict=True)), NONE],
+        dtype=np.int32,
+    )
     return RelationTables(
         lanes=relation.lanes,
         all_lanes=relation.all_lanes,
@@ -303,7 +338,10 @@ def _hops(following: IntArray, end: IntArray, routers: int) -> IntArray:
 
 def _choices(following: IntArray, farther: IntArray, whole: IntArray, codes: IntArray) -> IntArray:
     """[row, router, k]: the channels, as codes, after which a packet of this row is one link nearer."""
-    nearer = [(farther[column] + 1 == whole) & (whole < FAR) & (column >= 0)[:, None] for column in following.T]
+    nearer = [
+        (farther[column] + 1 == whole) & (whole < FAR) & (column >= 0)[:, None]
+        for column in following.T
+    ]
     most = max(1, int(sum(chosen.astype(np.int64) for chosen in nearer).max()))
     choices = np.full((*whole.shape, most), NONE, dtype=np.int32)
     count = np.zeros(whole.shape, dtype=np.int64)
@@ -314,10 +352,16 @@ def _choices(following: IntArray, farther: IntArray, whole: IntArray, codes: Int
     return choices
 
 
-def _check_joined(network: Network, relation: RoutingRelation, routers: dict[str, int], hops: IntArray) -> None:
+def _check_joined(
+    network: Network, relation: RoutingRelation, routers: dict[str, int], hops: IntArray
+) -> None:
     """InputError where the relation has no way between two routers that have hosts."""
     with_hosts = sorted(
-        {routers[network.links[i].target] for host in network.hosts for i in network.out_links(host.id)}
+        {
+            routers[network.links[i].target]
+            for host in network.hosts
+            for i in network.out_links(host.id)
+        }
     )
     lost = np.argwhere(hops[np.ix_(with_hosts, with_hosts)] >= FAR)
     if len(lost):

@@ -23,7 +23,12 @@ from testbed.interconnect.options import MAX_S
 from testbed.interconnect.parameters import TICKS_PER_S, SimulationParameters
 from testbed.interconnect.plan import Experiment, load_of
 from testbed.interconnect.results import NAC_EVENTS, EngineResult, SimulationResult, summarize
-from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections, build_pattern
+from testbed.interconnect.traffic.injection import (
+    InjectionProcess,
+    Injections,
+    build_injections,
+    build_pattern,
+)
 from topologies import Json, JsonObject, Network
 
 
@@ -42,10 +47,16 @@ def simulate(
     ``recording``: how much of the history is kept (None: ``Recording()``). A ``NetworkModel`` made before spares its
     making. Raises InputError for messages of unknown hosts, too late or too long, and what ``build_model`` refuses.
     """
-    model = network if isinstance(network, NetworkModel) else build_model(network, parameters, dead_from_start(faults))
+    model = (
+        network
+        if isinstance(network, NetworkModel)
+        else build_model(network, parameters, dead_from_start(faults))
+    )
     _check_messages(model, injections, parameters)
     _check_dead(model, parameters, faults)
-    inputs = build_inputs(model, injections, parameters, check_faults(model.network, faults), recording or Recording())
+    inputs = build_inputs(
+        model, injections, parameters, check_faults(model.network, faults), recording or Recording()
+    )
     outcome = (engine or _compiled)(inputs)
     born, source, destination, *_ = inputs.messages
     return SimulationResult(**vars(outcome), born=born, source=source, destination=destination)
@@ -67,10 +78,14 @@ def two_processors(inputs: EngineInputs, *, least: float = 0.0) -> EngineResult:
 
 def dead_from_start(faults: Sequence[Fault]) -> frozenset[frozenset[str]]:
     """The cables that fail at 0 and stay dead: an adaptive routing's tables do without them."""
-    return frozenset(frozenset(fault.ends) for fault in faults if fault.start_s <= 0 and fault.stop_s >= MAX_S)
+    return frozenset(
+        frozenset(fault.ends) for fault in faults if fault.start_s <= 0 and fault.stop_s >= MAX_S
+    )
 
 
-def _check_dead(model: NetworkModel, parameters: SimulationParameters, faults: Sequence[Fault]) -> None:
+def _check_dead(
+    model: NetworkModel, parameters: SimulationParameters, faults: Sequence[Fault]
+) -> None:
     if not model.relation.all_lanes:
         return
     dead = dead_from_start(faults)
@@ -79,20 +94,32 @@ def _check_dead(model: NetworkModel, parameters: SimulationParameters, faults: S
             f"--routing {parameters.routing}: its tables know failures from 0 to the end only; give @0, or use ft-drb"
         )
     if dead != model.dead:
-        raise InputError("a model made for other dead cables than those of the run; build it with the same")
+        raise InputError(
+            "a model made for other dead cables than those of the run; build it with the same"
+        )
 
 
-def _check_messages(model: NetworkModel, injections: Injections, parameters: SimulationParameters) -> None:
+def _check_messages(
+    model: NetworkModel, injections: Injections, parameters: SimulationParameters
+) -> None:
     hosts, sizes = model.layout.hosts, injections.size_bytes
     for name, ends in (("source", injections.source), ("destination", injections.destination)):
         if len(ends) and not (ends.min() >= 0 and ends.max() < hosts):
-            raise InputError(f"messages: a {name} that is none of the hosts 0..{hosts - 1} of {model.network.name}")
+            raise InputError(
+                f"messages: a {name} that is none of the hosts 0..{hosts - 1} of {model.network.name}"
+            )
     if len(injections) and injections.time_ps[-1] / 1e12 + parameters.drain_s > MAX_S + 1:
         raise InputError(
             f"messages: the last at {injections.time_ps[-1] / 1e12:g} s; give at most {MAX_S:g} s with drain_s"
         )
-    if sizes is not None and len(sizes) and not 1 <= sizes.min() <= sizes.max() <= parameters.packet_bytes:
-        raise InputError(f"messages: sizes must be 1 to packet_bytes ({parameters.packet_bytes}) bytes")
+    if (
+        sizes is not None
+        and len(sizes)
+        and not 1 <= sizes.min() <= sizes.max() <= parameters.packet_bytes
+    ):
+        raise InputError(
+            f"messages: sizes must be 1 to packet_bytes ({parameters.packet_bytes}) bytes"
+        )
 
 
 Waiting = TypeVar("Waiting", int, tuple[int, int])
@@ -123,7 +150,16 @@ def deadlock_cycle(network: Network, run: SimulationResult) -> list[tuple[str, s
     return [(network.links[i].source, network.links[i].target) for i in cycle_of(run.stuck.waits)]
 
 
-OF_RUN = ("sent", "received", "conserved", "deadlocked", "deadlocked_at_s", "livelocked", "stopped", "packet_hops")
+OF_RUN = (
+    "sent",
+    "received",
+    "conserved",
+    "deadlocked",
+    "deadlocked_at_s",
+    "livelocked",
+    "stopped",
+    "packet_hops",
+)
 """Figures of a row that a run has by itself."""
 SAMPLES = 80
 """Moments at which a row says what lay in the network."""
@@ -170,7 +206,10 @@ def run_seed(experiment: Experiment, seed: int, *, processors: int = 1) -> JsonO
         "circle": cycle,
         "over_time": over_time(run),
         **({"nac_timeline": timeline_rows(experiment.network, run)} if experiment.timeline else {}),
-        "latency_at_no_load_of_one_router_s": zero_load_ticks(parameters, 1, parameters.packet_bytes) / TICKS_PER_S,
+        "latency_at_no_load_of_one_router_s": zero_load_ticks(
+            parameters, 1, parameters.packet_bytes
+        )
+        / TICKS_PER_S,
     }
 
 
@@ -179,7 +218,11 @@ def over_time(run: SimulationResult) -> dict[str, list[float]]:
     yet, ``waiting``: those that have not left it; ``nac_moves``: packets that NAC moved since the moment before."""
     ends = np.linspace(0, max(run.stopped_tick, int(run.delivered.max(initial=1))), SAMPLES + 1)[1:]
     moved = [NAC_EVENTS.index("moved"), NAC_EVENTS.index("recovery-moved")]
-    moves = run.nac_timeline[np.isin(run.nac_timeline[:, 1], moved), 0] if len(run.nac_timeline) else np.zeros(0)
+    moves = (
+        run.nac_timeline[np.isin(run.nac_timeline[:, 1], moved), 0]
+        if len(run.nac_timeline)
+        else np.zeros(0)
+    )
 
     def until(ticks: Any) -> Any:
         return np.searchsorted(np.sort(ticks[ticks >= 0]), ends, side="right")
@@ -210,7 +253,12 @@ def timeline_rows(network: Network, run: SimulationResult) -> list[tuple[float, 
     switches = [switch.id for switch in network.switches]
     links = [f"{link.source}-{link.target}" for link in network.links]
     return [
-        (int(tick) / run.ticks_per_s, NAC_EVENTS[int(event)], switches[int(router)], links[int(link)])
+        (
+            int(tick) / run.ticks_per_s,
+            NAC_EVENTS[int(event)],
+            switches[int(router)],
+            links[int(link)],
+        )
         for tick, event, router, link in run.nac_timeline
     ]
 
@@ -257,23 +305,35 @@ def read_messages(document: Json, network: Network, parameters: SimulationParame
             longest = 0
             for place, item in enumerate(_list(frame, f"frames[{number}]")):
                 entry = known[item] if isinstance(item, int) and 0 <= item < len(known) else item
-                source, destination, size, _ = _entry(entry, f"frames[{number}][{place}]", hosts, parameters)
+                source, destination, size, _ = _entry(
+                    entry, f"frames[{number}][{place}]", hosts, parameters
+                )
                 rows += _packets(start, source, destination, size, parameters)
                 packets = -(-size // parameters.packet_bytes)
-                longest = max(longest, packets * parameters.serialization_ticks(parameters.packet_bytes))
-            far = zero_load_ticks(parameters, len(network.switches), 1) if len(network.switches) < 64 else 0
+                longest = max(
+                    longest, packets * parameters.serialization_ticks(parameters.packet_bytes)
+                )
+            far = (
+                zero_load_ticks(parameters, len(network.switches), 1)
+                if len(network.switches) < 64
+                else 0
+            )
             start += longest + far
     else:
         name = "messages" if "messages" in document else "transfers"
         if name not in document:
-            raise InputError('traffic: it has none of "messages", "transfers" and "frames"; give one')
+            raise InputError(
+                'traffic: it has none of "messages", "transfers" and "frames"; give one'
+            )
         for number, item in enumerate(_list(document[name], name)):
             source, destination, size, time_s = _entry(item, f"{name}[{number}]", hosts, parameters)
             rows += _packets(round(time_s * TICKS_PER_S), source, destination, size, parameters)
     if not rows:
         raise InputError("traffic: it has no message; give one or more")
     rows.sort(key=lambda row: (row[0], row[1]))
-    made, sources, destinations, sizes = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
+    made, sources, destinations, sizes = (
+        np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)
+    )
     ends = {"source": sources.astype(np.int32), "destination": destinations.astype(np.int32)}
     return Injections(time_ps=made * 10, size_bytes=sizes, **ends)
 
@@ -290,7 +350,9 @@ def _entry(
     if isinstance(item, list) and len(item) >= 2:
         item = {"source": item[0], "destination": item[1]}
     if not isinstance(item, Mapping):
-        raise InputError(f'traffic: {where} is {item!r}; give {{"source": ..., "destination": ...}}')
+        raise InputError(
+            f'traffic: {where} is {item!r}; give {{"source": ..., "destination": ...}}'
+        )
     ends = []
     for name in ("source", "destination"):
         host = item.get(name, item.get({"source": "from", "destination": "to"}[name]))
@@ -312,6 +374,8 @@ def _packets(
 ) -> list[tuple[int, int, int, int]]:
     whole, rest = divmod(size, parameters.packet_bytes)
     if whole > 1_000_000:
-        raise InputError(f"traffic: a message of {size} bytes is {whole} packets; give at most a million")
+        raise InputError(
+            f"traffic: a message of {size} bytes is {whole} packets; give at most a million"
+        )
     sizes = [parameters.packet_bytes] * whole + [rest] * (rest > 0)
     return [(tick, source, destination, one) for one in sizes]

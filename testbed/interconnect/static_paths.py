@@ -96,7 +96,9 @@ def build_paths(network: Network) -> Paths:
     routers = {switch.id: i for i, switch in enumerate(network.switches)}
     hosts = {host.id: i for i, host in enumerate(network.hosts)}
     if len(routers) < 2 or not hosts:
-        raise InputError(f"{network.name}: {len(routers)} switches and {len(hosts)} hosts; give a network with both")
+        raise InputError(
+            f"{network.name}: {len(routers)} switches and {len(hosts)} hosts; give a network with both"
+        )
     source = np.array([routers.get(link.source, NONE) for link in network.links], dtype=np.int32)
     target = np.array([routers.get(link.target, NONE) for link in network.links], dtype=np.int32)
     host_router = _host_routers(network, routers, hosts)
@@ -106,7 +108,11 @@ def build_paths(network: Network) -> Paths:
     else:
         searched = _searched_table(network, routers)
         routes = table_routes(searched[None], _lengths(searched, target))
-    inner = ((a, i) for i, (a, b) in enumerate(zip(source.tolist(), target.tolist(), strict=True)) if a >= 0 <= b)
+    inner = (
+        (a, i)
+        for i, (a, b) in enumerate(zip(source.tolist(), target.tolist(), strict=True))
+        if a >= 0 <= b
+    )
     out_first, out_link = by_router(len(routers), inner)
     near_first, near, near_hops = _supernodes(len(routers), out_first, out_link, target)
     is_tree = network.attributes.get("family") == "fat-tree"
@@ -133,7 +139,9 @@ def build_paths(network: Network) -> Paths:
 
 def is_grid(network: Network) -> bool:
     """Whether the network is a torus, mesh or ring: it has a shape and says whether it wraps."""
-    return isinstance(network.attributes.get("shape"), list) and isinstance(network.attributes.get("wraps"), bool)
+    return isinstance(network.attributes.get("shape"), list) and isinstance(
+        network.attributes.get("wraps"), bool
+    )
 
 
 def table_routes(tables: IntArray, length: IntArray | None = None) -> CompactRoutes:
@@ -145,7 +153,9 @@ def table_routes(tables: IntArray, length: IntArray | None = None) -> CompactRou
     )  # fmt: skip
 
 
-def grid_routes(network: Network, ends: tuple[IntArray, IntArray], at: IntArray, bits: int = 0) -> CompactRoutes:
+def grid_routes(
+    network: Network, ends: tuple[IntArray, IntArray], at: IntArray, bits: int = 0
+) -> CompactRoutes:
     """Dimension order, the shorter way round each ring. Where both are as long: +, or - where the variant's number has
     the bit of that even side; with fewer ``bits`` several sides share one.
 
@@ -174,12 +184,18 @@ def grid_routes(network: Network, ends: tuple[IntArray, IntArray], at: IntArray,
             onward = links[np.arange(len(place))[:, None], turn[variant, k, start, goal]]
             table[variant] = np.where(start != goal, onward, table[variant])
     dimensions = len(shape) if table.nbytes >= LARGE else 0
-    return CompactRoutes(dimensions, table, np.ascontiguousarray(place[at]), turn, links, length, distance)
+    return CompactRoutes(
+        dimensions, table, np.ascontiguousarray(place[at]), turn, links, length, distance
+    )
 
 
-def _links_by_direction(place: IntArray, shape: tuple[int, ...], ends: tuple[IntArray, IntArray]) -> IntArray:
+def _links_by_direction(
+    place: IntArray, shape: tuple[int, ...], ends: tuple[IntArray, IntArray]
+) -> IntArray:
     """(r, 2 k and 2 k + 1): the first link of a router to its neighbour ahead and behind in dimension k."""
-    number = {(int(a), int(b)): i for i, (a, b) in reversed(list(enumerate(zip(*ends, strict=True))))}
+    number = {
+        (int(a), int(b)): i for i, (a, b) in reversed(list(enumerate(zip(*ends, strict=True))))
+    }
     links = np.full((len(place), 2 * len(shape)), NONE, dtype=np.int32)
     for column in range(2 * len(shape)):
         there = place.copy()
@@ -202,13 +218,17 @@ def _searched_table(network: Network, routers: Mapping[str, int]) -> IntArray:
     return table
 
 
-def _host_routers(network: Network, routers: Mapping[str, int], hosts: Mapping[str, int]) -> IntArray:
+def _host_routers(
+    network: Network, routers: Mapping[str, int], hosts: Mapping[str, int]
+) -> IntArray:
     """The one router of each host; InputError where a host has none, or several."""
     found = np.full(len(hosts), NONE, dtype=np.int32)
     for host, number in hosts.items():
         ends = {network.links[i].target for i in network.out_links(host)}
         if len(ends) != 1 or next(iter(ends)) not in routers:
-            raise InputError(f"{network.name}: host {host!r} is joined to {len(ends)} nodes; it needs one switch")
+            raise InputError(
+                f"{network.name}: host {host!r} is joined to {len(ends)} nodes; it needs one switch"
+            )
         found[number] = routers[ends.pop()]
     return found
 
@@ -248,7 +268,11 @@ def _supernodes(
         near += ones + others
         hops += [1] * len(ones) + [2] * len(others)
         first.append(len(near))
-    return np.array(first, dtype=np.int32), np.array(near, dtype=np.int32), np.array(hops, dtype=np.int32)
+    return (
+        np.array(first, dtype=np.int32),
+        np.array(near, dtype=np.int32),
+        np.array(hops, dtype=np.int32),
+    )
 
 
 def _lengths(table: IntArray, target: IntArray) -> IntArray:

@@ -15,7 +15,13 @@ from typing import Literal
 from testbed.errors import InputError, UsageError
 from testbed.model.json_values import from_json, json_ready
 from testbed.model.progress import CounterReading
-from testbed.model.run_records import FaultRecord, LinkLoad, SessionRecord, SessionRun, TimelineRecord
+from testbed.model.run_records import (
+    FaultRecord,
+    LinkLoad,
+    SessionRecord,
+    SessionRun,
+    TimelineRecord,
+)
 from topologies import Json, JsonObject, LinkId
 
 LoadUnit = Literal["stream", "capacity"]
@@ -54,7 +60,11 @@ class RunView:
             method=self.method,
             fabric="",
             links=self.links,
-            parameters={"source_packets": self.source_packets, "control": self.control, **self.parameters},
+            parameters={
+                "source_packets": self.source_packets,
+                "control": self.control,
+                **self.parameters,
+            },
             duration_s=self.duration_s,
         )
         return SessionRun(session=record, faults=self.faults, timeline=timeline)
@@ -124,4 +134,6 @@ def decode(message: bytes) -> Event:
             return replace(event, reading=replace(event.reading, link_bytes=carried))
         return event
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError, InputError) as error:
-        raise UsageError(f"a message of {len(message)} bytes is no event of a live page: {error}") from None
+        raise UsageError(
+            f"a message of {len(message)} bytes is no event of a live page: {error}"
+        ) from None

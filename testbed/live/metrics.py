@@ -36,7 +36,9 @@ class _Collector:
             sent.add_metric((printable(source), printable(target), str(key)), octets)
         yield sent
         load = GaugeMetricFamily(
-            "testbed_link_load_ratio", "Load of a link, as drawn.", labels=("source", "target", "key")
+            "testbed_link_load_ratio",
+            "Load of a link, as drawn.",
+            labels=("source", "target", "key"),
         )
         for (source, target, key), share in (view.loads() if view.view else {}).items():
             load.add_metric((printable(source), printable(target), str(key)), share)

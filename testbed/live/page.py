@@ -54,7 +54,10 @@ def live_page(title: str) -> str:
             tag("div", id="findings"),
             tag("div", id="scene"),
         ),
-        tag("footer", tag("p", "Live values; the page written at the end of the run is authoritative.")),
+        tag(
+            "footer",
+            tag("p", "Live values; the page written at the end of the run is authoritative."),
+        ),
         script=_resource("live.js"),
     )
 
@@ -67,7 +70,11 @@ def view_markup(run: SessionRun) -> Markup:
     drawn = inlined("live", lambda: {"route": route_figure(run)})
     if not drawn:
         return tag("p", without_matplotlib(), data_title=title)
-    of = "share of the stream on the link, now" if run.session.source else "share of the link's capacity in use, now"
+    of = (
+        "share of the stream on the link, now"
+        if run.session.source
+        else "share of the link's capacity in use, now"
+    )
     caption = f"Width: {of}. Red and dashed: a cable without a carrier."
     if run.session.parameters.get("control"):
         caption += " A click on a link cuts its cable, another repairs it."
@@ -78,7 +85,8 @@ def curves_markup(run: SessionRun, history: Loads = ()) -> Markup:
     """Loss and redundancy over time, where packets are counted, and the loads of the busiest links."""
     captions = {
         "timeline": "Shaded: a planned fault, with its number; dashed: the loss that it should cause by itself.",
-        "loads": "Each load as a share of " + ("the stream." if run.session.source else "the link\u2019s capacity."),
+        "loads": "Each load as a share of "
+        + ("the stream." if run.session.source else "the link\u2019s capacity."),
     }
 
     def draw() -> dict[str, Figure]:
@@ -88,7 +96,9 @@ def curves_markup(run: SessionRun, history: Loads = ()) -> Markup:
         )
 
     drawn = inlined("live", draw)
-    return join([session_figure(name, drawing, captions[name]) for name, (drawing, _) in drawn.items()])
+    return join(
+        [session_figure(name, drawing, captions[name]) for name, (drawing, _) in drawn.items()]
+    )
 
 
 def _loads_figure(history: Loads) -> Figure:
@@ -99,14 +109,22 @@ def _loads_figure(history: Loads) -> Figure:
     figure = bare(1120 * PX, 260 * PX)
     axes = figure.add_axes((54 / 1120, 0.18, 0.82, 0.68))
     axes.grid(True, axis="y")
-    last_s, top, place = history[-1][0], max(max(loads.values(), default=0.0) for _, loads in history) or 1.0, -1.0
+    last_s, top, place = (
+        history[-1][0],
+        max(max(loads.values(), default=0.0) for _, loads in history) or 1.0,
+        -1.0,
+    )
     busiest = [link for link, total in sums.most_common(MOST_LINES) if total > 0]
     for k, link in sorted(enumerate(busiest), key=lambda one: history[-1][1].get(one[1], 0.0)):
         values = [loads.get(link, 0.0) for _, loads in history]
         axes.plot([at for at, _ in history], values, color=HUES[k])
         place = max(values[-1], place + 0.11 * top)
         axes.annotate(
-            f" {printable(label_of(link))}", (last_s, place), va="center", color=HUES[k], annotation_clip=False
+            f" {printable(label_of(link))}",
+            (last_s, place),
+            va="center",
+            color=HUES[k],
+            annotation_clip=False,
         )
     axes.set_ylim(0, 1.08 * top)
     axes.yaxis.set_major_formatter(lambda value, _: f"{plain(100 * value, 1)} %")
@@ -117,8 +135,16 @@ def _loads_figure(history: Loads) -> Figure:
 def findings_markup(outcomes: Sequence[tuple[str, str]], figures: Mapping[str, str]) -> Markup:
     """What a study's points say so far: each check or study with its outcome, and the figures as they would be now."""
     rows = [
-        tag("tr", tag("td", CHECK_OUTCOME_TEXT.get(outcome, outcome)), tag("td", words)) for outcome, words in outcomes
+        tag("tr", tag("td", CHECK_OUTCOME_TEXT.get(outcome, outcome)), tag("td", words))
+        for outcome, words in outcomes
     ]
-    listed = tag("div", tag("h3", "Verdicts so far"), tag("table", *rows), class_="across") if rows else None
-    drawn = [picture(drawing, caption_in(drawing, name), class_="across") for name, drawing in figures.items()]
+    listed = (
+        tag("div", tag("h3", "Verdicts so far"), tag("table", *rows), class_="across")
+        if rows
+        else None
+    )
+    drawn = [
+        picture(drawing, caption_in(drawing, name), class_="across")
+        for name, drawing in figures.items()
+    ]
     return join([part for part in (listed, *drawn) if part is not None])

@@ -26,18 +26,24 @@ def network_view(
     )
     records = tuple(planned_fault_record(fault, 0.0, duration_s) for fault in faults)
     document = network_document(network)
-    return RunView(title=title, network=document, links=links, faults=records, duration_s=duration_s)
+    return RunView(
+        title=title, network=document, links=links, faults=records, duration_s=duration_s
+    )
 
 
 def split_view(title: str, split: LabelSplit, faults: Sequence[Fault]) -> RunView:
     """A pair's packets over their label split: loads are shares of them."""
     loads = {split.network.links[i].id: split.load(i) for i in split.loaded}
-    return replace(network_view(title, split.network, loads, faults), source=split.source, sink=split.sink)
+    return replace(
+        network_view(title, split.network, loads, faults), source=split.source, sink=split.sink
+    )
 
 
 def idle_network_view(title: str, network: Network, control: str = "") -> RunView:
     """The network with all its links and no loads: what is about to run is not known."""
-    return replace(network_view(title, network, {link.id: 0 for link in network.links}), control=control)
+    return replace(
+        network_view(title, network, {link.id: 0 for link in network.links}), control=control
+    )
 
 
 def planned_fault_record(fault: Fault, loss: float, end_s: float) -> FaultRecord:

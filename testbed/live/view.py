@@ -94,7 +94,13 @@ class LiveState:
             return () if self.ended is None else (self._end(),)
         shown = Update(name="scene", data={"html": str(view_markup(self.session()))})
         found = () if self.findings is None else (self._found(),)
-        return (shown, self.state(), self.curves(), *found, *(() if self.ended is None else (self._end(),)))
+        return (
+            shown,
+            self.state(),
+            self.curves(),
+            *found,
+            *(() if self.ended is None else (self._end(),)),
+        )
 
     def session(self) -> SessionRun:
         """The scene with its curves so far, as what the final page's drawings are made from."""
@@ -103,16 +109,25 @@ class LiveState:
 
     def curves(self) -> Update:
         """Loss and redundancy over time, drawn; empty where nothing is lost or coded."""
-        return Update(name="curves", data={"html": str(curves_markup(self.session(), self.history))})
+        return Update(
+            name="curves", data={"html": str(curves_markup(self.session(), self.history))}
+        )
 
     def state(self) -> Update:
         """Loads, faults in force, counts: everything that changes from sample to sample but the curves."""
         view = self.view
         assert view is not None
-        largest = max((float(load.load) for load in view.links), default=1.0) if view.share == "stream" else 1.0
+        largest = (
+            max((float(load.load) for load in view.links), default=1.0)
+            if view.share == "stream"
+            else 1.0
+        )
         loads = self.loads()
         links = {
-            label_of(link): [round(share, 4), round(line_width(min(share / (largest or 1.0), 1.2)), 2)]
+            label_of(link): [
+                round(share, 4),
+                round(line_width(min(share / (largest or 1.0), 1.2)), 2),
+            ]
             for link, share in loads.items()
         }
         down = {label_of(link) for link in self.reading.down or ()}
@@ -153,8 +168,14 @@ class LiveState:
             of = sum(rate for link, rate in self.rates_bps.items() if link[0] == view.source)
             return {link: self.rates_bps.get(link, 0.0) / max(of, MIN_RATE_BPS) for link in drawn}
         links = view.network.get("links", ())
-        capacity = {(li["source"], li["target"], li.get("key", 0)): li["capacity_bps"] for li in links}
-        return {link: self.rates_bps.get(link, 0.0) / capacity[link] for link in drawn if capacity.get(link)}
+        capacity = {
+            (li["source"], li["target"], li.get("key", 0)): li["capacity_bps"] for li in links
+        }
+        return {
+            link: self.rates_bps.get(link, 0.0) / capacity[link]
+            for link in drawn
+            if capacity.get(link)
+        }
 
     def figures(self) -> list[list[str]]:
         """[what, value] of the tiles."""
@@ -169,7 +190,12 @@ class LiveState:
         found += [[name, f"{value:.4g}"] for name, value in reading.figures.items()]
         if self.rates_bps:
             busiest = max(self.rates_bps, key=lambda link: self.rates_bps[link])
-            found.append([f"Busiest link, {label_of(busiest)}", f"{self.rates_bps[busiest] / 1e6:.2f} Mbit/s"])
+            found.append(
+                [
+                    f"Busiest link, {label_of(busiest)}",
+                    f"{self.rates_bps[busiest] / 1e6:.2f} Mbit/s",
+                ]
+            )
         return found
 
     def loss(self) -> float | None:
@@ -187,14 +213,22 @@ class LiveState:
         view, counted = self.view, self.reading.link_bytes
         assert view is not None
         return [
-            [node, round(sum(n - self._first.get(k, 0) for k, n in counted.items() if node in k[:2]) / 1e6, 3)]
+            [
+                node,
+                round(
+                    sum(n - self._first.get(k, 0) for k, n in counted.items() if node in k[:2])
+                    / 1e6,
+                    3,
+                ),
+            ]
             for node in view.stores
         ]
 
     def _found(self) -> Update:
         assert self.findings is not None
         return Update(
-            name="findings", data={"html": str(findings_markup(self.findings.outcomes, self.findings.figures))}
+            name="findings",
+            data={"html": str(findings_markup(self.findings.outcomes, self.findings.figures))},
         )
 
     def _end(self) -> Update:
@@ -225,8 +259,12 @@ class LiveState:
             self._counts.popleft()
         since_s, before = self._counts[0]
         if clock_s > since_s:
-            self.rates_bps = {k: 8 * (n - before.get(k, n)) / (clock_s - since_s) for k, n in counted.items()}
-        self.history.append((self.at_s or clock_s - self._counts_since_s, self.loads() if self.view else {}))
+            self.rates_bps = {
+                k: 8 * (n - before.get(k, n)) / (clock_s - since_s) for k, n in counted.items()
+            }
+        self.history.append(
+            (self.at_s or clock_s - self._counts_since_s, self.loads() if self.view else {})
+        )
         if len(self.history) > MAX_SAMPLES:
             del self.history[1::2]
 
@@ -237,11 +275,15 @@ class LiveState:
     def _bin(self, sent: int, received: int, block_size: float | None) -> None:
         """Count packets sent, and lost, up to what can have arrived by the sample before: as long ago as packets take
         at least. What is missing there and not here was late."""
-        self._bins.setdefault(int(max(0.0, self.at_s) / self._bin_s), _Bin()).block_size = block_size or None
+        self._bins.setdefault(int(max(0.0, self.at_s) / self._bin_s), _Bin()).block_size = (
+            block_size or None
+        )
         self._sent = [*self._sent, (self.at_s, sent)][-MAX_SAMPLES:]
         times, counts = zip(*self._sent, strict=True)
         if received > counts[0]:
-            self._transit_s = min(self._transit_s, max(0.0, self.at_s - float(np.interp(received, counts, times))))
+            self._transit_s = min(
+                self._transit_s, max(0.0, self.at_s - float(np.interp(received, counts, times)))
+            )
         due_s = self.at_s - self._transit_s
         if due_s <= times[0]:
             return

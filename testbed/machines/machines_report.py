@@ -44,7 +44,9 @@ class ClockReport:
         return asdict(self) | {"drift": list(self.drift)}
 
 
-def clock_report(clock: "RemoteClock", *, requested: int, from_s: float, to_s: float) -> ClockReport:
+def clock_report(
+    clock: "RemoteClock", *, requested: int, from_s: float, to_s: float
+) -> ClockReport:
     """The clock's figures for a run between two of its own stamps, in which ``asked`` exchanges were begun."""
     trips = [each.round_trip_s for each in clock.exchanges]
     return ClockReport(
@@ -134,12 +136,16 @@ class MachinesReport:
         A time is notified by one machine and a moment by another: each is wrong by ``uncertainty_s`` at most.
         """
         near_s = 2 * self.uncertainty_s
-        return sum(any(abs(at_s - moment_s) <= near_s for moment_s in moments_s) for at_s in times_s)
+        return sum(
+            any(abs(at_s - moment_s) <= near_s for moment_s in moments_s) for at_s in times_s
+        )
 
     def require_for(self, seconds: float) -> None:
         """InvalidRunError where a clock is known too badly to say how long a run of so many seconds took."""
         for one in self.clocks:
-            require_clock(one, MAX_SHARE_OF_RUN * seconds, f"the length of a run of {seconds:.3g} s")
+            require_clock(
+                one, MAX_SHARE_OF_RUN * seconds, f"the length of a run of {seconds:.3g} s"
+            )
 
 
 LOST_ON_THE_WAY = 1e-3
@@ -170,7 +176,11 @@ def merged(counts: Sequence[Counts]) -> Counts:
 
 
 def lost_on_the_way(
-    before: Counts, counts: Counts, crossing: Sequence[LinkId], gaps_s: Sequence[float], most_pps: float
+    before: Counts,
+    counts: Counts,
+    crossing: Sequence[LinkId],
+    gaps_s: Sequence[float],
+    most_pps: float,
 ) -> tuple[int, int]:
     """Packets sent onto the crossing links between two counts, and those of them that did not come over.
     InvalidRunError where too many were lost.
@@ -179,7 +189,10 @@ def lost_on_the_way(
     way, at ``most_pps`` packets a second, until both its ends are down: ``gaps_s``, each time.
     """
     onto = {link: counts.sent[link][0] - before.sent[link][0] for link in crossing}
-    lost = {link: max(0, onto[link] - (counts.arrived[link] - before.arrived[link])) for link in crossing}
+    lost = {
+        link: max(0, onto[link] - (counts.arrived[link] - before.arrived[link]))
+        for link in crossing
+    }
     sent, total = sum(onto.values()), sum(lost.values())
     unexpected = total - sum(math.ceil((gap_s + UNDER_WAY_S) * most_pps) for gap_s in gaps_s)
     if unexpected >= MIN_LOST_ON_THE_WAY and unexpected > LOST_ON_THE_WAY * sent:

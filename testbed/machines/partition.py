@@ -28,22 +28,30 @@ class Placement:
     def __post_init__(self) -> None:
         for node, machine in self.machine_of.items():
             if not 0 <= machine < self.machines:
-                raise InputError(f"place: node {node} on machine {machine}; there are {self.machines}, from 0")
+                raise InputError(
+                    f"place: node {node} on machine {machine}; there are {self.machines}, from 0"
+                )
         if empty := sorted(set(range(self.machines)) - set(self.machine_of.values())):
-            raise InputError(f"place: no node is on machine {empty[0]}; give each a node, or take fewer machines")
+            raise InputError(
+                f"place: no node is on machine {empty[0]}; give each a node, or take fewer machines"
+            )
 
     def device_machines(self, wiring: Wiring) -> dict[str, int]:
         """The machine of every host and bridge, by the wiring's names; an outside host lies where its switch does."""
         node_of = nodes_of_devices(wiring)
         missing = [node for node in node_of.values() if node not in self.machine_of]
         if missing:
-            raise InputError(f"place: node {missing[0]} is on no machine; name all nodes of {wiring.network.name}")
+            raise InputError(
+                f"place: node {missing[0]} is on no machine; name all nodes of {wiring.network.name}"
+            )
         return {device: self.machine_of[node] for device, node in node_of.items()}
 
     def crossing(self, wiring: Wiring) -> tuple[int, ...]:
         """Indices into ``wiring.cables`` of those whose ends lie on two machines, in order."""
         machine = self.device_machines(wiring)
-        return tuple(i for i, cable in enumerate(wiring.cables) if machine[cable.a] != machine[cable.b])
+        return tuple(
+            i for i, cable in enumerate(wiring.cables) if machine[cable.a] != machine[cable.b]
+        )
 
 
 def nodes_of_devices(wiring: Wiring) -> dict[str, str]:
@@ -80,13 +88,21 @@ def cells_of(network: Network) -> CellGraph:
     node_of = nodes_of_devices(wiring)
     hosts = {host.node for host in wiring.hosts}
     cables = [
-        (node_of[c.a], node_of[c.b], sum(network.link(*link).capacity_bps for link in (c.forward, c.backward) if link))
+        (
+            node_of[c.a],
+            node_of[c.b],
+            sum(network.link(*link).capacity_bps for link in (c.forward, c.backward) if link),
+        )
         for c in wiring.cables
     ]
     home: dict[str, tuple[float, str]] = {}
     for a, b, capacity_bps in cables:
         for host, switch in ((a, b), (b, a)):
-            if host in hosts and switch not in hosts and capacity_bps > home.get(host, (0.0, ""))[0]:
+            if (
+                host in hosts
+                and switch not in hosts
+                and capacity_bps > home.get(host, (0.0, ""))[0]
+            ):
                 home[host] = capacity_bps, switch
     of_cell = {node.id: home[node.id][1] if node.id in home else node.id for node in network.nodes}
     number = {cell: i for i, cell in enumerate(dict.fromkeys(of_cell.values()))}
@@ -137,7 +153,10 @@ def keep_limits(graph: CellGraph, machine_of: list[int], limits: Sequence[float]
     There always is room: limits are at least a machine's share of everything and the heaviest cell.
     """
     cells, machines = range(len(machine_of)), range(len(limits))
-    load = [sum(graph.weight[cell] for cell in cells if machine_of[cell] == machine) for machine in machines]
+    load = [
+        sum(graph.weight[cell] for cell in cells if machine_of[cell] == machine)
+        for machine in machines
+    ]
 
     def cost(cell: int, machine: int) -> int:
         near = graph.joined[cell].items()
@@ -182,8 +201,14 @@ def partition(network: Network, shares: Sequence[float]) -> Placement:
     parts = _fractions(shares, len(graph.members), network.name)
     cut = cut_by_metis(graph, parts)
     keep_limits(graph, cut, machine_limits(graph, parts))
-    machine_of = {node: machine for members, machine in zip(graph.members, cut, strict=True) for node in members}
-    return Placement(machines=len(parts), machine_of={node.id: machine_of[node.id] for node in network.nodes})
+    machine_of = {
+        node: machine
+        for members, machine in zip(graph.members, cut, strict=True)
+        for node in members
+    }
+    return Placement(
+        machines=len(parts), machine_of={node.id: machine_of[node.id] for node in network.nodes}
+    )
 
 
 def machine_limits(graph: CellGraph, shares: Sequence[float]) -> tuple[float, ...]:
@@ -195,13 +220,19 @@ def machine_limits(graph: CellGraph, shares: Sequence[float]) -> tuple[float, ..
 def _fractions(shares: Sequence[float], cells: int, name: str) -> list[float]:
     wrong = [share for share in shares if not (math.isfinite(share) and share > 0)]
     if wrong or not shares:
-        raise InputError(f"machines: a share of {wrong[0] if wrong else 'none'}; give each machine a positive number")
+        raise InputError(
+            f"machines: a share of {wrong[0] if wrong else 'none'}; give each machine a positive number"
+        )
     if len(shares) > cells:
-        raise InputError(f"{len(shares)} machines for {name}, which has {cells} switches; take at most {cells}")
+        raise InputError(
+            f"{len(shares)} machines for {name}, which has {cells} switches; take at most {cells}"
+        )
     return [share / sum(shares) for share in shares]
 
 
-def parse_placement(document: object, network: Network, where: str, *, machines: int | None = None) -> Placement:
+def parse_placement(
+    document: object, network: Network, where: str, *, machines: int | None = None
+) -> Placement:
     """The placement of a document (``testbed schema placement``). ``machines``: how many there are, where that is
     known.
 
@@ -214,28 +245,44 @@ def parse_placement(document: object, network: Network, where: str, *, machines:
     {'s0': 0, 's1': 0, 's2': 1, 'h0': 0, 'h1': 0, 'h2': 1}
     """
     groups = document.get("machines") if isinstance(document, dict) else None
-    if not isinstance(groups, list) or not groups or not all(isinstance(group, list) for group in groups):
+    if (
+        not isinstance(groups, list)
+        or not groups
+        or not all(isinstance(group, list) for group in groups)
+    ):
         raise InputError(f'{where}: give {{"machines": [[node, ...], ...]}}, one list a machine')
     refuse_unknown(document, "placement", where)
     if machines is not None and len(groups) != machines:
-        raise InputError(f"{where}: it places nodes on {len(groups)} machines, and there are {machines}")
+        raise InputError(
+            f"{where}: it places nodes on {len(groups)} machines, and there are {machines}"
+        )
     named: dict[str, int] = {}
     for machine, group in enumerate(groups):
         if not group:
-            raise InputError(f"{where}: no node is on machine {machine}; give each a node, or take fewer machines")
+            raise InputError(
+                f"{where}: no node is on machine {machine}; give each a node, or take fewer machines"
+            )
         for node in group:
             if not isinstance(node, str) or node not in network.node_index:
-                raise InputError(f"{where}: machine {machine}: {network.name} has no node {str(node)[:60]!r}")
+                raise InputError(
+                    f"{where}: machine {machine}: {network.name} has no node {str(node)[:60]!r}"
+                )
             if node in named:
-                raise InputError(f"{where}: node {node} lies on machine {named[node]} and on machine {machine}")
+                raise InputError(
+                    f"{where}: node {node} lies on machine {named[node]} and on machine {machine}"
+                )
             named[node] = machine
-    switch_of = {node: _switch(members, network) for members in cells_of(network).members for node in members}
+    switch_of = {
+        node: _switch(members, network) for members in cells_of(network).members for node in members
+    }
     for one in network.nodes:
         if one.id not in named and switch_of[one.id] not in named:
             raise InputError(f"{where}: {one.kind} {one.id} is on no machine; name every switch")
     return Placement(
         machines=len(groups),
-        machine_of={one.id: named.get(one.id, named.get(switch_of[one.id], 0)) for one in network.nodes},
+        machine_of={
+            one.id: named.get(one.id, named.get(switch_of[one.id], 0)) for one in network.nodes
+        },
     )
 
 

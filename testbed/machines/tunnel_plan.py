@@ -77,7 +77,11 @@ def require_room(mtu: int, machine: str, underlay_mtu: int, encryption_bytes: in
     """
     needed = VXLAN_BYTES + encryption_bytes
     if underlay_mtu < mtu + needed:
-        why = f" ({VXLAN_BYTES} of VXLAN, {encryption_bytes} of WireGuard)" if encryption_bytes else ""
+        why = (
+            f" ({VXLAN_BYTES} of VXLAN, {encryption_bytes} of WireGuard)"
+            if encryption_bytes
+            else ""
+        )
         raise CapabilityError(
             f"{machine}: its interface towards the others carries {underlay_mtu} bytes, and tunnels of MTU {mtu} need "
             f"{mtu + needed}{why}; raise it there, or give --mtu {underlay_mtu - needed}"

@@ -115,7 +115,9 @@ def analyse_metapaths(plan: MetapathPlan, run: MetapathRun) -> MetapathAnalysis:
     While several are in force, a packet that is lost is counted to the one that began last.
     """
     deliveries = message_deliveries(run)
-    known = labelled_paths(plan.network, plan.source, plan.sink) if plan.routing == "ft-drb" else None
+    known = (
+        labelled_paths(plan.network, plan.source, plan.sink) if plan.routing == "ft-drb" else None
+    )
     outcomes = tuple(_outcome(plan, run, deliveries, known, times) for times in run.faults)
     near = np.zeros(len(deliveries.sent_s), dtype=bool)
     for times in run.faults:
@@ -149,11 +151,18 @@ def episode_of(times: FaultTimes, faults: Sequence[FaultTimes]) -> tuple[FaultTi
 
 
 def _outcome(
-    plan: MetapathPlan, run: MetapathRun, deliveries: MessageDeliveries, known: LabelledPaths | None, times: FaultTimes
+    plan: MetapathPlan,
+    run: MetapathRun,
+    deliveries: MessageDeliveries,
+    known: LabelledPaths | None,
+    times: FaultTimes,
 ) -> FaultOutcome:
     start, stop = times.start_s, times.stop_s
     episode = episode_of(times, run.faults)
-    end_s = min((t.start_s for t in run.faults if t.start_s >= max(e.stop_s for e in episode)), default=plan.duration_s)
+    end_s = min(
+        (t.start_s for t in run.faults if t.start_s >= max(e.stop_s for e in episode)),
+        default=plan.duration_s,
+    )
     meets, during = deliveries.meeting(times), deliveries.sent_in(start, stop)
     for other in episode:
         if (other.start_s, other.fault.link) > (start, times.fault.link):
@@ -166,7 +175,9 @@ def _outcome(
     returned = _changed_at(run, stop, end_s, lambda paths: paths[:1] == (0,))
     own = [e for e in run.events if start - UNDER_WAY_S <= e.at_s < stop and e.cable == cable]
     escaping = deliveries.escaped & deliveries.sent_in(start - UNDER_WAY_S, end_s)
-    noticed_s = {e.cause: e.at_s - start for e in reversed(own) if e.kind == "notified"}  # the first of each cause
+    noticed_s = {
+        e.cause: e.at_s - start for e in reversed(own) if e.kind == "notified"
+    }  # the first of each cause
     on_cable = _probing(run, known, cable, back_s, stop)
     lost = int((deliveries.lost & meets).sum())
 
@@ -193,12 +204,18 @@ def _outcome(
         latency_before_ms=latency_ms(deliveries.sent_in(start - 1.0, start)),
         latency_escaped_ms=latency_ms(escaping),
         latency_during_ms=latency_ms((during if back_s is None else later) & ~deliveries.escaped),
-        latency_after_ms=latency_ms(deliveries.sent_in(stop if returned is None else returned, end_s)),
+        latency_after_ms=latency_ms(
+            deliveries.sent_in(stop if returned is None else returned, end_s)
+        ),
     )
 
 
 def _off_the_cable_at(
-    run: MetapathRun, plan: MetapathPlan, known: LabelledPaths | None, times: FaultTimes, overlapped: bool
+    run: MetapathRun,
+    plan: MetapathPlan,
+    known: LabelledPaths | None,
+    times: FaultTimes,
+    overlapped: bool,
 ) -> float | None:
     """When packets began to keep off the fault's cable; where faults overlap, its beginning if the paths in use did
     already."""
@@ -240,7 +257,9 @@ def _changed_at(
     return next((event.at_s for event in configured if is_so(event.paths)), None)
 
 
-def _probing(run: MetapathRun, known: LabelledPaths | None, cable: int, since_s: float | None, stop_s: float) -> int:
+def _probing(
+    run: MetapathRun, known: LabelledPaths | None, cable: int, since_s: float | None, stop_s: float
+) -> int:
     """Packets sent over the cable on purpose while it was known to be dead."""
     if known is None or since_s is None:
         return 0
@@ -266,7 +285,9 @@ def fault_timeline(
     count = int((end_s - start_s + BEFORE_S) / BIN_S + 1e-9)
     number = np.floor((deliveries.sent_s - start_s + BEFORE_S) / BIN_S + 1e-9).astype(int)
     inside = (number >= 0) & (number < count)
-    latencies = [latency_of(deliveries.latency_ms[number == k]) or (None, None) for k in range(count)]
+    latencies = [
+        latency_of(deliveries.latency_ms[number == k]) or (None, None) for k in range(count)
+    ]
 
     def counted(which: BoolArray) -> list[int]:
         found: list[int] = np.bincount(number[which & inside], minlength=count).tolist()

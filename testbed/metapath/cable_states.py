@@ -21,8 +21,12 @@ class CableStates:
     def __init__(self, wiring: Wiring) -> None:
         switches = {switch.name for switch in wiring.switches}
         by_port = wiring.cables_by_port().items()
-        self._links = {place: cable.links for place, cable in by_port if {cable.a, cable.b} <= switches}
-        self._down: dict[tuple[LinkId, ...], set[tuple[int, int]]] = {links: set() for links in self._links.values()}
+        self._links = {
+            place: cable.links for place, cable in by_port if {cable.a, cable.b} <= switches
+        }
+        self._down: dict[tuple[LinkId, ...], set[tuple[int, int]]] = {
+            links: set() for links in self._links.values()
+        }
 
     def on_port(self, dpid: int, port: int, up: bool) -> CableChanged | None:
         """What changes by a switch's report of a port; None where nothing does, or the port is no cable's between

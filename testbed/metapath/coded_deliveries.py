@@ -17,4 +17,6 @@ def coded_deliveries(plan: StreamPlan, run: StreamMeasurements) -> MessageDelive
     playable_s = np.fmin(arrived_s, np.maximum(decoded_s, sent_s))
     playable_s[playable_s > sent_s + plan.stream.playback_s] = np.nan
     nothing = np.zeros(len(sent_s), dtype=np.int64)
-    return MessageDeliveries(sent_s=sent_s, arrived_s=playable_s, path=nothing, escaped=nothing.astype(bool))
+    return MessageDeliveries(
+        sent_s=sent_s, arrived_s=playable_s, path=nothing, escaped=nothing.astype(bool)
+    )

@@ -30,10 +30,16 @@ def stranded_paths(wiring: Wiring, rules: EscapeRules, down: Iterable[LinkId]) -
     packet = {**walker.stream_packet(known.source, known.sink, STREAM_UDP_PORT), "ip_dscp": 0}
     host = wiring.host_at(known.sink).name
     labels = ((k, path_label(k)) for k in range(len(known.paths)))
-    return tuple(k for k, label in labels if walker.walk(known.source, {**packet, "udp_src": label}).host != host)
+    return tuple(
+        k
+        for k, label in labels
+        if walker.walk(known.source, {**packet, "udp_src": label}).host != host
+    )
 
 
-def check_overlaps(wiring: Wiring, directions: Sequence[EscapeRules], faults: Sequence[Fault]) -> None:
+def check_overlaps(
+    wiring: Wiring, directions: Sequence[EscapeRules], faults: Sequence[Fault]
+) -> None:
     """InputError where faults are in force at once that the escapes do not lead round; one by itself is the verdict's
     matter.
 

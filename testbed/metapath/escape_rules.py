@@ -80,7 +80,9 @@ class Detours:
         self._known = known
         self._listed: dict[LinkId, tuple[tuple[_Detour, ...], tuple[_Detour, ...]]] = {}
 
-    def escapes(self, arrived: LinkId | None, dead: LinkId, earlier: LinkId | None = None) -> tuple[Escape, ...]:
+    def escapes(
+        self, arrived: LinkId | None, dead: LinkId, earlier: LinkId | None = None
+    ) -> tuple[Escape, ...]:
         """The ways out of a switch whose link ``dead`` is down, in the order in which they are tried, for packets that
         came by ``arrived``.
 
@@ -122,7 +124,9 @@ class Detours:
             around, _ = one_and_two_hop_switches(network, link[1])
             switches = [switch.id for switch in network.switches]
             self._listed[link] = (self._paths(link, [None, *around]), self._paths(link, switches))
-        return next((way for paths in self._listed[link] for way in paths if not way.cables & cables), None)
+        return next(
+            (way for paths in self._listed[link] for way in paths if not way.cables & cables), None
+        )
 
     def _paths(self, link: LinkId, seconds: Sequence[str | None]) -> tuple[_Detour, ...]:
         """By each second intermediate, the shortest first."""
@@ -150,7 +154,9 @@ class _Builder:
     stream: Match
     first_group: int
     rules: list[FlowRule] = field(default_factory=list)
-    groups: dict[tuple[str, LinkId | None, LinkId, LinkId | None], FailoverGroup] = field(default_factory=dict)
+    groups: dict[tuple[str, LinkId | None, LinkId, LinkId | None], FailoverGroup] = field(
+        default_factory=dict
+    )
     codes: dict[str, int] = field(default_factory=dict)
     waiting: list[tuple[str, LinkId, int, LinkId]] = field(default_factory=list)
     seen: set[tuple[str, LinkId, int, LinkId]] = field(default_factory=set)
@@ -203,7 +209,9 @@ class _Builder:
         dpid = self.wiring.switch_at(at).dpid
         self.rules.append(FlowRule(dpid=dpid, priority=STREAM_PRIORITY, match=match, out_port=port))
 
-    def _group(self, at: str, arrived: LinkId | None, link: LinkId, earlier: LinkId | None) -> FailoverGroup:
+    def _group(
+        self, at: str, arrived: LinkId | None, link: LinkId, earlier: LinkId | None
+    ) -> FailoverGroup:
         key = (at, arrived, link, earlier)
         if key in self.groups:
             return self.groups[key]
@@ -217,7 +225,9 @@ class _Builder:
             code = self._code(way.second)
             out = self.wiring.out_port(way.link)
             fields = (("ip_dscp", code), ("udp_src", label))
-            buckets.append(Bucket(watch_port=out, out_port=BACK if way.u_turn else out, set_fields=fields))
+            buckets.append(
+                Bucket(watch_port=out, out_port=BACK if way.u_turn else out, set_fields=fields)
+            )
             self._follow(way.link, code, link)
         dpid = self.wiring.switch_at(at).dpid
         number = self.first_group + self.numbered[dpid]
@@ -262,7 +272,9 @@ class _Builder:
                 continue
             link = self.known.routing(at, goal)[0]
             label = ESCAPED + self.known.network.link_index[earlier]
-            self._send(at, arrived, link, (*match, ("udp_src", label)), earlier=earlier, clear=reached)
+            self._send(
+                at, arrived, link, (*match, ("udp_src", label)), earlier=earlier, clear=reached
+            )
             self._follow(link, 0 if reached else code, earlier)
 
     def _node(self, code: int) -> str | None:
@@ -283,10 +295,14 @@ def escape_rules(wiring: Wiring, known: LabelledPaths, *, first_group: int = 1) 
         builder.path(number)
     builder.escaped()
     others = pair_rules(wiring, known.source, known.sink, known.paths[0], priority=OTHER_PRIORITY)
-    return EscapeRules(known=known, rules=(*builder.rules, *others), groups=tuple(builder.groups.values()))
+    return EscapeRules(
+        known=known, rules=(*builder.rules, *others), groups=tuple(builder.groups.values())
+    )
 
 
-def escape_rules_together(wiring: Wiring, pair: LabelledPathPair) -> tuple[EscapeRules, EscapeRules]:
+def escape_rules_together(
+    wiring: Wiring, pair: LabelledPathPair
+) -> tuple[EscapeRules, EscapeRules]:
     """``escape_rules`` there and back; their group numbers do not meet."""
     there = escape_rules(wiring, pair.forward)
     first = 1 + max((group.number for group in there.groups), default=0)

@@ -26,7 +26,9 @@ MAX_LOST_S = 0.05
 
 def metapath_figures(rows: Sequence[Json]) -> dict[str, Figure]:
     """Name -> matplotlib figure: one a fault."""
-    return {f"{row['link']}-{row['kind']}": fault_figure([row], [NAMES[row["routing"]]]) for row in rows}
+    return {
+        f"{row['link']}-{row['kind']}": fault_figure([row], [NAMES[row["routing"]]]) for row in rows
+    }
 
 
 def fault_figure(rows: Sequence[Json], names: Sequence[str], title: str | None = None) -> Figure:
@@ -42,7 +44,11 @@ def fault_figure(rows: Sequence[Json], names: Sequence[str], title: str | None =
         axes.axvspan(0, lasts_s, color="0.92", zorder=0)
     above.set_yscale("symlog", linthresh=10)
     above.set(ylim=(0, None), ylabel="packets lost since the fault")
-    below.set(yscale="log", xlabel="time since the fault, s", ylabel="latency, ms\n(95th percentile of 20 ms)")
+    below.set(
+        yscale="log",
+        xlabel="time since the fault, s",
+        ylabel="latency, ms\n(95th percentile of 20 ms)",
+    )
     below.yaxis.set_major_formatter("{x:g}")
     below.yaxis.set_minor_formatter("")
     figure.suptitle(title or f"Around a fault: {rows[0]['link']} {rows[0]['kind']}")
@@ -52,7 +58,13 @@ def fault_figure(rows: Sequence[Json], names: Sequence[str], title: str | None =
 
 def _draw(above: Axes, below: Axes, row: Json, name: str, colour: str) -> None:
     line = row["timeline"]
-    above.step([t + 0.02 for t in line["t_s"]], np.cumsum(line["lost"]), where="post", color=colour, label=name)
+    above.step(
+        [t + 0.02 for t in line["t_s"]],
+        np.cumsum(line["lost"]),
+        where="post",
+        color=colour,
+        label=name,
+    )
     latency = [float("nan") if value is None else value for value in line["slow_ms"]]
     below.plot([t + 0.01 for t in line["t_s"]], latency, color=colour, linewidth=1)
     at_s = row.get("reconfigured_s")

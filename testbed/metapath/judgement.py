@@ -20,7 +20,13 @@ from testbed.metapath.labelled_paths import cable_number
 from testbed.metapath.plan import AFTER_END_S, SLACK_S, MetapathPlan, MetapathRun
 from testbed.metapath.source import CALIBRATING
 from testbed.model.json_values import json_ready, located
-from testbed.model.machine.load import LOWER_PACKET_RATE, MAX_UNPLANNED, TimingError, dropped_reason, first_exceeded
+from testbed.model.machine.load import (
+    LOWER_PACKET_RATE,
+    MAX_UNPLANNED,
+    TimingError,
+    dropped_reason,
+    first_exceeded,
+)
 from testbed.model.verdict import IMPOSSIBLE, Check, Claim, Verdict, below_nought
 from testbed.model.workload import Judgement
 from testbed.stream.mobility import splits_of
@@ -42,7 +48,9 @@ def judge_metapaths(plan: MetapathPlan, run: MetapathRun) -> Judgement:
     a fault, and of those that are stored its timeline too."""
     analysis = analyse_metapaths(plan, run)
     verdict = Verdict(
-        checks=tuple(_checks(plan, run, analysis)), invalid=_invalid(plan, run, analysis), notes=run.health.notes
+        checks=tuple(_checks(plan, run, analysis)),
+        invalid=_invalid(plan, run, analysis),
+        notes=run.health.notes,
     )
     rows, stored = [], []
     for outcome in analysis.faults:
@@ -64,7 +72,11 @@ def _checks(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) ->
             link = times.fault.link
             all_lost = lost_share(plan, link) >= 1
             share = _share_check(plan, outcome, link)
-            own = [share.of(arrived_outside, "nothing arrived outside faults either") if all_lost else share]
+            own = [
+                share.of(arrived_outside, "nothing arrived outside faults either")
+                if all_lost
+                else share
+            ]
             if plan.routing == "recomputed" and outcome.kind == "down":
                 own.append(_no_more(outcome))
         yield from (replace(check, about=about).of(outcome.sent) for check in own)
@@ -77,9 +89,15 @@ def _checks(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) ->
 def _reported(plan: MetapathPlan, run: MetapathRun) -> Check:
     """What escaped packets and the controller say of cables, next to what was cut, and when."""
     links = [cable_number(plan.network, link.id) for link in plan.network.links]
-    cuts = [(links[plan.network.link_index[t.fault.link]], t) for t in run.faults if t.fault.kind == "down"]
+    cuts = [
+        (links[plan.network.link_index[t.fault.link]], t)
+        for t in run.faults
+        if t.fault.kind == "down"
+    ]
     # a label may name any number: None stands for no link
-    reported = {links[k] if k < len(links) else None for k in np.unique(run.received.dead_link) if k >= 0}
+    reported = {
+        links[k] if k < len(links) else None for k in np.unique(run.received.dead_link) if k >= 0
+    }
     reported -= {cable for cable, _ in cuts}
     for event in run.events:
         own = [
@@ -89,7 +107,9 @@ def _reported(plan: MetapathPlan, run: MetapathRun) -> Check:
         ]
         if event.kind in ("notified", "marked") and event.cause != "silence" and not own:
             reported.add(event.cable)
-    return Claim("cables reported as failed that were not cut", "wrongly-reported").count(0, len(reported))
+    return Claim("cables reported as failed that were not cut", "wrongly-reported").count(
+        0, len(reported)
+    )
 
 
 def ft_drb_checks(
@@ -105,7 +125,10 @@ def ft_drb_checks(
         name = f"packets lost, {outcome.link} {outcome.kind}, off the path"
         return [_at_most("lost", name, 0, outcome.lost, "packets")]
     if outcome.kind == "down":
-        name, limit = f"packets lost until the escape, {outcome.link} down", max(MAX_LOST_S, 1 / plan.rate_pps)
+        name, limit = (
+            f"packets lost until the escape, {outcome.link} down",
+            max(MAX_LOST_S, 1 / plan.rate_pps),
+        )
         first = _at_most("lost", name, limit, outcome.lost_s, "s of the stream")
     else:
         name, found_s = f"silence found, {outcome.link} {outcome.kind}", plan.found_s(outcome.kind)
@@ -117,12 +140,20 @@ def ft_drb_checks(
     if not overlapped and outcome.reconfigured_s is not None:
         if outcome.marked_by is None or not outcome.noticed_s:
             checks[0] = replace(first, passed=False, detail="the cable was never marked")
-        avoided_s = max(0.0, min(outcome.stop_s, plan.duration_s) - outcome.start_s - outcome.reconfigured_s)
+        avoided_s = max(
+            0.0, min(outcome.stop_s, plan.duration_s) - outcome.start_s - outcome.reconfigured_s
+        )
         most = avoided_s * plan.rate_pps / plan.options.probe_every + 2  # one is under way
         name = f"packets sent over it after reconfiguring, {outcome.link} {outcome.kind}"
-        checks.append(_at_most("kept-off", name, most, outcome.probes, "packets, of which each is a probe"))
+        checks.append(
+            _at_most("kept-off", name, most, outcome.probes, "packets, of which each is a probe")
+        )
     later = (other for other in episode if other.stop_s > times.stop_s)
-    if not on_path or times.fault.permanent or any(_on_minimal_path(plan, other.fault.link) for other in later):
+    if (
+        not on_path
+        or times.fault.permanent
+        or any(_on_minimal_path(plan, other.fault.link) for other in later)
+    ):
         return checks
     name = f"return to the minimal path, {outcome.link} {outcome.kind}"
     words = f"s; a probe every {plan.options.probe_every / plan.rate_pps:g} s"
@@ -143,7 +174,11 @@ def _at_most(key: str, name: str, limit: float, measured: float | None, words: s
 def _no_more(outcome: FaultOutcome) -> Check:
     name = f"packets lost after reconfiguring, {outcome.link} {outcome.kind}"
     check = Claim(name, "lost-later").equal(0, outcome.lost_later)
-    return check if outcome.reconfigured_s is not None else replace(check, passed=False, detail="it never did")
+    return (
+        check
+        if outcome.reconfigured_s is not None
+        else replace(check, passed=False, detail="it never did")
+    )
 
 
 def _share_check(plan: MetapathPlan, outcome: FaultOutcome, link: LinkId) -> Check:
@@ -156,7 +191,10 @@ def _share_check(plan: MetapathPlan, outcome: FaultOutcome, link: LinkId) -> Che
     slack = share * plan.rate_pps * UNDER_WAY_S / 2 + 3
     if plan.routing == "recomputed" and outcome.reconfigured_s is not None:
         slack += expected / 2  # the first switch may pass packets over before it says that it does
-    name, detail = f"packets lost, {outcome.link} {outcome.kind}", f"{100 * share:.1f} % of the labels cross the link"
+    name, detail = (
+        f"packets lost, {outcome.link} {outcome.kind}",
+        f"{100 * share:.1f} % of the labels cross the link",
+    )
     slack, detail = round(slack, 1), f"{detail} for {lasts_s:.3f} s"
     return Claim(name, "lost").equal(round(expected, 1), outcome.lost, slack).noting(detail)
 
@@ -172,11 +210,18 @@ def lost_share(plan: MetapathPlan, link: LinkId) -> float:
     from testbed.routing import route_by_name
 
     loads = route_by_name(plan.network, plan.source, plan.sink, "single").loads
-    return max(float(loads[plan.network.link_index[i]]) for i in (link, back) if i in plan.network.link_index)
+    return max(
+        float(loads[plan.network.link_index[i]])
+        for i in (link, back)
+        if i in plan.network.link_index
+    )
 
 
 def _on_minimal_path(plan: MetapathPlan, link: LinkId) -> bool:
-    cables = {cable_number(plan.network, one) for one in static_routing(plan.network)(plan.source, plan.sink)}
+    cables = {
+        cable_number(plan.network, one)
+        for one in static_routing(plan.network)(plan.source, plan.sink)
+    }
     return cable_number(plan.network, link) in cables
 
 
@@ -193,16 +238,26 @@ def _invalid(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -
     if (reason := fault_not_in_force(plan.faults, run.faults, plan.duration_s)) is not None:
         return reason
     numbers = run.received.number[run.received.time_s <= plan.duration_s + MAX_AFTER_S]
-    if strange := len(run.received.number) - len(np.intersect1d(numbers, np.arange(len(run.sent.path)))):
+    if strange := len(run.received.number) - len(
+        np.intersect1d(numbers, np.arange(len(run.sent.path)))
+    ):
         return f"{strange} packets arrived twice, were not sent, or arrived after the end"
     latency_ms = analysis.deliveries.latency_ms[~analysis.deliveries.lost]
     if len(latency_ms) and (least_ms := np.percentile(latency_ms, 5)) < -1e3 * MAX_AHEAD_S:
         return f"packets arrived {-least_ms:.1f} ms before they were sent"
     # no load on a machine that was in time takes every packet
     nothing_arrived = analysis.lost_outside == analysis.sent_outside
-    if not plan.background_bps and not nothing_arrived and analysis.lost_outside > MAX_UNPLANNED * analysis.messages:
-        return f"{analysis.lost_outside} of {analysis.messages} packets were lost in no planned fault"
-    return dropped_reason(run.health.unplanned_drops, analysis.messages, "at a full socket") or _contradicted(plan, run)
+    if (
+        not plan.background_bps
+        and not nothing_arrived
+        and analysis.lost_outside > MAX_UNPLANNED * analysis.messages
+    ):
+        return (
+            f"{analysis.lost_outside} of {analysis.messages} packets were lost in no planned fault"
+        )
+    return dropped_reason(
+        run.health.unplanned_drops, analysis.messages, "at a full socket"
+    ) or _contradicted(plan, run)
 
 
 def _contradicted(plan: MetapathPlan, run: MetapathRun) -> str | None:
@@ -216,7 +271,11 @@ def _contradicted(plan: MetapathPlan, run: MetapathRun) -> str | None:
     if sent_reports and not LEAST_REPORTS * planned <= sent_reports <= planned + 2:
         return f"{sent_reports} of {planned:.0f} reports were sent"
     minimal = (got.dead_link < 0) & (run.sent.path[got.number] == 0)
-    usual_s = np.median((got.time_s - run.sent.time_s[got.number])[minimal][:CALIBRATING]) if minimal.any() else 0.0
+    usual_s = (
+        np.median((got.time_s - run.sent.time_s[got.number])[minimal][:CALIBRATING])
+        if minimal.any()
+        else 0.0
+    )
     if run.zero_load_s and abs(usual_s / run.zero_load_s - 1) > MAX_OFF_LOAD:
         return f"the zero-load latency is {run.zero_load_s:.2g} s, and the first packets took {usual_s:.2g} s"
 
@@ -224,7 +283,10 @@ def _contradicted(plan: MetapathPlan, run: MetapathRun) -> str | None:
         return {event.at_s for event in events if event.kind in kinds}
 
     moments_s = [0.0, *(event.at_s for event in events), plan.duration_s + MAX_AFTER_S]
-    states = ["".join(e.kind[0] for e in events if e.cable == cable) for cable in {e.cable for e in events} - {None}]
+    states = [
+        "".join(e.kind[0] for e in events if e.cable == cable)
+        for cable in {e.cable for e in events} - {None}
+    ]
     configured = at_s("marked") <= at_s("configured") <= at_s("marked", "cleared")
     if (
         moments_s != sorted(moments_s)
@@ -232,7 +294,9 @@ def _contradicted(plan: MetapathPlan, run: MetapathRun) -> str | None:
         or not all(re.fullmatch("(nm?c)*(nm?)?", one) for one in states)
     ):
         return "what the source says that it learned and did cannot be so in this order"
-    if any(not one.notified_s <= one.routed_s <= one.done_s <= moments_s[-1] for one in run.rerouted):
+    if any(
+        not one.notified_s <= one.routed_s <= one.done_s <= moments_s[-1] for one in run.rerouted
+    ):
         return "what was rerouted cannot be so in this order"
     uses = [(0.0, ()), *((event.at_s, event.paths) for event in events if event.paths)]
     places = np.searchsorted([since_s for since_s, _ in uses], run.sent.time_s, side="right") - 1
@@ -242,7 +306,9 @@ def _contradicted(plan: MetapathPlan, run: MetapathRun) -> str | None:
     return None
 
 
-def _document(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis, verdict: Verdict) -> JsonObject:
+def _document(
+    plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis, verdict: Verdict
+) -> JsonObject:
     """The JSON object of one run, but for its faults."""
     figures = {
         "packets_sent": analysis.messages,
@@ -262,7 +328,10 @@ def _document(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis, 
         "routing": plan.routing,
         "seed": plan.seed,
         "figures": figures,
-        "events": [json_ready(e) | {"at_s": round(e.at_s, 6), "cable": _cable(plan, e.cable)} for e in run.events],
+        "events": [
+            json_ready(e) | {"at_s": round(e.at_s, 6), "cable": _cable(plan, e.cable)}
+            for e in run.events
+        ],
         "verdict": verdict.to_json(),
     }
 

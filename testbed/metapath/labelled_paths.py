@@ -42,17 +42,23 @@ class LabelledPaths:
     @cached_property
     def inner(self) -> tuple[tuple[LinkId, ...], ...]:
         """Each path's links between switches."""
-        return tuple(tuple(link for link in path if _is_inner(self.network, link)) for path in self.paths)
+        return tuple(
+            tuple(link for link in path if _is_inner(self.network, link)) for path in self.paths
+        )
 
     @cached_property
     def cables(self) -> tuple[frozenset[int], ...]:
         """Each path's cables between switches, by ``cable_number``."""
-        return tuple(frozenset(cable_number(self.network, link) for link in path) for path in self.inner)
+        return tuple(
+            frozenset(cable_number(self.network, link) for link in path) for path in self.inner
+        )
 
     def most_disjoint(self) -> int:
         """The shortest of those paths that share the fewest cables with the first (0 where there is no other)."""
         first = self.cables[0]
-        return min(range(1, len(self.paths)), key=lambda k: (len(first & self.cables[k]), k), default=0)
+        return min(
+            range(1, len(self.paths)), key=lambda k: (len(first & self.cables[k]), k), default=0
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +96,9 @@ def cable_number(network: Network, link: LinkId) -> int:
     return own if back is None else min(own, back)
 
 
-def labelled_paths(network: Network, source: str, sink: str, *, most: int = MAX_PATHS) -> LabelledPaths:
+def labelled_paths(
+    network: Network, source: str, sink: str, *, most: int = MAX_PATHS
+) -> LabelledPaths:
     """The minimal path and up to ``most`` - 1 others, by intermediates near the ends (one hop, then two), shortest
     first.
 
@@ -118,20 +126,32 @@ def labelled_paths(network: Network, source: str, sink: str, *, most: int = MAX_
     ranked = sorted(found, key=lambda path: (path != minimal, found[path]))
     retained = ranked[:most]
     own = {cable_number(network, link) for link in inner}
-    apart = next((p for p in ranked if not own & {cable_number(network, x) for x in p if _is_inner(network, x)}), None)
+    apart = next(
+        (
+            p
+            for p in ranked
+            if not own & {cable_number(network, x) for x in p if _is_inner(network, x)}
+        ),
+        None,
+    )
     if apart is not None and apart not in retained and most > 1:
         retained[-1] = apart
-    return LabelledPaths(network=network, source=source, sink=sink, paths=tuple(retained), routing=routing)
+    return LabelledPaths(
+        network=network, source=source, sink=sink, paths=tuple(retained), routing=routing
+    )
 
 
 def labelled_path_pair(network: Network, source: str, sink: str) -> LabelledPathPair:
     """``labelled_paths`` there and back."""
     return LabelledPathPair(
-        forward=labelled_paths(network, source, sink), backward=labelled_paths(network, sink, source)
+        forward=labelled_paths(network, source, sink),
+        backward=labelled_paths(network, sink, source),
     )
 
 
-def one_and_two_hop_switches(network: Network, switch: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def one_and_two_hop_switches(
+    network: Network, switch: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The switches one hop away in the order of the links, and those two hops away."""
     ones = _neighbours(network, switch)
     twos = dict.fromkeys(n for one in ones for n in _neighbours(network, one))
@@ -143,7 +163,9 @@ def _neighbours(network: Network, switch: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(n for n in ends if _is_switch(network, n)))
 
 
-def _multistep(network: Network, routing: StaticRouting, start: str, end: str) -> Iterator[tuple[LinkId, ...]]:
+def _multistep(
+    network: Network, routing: StaticRouting, start: str, end: str
+) -> Iterator[tuple[LinkId, ...]]:
     """Ways between two switches by one or two intermediates that come to no switch twice."""
     firsts = [start, *(n for hop in one_and_two_hop_switches(network, start) for n in hop)]
     seconds = [end, *(n for hop in one_and_two_hop_switches(network, end) for n in hop)]

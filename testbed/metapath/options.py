@@ -37,10 +37,16 @@ class MetapathOptions:
         help="who reports a failed link",
     )
     link_up: LinkUp = option(
-        flag="--repair-detection", default="probe", choices=get_args(LinkUp), help="how a repair is detected"
+        flag="--repair-detection",
+        default="probe",
+        choices=get_args(LinkUp),
+        help="how a repair is detected",
     )
     paths: int = option(
-        flag="--max-paths", default=4, kind=kinds.metapath_paths, help="paths of a metapath at most (default {default})"
+        flag="--max-paths",
+        default=4,
+        kind=kinds.metapath_paths,
+        help="paths of a metapath at most (default {default})",
     )
     first_paths: int = option(
         flag="--initial-paths",
@@ -81,7 +87,10 @@ class MetapathOptions:
         help="tolerance, a fraction of Thl (default {default})",
     )
     smoothing: float = option(
-        default=0.125, kind=kinds.fraction, listed=False, help="weight of a new latency in the estimate of its path"
+        default=0.125,
+        kind=kinds.fraction,
+        listed=False,
+        help="weight of a new latency in the estimate of its path",
     )
     always: bool = option(
         default=False,
@@ -102,12 +111,18 @@ class MetapathPlanOptions:
     network: NetworkLike = option(kw_only=False, help="a catalogue name or a file")
     source: str = option(kw_only=False, help="the node that sends")
     sink: str = option(kw_only=False, help="the node that receives")
-    routing: Routing = option(default="ft-drb", choices=ROUTINGS, help="ft-drb, single or recomputed")
+    routing: Routing = option(
+        default="ft-drb", choices=ROUTINGS, help="ft-drb, single or recomputed"
+    )
     rate_pps: float = option(default=1000.0, help="packets a second (default {default})")
     packet_bytes: int = option(default=256, help="payload of each packet (default {default})")
-    faults: FaultsLike = option(default=EACH_LINK, help='"each-link" (default), "none", a file, texts or values')
+    faults: FaultsLike = option(
+        default=EACH_LINK, help='"each-link" (default), "none", a file, texts or values'
+    )
     fault_kind: FaultKind = option(default="down", help="of each-link")
-    max_faults: int | None = option(default=None, kind=kinds.count, help="of each-link (default: as many as there are)")
+    max_faults: int | None = option(
+        default=None, kind=kinds.count, help="of each-link (default: as many as there are)"
+    )
     duration_s: float | None = option(
         default=None, kind=kinds.duration, help="default: until the last fault has been answered"
     )

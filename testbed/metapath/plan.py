@@ -55,14 +55,20 @@ class MetapathPlan(ShortRepr):
                 f"duration {self.duration_s:g} s; the last fault begins or ends at {last:g} s, the stream must go on"
             )
         if self.background_bps and self.routing == "recomputed":
-            raise InputError("background TCP has no rules where a route is recomputed; leave one of the two out")
+            raise InputError(
+                "background TCP has no rules where a route is recomputed; leave one of the two out"
+            )
         if overlapping(self.faults):
             self._check_overlap()
         for fault in self.faults:
             if fault.kind in ("loss", "impaired"):
-                raise InputError(f"fault on {label_of(fault.link)}: {fault.description}; give down or blackhole")
+                raise InputError(
+                    f"fault on {label_of(fault.link)}: {fault.description}; give down or blackhole"
+                )
             if fault.link not in self.network.link_index:
-                raise InputError(f"fault on {label_of(fault.link)}, which is no link of {self.network.name!r}")
+                raise InputError(
+                    f"fault on {label_of(fault.link)}, which is no link of {self.network.name!r}"
+                )
         self._check_hosts()
         capacity = min(link.capacity_bps for link in self.network.links)
         if self.rate_pps * (self.packet_bytes + 42) * 8 > 0.8 * capacity:
@@ -106,7 +112,10 @@ class MetapathPlan(ShortRepr):
         for fault in self.faults:
             if frozenset(fault.link) not in minimal:
                 continue
-            name, lasts_s = f"fault on {label_of(fault.link)}", min(fault.stop_s, self.duration_s) - fault.start_s
+            name, lasts_s = (
+                f"fault on {label_of(fault.link)}",
+                min(fault.stop_s, self.duration_s) - fault.start_s,
+            )
             if fault.kind in by_source and lasts_s <= self.found_s(fault.kind) + SLACK_S:
                 raise InputError(
                     f"{name} lasts {lasts_s:g} s; {at} the source finds it after {self.found_s(fault.kind):.3g} s "
@@ -117,7 +126,11 @@ class MetapathPlan(ShortRepr):
                 continue
             following = [other.start_s for other in self.faults if other.start_s >= fault.stop_s]
             left_s = min([*following, self.duration_s]) - fault.stop_s
-            if self.options.link_up == "probe" and not overlapping(self.faults) and left_s <= self.return_s:
+            if (
+                self.options.link_up == "probe"
+                and not overlapping(self.faults)
+                and left_s <= self.return_s
+            ):
                 raise InputError(
                     f"{name} ends {left_s:g} s before the next one or the end; {at} the source finds it over after "
                     f"{self.return_s:.3g} s (one packet in {self.options.probe_every} probes): make the pause or the "
@@ -128,7 +141,11 @@ class MetapathPlan(ShortRepr):
         """Only cuts of different cables, which FT-DRB's routers answer, can be distinguished while both are in
         force."""
         cables = {frozenset(f.link[:2]) | {f.link[2]} for f in self.faults}
-        if self.routing != "ft-drb" or any(f.kind != "down" for f in self.faults) or len(cables) < len(self.faults):
+        if (
+            self.routing != "ft-drb"
+            or any(f.kind != "down" for f in self.faults)
+            or len(cables) < len(self.faults)
+        ):
             raise InputError(
                 f"routing {self.routing}: faults overlap; their effects cannot be distinguished (ft-drb: cuts of "
                 "different cables may)"
@@ -181,7 +198,9 @@ class MetapathRun:
     def arrival_s(self) -> FloatArray:
         """Shape (sent,): when each datagram first arrived, nan where it never did."""
         arrived = np.full(len(self.sent.time_s), np.nan)
-        for time_s, number in zip(self.received.time_s[::-1], self.received.number[::-1], strict=True):
+        for time_s, number in zip(
+            self.received.time_s[::-1], self.received.number[::-1], strict=True
+        ):
             if 0 <= number < len(arrived):
                 arrived[number] = time_s
         return arrived

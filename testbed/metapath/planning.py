@@ -23,8 +23,19 @@ def build_metapath(requested: MetapathPlanOptions) -> MetapathPlan:
     for node in (requested.source, requested.sink):
         network.node(node)
     faults = _faults(requested, network)
-    lasts_s = requested.duration_s or default_duration_s(faults, requested.rate_pps, requested.options)
-    names = ("source", "sink", "routing", "rate_pps", "packet_bytes", "options", "background_bps", "seed")
+    lasts_s = requested.duration_s or default_duration_s(
+        faults, requested.rate_pps, requested.options
+    )
+    names = (
+        "source",
+        "sink",
+        "routing",
+        "rate_pps",
+        "packet_bytes",
+        "options",
+        "background_bps",
+        "seed",
+    )
     own = {name: getattr(requested, name) for name in names}
     plan = MetapathPlan(network=network, faults=faults, duration_s=lasts_s, **own)
     check_escapes(plan)
@@ -34,7 +45,9 @@ def build_metapath(requested: MetapathPlanOptions) -> MetapathPlan:
 def _faults(requested: MetapathPlanOptions, network: Network) -> tuple[Fault, ...]:
     given = requested.faults
     if isinstance(given, str) and given.startswith("poisson:"):
-        raise InputError(f"--faults {given}: with --routing {requested.routing} give each-link, none or a file")
+        raise InputError(
+            f"--faults {given}: with --routing {requested.routing} give each-link, none or a file"
+        )
     if given != EACH_LINK:
         return read_faults(given, network, hint="give each-link, none or a JSON file")
     ends = (requested.source, requested.sink)

@@ -114,7 +114,9 @@ class MetapathSource:
     ``draw`` gives numbers uniform in [0, 1). ``events`` grows as things happen.
     """
 
-    def __init__(self, known: LabelledPaths, options: MetapathOptions, draw: Callable[[], float]) -> None:
+    def __init__(
+        self, known: LabelledPaths, options: MetapathOptions, draw: Callable[[], float]
+    ) -> None:
         self._known, self._options, self._draw = known, options, draw
         self._cables = {cable: _Cable() for path in known.cables for cable in path}
         self._paths = [_PathState(latency_s=float(len(path))) for path in known.inner]
@@ -132,7 +134,9 @@ class MetapathSource:
     def weights(self) -> tuple[tuple[int, float], ...]:
         """(path, probability) of the paths in use."""
         used = self.metapath[: self.active]
-        return tuple(zip(used, metapath_bandwidth([self._paths[k].latency_s for k in used]), strict=True))
+        return tuple(
+            zip(used, metapath_bandwidth([self._paths[k].latency_s for k in used]), strict=True)
+        )
 
     @property
     def diverted(self) -> bool:
@@ -229,11 +233,18 @@ class MetapathSource:
         if any(self._cables[cable].marked_by for cable in self._known.cables[path]):
             return  # that explains it
         since = self._paths[path].first_missing_s
-        proved = {c for k, p in enumerate(self._paths) if p.proved_s > since for c in self._known.cables[k]}
+        proved = {
+            c
+            for k, p in enumerate(self._paths)
+            if p.proved_s > since
+            for c in self._known.cables[k]
+        }
         for cable in sorted(self._known.cables[path] - proved):
             self._notify(cable, "silence", sent_s, now_s, count=self._options.notifications)
 
-    def _notify(self, cable: int, cause: str, noticed_s: float, now_s: float, count: int = 1) -> None:
+    def _notify(
+        self, cable: int, cause: str, noticed_s: float, now_s: float, count: int = 1
+    ) -> None:
         """``noticed_s``: only what is sent later than this can prove the cable alive."""
         entry = self._cables[cable]
         if not entry.notified:
@@ -291,7 +302,9 @@ class MetapathSource:
         assert self.zero_load_s is not None
         threshold_s = self._options.threshold * self.zero_load_s
         used = [self._paths[k].latency_s for k in self.metapath[: self.active]]
-        step = metapath_step(used, threshold_s=threshold_s, tolerance_s=self._options.tolerance * threshold_s)
+        step = metapath_step(
+            used, threshold_s=threshold_s, tolerance_s=self._options.tolerance * threshold_s
+        )
         required = min(max(self.active + step, 1), len(self.metapath))
         if required == self.active:
             return

@@ -51,7 +51,8 @@ def decode_report(data: bytes) -> tuple[float, list[PacketAck]] | None:
         return None
     entries = _ENTRY.iter_unpack(data[_FRONT.size :])
     return made_us / 1e6, [
-        PacketAck(number=n, latency_s=us / 1e6, dead_link=None if link == _NO_LINK else link) for n, us, link in entries
+        PacketAck(number=n, latency_s=us / 1e6, dead_link=None if link == _NO_LINK else link)
+        for n, us, link in entries
     ]
 
 
@@ -71,7 +72,9 @@ class Acknowledger:
     def receive(self, number: int, sent_s: float, arrived_s: float, dead_link: int | None) -> None:
         """A packet has come."""
         latency_s = max(0.0, arrived_s - sent_s)
-        self._listed.append((self._repeats, PacketAck(number=number, latency_s=latency_s, dead_link=dead_link)))
+        self._listed.append(
+            (self._repeats, PacketAck(number=number, latency_s=latency_s, dead_link=dead_link))
+        )
 
     def report_due(self, now_s: float) -> bytes | None:
         """The report that is due, else None. Call after all that has arrived was taken."""

@@ -12,7 +12,9 @@ from testbed.model.workload import Workload, lazily
 from testbed.renamed import renames
 from topologies import Json
 
-_BUILD: Callable[[MetapathPlanOptions], MetapathPlan] = lazily("testbed.metapath.planning:build_metapath")
+_BUILD: Callable[[MetapathPlanOptions], MetapathPlan] = lazily(
+    "testbed.metapath.planning:build_metapath"
+)
 
 
 def _view(plan: MetapathPlan) -> tuple[str, Callable[[], RunView]]:
@@ -34,23 +36,35 @@ def _shown(document: Json) -> Iterator[object]:
 
     rows = []
     for one in document["per_fault"]:
-        noticed = ", ".join(f"{cause} {1e3 * at:.0f}" for cause, at in one["noticed_s"].items()) or "-"
+        noticed = (
+            ", ".join(f"{cause} {1e3 * at:.0f}" for cause, at in one["noticed_s"].items()) or "-"
+        )
         latency = "/".join(
             "-" if value is None else f"{value[0]:.2f}"
             for value in (one[f"latency_{when}_ms"] for when in ("before", "during", "after"))
         )
         reconfigured, returned = (_ms(one[name]) for name in ("reconfigured_s", "returned_s"))
-        row = {"link": one["link"], "fault": one["kind"], "lost": one["lost"], "of": one["sent"], "noticed ms": noticed}
+        row = {
+            "link": one["link"],
+            "fault": one["kind"],
+            "lost": one["lost"],
+            "of": one["sent"],
+            "noticed ms": noticed,
+        }
         row |= {"reconfigured ms": reconfigured, "returned ms": returned}
         rows.append(row | {"latency ms before/during/after": latency})
-    yield table_of_rows(rows, spare=("latency ms before/during/after", "fault", "returned ms", "of", "noticed ms"))
+    yield table_of_rows(
+        rows, spare=("latency ms before/during/after", "fault", "returned ms", "of", "noticed ms")
+    )
 
 
 def _ms(value_s: float | None) -> str:
     return "-" if value_s is None else f"{1e3 * value_s:.0f}"
 
 
-metapath_plan = planner("metapath_plan", "A plain stream whose routing answers failures.", MetapathPlanOptions, _BUILD)
+metapath_plan = planner(
+    "metapath_plan", "A plain stream whose routing answers failures.", MetapathPlanOptions, _BUILD
+)
 METAPATH: Workload[MetapathPlan, MetapathRun] = Workload(
     name="metapath",
     former_keys=renames("Keys of JSON", "stream --routing ft-drb"),

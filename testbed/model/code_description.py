@@ -4,7 +4,9 @@ without them."""
 from topologies.text.json_types import Json
 
 
-def describe_code(*, labels: str, m: int, tolerance: float | None, der: float, large_blocks: bool = False) -> str:
+def describe_code(
+    *, labels: str, m: int, tolerance: float | None, der: float, large_blocks: bool = False
+) -> str:
     """In one line; ``tolerance`` None where it is said elsewhere (as an axis, a column).
 
     >>> describe_code(labels="stratified", m=20, tolerance=0.05, der=1e-5)
@@ -20,7 +22,9 @@ def describe_code(*, labels: str, m: int, tolerance: float | None, der: float, l
 
 def describe_coding(coding: Json) -> str:
     """Of a document of ``ror`` or ``demands``."""
-    return describe_code(**{name: coding[name] for name in ("labels", "m", "tolerance", "der", "large_blocks")})
+    return describe_code(
+        **{name: coding[name] for name in ("labels", "m", "tolerance", "der", "large_blocks")}
+    )
 
 
 SHORT_AND_LARGE = (

@@ -31,18 +31,26 @@ ScheduleFormat = Callable[[Traffic, Schedule], tuple[bytes, Json]]
 """A file's content, and what ``--json`` adds. InputError for what the format cannot say."""
 
 SCHEDULE_FORMATS: Registry[ScheduleFormat] = Registry(
-    "testbed.schedule_formats", "format", function_check("a traffic and a schedule"), (TestbedError, TopologyError)
+    "testbed.schedule_formats",
+    "format",
+    function_check("a traffic and a schedule"),
+    (TestbedError, TopologyError),
 )
 ScheduleVerifier = Callable[[str, Network], Json]
 """What is to be said of a file's schedule over a network: ``valid``, ``text`` (for people), and what ``--json`` has.
 InputError for what is no schedule."""
 SCHEDULE_VERIFIERS: Registry[ScheduleVerifier] = Registry(
-    "testbed.schedule_verifiers", "format", function_check("a file and a network"), (TestbedError, TopologyError)
+    "testbed.schedule_verifiers",
+    "format",
+    function_check("a file and a network"),
+    (TestbedError, TopologyError),
 )
 TRAFFIC_FORMATS: Registry[TrafficFormat] = Registry(
     "testbed.traffic_formats",
     "format",
-    lambda thing: None if isinstance(thing, TrafficFormat) else f"it is no {__name__}.TrafficFormat",
+    lambda thing: (
+        None if isinstance(thing, TrafficFormat) else f"it is no {__name__}.TrafficFormat"
+    ),
 )
 
 
@@ -51,8 +59,12 @@ def find_format(formats: Registry[F], file: str) -> F | None:
     installed."""
     parts = Path(file).name.split(".")
     for ending in (".".join(parts[start:]) for start in range(1, len(parts))):
-        if (ending != "json" or formats is SCHEDULE_VERIFIERS) and (found := formats.find(ending)) is not None:
+        if (ending != "json" or formats is SCHEDULE_VERIFIERS) and (
+            found := formats.find(ending)
+        ) is not None:
             return found
         if package := PACKAGES.get(ending):
-            raise CapabilityError(f"{file}: pip install ./plugins/{package} in the project folder, for .{ending} files")
+            raise CapabilityError(
+                f"{file}: pip install ./plugins/{package} in the project folder, for .{ending} files"
+            )
     return None

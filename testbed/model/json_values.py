@@ -18,7 +18,16 @@ from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 from testbed.errors import InputError
 from topologies import Json, JsonObject, TopologyError
@@ -73,7 +82,9 @@ def located(
 
 
 @overload
-def json_ready(value: "Json | DataclassInstance", *, without: type | tuple[type, ...] = ()) -> JsonObject: ...
+def json_ready(
+    value: "Json | DataclassInstance", *, without: type | tuple[type, ...] = ()
+) -> JsonObject: ...
 @overload
 def json_ready(value: object, *, without: type | tuple[type, ...] = ()) -> object: ...
 def json_ready(value: object, *, without: type | tuple[type, ...] = ()) -> object:
@@ -94,7 +105,9 @@ def json_ready(value: object, *, without: type | tuple[type, ...] = ()) -> objec
         return [json_ready(v, without=without) for v in value]
     if is_dataclass(value):
         named = ((f.name, getattr(value, f.name)) for f in fields(value))
-        return {name: json_ready(v, without=without) for name, v in named if not isinstance(v, without)}
+        return {
+            name: json_ready(v, without=without) for name, v in named if not isinstance(v, without)
+        }
     if hasattr(value, "tolist"):  # numpy scalars and arrays, without importing numpy
         return json_ready(value.tolist(), without=without)
     return str(value)
@@ -133,7 +146,9 @@ def _pieces_of_list(values: Iterable[object]) -> Iterator[str]:
     yield "[]" if first == "[" else "]"
 
 
-def from_json(kind: type[T], document: object, where: str, given: Mapping[type, object] | None = None) -> T:
+def from_json(
+    kind: type[T], document: object, where: str, given: Mapping[type, object] | None = None
+) -> T:
     """The dataclass that ``json_ready`` wrote. A field with a default may be absent; keys that it does not know are
     left out.
 
@@ -169,7 +184,8 @@ def _read(kind: Any, value: Any, where: str, given: Mapping[type, object]) -> An
             raise _wrong(value, where, "a list" if many else f"a list of {len(inside)}")
         kinds = inside[:1] * len(value) if many else inside
         return tuple(
-            _read(one, entry, f"{where}[{i}]", given) for i, (one, entry) in enumerate(zip(kinds, value, strict=True))
+            _read(one, entry, f"{where}[{i}]", given)
+            for i, (one, entry) in enumerate(zip(kinds, value, strict=True))
         )
     if origin is Literal:
         if value not in inside:
@@ -218,7 +234,8 @@ def bounded_fraction(value: str | float) -> Fraction:
 
 
 _FRACTION = re.compile(
-    r"\s*[-+]?(\d{1,4000}/\d{1,4000}|\d{1,400}(\.\d{0,400})?(e[-+]?\d{1,3})?|\d{1,4000})\s*", re.ASCII | re.IGNORECASE
+    r"\s*[-+]?(\d{1,4000}/\d{1,4000}|\d{1,400}(\.\d{0,400})?(e[-+]?\d{1,3})?|\d{1,4000})\s*",
+    re.ASCII | re.IGNORECASE,
 )
 
 
@@ -230,7 +247,9 @@ def _fraction(value: str | float, where: str) -> Fraction:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e300 < value < 1e300
+    return (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and -1e300 < value < 1e300
+    )
 
 
 _PLAIN: Mapping[Any, tuple[Callable[[Any], bool], str]] = {

@@ -50,10 +50,14 @@ class LabelSplit:
             for i in path.links:
                 link = self.network.links[i]
                 if link.source != node:
-                    raise InputError(f"label split: path at {path.start} jumps from {node!r} to {link.label}")
+                    raise InputError(
+                        f"label split: path at {path.start} jumps from {node!r} to {link.label}"
+                    )
                 node = link.target
             if node != self.sink:
-                raise InputError(f"label split: path at {path.start} ends at {node!r}, not at the sink {self.sink!r}")
+                raise InputError(
+                    f"label split: path at {path.start} ends at {node!r}, not at the sink {self.sink!r}"
+                )
         if at != LABELS:
             raise InputError(f"label split: labels from {at} have no path")
 

@@ -44,12 +44,16 @@ class SplitRoute(Shown):
                 f"split route: {len(self.loads)} loads for {len(self.network.links)} links; give one a link"
             )
         if self.source == self.sink:
-            raise InputError(f"split route: source and sink are both {self.source!r}; choose two nodes")
+            raise InputError(
+                f"split route: source and sink are both {self.source!r}; choose two nodes"
+            )
         scale, whole = self._whole_loads()
         balance: dict[str, int] = {}
         for link, load in zip(self.network.links, whole, strict=True):
             if not 0 <= load <= scale:
-                raise InputError(f"split route: load {Fraction(load, scale)} of {link.label} is outside [0, 1]")
+                raise InputError(
+                    f"split route: load {Fraction(load, scale)} of {link.label} is outside [0, 1]"
+                )
             if load:
                 balance[link.source] = balance.get(link.source, 0) + load
                 balance[link.target] = balance.get(link.target, 0) - load
@@ -63,9 +67,13 @@ class SplitRoute(Shown):
 
     def _whole_loads(self) -> tuple[int, list[int]]:
         """A common denominator and the loads as multiples of its inverse: adding integers is much faster."""
-        distinct = {id(load): load for load in self.loads}  # equal loads are mostly one object; hashing them is slow
+        distinct = {
+            id(load): load for load in self.loads
+        }  # equal loads are mostly one object; hashing them is slow
         scale = math.lcm(*(load.denominator for load in distinct.values()))
-        whole = {key: load.numerator * (scale // load.denominator) for key, load in distinct.items()}
+        whole = {
+            key: load.numerator * (scale // load.denominator) for key, load in distinct.items()
+        }
         return scale, [whole[id(load)] for load in self.loads]
 
     def __repr__(self) -> str:
@@ -85,7 +93,8 @@ class SplitRoute(Shown):
         """Load over capacity relative to the largest capacity, one a link."""
         largest = max(link.capacity_bps for link in self.network.links)
         return tuple(
-            float(r) * largest / link.capacity_bps for r, link in zip(self.loads, self.network.links, strict=True)
+            float(r) * largest / link.capacity_bps
+            for r, link in zip(self.loads, self.network.links, strict=True)
         )
 
     def in_flow_order(self, links: Iterable[int]) -> list[tuple[str, list[int]]]:
@@ -102,7 +111,10 @@ class SplitRoute(Shown):
             out.setdefault(link.target, [])
             waiting[link.target] = waiting.get(link.target, 0) + 1
             waiting.setdefault(link.source, 0)
-        ready = sorted((node for node in out if not waiting[node]), key=lambda node: self.network.node_index[node])
+        ready = sorted(
+            (node for node in out if not waiting[node]),
+            key=lambda node: self.network.node_index[node],
+        )
         order = []
         for node in ready:  # which grows meanwhile
             order.append((node, out[node]))

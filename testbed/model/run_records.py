@@ -128,9 +128,14 @@ class TimelineRecord:
     redundancy: tuple[float | None, ...]
 
     def __post_init__(self) -> None:
-        lengths = {len(getattr(self, name)) for name in ("t_s", "sent_pps", "loss", "block_size", "redundancy")}
+        lengths = {
+            len(getattr(self, name))
+            for name in ("t_s", "sent_pps", "loss", "block_size", "redundancy")
+        }
         if len(lengths) > 1:
-            raise InputError("timeline: its sequences differ in length; give one value a bin in each")
+            raise InputError(
+                "timeline: its sequences differ in length; give one value a bin in each"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +186,9 @@ class Manifest:
     study: Json = field(default_factory=dict)
 
     def to_json(self) -> JsonObject:
-        return {"format": FORMAT} | {f.name: json_ready(getattr(self, f.name)) for f in fields(self)}
+        return {"format": FORMAT} | {
+            f.name: json_ready(getattr(self, f.name)) for f in fields(self)
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +212,12 @@ class LoadedRun:
 
 
 def session_record(
-    route: SplitRoute, *, session: int, fabric: str, intervals: Mapping[int, Sequence[tuple[int, int]]], **more: object
+    route: SplitRoute,
+    *,
+    session: int,
+    fabric: str,
+    intervals: Mapping[int, Sequence[tuple[int, int]]],
+    **more: object,
 ) -> SessionRecord:
     """The record of a session over the route; ``intervals``: link index -> label intervals; ``more``: further
     fields."""
@@ -242,9 +254,12 @@ def network_document(network: Network) -> JsonObject:
         | {name: n.attributes[name] for name in ("coordinates",) if name in n.attributes}
         for n in network.nodes
     ]
-    graph = {"name": network.name} | {k: network.attributes[k] for k in ("shape", "wraps") if k in network.attributes}
+    graph = {"name": network.name} | {
+        k: network.attributes[k] for k in ("shape", "wraps") if k in network.attributes
+    }
     links = [
-        link_fields(link.id) | {"capacity_bps": link.capacity_bps, "delay_s": link.delay_s} for link in network.links
+        link_fields(link.id) | {"capacity_bps": link.capacity_bps, "delay_s": link.delay_s}
+        for link in network.links
     ]
     return {"directed": True, "multigraph": True, "graph": graph, "nodes": nodes, "links": links}
 
@@ -279,13 +294,19 @@ def group_sessions(records: Sequence[Record]) -> tuple[SessionRun, ...]:
 
     Raises InputError for a record of a session that has no session record, and for a second one of its kind.
     """
-    single: dict[type[Record], dict[int, Any]] = {SessionRecord: {}, TimelineRecord: {}, SummaryRecord: {}}
+    single: dict[type[Record], dict[int, Any]] = {
+        SessionRecord: {},
+        TimelineRecord: {},
+        SummaryRecord: {},
+    }
     faults: dict[int, list[FaultRecord]] = {}
     for record in records:
         if isinstance(record, FaultRecord):
             faults.setdefault(record.session, []).append(record)
         elif record.session in single[type(record)]:
-            raise InputError(f"session {record.session} has two {RECORD_NAMES[type(record)]} records; keep one")
+            raise InputError(
+                f"session {record.session} has two {RECORD_NAMES[type(record)]} records; keep one"
+            )
         else:
             single[type(record)][record.session] = record
     sessions = single[SessionRecord]
@@ -312,7 +333,10 @@ def record_to_json(record: Record) -> JsonObject:
     """One line of ``measurements.jsonl``: the fields and ``record``, which names the kind of record."""
     document = json_ready(record)
     if isinstance(record, SummaryRecord):
-        document["ror"] = {"predicted": document.pop("ror_predicted"), "measured": document.pop("ror_measured")}
+        document["ror"] = {
+            "predicted": document.pop("ror_predicted"),
+            "measured": document.pop("ror_measured"),
+        }
         document["verdict"] = json_ready(record.verdict.to_json())
     return {"record": RECORD_NAMES[type(record)]} | document
 
@@ -326,12 +350,18 @@ def record_from_json(document: object, where: str) -> Record:
     name = document.get("record")
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise InputError(f"{where}: {str(name)[:40]!r} is no kind of record; give one of {', '.join(_KINDS)}")
+        raise InputError(
+            f"{where}: {str(name)[:40]!r} is no kind of record; give one of {', '.join(_KINDS)}"
+        )
     if kind is SummaryRecord:
         ror = document.get("ror", {})
         if not isinstance(ror, Mapping):
             raise InputError(f"{where}: ror: {str(ror)[:40]} is not an object")
-        document = {**document, "ror_predicted": ror.get("predicted"), "ror_measured": ror.get("measured")}
+        document = {
+            **document,
+            "ror_predicted": ror.get("predicted"),
+            "ror_measured": ror.get("measured"),
+        }
     return from_json(kind, document, where)
 
 
@@ -339,5 +369,7 @@ def manifest_from_json(document: object, where: str) -> Manifest:
     """Raises InputError for another format, and for a key that is missing or of the wrong kind."""
     found = document.get("format") if isinstance(document, Mapping) else None
     if found != FORMAT:
-        raise InputError(f"{where}: format {str(found)[:40]!r} is not {FORMAT}; read it with the version that wrote it")
+        raise InputError(
+            f"{where}: format {str(found)[:40]!r} is not {FORMAT}; read it with the version that wrote it"
+        )
     return from_json(Manifest, document, where)

@@ -75,7 +75,14 @@ class Schedule(Shown):
         frame_of = np.full(sum(map(len, frames)), -1, dtype=np.int32)
         for number, frame in enumerate(frames):
             frame_of[list(frame)] = number
-        return cls.of(frame_of, bottleneck_load, method=method, no_liquid=no_liquid, optimal=optimal, detail=detail)
+        return cls.of(
+            frame_of,
+            bottleneck_load,
+            method=method,
+            no_liquid=no_liquid,
+            optimal=optimal,
+            detail=detail,
+        )
 
     def __repr__(self) -> str:
         bound = f"bound {self.bottleneck_load}, {'liquid' if self.liquid else self.proved}"

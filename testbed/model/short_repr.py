@@ -27,7 +27,11 @@ class ShortRepr(Shown):
         words = [
             f"{field.name}={_short(value)}"
             for field in fields(shown)
-            if field.repr and ((value := getattr(self, field.name)) is not field.default or field.default is MISSING)
+            if field.repr
+            and (
+                (value := getattr(self, field.name)) is not field.default
+                or field.default is MISSING
+            )
         ]
         line = f"{type(self).__name__}({', '.join(words)})"
         return line if len(line) <= LONGEST else f"{line[: LONGEST - 2]}…)"

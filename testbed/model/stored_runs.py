@@ -9,7 +9,11 @@ from testbed.model.run_records import Manifest
 from testbed.model.verdict import CheckOutcome, Verdict
 
 RunState = Literal["passed", "failed", "cannot-tell", "invalid", "unfinished"]
-STATES: dict[CheckOutcome, RunState] = {"holds": "passed", "fails": "failed", "cannot-tell": "cannot-tell"}
+STATES: dict[CheckOutcome, RunState] = {
+    "holds": "passed",
+    "fails": "failed",
+    "cannot-tell": "cannot-tell",
+}
 SIZES = ("quick", "own options", "full")
 
 
@@ -32,7 +36,13 @@ class StoredRun:
     def size(self) -> str:
         """``quick``, ``full`` or ``own options``; of a run that does not say it, by its command."""
         known = self.manifest.study.get("size")
-        return str(known) if known else "quick" if "--quick" in self.manifest.command.split() else "full"
+        return (
+            str(known)
+            if known
+            else "quick"
+            if "--quick" in self.manifest.command.split()
+            else "full"
+        )
 
     @property
     def state(self) -> RunState:

@@ -89,7 +89,11 @@ class Traffic:
 
     @classmethod
     def from_paths(
-        cls, pairs: Sequence[tuple[str, str]], route: Route, label: Callable[[Link], str], *others: Route
+        cls,
+        pairs: Sequence[tuple[str, str]],
+        route: Route,
+        label: Callable[[Link], str],
+        *others: Route,
     ) -> "Traffic":
         """One transfer a pair over its static path; ``route`` gives link ids (source, target, key), ``label`` their
         names. With ``others``, each route carries an equal part of every message.
@@ -127,7 +131,9 @@ class Traffic:
 
     def transfer(self, number: int) -> tuple[str, ...]:
         """The names of one transfer's links."""
-        return tuple(self.links[i] for i in self.indices[self.offsets[number] : self.offsets[number + 1]])
+        return tuple(
+            self.links[i] for i in self.indices[self.offsets[number] : self.offsets[number + 1]]
+        )
 
     def paths(self) -> list[list[int]]:
         """Each transfer's links as numbers, for algorithms on small traffics."""
@@ -164,4 +170,6 @@ class Traffic:
     def congestion_graph(self) -> list[tuple[int, int]]:
         """Pairs of transfers (i < j) that share a link. Quadratic in the loads; for traffics of thousands."""
         users = lists_by_key((link, i) for i, path in enumerate(self.paths()) for link in path)
-        return sorted({(a, b) for own in users.values() for x, a in enumerate(own) for b in own[x + 1 :]})
+        return sorted(
+            {(a, b) for own in users.values() for x, a in enumerate(own) for b in own[x + 1 :]}
+        )

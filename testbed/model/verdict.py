@@ -50,11 +50,23 @@ class Check:
 
     @classmethod
     def unmeasured(
-        cls, name: str, why: str, *, predicted: float | None = None, rival: float | None = None, rival_note: str = ""
+        cls,
+        name: str,
+        why: str,
+        *,
+        predicted: float | None = None,
+        rival: float | None = None,
+        rival_note: str = "",
     ) -> Check:
         """One that cannot tell, since nothing was measured, and ``why``."""
         return cls(
-            name=name, predicted=predicted, passed=False, unsure=True, rival=rival, rival_note=rival_note, detail=why
+            name=name,
+            predicted=predicted,
+            passed=False,
+            unsure=True,
+            rival=rival,
+            rival_note=rival_note,
+            detail=why,
         )
 
     def cites(self, stated: float | str | None) -> Check:
@@ -69,7 +81,9 @@ class Check:
     def plus_minus(self, half_width: float | None) -> Check:
         """This check, with half the width of the measurement's 95 % interval."""
         assert self.measured is not None
-        interval = None if half_width is None else (self.measured - half_width, self.measured + half_width)
+        interval = (
+            None if half_width is None else (self.measured - half_width, self.measured + half_width)
+        )
         return replace(self, interval=interval)._decide()
 
     def noting(self, detail: str) -> Check:
@@ -81,7 +95,10 @@ class Check:
         where the rival would pass as well."""
         assert self.measured is not None
         low, high = self.interval or (self.measured, self.measured)
-        reached, throughout = self._reached(low, high), self._reached(low, low) and self._reached(high, high)
+        reached, throughout = (
+            self._reached(low, high),
+            self._reached(low, low) and self._reached(high, high),
+        )
         rival_too = self.rival is not None and self._reached(self.rival, self.rival)
         unsure = reached and (rival_too or not throughout)
         return replace(self, passed=reached and not unsure, unsure=unsure)
@@ -99,12 +116,16 @@ class Check:
         ``why``."""
         if events > 0:
             return self
-        return replace(self, passed=False, unsure=True, detail="; ".join(filter(None, (self.detail, why))))
+        return replace(
+            self, passed=False, unsure=True, detail="; ".join(filter(None, (self.detail, why)))
+        )
 
     def to_json(self) -> Json:
         """The fields, ``key`` and ``about`` only where they say something, and ``outcome``."""
         left_out = [name for name in ("key", "about") if not getattr(self, name)]
-        return {k: v for k, v in asdict(self).items() if k not in left_out} | {"outcome": self.outcome}
+        return {k: v for k, v in asdict(self).items() if k not in left_out} | {
+            "outcome": self.outcome
+        }
 
 
 @dataclass(frozen=True)
@@ -138,7 +159,9 @@ class Claim:
         """Holds where ``measured`` is ``most`` or less."""
         return self._check("at-most", most, measured, None)
 
-    def _check(self, relation: Relation, bound: float, measured: Measured, tolerance: float | None) -> Check:
+    def _check(
+        self, relation: Relation, bound: float, measured: Measured, tolerance: float | None
+    ) -> Check:
         value, half_width = measured if isinstance(measured, tuple) else (measured, None)
         known = Check(
             name=self.name, predicted=bound, measured=value, tolerance=tolerance, passed=False, relation=relation,
@@ -167,9 +190,15 @@ class Verdict:
 
     def __post_init__(self) -> None:
         named = [(check.key, check.about) for check in self.checks if check.key]
-        twice = next((pair for pair in named if named.count(pair) > 1), None) if len(set(named)) < len(named) else None
+        twice = (
+            next((pair for pair in named if named.count(pair) > 1), None)
+            if len(set(named)) < len(named)
+            else None
+        )
         if twice is not None:
-            raise InputError(f"verdict: two checks have the key {twice[0]!r}, both about {twice[1]!r}; keep one")
+            raise InputError(
+                f"verdict: two checks have the key {twice[0]!r}, both about {twice[1]!r}; keep one"
+            )
 
     @property
     def passed(self) -> bool:
@@ -180,7 +209,9 @@ class Verdict:
         """That of all checks together, whether or not the run is valid: fails where one fails, else cannot tell where
         one cannot or there is none, else holds."""
         outcomes = {check.outcome for check in self.checks}
-        return "fails" if "fails" in outcomes else "holds" if outcomes == {"holds"} else "cannot-tell"
+        return (
+            "fails" if "fails" in outcomes else "holds" if outcomes == {"holds"} else "cannot-tell"
+        )
 
     def passed_about(self, what: str) -> bool | None:
         """What the checks about it say together: False where one fails, None where there is none or one cannot tell."""
@@ -200,7 +231,9 @@ class Verdict:
             if not check.key:
                 words = re.sub(r"[^a-z0-9]+", "-", check.name.lower()).strip("-") or "check"
                 keys = (words if number == 1 else f"{words}-{number}" for number in count(1))
-                check = replace(check, key=next(key for key in keys if (key, check.about) not in taken))
+                check = replace(
+                    check, key=next(key for key in keys if (key, check.about) not in taken)
+                )
                 taken.add((check.key, check.about))
             checks.append(check)
         return replace(self, checks=tuple(checks))
@@ -257,5 +290,11 @@ def below_nought(figures: Json) -> list[str]:
     >>> below_nought({"sent": 3, "late_s": [0.1, -0.2]})
     ['late_s']
     """
-    listed = ((name, one if isinstance(one, list | tuple) else (one,)) for name, one in figures.items())
-    return [name for name, some in listed if any(isinstance(one, int | float) and one < 0 for one in some)]
+    listed = (
+        (name, one if isinstance(one, list | tuple) else (one,)) for name, one in figures.items()
+    )
+    return [
+        name
+        for name, some in listed
+        if any(isinstance(one, int | float) and one < 0 for one in some)
+    ]

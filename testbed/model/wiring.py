@@ -108,7 +108,9 @@ class Wiring:
     def cables_by_port(self) -> dict[tuple[int, int], Cable]:
         """(datapath id, port) -> the cable there."""
         dpids = {switch.name: switch.dpid for switch in self.switches}
-        return {(dpids[name], port): c for c in self.cables for name, port in c.ends if name in dpids}
+        return {
+            (dpids[name], port): c for c in self.cables for name, port in c.ends if name in dpids
+        }
 
     @cached_property
     def routed(self) -> bool:
@@ -155,12 +157,17 @@ def wire(network: Network, end_points: Sequence[str] = ()) -> Wiring:
     outside = _end_points(network, end_points)
     hosts = {node.id: node.id for node in network.hosts} | outside
     firsts = dict.fromkeys(hosts, 0) | {node.id: 1 for node in network.switches}
-    laid = [*_laid(network), *((switch, name, None, None, (None, None)) for name, switch in outside.items())]
+    laid = [
+        *_laid(network),
+        *((switch, name, None, None, (None, None)) for name, switch in outside.items()),
+    ]
     ports = _numbered_ports(firsts, [(a, b, given) for a, b, _, _, given in laid])
     tops = dict.fromkeys(firsts, 0)
     for (a, b, *_), (a_port, b_port) in zip(laid, ports, strict=True):
         tops |= {a: max(tops[a], a_port), b: max(tops[b], b_port)}
-    device = device_names({name: tops[name] for name in hosts}, {node.id: tops[node.id] for node in network.switches})
+    device = device_names(
+        {name: tops[name] for name in hosts}, {node.id: tops[node.id] for node in network.switches}
+    )
     cables = tuple(
         Cable(
             a=a,
@@ -177,8 +184,12 @@ def wire(network: Network, end_points: Sequence[str] = ()) -> Wiring:
     return Wiring(
         network=network,
         hosts=tuple(
-            WiredHost(name=name, device=device[name], node=node, outside=name in outside, ip=ip, mac=mac)
-            for (name, node), (ip, mac) in zip(hosts.items(), _addresses(network, len(hosts)), strict=True)
+            WiredHost(
+                name=name, device=device[name], node=node, outside=name in outside, ip=ip, mac=mac
+            )
+            for (name, node), (ip, mac) in zip(
+                hosts.items(), _addresses(network, len(hosts)), strict=True
+            )
         ),
         switches=tuple(
             WiredSwitch(name=node.id, device=device[node.id], node=node.id, dpid=dpid)
@@ -198,13 +209,26 @@ def _laid(network: Network) -> Iterator[tuple[str, str, LinkId | None, LinkId | 
         back = link.ports[::-1] if place is None else network.links[place].ports
         for one, other in zip(link.ports, back[::-1], strict=True):
             if None not in (one, other) and one != other:
-                raise TopologyError(f"{link.label}: port {one} one way and {other} the other; give one")
-        ports = [one if one is not None else other for one, other in zip(link.ports, back[::-1], strict=True)]
-        yield link.source, link.target, link.id, None if place is None else reverse_of(link.id), (ports[0], ports[1])
+                raise TopologyError(
+                    f"{link.label}: port {one} one way and {other} the other; give one"
+                )
+        ports = [
+            one if one is not None else other
+            for one, other in zip(link.ports, back[::-1], strict=True)
+        ]
+        yield (
+            link.source,
+            link.target,
+            link.id,
+            None if place is None else reverse_of(link.id),
+            (ports[0], ports[1]),
+        )
         seen.update((link.id, reverse_of(link.id)))
 
 
-def _numbered_ports(firsts: Mapping[str, int], cables: Sequence[tuple[str, str, Ports]]) -> list[tuple[int, int]]:
+def _numbered_ports(
+    firsts: Mapping[str, int], cables: Sequence[tuple[str, str, Ports]]
+) -> list[tuple[int, int]]:
     """The ports of each cable: those given, else the next from the node's first that no cable has."""
     taken: dict[str, set[int]] = {node: set() for node in firsts}
     for a, b, given in cables:
@@ -212,11 +236,18 @@ def _numbered_ports(firsts: Mapping[str, int], cables: Sequence[tuple[str, str, 
             if port is None:
                 continue
             if not firsts[node] <= port <= MOST_PORT:
-                raise TopologyError(f"{node!r}: port {port} towards {other!r}; give {firsts[node]} to {MOST_PORT}")
+                raise TopologyError(
+                    f"{node!r}: port {port} towards {other!r}; give {firsts[node]} to {MOST_PORT}"
+                )
             if port in taken[node]:
-                raise TopologyError(f"{node!r}: two cables have its port {port}, one of them to {other!r}; change one")
+                raise TopologyError(
+                    f"{node!r}: two cables have its port {port}, one of them to {other!r}; change one"
+                )
             taken[node].add(port)
-    free = {node: filterfalse(taken[node].__contains__, itertools.count(first)) for node, first in firsts.items()}
+    free = {
+        node: filterfalse(taken[node].__contains__, itertools.count(first))
+        for node, first in firsts.items()
+    }
 
     def number(node: str, port: int | None) -> int:
         return next(free[node]) if port is None else port
@@ -229,7 +260,9 @@ def _datapath_ids(network: Network) -> list[int]:
     taken: dict[int, str] = {}
     for node in network.switches:
         if node.dpid is not None and taken.setdefault(node.dpid, node.id) != node.id:
-            raise TopologyError(f"{taken[node.dpid]!r} and {node.id!r} have the datapath id {node.dpid:x}; change one")
+            raise TopologyError(
+                f"{taken[node.dpid]!r} and {node.id!r} have the datapath id {node.dpid:x}; change one"
+            )
     free = filterfalse(taken.__contains__, itertools.count(1))
     return [next(free) if node.dpid is None else node.dpid for node in network.switches]
 
@@ -271,7 +304,9 @@ def _addresses(network: Network, count: int) -> list[tuple[str, str]]:
     """(IPv4, MAC) of the hosts, those of the network first: their own, or the next numbers that nobody has."""
     given = [(next((ip for ip, _ in node.addresses), None), node.mac) for node in network.hosts]
     taken = {ip for node in network.hosts for ip, _ in node.addresses} | {mac for _, mac in given}
-    ips, macs = (filter(lambda one: one not in taken, map(made, itertools.count())) for made in (_ip, _mac))
+    ips, macs = (
+        filter(lambda one: one not in taken, map(made, itertools.count())) for made in (_ip, _mac)
+    )
     given += [(None, None)] * (count - len(given))
     return [(ip or next(ips), mac or next(macs)) for ip, mac in given]
 

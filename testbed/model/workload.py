@@ -128,7 +128,9 @@ class Workload(Generic[P, M]):
     """The lines and tables (``testbed.report.answers``) that a terminal is shown of the document, above the checks."""
     closing: Callable[[Any], Iterable[object]] | None = None
     """What a terminal is shown of the judgement instead, without the checks: lines, and what ``rich`` prints."""
-    keeps: Callable[[Path, str, Manifest], AbstractContextManager[Callable[[Any], Path | None]]] | None = None
+    keeps: (
+        Callable[[Path, str, Manifest], AbstractContextManager[Callable[[Any], Path | None]]] | None
+    ) = None
     """Makes place for a run before it begins (in that folder, under that name), and gives what keeps its judgement
     there: where it lies, or None for a run that is not kept. Default: its rows and figures are."""
 

@@ -46,7 +46,9 @@ class FlowTable:
                 break
             if all(_field_matches(packet.get(name), want) for name, want in rule.match):
                 if found is not None and _does(found) != _does(rule):
-                    raise InputError(f"switch {rule.dpid}: two rules of priority {rule.priority} match {dict(packet)}")
+                    raise InputError(
+                        f"switch {rule.dpid}: two rules of priority {rule.priority} match {dict(packet)}"
+                    )
                 found = rule
         return found
 
@@ -90,12 +92,20 @@ class RuleWalker:
     def stream_packet(self, source: str, sink: str, udp_port: int) -> dict[str, int | str]:
         """The header of a stream packet between two end points, without its label."""
         a, b = self.wiring.host_at(source), self.wiring.host_at(sink)
-        return {"eth_type": ETH_IPV4, "ip_proto": PROTOCOL_UDP, "ipv4_src": a.ip, "ipv4_dst": b.ip, "udp_dst": udp_port}
+        return {
+            "eth_type": ETH_IPV4,
+            "ip_proto": PROTOCOL_UDP,
+            "ipv4_src": a.ip,
+            "ipv4_dst": b.ip,
+            "udp_dst": udp_port,
+        }
 
     def walk(self, source: str, packet: Packet) -> Walk:
         """Follow one packet from the host of ``source``. InputError where it goes round in a circle."""
         host = self.wiring.host_at(source)
-        return self._follow(host.name, *(self._sent(host, packet) or (self.wiring.first_port(host.name), packet)))
+        return self._follow(
+            host.name, *(self._sent(host, packet) or (self.wiring.first_port(host.name), packet))
+        )
 
     def walk_over(self, link: LinkId, packet: Packet) -> Walk:
         """Follow one packet that is put onto a link (its first), whatever the switch before it would have said."""
@@ -121,8 +131,18 @@ class RuleWalker:
             table = self.tables.get(switch.dpid)
             rule = table.rule_for(packet) if table is not None else None
             exit_ = None if rule is None else self._exit(device, rule, packet)
-            if exit_ is None or (device, exit_[0]) not in self._far or (device, exit_[0]) in self._dead:
-                return Walk(links=tuple(links), host=None, dropped_at=switch.node, dropped_by=rule, packet=packet)
+            if (
+                exit_ is None
+                or (device, exit_[0]) not in self._far
+                or (device, exit_[0]) in self._dead
+            ):
+                return Walk(
+                    links=tuple(links),
+                    host=None,
+                    dropped_at=switch.node,
+                    dropped_by=rule,
+                    packet=packet,
+                )
             port, packet = exit_
         raise InputError(f"packet goes round in a circle: {links[-4:]}")
 

@@ -83,7 +83,9 @@ def stream_match(source: WiredHost, sink: WiredHost, udp_port: int) -> Match:
     return (("eth_type", ETH_IPV4), ("ip_proto", PROTOCOL_UDP), *ends)
 
 
-def stream_rules(wiring: Wiring, split: LabelSplit, *, udp_port: int = STREAM_UDP_PORT) -> tuple[FlowRule, ...]:
+def stream_rules(
+    wiring: Wiring, split: LabelSplit, *, udp_port: int = STREAM_UDP_PORT
+) -> tuple[FlowRule, ...]:
     """Rules that carry the pair's labelled stream (UDP to ``udp_port``) over the split, and everything else of the pair
     (ARP, TCP, ICMP, other UDP) over the path of label 0.
 
@@ -99,11 +101,15 @@ def stream_rules(wiring: Wiring, split: LabelSplit, *, udp_port: int = STREAM_UD
         covered[dpid] = covered.get(dpid, 0) + sum(stop - start for start, stop in intervals)
         for start, stop in intervals:
             if (start, stop) == (0, LABELS):
-                rules.append(FlowRule(dpid=dpid, priority=STREAM_PRIORITY, match=stream, out_port=port))
+                rules.append(
+                    FlowRule(dpid=dpid, priority=STREAM_PRIORITY, match=stream, out_port=port)
+                )
                 continue
             for prefix in label_prefixes(start, stop):
                 match = (*stream, ("udp_src", prefix))
-                rules.append(FlowRule(dpid=dpid, priority=STREAM_PRIORITY, match=match, out_port=port))
+                rules.append(
+                    FlowRule(dpid=dpid, priority=STREAM_PRIORITY, match=match, out_port=port)
+                )
     links = [wiring.network.links[i].id for i in split.path_of(0).links]
     others = pair_rules(wiring, split.source, split.sink, links, priority=OTHER_PRIORITY)
     strays = [
@@ -115,7 +121,12 @@ def stream_rules(wiring: Wiring, split: LabelSplit, *, udp_port: int = STREAM_UD
 
 
 def pair_rules(
-    wiring: Wiring, source: str, sink: str, path: Sequence[LinkId], *, priority: int = STATIC_PRIORITY
+    wiring: Wiring,
+    source: str,
+    sink: str,
+    path: Sequence[LinkId],
+    *,
+    priority: int = STATIC_PRIORITY,
 ) -> tuple[FlowRule, ...]:
     """All IPv4 and ARP packets from one end point to another along one path of links."""
     sender, receiver = _host(wiring, source), _host(wiring, sink)
@@ -123,11 +134,17 @@ def pair_rules(
         (("eth_type", ETH_IPV4), ("ipv4_src", sender.ip), ("ipv4_dst", receiver.ip)),
         (("eth_type", ETH_ARP), ("arp_spa", sender.ip), ("arp_tpa", receiver.ip)),
     )
-    exits = [(wiring.switch_at(link[0]).dpid, wiring.out_port(link)) for link in path if _is_switch(wiring, link[0])]
+    exits = [
+        (wiring.switch_at(link[0]).dpid, wiring.out_port(link))
+        for link in path
+        if _is_switch(wiring, link[0])
+    ]
     if receiver.outside:
         exits.append((wiring.switch_at(sink).dpid, _access_port(wiring, receiver)))
     return tuple(
-        FlowRule(dpid=dpid, priority=priority, match=match, out_port=port) for dpid, port in exits for match in matches
+        FlowRule(dpid=dpid, priority=priority, match=match, out_port=port)
+        for dpid, port in exits
+        for match in matches
     )
 
 
@@ -137,14 +154,18 @@ def by_switch(rules: Iterable[FlowRule]) -> dict[int, tuple[FlowRule, ...]]:
     return {dpid: tuple(listed) for dpid, listed in sorted(found.items())}
 
 
-def _exits(wiring: Wiring, split: LabelSplit, sink: WiredHost) -> dict[tuple[int, int], list[Interval]]:
+def _exits(
+    wiring: Wiring, split: LabelSplit, sink: WiredHost
+) -> dict[tuple[int, int], list[Interval]]:
     """(dpid, port) -> label intervals that leave there."""
     exits: dict[tuple[int, int], list[Interval]] = {}
     for i in split.loaded:
         link = wiring.network.links[i]
         if not _is_switch(wiring, link.source):
             if link.source != split.source and not wiring.network.node(link.source).forwards:
-                raise InputError(f"label split: a path leads through the host {link.source!r}, which does not forward")
+                raise InputError(
+                    f"label split: a path leads through the host {link.source!r}, which does not forward"
+                )
         else:
             key = (wiring.switch_at(link.source).dpid, wiring.out_port(link.id))
             exits[key] = list(split.intervals(i))
@@ -160,7 +181,9 @@ def _is_switch(wiring: Wiring, node: str) -> bool:
 def _access_port(wiring: Wiring, host: WiredHost) -> int:
     port = wiring.access_port(host)
     if port is None:
-        raise InputError(f"host of {host.node!r} has no switch port of its own; wire it as an end point")
+        raise InputError(
+            f"host of {host.node!r} has no switch port of its own; wire it as an end point"
+        )
     return port
 
 
@@ -168,7 +191,9 @@ def _host(wiring: Wiring, node: str) -> WiredHost:
     try:
         return wiring.host_at(node)
     except KeyError:
-        raise InputError(f"node {node!r} has no host to send or receive; name it as an end point when wiring") from None
+        raise InputError(
+            f"node {node!r} has no host to send or receive; name it as an end point when wiring"
+        ) from None
 
 
 BACK = 0xFFFFFFF8
@@ -228,7 +253,11 @@ def versioned_rules(
         raise InputError(f"version {number} of a plan; a run has at most {_MAX_CHANGES}")
     mark = number % VERSIONS + 1
     entries = _entries(wiring, split)
-    entered = {wiring.network.links[i].target for i in split.loaded if wiring.network.links[i].source != split.source}
+    entered = {
+        wiring.network.links[i].target
+        for i in split.loaded
+        if wiring.network.links[i].source != split.source
+    }
     inner, entry = [], []
     for rule in stream_rules(wiring, split, udp_port=udp_port):
         if rule.priority != STREAM_PRIORITY:
@@ -253,7 +282,9 @@ def _entries(wiring: Wiring, split: LabelSplit) -> dict[int, str]:
     network = wiring.network
     if network.node(split.source).kind == "switch":
         return {wiring.switch_at(split.source).dpid: split.source}
-    behind = {network.links[i].target for i in split.loaded if network.links[i].source == split.source}
+    behind = {
+        network.links[i].target for i in split.loaded if network.links[i].source == split.source
+    }
     return {wiring.switch_at(node).dpid: node for node in sorted(behind)}
 
 
@@ -279,15 +310,21 @@ class HostRoute:
     labels: Interval | None = None
 
 
-def path_steps(wiring: Wiring, source: WiredHost, sink: WiredHost, path: Sequence[LinkId]) -> dict[str, Step]:
+def path_steps(
+    wiring: Wiring, source: WiredHost, sink: WiredHost, path: Sequence[LinkId]
+) -> dict[str, Step]:
     """Host -> its step along the path of links, for the source and every host that the path leads through."""
     names = {host.node: host.name for host in wiring.hosts if not host.outside}
     leaving = {source.name: 0} if source.outside else {}
     leaving |= {names[link[0]]: wiring.out_port(link) for link in path if link[0] in names}
-    return {host: Step(leaving[host], following) for host, following in pairwise((*leaving, sink.name))}
+    return {
+        host: Step(leaving[host], following) for host, following in pairwise((*leaving, sink.name))
+    }
 
 
-def path_routes(wiring: Wiring, source: str, sink: str, path: Sequence[LinkId]) -> tuple[HostRoute, ...]:
+def path_routes(
+    wiring: Wiring, source: str, sink: str, path: Sequence[LinkId]
+) -> tuple[HostRoute, ...]:
     """All packets from one end point to another along one path; nothing where no host has a choice."""
     if not wiring.routed:
         return ()
@@ -295,7 +332,9 @@ def path_routes(wiring: Wiring, source: str, sink: str, path: Sequence[LinkId]) 
     return tuple(_route(ends, host, step) for host, step in path_steps(wiring, *ends, path).items())
 
 
-def stream_routes(wiring: Wiring, split: LabelSplit, *, udp_port: int = STREAM_UDP_PORT) -> tuple[HostRoute, ...]:
+def stream_routes(
+    wiring: Wiring, split: LabelSplit, *, udp_port: int = STREAM_UDP_PORT
+) -> tuple[HostRoute, ...]:
     """The pair's labelled stream over the split, and everything else of the pair over the path of label 0; nothing
     where no host has a choice."""
     if not wiring.routed:
@@ -314,7 +353,9 @@ def stream_routes(wiring: Wiring, split: LabelSplit, *, udp_port: int = STREAM_U
         for interval in intervals
         if interval != (0, LABELS)
     )
-    return labelled + path_routes(wiring, split.source, split.sink, [links[i].id for i in split.path_of(0).links])
+    return labelled + path_routes(
+        wiring, split.source, split.sink, [links[i].id for i in split.path_of(0).links]
+    )
 
 
 Rules = tuple[tuple[FlowRule, ...], tuple[HostRoute, ...]]
@@ -324,7 +365,9 @@ Rules = tuple[tuple[FlowRule, ...], tuple[HostRoute, ...]]
 def split_rules(wiring: Wiring, *splits: LabelSplit, udp_port: int = STREAM_UDP_PORT) -> Rules:
     """The rules and the routes of labelled streams over each of the splits."""
     rules = (rule for split in splits for rule in stream_rules(wiring, split, udp_port=udp_port))
-    routes = (route for split in splits for route in stream_routes(wiring, split, udp_port=udp_port))
+    routes = (
+        route for split in splits for route in stream_routes(wiring, split, udp_port=udp_port)
+    )
     return tuple(rules), tuple(routes)
 
 

@@ -62,7 +62,9 @@ class ShortestPaths:
                     self.neighbours[device][host] = (hops, port)
         self._forwards = {host.name for host in wiring.hosts if forwards(wiring, host)}
         self._towards = {
-            name: [(other, near[name][0]) for other, near in self.neighbours.items() if name in near]
+            name: [
+                (other, near[name][0]) for other, near in self.neighbours.items() if name in near
+            ]
             for name in self._forwards
         }
         """Forwarding host -> (neighbour, hops from there to it)."""
@@ -106,7 +108,9 @@ _Arrivals = Mapping[str, list[tuple[int, tuple[str, int, int]]]]
 """Device -> (cable number, (neighbour, the neighbour's port towards the device, hops that counts))."""
 
 
-def _nearest(host: str, arrivals: _Arrivals, hosts: Mapping[str, object]) -> Iterator[tuple[str, int, int]]:
+def _nearest(
+    host: str, arrivals: _Arrivals, hosts: Mapping[str, object]
+) -> Iterator[tuple[str, int, int]]:
     """(device, hops, its port towards the host) of all devices that reach it over switches alone."""
     best: dict[str, tuple[int, int, int]] = {host: (0, 0, 0)}
     queue = [(0, host)]

@@ -53,7 +53,12 @@ Part = str | Table | Mapping[str, str]
 
 
 def table_of_rows(
-    rows: Sequence[Json], name: str = "rows", *, title: str = "", spare: Sequence[str] = (), summary: bool = False
+    rows: Sequence[Json],
+    name: str = "rows",
+    *,
+    title: str = "",
+    spare: Sequence[str] = (),
+    summary: bool = False,
 ) -> Table:
     """A table of rows that are objects: their keys are its headings."""
     keys = list(dict.fromkeys(key for row in rows for key in row if key != "verdict"))
@@ -64,8 +69,13 @@ def table_of_rows(
 def csv_files(parts: Iterable[object]) -> dict[str, str]:
     """File -> CSV of the tables so called, numbers in full; where they are several, their titles are the first
     column. Those that sum up others come last."""
-    tables = sorted((part for part in parts if isinstance(part, Table)), key=lambda each: each.summary)
-    return {f"{name}.csv": _csv(own) for name, own in lists_by_key((one.name, one) for one in tables).items()}
+    tables = sorted(
+        (part for part in parts if isinstance(part, Table)), key=lambda each: each.summary
+    )
+    return {
+        f"{name}.csv": _csv(own)
+        for name, own in lists_by_key((one.name, one) for one in tables).items()
+    }
 
 
 def _csv(tables: Sequence[Table]) -> str:
@@ -80,11 +90,21 @@ def _csv(tables: Sequence[Table]) -> str:
 
 def _csv_value(value: object) -> object:
     """A structure as JSON, a text printable, nothing as nothing."""
-    return json.dumps(value) if isinstance(value, (dict, list, tuple)) else "" if value is None else printable(value)
+    return (
+        json.dumps(value)
+        if isinstance(value, (dict, list, tuple))
+        else ""
+        if value is None
+        else printable(value)
+    )
 
 
 def build_answer_page(
-    manifest: Manifest, title: str, state: RunState, parts: Sequence[Part], figures: Mapping[str, str]
+    manifest: Manifest,
+    title: str,
+    state: RunState,
+    parts: Sequence[Part],
+    figures: Mapping[str, str],
 ) -> str:
     """The whole page as text: the answer first, drawings, tables, and the files beside it that hold the data."""
     lines = [part for part in parts if isinstance(part, str)]
@@ -92,7 +112,9 @@ def build_answer_page(
     header = page.page_header(
         manifest, title, state, (), *(tag("p", line, class_="lead") for line in lines[:1]), *facts
     )
-    drawings = [page.picture(svg, caption_in(svg, name), class_="across") for name, svg in figures.items()]
+    drawings = [
+        page.picture(svg, caption_in(svg, name), class_="across") for name, svg in figures.items()
+    ]
     tables = [table_section(part) for part in parts if isinstance(part, Table)]
     closing = tag(
         "section",
@@ -113,7 +135,14 @@ def build_answer_page(
 def table_section(of: Table) -> Markup:
     """A table below its heading."""
     title = of.title or of.name.replace("-", " ").capitalize()
-    heads = [(heading, "n" if right else "wrap") for heading, right in zip(of.headings, of.numeric(), strict=True)]
+    heads = [
+        (heading, "n" if right else "wrap")
+        for heading, right in zip(of.headings, of.numeric(), strict=True)
+    ]
     left = len(of.rows) - MAX_ROWS
-    more = tag("p", f"{counted(left, 'more row')} in {of.name}.csv.", class_="soft") if left > 0 else None
+    more = (
+        tag("p", f"{counted(left, 'more row')} in {of.name}.csv.", class_="soft")
+        if left > 0
+        else None
+    )
     return join([tag("h2", title), table(heads, of.words()[:MAX_ROWS], title), more])

@@ -58,13 +58,27 @@ class Chapter:
         return TITLES.get(self.number, f"Chapter {self.number}")
 
 
-def book_pages(chapters: Sequence[Chapter], read_drawing: Callable[[StoredRun, str], str]) -> dict[str, str]:
+def book_pages(
+    chapters: Sequence[Chapter], read_drawing: Callable[[StoredRun, str], str]
+) -> dict[str, str]:
     """File name -> HTML page: ``index.html`` and one a chapter. ``read_drawing(run, name)`` gives an SVG document."""
     pages = {"index.html": _page("What holds", _index(chapters))}
     for chapter in chapters:
-        body = [_html_study(entry, entry.run, read_drawing) for entry in chapter.entries if entry.run is not None]
-        missing = [tag("li", f"{entry.heading}: {entry.answers}") for entry in chapter.entries if not entry.run]
-        rest = [tag("h2", "Without a stored run"), tag("ul", missing, class_="plain")] if missing else []
+        body = [
+            _html_study(entry, entry.run, read_drawing)
+            for entry in chapter.entries
+            if entry.run is not None
+        ]
+        missing = [
+            tag("li", f"{entry.heading}: {entry.answers}")
+            for entry in chapter.entries
+            if not entry.run
+        ]
+        rest = (
+            [tag("h2", "Without a stored run"), tag("ul", missing, class_="plain")]
+            if missing
+            else []
+        )
         up = tag("p", tag("a", "all chapters", href="index.html"))
         pages[f"chapter_{chapter.number}.html"] = _page(chapter.title, [up, *body, *rest])
     return pages
@@ -91,7 +105,9 @@ def facts_of(run: StoredRun) -> list[str]:
 def command_of(run: StoredRun) -> str:
     """The command that gives the run, without where this one was kept, where it went on or began, and when it was
     stopped."""
-    return re.sub(r" --(results|resume|extend|hours) ('[^']*'|\S+)| --json", "", run.manifest.command)
+    return re.sub(
+        r" --(results|resume|extend|hours) ('[^']*'|\S+)| --json", "", run.manifest.command
+    )
 
 
 def tally(runs: Iterable[StoredRun]) -> dict[str, int]:
@@ -124,15 +140,27 @@ def counts_in_words(entries: Sequence[Entry]) -> list[str]:
         if found["checks"]:
             rest = {name: count for name, count in found.items() if name != "checks"}
             missing = 0.05 * found["carry an interval"]
-            by_chance = f" (of 95 %: some {missing:.1f} miss the true value by chance)" if missing else ""
-            words.append(f"{at.capitalize()} {counted(found['checks'], 'check')}: {_listed(rest)}{by_chance}.")
+            by_chance = (
+                f" (of 95 %: some {missing:.1f} miss the true value by chance)" if missing else ""
+            )
+            words.append(
+                f"{at.capitalize()} {counted(found['checks'], 'check')}: {_listed(rest)}{by_chance}."
+            )
     return words
 
 
 def check_cells(check: Check) -> tuple[str, ...]:
     """One row of text, a cell for each of ``COLUMNS``."""
-    between = "" if check.interval is None else f" [{number(check.interval[0])}, {number(check.interval[1])}]"
-    requested = "" if check.predicted is None else RELATIONS.get(check.relation, "") + number(check.predicted)
+    between = (
+        ""
+        if check.interval is None
+        else f" [{number(check.interval[0])}, {number(check.interval[1])}]"
+    )
+    requested = (
+        ""
+        if check.predicted is None
+        else RELATIONS.get(check.relation, "") + number(check.predicted)
+    )
     requested += f" ± {number(check.tolerance)}" if check.tolerance else ""
     rival = "" if check.rival is None else number(check.rival)
     return (
@@ -140,7 +168,9 @@ def check_cells(check: Check) -> tuple[str, ...]:
         "" if check.document is None else str(check.document),
         requested,
         NOTHING if check.measured is None else number(check.measured) + between,
-        f"{rival} ({check.rival_note})" if rival and check.rival_note else rival or check.rival_note,
+        f"{rival} ({check.rival_note})"
+        if rival and check.rival_note
+        else rival or check.rival_note,
         f"{OUTCOME_MARKS[check.outcome]} {check.outcome.replace('-', ' ')}",
     )
 
@@ -177,16 +207,24 @@ def _index(chapters: Sequence[Chapter]) -> list[object]:
     body: list[object] = [tag("p", " ".join(counts_in_words(entries)), class_="lead")]
     for size in SIZES:
         if _of_size(entries, size):
-            body += [tag("h2", f"Checks of the studies that ran {SIZES[size]}"), _counts_table(chapters, size)]
+            body += [
+                tag("h2", f"Checks of the studies that ran {SIZES[size]}"),
+                _counts_table(chapters, size),
+            ]
     return [*body, tag("h2", "What did not pass"), _not_passed(chapters)]
 
 
 def _counts_table(chapters: Sequence[Chapter], size: str) -> Markup:
     names = ("studies", *tally([]))
-    listed = [(tag("a", c.title, href=f"chapter_{c.number}.html"), _of_size(c.entries, size)) for c in chapters]
+    listed = [
+        (tag("a", c.title, href=f"chapter_{c.number}.html"), _of_size(c.entries, size))
+        for c in chapters
+    ]
     listed.append((tag("b", "All"), [run for _, runs in listed for run in runs]))
     rows = [(name, len(runs), *tally(runs).values()) for name, runs in listed]
-    return table([("", "wrap"), *((name, "n") for name in names)], rows, f"Checks {SIZES[size]} by chapter")
+    return table(
+        [("", "wrap"), *((name, "n") for name in names)], rows, f"Checks {SIZES[size]} by chapter"
+    )
 
 
 def _not_passed(chapters: Sequence[Chapter]) -> Markup:
@@ -211,7 +249,9 @@ def _checks(run: StoredRun) -> Sequence[Check]:
     return run.verdict.checks if run.verdict is not None else ()
 
 
-def _html_study(entry: Entry, run: StoredRun, read_drawing: Callable[[StoredRun, str], str]) -> Markup:
+def _html_study(
+    entry: Entry, run: StoredRun, read_drawing: Callable[[StoredRun, str], str]
+) -> Markup:
     rows = [check_cells(check) for check in _checks(run)]
     drawings = {name: read_drawing(run, name) for name in run.drawings}  # each is figure-NAME.svg
     return tag(
@@ -220,7 +260,9 @@ def _html_study(entry: Entry, run: StoredRun, read_drawing: Callable[[StoredRun,
         tag("p", entry.answers),
         tag("p", " · ".join(facts_of(run)), class_="soft"),
         tag("p", tag("code", command_of(run)), class_="soft"),
-        tag("p", f"Invalid: {run.verdict.invalid}") if run.verdict is not None and run.verdict.invalid else None,
+        tag("p", f"Invalid: {run.verdict.invalid}")
+        if run.verdict is not None and run.verdict.invalid
+        else None,
         differences(run.manifest.study.get("deviations") or ()),
         [picture(drawing, caption_in(drawing, name[7:-4])) for name, drawing in drawings.items()],
         _wrapping(COLUMNS, rows, f"Checks of {entry.heading}") if rows else None,

@@ -19,7 +19,9 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
 """What a name may end in -> units, the largest first."""
 _WHOLE_NAMES = ("bytes", "file_size")
 """Numbers of bytes whose names end in no unit."""
-_SPELT = {word.lower(): word for word in ("ROR", "MLU", "DER", "NAC", "FT-DRB", "I/O", "M", "CPU")} | {"io": "I/O"}
+_SPELT = {
+    word.lower(): word for word in ("ROR", "MLU", "DER", "NAC", "FT-DRB", "I/O", "M", "CPU")
+} | {"io": "I/O"}
 DIGITS = 4
 MAX_SHOWN = 4
 """Of a list, so many values are shown; all of them are in the file of points."""
@@ -35,11 +37,17 @@ def column(name: str, values: Sequence[object]) -> tuple[str, float]:
         name = {"bytes": "payload_bytes"}.get(name, f"{name}_bytes")
     ending = next((end for end in _SCALES if name.endswith(end) and len(name) > len(end)), None)
     ending = None if name.endswith("_per_s") else ending
-    numbers = [abs(v) for v in values if isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v)]
+    numbers = [
+        abs(v)
+        for v in values
+        if isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v)
+    ]
     if ending is None or not numbers:
         return _spoken(name), 1.0
     scales = _SCALES[ending]
-    factor, unit = next((scale for scale in scales if max(numbers) >= scale[0]), scales[0 if ending == "_s" else -1])
+    factor, unit = next(
+        (scale for scale in scales if max(numbers) >= scale[0]), scales[0 if ending == "_s" else -1]
+    )
     return f"{_spoken(name.removesuffix(ending))} ({unit})", factor
 
 

@@ -73,9 +73,16 @@ class Comparison:
     def names(self) -> tuple[str, ...]:
         """Of the figures that any run has: those with a prediction first, and none that is the same in all."""
         every = dict.fromkeys(name for run in self.runs for name in run.figures)
-        predicted = {name for run in self.runs for name, one in run.figures.items() if one.predicted is not None}
+        predicted = {
+            name
+            for run in self.runs
+            for name, one in run.figures.items()
+            if one.predicted is not None
+        }
         shown = [
-            name for name in every if name in predicted or len({one and one.value for one in self.of_all(name)}) > 1
+            name
+            for name in every
+            if name in predicted or len({one and one.value for one in self.of_all(name)}) > 1
         ]
         return tuple(sorted(shown, key=lambda name: name not in predicted))
 
@@ -83,7 +90,11 @@ class Comparison:
         """(difference to the first run, half width of its 95 % interval where both have one); None where either did not
         measure it."""
         first, this = self.runs[0].figures.get(name), run.figures.get(name)
-        if first is None or this is None or not (math.isfinite(first.value) and math.isfinite(this.value)):
+        if (
+            first is None
+            or this is None
+            or not (math.isfinite(first.value) and math.isfinite(this.value))
+        ):
             return None
         known = first.half is not None and this.half is not None
         by = this.value - first.value
@@ -110,11 +121,17 @@ class Comparison:
         return {
             "workload": self.runs[0].workload,
             "runs": [
-                {"run": run.label, "state": state_of(run.verdict), "seed": run.seed, "options": list(run.options)}
+                {
+                    "run": run.label,
+                    "state": state_of(run.verdict),
+                    "seed": run.seed,
+                    "options": list(run.options),
+                }
                 for run in self.runs
             ],
             "figures": [
-                {"figure": name, "runs": [self._figure_json(name, run) for run in self.runs]} for name in self.names
+                {"figure": name, "runs": [self._figure_json(name, run) for run in self.runs]}
+                for name in self.names
             ],
         }
 
@@ -140,7 +157,14 @@ class Comparison:
         """What each measured, and in brackets its difference to the first."""
         heads = ("", *(run.label for run in self.runs))
         title = f"beside {self.runs[0].label} (in brackets: the difference)"
-        return Table(name="comparison", title=title, headings=heads, rows=self.cells(), summary=True, wide=True)
+        return Table(
+            name="comparison",
+            title=title,
+            headings=heads,
+            rows=self.cells(),
+            summary=True,
+            wide=True,
+        )
 
     def row(self, name: str) -> tuple[str, ...]:
         """Heading, and for each run value and difference in words, in one unit."""
@@ -149,7 +173,9 @@ class Comparison:
         if field := figures[0].field:
             heading, by = column(field, [one.value for one in figures])
             heading += name.removeprefix(field)
-        return re.sub(r" (\w+):(?=\w)", r", \1 ", heading), *(self._words(name, run, by) for run in self.runs)
+        return re.sub(r" (\w+):(?=\w)", r", \1 ", heading), *(
+            self._words(name, run, by) for run in self.runs
+        )
 
     def of_all(self, name: str) -> list[Figure | None]:
         """The figure of each run."""
@@ -170,19 +196,37 @@ class Comparison:
         heads = [("", ""), *((run.label, "n") for run in self.runs)]
         options = [("", *words) for words in self.differing_options]
         drawings = rendered(title, lambda: {"compared": draw_comparison(self)})
-        header = tag("header", tag("h1", title), table(_RUN_HEADS, map(_run_cells, self.runs), "Runs"))
+        header = tag(
+            "header", tag("h1", title), table(_RUN_HEADS, map(_run_cells, self.runs), "Runs")
+        )
         body: list[Markup | None] = [
             tag("h2", "What differs in how they were made") if options else None,
-            table([("", ""), *((run.label, "") for run in self.runs)], options, "Options") if options else None,
+            table([("", ""), *((run.label, "") for run in self.runs)], options, "Options")
+            if options
+            else None,
             tag("h2", "What was measured"),
-            tag("p", "In brackets: the difference to the first run, with its 95 % interval where both are known."),
+            tag(
+                "p",
+                "In brackets: the difference to the first run, with its 95 % interval where both are known.",
+            ),
             table(heads, self.cells(), "Figures"),
-            *(picture(drawing, caption_in(drawing, name), class_="across") for name, drawing in drawings.items()),
+            *(
+                picture(drawing, caption_in(drawing, name), class_="across")
+                for name, drawing in drawings.items()
+            ),
         ]
-        return whole_page(page_head(title), header, tag("main", body), page_footer("Generated from stored runs; "))
+        return whole_page(
+            page_head(title), header, tag("main", body), page_footer("Generated from stored runs; ")
+        )
 
 
-_RUN_HEADS = [("run", ""), ("verdict", ""), ("checks that hold", ""), ("seed", "n"), ("machine", "")]
+_RUN_HEADS = [
+    ("run", ""),
+    ("verdict", ""),
+    ("checks that hold", ""),
+    ("seed", "n"),
+    ("machine", ""),
+]
 
 
 def _run_cells(run: ComparedRun) -> tuple[object, ...]:
@@ -192,7 +236,11 @@ def _run_cells(run: ComparedRun) -> tuple[object, ...]:
 
 
 def compared(
-    manifest: Manifest, verdict: Verdict, rows: Sequence[Json], label: str = "", options: Iterable[str] = ()
+    manifest: Manifest,
+    verdict: Verdict,
+    rows: Sequence[Json],
+    label: str = "",
+    options: Iterable[str] = (),
 ) -> ComparedRun:
     """A run as it is compared: figures of its checks and, of its rows, the fields that are numbers."""
     words = tuple(options) or _options(manifest.command)
@@ -203,7 +251,9 @@ def compared(
         verdict=verdict,
         options=words,
         seed=manifest.seed,
-        machine=", ".join(str(machine[name]) for name in ("architecture", "kernel") if machine.get(name)),
+        machine=", ".join(
+            str(machine[name]) for name in ("architecture", "kernel") if machine.get(name)
+        ),
         figures={**_of_checks(verdict.checks), **_of_rows(rows)},
     )
 
@@ -216,13 +266,20 @@ def compare_methods(
     methods: dict[str, dict[str, Figure]] = {}
     for row in rows:
         place = ", ".join(
-            f"{name} {cell(row.get(name))}" for name in by if len({str(one.get(name)) for one in rows}) > 1
+            f"{name} {cell(row.get(name))}"
+            for name in by
+            if len({str(one.get(name)) for one in rows}) > 1
         )
         for name in of:
             if isinstance(row.get(name), (int, float)):
                 figure = Figure(value=row[name], field=name)
-                methods.setdefault(str(row.get("method")), {})[f"{name} [{place}]" if place else name] = figure
-    runs = tuple(ComparedRun(label=label, workload=workload, figures=found) for label, found in methods.items())
+                methods.setdefault(str(row.get("method")), {})[
+                    f"{name} [{place}]" if place else name
+                ] = figure
+    runs = tuple(
+        ComparedRun(label=label, workload=workload, figures=found)
+        for label, found in methods.items()
+    )
     return Comparison(runs=runs) if len(runs) > 1 else None
 
 
@@ -253,10 +310,18 @@ def _of_checks(checks: Iterable[Check]) -> dict[str, Figure]:
 
 def _of_rows(rows: Sequence[Json]) -> dict[str, Figure]:
     """Means over rows that differ in numbers alone, with their intervals; what tells the others apart names them."""
-    distinguishing = [name for name in (rows[0] if rows else {}) if len({str(row.get(name)) for row in rows}) > 1]
-    distinguishing = [name for name in distinguishing if all(isinstance(row.get(name), (str, bool)) for row in rows)]
+    distinguishing = [
+        name for name in (rows[0] if rows else {}) if len({str(row.get(name)) for row in rows}) > 1
+    ]
+    distinguishing = [
+        name
+        for name in distinguishing
+        if all(isinstance(row.get(name), (str, bool)) for row in rows)
+    ]
     found = {}
-    for kind, alike in grouped(rows, lambda row: ", ".join(str(row[name]) for name in distinguishing)).items():
+    for kind, alike in grouped(
+        rows, lambda row: ", ".join(str(row[name]) for name in distinguishing)
+    ).items():
         for name in alike[0]:
             values = [row.get(name) for row in alike]
             if name != "seed" and all(_is_number(value) for value in values):
@@ -276,29 +341,45 @@ def _plus_minus(value: float, half: float | None, by: float) -> str:
 
 def draw_comparison(of: Comparison, runs: str = "runs") -> charts.Figure:
     """A panel a figure, a bar a run with its value; whiskers are 95 % intervals."""
-    both = [name for name in of.names if sum(one is not None and one.value != 0 for one in of.of_all(name)) > 1]
+    both = [
+        name
+        for name in of.names
+        if sum(one is not None and one.value != 0 for one in of.of_all(name)) > 1
+    ]
     names = (both or of.names)[:MOST_DRAWN]
     columns = min(4, len(names)) or 1
     lines = math.ceil(len(names) / columns) or 1
-    figure, panel = panels(2.2 + 2.4 * columns, (0.7 + 0.3 * len(of.runs)) * lines, lines, columns, sharey=True)
+    figure, panel = panels(
+        2.2 + 2.4 * columns, (0.7 + 0.3 * len(of.runs)) * lines, lines, columns, sharey=True
+    )
     for axes, name in zip_longest(panel, names):
         axes.set_axis_off()
         if name is not None:
             _draw_panel(axes, of, name)
     panel[0].set_ylim(len(of.runs) - 0.5, -0.5)
-    whiskers = "; whiskers: 95 % intervals" * any(one.half for run in of.runs for one in run.figures.values())
+    whiskers = "; whiskers: 95 % intervals" * any(
+        one.half for run in of.runs for one in run.figures.values()
+    )
     figure.set_label(f"{len(of.runs)} {runs} by {len(names)} figures, each from 0{whiskers}")
     return figure
 
 
 def _draw_panel(axes: Axes, of: Comparison, name: str) -> None:
-    values = [one.value if one is not None and math.isfinite(one.value) else 0.0 for one in of.of_all(name)]
+    values = [
+        one.value if one is not None and math.isfinite(one.value) else 0.0
+        for one in of.of_all(name)
+    ]
     reach = [one.half or 0.0 if one is not None else 0.0 for one in of.of_all(name)]
     axes.barh(range(len(values)), values, 0.6, xerr=reach if any(reach) else None, color=HUES[0])
-    axes.set_xlim(min(0.0, 1.6 * min(values)), 1.6 * max(a + b for a, b in zip(values, reach, strict=True)) or 1.0)
+    axes.set_xlim(
+        min(0.0, 1.6 * min(values)),
+        1.6 * max(a + b for a, b in zip(values, reach, strict=True)) or 1.0,
+    )
     axes.set_title(of.row(name)[0], loc="left", fontweight="bold")
     for k, words in enumerate(of.row(name)[1:]):
         label = f" {words.partition(' (')[0]}"
-        axes.text(max(values[k] + reach[k], 0.0), k, label, va="center", fontsize=8, color=LIGHT["ink"])
+        axes.text(
+            max(values[k] + reach[k], 0.0), k, label, va="center", fontsize=8, color=LIGHT["ink"]
+        )
         if (place := axes.get_subplotspec()) is not None and place.is_first_col():
             axes.text(0, k, f"{of.runs[k].label}  ", va="center", ha="right", color=LIGHT["ink"])

@@ -32,7 +32,9 @@ def lines(text: str) -> Markup:
 
 def join(parts: Iterable[object]) -> Markup:
     """Parts one after the other, each escaped unless it is markup; lists of parts are taken apart."""
-    return Markup("".join(join(part) if isinstance(part, (list, tuple)) else escape(part) for part in parts))
+    return Markup(
+        "".join(join(part) if isinstance(part, (list, tuple)) else escape(part) for part in parts)
+    )
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Markup:

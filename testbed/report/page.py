@@ -13,8 +13,24 @@ from testbed.report.column_units import NOTHING, cell, column, plain, seconds_in
 from testbed.report.drawing.charts import DARK, LIGHT, custom_properties
 from testbed.report.drawing.svg_figures import following_dark_mode
 from testbed.report.markup import Markup, join, tag
-from testbed.report.sections import PER_PATH, badge, checks_block, explained, session_section, table, worst_deviation
-from testbed.report.wording import ror_is_predicted, ror_words, run_sentence, run_title, state_of, verdict_reason, when
+from testbed.report.sections import (
+    PER_PATH,
+    badge,
+    checks_block,
+    explained,
+    session_section,
+    table,
+    worst_deviation,
+)
+from testbed.report.wording import (
+    ror_is_predicted,
+    ror_words,
+    run_sentence,
+    run_title,
+    state_of,
+    verdict_reason,
+    when,
+)
 from topologies.text.json_types import Json
 
 
@@ -38,10 +54,14 @@ def whole_page(head: Markup, *body: object, script: str | None = None) -> str:
 
 def page_footer(words: str, command: str = "testbed report") -> Markup:
     """From what a page was made, and how it is made again."""
-    return tag("footer", tag("p", words, tag("code", command) if command else None, " generates it again."))
+    return tag(
+        "footer", tag("p", words, tag("code", command) if command else None, " generates it again.")
+    )
 
 
-def page_header(manifest: Manifest, title: str, state: RunState, counted: Sequence[str], *words: object) -> Markup:
+def page_header(
+    manifest: Manifest, title: str, state: RunState, counted: Sequence[str], *words: object
+) -> Markup:
     """Of a run: when it was, what was ``counted`` and how long it took; its title and how it came out; ``words``; its
     command."""
     moment = when(manifest.started)
@@ -50,7 +70,9 @@ def page_header(manifest: Manifest, title: str, state: RunState, counted: Sequen
         facts.append(f"took {seconds_in_words(manifest.seconds)}")
     return tag(
         "header",
-        tag("p", " · ".join(fact.replace(" ", "\u00a0") for fact in facts if fact), class_="kicker"),
+        tag(
+            "p", " · ".join(fact.replace(" ", "\u00a0") for fact in facts if fact), class_="kicker"
+        ),
         tag(
             "div",
             tag("h1", title, tag("small", f", {moment.partition(',')[0]}") if moment else None),
@@ -58,14 +80,18 @@ def page_header(manifest: Manifest, title: str, state: RunState, counted: Sequen
             class_="headline",
         ),
         *words,
-        tag("p", "Run again: ", tag("code", manifest.command), class_="soft") if manifest.command else None,
+        tag("p", "Run again: ", tag("code", manifest.command), class_="soft")
+        if manifest.command
+        else None,
     )
 
 
 def policy(*scripts: str) -> str:
     """A page's Content-Security-Policy: these scripts, by their hashes, and nobody else's; pictures inside the page;
     nothing from outside."""
-    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    hashes = [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts
+    ]
     own = " ".join(f"'sha256-{one}'" for one in hashes)
     sources = f"default-src 'none'; script-src {own}; style-src 'unsafe-inline'; img-src data:"
     return f"{sources}; base-uri 'none'; form-action 'none'"
@@ -74,7 +100,9 @@ def policy(*scripts: str) -> str:
 def page_head(title: str, *, style: str = "", forbids: bool = True, plays: bool = False) -> Markup:
     """The head of every page; it forbids the page to ask for anything outside itself, unless its server does.
     ``style``: more rules; ``plays``: clips that lie beside it."""
-    content = policy(page_script()) + ("; media-src 'self' file:" if plays else "") if forbids else None
+    content = (
+        policy(page_script()) + ("; media-src 'self' file:" if plays else "") if forbids else None
+    )
     return tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -89,9 +117,17 @@ def page_head(title: str, *, style: str = "", forbids: bool = True, plays: bool 
 
 def picture(drawing: str, words: str, **attributes: str) -> Markup:
     """An SVG document inside the page, with its caption; ``attributes`` are those of the figure."""
-    data = "data:image/svg+xml;base64," + base64.b64encode(following_dark_mode(drawing).encode()).decode()
+    data = (
+        "data:image/svg+xml;base64,"
+        + base64.b64encode(following_dark_mode(drawing).encode()).decode()
+    )
     style = "max-width:100%;height:auto;border-radius:4px"
-    return tag("figure", tag("img", src=data, alt=words, style=style), tag("figcaption", words), **attributes)
+    return tag(
+        "figure",
+        tag("img", src=data, alt=words, style=style),
+        tag("figcaption", words),
+        **attributes,
+    )
 
 
 def clip(name: str) -> Markup:
@@ -111,7 +147,10 @@ def differences(deviations: Sequence[str]) -> Markup | None:
 def page_style() -> str:
     """The style sheet of every page, light and dark."""
     light, dark = custom_properties(LIGHT), custom_properties(DARK)
-    return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}" + _resource("page.css")
+    return (
+        f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+        + _resource("page.css")
+    )
 
 
 def page_script() -> str:
@@ -132,8 +171,20 @@ def _header(run: LoadedRun) -> Markup:
 def _overview(run: LoadedRun) -> Markup | None:
     if len(run.sessions) < 2:
         return None
-    columns = ("Network", "Verdict", "Route", "Faults", "Largest deviation of a loss", "ROR predicted", "ROR measured")
-    codes = {describe_stream_code(part.session.parameters) for part in run.sessions if ror_is_predicted(part)} - {""}
+    columns = (
+        "Network",
+        "Verdict",
+        "Route",
+        "Faults",
+        "Largest deviation of a loss",
+        "ROR predicted",
+        "ROR measured",
+    )
+    codes = {
+        describe_stream_code(part.session.parameters)
+        for part in run.sessions
+        if ror_is_predicted(part)
+    } - {""}
     note = tag("p", f"ROR: {'; '.join(sorted(codes))}", class_="soft") if codes else None
     kinds = zip(columns, ("", "", "", *"nnnn"), strict=True)
     return Markup(table(kinds, map(_overview_row, run.sessions), "All sessions") + (note or ""))
@@ -161,10 +212,18 @@ def _closing(run: LoadedRun) -> Markup:
         # A run's own verdict is the sum of its sessions' where it has any, so that it is not listed twice.
         checks_block(run.verdict) if run.verdict is not None and not own else None,
         machine_details(manifest),
-        _folded("Machine capabilities", {k: _capability(v) for k, v in manifest.capabilities.items()}),
+        _folded(
+            "Machine capabilities", {k: _capability(v) for k, v in manifest.capabilities.items()}
+        ),
         [_parameters(part) for part in run.sessions],
         tag("h3", "Records"),
-        files_list(["manifest.json", "measurements.jsonl", *(["verdict.json"] if run.verdict is not None else [])]),
+        files_list(
+            [
+                "manifest.json",
+                "measurements.jsonl",
+                *(["verdict.json"] if run.verdict is not None else []),
+            ]
+        ),
         class_="closing",
     )
 
@@ -185,14 +244,21 @@ def fact_list(facts: Json) -> Markup:
         return tag("p", "Not recorded.", class_="soft")
     return tag(
         "dl",
-        [join([tag("dt", explained(column(k, [])[0])), tag("dd", cell(v))]) for k, v in facts.items()],
+        [
+            join([tag("dt", explained(column(k, [])[0])), tag("dd", cell(v))])
+            for k, v in facts.items()
+        ],
         class_="facts",
     )
 
 
 def _capability(entry: object) -> str:
     """Whether the machine has it, and what is said of it."""
-    there, detail = (entry.get("available"), entry.get("detail")) if isinstance(entry, Mapping) else (entry, None)
+    there, detail = (
+        (entry.get("available"), entry.get("detail"))
+        if isinstance(entry, Mapping)
+        else (entry, None)
+    )
     return ("✓ yes" if there else "✗ no") + (f": {detail}" if detail else "")
 
 
@@ -202,7 +268,10 @@ def _folded(title: str, facts: Json) -> Markup | None:
 
 def _parameters(part: SessionRun) -> Markup | None:
     figures = part.summary.figures if part.summary else {}
-    facts = {**part.session.parameters, **{name: value for name, value in figures.items() if name != PER_PATH}}
+    facts = {
+        **part.session.parameters,
+        **{name: value for name, value in figures.items() if name != PER_PATH},
+    }
     title = f"Parameters and counts, {part.session.title}"
     return _folded(title, {k: json_ready(v) for k, v in facts.items()})
 

@@ -23,7 +23,11 @@ def progress_bar(title: str) -> Iterator[ReportProgress | None]:
             return
 
         def report_progress(progress: Progress) -> None:
-            update(completed=progress.done_s, total=progress.total_s, description=f"{title}: {progress.doing}")
+            update(
+                completed=progress.done_s,
+                total=progress.total_s,
+                description=f"{title}: {progress.doing}",
+            )
 
         yield report_progress
 
@@ -34,7 +38,9 @@ def points_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     are."""
     with _bar(title, "{task.completed:.0f}/{task.total:.0f}") as update:
         yield (
-            (lambda done, total: None) if update is None else (lambda done, total: update(completed=done, total=total))
+            (lambda done, total: None)
+            if update is None
+            else (lambda done, total: update(completed=done, total=total))
         )
 
 

@@ -52,7 +52,11 @@ class Row:
     @property
     def outcome(self) -> str:
         """Of all checks together; ``by-test`` where no study speaks of it, ``missing`` where nothing does."""
-        return next(name for name in OUTCOMES if name in {one.outcome for one in self.shown} or name == "missing")
+        return next(
+            name
+            for name in OUTCOMES
+            if name in {one.outcome for one in self.shown} or name == "missing"
+        )
 
     @property
     def standing(self) -> str:
@@ -69,7 +73,10 @@ class Row:
     def to_json(self) -> list[Json]:
         """An object for each check, test or page that speaks of it; one where nothing does."""
         nothing = Shown(study="", check="", size="", outcome="missing", command="")
-        own = {name: getattr(self, name) for name in ("document", "chapter", "page", "where", "claim", "note")}
+        own = {
+            name: getattr(self, name)
+            for name in ("document", "chapter", "page", "where", "claim", "note")
+        }
         return [own | vars(one) | {"standing": self.standing} for one in self.shown or (nothing,)]
 
 
@@ -80,7 +87,9 @@ def read_register(text: str, place: str, runs: Mapping[str, StoredRun | None]) -
     program or page. ``runs``: study -> the run that speaks for it. InputError, naming the line, where a study has no
     check of that key.
     """
-    return [_row(line, f"{place}:{number}", runs) for number, line in enumerate(_lines(text), start=2)]
+    return [
+        _row(line, f"{place}:{number}", runs) for number, line in enumerate(_lines(text), start=2)
+    ]
 
 
 def _lines(text: str) -> Iterable[dict[str, str]]:
@@ -91,21 +100,41 @@ def _row(line: Mapping[str, str], place: str, runs: Mapping[str, StoredRun | Non
     shown: list[Shown] = []
     for words in filter(None, line["shown by"].split("; ")):
         study, _, key = words.partition(":")
-        shown += _checks(study, key or "*", place, runs[study]) if study in runs else [_without_study(words)]
+        shown += (
+            _checks(study, key or "*", place, runs[study])
+            if study in runs
+            else [_without_study(words)]
+        )
     rest = {name: line[name] for name in ("document", "chapter", "where", "claim", "limit", "note")}
     return Row(**rest, page=int(line["page"]) if line["page"] else None, shown=tuple(shown))
 
 
 def _checks(study: str, key: str, place: str, run: StoredRun | None) -> list[Shown]:
     if run is None or run.verdict is None:
-        return [Shown(study=study, check=key, size="", outcome="missing", command=f"testbed experiment run {study}")]
+        return [
+            Shown(
+                study=study,
+                check=key,
+                size="",
+                outcome="missing",
+                command=f"testbed experiment run {study}",
+            )
+        ]
     found = [
-        Shown(study=study, check=check.key, size=run.size, outcome=check.outcome, command=command_of(run))
+        Shown(
+            study=study,
+            check=check.key,
+            size=run.size,
+            outcome=check.outcome,
+            command=command_of(run),
+        )
         for check in run.verdict.keyed().checks
         if fnmatchcase(check.key, key)
     ]
     if not found:
-        raise InputError(f"{place}: {study} has no check {key}; testbed report of its run names the checks")
+        raise InputError(
+            f"{place}: {study} has no check {key}; testbed report of its run names the checks"
+        )
     return found
 
 
@@ -122,7 +151,10 @@ def chapter_of(row: Row) -> str:
 def counts(rows: Iterable[Row]) -> dict[str, int]:
     """How many claims there are, how they stand, and how those that studies show came out."""
     every = list(rows)
-    standing, outcome = Counter(row.standing for row in every), Counter(row.outcome for row in every)
+    standing, outcome = (
+        Counter(row.standing for row in every),
+        Counter(row.outcome for row in every),
+    )
     return {
         "claims": len(every),
         **{name: standing[name] for name in STANDINGS},
@@ -132,7 +164,10 @@ def counts(rows: Iterable[Row]) -> dict[str, int]:
 
 def counts_by_chapter(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
     """``counts`` of each chapter, in the order of the register."""
-    return {name: counts(r for r in rows if chapter_of(r) == name) for name in dict.fromkeys(map(chapter_of, rows))}
+    return {
+        name: counts(r for r in rows if chapter_of(r) == name)
+        for name in dict.fromkeys(map(chapter_of, rows))
+    }
 
 
 def outcome_in_words(row: Row) -> str:
@@ -140,5 +175,12 @@ def outcome_in_words(row: Row) -> str:
     checks = Counter(one.outcome for one in row.shown if one.study)
     if not checks:
         return row.outcome.replace("-", " ") if row.shown else ""
-    said = [f"{checks[name]} {name.replace('-', ' ')}" for name in ("holds", "fails", "cannot-tell", "missing")]
-    return counted(checks.total(), "check") + ": " + ", ".join(words for words in said if not words.startswith("0 "))
+    said = [
+        f"{checks[name]} {name.replace('-', ' ')}"
+        for name in ("holds", "fails", "cannot-tell", "missing")
+    ]
+    return (
+        counted(checks.total(), "check")
+        + ": "
+        + ", ".join(words for words in said if not words.startswith("0 "))
+    )

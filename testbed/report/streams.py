@@ -17,7 +17,9 @@ class PrintableStream(io.TextIOWrapper):
     as_it_is = False
 
     def write(self, text: str) -> int:
-        super().write(text if self.as_it_is or isinstance(text, Styled) else printable(text, LAYOUT))
+        super().write(
+            text if self.as_it_is or isinstance(text, Styled) else printable(text, LAYOUT)
+        )
         return len(text)
 
 

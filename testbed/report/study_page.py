@@ -37,13 +37,18 @@ def build_study_page(
         state,
         [counted(len(rows), "point")],
         tag("p", study_title(manifest), class_="soft") if "of" in manifest.study else None,
-        tag("p", manifest.study["answers"], class_="lead") if manifest.study.get("answers") else None,
+        tag("p", manifest.study["answers"], class_="lead")
+        if manifest.study.get("answers")
+        else None,
         tag("p", verdict_reason(verdict, unfinished), class_="lead"),
         _what_it_is(manifest.study),
     )
     parts = [
         drawn_network(manifest.study.get("drawn", ())),
-        *(page.picture(drawing, caption_in(drawing, name), class_="across") for name, drawing in figures.items()),
+        *(
+            page.picture(drawing, caption_in(drawing, name), class_="across")
+            for name, drawing in figures.items()
+        ),
         *map(page.clip, clips),
         _methods(manifest.name, rows),
     ]
@@ -54,7 +59,9 @@ def build_study_page(
         tag("h2", "Points"),
         _point_table(rows, manifest.study.get("names", {})),
         tag("h2", "Data"),
-        page.files_list(("points.jsonl", "manifest.json", *(["verdict.json"] if verdict is not None else []))),
+        page.files_list(
+            ("points.jsonl", "manifest.json", *(["verdict.json"] if verdict is not None else []))
+        ),
         page.machine_details(manifest),
         class_="closing",
     )
@@ -66,7 +73,11 @@ def drawn_network(records: Sequence[Json]) -> Markup | None:
     """The network with what was planned on it, from the records of a session."""
     runs = group_sessions([record_from_json(one, "drawn") for one in records])
     drawn = inlined("drawn", lambda: {"route": route_figure(runs[0])}) if runs else {}
-    return session_figure("route" if runs[0].session.source else "network", *drawn["route"]) if drawn else None
+    return (
+        session_figure("route" if runs[0].session.source else "network", *drawn["route"])
+        if drawn
+        else None
+    )
 
 
 def _methods(name: str, rows: Sequence[Json]) -> Markup | None:
@@ -93,7 +104,11 @@ def _what_it_is(study: Json) -> Markup | None:
     if not study:
         return None
     measured = page.fact_list({"Measured": study["does"]}) if study.get("does") else None
-    code = tag("p", f"Every ROR here is that of {study['ror_code']}.", class_="soft") if study.get("ror_code") else None
+    code = (
+        tag("p", f"Every ROR here is that of {study['ror_code']}.", class_="soft")
+        if study.get("ror_code")
+        else None
+    )
     return join([measured, code, page.differences(study.get("deviations", ()))])
 
 
@@ -106,18 +121,29 @@ def _point_table(rows: Sequence[Json], known: Mapping[str, str]) -> Markup:
     keys = dict.fromkeys(key for row in shown for key in row if key != "verdict")  # it stands above
     every = [name for name in keys if any(row.get(name) not in (None, [], {}) for row in shown)]
     names = [name for name in every if not any(is_series(row.get(name)) for row in shown)]
-    columns = {name: column(known.get(name, name), [row.get(name) for row in shown]) for name in names}
+    columns = {
+        name: column(known.get(name, name), [row.get(name) for row in shown]) for name in names
+    }
     same = [
         name
         for name in names
         if len(shown) > FEW_ROWS and all(row.get(name, ...) == shown[0].get(name) for row in shown)
     ]
     if same and len(same) < len(names):
-        facts = {columns.pop(name)[0]: cell(shown[0][name], by) for name, (_, by) in [(n, columns[n]) for n in same]}
-        parts.append(join([tag("p", "Common to all points:", class_="soft"), page.fact_list(facts)]))
-    parts += [_side_by_side(shown, columns) if len(shown) <= FEW_ROWS else _row_by_row(shown, columns)]
+        facts = {
+            columns.pop(name)[0]: cell(shown[0][name], by)
+            for name, (_, by) in [(n, columns[n]) for n in same]
+        }
+        parts.append(
+            join([tag("p", "Common to all points:", class_="soft"), page.fact_list(facts)])
+        )
+    parts += [
+        _side_by_side(shown, columns) if len(shown) <= FEW_ROWS else _row_by_row(shown, columns)
+    ]
     if len(names) < len(every):
-        left = ", ".join(column(known.get(name, name), [])[0] for name in every if name not in names)
+        left = ", ".join(
+            column(known.get(name, name), [])[0] for name in every if name not in names
+        )
         parts.append(tag("p", f"Series, in points.jsonl: {left}.", class_="soft"))
     if len(rows) > MAX_ROWS:
         words = f"{len(rows) - MAX_ROWS} more points are in points.jsonl beside this page."
@@ -127,15 +153,26 @@ def _point_table(rows: Sequence[Json], known: Mapping[str, str]) -> Markup:
 
 def _row_by_row(rows: Sequence[Json], columns: Mapping[str, tuple[str, float]]) -> Markup:
     """A row a point."""
-    numeric = {name: all(isinstance(row.get(name), (int, float, type(None))) for row in rows) for name in columns}
+    numeric = {
+        name: all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
+        for name in columns
+    }
     heads = [(words, "n" if numeric[name] else "") for name, (words, _) in columns.items()]
-    return table(heads, ([cell(row.get(name), by) for name, (_, by) in columns.items()] for row in rows), "Points")
+    return table(
+        heads,
+        ([cell(row.get(name), by) for name, (_, by) in columns.items()] for row in rows),
+        "Points",
+    )
 
 
 def _side_by_side(rows: Sequence[Json], columns: Mapping[str, tuple[str, float]]) -> Markup:
     """A column a point, where there are few: nothing is cut off at the right."""
     body = [
-        tag("tr", tag("th", words, scope="row"), [tag("td", cell(row.get(n), by), class_="n") for row in rows])
+        tag(
+            "tr",
+            tag("th", words, scope="row"),
+            [tag("td", cell(row.get(n), by), class_="n") for row in rows],
+        )
         for n, (words, by) in columns.items()
     ]
     return scrolling(tag("table", tag("tbody", body), class_="beside"), "Points")

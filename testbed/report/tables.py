@@ -38,7 +38,9 @@ def _loss(fault: FaultRecord) -> str:
     if fault.measured_loss is None:
         return NOTHING
     half = half_width(fault.interval)
-    return plain(fault.measured_loss * 100).rjust(5) + ("" if half is None else f" ± {half * 100:.2f}")
+    return plain(fault.measured_loss * 100).rjust(5) + (
+        "" if half is None else f" ± {half * 100:.2f}"
+    )
 
 
 def _reaction(fault: FaultRecord) -> str:
@@ -84,10 +86,14 @@ def closing_table(run: LoadedRun | SessionRun, *, width: int | None = None) -> R
 def _session(part: SessionRun, width: int) -> RenderableType:
     session = part.session
     heading = Text.assemble((printable(session.title), "bold"))
-    heading.append(printable(f"  {session.source} to {session.sink}, {session.method}, {session.fabric}"))
+    heading.append(
+        printable(f"  {session.source} to {session.sink}, {session.method}, {session.fabric}")
+    )
     rows = [[give(fault) for give in COLUMNS.values()] for fault in part.faults]
     table = ValueTable(name="faults", headings=list(COLUMNS), rows=rows, spare=SPARE)
-    return Group(heading, *([laid_out(table, width)] if rows else []), _session_line(part), Text(""))
+    return Group(
+        heading, *([laid_out(table, width)] if rows else []), _session_line(part), Text("")
+    )
 
 
 def _session_line(part: SessionRun) -> Text:

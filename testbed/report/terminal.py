@@ -60,14 +60,21 @@ def laid_out(of: ValueTable, width: int) -> Table:
         caption_justify="left", box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="dim",
     )  # fmt: skip
     for k in shown:
-        more = min(free, max(len(heads[k]) - room[k], 0)) if free > 0 else 0 if k != widest else max(free, 6 - room[k])
+        more = (
+            min(free, max(len(heads[k]) - room[k], 0))
+            if free > 0
+            else 0
+            if k != widest
+            else max(free, 6 - room[k])
+        )
         free -= max(more, 0)
         side: JustifyMethod = "right" if k and numeric[k] else "left"
         table.add_column(heads[k], justify=side, overflow="fold", width=room[k] + more)
     for row, words in zip(of.rows[: of.most], cells, strict=False):
         short = (one if len(one) < MOST_SIGNS else f"{one[:MOST_SIGNS]} …" for one in words)
         written = [
-            value if isinstance(value, Text) else Text(printable(one)) for value, one in zip(row, short, strict=True)
+            value if isinstance(value, Text) else Text(printable(one))
+            for value, one in zip(row, short, strict=True)
         ]
         table.add_row(*(written[k] for k in shown))
     return table

@@ -14,18 +14,35 @@ from testbed.report.column_units import NOTHING, cell, column, percent, plain
 from topologies.impairments import known_impairments, to_text
 from topologies.text.json_types import Json
 
-FABRICS = {"emulation": "real packets through virtual switches", "simulator": "simulated in virtual time"}
+FABRICS = {
+    "emulation": "real packets through virtual switches",
+    "simulator": "simulated in virtual time",
+}
 METHODS = {
     "capillary": "capillary",
     "single_path": "single-path",
     "ecmp": "equal-cost multipath",
     "max_flow": "maximum-flow",
 }
-OUTCOMES: dict[CheckOutcome, str] = {"holds": "passed", "fails": "FAILED", "cannot-tell": "CANNOT TELL"}
+OUTCOMES: dict[CheckOutcome, str] = {
+    "holds": "passed",
+    "fails": "FAILED",
+    "cannot-tell": "CANNOT TELL",
+}
 RELATIONS = {"at-least": "at least ", "at-most": "at most "}
 OUTCOME_MARKS: dict[CheckOutcome, str] = {"holds": "✓", "fails": "✗", "cannot-tell": "?"}
-OUTCOME_CLASSES: dict[CheckOutcome, str] = {"holds": "ok", "fails": "no", "cannot-tell": "cannot-tell"}
-MARKS: dict[RunState, str] = {"passed": "✓", "failed": "✗", "cannot-tell": "?", "invalid": "!", "unfinished": "…"}
+OUTCOME_CLASSES: dict[CheckOutcome, str] = {
+    "holds": "ok",
+    "fails": "no",
+    "cannot-tell": "cannot-tell",
+}
+MARKS: dict[RunState, str] = {
+    "passed": "✓",
+    "failed": "✗",
+    "cannot-tell": "?",
+    "invalid": "!",
+    "unfinished": "…",
+}
 
 
 def fault_mark(fault: FaultRecord) -> str:
@@ -59,9 +76,13 @@ def verdict_reason(verdict: Verdict | None, unfinished: str | None = None) -> st
         return "Nothing was checked, so nothing has passed."
     words = []
     if failed:
-        words.append(f"{len(failed)} of {counted(len(verdict.checks), 'check')} failed: {listed(failed, 4)}.")
+        words.append(
+            f"{len(failed)} of {counted(len(verdict.checks), 'check')} failed: {listed(failed, 4)}."
+        )
     if unsure:
-        words.append(f"{len(unsure)} inconclusive: the data also fit the alternative: {listed(unsure, 4)}.")
+        words.append(
+            f"{len(unsure)} inconclusive: the data also fit the alternative: {listed(unsure, 4)}."
+        )
     if words:
         return " ".join(words)
     if len(verdict.checks) == 1:
@@ -75,7 +96,9 @@ def check_words(check: Check) -> str:
     if check.predicted is not None:
         words.append(f"predicted {RELATIONS.get(check.relation, '')}{check.predicted:.6g}")
     if check.measured is not None:
-        between = "" if check.interval is None else f" [{check.interval[0]:.4g}, {check.interval[1]:.4g}]"
+        between = (
+            "" if check.interval is None else f" [{check.interval[0]:.4g}, {check.interval[1]:.4g}]"
+        )
         words.append(f"measured {check.measured:.6g}{between}")
     if check.tolerance:
         words.append(f"tolerance {check.tolerance:.3g}")
@@ -89,9 +112,17 @@ def check_words(check: Check) -> str:
 def check_context(check: Check) -> str:
     """What stands next to a check's figures in a table: uncertainty, the document's words, what the rival is,
     detail."""
-    between = "" if check.interval is None else f"measured within {check.interval[0]:.4g} and {check.interval[1]:.4g}"
+    between = (
+        ""
+        if check.interval is None
+        else f"measured within {check.interval[0]:.4g} and {check.interval[1]:.4g}"
+    )
     stated = "" if check.document is None else f"the document says {check.document}"
-    rival = f"rival: {check.rival_note}" if check.rival_note and check.rival is not None else check.rival_note
+    rival = (
+        f"rival: {check.rival_note}"
+        if check.rival_note and check.rival is not None
+        else check.rival_note
+    )
     return "; ".join(filter(None, (between, stated, rival, check.detail)))
 
 
@@ -101,7 +132,9 @@ def run_title(run: LoadedRun) -> str:
     if len(sessions) == 1 and (one := sessions[0]).source:
         ends = f"{one.source} to {one.sink}"
         return f"{one.title}{'' if ends in one.title else f', {ends}'}: {name}"
-    return f"{name}: {listed([one.title for one in sessions], 3)}" if sessions else name.capitalize()
+    return (
+        f"{name}: {listed([one.title for one in sessions], 3)}" if sessions else name.capitalize()
+    )
 
 
 def run_sentence(run: LoadedRun) -> str:
@@ -113,7 +146,11 @@ def run_sentence(run: LoadedRun) -> str:
     fabrics = sorted({FABRICS.get(s.fabric, s.fabric) for s in sessions})
     faults = sum(len(part.faults) for part in run.sessions)
     stream = "A coded stream" if len(sessions) == 1 else f"{len(sessions)} coded streams"
-    context = f"with {counted(faults, 'fault')}: for each, what" if faults else "without a single fault: what"
+    context = (
+        f"with {counted(faults, 'fault')}: for each, what"
+        if faults
+        else "without a single fault: what"
+    )
     return f"{stream} over {titles} ({', '.join(fabrics)}), {context} theory predicted and what was measured."
 
 
@@ -122,11 +159,15 @@ def stream_sentence(part: SessionRun) -> str:
     session = part.session
     layers = max((link.layer for link in session.links), default=0)
     route = f"the {METHODS.get(session.method, session.method.replace('_', ' '))} route"
-    route += f" ({counted(len(session.links), 'link')}" + (f", {counted(layers, 'layer')})" if layers else ")")
+    route += f" ({counted(len(session.links), 'link')}" + (
+        f", {counted(layers, 'layer')})" if layers else ")"
+    )
     words = f"From {session.source} to {session.sink} over {route}, {FABRICS.get(session.fabric, session.fabric)}."
     coding = _coding(part)
     made = len(part.faults)
-    faults = counted(made, "fault") + " one after another" * (made > 1) if part.faults else "No fault"
+    faults = (
+        counted(made, "fault") + " one after another" * (made > 1) if part.faults else "No fault"
+    )
     return " ".join(filter(None, (words, coding, faults + ".", _beyond_repair(part))))
 
 
@@ -138,7 +179,9 @@ def ror_is_predicted(part: SessionRun) -> bool:
         return False
     infinite = bool(summary.infinite_links) and summary.ror_predicted is None
     random_failures = summary.figures.get("campaign", {}).get("faults", 0) > 0
-    return infinite or random_failures or any(f.predicted_block_size is not None for f in part.faults)
+    return (
+        infinite or random_failures or any(f.predicted_block_size is not None for f in part.faults)
+    )
 
 
 def ror_words(part: SessionRun) -> tuple[str, str]:
@@ -198,7 +241,11 @@ def over_bound(fault: FaultRecord) -> str:
     """Where the layout of labels asks for more packets than the load alone: the bound and how many more, "23+1"; else
     nothing."""
     needed, bound = fault.predicted_block_size, fault.bound_block_size
-    return "" if needed is None or bound is None or needed <= bound else f"{plain(bound)}+{plain(needed - bound)}"
+    return (
+        ""
+        if needed is None or bound is None or needed <= bound
+        else f"{plain(bound)}+{plain(needed - bound)}"
+    )
 
 
 def suspected_cables(fault: FaultRecord) -> str:
@@ -208,12 +255,18 @@ def suspected_cables(fault: FaultRecord) -> str:
         return NOTHING
     cables = list(fault.diagnosis["cables"])
     named = ", ".join(cables[:2]) + (f" +{len(cables) - 2}" if len(cables) > 2 else "")
-    return named + ("" if fault.diagnosis["certain"] else " ?") + ("" if fault.diagnosis["right"] else " !")
+    return (
+        named
+        + ("" if fault.diagnosis["certain"] else " ?")
+        + ("" if fault.diagnosis["right"] else " !")
+    )
 
 
 def fault_title(number: int, fault: FaultRecord) -> str:
     """What the pointer is shown of a fault: when it was, and both losses."""
-    losses = f"loss predicted {percent(fault.predicted_loss)}, measured {percent(fault.measured_loss)}"
+    losses = (
+        f"loss predicted {percent(fault.predicted_loss)}, measured {percent(fault.measured_loss)}"
+    )
     return f"fault {number}: {printable(fault.link)} {fault.kind}, {fault.start_s:g} s to {fault.stop_s:g} s\n{losses}"
 
 
@@ -231,7 +284,11 @@ def shape_words(link: Json) -> tuple[str, str]:
     """Capacity and delay of a link as a network's document has it, and behind the delay what impairs it."""
     capacity, delay_s = link.get("capacity_bps"), link.get("delay_s")
     heading, factor = column("capacity_bps", [capacity])
-    written = NOTHING if capacity is None else f"{cell(capacity, factor)} {heading.partition('(')[2].rstrip(')')}"
+    written = (
+        NOTHING
+        if capacity is None
+        else f"{cell(capacity, factor)} {heading.partition('(')[2].rstrip(')')}"
+    )
     delay = "none" if not delay_s else f"{cell(1e3 * delay_s)} ms"
     impaired = link.get("impairments")
     return written, f"{delay}; {to_text(known_impairments(impaired))}" if impaired else delay
@@ -255,14 +312,20 @@ def link_words(network: Json) -> str:
     links = list(network.get("links", ()))
     if not links:
         return ""
-    by = [sorted(links, key=lambda link: link.get(name) or 0.0) for name in ("capacity_bps", "delay_s")]
+    by = [
+        sorted(links, key=lambda link: link.get(name) or 0.0)
+        for name in ("capacity_bps", "delay_s")
+    ]
     capacity, delay = (
-        list(dict.fromkeys((shape_words(one[0])[k], shape_words(one[-1])[k]))) for k, one in enumerate(by)
+        list(dict.fromkeys((shape_words(one[0])[k], shape_words(one[-1])[k])))
+        for k, one in enumerate(by)
     )
     return f"Links carry {' to '.join(capacity)}; delay: {' to '.join(delay)}."
 
 
 def exact(load: Fraction) -> str:
     """A load as a fraction where that is short, and as per cent."""
-    written = f"{load.numerator}/{load.denominator}" if load.denominator > 1 else str(load.numerator)
+    written = (
+        f"{load.numerator}/{load.denominator}" if load.denominator > 1 else str(load.numerator)
+    )
     return f"{written} = {percent(float(load))}" if len(written) <= 11 else percent(float(load))

@@ -33,7 +33,10 @@ def load_carried() -> MachineCapacity | None:
         found = from_json(MachineCapacity, read_json(load_file()), "carried load")
     except InputError:
         return None
-    holds = min(found.link_bps, found.rate_bps) > 0 and (found.processors, found.kernel) == this_machine()
+    holds = (
+        min(found.link_bps, found.rate_bps) > 0
+        and (found.processors, found.kernel) == this_machine()
+    )
     return found if holds else None
 
 
@@ -63,5 +66,7 @@ def save_carried(carried: MachineCapacity) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(carried.to_json()) + "\n")
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; let XDG_CACHE_HOME name a directory that can be written") from None
+        raise InputError(
+            f"{path}: {error.strerror}; let XDG_CACHE_HOME name a directory that can be written"
+        ) from None
     return path

@@ -32,7 +32,9 @@ MOST_OF_AN_ARCHIVE = 16 << 20
 
 def is_there(path: Path) -> bool:
     """Whether the run has the file of that plain name, plain or packed."""
-    return any(run_folder.is_there(place) for place in (path, _zipped(path))) or path.name in _archived(path.parent)
+    return any(
+        run_folder.is_there(place) for place in (path, _zipped(path))
+    ) or path.name in _archived(path.parent)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -57,7 +59,9 @@ def read_lines(path: Path) -> list[str]:
     lines = read_packed(path).split("\n")
     for number, line in enumerate(lines, start=1):
         if len(line) > MOST_OF_A_LINE:
-            raise InputError(f"{path}:{number}: a line of {len(line)} characters, which no run writes; leave it out")
+            raise InputError(
+                f"{path}:{number}: a line of {len(line)} characters, which no run writes; leave it out"
+            )
     return lines
 
 
@@ -86,15 +90,20 @@ def read_verdict(place: Path, hint: str) -> Verdict | None:
 
 def drawings_of(place: Path) -> tuple[str, ...]:
     """The plain names of the drawings of a run, sorted."""
-    comparison = {path.name.removesuffix(GZIP) for kind in ("", GZIP) for path in place.glob(DRAWINGS + kind)}
-    return tuple(sorted(comparison | {name for name in _archived(place) if Path(name).match(DRAWINGS)}))
+    comparison = {
+        path.name.removesuffix(GZIP) for kind in ("", GZIP) for path in place.glob(DRAWINGS + kind)
+    }
+    return tuple(
+        sorted(comparison | {name for name in _archived(place) if Path(name).match(DRAWINGS)})
+    )
 
 
 def runs_in(folder: Path) -> list[Path]:
     """Where the runs ``folder/RUN`` lie, or would if they were not packed, by name."""
     packed = {path.with_suffix("") for path in folder.glob("*" + ARCHIVE)}
     return sorted(
-        {path.parent for path in folder.glob(f"*/{MANIFEST}")} | {p for p in packed if is_there(p / MANIFEST)}
+        {path.parent for path in folder.glob(f"*/{MANIFEST}")}
+        | {p for p in packed if is_there(p / MANIFEST)}
     )
 
 
@@ -112,11 +121,18 @@ def pack_run(place: Path, leave: Container[str] = ()) -> int:
     """
     every = (MANIFEST, VERDICT, POINTS, MEASUREMENTS, *drawings_of(place))
     names = [name for name in every if name not in leave and is_there(place / name)]
-    files = [path for name in names for path in (place / name, _zipped(place / name)) if run_folder.is_there(path)]
+    files = [
+        path
+        for name in names
+        for path in (place / name, _zipped(place / name))
+        if run_folder.is_there(path)
+    ]
     target, content = _archive_of(place), io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name in names:
-            archive.writestr(zipfile.ZipInfo(name), read_bytes(place / name), zipfile.ZIP_DEFLATED, 9)
+            archive.writestr(
+                zipfile.ZipInfo(name), read_bytes(place / name), zipfile.ZIP_DEFLATED, 9
+            )
     if not files or len(content.getvalue()) > MOST_OF_AN_ARCHIVE:
         return 0
     before = sum(path.lstat().st_size for path in (*files, target) if run_folder.is_there(path))
@@ -158,5 +174,13 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
                 yield archive
         except InputError:
             raise
-        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError) as error:
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            lzma.LZMAError,
+            EOFError,
+            OSError,
+            RuntimeError,
+            ValueError,
+        ) as error:
             raise InputError(f"{path}: {error}; the archive is damaged, restore it") from None

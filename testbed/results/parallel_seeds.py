@@ -14,7 +14,9 @@ from topologies import JsonObject
 FEW_MESSAGES = 200_000
 
 
-def run_seeds(experiment: Experiment, seeds: Sequence[int], *, processes: int | None = None) -> list[JsonObject]:
+def run_seeds(
+    experiment: Experiment, seeds: Sequence[int], *, processes: int | None = None
+) -> list[JsonObject]:
     """The rows of all seeds, on so many processes (None: one a core). The first runs here (it fills the cache of
     compiled code), over two cores where it is large; small runs all do."""
     processes = processes or len(os.sched_getaffinity(0))

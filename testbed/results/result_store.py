@@ -71,7 +71,9 @@ class ResultStore:
     False
     """
 
-    def __init__(self, root: Path, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self, root: Path, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self.root = root
         self._now = now
 
@@ -87,9 +89,13 @@ class ResultStore:
         """Make the working directory of a new run (``<place>.unfinished``); returns its final place and full
         manifest."""
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) or name.endswith(UNFINISHED):
-            raise InputError(f"result name {name!r}: use letters, digits, dots, dashes and underscores")
+            raise InputError(
+                f"result name {name!r}: use letters, digits, dots, dashes and underscores"
+            )
         if "\0" in str(self.root):
-            raise InputError(f"results in {str(self.root)!r}: no path has a NUL character; choose another directory")
+            raise InputError(
+                f"results in {str(self.root)!r}: no path has a NUL character; choose another directory"
+            )
         started = self._now()
         stem = f"{started:%Y%m%dT%H%M%SZ}-seed{manifest.seed}"
         try:
@@ -98,7 +104,13 @@ class ResultStore:
             raise InputError(
                 f"results in {self.root}: {error.strerror}; choose a directory that can be written"
             ) from None
-        described = replace(manifest, name=name, run=run, started=started.isoformat(timespec="seconds"), seconds=None)
+        described = replace(
+            manifest,
+            name=name,
+            run=run,
+            started=started.isoformat(timespec="seconds"),
+            seconds=None,
+        )
         return self.root / name / run, described
 
     @staticmethod
@@ -125,11 +137,16 @@ ANSWER = "answer.json"
 """What is there of a command that only computes."""
 
 
-def keep_files(root: Path, name: str, manifest: Manifest, make: Callable[[Manifest], Mapping[str, str]]) -> Path:
+def keep_files(
+    root: Path, name: str, manifest: Manifest, make: Callable[[Manifest], Mapping[str, str]]
+) -> Path:
     """A folder of its own for what was computed at once: the files (name -> text) that ``make`` gives for the full
     manifest, and that. Raises InputError where the folder cannot be written."""
     place, described = ResultStore(root).claim(name, manifest)
-    for file, text in {MANIFEST: json.dumps(described.to_json(), indent=1) + "\n", **make(described)}.items():
+    for file, text in {
+        MANIFEST: json.dumps(described.to_json(), indent=1) + "\n",
+        **make(described),
+    }.items():
         write_below(draft_of(place), file, text.encode())
     draft_of(place).rename(place)
     return place
@@ -149,7 +166,9 @@ class RunDraft(Generic[S]):
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(f"{self.draft}: another process is writing it; wait for it or stop it") from None
+            raise InputError(
+                f"{self.draft}: another process is writing it; wait for it or stop it"
+            ) from None
         self._stored: list[S] = []
         self._finished = False
         self._earlier_s, self._began_s = manifest.seconds or 0.0, time.monotonic()
@@ -158,12 +177,19 @@ class RunDraft(Generic[S]):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if not self._finished and not self._stored:
             shutil.rmtree(self.draft, ignore_errors=True)
         elif not self._finished:
-            why = f"{kind.__name__}: {error}".rstrip(": ") if kind is not None else "no verdict was given"
+            why = (
+                f"{kind.__name__}: {error}".rstrip(": ")
+                if kind is not None
+                else "no verdict was given"
+            )
             write_json(self.draft / MANIFEST, self._left(why).to_json())
         self._file.close()
 
@@ -173,7 +199,9 @@ class RunDraft(Generic[S]):
 
     def _described(self) -> Manifest:
         """The manifest with the seconds that all parts took so far; of a part that was killed, up to its last line."""
-        return replace(self.manifest, seconds=round(self._earlier_s + time.monotonic() - self._began_s, 3))
+        return replace(
+            self.manifest, seconds=round(self._earlier_s + time.monotonic() - self._began_s, 3)
+        )
 
     def _append(self, stored: S, document: Json) -> None:
         """One line more; it is on its way to the disk when this returns."""
@@ -223,7 +251,9 @@ def load_run(directory: Path) -> LoadedRun:
     unfinished = _why_unfinished(place)
     manifest = read_manifest(place, DAMAGED)
     if is_there(place / ANSWER):
-        raise InputError(f"{place}: an answer, and no run; its page is {PAGE}; draw it again by {manifest.command}")
+        raise InputError(
+            f"{place}: an answer, and no run; its page is {PAGE}; draw it again by {manifest.command}"
+        )
     if unfinished is not None and manifest.interrupted is not None:
         unfinished = f"the run was interrupted ({manifest.interrupted})"
     records = _read_records(place / MEASUREMENTS, cut_short_allowed=unfinished is not None)
@@ -263,14 +293,20 @@ def _find(directory: Path) -> Path:
         raise InputError(f"{directory}: not a directory; give one of results/<name>/<run>")
     inside = runs_in(directory)
     hint = f"; it holds runs, give one of them, the last is {inside[-1]}" if inside else ""
-    raise InputError(f"{directory}: no {MANIFEST} in it{hint or '; give one of results/<name>/<run>'}")
+    raise InputError(
+        f"{directory}: no {MANIFEST} in it{hint or '; give one of results/<name>/<run>'}"
+    )
 
 
 def _why_unfinished(place: Path) -> str | None:
     """Words for a run that has no verdict or still has its working name; None for a whole one."""
     if not place.resolve().name.endswith(UNFINISHED) and is_there(place / VERDICT):
         return None
-    return "the run is still going on" if _is_locked(place / MEASUREMENTS) else "the run was interrupted before its end"
+    return (
+        "the run is still going on"
+        if _is_locked(place / MEASUREMENTS)
+        else "the run was interrupted before its end"
+    )
 
 
 def _is_locked(path: Path) -> bool:
@@ -292,7 +328,9 @@ def _read_records(path: Path, *, cut_short_allowed: bool) -> list[Record]:
     if cut_short and not cut_short_allowed:
         lines.append(cut_short)
     numbered = [(line, f"{path}:{number}") for number, line in enumerate(lines, start=1)]
-    return [record_from_json(parse_json(line, where, hint=DAMAGED), where) for line, where in numbered]
+    return [
+        record_from_json(parse_json(line, where, hint=DAMAGED), where) for line, where in numbered
+    ]
 
 
 def json_line(document: Json) -> str:
@@ -302,4 +340,6 @@ def json_line(document: Json) -> str:
 
 def write_json(path: Path, document: Json) -> None:
     """Write a document of a run, whole or not at all."""
-    write_below(path.parent, path.name, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
+    write_below(
+        path.parent, path.name, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
+    )

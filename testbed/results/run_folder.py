@@ -36,7 +36,9 @@ def make_directory(directory: Path, option: str) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{option} {directory}: {error.strerror}; choose a directory that can be written") from None
+        raise InputError(
+            f"{option} {directory}: {error.strerror}; choose a directory that can be written"
+        ) from None
 
 
 def is_there(path: Path) -> bool:
@@ -83,7 +85,9 @@ def open_to_append(path: Path) -> IO[str]:
         handle = _open_file(folder, path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     if os.fstat(handle).st_nlink != 1:
         os.close(handle)
-        raise InputError(f"{path}: the file has another name too (a hard link); put a copy in its place")
+        raise InputError(
+            f"{path}: the file has another name too (a hard link); put a copy in its place"
+        )
     return os.fdopen(handle, "a+", encoding="utf-8")
 
 
@@ -136,7 +140,9 @@ def _open_file(folder: int, path: Path, flags: int) -> int:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise InputError(f"{path}: {_what_it_is(folder, path.name) or reason(error)}; {_HINT}") from None
+        raise InputError(
+            f"{path}: {_what_it_is(folder, path.name) or reason(error)}; {_HINT}"
+        ) from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise InputError(f"{path}: {_what_it_is(folder, path.name)}; {_HINT}")
@@ -158,5 +164,7 @@ def bounded(file: IO[bytes] | gzip.GzipFile, path: Path) -> bytes:
     """All that the open file gives, MOST_BYTES at most; InputError names ``path``."""
     content = read_at_most(file, MOST_BYTES)
     if content is None:
-        raise InputError(f"{path}: it holds more than {MOST_BYTES >> 20} MiB, and is not read; leave it out")
+        raise InputError(
+            f"{path}: it holds more than {MOST_BYTES >> 20} MiB, and is not read; leave it out"
+        )
     return content

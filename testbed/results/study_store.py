@@ -27,7 +27,15 @@ from testbed.results.compressed_files import (
     read_verdict,
     runs_in,
 )
-from testbed.results.result_store import UNFINISHED, ResultStore, RunDraft, draft_of, existing, json_line, write_json
+from testbed.results.result_store import (
+    UNFINISHED,
+    ResultStore,
+    RunDraft,
+    draft_of,
+    existing,
+    json_line,
+    write_json,
+)
 from testbed.results.run_folder import refuse_link, write_below
 from topologies import JsonObject
 
@@ -69,7 +77,9 @@ class StudyRun(RunDraft[Row]):
         if bare.is_dir() or is_there(bare / MANIFEST):
             raise InputError(f"{bare}: this run is finished; start a new one without --resume")
         if not (draft / POINTS).is_file():
-            raise InputError(f"{directory}: no unfinished study there; give one of results/{name}/*{UNFINISHED}")
+            raise InputError(
+                f"{directory}: no unfinished study there; give one of results/{name}/*{UNFINISHED}"
+            )
         manifest = read_manifest(draft, DAMAGED)
         if (manifest.name, manifest.seed) != (name, seed):
             raise InputError(
@@ -87,7 +97,9 @@ class StudyRun(RunDraft[Row]):
 
     def count_earlier(self, seconds: float) -> None:
         """What points took that were added as another run measured them, or that a part measured which was killed."""
-        self._earlier_s += seconds  # what is killed later has taken that, and from then on to the last point
+        self._earlier_s += (
+            seconds  # what is killed later has taken that, and from then on to the last point
+        )
         write_json(self.draft / MANIFEST, self._described().to_json())
 
     def finish(
@@ -120,7 +132,11 @@ class StudyRun(RunDraft[Row]):
 
 
 def write_drawings(
-    directory: Path, manifest: Manifest, rows: Sequence[Row], verdict: Verdict | None, figures: Mapping[str, str]
+    directory: Path,
+    manifest: Manifest,
+    rows: Sequence[Row],
+    verdict: Verdict | None,
+    figures: Mapping[str, str],
 ) -> None:
     """Write ``figure-NAME.svg`` and the page; ``figures`` are SVG documents."""
     from testbed.report.study_page import build_study_page
@@ -135,7 +151,12 @@ def load_study(directory: Path) -> tuple[Path, Manifest, list[Row], Verdict | No
     place = existing(directory, POINTS, MANIFEST)
     if place is None:
         raise InputError(f"{directory}: no {POINTS} in it; give the directory of a study")
-    return place, read_manifest(place, DAMAGED), _read_points(place / POINTS), read_verdict(place, DAMAGED)
+    return (
+        place,
+        read_manifest(place, DAMAGED),
+        _read_points(place / POINTS),
+        read_verdict(place, DAMAGED),
+    )
 
 
 def _read_points(path: Path) -> list[Row]:
@@ -162,7 +183,11 @@ HINT = "the stored run is damaged; remove its folder and run the study again"
 def stored_runs(root: Path, name: str | None = None) -> list[StoredRun]:
     """Every run ``root/NAME/RUN``, or those of one study, by names and times. Raises InputError, naming the file, for a
     damaged one."""
-    folders = [root / name] if name is not None else sorted(path for path in root.glob("*") if path.is_dir())
+    folders = (
+        [root / name]
+        if name is not None
+        else sorted(path for path in root.glob("*") if path.is_dir())
+    )
     return [_stored(place) for folder in folders for place in runs_in(folder)]
 
 
@@ -172,7 +197,9 @@ def _stored(place: Path) -> StoredRun:
     return StoredRun(
         directory=place,
         manifest=read_manifest(place, HINT),
-        points=_lines(place / POINTS) if is_there(place / POINTS) else _sessions(place / MEASUREMENTS),
+        points=_lines(place / POINTS)
+        if is_there(place / POINTS)
+        else _sessions(place / MEASUREMENTS),
         verdict=read_verdict(place, HINT),
         drawings=drawings_of(place),
     )

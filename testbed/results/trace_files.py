@@ -9,7 +9,12 @@ from functools import partial
 from pathlib import Path
 
 from testbed.errors import InputError
-from testbed.faults.failure_traces import FailureTrace, parse_fta_events, parse_lanl_table, parse_pnnl_table
+from testbed.faults.failure_traces import (
+    FailureTrace,
+    parse_fta_events,
+    parse_lanl_table,
+    parse_pnnl_table,
+)
 from testbed.model.json_values import located
 from testbed.results.run_folder import bounded, unpacked
 
@@ -33,7 +38,9 @@ def read_trace(
         elif "event_id" in heading:
             parse = parse_fta_events
         else:
-            raise InputError("not an LANL, FTA or PNNL table: the first line names none of their columns")
+            raise InputError(
+                "not an LANL, FTA or PNNL table: the first line names none of their columns"
+            )
         if system is None:
             raise InputError("give the number of the system whose failures are meant")
         return parse(lines, system, skip_bad_rows=skip_bad_rows)
@@ -44,6 +51,10 @@ def read_lines(path: Path) -> list[str]:
     try:
         with path.open("rb") as file:
             content = unpacked(file, path) if path.suffix == ".gz" else bounded(file, path)
-        return content.decode(json.detect_encoding(content), errors="replace").splitlines(keepends=True)
+        return content.decode(json.detect_encoding(content), errors="replace").splitlines(
+            keepends=True
+        )
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error}); give a trace file, plain or .gz") from None
+        raise InputError(
+            f"{path}: cannot be read ({error}); give a trace file, plain or .gz"
+        ) from None

@@ -65,7 +65,11 @@ def find_cycle(plan: RouterPlan, snapshots: Sequence[Snapshot]) -> list[tuple[in
     waits = []
     for snapshot in snapshots:
         for port, out in enumerate(snapshot.wants):
-            if out is None or snapshot.inputs[port] < plan.slots or snapshot.outputs[out] < plan.slots:
+            if (
+                out is None
+                or snapshot.inputs[port] < plan.slots
+                or snapshot.outputs[out] < plan.slots
+            ):
                 continue
             behind = plan.ports[snapshot.router][out]
             entry = plan.ports[behind].index(snapshot.router)

@@ -105,7 +105,10 @@ class NacRouter(Router):
             here = (self.number, other)
             asks = self.requested_output(other) == port and self.is_blocked(other)
             if asks and here not in packet.path and len(packet.path) < MAX_CYCLE:
-                self._send(other, Identification(origin=packet.origin, out=packet.out, path=(*packet.path, here)))
+                self._send(
+                    other,
+                    Identification(origin=packet.origin, out=packet.out, path=(*packet.path, here)),
+                )
 
     def _receive_recovery(self, out: int, signal: Recovery) -> None:
         """The credit of a slot that a move has freed: conditions 4.4 to 4.7, then a move, a reservation, or normal

@@ -72,21 +72,31 @@ class RouterPlan(ShortRepr):
         if not 2 <= self.routers <= MAX_ROUTERS:
             raise InputError(f"{self.routers} routers; give 2 to {MAX_ROUTERS}")
         if self.avoidance not in get_args(Avoidance):
-            raise InputError(f"avoidance {self.avoidance!r}; give one of {', '.join(get_args(Avoidance))}")
+            raise InputError(
+                f"avoidance {self.avoidance!r}; give one of {', '.join(get_args(Avoidance))}"
+            )
         if self.slots < 1:
             raise InputError(f"{self.slots} slots a buffer; give 1 or more")
         if not 0 <= self.payload_bytes <= MAX_PAYLOAD_BYTES:
-            raise InputError(f"payload of {self.payload_bytes} bytes; give 0 to {MAX_PAYLOAD_BYTES}")
+            raise InputError(
+                f"payload of {self.payload_bytes} bytes; give 0 to {MAX_PAYLOAD_BYTES}"
+            )
         for a, b in self.cables:
             if a == b or not (0 <= a < self.routers and 0 <= b < self.routers):
-                raise InputError(f"a cable joins {a} and {b}; give two routers of 0 to {self.routers - 1}")
+                raise InputError(
+                    f"a cable joins {a} and {b}; give two routers of 0 to {self.routers - 1}"
+                )
         joined = {frozenset(cable) for cable in self.cables}
         if len(joined) < len(self.cables):
             raise InputError("two cables join the same routers; give one")
         pairs = set()
         for flow in self.flows:
-            if len(flow.path) < 2 or any(frozenset(step) not in joined for step in itertools.pairwise(flow.path)):
-                raise InputError(f"the path {flow.path} does not follow the cables; give routers that are joined")
+            if len(flow.path) < 2 or any(
+                frozenset(step) not in joined for step in itertools.pairwise(flow.path)
+            ):
+                raise InputError(
+                    f"the path {flow.path} does not follow the cables; give routers that are joined"
+                )
             if (flow.source, flow.destination) in pairs:
                 raise InputError(f"two paths from {flow.source} to {flow.destination}; give one")
             pairs.add((flow.source, flow.destination))
@@ -107,7 +117,11 @@ class RouterPlan(ShortRepr):
             for place, here in enumerate(flow.path):
                 if here == router:
                     last = place == len(flow.path) - 1
-                    port = len(self.ports[router]) if last else self.ports[router].index(flow.path[place + 1])
+                    port = (
+                        len(self.ports[router])
+                        if last
+                        else self.ports[router].index(flow.path[place + 1])
+                    )
                     found[flow.source, flow.destination] = port
         return found
 
@@ -198,12 +212,15 @@ def two_failures_plan(
     first, second = PATHS[tuple(dead)]
     flows = tuple(
         Flow(
-            path=tuple(number[each] for each in path), times_s=_poisson(messages, load / RouterPlan.packet_s, [seed, k])
+            path=tuple(number[each] for each in path),
+            times_s=_poisson(messages, load / RouterPlan.packet_s, [seed, k]),
         )
         for k, path in enumerate([first, second, first[1:], second[1:]])
     )
     cables = tuple(sorted((number[a], number[b]) for a, b in mesh.edges))
-    return RouterPlan(routers=len(number), cables=cables, flows=flows, avoidance=avoidance, slots=slots)
+    return RouterPlan(
+        routers=len(number), cables=cables, flows=flows, avoidance=avoidance, slots=slots
+    )
 
 
 def dependency_cycles(paths: Iterable[Sequence[int]]) -> list[list[tuple[int, int]]]:
@@ -219,4 +236,6 @@ def dependency_cycles(paths: Iterable[Sequence[int]]) -> list[list[tuple[int, in
     for path in paths:
         waits.add_edges_from(itertools.pairwise(itertools.pairwise(path)))
     found = [list(cycle) for cycle in networkx.simple_cycles(waits)]
-    return sorted(cycle[cycle.index(min(cycle)) :] + cycle[: cycle.index(min(cycle))] for cycle in found)
+    return sorted(
+        cycle[cycle.index(min(cycle)) :] + cycle[: cycle.index(min(cycle))] for cycle in found
+    )

@@ -16,7 +16,14 @@ from collections import Counter, deque
 from dataclasses import dataclass
 
 from testbed.routers.plan import RouterPlan
-from testbed.routers.wire import CREDIT_FRAME, DataPacket, Identification, Recovery, WireError, decode
+from testbed.routers.wire import (
+    CREDIT_FRAME,
+    DataPacket,
+    Identification,
+    Recovery,
+    WireError,
+    decode,
+)
 
 NEVER = float("inf")
 Arrival = tuple[int, int, int, int, float, float]
@@ -72,7 +79,9 @@ class Router:
             self.credits[port] += 1
         elif isinstance(message, DataPacket):
             if len(self.inputs[port]) >= self.slots:
-                raise WireError(f"router {self.number} has no slot for a packet at port {port}: it had no credit")
+                raise WireError(
+                    f"router {self.number} has no slot for a packet at port {port}: it had no credit"
+                )
             self.inputs[port].append(message)
         else:
             self.receive_control(port, message)
@@ -147,7 +156,9 @@ class Router:
         while queue and self._output_for(queue[0]) is None:
             packet = queue.popleft()
             ends = packet.source, packet.destination
-            self.log.append((*ends, packet.number, packet.hops, self.now_s - packet.made_ns * 1e-9, self.now_s))
+            self.log.append(
+                (*ends, packet.number, packet.hops, self.now_s - packet.made_ns * 1e-9, self.now_s)
+            )
             self.moves += 1
             self._give_credit(port)
 
@@ -170,7 +181,9 @@ class Router:
 
     def may_pass(self, port: int, out: int) -> bool:
         """False where bubble flow control, or NAC, holds this input back from that output."""
-        return self.plan.avoidance != "bubble" or port != self.ports or self.free_slots_behind(out) > 1
+        return (
+            self.plan.avoidance != "bubble" or port != self.ports or self.free_slots_behind(out) > 1
+        )
 
     def passed(self, port: int, out: int, *, aside: bool = False) -> None:
         """A packet of that input has gone to the output."""

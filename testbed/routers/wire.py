@@ -48,7 +48,9 @@ class DataPacket:
     def encode(self) -> bytes:
         """The frame's bytes, with one hop more than the packet has now."""
         check = zlib.crc32(self.payload)
-        head = _DATA.pack(DATA, self.source, self.destination, self.number, self.hops + 1, self.made_ns, check)
+        head = _DATA.pack(
+            DATA, self.source, self.destination, self.number, self.hops + 1, self.made_ns, check
+        )
         return head + self.payload
 
 
@@ -102,12 +104,18 @@ def decode(frame: bytes) -> Message:
         if kind == DATA:
             _, source, sink, number, hops, made_ns, check = _DATA.unpack_from(frame)
             if zlib.crc32(payload := frame[_DATA.size :]) != check:
-                raise WireError(f"the payload of message {number} from {source} to {sink} was changed on its way")
+                raise WireError(
+                    f"the payload of message {number} from {source} to {sink} was changed on its way"
+                )
             return DataPacket(source, sink, number, made_ns, payload, hops)
         if kind in (IDENTIFICATION, RECOVERY):
             _, router, port, value = _CONTROL.unpack_from(frame)
             path = tuple((r, p) for r, p in _INPUT.iter_unpack(frame[_CONTROL.size :]))
-            return Recovery(path, value) if kind == RECOVERY else Identification((router, port), value, path)
+            return (
+                Recovery(path, value)
+                if kind == RECOVERY
+                else Identification((router, port), value, path)
+            )
     except struct.error as error:
         raise WireError(f"a frame of kind {kind} ends early ({error})") from None
     raise WireError(f"a frame of kind {kind}, which there is not")

@@ -105,7 +105,9 @@ def all_disjoint_paths(network: Network, source: str, sink: str) -> SplitRoute:
     return disjoint_paths(network, source, sink, max(1, len(network.links)))
 
 
-def _fewest_links(problem: FlowProblem, method: str, capacity: Sequence[int], most: int) -> SplitRoute:
+def _fewest_links(
+    problem: FlowProblem, method: str, capacity: Sequence[int], most: int
+) -> SplitRoute:
     """As much as the capacities bear of so much, over as few links in sum as that takes, scaled to one unit."""
     flow, _ = fewest_links_flow(problem.tail, problem.head, capacity, problem.demand(most))
     return _of_one_unit(problem, method, flow)
@@ -113,7 +115,9 @@ def _fewest_links(problem: FlowProblem, method: str, capacity: Sequence[int], mo
 
 def _of_one_unit(problem: FlowProblem, method: str, flow: Sequence[int]) -> SplitRoute:
     """A flow scaled to one unit; ``method`` may say how much it was. NoPathError where it is nothing."""
-    total = sum(amount for amount, tail in zip(flow, problem.tail, strict=True) if tail == problem.source)
+    total = sum(
+        amount for amount, tail in zip(flow, problem.tail, strict=True) if tail == problem.source
+    )
     if total == 0:
         raise problem.no_path()
     return problem.route(method.format(total), [Fraction(amount, total) for amount in flow])

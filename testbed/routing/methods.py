@@ -49,12 +49,16 @@ def routing_method(method: str, layers: int | None = None) -> RoutingMethod:
     return made
 
 
-def _numbered(name: str, numbered: Callable[[Network, str, str, int], SplitRoute]) -> Callable[[str], RoutingMethod]:
+def _numbered(
+    name: str, numbered: Callable[[Network, str, str, int], SplitRoute]
+) -> Callable[[str], RoutingMethod]:
     """From the text after the colon to the routing; InputError where it is no whole number of at least 1."""
 
     def make(text: str) -> RoutingMethod:
         if not (text.isascii() and text.isdigit()) or int(text) < 1:
-            raise InputError(f"routing method '{name}:{text}': {text!r} must be a whole number of at least 1")
+            raise InputError(
+                f"routing method '{name}:{text}': {text!r} must be a whole number of at least 1"
+            )
         return lambda network, source, sink: numbered(network, source, sink, int(text))
 
     return make
@@ -78,7 +82,9 @@ def _least_fec(tolerance: str) -> RoutingMethod:
 
 ROUTINGS.register("single", baselines.single_path)
 ROUTINGS.register("ecmp", baselines.ecmp)
-ROUTINGS.register("disjoint-2", lambda network, source, sink: baselines.disjoint_paths(network, source, sink, 2))
+ROUTINGS.register(
+    "disjoint-2", lambda network, source, sink: baselines.disjoint_paths(network, source, sink, 2)
+)
 ROUTINGS.register("disjoint-all", baselines.all_disjoint_paths)
 ROUTINGS.register("max-flow", baselines.max_flow)
 ROUTINGS.register("min-cost", baselines.cheapest_max_flow)
@@ -88,7 +94,9 @@ ROUTINGS.register("thesis-loop", lazily("testbed.routing.capillary.thesis_loop:t
 ROUTINGS.register("disjoint:k", _numbered("disjoint", baselines.disjoint_paths))
 ROUTINGS.register("capillary:K", _numbered("capillary", capillary_route))
 ROUTINGS.register("least-fec:T", _least_fec)
-ROUTINGS.register("smore:K", _numbered("smore", lazily("testbed.routing.demands.path_sets:smore_route")))
+ROUTINGS.register(
+    "smore:K", _numbered("smore", lazily("testbed.routing.demands.path_sets:smore_route"))
+)
 
 
 def route_by_name(

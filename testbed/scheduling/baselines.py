@@ -39,7 +39,9 @@ def sending_rounds(paths: Sequence[Sequence[int]], order: Order, *, seed: int = 
             shift = (receivers[path[-1]] - senders[path[0]]) % number
             rounds[repeats[pair] * number + shift].append(i)
             repeats[pair] += 1
-        return tuple(tuple(sorted(rounds[k], key=lambda i: senders[paths[i][0]])) for k in sorted(rounds))
+        return tuple(
+            tuple(sorted(rounds[k], key=lambda i: senders[paths[i][0]])) for k in sorted(rounds)
+        )
     for i, path in enumerate(paths):
         lists[path[0]].append(i)
     if order == "random":
@@ -89,7 +91,9 @@ def dsatur_frames(paths: Sequence[Sequence[int]]) -> Frames:
     The next transfer is one next to the most colours; of equals, the one with most uncoloured neighbours; then the
     first. It gets the lowest colour that no neighbour has. O((transfers + edges) log transfers).
     """
-    neighbours = [transfers_of(met & ~(1 << i)) for i, met in enumerate(Conflicts.of(paths).conflicting)]
+    neighbours = [
+        transfers_of(met & ~(1 << i)) for i, met in enumerate(Conflicts.of(paths).conflicting)
+    ]
     degrees = [len(near) for near in neighbours]
     colours = [-1] * len(paths)
     seen = [0] * len(paths)  # colours next to each transfer, as bits

@@ -15,14 +15,18 @@ def check_schedule(traffic: Traffic, schedule: Schedule) -> None:
 
     One count over all (frame, link) pairs: a tenth of a second for six million of them.
     """
-    require_type(traffic, Traffic, "traffic", "a Traffic; Traffic.from_transfers makes one of lists")
+    require_type(
+        traffic, Traffic, "traffic", "a Traffic; Traffic.from_transfers makes one of lists"
+    )
     require_type(schedule, Schedule, "schedule", "a Schedule; check_frames takes lists")
     frame_of = np.asarray(schedule.frame_of)
     if frame_of.shape != (len(traffic),):
         raise InputError(f"schedule of {frame_of.size} transfers for a traffic of {len(traffic)}")
     if frame_of.min() < 0 or frame_of.max() >= schedule.length:
         outside = int(((frame_of < 0) | (frame_of >= schedule.length)).argmax())
-        raise InputError(f"transfer {outside} is in frame {int(frame_of[outside])}, there are {schedule.length}")
+        raise InputError(
+            f"transfer {outside} is in frame {int(frame_of[outside])}, there are {schedule.length}"
+        )
     used = np.bincount(frame_of, minlength=schedule.length)
     if not used.all():
         raise InputError(f"frame {int(used.argmin())} is empty")
@@ -60,14 +64,22 @@ def check_frames(traffic: Traffic, frames: Sequence[Sequence[int]]) -> None:
         if not frame:
             raise InputError(f"frame {number} is empty; leave it out")
         for transfer in map(python_number, frame):
-            if isinstance(transfer, bool) or not isinstance(transfer, int) or not 0 <= transfer < len(traffic):
+            if (
+                isinstance(transfer, bool)
+                or not isinstance(transfer, int)
+                or not 0 <= transfer < len(traffic)
+            ):
                 raise InputError(
                     f"frame {number}: {transfer!r} is no transfer; they are numbered 0 to {len(traffic) - 1}"
                 )
             if seen[transfer] >= 0:
-                raise InputError(f"transfer {transfer} is in frames {int(seen[transfer])} and {number}; keep one")
+                raise InputError(
+                    f"transfer {transfer} is in frames {int(seen[transfer])} and {number}; keep one"
+                )
             seen[transfer] = number
     missing = np.flatnonzero(seen < 0)
     if missing.size:
-        raise InputError(f"transfer {int(missing[0])} is in no frame ({missing.size} of {len(traffic)} are missing)")
+        raise InputError(
+            f"transfer {int(missing[0])} is in no frame ({missing.size} of {len(traffic)} are missing)"
+        )
     check_schedule(traffic, Schedule.of(seen, traffic.bottleneck_load, method="file"))

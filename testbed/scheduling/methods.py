@@ -13,7 +13,14 @@ from testbed.model.workload import lazily
 from testbed.scheduling.checker import check_schedule
 from testbed.scheduling.fast.portfolio import cp_sat_schedule, liquid_schedule
 from testbed.scheduling.published.two_level import two_level
-from testbed.scheduling.theory_methods import dsatur, exact, identical_order, milp, random_order, round_robin
+from testbed.scheduling.theory_methods import (
+    dsatur,
+    exact,
+    identical_order,
+    milp,
+    random_order,
+    round_robin,
+)
 from topologies import TopologyError
 from topologies.registry import PluginError, Registry, function_check
 
@@ -22,7 +29,12 @@ class SchedulingMethod(Protocol):
     """``now`` is a clock in seconds (None: the limit is kept by counting work at a nominal speed)."""
 
     def __call__(
-        self, traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
+        self,
+        traffic: Traffic,
+        *,
+        seed: int = 1,
+        time_limit_s: float = 60.0,
+        now: Clock | None = None,
     ) -> Schedule: ...
 
 
@@ -45,7 +57,12 @@ SCHEDULING_METHODS = SCHEDULERS.builtin_names()
 
 
 def schedule_by_name(
-    traffic: Traffic, name: str, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
+    traffic: Traffic,
+    name: str,
+    *,
+    seed: int = 1,
+    time_limit_s: float = 60.0,
+    now: Clock | None = None,
 ) -> Schedule:
     """A schedule by that method, checked by the independent checker; ``seconds`` is filled in where a clock is given.
 

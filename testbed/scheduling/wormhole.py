@@ -108,7 +108,9 @@ class _Wormhole:
         self.version = [0] * len(channels)
         self.tries = [0] * len(channels)
         self.finished: list[float | None] = [None] * len(channels)
-        self.senders: dict[int, list[int]] = {}  # transfers that send over each link, in the order they began
+        self.senders: dict[
+            int, list[int]
+        ] = {}  # transfers that send over each link, in the order they began
         self.events: list[tuple[float, int, int, str, int, int]] = []
         self.place = [0] * len(channels)
         self.step = 0
@@ -128,7 +130,9 @@ class _Wormhole:
         return self._result(())
 
     def _result(self, deadlock: tuple[Wait, ...]) -> WormholeRun:
-        channels = self.room + max((number for path in self.channels for _, number in path), default=0)
+        channels = self.room + max(
+            (number for path in self.channels for _, number in path), default=0
+        )
         return WormholeRun(
             duration=self.now,
             finished=tuple(self.finished),
@@ -176,7 +180,9 @@ class _Wormhole:
 
     def _redistribute(self, changed: int) -> None:
         """Rates of all that send over a link of the changed transfer: an even share of their busiest link."""
-        met = dict.fromkeys(j for link, _ in self.channels[changed] for j in self.senders.get(link, ()))
+        met = dict.fromkeys(
+            j for link, _ in self.channels[changed] for j in self.senders.get(link, ())
+        )
         for j in met:
             rate = min(1.0 / len(self.senders[link]) for link, _ in self.channels[j])
             if rate != self.rate[j]:
@@ -216,7 +222,9 @@ class _Wormhole:
 
     def _circle(self, wave: Sequence[int]) -> tuple[Wait, ...]:
         """Follow who waits for whom from any transfer left until one comes again."""
-        at = next(i for i in wave if self.finished[i] is None and self.occupied[i] < len(self.channels[i]))
+        at = next(
+            i for i in wave if self.finished[i] is None and self.occupied[i] < len(self.channels[i])
+        )
         met: dict[int, int] = {}
         waits: list[Wait] = []
         while at not in met:
@@ -298,7 +306,9 @@ def run_queues(
     return tuple(arrived)
 
 
-def run_virtual_links(paths: Sequence[Sequence[int]], frames: Sequence[Sequence[int]], *, number: int) -> WormholeRun:
+def run_virtual_links(
+    paths: Sequence[Sequence[int]], frames: Sequence[Sequence[int]], *, number: int
+) -> WormholeRun:
     """``run_wormhole`` without barriers, each link parted into ``number`` virtual ones: so many messages hold it at
     once, whichever part is free, and share its rate evenly. With 1 it is ``run_wormhole``. InputError for less, or
     frames that miss a transfer.

@@ -23,8 +23,15 @@ def simulation_document(plan: SimulationPlan, rows: Sequence[Json], verdict: Ver
     """What ``testbed simulate --json`` prints; of a sweep, each load's means stand under ``loads``."""
     document = _document(plan.experiment, rows, verdict)
     if plan.sweep:  # a mean over loads means nothing
-        names = ("mean_latency_s", "mean_latency_interval_s", "network_latency_s", "network_latency_interval_s")
-        document |= dict.fromkeys((*names, "throughput", "throughput_interval", "rate_packets_per_s"))
+        names = (
+            "mean_latency_s",
+            "mean_latency_interval_s",
+            "network_latency_s",
+            "network_latency_interval_s",
+        )
+        document |= dict.fromkeys(
+            (*names, "throughput", "throughput_interval", "rate_packets_per_s")
+        )
         document["loads"] = [_load(one, rows) for one in plan.sweep]
     return document
 
@@ -34,7 +41,13 @@ def _load(experiment: Experiment, rows: Sequence[Json]) -> JsonObject:
     load = load_of(experiment)
     own = [row for row in rows if row["load"] == load]
     found = _document(experiment, own, judge_runs(own))
-    names = ("mean_latency_s", "mean_latency_interval_s", "throughput", "throughput_interval", "deadlocked")
+    names = (
+        "mean_latency_s",
+        "mean_latency_interval_s",
+        "throughput",
+        "throughput_interval",
+        "deadlocked",
+    )
     return {"load": load} | {name: found[name] for name in names}
 
 
@@ -60,7 +73,11 @@ def _document(experiment: Experiment, rows: Sequence[Json], verdict: Verdict) ->
         "deadlocked": any(row["deadlocked"] for row in rows),
         "per_seed": list(rows),
         "verdict": dict(verdict.to_json()),
-        **{name: value for name, value in (experiment.traffic or {}).items() if name not in OF_MESSAGES},
+        **{
+            name: value
+            for name, value in (experiment.traffic or {}).items()
+            if name not in OF_MESSAGES
+        },
     }
 
 
@@ -93,12 +110,17 @@ def _possible(row: Json) -> bool:
 def judge_runs(rows: Sequence[Json]) -> Verdict:
     """Every message made is delivered (conservation, within the time that there was), nothing deadlocks, no packet
     circles; of no message, or, at some load, none that was measured between warm-up and end, a run cannot tell."""
-    sent, received = sum(row["sent"] for row in rows), sum(row["received"] * _possible(row) for row in rows)
+    sent, received = (
+        sum(row["sent"] for row in rows),
+        sum(row["received"] * _possible(row) for row in rows),
+    )
     stuck = [row["seed"] for row in rows if row["deadlocked"]]
     circling = sum(row["livelocked"] for row in rows)
     late = sum(row["sent"] - row["received"] for row in rows if row["stopped"] == "out-of-time")
     loads = {row["load"] for row in rows}
-    measured = min((sum(row["measured"] for row in rows if row["load"] == load) for load in loads), default=0)
+    measured = min(
+        (sum(row["measured"] for row in rows if row["load"] == load) for load in loads), default=0
+    )
     conserved = Claim("sent = received", "conservation").equal(float(sent), float(received))
     if late:
         conserved = conserved.noting(f"{late} still under way when the time to drain was over")

@@ -13,7 +13,9 @@ from testbed.model.options import kinds
 from testbed.model.options.option import Only, failing, option, options, routed, running, sent
 from topologies import Json
 
-_MADE = Only(when=lambda a: a.traffic is None, needs="messages made by a pattern, without --traffic")
+_MADE = Only(
+    when=lambda a: a.traffic is None, needs="messages made by a pattern, without --traffic"
+)
 _ONE_LOAD = Only(when=lambda a: not a.loads, needs="one load, without --loads")
 _TRACED = Only(when=lambda a: "trace:" in (a.faults or ""), needs="--faults trace:FILE")
 
@@ -44,7 +46,11 @@ class SimulationOptions(RouterOptions):
         kw_only=False,
         kind=kinds.load,
         metavar="FRACTION",
-        only=(_MADE, _ONE_LOAD, Only(when=lambda a: a.packet_rate_pps is None, needs="a load, without --packet-rate")),
+        only=(
+            _MADE,
+            _ONE_LOAD,
+            Only(when=lambda a: a.packet_rate_pps is None, needs="a load, without --packet-rate"),
+        ),
         help="of a link, that every sender offers on average",
     )
     packet_rate_pps: float | None = sent(
@@ -65,7 +71,10 @@ class SimulationOptions(RouterOptions):
         help="one after another instead, as in 0.1:0.9:0.1; drawn over the load",
     )
     injection: str = sent(
-        default="poisson", choices=("poisson", "periodic", "burst"), only=(_MADE,), help="when messages are made"
+        default="poisson",
+        choices=("poisson", "periodic", "burst"),
+        only=(_MADE,),
+        help="when messages are made",
     )
     burst_length: int = sent(
         default=1,
@@ -75,7 +84,10 @@ class SimulationOptions(RouterOptions):
     )
     synchronised: bool = sent(
         default=False,
-        only=(_MADE, Only(when=lambda a: a.injection != "poisson", needs="--injection periodic or burst")),
+        only=(
+            _MADE,
+            Only(when=lambda a: a.injection != "poisson", needs="--injection periodic or burst"),
+        ),
         help="all senders at the same moments (periodic and burst)",
     )
     duration_s: float | None = sent(
@@ -84,7 +96,9 @@ class SimulationOptions(RouterOptions):
         help="how long messages are generated (default: about 1500 messages per node, at most 1 s)",
     )
     warm_up_s: float | None = sent(
-        default=None, kind=kinds.warm_up, help="messages made before do not count (default: a fifth of the duration)"
+        default=None,
+        kind=kinds.warm_up,
+        help="messages made before do not count (default: a fifth of the duration)",
     )
     routing: str | None = routed(
         default=None,
@@ -100,21 +114,28 @@ class SimulationOptions(RouterOptions):
         "N links), or trace:FILE (an LANL, FTA or PNNL table, plain or .gz)",
     )
     trace_system: str | None = failing(
-        default=None, metavar="NAME", only=(_TRACED,), help="whose failures of the table are meant (LANL, FTA)"
+        default=None,
+        metavar="NAME",
+        only=(_TRACED,),
+        help="whose failures of the table are meant (LANL, FTA)",
     )
     trace_rule: str | None = failing(
         default=None,
         only=(_TRACED,),
         help="which rows of an LANL table count: interconnect-hardware (default), network-column, either",
     )
-    trace_permanent: bool = failing(default=False, only=(_TRACED,), help="treat all failures of the trace as permanent")
+    trace_permanent: bool = failing(
+        default=False, only=(_TRACED,), help="treat all failures of the trace as permanent"
+    )
     trace_skip_bad_rows: bool = failing(
         default=False,
         only=(_TRACED,),
         help="skip rows of the trace that cannot be read; they are counted",
     )
     seed: int = running(default=1, kind=kinds.seed, help="random seed")
-    repetitions: int = running(default=1, kind=kinds.some, help="runs with seeds SEED, SEED + 1, ...")
+    repetitions: int = running(
+        default=1, kind=kinds.some, help="runs with seeds SEED, SEED + 1, ..."
+    )
 
 
 @options
@@ -131,4 +152,6 @@ class TimelineOptions:
 
     def __post_init__(self) -> None:
         if self.nac_trace is not None and not self.nac_trace.parent.is_dir():
-            raise InputError(f"--nac-trace {self.nac_trace}: no such directory; give a file in one that exists")
+            raise InputError(
+                f"--nac-trace {self.nac_trace}: no such directory; give a file in one that exists"
+            )

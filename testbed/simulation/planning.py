@@ -25,23 +25,39 @@ def build_simulation(requested: SimulationOptions) -> SimulationPlan:
     """The plan of one rate, or of every one of ``rates``. Raises InputError for what makes no simulation, a file
     that cannot be read and a rate beyond a link's."""
     network = known_network(requested.network)
-    loads = kinds.loads(requested.loads) if isinstance(requested.loads, str) else tuple(requested.loads or ())
-    unseeded = {one.name: getattr(requested, one.name) for one in fields(SimulationParameters) if one.name != "seed"}
-    parameters = SimulationParameters(**unseeded | {"routing": requested.routing or own_routing(network)})
+    loads = (
+        kinds.loads(requested.loads)
+        if isinstance(requested.loads, str)
+        else tuple(requested.loads or ())
+    )
+    unseeded = {
+        one.name: getattr(requested, one.name)
+        for one in fields(SimulationParameters)
+        if one.name != "seed"
+    }
+    parameters = SimulationParameters(
+        **unseeded | {"routing": requested.routing or own_routing(network)}
+    )
     for load in loads:
         kinds.fraction.checked(load, "loads")
     rates = [parameters.packets_per_s(load) for load in loads] or [_rate(requested, parameters)]
     failing = split_faults(requested, network)
-    experiments = tuple(_experiment(requested, rate, network, parameters, failing) for rate in rates)
+    experiments = tuple(
+        _experiment(requested, rate, network, parameters, failing) for rate in rates
+    )
     seeds = tuple(range(requested.seed, requested.seed + requested.repetitions))
-    return SimulationPlan(experiment=experiments[0], seeds=seeds, sweep=experiments if loads else ())
+    return SimulationPlan(
+        experiment=experiments[0], seeds=seeds, sweep=experiments if loads else ()
+    )
 
 
 def _rate(requested: SimulationOptions, parameters: SimulationParameters) -> float:
     """Packets a second of every sender."""
     rate, link = requested.packet_rate_pps, parameters.packets_per_s(1.0)
     if rate is not None and rate > link * (1 + 1e-9):
-        raise InputError(f"--packet-rate {rate:g}: give at most a full link, {link:.6g} packets a second")
+        raise InputError(
+            f"--packet-rate {rate:g}: give at most a full link, {link:.6g} packets a second"
+        )
     return parameters.packets_per_s(requested.load) if rate is None else rate
 
 
@@ -53,7 +69,9 @@ def _experiment(
     failing: tuple[str | None, FailureTrace | None],
 ) -> Experiment:
     faults, trace = failing
-    traffic, timed = _read_traffic(requested.traffic, network, parameters, failing=bool(faults or trace))
+    traffic, timed = _read_traffic(
+        requested.traffic, network, parameters, failing=bool(faults or trace)
+    )
     duration, warm_up = requested.duration_s, requested.warm_up_s
     if traffic is not None and timed:  # all of it is measured unless options say otherwise
         last = max(message["time_s"] for message in traffic["messages"])
@@ -82,14 +100,18 @@ def _experiment(
     )
 
 
-def split_faults(requested: SimulationOptions, network: Network) -> tuple[str | None, FailureTrace | None]:
+def split_faults(
+    requested: SimulationOptions, network: Network
+) -> tuple[str | None, FailureTrace | None]:
     """The failures in words, and the trace read from its file. InputError for a second trace, a file that cannot be
     read, a broken row (by its number) and a fault of a file that is more than a cable that is down."""
     named = "" if requested.faults is None or no_faults(requested.faults) else requested.faults
     if named and is_file(named):
         return ",".join(map(_of_cable, read_faults(named, network))) or None, None
     words = [word for word in named.split(",") if word.strip()]
-    files = [word.strip().removeprefix("trace:") for word in words if word.strip().startswith("trace:")]
+    files = [
+        word.strip().removeprefix("trace:") for word in words if word.strip().startswith("trace:")
+    ]
     rest = ",".join(word for word in words if not word.strip().startswith("trace:")) or None
     if len(files) > 1:
         raise InputError(f"--faults {requested.faults!r}: {len(files)} traces; give one")
@@ -106,12 +128,20 @@ def split_faults(requested: SimulationOptions, network: Network) -> tuple[str | 
 def _of_cable(fault: Fault) -> str:
     """A fault of a file in words. InputError for what the simulator, whose cables work or not, does not have."""
     if fault.kind != "down" or fault.direction != "both":
-        raise InputError(f"--faults: {label_of(fault.link)} {fault.kind}: cables are down, both ways, or work here")
-    return f"{link_text(fault.link)}@{fault.start_s!r}-" + ("" if fault.permanent else repr(fault.stop_s))
+        raise InputError(
+            f"--faults: {label_of(fault.link)} {fault.kind}: cables are down, both ways, or work here"
+        )
+    return f"{link_text(fault.link)}@{fault.start_s!r}-" + (
+        "" if fault.permanent else repr(fault.stop_s)
+    )
 
 
 def _read_traffic(
-    requested: Json | str | None, network: Network, parameters: SimulationParameters, *, failing: bool
+    requested: Json | str | None,
+    network: Network,
+    parameters: SimulationParameters,
+    *,
+    failing: bool,
 ) -> tuple[Json | None, bool]:
     """The messages; whether they are another program's, whose starts were found on this network."""
     if not isinstance(requested, str):

@@ -39,9 +39,13 @@ def _carry(plan: SimulationPlan, how: How, report_progress: ReportProgress | Non
     rows: list[JsonObject] = []
     for number, (one, seeds) in enumerate(parts):
         if report_progress is not None:
-            words = f"load {load_of(one):.3g}, " + (f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds")
+            words = f"load {load_of(one):.3g}, " + (
+                f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
+            )
             reading = CounterReading(figures=_reading(rows))
-            report_progress(Progress(done_s=number, total_s=len(parts), doing=words, reading=reading))
+            report_progress(
+                Progress(done_s=number, total_s=len(parts), doing=words, reading=reading)
+            )
         rows += run_seeds(one, seeds)
     if timeline is not None:
         _write_timeline(timeline, rows)
@@ -53,7 +57,10 @@ def _reading(rows: Sequence[Json]) -> dict[str, float]:
     if not rows or rows[-1]["mean_latency_s"] is None:
         return {}
     last = rows[-1]
-    names = {f"Latency at load {last['load']:.3g}, us": 1e6 * last["mean_latency_s"], "Throughput": last["throughput"]}
+    names = {
+        f"Latency at load {last['load']:.3g}, us": 1e6 * last["mean_latency_s"],
+        "Throughput": last["throughput"],
+    }
     return {name: float(value) for name, value in names.items()}
 
 
@@ -127,13 +134,19 @@ def _table(rows: Sequence[Json], *, with_load: bool) -> object:
     heads = [name for name in columns if with_load or name != "load"]
     spare = ("NAC moves", "in the network us", "sent", "received")
     return Table(
-        name="runs", headings=heads, rows=[[columns[name](row) for name in heads] for row in rows], spare=spare
+        name="runs",
+        headings=heads,
+        rows=[[columns[name](row) for name in heads] for row in rows],
+        spare=spare,
     )
 
 
 _BUILD = lazily("testbed.simulation.planning:build_simulation")
 simulation_plan = planner(
-    "simulation_plan", "Routers with finite buffers in virtual time, seed after seed.", SimulationOptions, _BUILD
+    "simulation_plan",
+    "Routers with finite buffers in virtual time, seed after seed.",
+    SimulationOptions,
+    _BUILD,
 )
 SIMULATION = Workload(
     name="simulation",

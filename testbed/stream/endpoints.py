@@ -19,11 +19,25 @@ from fec.redundancy.diagnosis_control import DiagnosingControl, NewPaths
 from fec.redundancy.labels import LabelOrder, RandomLabels, stratified_labels
 from fec.redundancy.loss_bursts import BurstChain, burst_block_size
 from testbed.model.label_split import LabelSplit
-from testbed.stream.path_delays import candidate_spread_s, delay_of_label, path_spread_s, round_trip_s
+from testbed.stream.path_delays import (
+    candidate_spread_s,
+    delay_of_label,
+    path_spread_s,
+    round_trip_s,
+)
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import most_carried
-from testbed.stream.prediction.active_faults import DIAGNOSES, candidate_table, exact_block_size, is_diagnosing
-from testbed.stream.prediction.block_size_policy import block_size_policy, is_deterministic, largest_in_bursts
+from testbed.stream.prediction.active_faults import (
+    DIAGNOSES,
+    candidate_table,
+    exact_block_size,
+    is_diagnosing,
+)
+from testbed.stream.prediction.block_size_policy import (
+    block_size_policy,
+    is_deterministic,
+    largest_in_bursts,
+)
 from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, path_of_label
 from topologies.text.json_types import Json, JsonObject
 
@@ -57,7 +71,11 @@ more (``campaign_verdict``)."""
 
 
 def label_sequence(plan: StreamPlan) -> LabelOrder:
-    return stratified_labels(plan.stream.label_rule) if plan.stream.labels == "stratified" else RandomLabels(plan.seed)
+    return (
+        stratified_labels(plan.stream.label_rule)
+        if plan.stream.labels == "stratified"
+        else RandomLabels(plan.seed)
+    )
 
 
 def build_sender(
@@ -66,7 +84,10 @@ def build_sender(
     """A sender whose content, labels and policy follow from the plan alone. ``key``: seals packets and reports, and
     gives the sender a session of its own; without one (in the simulator) both are left out."""
     stream = plan.stream
-    parameters, control = sender_parameters(plan, key, adaptive=stream.block_size is None), block_size_control(plan)
+    parameters, control = (
+        sender_parameters(plan, key, adaptive=stream.block_size is None),
+        block_size_control(plan),
+    )
     code = ReedSolomonCode(source_packets=stream.source_packets)
     content = payload_source(plan.seed, stream.symbol_bytes)
     paths = path_of_label(plan.forward) if is_numbered(plan) else None
@@ -83,7 +104,9 @@ def sender_parameters(plan: StreamPlan, key: bytes | None, *, adaptive: bool) ->
         session=0 if key is None else secrets.randbits(32),
         key=key,
         delay_of_label=None if plan.changes else delay_of_label(plan.forward),
-        silence_s=SILENT_INTERVALS * max(stream.report_interval_s, 1 / stream.rate_pps) if adaptive else math.inf,
+        silence_s=SILENT_INTERVALS * max(stream.report_interval_s, 1 / stream.rate_pps)
+        if adaptive
+        else math.inf,
         silent_size=worst_single_failure(plan) if adaptive else 0,
     )
 
@@ -100,7 +123,8 @@ def block_size_control(plan: StreamPlan, *, interleaved: bool = True) -> BlockSi
         largest=max(min(policy.largest, carried), policy.base),
         hold_s=stream.hold_s,
         deterministic=is_deterministic(plan),
-        bursts_pass=stream.playback_s >= 2 * stream.block_s + stream.report_interval_s + 2 * round_trip_s(plan),
+        bursts_pass=stream.playback_s
+        >= 2 * stream.block_s + stream.report_interval_s + 2 * round_trip_s(plan),
         apart_s=0.0 if plan.changes else (1 + JITTER) * path_spread_s(plan),
         report_interval_s=stream.report_interval_s,
     )
@@ -110,7 +134,9 @@ def block_size_control(plan: StreamPlan, *, interleaved: bool = True) -> BlockSi
         m, error_rate = stream.source_packets, stream.decoding_error_rate
         return burst_block_size(m, chain, error_rate, interleaved=interleaved, largest=most)
 
-    too_late = stream.playback_s < 2 * (stream.block_s + round_trip_s(plan))  # for parity that answers a report
+    too_late = stream.playback_s < 2 * (
+        stream.block_s + round_trip_s(plan)
+    )  # for parity that answers a report
     estimator = BlockSizeController(parameters, policy, of_bursts if too_late else None)
     if not is_diagnosing(plan):
         return estimator
@@ -125,7 +151,8 @@ def block_size_control(plan: StreamPlan, *, interleaved: bool = True) -> BlockSi
         )
 
     changes = [
-        NewPaths(from_s=c.at_s, until_s=c.at_s + CHANGE_ALLOWED_S, diagnoser=diagnoser(c.forward)) for c in plan.changes
+        NewPaths(from_s=c.at_s, until_s=c.at_s + CHANGE_ALLOWED_S, diagnoser=diagnoser(c.forward))
+        for c in plan.changes
     ]
     control = DiagnosingControl(diagnoser(plan.forward), exact_block_size(plan), estimator, changes)
     control.prepare()
@@ -148,7 +175,9 @@ def receiver_parameters(plan: StreamPlan, key: bytes | None = None) -> ReceiverP
 def build_receiver(
     plan: StreamPlan, key: bytes | None = None, kind: Callable[..., StreamReceiver] = StreamReceiver
 ) -> StreamReceiver:
-    return kind(receiver_parameters(plan, key), ReedSolomonCode(source_packets=plan.stream.source_packets))
+    return kind(
+        receiver_parameters(plan, key), ReedSolomonCode(source_packets=plan.stream.source_packets)
+    )
 
 
 class ContentCheck:
@@ -188,9 +217,15 @@ def strangers(counters: Json) -> tuple[str, ...]:
     forged = counters.get("rejected_key", 0)
     notes = []
     if foreign:
-        notes.append(f"{foreign} datagrams came from other addresses than the other end's; they were left unread")
+        notes.append(
+            f"{foreign} datagrams came from other addresses than the other end's; they were left unread"
+        )
     if others := counters.get("rejected_version", 0):
-        notes.append(f"{others} packets were not of version {VERSION} of the format; bring the older end up to date")
+        notes.append(
+            f"{others} packets were not of version {VERSION} of the format; bring the older end up to date"
+        )
     if forged:
-        notes.append(f"{forged} packets did not bear the seal of the stream's key; they were refused")
+        notes.append(
+            f"{forged} packets did not bear the seal of the stream's key; they were refused"
+        )
     return tuple(notes)

@@ -49,7 +49,9 @@ class _BreaksInTime:
         self._edges = sorted({at_s for one in breaks for at_s in (one.start_s, one.stop_s)})
         self._losses: list[list[float]] = [[] for _ in range(len(self._edges) + 1)]
         for one in breaks:
-            for place in range(*(bisect.bisect_right(self._edges, at_s) for at_s in (one.start_s, one.stop_s))):
+            for place in range(
+                *(bisect.bisect_right(self._edges, at_s) for at_s in (one.start_s, one.stop_s))
+            ):
                 self._losses[place].append(one.loss)
 
     def take(self, at_s: float, chance: random.Random) -> bool:
@@ -80,7 +82,10 @@ class ImpairedPaths:
         chance: random.Random,
     ) -> None:
         self._delays = [link.delay_s for link in network.links]
-        self._breaks, self._chance = {link: _BreaksInTime(ones) for link, ones in breaks.items()}, chance
+        self._breaks, self._chance = (
+            {link: _BreaksInTime(ones) for link, ones in breaks.items()},
+            chance,
+        )
         self._met: dict[int, list[_InForce]] = {}
         for number, span in enumerate(impaired_spans(network, faults)):
             link = network.links[span.link]
@@ -96,7 +101,11 @@ class ImpairedPaths:
         links, first, frame_bytes = journey
         for place in range(first, len(links)):
             link = links[place]
-            met = [one for one in self._met[link] if one.start_s <= at_s < one.stop_s] if link in self._met else []
+            met = (
+                [one for one in self._met[link] if one.start_s <= at_s < one.stop_s]
+                if link in self._met
+                else []
+            )
             if met and at_s > now:
                 yield at_s, PacketInTransit(links, place, frame_bytes)
                 return

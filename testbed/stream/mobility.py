@@ -52,7 +52,10 @@ def build_mobility(requested: MobilityOptions) -> StreamPlan:
     switched = [switches_only(frame) for frame in frames]
     union = union_network(switched)
     present = [frozenset(link.id for link in frame.links) for frame in switched]
-    routed = [_routed(k, _only(union, there), source, sink, method, layers) for k, there in enumerate(present)]
+    routed = [
+        _routed(k, _only(union, there), source, sink, method, layers)
+        for k, there in enumerate(present)
+    ]
     moved = [(on_network(there, union), on_network(back, union)) for _, there, back in routed]
     changes = tuple(
         RouteChange(
@@ -80,7 +83,9 @@ def build_mobility(requested: MobilityOptions) -> StreamPlan:
     )
     faults = made_faults(requested.faults, union, "give none or poisson:rate=R,lasts=S")
     if isinstance(faults, EachLink):
-        raise InputError("faults: each-link is for a network that stands still; give none or poisson:rate=R,lasts=S")
+        raise InputError(
+            "faults: each-link is for a network that stands still; give none or poisson:rate=R,lasts=S"
+        )
     scheduled = random_faults(plan, faults) if isinstance(faults, PoissonFaults) else faults
     plan = replace(plan, faults=scheduled)
     check_plan(plan)
@@ -98,9 +103,13 @@ def union_network(frames: Sequence[Network]) -> Network:
             )
         for link in frame.links:
             links.setdefault(link.id, link)
-    attributes = {k: v for k, v in frames[0].attributes.items() if k != "frame"} | {"frames": len(frames)}
+    attributes = {k: v for k, v in frames[0].attributes.items() if k != "frame"} | {
+        "frames": len(frames)
+    }
     name = frames[0].name if len(frames) == 1 else f"{frames[0].name}..{len(frames) - 1}"
-    return Network(name=name, nodes=frames[0].nodes, links=tuple(links.values()), attributes=attributes)
+    return Network(
+        name=name, nodes=frames[0].nodes, links=tuple(links.values()), attributes=attributes
+    )
 
 
 def switches_only(network: Network) -> Network:
@@ -118,16 +127,25 @@ def switches_only(network: Network) -> Network:
 def on_network(split: LabelSplit, network: Network) -> LabelSplit:
     """The same paths as links of another network that has them all."""
     number = {i: network.link_index[split.network.links[i].id] for i in split.loaded}
-    paths = (LabelPath(start=p.start, stop=p.stop, links=tuple(number[i] for i in p.links)) for p in split.paths)
+    paths = (
+        LabelPath(start=p.start, stop=p.stop, links=tuple(number[i] for i in p.links))
+        for p in split.paths
+    )
     return LabelSplit(network=network, source=split.source, sink=split.sink, paths=tuple(paths))
 
 
 def route_on(route: SplitRoute, network: Network) -> SplitRoute:
     """The same loads on another network that has the route's links; others carry nothing."""
     known = route.network.link_index
-    loads = tuple(route.loads[known[link.id]] if link.id in known else Fraction(0) for link in network.links)
-    layers = tuple(route.link_layers[known[link.id]] if link.id in known else 0 for link in network.links)
-    return replace(route, network=network, loads=loads, link_layers=layers if route.link_layers else ())
+    loads = tuple(
+        route.loads[known[link.id]] if link.id in known else Fraction(0) for link in network.links
+    )
+    layers = tuple(
+        route.link_layers[known[link.id]] if link.id in known else 0 for link in network.links
+    )
+    return replace(
+        route, network=network, loads=loads, link_layers=layers if route.link_layers else ()
+    )
 
 
 def _routed(
@@ -152,7 +170,9 @@ def _in_order(network: Network, links: frozenset[LinkId]) -> tuple[LinkId, ...]:
 def recomputed(plan: StreamPlan, change: int) -> tuple[LabelSplit, LabelSplit]:
     """What a controller notified of change number ``change`` (from 0) routes and splits again: the plan's own
     splits."""
-    _, there, back = splits_of(frame_network(plan, change), plan.source, plan.sink, plan.method, plan.layers)
+    _, there, back = splits_of(
+        frame_network(plan, change), plan.source, plan.sink, plan.method, plan.layers
+    )
     return on_network(there, plan.network), on_network(back, plan.network)
 
 
@@ -171,12 +191,16 @@ def frame_names(frames: NetworkLike | Sequence[NetworkLike], count: int) -> tupl
     >>> frame_names("manet:nodes=9", 2)
     ('manet:nodes=9,frame=0', 'manet:nodes=9,frame=1')
     """
-    listed = list(frames) if isinstance(frames, Sequence) and not isinstance(frames, str) else [frames]
+    listed = (
+        list(frames) if isinstance(frames, Sequence) and not isinstance(frames, str) else [frames]
+    )
     if len(listed) != 1 or isinstance(listed[0], Network):
         return tuple(listed)
     name = str(listed[0])
     if name.partition(":")[0] != "manet":
-        raise InputError(f"{name!r} does not move; give a mobile network (manet:...) or one file a frame")
+        raise InputError(
+            f"{name!r} does not move; give a mobile network (manet:...) or one file a frame"
+        )
     if "frame=" in name:
         raise InputError(f"{name!r}: leave frame= out; the walk begins with frame 0")
     return tuple(f"{name}{',' if ':' in name else ':'}frame={k}" for k in range(count))

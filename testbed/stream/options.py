@@ -15,7 +15,17 @@ from testbed.faults.fault import Direction, FaultKind, PoissonFaults
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
-from testbed.model.options.option import Only, coded, ends, failing, option, options, routed, running, sent
+from testbed.model.options.option import (
+    Only,
+    coded,
+    ends,
+    failing,
+    option,
+    options,
+    routed,
+    running,
+    sent,
+)
 from topologies import Json
 
 LabelOrder = Literal["stratified", "random"]
@@ -67,7 +77,12 @@ def _each_link(args: Namespace) -> bool:
 
 
 def _capillary(args: Namespace) -> bool:
-    return str(getattr(args, "routing", None) or getattr(args, "method", "capillary")).partition(":")[0] == "capillary"
+    return (
+        str(getattr(args, "routing", None) or getattr(args, "method", "capillary")).partition(":")[
+            0
+        ]
+        == "capillary"
+    )
 
 
 CODED = Only(
@@ -79,7 +94,9 @@ NOT_PROBING = Only(
     needs="a stream without --probe-block-size, which breaks its own link",
 )
 PROBING = Only(when=lambda args: args.probe_block_size, needs="--probe-block-size")
-_ONE_MACHINE = Only(when=lambda args: args.machines is None, needs="a stream on one machine, without --machines")
+_ONE_MACHINE = Only(
+    when=lambda args: args.machines is None, needs="a stream on one machine, without --machines"
+)
 _EACH_LINK = Only(when=_each_link, needs="--faults each-link (the default)")
 _CAPILLARY = Only(when=_capillary, needs="--routing capillary")
 
@@ -101,9 +118,16 @@ class StreamParameters:
     (``fec.redundancy.labels.SlottedLabels``).
     """
 
-    rate_pps: float = coded(flag="--packet-rate", default="1000", kind=kinds.rate_pps, help="source packets a second")
+    rate_pps: float = coded(
+        flag="--packet-rate", default="1000", kind=kinds.rate_pps, help="source packets a second"
+    )
     source_packets: int = coded(
-        default=20, short=("--m",), metavar="M", kind=kinds.block_packets, only=(CODED,), help="source packets a block"
+        default=20,
+        short=("--m",),
+        metavar="M",
+        kind=kinds.block_packets,
+        only=(CODED,),
+        help="source packets a block",
     )
     tolerance: float = coded(
         flag="--static-tolerance",
@@ -114,7 +138,12 @@ class StreamParameters:
         help="loss tolerated at rest",
     )
     decoding_error_rate: float = coded(
-        default=1e-5, short=("--der",), metavar="DER", kind=kinds.probability, only=(CODED,), help="decoding error rate"
+        default=1e-5,
+        short=("--der",),
+        metavar="DER",
+        kind=kinds.probability,
+        only=(CODED,),
+        help="decoding error rate",
     )
     labels: LabelOrder = coded(
         flag="--label-order",
@@ -145,13 +174,21 @@ class StreamParameters:
         only=(CODED,),
         help="time without losses after which redundancy falls (default {default} s)",
     )
-    report_interval_s: float = option(default=0.1, listed=False, help="seconds from one loss report to the next")
-    report_packets: int = option(default=100, listed=False, help="packets after which a report is sent sooner")
+    report_interval_s: float = option(
+        default=0.1, listed=False, help="seconds from one loss report to the next"
+    )
+    report_packets: int = option(
+        default=100, listed=False, help="packets after which a report is sent sooner"
+    )
     block_size: int | None = option(default=None, listed=False, help="N, fixed for the whole run")
     late_pps: float | None = option(default=None, listed=False, help="late parity packets a second")
     diagnosis: bool = option(default=True, listed=False, help="the sender finds out what failed")
-    label_multiplier: int = option(default=None, listed=False, help="of the stratified order of labels")
-    label_slots: tuple[int, ...] = option(default=(), listed=False, help="the order of equal slots of the label space")
+    label_multiplier: int = option(
+        default=None, listed=False, help="of the stratified order of labels"
+    )
+    label_slots: tuple[int, ...] = option(
+        default=(), listed=False, help="the order of equal slots of the label space"
+    )
 
     @property
     def label_rule(self) -> LabelRule:
@@ -207,7 +244,9 @@ class CodingOptions(StreamParameters):
     @property
     def parameters(self) -> StreamParameters:
         """What a plan keeps of them."""
-        return StreamParameters(**{one.name: getattr(self, one.name) for one in fields(StreamParameters)})
+        return StreamParameters(
+            **{one.name: getattr(self, one.name) for one in fields(StreamParameters)}
+        )
 
 
 @options
@@ -216,13 +255,20 @@ class StreamOptions(CodingOptions):
     law of random ones (``poisson:...``)."""
 
     network: NetworkLike = option(
-        kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file (testbed topology list)"
+        kw_only=False,
+        positional=True,
+        metavar="NETWORK",
+        help="catalogue name or file (testbed topology list)",
     )
     source: str = ends(kw_only=False, flag="--from", metavar="NODE")
     sink: str = ends(kw_only=False, flag="--to", metavar="NODE")
     method: str = routed(default="capillary", listed=False, help="routing method")
     layers: int | None = routed(
-        default=None, kind=kinds.count, metavar="K", only=(CODED, _CAPILLARY), help="capillary: only the first K layers"
+        default=None,
+        kind=kinds.count,
+        metavar="K",
+        only=(CODED, _CAPILLARY),
+        help="capillary: only the first K layers",
     )
     duration_s: float | None = sent(
         default=None,
@@ -239,7 +285,10 @@ class StreamOptions(CodingOptions):
         "overlaps included",
     )
     fault_kind: FaultKind = failing(
-        default="down", choices=("down", "blackhole", "loss"), only=(NOT_PROBING, _EACH_LINK), help="of each-link"
+        default="down",
+        choices=("down", "blackhole", "loss"),
+        only=(NOT_PROBING, _EACH_LINK),
+        help="of each-link",
     )
     fault_loss: float = failing(
         default=0.5,
@@ -247,12 +296,17 @@ class StreamOptions(CodingOptions):
         metavar="FRACTION",
         only=(
             CODED,
-            Only(when=lambda args: args.fault_kind == "loss" and _each_link(args), needs="--fault-kind loss"),
+            Only(
+                when=lambda args: args.fault_kind == "loss" and _each_link(args),
+                needs="--fault-kind loss",
+            ),
         ),
         help="of --fault-kind loss",
     )
     one_way: bool = failing(
-        default=False, only=(CODED, NOT_PROBING, _EACH_LINK), help="each-link: break only the loaded direction"
+        default=False,
+        only=(CODED, NOT_PROBING, _EACH_LINK),
+        help="each-link: break only the loaded direction",
     )
     precision: float = failing(
         flag="--loss-precision",
@@ -328,13 +382,24 @@ class MobilityOptions(CodingOptions):
         default=20,
         flag="--frames",
         kind=kinds.some,
-        only=(Only(when=lambda args: len(args.frames) == 1, needs="one mobile network, not one file a frame"),),
+        only=(
+            Only(
+                when=lambda args: len(args.frames) == 1,
+                needs="one mobile network, not one file a frame",
+            ),
+        ),
         help="of a mobile network",
     )
     frame_s: float = ends(
-        flag="--frame-duration", default="5", kind=kinds.answering, metavar="S", help="how long each lasts"
+        flag="--frame-duration",
+        default="5",
+        kind=kinds.answering,
+        metavar="S",
+        help="how long each lasts",
     )
-    warm_up_s: float = option(default=0.8, listed=False, help="seconds before the first frame begins to count down")
+    warm_up_s: float = option(
+        default=0.8, listed=False, help="seconds before the first frame begins to count down"
+    )
     handover: str = ends(
         default="break-before-make",
         choices=tuple(HANDOVERS),
@@ -354,7 +419,9 @@ class MobilityOptions(CodingOptions):
         only=(_CAPILLARY,),
         help="capillary: the first K layers (default {default}; 0: all)",
     )
-    rate_pps: float = coded(flag="--packet-rate", default="50", kind=kinds.rate_pps, help="source packets a second")
+    rate_pps: float = coded(
+        flag="--packet-rate", default="50", kind=kinds.rate_pps, help="source packets a second"
+    )
     faults: FaultsLike | PoissonFaults = failing(
         default="none", metavar="none|poisson:rate=R,lasts=S", help="random failures in addition"
     )

@@ -41,7 +41,9 @@ def delay_to_fault_s(plan: StreamPlan, fault: Fault) -> float:
     """How long packets take to the end of a failed link at most: those sent so long before a repair, or before the
     failure, may come through or be lost."""
     hit = set(faulty_links(plan.network, fault))
-    reached = (at_s for split in plan.splits for _, index, at_s in _hops(split, ends=True) if index in hit)
+    reached = (
+        at_s for split in plan.splits for _, index, at_s in _hops(split, ends=True) if index in hit
+    )
     return max(reached, default=0.0)
 
 
@@ -56,7 +58,9 @@ def candidate_spread_s(plan: StreamPlan) -> float:
                 if one not in ((split.source,), (split.sink,)):
                     reached.setdefault((one, path), []).append(at_s)
         times = lists_by_key((one, min(found)) for (one, _), found in reached.items())
-        spreads = ((1 + JITTER) * max(found) - (1 - JITTER) * min(found) for found in times.values())
+        spreads = (
+            (1 + JITTER) * max(found) - (1 - JITTER) * min(found) for found in times.values()
+        )
         widest_s = max(widest_s, *spreads)
     return widest_s
 

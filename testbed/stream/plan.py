@@ -62,7 +62,13 @@ class StreamPlan(ShortRepr):
         if self.route is not None:
             return self.route
         loads = tuple(self.forward.load(i) for i in range(len(self.network.links)))
-        return SplitRoute(network=self.network, source=self.source, sink=self.sink, method=self.method, loads=loads)
+        return SplitRoute(
+            network=self.network,
+            source=self.source,
+            sink=self.sink,
+            method=self.method,
+            loads=loads,
+        )
 
     @property
     def splits(self) -> tuple[LabelSplit, ...]:
@@ -82,10 +88,18 @@ class StreamPlan(ShortRepr):
             raise InputError(f"plan: duration {self.duration_s} s must be above 0")
         for fault in self.faults:
             if fault.link not in self.network.link_index:
-                raise InputError(f"plan: fault on {label_of(fault.link)}, which is no link of {self.network.name!r}")
-        moving = next((f for f in self.faults if f.kind == "impaired"), None) if self.changes or self.absent else None
+                raise InputError(
+                    f"plan: fault on {label_of(fault.link)}, which is no link of {self.network.name!r}"
+                )
+        moving = (
+            next((f for f in self.faults if f.kind == "impaired"), None)
+            if self.changes or self.absent
+            else None
+        )
         if moving is not None:
-            raise InputError(f"plan: {moving.description} on {label_of(moving.link)}: no impairments while nodes move")
+            raise InputError(
+                f"plan: {moving.description} on {label_of(moving.link)}: no impairments while nodes move"
+            )
         times = [0.0, *(change.at_s for change in self.changes), self.duration_s]
         if any(later <= earlier for earlier, later in pairwise(times)):
             raise InputError(
@@ -126,7 +140,11 @@ FORMAT = 1
 
 def plan_to_json(plan: StreamPlan) -> JsonObject:
     """The whole plan as JSON-ready values; an equal plan can be read back from it."""
-    head = {"format": FORMAT, "network": network_document(plan.network), "network_name": plan.network.name}
+    head = {
+        "format": FORMAT,
+        "network": network_document(plan.network),
+        "network_name": plan.network.name,
+    }
     document: JsonObject = head | json_ready(replace(plan, route=None), without=Network)
     del document["route"]
     return document

@@ -23,7 +23,12 @@ from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import disjoint_return_split, interval_groups, spray
 from testbed.stream.options import EachLink as EachLink
 from testbed.stream.options import StreamOptions
-from testbed.stream.path_delays import allowed_reaction_s, delay_to_fault_s, longest_path_delay_s, round_trip_s
+from testbed.stream.path_delays import (
+    allowed_reaction_s,
+    delay_to_fault_s,
+    longest_path_delay_s,
+    round_trip_s,
+)
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.prediction.active_faults import faulty_links, is_campaign
 from testbed.stream.prediction.block_size_policy import block_size_policy
@@ -52,7 +57,11 @@ def build_stream(requested: StreamOptions) -> StreamPlan:
     """
     network = known_network(requested.network)
     source, sink = read_node(requested.source, network), read_node(requested.sink, network)
-    faults = _each_link(requested) if requested.faults == "each-link" else made_faults(requested.faults, network)
+    faults = (
+        _each_link(requested)
+        if requested.faults == "each-link"
+        else made_faults(requested.faults, network)
+    )
     parameters, duration_s = requested.parameters, requested.duration_s
     route = route_by_name(network, source, sink, requested.method, layers=requested.layers)
     plan = StreamPlan(
@@ -64,12 +73,16 @@ def build_stream(requested: StreamOptions) -> StreamPlan:
         duration_s=1.0,
         seed=requested.seed,
     )
-    one_by_one = isinstance(faults, EachLink) or not (isinstance(faults, PoissonFaults) or overlapping(faults))
+    one_by_one = isinstance(faults, EachLink) or not (
+        isinstance(faults, PoissonFaults) or overlapping(faults)
+    )
     if one_by_one and parameters.labels == "stratified":
         parameters = ordered_for_route(plan.forward, parameters)
         plan = replace(plan, stream=parameters)
     if isinstance(faults, PoissonFaults):
-        scheduled = random_faults(replace(plan, duration_s=duration_s or DEFAULT_CAMPAIGN_S), faults)
+        scheduled = random_faults(
+            replace(plan, duration_s=duration_s or DEFAULT_CAMPAIGN_S), faults
+        )
     else:
         scheduled = schedule_each_link(plan, faults) if isinstance(faults, EachLink) else faults
     without = max(WARM_UP_S + 1.0 + round_trip_s(plan), 4 * parameters.block_s)
@@ -105,7 +118,11 @@ def build_together(requests: Sequence[StreamOptions]) -> tuple[StreamPlan, ...]:
     """Plans that can run at once: the first one's faults and length hold for all, each has a seed of its own."""
     first = build_stream(requests[0])
     others = [
-        build_stream(replace(request, faults=first.faults, duration_s=first.duration_s, seed=request.seed + k))
+        build_stream(
+            replace(
+                request, faults=first.faults, duration_s=first.duration_s, seed=request.seed + k
+            )
+        )
         for k, request in enumerate(requests[1:], start=1)
     ]
     plans = (first, *others)
@@ -115,7 +132,13 @@ def build_together(requests: Sequence[StreamOptions]) -> tuple[StreamPlan, ...]:
 
 def check_plan(plan: StreamPlan) -> None:
     """InputError for a plan that no stream can carry out."""
-    for check in (check_duration, check_faults_in_duration, check_rates, check_delays, check_parity_comes):
+    for check in (
+        check_duration,
+        check_faults_in_duration,
+        check_rates,
+        check_delays,
+        check_parity_comes,
+    ):
         check(plan)
 
 
@@ -145,7 +168,9 @@ def ordered_for_route(split: LabelSplit, stream: StreamParameters) -> StreamPara
     """The parameters with the order of labels that asks for the fewest packets over the failures of the route's links,
     one at a time."""
     layout = best_layout(interval_groups(split), stream.source_packets, stream.tolerance)
-    return replace(stream, label_slots=layout.slots, label_multiplier=layout.multiplier or WEYL_MULTIPLIER)
+    return replace(
+        stream, label_slots=layout.slots, label_multiplier=layout.multiplier or WEYL_MULTIPLIER
+    )
 
 
 def protectable_links(plan: StreamPlan) -> tuple[int, ...]:
@@ -171,7 +196,12 @@ def steady_packets(plan: StreamPlan, link: int, each: EachLink) -> int:
     """Packets that must be seen for the share of one link to be known to ``precision``."""
     share = float(plan.forward.load(link)) * each.loss_fraction
     if plan.stream.labels == "stratified" and each.loss_fraction == 1:
-        return max(200, stratified_window_for(plan.forward.intervals(link), each.precision, plan.stream.label_rule))
+        return max(
+            200,
+            stratified_window_for(
+                plan.forward.intervals(link), each.precision, plan.stream.label_rule
+            ),
+        )
     return max(400, binomial_window_for(share, each.precision))
 
 
@@ -182,10 +212,16 @@ def schedule_each_link(plan: StreamPlan, each: EachLink) -> tuple[Fault, ...]:
     sender has to allow for both, which asks for no packet if the next one loses no more.
     """
     if not 0 < each.precision < 0.5:
-        raise InputError(f"precision {each.precision} is outside (0, 0.5); 0.01 is one point of loss")
+        raise InputError(
+            f"precision {each.precision} is outside (0, 0.5); 0.01 is one point of loss"
+        )
     parameters = plan.stream
     draft = Fault(
-        link=(plan.network.links[0].id), kind=each.kind, start_s=0.0, stop_s=1.0, loss_fraction=each.loss_fraction
+        link=(plan.network.links[0].id),
+        kind=each.kind,
+        start_s=0.0,
+        stop_s=1.0,
+        loss_fraction=each.loss_fraction,
     )
     policy = block_size_policy(replace(plan, faults=(draft,)))
     block_s = parameters.block_s
@@ -222,7 +258,10 @@ def _longest_absence(plan: StreamPlan, link: int) -> float:
         return -math.log(0.05) / float(plan.forward.load(link))
     table = label_table(plan.stream.label_rule)
     places = np.flatnonzero(
-        np.any([(table >= start) & (table < stop) for start, stop in plan.forward.intervals(link)], axis=0)
+        np.any(
+            [(table >= start) & (table < stop) for start, stop in plan.forward.intervals(link)],
+            axis=0,
+        )
     )
     return float(max(np.diff(places, append=places[0] + len(table)))) if len(places) else math.inf
 
@@ -231,7 +270,9 @@ def random_faults(plan: StreamPlan, faults: PoissonFaults) -> tuple[Fault, ...]:
     """Random faults on the cables that any of the plan's splits loads; both ends of the run are calm."""
     until = plan.duration_s - plan.stream.playback_s - QUIET_END_S
     if until <= faults.start_s:
-        raise InputError(f"random faults: the stream of {plan.duration_s:g} s ends before one could; make it longer")
+        raise InputError(
+            f"random faults: the stream of {plan.duration_s:g} s ends before one could; make it longer"
+        )
     loaded = {plan.network.links[i].id for split in plan.splits for i in split.loaded}
     return poisson_faults(loaded, faults, until_s=until, seed=plan.seed)
 
@@ -242,7 +283,11 @@ def check_rates(*plans: StreamPlan) -> None:
     needed: dict[int, float] = {}
     for plan in plans:
         wire_bps = _wire_bps(plan, _largest_planned(plan))
-        loaded = {i: max(float(one.load(i)) for one in plan.splits) for split in plan.splits for i in split.loaded}
+        loaded = {
+            i: max(float(one.load(i)) for one in plan.splits)
+            for split in plan.splits
+            for i in split.loaded
+        }
         needed |= {i: needed.get(i, 0.0) + wire_bps * load for i, load in loaded.items()}
     who = f"stream at {plans[0].stream.rate_pps:g} packets/s and its largest N puts"
     who = who if len(plans) == 1 else "streams at once: they put"
@@ -260,7 +305,9 @@ def most_carried(plan: StreamPlan) -> int:
     call for: packets beyond it would be lost to the queue that they fill."""
     symbol_bps = _wire_bps(plan, 1.0)
     links = plan.network.links
-    shares = [float(split.load(i)) / links[i].capacity_bps for split in plan.splits for i in split.loaded]
+    shares = [
+        float(split.load(i)) / links[i].capacity_bps for split in plan.splits for i in split.loaded
+    ]
     return max(_largest_planned(plan), int(_FULL / (symbol_bps * max(shares))))
 
 
@@ -273,13 +320,19 @@ def check_concurrent(plans: Sequence[StreamPlan]) -> None:
     ends = [end for plan in plans for end in (plan.source, plan.sink)]
     twice = next((end for end in ends if ends.count(end) > 1), None)
     checks = (
-        (twice is None, f"{twice!r} is an end point of two streams; each stream needs two of its own"),
+        (
+            twice is None,
+            f"{twice!r} is an end point of two streams; each stream needs two of its own",
+        ),
         (all(p.network == first.network for p in plans), "they are on different networks"),
         (
             all(p.faults == first.faults for p in plans),
             "their faults differ; faults are of the network, give all the same",
         ),
-        (all(p.duration_s == first.duration_s for p in plans), "they differ in length; give all the same duration_s"),
+        (
+            all(p.duration_s == first.duration_s for p in plans),
+            "they differ in length; give all the same duration_s",
+        ),
         (not any(p.changes or p.absent for p in plans), "nodes move under one stream only"),
     )
     for holds, wrong in checks:
@@ -298,7 +351,9 @@ def _largest_planned(plan: StreamPlan) -> int:
 
 def _wire_bps(plan: StreamPlan, size: float) -> float:
     stream = plan.stream
-    return stream.rate_pps * size / stream.source_packets * (stream.symbol_bytes + HEADERS_BYTES) * 8
+    return (
+        stream.rate_pps * size / stream.source_packets * (stream.symbol_bytes + HEADERS_BYTES) * 8
+    )
 
 
 def check_delays(plan: StreamPlan) -> None:
@@ -325,11 +380,26 @@ def check_parity_comes(plan: StreamPlan) -> None:
     stream, least_s = plan.stream, 2 * plan.stream.block_s + longest_path_delay_s(plan)
     if stream.block_size is not None or stream.playback_s >= least_s - 1e-9:
         return
-    hit = [f"{label_of(fault.link)} fails" for fault in plan.faults if 0 < predicted_loss(plan, fault) < 1]
-    used = {plan.network.links[i].id: plan.network.links[i] for split in plan.splits for i in split.loaded}
-    hit += [f"{link.label} loses packets" for link in used.values() if mean_loss(link.impaired_by) > 0]
+    hit = [
+        f"{label_of(fault.link)} fails"
+        for fault in plan.faults
+        if 0 < predicted_loss(plan, fault) < 1
+    ]
+    used = {
+        plan.network.links[i].id: plan.network.links[i]
+        for split in plan.splits
+        for i in split.loaded
+    }
+    hit += [
+        f"{link.label} loses packets" for link in used.values() if mean_loss(link.impaired_by) > 0
+    ]
     if plan.handover == "after":
-        hit += [f"{label_of(link)} vanishes" for change in plan.changes for link in change.vanished if link in used]
+        hit += [
+            f"{label_of(link)} vanishes"
+            for change in plan.changes
+            for link in change.vanished
+            if link in used
+        ]
     if hit:
         raise InputError(
             f"{hit[0]} under a playback buffer of {stream.playback_s:g} s; a block of "
@@ -342,4 +412,8 @@ def check_parity_comes(plan: StreamPlan) -> None:
 def predicted_loss(plan: StreamPlan, fault: Fault) -> float:
     """Fraction of the stream that the fault takes: the share of labels on the failed cable's loaded direction(s)."""
     hit = set(faulty_links(plan.network, fault))
-    return sum(p.stop - p.start for p in plan.forward.paths if hit.intersection(p.links)) / LABELS * fault.loss_fraction
+    return (
+        sum(p.stop - p.start for p in plan.forward.paths if hit.intersection(p.links))
+        / LABELS
+        * fault.loss_fraction
+    )

@@ -33,7 +33,9 @@ PROBE_ERROR_RATE = 1e-2
 _LEAD_S, _REST_S = 0.3, 0.2
 _SIGMAS = 3.29
 """Of a normal law: what lies in an interval of 99.9 %."""
-_NEVER_MET = "blocks of this size, one after another, never meet the labels of which too many are lost"
+_NEVER_MET = (
+    "blocks of this size, one after another, never meet the labels of which too many are lost"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +55,15 @@ def build_probe(requested: StreamOptions, *, blocks: int, link: str | None) -> P
     plan = build_stream(replace(requested, faults=(), duration_s=None))
     network = plan.network
     if link is None:
-        probed = network.links[max(choose_links(plan, None), key=lambda i: (plan.forward.load(i), -i))].id
+        probed = network.links[
+            max(choose_links(plan, None), key=lambda i: (plan.forward.load(i), -i))
+        ].id
     else:
         probed = parse_link(link, network)
     if not 0 < plan.forward.load(network.link_index[probed]) < 1:
-        raise InputError(f"probe of {label_of(probed)}: it must carry some of the stream, not all; choose another link")
+        raise InputError(
+            f"probe of {label_of(probed)}: it must carry some of the stream, not all; choose another link"
+        )
     found = ProbePlan(plan=plan, link=probed, blocks=blocks)
     for step in _steps(found):
         check_rates(step)
@@ -70,7 +76,9 @@ def _steps(probe: ProbePlan) -> list[StreamPlan]:
     if plan.stream.labels == "stratified":
         size = link_block_size(plan, index) or 255
     else:
-        size = fec_block_size(plan.stream.source_packets, plan.forward.load(index), PROBE_ERROR_RATE)
+        size = fec_block_size(
+            plan.stream.source_packets, plan.forward.load(index), PROBE_ERROR_RATE
+        )
     return [probe_plan(plan, probe.link, n, probe.blocks) for n in (size, size - 1)]
 
 
@@ -78,7 +86,12 @@ def probe_plan(plan: StreamPlan, link: LinkId, block_size: int, blocks: int) -> 
     """The plan of one step: the link is down from the start to the end, N is fixed, ``blocks`` blocks are sent."""
     stream = replace(plan.stream, block_size=block_size)
     lasts_s = _LEAD_S + blocks * stream.block_s + _REST_S + stream.playback_s
-    return replace(plan, stream=stream, faults=(Fault(link=link, stop_s=round(lasts_s, 4)),), duration_s=lasts_s)
+    return replace(
+        plan,
+        stream=stream,
+        faults=(Fault(link=link, stop_s=round(lasts_s, 4)),),
+        duration_s=lasts_s,
+    )
 
 
 def foreseen(probe: ProbePlan) -> Iterator[str]:
@@ -90,7 +103,11 @@ def foreseen(probe: ProbePlan) -> Iterator[str]:
         chance = predicted_failure(step, size, np.arange(probe.blocks))
         if exact and not within and not chance:
             yield f"N = {size} is too small: {_NEVER_MET}"
-        needed = 0 if exact or chance == limit else chance * (1 - chance) * (_SIGMAS / (chance - limit)) ** 2
+        needed = (
+            0
+            if exact or chance == limit
+            else chance * (1 - chance) * (_SIGMAS / (chance - limit)) ** 2
+        )
         if probe.blocks < needed:
             said = f"{'enough' if within else 'too small'} for an error rate of {limit:g}"
             yield f"N = {size} is {said}: that takes {needed:.2g} blocks (--probe-blocks)"
@@ -127,7 +144,10 @@ def predicted_failure(plan: StreamPlan, size: int, blocks: IntArray) -> float:
     if plan.stream.labels == "random":
         return float(decoding_failure_probability(m, size, plan.forward.load(link)))
     labels = label_table(plan.stream.label_rule)
-    lost = np.any([(labels >= start) & (labels < stop) for start, stop in plan.forward.intervals(link)], axis=0)
+    lost = np.any(
+        [(labels >= start) & (labels < stop) for start, stop in plan.forward.intervals(link)],
+        axis=0,
+    )
     windows = (blocks[:, None] * size + np.arange(size)) % len(labels)
     return float(((~lost[windows]).sum(axis=1) < m).mean()) if len(blocks) else 0.0
 
@@ -170,12 +190,19 @@ def judge_probe(plan: StreamPlan, steps: Sequence[ProbeStep], invalid: str | Non
     return Verdict(checks=(*often, *enough), invalid=invalid)
 
 
-def judged_probe(probe: ProbePlan, runs: Sequence[tuple[StreamPlan, StreamMeasurements]]) -> Judgement:
+def judged_probe(
+    probe: ProbePlan, runs: Sequence[tuple[StreamPlan, StreamMeasurements]]
+) -> Judgement:
     """N within the error rate, N - 1 above it."""
     steps = [probe_step(step, run) for step, run in runs]
     reasons = (invalid_reason(step, run, analyse(step, run)) for step, run in runs)
     verdict = judge_probe(probe.plan, steps, next(filter(None, reasons), None))
     rows = tuple(map(asdict, steps))
     link = probe.network.link(*probe.link).label
-    document = {"fabric": runs[0][1].fabric, "link": link, "steps": list(rows), "verdict": verdict.to_json()}
+    document = {
+        "fabric": runs[0][1].fabric,
+        "link": link,
+        "steps": list(rows),
+        "verdict": verdict.to_json(),
+    }
     return Judgement(verdict=verdict, document=document, rows=rows)

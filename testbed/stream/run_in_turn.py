@@ -18,7 +18,12 @@ from testbed.model.studies.study import Subject
 from testbed.model.verdict import repeated
 from testbed.results.result_store import OpenRun, ResultStore
 from testbed.stream.fabric import StreamFabric, open_fabric
-from testbed.stream.judgement.streams import StreamJudgement, StreamsJudgement, judge_stream, judge_together
+from testbed.stream.judgement.streams import (
+    StreamJudgement,
+    StreamsJudgement,
+    judge_stream,
+    judge_together,
+)
 from testbed.stream.plan import StreamPlan, plan_to_json
 from topologies import LinkId
 
@@ -38,13 +43,18 @@ def streams_view(plans: Sequence[StreamPlan], title: str) -> RunView:
     return replace(
         view,
         links=session_record(first.exact_route, session=0, fabric="", intervals=intervals).links,
-        faults=tuple(planned_fault_record(f, predicted_loss(f, loads), first.duration_s) for f in first.faults),
+        faults=tuple(
+            planned_fault_record(f, predicted_loss(f, loads), first.duration_s)
+            for f in first.faults
+        ),
         source=first.source,
         sink=first.sink,
         method=first.method,
         share="stream",
         parameters={
-            name: value for name, value in asdict(first.stream).items() if isinstance(value, (int, float, str))
+            name: value
+            for name, value in asdict(first.stream).items()
+            if isinstance(value, (int, float, str))
         },
     )
 
@@ -83,7 +93,9 @@ def run_in_turn(
     fabric, parts = open_fabric(fabric_name), []
     with ResultStore(results).new_run(name, manifest) as store:
         for number, (title, plan) in enumerate(titled):
-            with live_progress(f"{number + 1}/{len(titled)} {title}", partial(streams_view, [plan], title)) as progress:
+            with live_progress(
+                f"{number + 1}/{len(titled)} {title}", partial(streams_view, [plan], title)
+            ) as progress:
                 parts.append(run_and_judge(plan, fabric, progress, repeats_if_invalid=2))
             for record in parts[-1].records(number, title):
                 store.add(record)
@@ -91,7 +103,9 @@ def run_in_turn(
 
 
 @contextmanager
-def stored_streams(results: Path, name: str, manifest: Manifest) -> Iterator[Callable[[StreamsJudgement], Path]]:
+def stored_streams(
+    results: Path, name: str, manifest: Manifest
+) -> Iterator[Callable[[StreamsJudgement], Path]]:
     """A place for streams that are about to run at once, and what keeps them there."""
     with ResultStore(results).new_run(name, manifest) as run:
 

@@ -19,7 +19,13 @@ from testbed.faults.fault import ChangeTimes, FaultTimes, describe
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import CounterReading, Progress
 from testbed.stream.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
-from testbed.stream.impaired_paths import FRAME_HEADERS_BYTES, Break, ImpairedPaths, PacketInTransit, breaks_by_faults
+from testbed.stream.impaired_paths import (
+    FRAME_HEADERS_BYTES,
+    Break,
+    ImpairedPaths,
+    PacketInTransit,
+    breaks_by_faults,
+)
 from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog, block_outcomes
 from testbed.stream.measurements import RunHealth, StreamMeasurements
 from testbed.stream.plan import StreamPlan
@@ -45,7 +51,9 @@ class SimulatedStreamFabric:
     def __init__(self, sender: Callable[[StreamPlan], StreamSender] = build_sender) -> None:
         self._sender = sender
 
-    def run(self, plan: StreamPlan, progress: Callable[[Progress], None] | None = None) -> StreamMeasurements:
+    def run(
+        self, plan: StreamPlan, progress: Callable[[Progress], None] | None = None
+    ) -> StreamMeasurements:
         """Run the plan in virtual time. Cost: about 10 us of real time a packet and event."""
         return _Run(plan, self._sender(plan)).finish(progress)
 
@@ -85,7 +93,12 @@ class _Run:
             if progress is not None and now - reported >= 0.5:
                 reported = now
                 progress(
-                    Progress(done_s=now, total_s=plan.duration_s, doing="in virtual time", reading=self._reading(now))
+                    Progress(
+                        done_s=now,
+                        total_s=plan.duration_s,
+                        doing="in virtual time",
+                        reading=self._reading(now),
+                    )
                 )
         self.content.take(self.receiver.advance(plan.duration_s))
         sent, received = self.sent.packets(), self.received.packets()
@@ -131,20 +144,31 @@ class _Run:
                 self._carry(self.paths[1], label, report, now)
 
     def _send_stream(self, packet: OutgoingPacket, now: float) -> None:
-        self.sent.add(now, packet.due_s, packet.block, packet.symbol, packet.label, packet.block_size)
+        self.sent.add(
+            now, packet.due_s, packet.block, packet.symbol, packet.label, packet.block_size
+        )
         self._carry(self.paths[0], packet.label, packet.data, now, packet)
 
     def _carry(
-        self, paths: _SplitPaths, label: int, data: bytes, now: float, packet: OutgoingPacket | None = None
+        self,
+        paths: _SplitPaths,
+        label: int,
+        data: bytes,
+        now: float,
+        packet: OutgoingPacket | None = None,
     ) -> None:
         begin = PacketInTransit(paths.links_of(label, now), 0, len(data) + FRAME_HEADERS_BYTES)
         self._travel(begin, now, (packet, data))
 
-    def _travel(self, journey: PacketInTransit, at_s: float, carried: tuple[OutgoingPacket | None, bytes]) -> None:
+    def _travel(
+        self, journey: PacketInTransit, at_s: float, carried: tuple[OutgoingPacket | None, bytes]
+    ) -> None:
         """On from where the packet is now, to its end or to the next impaired link that it comes to."""
         for later, place in self.links.next_hop_times(journey, at_s, at_s):
             self.count += 1
-            heapq.heappush(self.events, (later, self.count, *carried, None if place.arrived else place))
+            heapq.heappush(
+                self.events, (later, self.count, *carried, None if place.arrived else place)
+            )
 
 
 class _SplitPaths:
@@ -152,7 +176,10 @@ class _SplitPaths:
 
     def __init__(self, plan: StreamPlan, splits: tuple[LabelSplit, ...]) -> None:
         self.since = [-1.0, *(times.switch_start_s for times in change_times(plan))]
-        self.links = [[path.links for path in one.paths for _ in range(path.start, path.stop)] for one in splits]
+        self.links = [
+            [path.links for path in one.paths for _ in range(path.start, path.stop)]
+            for one in splits
+        ]
 
     def links_of(self, label: int, now: float) -> tuple[int, ...]:
         """The links of the path that a packet with this label takes now."""
@@ -167,7 +194,15 @@ def change_times(plan: StreamPlan) -> tuple[ChangeTimes, ...]:
     for at, after in pairwise([*moments, plan.duration_s]):
         switch = at + min(CHANGE_S, (after - at) / 2)
         links = at if plan.handover == "after" else switch
-        found.append(ChangeTimes(began_s=at, links_s=links, switch_start_s=switch, switch_stop_s=switch, done_s=switch))
+        found.append(
+            ChangeTimes(
+                began_s=at,
+                links_s=links,
+                switch_start_s=switch,
+                switch_stop_s=switch,
+                done_s=switch,
+            )
+        )
     return tuple(found)
 
 
@@ -177,7 +212,9 @@ def _breaks(plan: StreamPlan) -> dict[int, list[Break]]:
     gone = dict.fromkeys(plan.absent, -1.0)
     for change, times in zip(plan.changes, change_times(plan), strict=True):
         for link in change.appeared:
-            found.setdefault(plan.network.link_index[link], []).append(Break(gone.pop(link), times.began_s, 1.0))
+            found.setdefault(plan.network.link_index[link], []).append(
+                Break(gone.pop(link), times.began_s, 1.0)
+            )
         gone |= dict.fromkeys(change.vanished, times.links_s)
     for link, since in gone.items():
         found.setdefault(plan.network.link_index[link], []).append(Break(since, math.inf, 1.0))

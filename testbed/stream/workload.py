@@ -31,7 +31,9 @@ Runs = tuple[StreamMeasurements, ...]
 
 
 _BUILD: Callable[[StreamOptions], StreamPlan] = lazily("testbed.stream.planning:build_stream")
-_BUILD_MOVING: Callable[[MobilityOptions], StreamPlan] = lazily("testbed.stream.mobility:build_mobility")
+_BUILD_MOVING: Callable[[MobilityOptions], StreamPlan] = lazily(
+    "testbed.stream.mobility:build_mobility"
+)
 _JUDGE: Callable[[StreamPlan, StreamMeasurements], StreamJudgement] = lazily(
     "testbed.stream.judgement.streams:judge_stream"
 )
@@ -45,7 +47,9 @@ def _titled(requested: MobilityOptions) -> StreamsPlan:
     return StreamsPlan(plans=(_BUILD_MOVING(requested),), titles=(title,))
 
 
-def _measure(plan: StreamPlan, how: How, report_progress: ReportProgress | None) -> StreamMeasurements:
+def _measure(
+    plan: StreamPlan, how: How, report_progress: ReportProgress | None
+) -> StreamMeasurements:
     return carry_streams(StreamsPlan(plans=(plan,), titles=("",)), how, report_progress)[0]
 
 
@@ -68,11 +72,15 @@ def carry_streams(streams: StreamsPlan, how: How, report_progress: ReportProgres
 def _judge_together(streams: StreamsPlan, runs: Runs) -> StreamsJudgement:
     from testbed.stream.judgement.streams import judge_together
 
-    return judge_together([_JUDGE(plan, run) for plan, run in zip(streams.plans, runs, strict=True)], streams.titles)
+    return judge_together(
+        [_JUDGE(plan, run) for plan, run in zip(streams.plans, runs, strict=True)], streams.titles
+    )
 
 
 @contextmanager
-def _keeps_one(results: Path, name: str, manifest: Manifest) -> Iterator[Callable[[StreamJudgement], Path]]:
+def _keeps_one(
+    results: Path, name: str, manifest: Manifest
+) -> Iterator[Callable[[StreamJudgement], Path]]:
     from testbed.stream.judgement.streams import judge_together
 
     with _KEEPS(results, name, manifest) as keep:
@@ -84,18 +92,26 @@ def _title(plan: StreamPlan) -> str:
 
 
 def _probe_view(probe: ProbePlan) -> tuple[str, Callable[[], object]]:
-    return _view(StreamsPlan(plans=(probe.plan,), titles=(f"{probe.blocks} blocks of fixed size, twice",)))
+    return _view(
+        StreamsPlan(plans=(probe.plan,), titles=(f"{probe.blocks} blocks of fixed size, twice",))
+    )
 
 
 def _view(streams: StreamsPlan) -> tuple[str, Callable[[], object]]:
     from testbed.stream.run_in_turn import streams_view
 
-    title = streams.titles[0] if len(streams.plans) == 1 else f"{len(streams.plans)} streams at once"
+    title = (
+        streams.titles[0] if len(streams.plans) == 1 else f"{len(streams.plans)} streams at once"
+    )
     return title, partial(streams_view, streams.plans, title)
 
 
-stream_plan = planner("stream_plan", "A coded stream over a split route while links fail.", StreamOptions, _BUILD)
-mobility_plan = planner("mobility_plan", "A coded stream while nodes move.", MobilityOptions, _BUILD_MOVING)
+stream_plan = planner(
+    "stream_plan", "A coded stream over a split route while links fail.", StreamOptions, _BUILD
+)
+mobility_plan = planner(
+    "mobility_plan", "A coded stream while nodes move.", MobilityOptions, _BUILD_MOVING
+)
 FORMER_KEYS = renames("Keys of JSON", "stream, mobility")
 STREAM = Workload(
     name="stream",
@@ -104,7 +120,9 @@ STREAM = Workload(
     carry=_measure,
     judge=_JUDGE,
     keeps=_keeps_one,
-    example=lambda: stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=200),
+    example=lambda: stream_plan(
+        "ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=200
+    ),
 )
 """One stream, as the library runs it."""
 STREAMS = Workload(

@@ -52,7 +52,10 @@ def access_blocks(
         raise InputError(f"--file-size {file_bytes}: give one byte or more")
     if access == "contiguous":
         edges = _edges(file_bytes, processes)
-        return tuple(_blocks(edges[k : k + 1], edges[k + 1 : k + 2] - edges[k : k + 1]) for k in range(processes))
+        return tuple(
+            _blocks(edges[k : k + 1], edges[k + 1 : k + 2] - edges[k : k + 1])
+            for k in range(processes)
+        )
     if access == "matrix-columns":
         return _columns(file_bytes, processes)
     if access not in ("strided", "random"):
@@ -91,7 +94,9 @@ def bytes_per_subfile(blocks: Blocks, stripe_unit: int, subfiles: int) -> Intege
     return np.array([int((end - start).sum()) for start, end in spans], dtype=np.int64)
 
 
-def subfile_spans(blocks: Blocks, stripe_unit: int, subfiles: int) -> Iterator[tuple[Integers, Integers]]:
+def subfile_spans(
+    blocks: Blocks, stripe_unit: int, subfiles: int
+) -> Iterator[tuple[Integers, Integers]]:
     """Of each subfile where the blocks begin and end in it, which may be the same."""
     edges = blocks.offsets, blocks.offsets + blocks.sizes
     for subfile in range(subfiles):
@@ -102,7 +107,9 @@ def subfile_spans(blocks: Blocks, stripe_unit: int, subfiles: int) -> Iterator[t
 def _below(offsets: Integers, subfile: int, stripe_unit: int, subfiles: int) -> Integers:
     """Bytes of the subfile among the file's bytes below each offset."""
     row = stripe_unit * subfiles
-    found: Integers = offsets // row * stripe_unit + np.clip(offsets % row - subfile * stripe_unit, 0, stripe_unit)
+    found: Integers = offsets // row * stripe_unit + np.clip(
+        offsets % row - subfile * stripe_unit, 0, stripe_unit
+    )
     return found
 
 
@@ -116,7 +123,8 @@ def _columns(file_bytes: int, processes: int) -> tuple[Blocks, ...]:
     edges = _edges(side, processes) * ELEMENT_BYTES
     rows = np.arange(side, dtype=np.int64) * (side * ELEMENT_BYTES)
     return tuple(
-        _blocks(rows + edges[k], np.full(side, edges[k + 1] - edges[k], dtype=np.int64)) for k in range(processes)
+        _blocks(rows + edges[k], np.full(side, edges[k + 1] - edges[k], dtype=np.int64))
+        for k in range(processes)
     )
 
 
@@ -126,9 +134,13 @@ def _edges(total: int, parts: int) -> Integers:
 
 def _blocks(offsets: Integers, sizes: Integers) -> Blocks:
     retained = sizes > 0
-    return Blocks(offsets=np.ascontiguousarray(offsets[retained]), sizes=np.ascontiguousarray(sizes[retained]))
+    return Blocks(
+        offsets=np.ascontiguousarray(offsets[retained]), sizes=np.ascontiguousarray(sizes[retained])
+    )
 
 
 def _check_count(count: int, option: str) -> None:
     if count > MAX_BLOCKS:
-        raise InputError(f"{option}: that makes {count} blocks; at most {MAX_BLOCKS}, so make them larger")
+        raise InputError(
+            f"{option}: that makes {count} blocks; at most {MAX_BLOCKS}, so make them larger"
+        )

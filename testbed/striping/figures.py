@@ -24,13 +24,26 @@ def _faults(found: Row) -> Figure:
     record = next((one for one in found["operations"] if one["faulty"]), found["operations"][-1])
     outcome = "failed" if record["errors"] else "verified" if record["verified"] else "wrong"
     lanes = [("operation", 0.0, record["seconds"], outcome)]
-    lanes += [(f"{node} killed", at_s, max(record["seconds"], at_s), "no listener") for node, at_s in found["killed"]]
+    lanes += [
+        (f"{node} killed", at_s, max(record["seconds"], at_s), "no listener")
+        for node, at_s in found["killed"]
+    ]
     lanes += [(f"{link} cut", start_s, stop_s, "cut") for link, start_s, stop_s in found["cut"]]
-    lanes += [(words, start_s, stop_s, "impaired") for words, start_s, stop_s in found.get("impaired", ())]
-    figure, axes = chart(size=(7, 1.3 + 0.5 * len(lanes)), xlabel="seconds since the operation began")
+    lanes += [
+        (words, start_s, stop_s, "impaired") for words, start_s, stop_s in found.get("impaired", ())
+    ]
+    figure, axes = chart(
+        size=(7, 1.3 + 0.5 * len(lanes)), xlabel="seconds since the operation began"
+    )
     for place, (_, start_s, ends_s, words) in enumerate(lanes):
         stop_s = max(record["seconds"], start_s) if ends_s is None else ends_s  # None: for good
-        axes.barh(place, stop_s - start_s, left=start_s, height=0.5, color="#3b6ea5" if not place else "#b3261e")
+        axes.barh(
+            place,
+            stop_s - start_s,
+            left=start_s,
+            height=0.5,
+            color="#3b6ea5" if not place else "#b3261e",
+        )
         aside: JsonObject = {"xytext": (9, 0), "textcoords": "offset points", "va": "center"}
         axes.annotate(words, (start_s, place), color="white", fontsize=9, **aside)
         if place:
@@ -57,9 +70,20 @@ def _throughput(found: Row, ended: list[Row]) -> Figure:
         text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1.5})
     most = max(values)
     if found["predicted"] is not None:
-        predicted, liquid = found["predicted"]["throughput_bps"] / 1e6, found["liquid_throughput_bps"] / 1e6
-        axes.axvline(predicted, color="black", linewidth=1.3, label=f"predicted, {predicted:.1f} Mbit/s")
-        axes.axvline(liquid, color="#c98b2b", linewidth=1.3, linestyle="--", label=f"liquid, {liquid:.1f} Mbit/s")
+        predicted, liquid = (
+            found["predicted"]["throughput_bps"] / 1e6,
+            found["liquid_throughput_bps"] / 1e6,
+        )
+        axes.axvline(
+            predicted, color="black", linewidth=1.3, label=f"predicted, {predicted:.1f} Mbit/s"
+        )
+        axes.axvline(
+            liquid,
+            color="#c98b2b",
+            linewidth=1.3,
+            linestyle="--",
+            label=f"liquid, {liquid:.1f} Mbit/s",
+        )
         most = max(most, predicted, liquid)
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     axes.set_xlim(0, 1.15 * most)

@@ -14,7 +14,12 @@ from testbed.model.machine.load import MachineLoadLimits, overload_message, over
 from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement
 from testbed.striping.access import subfile_spans
-from testbed.striping.measurements import MTU_BYTES, TIMEOUT_S, OperationRecord, StripingMeasurements
+from testbed.striping.measurements import (
+    MTU_BYTES,
+    TIMEOUT_S,
+    OperationRecord,
+    StripingMeasurements,
+)
 from testbed.striping.plan import StripingPlan
 from testbed.striping.prediction import Prediction, change_allowance_s, predict
 from topologies import JsonObject, label_of, lists_by_key
@@ -44,7 +49,9 @@ def delay_by_late_threads_s(plan: StripingPlan, late_s: Mapping[int, float]) -> 
     return max(by_source.values(), default=0.0)
 
 
-def invalid_reason(plan: StripingPlan, run: StripingMeasurements, borne_s: float | None = None) -> str | None:
+def invalid_reason(
+    plan: StripingPlan, run: StripingMeasurements, borne_s: float | None = None
+) -> str | None:
     """Why a run says nothing about the network, None where the machine kept up; medians over its operations without
     faults. ``borne_s``: by how much an operation may be later than predicted, which one thread may not be alone."""
     timed = [record for record in run.operations if record.strain is not None and not record.faulty]
@@ -59,7 +66,9 @@ def invalid_reason(plan: StripingPlan, run: StripingMeasurements, borne_s: float
     late = statistics.median(_late_fraction(plan, record) for record in timed)
     if late <= MAX_LATE_FRACTION:
         return None
-    return overload_message(f"its threads were late for {late:.0%} of the time (limit {MAX_LATE_FRACTION:.0%})")
+    return overload_message(
+        f"its threads were late for {late:.0%} of the time (limit {MAX_LATE_FRACTION:.0%})"
+    )
 
 
 def _late_fraction(plan: StripingPlan, record: OperationRecord) -> float:
@@ -78,7 +87,9 @@ def judge_striping(plan: StripingPlan, run: StripingMeasurements) -> Judgement:
     verdict = judge(plan, run, prediction)
     document = _document(plan, run, prediction, verdict)
     rows = tuple(document["operations"])
-    return Judgement(verdict=verdict, document=document, rows=rows, stored=(document,), prediction=prediction)
+    return Judgement(
+        verdict=verdict, document=document, rows=rows, stored=(document,), prediction=prediction
+    )
 
 
 def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction | None) -> Verdict:
@@ -90,7 +101,9 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
     checks: list[Check] = []
     moments = injection_times(plan.faults, plan.killed)
     for number, record in enumerate(run.operations):
-        missed = fault_not_in_force(plan.faults, run.faults, record.seconds) or (plan.killed and not record.errors)
+        missed = fault_not_in_force(plan.faults, run.faults, record.seconds) or (
+            plan.killed and not record.errors
+        )
         due = moments if record.faulty or not number else ()
         came = injection_check(due, record.seconds, f"the {record.direction}")
         own = [check.of(not missed, "nothing broke") for check in came]
@@ -99,14 +112,22 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
             own.append(_content(record, plan))
         own = [replace(check, about=f"operation:{number}") for check in own]
         checks += [check.of(record.bytes) if check.passed else check for check in own]
-    ran = tuple(one.direction for one in run.operations if one.attempt == 1 and (moments or not one.faulty))
+    ran = tuple(
+        one.direction for one in run.operations if one.attempt == 1 and (moments or not one.faulty)
+    )
     if ran != plan.directions:
         words = f"{len(ran)} of {len(plan.directions)}"
-        checks.append(replace(Check.unmeasured("operations that ran are those planned", words), key="operations"))
+        checks.append(
+            replace(
+                Check.unmeasured("operations that ran are those planned", words), key="operations"
+            )
+        )
     if prediction is not None:
         tells = run.fabric == "simulator" or _borne_s(prediction) >= WAKING_S
         for direction, found in typical_throughput(run).items():
-            checks.append(_throughput(direction, found, prediction).of(tells, _too_short(plan, prediction)))
+            checks.append(
+                _throughput(direction, found, prediction).of(tells, _too_short(plan, prediction))
+            )
     notes = []
     if plan.placement.remote.keys() != plan.placement.paths.keys():
         notes.append("some processes share a host with an I/O node: their bytes cross no link")
@@ -125,7 +146,10 @@ def _impossible(plan: StripingPlan, run: StripingMeasurements) -> str | None:
     if run.mtu_bytes != MTU_BYTES:
         return f"packets of {run.mtu_bytes} bytes, where the network's have {MTU_BYTES}"
     count = len(plan.transfers) if plan.coordinated and run.fabric == "emulation" else 0
-    free, circuits = (count * (plan.schedule == "none"), 2 * (count + 1) * bool(count and plan.switching == "circuit"))
+    free, circuits = (
+        count * (plan.schedule == "none"),
+        2 * (count + 1) * bool(count and plan.switching == "circuit"),
+    )
     for one in run.operations:
         most = {"late_s": count * one.seconds, "deadlocks": free * count, "rule_changes": circuits}
         for name in most if not one.faulty else ():
@@ -173,17 +197,27 @@ def _content(record: OperationRecord, plan: StripingPlan) -> Check:
     fragments as stripe units, less where blocks go on in memory; a full message cuts one of either in two. The disk
     takes a call a message at least, and two a run at most. Of no byte it cannot tell."""
     unit, count, joined = plan.options.stripe_unit, plan.options.io_nodes, plan.options.optimise
-    spans = [(np.sort(a[b > a]), np.sort(b[b > a])) for one in plan.blocks for a, b in subfile_spans(one, unit, count)]
+    spans = [
+        (np.sort(a[b > a]), np.sort(b[b > a]))
+        for one in plan.blocks
+        for a, b in subfile_spans(one, unit, count)
+    ]
     least_runs = sum(len(a) - int((a[1:] == b[:-1]).sum()) for a, b in spans)
     edges = [(one.offsets, one.offsets + one.sizes) for one in plan.blocks]
     units = [(b - 1) // unit - a // unit + 1 for a, b in edges]
-    in_one = sum(int(((a[1:] == b[:-1]) & ((b[:-1] % unit != 0) | (count == 1))).sum()) for a, b in edges)
+    in_one = sum(
+        int(((a[1:] == b[:-1]) & ((b[:-1] % unit != 0) | (count == 1))).sum()) for a, b in edges
+    )
     least = sum(len(each) if count == 1 else int(each.sum()) for each in units) - in_one
     limits = count if joined and not plan.options.disable else None, None
     cuts = record.messages - sum(len(a) > 0 for a, _ in spans)
-    runs, fragments = (sum(int(each.clip(0, most).sum()) for each in units) + cuts for most in limits)
+    runs, fragments = (
+        sum(int(each.clip(0, most).sum()) for each in units) + cuts for most in limits
+    )
     counted = cuts >= 0 and record.messages <= record.requests <= record.fragments
-    counted = counted and least_runs <= record.requests <= runs and least <= record.fragments <= fragments
+    counted = (
+        counted and least_runs <= record.requests <= runs and least <= record.fragments <= fragments
+    )
     counted = counted and record.messages <= record.disk_calls <= 2 * record.requests
     planned_bytes = sum(one.size_bytes for one in plan.blocks)
     right = record.verified and (record.bytes == 0 or (record.bytes == planned_bytes and counted))

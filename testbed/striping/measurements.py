@@ -67,7 +67,11 @@ class OperationRecord:
         return 0.0 if self.strain is None else self.strain.cpu_fraction
 
     def to_json(self) -> JsonObject:
-        return {**asdict(self), "cpu_fraction": self.cpu_fraction, "throughput_bps": self.throughput_bps}
+        return {
+            **asdict(self),
+            "cpu_fraction": self.cpu_fraction,
+            "throughput_bps": self.throughput_bps,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

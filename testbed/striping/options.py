@@ -10,7 +10,18 @@ from testbed.faults.grammar import no_faults
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
-from testbed.model.options.option import Only, ends, failing, link_rate, option, options, routed, running, sent, sought
+from testbed.model.options.option import (
+    Only,
+    ends,
+    failing,
+    link_rate,
+    option,
+    options,
+    routed,
+    running,
+    sent,
+    sought,
+)
 
 if TYPE_CHECKING:
     from testbed.bulk.plan import KilledProcess, Switching
@@ -21,7 +32,9 @@ Optimisation = Literal["sort", "merge", "combine", "pipeline"]
 """Those of the library's settings that can be left out one by one."""
 Order = Literal["first", "random"]
 MAX_FILE_BYTES = 1 << 31
-_ONE_MACHINE = (Only(when=lambda a: a.machines is None, needs="a run on one machine, without --machines"),)
+_ONE_MACHINE = (
+    Only(when=lambda a: a.machines is None, needs="a run on one machine, without --machines"),
+)
 
 
 @options
@@ -51,10 +64,15 @@ class StripingOptions:
         default=1000,
         kind=kinds.size_bytes,
         help="of strided and random access",
-        only=(Only(when=lambda a: a.access in ("strided", "random"), needs="--access strided or random"),),
+        only=(
+            Only(
+                when=lambda a: a.access in ("strided", "random"), needs="--access strided or random"
+            ),
+        ),
     )
     optimise: bool = routed(
-        default=True, help="gather the fragments of a call into one message an I/O node (default: yes)"
+        default=True,
+        help="gather the fragments of a call into one message an I/O node (default: yes)",
     )
     disable: Sequence[Optimisation] = routed(
         default=(),
@@ -67,7 +85,10 @@ class StripingOptions:
         choices=("none", "liquid"),
         metavar="METHOD",
         help="order of the transfers: none, liquid",
-        only=(*_ONE_MACHINE, Only(when=lambda a: a.schedule is None, needs="a run without --schedule")),
+        only=(
+            *_ONE_MACHINE,
+            Only(when=lambda a: a.schedule is None, needs="a run without --schedule"),
+        ),
     )
     schedule: str | Path | None = routed(
         default=None,
@@ -81,10 +102,16 @@ class StripingOptions:
         help="default: circuit where transfers are scheduled, else packet",
         only=_ONE_MACHINE,
     )
-    repetitions: int = sent(default=1, kind=kinds.whole(1, 1000), help="carry every operation out N times")
+    repetitions: int = sent(
+        default=1, kind=kinds.whole(1, 1000), help="carry every operation out N times"
+    )
     link_rate_bps: float | None = link_rate()
-    routing: str | None = routed(default=None, metavar="METHOD", help="static method (default: the network's own)")
-    host_selection: Order = ends(default="first", choices=get_args(Order), help="which hosts take part")
+    routing: str | None = routed(
+        default=None, metavar="METHOD", help="static method (default: the network's own)"
+    )
+    host_selection: Order = ends(
+        default="first", choices=get_args(Order), help="which hosts take part"
+    )
     faults: FaultsLike = failing(
         default=(),
         many=True,

@@ -40,7 +40,8 @@ def expected_subfiles(content: Bytes, stripe_unit: int, subfiles: int) -> list[B
     table = content[: whole * row].reshape(whole, subfiles, stripe_unit)
     rest = content[whole * row :]
     return [
-        np.concatenate([table[:, j, :].ravel(), rest[j * stripe_unit : (j + 1) * stripe_unit]]) for j in range(subfiles)
+        np.concatenate([table[:, j, :].ravel(), rest[j * stripe_unit : (j + 1) * stripe_unit]])
+        for j in range(subfiles)
     ]
 
 
@@ -48,10 +49,14 @@ Nodes = Sequence[str] | None
 """Some of the I/O nodes; None: all."""
 
 
-def verified_subfiles(content: Bytes, root: Path, placement: Placement, stripe_unit: int, here: Nodes = None) -> bool:
+def verified_subfiles(
+    content: Bytes, root: Path, placement: Placement, stripe_unit: int, here: Nodes = None
+) -> bool:
     """Whether every subfile ``data`` below ``root`` holds exactly its part of the content; ``here``: of these nodes
     only."""
-    return all(_holds(path, part) for path, part in _parts(content, root, placement, stripe_unit, here))
+    return all(
+        _holds(path, part) for path, part in _parts(content, root, placement, stripe_unit, here)
+    )
 
 
 def _holds(path: Path, expected: Bytes) -> bool:
@@ -62,7 +67,9 @@ def _holds(path: Path, expected: Bytes) -> bool:
     return bool(np.array_equal(found, expected))
 
 
-def write_subfiles(content: Bytes, root: Path, placement: Placement, stripe_unit: int, here: Nodes = None) -> None:
+def write_subfiles(
+    content: Bytes, root: Path, placement: Placement, stripe_unit: int, here: Nodes = None
+) -> None:
     """Put the content into the subfiles directly, over what they hold; ``here``: into those of these nodes only."""
     for path, part in _parts(content, root, placement, stripe_unit, here):
         with path.open("r+b") as file:

@@ -62,7 +62,9 @@ def file_host(node: str) -> str:
     >>> file_host("r0"), file_host("a b;c"), file_host("../x"), file_host("..")
     ('r0', 'a%20b%3Bc', '..%2Fx', '%2E%2E')
     """
-    if len(node.encode("utf-8", "surrogatepass")) > 80:  # no name of a folder is three times as long
+    if (
+        len(node.encode("utf-8", "surrogatepass")) > 80
+    ):  # no name of a folder is three times as long
         return f"%{hashlib.sha256(node.encode('utf-8', 'surrogatepass')).hexdigest()}"
     return re.sub(r"[\s\0/;,=%\ud800-\udfff]|^\.{1,2}$", _as_hexadecimal, node)
 
@@ -119,7 +121,9 @@ def _shuffled(
 
 def _check_count(option: str, count: int, most: int, network: Network) -> None:
     if not 1 <= count <= most:
-        raise InputError(f"{option} {count}: give 1 to {most}, the hosts of {network.name!r} that can do it")
+        raise InputError(
+            f"{option} {count}: give 1 to {most}, the hosts of {network.name!r} that can do it"
+        )
 
 
 def _check_way_back(network: Network, pair: Pair, path: Path) -> None:

@@ -50,7 +50,9 @@ class StripingPlan(ShortRepr):
     def directions(self) -> tuple[Literal["write", "read"], ...]:
         """Every operation in order, each as often as asked."""
         operation = self.options.operation
-        once: tuple[Literal["write", "read"], ...] = ("write", "read") if operation == "both" else (operation,)
+        once: tuple[Literal["write", "read"], ...] = (
+            ("write", "read") if operation == "both" else (operation,)
+        )
         return tuple(direction for direction in once for _ in range(self.options.repetitions))
 
     @property
@@ -99,7 +101,10 @@ class StripingPlan(ShortRepr):
             method=self.schedule,
             switching=self.switching,
             barrier=self.schedule != "none" or not self.frames,
-            message_bytes=max(1, sum(self.volumes[t.source, t.sink] for t in self.transfers) // len(self.transfers)),
+            message_bytes=max(
+                1,
+                sum(self.volumes[t.source, t.sink] for t in self.transfers) // len(self.transfers),
+            ),
             link_rate_bps=self.link_rate_bps,
             seed=self.options.seed,
         )

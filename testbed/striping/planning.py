@@ -7,7 +7,13 @@ from pathlib import Path
 
 from testbed.bulk.options import MAX_MESSAGE_BYTES
 from testbed.bulk.plan import BulkTransfer, Pair
-from testbed.bulk.planning import at_rate, killed_process, schedule_frames, time_frames, transfers_of
+from testbed.bulk.planning import (
+    at_rate,
+    killed_process,
+    schedule_frames,
+    time_frames,
+    transfers_of,
+)
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.faults.reading import FaultsLike, read_faults
@@ -21,14 +27,20 @@ from testbed.striping.plan import Schedule, StripingPlan
 from topologies import Network
 
 
-def build_striping(requested: StripingOptions, *, now: Callable[[], float] | None = None) -> StripingPlan:
+def build_striping(
+    requested: StripingOptions, *, now: Callable[[], float] | None = None
+) -> StripingPlan:
     """The plan, every link of the rate requested. ``now``: a clock for the search for a schedule.
 
     Raises InputError and TopologyError for what cannot be run.
     """
     network = known_network(requested.network)
-    carried = None if requested.schedule is None else read_schedule(str(requested.schedule), network)
-    schedule: Schedule = "file" if carried is not None else "liquid" if requested.scheduling == "liquid" else "none"
+    carried = (
+        None if requested.schedule is None else read_schedule(str(requested.schedule), network)
+    )
+    schedule: Schedule = (
+        "file" if carried is not None else "liquid" if requested.scheduling == "liquid" else "none"
+    )
     switching = requested.switching or ("packet" if schedule == "none" else "circuit")
     faults = _faults(requested.faults, network)
     killed = tuple(killed_process(one, network) for one in requested.kill)
@@ -44,8 +56,12 @@ def build_striping(requested: StripingOptions, *, now: Callable[[], float] | Non
     )
     for one in killed:
         if one.node not in placement.names:
-            raise InputError(f"{one.node!r} is no I/O node of this run; they are {', '.join(placement.io)}")
-    file_bytes = requested.file_bytes or max(4_000_000, 200_000 * requested.compute_nodes * requested.io_nodes)
+            raise InputError(
+                f"{one.node!r} is no I/O node of this run; they are {', '.join(placement.io)}"
+            )
+    file_bytes = requested.file_bytes or max(
+        4_000_000, 200_000 * requested.compute_nodes * requested.io_nodes
+    )
     if requested.access == "matrix-columns":
         file_bytes = matrix_side(file_bytes) ** 2 * 8
     blocks = access_blocks(
@@ -58,9 +74,13 @@ def build_striping(requested: StripingOptions, *, now: Callable[[], float] | Non
     volumes: dict[Pair, int] = {}
     for source, own in zip(placement.compute, blocks, strict=True):
         shares = bytes_per_subfile(own, requested.stripe_unit, requested.io_nodes)
-        volumes |= {(source, sink): int(v) for sink, v in zip(placement.io, shares, strict=True) if v}
+        volumes |= {
+            (source, sink): int(v) for sink, v in zip(placement.io, shares, strict=True) if v
+        }
     if max(volumes.values()) > MAX_MESSAGE_BYTES:
-        raise InputError(f"--file-size {file_bytes}: more than {MAX_MESSAGE_BYTES} bytes between two hosts")
+        raise InputError(
+            f"--file-size {file_bytes}: more than {MAX_MESSAGE_BYTES} bytes between two hosts"
+        )
     transfers = _transfers(placement, volumes, requested.routing)
     plan = StripingPlan(
         options=requested,
@@ -82,10 +102,14 @@ def build_striping(requested: StripingOptions, *, now: Callable[[], float] | Non
 def at_link_rate(plan: StripingPlan, link_rate_bps: float) -> StripingPlan:
     """The same blocks, transfers and time frames over links of another rate."""
     network = at_rate(plan.placement.network, link_rate_bps)
-    return replace(plan, link_rate_bps=link_rate_bps, placement=replace(plan.placement, network=network))
+    return replace(
+        plan, link_rate_bps=link_rate_bps, placement=replace(plan.placement, network=network)
+    )
 
 
-def _transfers(placement: Placement, volumes: Mapping[Pair, int], routing: str | None) -> tuple[BulkTransfer, ...]:
+def _transfers(
+    placement: Placement, volumes: Mapping[Pair, int], routing: str | None
+) -> tuple[BulkTransfer, ...]:
     """In rounds: first every process with its own place in the circle of I/O nodes, then with the next one, and so
     on."""
     circle = len(placement.io)
@@ -94,7 +118,9 @@ def _transfers(placement: Placement, volumes: Mapping[Pair, int], routing: str |
         for step in range(circle)
         for k, source in enumerate(placement.compute)
     ]
-    return transfers_of(placement.network, [p for p in pairs if p in volumes and placement.paths[p]], routing)
+    return transfers_of(
+        placement.network, [p for p in pairs if p in volumes and placement.paths[p]], routing
+    )
 
 
 def _frames(
@@ -108,15 +134,23 @@ def _frames(
         return schedule_frames(carried, plan.transfers)
     if plan.schedule == "liquid":
         seed, time_limit_s = plan.options.seed, plan.options.solver_time_limit_s
-        return time_frames(plan.network, plan.transfers, "liquid", seed=seed, time_limit_s=time_limit_s, now=now)
+        return time_frames(
+            plan.network, plan.transfers, "liquid", seed=seed, time_limit_s=time_limit_s, now=now
+        )
     if plan.switching == "packet":
         return ()
-    return time_frames(plan.network, plan.transfers, "round-robin", seed=1, time_limit_s=1, now=None)
+    return time_frames(
+        plan.network, plan.transfers, "round-robin", seed=1, time_limit_s=1, now=None
+    )
 
 
 def _faults(requested: FaultsLike, network: Network) -> tuple[Fault, ...]:
     words = [requested] if isinstance(requested, (str, Path)) else requested
-    faults = tuple(f for one in words for f in read_faults(one if isinstance(one, str | Path) else [one], network))
+    faults = tuple(
+        f
+        for one in words
+        for f in read_faults(one if isinstance(one, str | Path) else [one], network)
+    )
     if any(f.kind != "impaired" and (f.kind != "down" or f.direction != "both") for f in faults):
         raise InputError(
             "--faults: a striped file's links are cut both ways or, on one machine, impaired; give LINK@START-STOP,"

@@ -41,7 +41,9 @@ def predict(plan: StripingPlan, mtu_bytes: int) -> Prediction | None:
     own, or an optimisation left out), because then round trips and processors set the pace."""
     if not plan.transfers or not plan.options.optimise or plan.options.disable:
         return None
-    seconds = _scheduled_s(plan, mtu_bytes) if plan.schedule == "liquid" else _virtual_s(plan, mtu_bytes)
+    seconds = (
+        _scheduled_s(plan, mtu_bytes) if plan.schedule == "liquid" else _virtual_s(plan, mtu_bytes)
+    )
     liquid = plan.liquid_links * plan.goodput_bps(mtu_bytes)
     throughput = min(liquid, plan.file_bytes * 8 / seconds)
     least, most = _bounds(plan)
@@ -56,13 +58,16 @@ def predict(plan: StripingPlan, mtu_bytes: int) -> Prediction | None:
 
 def _rested(plan: StripingPlan) -> float:
     """By how much the shortest transfer may exceed its links' rate, because they have rested (at most twice)."""
-    return 1 / (1 - min(0.5, AT_ONCE_BYTES / min(plan.volumes[t.source, t.sink] for t in plan.transfers)))
+    return 1 / (
+        1 - min(0.5, AT_ONCE_BYTES / min(plan.volumes[t.source, t.sink] for t in plan.transfers))
+    )
 
 
 def _scheduled_s(plan: StripingPlan, mtu_bytes: int) -> float:
     """Seconds of a liquid schedule: each time frame lasts as long as its longest transfer and the change to it."""
     longest = [
-        max(plan.volumes[plan.transfers[i].source, plan.transfers[i].sink] for i in frame) for frame in plan.frames
+        max(plan.volumes[plan.transfers[i].source, plan.transfers[i].sink] for i in frame)
+        for frame in plan.frames
     ]
     return sum(longest) * 8 / plan.goodput_bps(mtu_bytes) + change_allowance_s(plan) * len(longest)
 

@@ -28,13 +28,17 @@ DESCRIPTION = (
 _BUILD = partial(lazily("testbed.striping.planning:build_striping"), now=time.monotonic)
 
 
-def _fitted(requested: StripingOptions, plan: StripingPlan, fabric: str) -> tuple[StripingPlan, str]:
+def _fitted(
+    requested: StripingOptions, plan: StripingPlan, fabric: str
+) -> tuple[StripingPlan, str]:
     """In time frames, or where all may go at once as many as the fullest link has transfers."""
     from testbed.results.capacity_file import chosen_rate
     from testbed.striping.planning import at_link_rate
 
     frames = len(plan.frames) or (plan.bulk_plan().bottleneck_load if plan.transfers else 1)
-    rate_bps, words = chosen_rate(requested.link_rate_bps, [t.path for t in plan.transfers], frames, fabric)
+    rate_bps, words = chosen_rate(
+        requested.link_rate_bps, [t.path for t in plan.transfers], frames, fabric
+    )
     return at_link_rate(plan, rate_bps), words
 
 
@@ -48,10 +52,18 @@ def _write_pattern(plan: StripingPlan, own: StripingRunOptions) -> str | None:
     return f"{own.write_pattern}: {len(pairs)} pairs"
 
 
-def _carry(plan: StripingPlan, how: How, report_progress: ReportProgress | None) -> StripingMeasurements:
+def _carry(
+    plan: StripingPlan, how: How, report_progress: ReportProgress | None
+) -> StripingMeasurements:
     from testbed.striping.emulated.scratch_folders import scratch_folder
 
-    carry = partial(run_striping, plan, fabric=how.fabric, report_progress=report_progress, machines=how.machines)
+    carry = partial(
+        run_striping,
+        plan,
+        fabric=how.fabric,
+        report_progress=report_progress,
+        machines=how.machines,
+    )
     if how.options is not None and how.options.subfile_dir is not None:
         return carry(how.options.subfile_dir)
     with scratch_folder(how.results) as root:
@@ -99,7 +111,9 @@ def _claim(root: Path, plan: StripingPlan) -> None:
             unlock_root(lock_root(folder))  # which fails while another run uses it
             (folder / "data").unlink(missing_ok=True)
     except OSError as error:
-        raise InputError(f"--subfile-dir {root}: {error.strerror or error}; choose a directory of its own") from None
+        raise InputError(
+            f"--subfile-dir {root}: {error.strerror or error}; choose a directory of its own"
+        ) from None
 
 
 def _view(plan: StripingPlan) -> tuple[str, Callable[[], RunView]]:
@@ -108,7 +122,10 @@ def _view(plan: StripingPlan) -> tuple[str, Callable[[], RunView]]:
     title = f"{plan.network.name}: striped file over {plan.options.io_nodes} I/O nodes"
 
     def view() -> RunView:
-        return replace(network_view(title, plan.network, plan.link_bytes, plan.faults), stores=plan.placement.io)
+        return replace(
+            network_view(title, plan.network, plan.link_bytes, plan.faults),
+            stores=plan.placement.io,
+        )
 
     return "striped file", view
 
@@ -131,12 +148,22 @@ def _shown(document: Json) -> Iterator[object]:
     for record in document["operations"]:
         when = " again" if record["attempt"] > 1 else " under faults" if record["faulty"] else ""
         rate = "failed" if record["errors"] else f"{record['throughput_bps'] / 1e6:.1f}"
-        row = {"operation": record["direction"] + when, "seconds": f"{record['seconds']:.2f}", "Mbit/s": rate}
-        rows.append(row | {name: record[name.replace(" ", "_")] for name in counts} | {"verified": record["verified"]})
+        row = {
+            "operation": record["direction"] + when,
+            "seconds": f"{record['seconds']:.2f}",
+            "Mbit/s": rate,
+        }
+        rows.append(
+            row
+            | {name: record[name.replace(" ", "_")] for name in counts}
+            | {"verified": record["verified"]}
+        )
     yield table_of_rows(rows, spare=(*counts[::-1], "seconds"))
 
 
-striping_plan = planner("striping_plan", "A striped file, written or read by many at once.", StripingOptions, _BUILD)
+striping_plan = planner(
+    "striping_plan", "A striped file, written or read by many at once.", StripingOptions, _BUILD
+)
 STRIPING = Workload(
     name="striping",
     former_keys=renames("Keys of JSON", "sfio"),

@@ -9,7 +9,12 @@ from fec.protocol.events.event_sender import EventPolicy, EventSender, flow_of
 from fec.redundancy.block_size_control import BlockSizeControl, fixed_block_size
 from fec.redundancy.labels import LABELS
 from fec.redundancy.short_blocks import ShortBlocks
-from testbed.stream.endpoints import block_size_control, label_sequence, receiver_parameters, sender_parameters
+from testbed.stream.endpoints import (
+    block_size_control,
+    label_sequence,
+    receiver_parameters,
+    sender_parameters,
+)
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import candidate_table
 from testbed.stream.prediction.block_size_policy import block_size_policy
@@ -27,10 +32,14 @@ def short_blocks(plan: StreamPlan, *, pairs: bool) -> ShortBlocks:
     """For the failure of each cable; with ``pairs`` (of a sender that adapts) of any two as well, unless they are too
     many, and at rest less."""
     table = candidate_table(plan.forward)
-    masks = [mask for one, mask in zip(table.candidates, table.masks, strict=True) if one.cables == 1]
+    masks = [
+        mask for one, mask in zip(table.candidates, table.masks, strict=True) if one.cables == 1
+    ]
     if pairs and len(masks) * (len(masks) - 1) // 2 <= _MOST_PAIRS:
         masks += [a | b for a, b in itertools.combinations(masks, 2)]
-    sets = [table.intervals_in(mask) for mask in dict.fromkeys(masks) if table.labels_in(mask) < LABELS]
+    sets = [
+        table.intervals_in(mask) for mask in dict.fromkeys(masks) if table.labels_in(mask) < LABELS
+    ]
     rest = block_size_policy(plan).base if pairs else 0
     return _short_blocks(tuple(sets), plan.stream.source_packets, plan.stream.label_rule, rest)
 
@@ -43,10 +52,16 @@ def build_sender(tunnel: TunnelPlan, key: bytes) -> EventSender:
     if tunnel.mode != "none":
         short = short_blocks(plan, pairs=adaptive)
         policy = EventPolicy(parity_of=short.parity, flush_s=tunnel.flush_s)
-        control = block_size_control(plan, interleaved=False) if adaptive else fixed_block_size(short.whole)
+        control = (
+            block_size_control(plan, interleaved=False)
+            if adaptive
+            else fixed_block_size(short.whole)
+        )
     parameters = sender_parameters(plan, key, adaptive=adaptive)
     code = VariableLengthCode(stream.source_packets)
-    return EventSender(parameters, code, label_sequence(plan), control, policy, path_of_label(plan.forward))
+    return EventSender(
+        parameters, code, label_sequence(plan), control, policy, path_of_label(plan.forward)
+    )
 
 
 def build_receiver(tunnel: TunnelPlan, key: bytes) -> EventReceiver:

@@ -16,10 +16,17 @@ def trial_figures(rows: Sequence[Json]) -> dict[str, Figure]:
     (row,) = rows
     drawn = {
         "voice": ("opinions", "mean opinion score", (0.9, 4.6), "How voice sounds (ITU-T G.107)"),
-        "picture": ("pictures", "PSNR, dB (100: identical)", (0, 105), "How the moving picture looks (PSNR)"),
+        "picture": (
+            "pictures",
+            "PSNR, dB (100: identical)",
+            (0, 105),
+            "How the moving picture looks (PSNR)",
+        ),
     }
     found = {name: _over_time(row, *what) for name, what in drawn.items() if row.get(what[0])}
-    return found | ({"moments": _side_by_side(row["moments"])} if any(row.get("moments", {}).values()) else {})
+    return found | (
+        {"moments": _side_by_side(row["moments"])} if any(row.get("moments", {}).values()) else {}
+    )
 
 
 def _side_by_side(moments: Mapping[str, Sequence[tuple[float, str]]]) -> Figure:
@@ -49,5 +56,7 @@ def _over_time(row: Json, curves: str, y: str, ylim: tuple[float, float], what: 
     axes.legend(**COMPARED)
     broken = ", ".join(f"{fault['link']} {fault['kind']}" for fault in row["faults"]) or "nothing"
     between = " and ".join(row["between"])
-    figure.set_label(f"{what} between {between} over each rival, second by second; shaded: {broken}.")
+    figure.set_label(
+        f"{what} between {between} over each rival, second by second; shaded: {broken}."
+    )
     return figure

@@ -39,7 +39,9 @@ def judge_trial(plan: TrialPlan, run: TrialMeasurements) -> Judgement:
     and echoes are better than over each rival that they are held against."""
     predictions = {one.rival: predict_rival(plan, one.rival) for one in run.runs}
     rows = {one.rival: _row(plan, one, predictions[one.rival]) for one in run.runs}
-    checks = [check for one in run.runs for check in _checks(plan, one, predictions[one.rival], rows)]
+    checks = [
+        check for one in run.runs for check in _checks(plan, one, predictions[one.rival], rows)
+    ]
     checks += [
         Check(
             name=f"{name} went over the tunnel", passed=False, unsure=True, key="missing", about=f"workload:{name}",
@@ -48,9 +50,14 @@ def judge_trial(plan: TrialPlan, run: TrialMeasurements) -> Judgement:
         for name, program in run.missing.items()
     ]  # fmt: skip
     absent = [f"rival:{name}" for name in plan.rivals if name not in rows]
-    own = next((one.programs.keys() | run.missing for one in run.runs if one.rival == "adaptive"), plan.workloads)
+    own = next(
+        (one.programs.keys() | run.missing for one in run.runs if one.rival == "adaptive"),
+        plan.workloads,
+    )
     absent += [f"workload:{name}" for name in plan.workloads if name not in own]
-    checks += [replace(Check.unmeasured(f"{a} ran", "it did not"), key="missing", about=a) for a in absent]
+    checks += [
+        replace(Check.unmeasured(f"{a} ran", "it did not"), key="missing", about=a) for a in absent
+    ]
     invalid = next(filter(None, (_overload(plan, one) for one in run.runs)), None)
     lacking = "install " + " and ".join(sorted(set(run.missing.values()))) if run.missing else None
     verdict = Verdict(checks=tuple(checks), invalid=invalid, lacking=lacking)
@@ -58,7 +65,9 @@ def judge_trial(plan: TrialPlan, run: TrialMeasurements) -> Judgement:
     document = _document(plan, run, modes, verdict)
     clips = {f"{one.rival}.webm": one.programs["video"]["clip"] for one in _looked_at(run)}
     stored = (_stored(run, document) | {"clips": list(clips)},)
-    return Judgement(verdict=verdict, document=document, rows=tuple(rows.values()), stored=stored, files=clips)
+    return Judgement(
+        verdict=verdict, document=document, rows=tuple(rows.values()), stored=stored, files=clips
+    )
 
 
 def _looked_at(run: TrialMeasurements) -> Sequence[RivalRun]:
@@ -78,7 +87,12 @@ def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
         ends_s, switches_s = (min(one, plan.tunnel.order_s / 2) for one in (ends_s, switches_s))
     late = (
         TimingError("ends", "an end of the tunnel or the voice was {was} late", run.lag_s, ends_s),
-        TimingError("switches", "packets lay {was} in the switches, which hold none in theory", waited_s, switches_s),
+        TimingError(
+            "switches",
+            "packets lay {was} in the switches, which hold none in theory",
+            waited_s,
+            switches_s,
+        ),
     )
     reasons = [
         first_exceeded(late[:1], _HINT),
@@ -99,17 +113,45 @@ def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
 def _miscounted(end: EndLog) -> str | None:
     """Why what an end counted cannot be of the packets that it logged, or None; not of a log that left some out. Each
     is sent once, and a packet of parity is no longer than the longest."""
-    counts, sizes, delivered = end["counters"], end["offered"]["bytes"].astype(int), end["delivered"]
-    octets, parity, reports = int(sizes.sum()), counts.get("sent_parity", math.inf), counts.get("reports", math.inf)
-    least, longest = octets + len(sizes) * OVERHEAD_BYTES, int(sizes.max(initial=0)) + OVERHEAD_BYTES
-    exact = {"offered": len(sizes), "sent_source": len(sizes), "offered_bytes": octets, "delivered": len(delivered)}
+    counts, sizes, delivered = (
+        end["counters"],
+        end["offered"]["bytes"].astype(int),
+        end["delivered"],
+    )
+    octets, parity, reports = (
+        int(sizes.sum()),
+        counts.get("sent_parity", math.inf),
+        counts.get("reports", math.inf),
+    )
+    least, longest = (
+        octets + len(sizes) * OVERHEAD_BYTES,
+        int(sizes.max(initial=0)) + OVERHEAD_BYTES,
+    )
+    exact = {
+        "offered": len(sizes),
+        "sent_source": len(sizes),
+        "offered_bytes": octets,
+        "delivered": len(delivered),
+    }
     exact |= {"recovered": int(delivered["recovered"].sum())} if "delivered" in counts else {}
-    limits = {name: (count, count) for name, count in (exact | {"wire_packets": len(sizes) + parity}).items()}
-    limits |= {"wire_bytes": (least, least + parity * longest if parity else least), "processor_share": (0, 2)}
+    limits = {
+        name: (count, count)
+        for name, count in (exact | {"wire_packets": len(sizes) + parity}).items()
+    }
+    limits |= {
+        "wire_bytes": (least, least + parity * longest if parity else least),
+        "processor_share": (0, 2),
+    }
     limits["report_bytes"] = (0, 2 * reports * (MAX_REPORT_BYTES + FRAME_HEADERS_BYTES))
-    wrong = (name for name, (low, high) in limits.items() if not low <= counts.get(name, low) <= high)
+    wrong = (
+        name for name, (low, high) in limits.items() if not low <= counts.get(name, low) <= high
+    )
     name = None if counts.get("rows_left_out") else next(wrong, None)
-    return None if name is None else f"an end counted {name} {counts[name]:.12g}, which the packets that it logged deny"
+    return (
+        None
+        if name is None
+        else f"an end counted {name} {counts[name]:.12g}, which the packets that it logged deny"
+    )
 
 
 def _impossible(plan: TrialPlan, workload: str, found: Json) -> str | None:
@@ -117,10 +159,22 @@ def _impossible(plan: TrialPlan, workload: str, found: Json) -> str | None:
     parts = {"lost": "sent", "identical": "frames", "mean_ms": "worst_ms"}
     lasts_s = plan.duration_s
     sent = 3 * plan.least_sent(workload) * lasts_s / (lasts_s - ENDS_S)
-    limits: JsonObject = {"sent": sent, "frames": sent, "worst_ms": 2e3 * lasts_s, "ssim": 1.0, "psnr_db": 100.0}
+    limits: JsonObject = {
+        "sent": sent,
+        "frames": sent,
+        "worst_ms": 2e3 * lasts_s,
+        "ssim": 1.0,
+        "psnr_db": 100.0,
+    }
     limits |= {name: found.get(whole) for name, whole in parts.items()}
-    wrong = (name for name, most in limits.items() if None not in (most, found.get(name)) and found[name] > most)
-    return next((f"{workload}: {name} is {found[name]:g}, more than there can be" for name in wrong), None)
+    wrong = (
+        name
+        for name, most in limits.items()
+        if None not in (most, found.get(name)) and found[name] > most
+    )
+    return next(
+        (f"{workload}: {name} is {found[name]:g}, more than there can be" for name in wrong), None
+    )
 
 
 def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
@@ -132,17 +186,23 @@ def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
     sent, came, at, place = _matched(run.source, run.sink)
     own = ~came["recovered"][place]
     under_way_s = (came["came_s"][place] - sent["at_s"][at])[own]
-    early_s = came["came_s"] - came["at_s"]  # what is handed on before it came, or came before it was sent, has no time
+    early_s = (
+        came["came_s"] - came["at_s"]
+    )  # what is handed on before it came, or came before it was sent, has no time
     waited_s = float(max(np.abs(under_way_s).max(initial=0.0), early_s.max(initial=0.0)))
     missing = np.ones(len(sent), dtype=np.bool_)
     missing[at[own]] = False
     for one in run.faults:
         missing &= (sent["at_s"] < one.start_s - _GUARD_S) | (sent["at_s"] > one.stop_s + _GUARD_S)
     outside = int(missing.sum()) - int(run.sink["counters"].get("unused_sources", 0))
-    return waited_s - longest_path_delay_s(plan.tunnel.there), max(0, outside - int(MAX_UNPLANNED * len(sent)))
+    return waited_s - longest_path_delay_s(plan.tunnel.there), max(
+        0, outside - int(MAX_UNPLANNED * len(sent))
+    )
 
 
-def _matched(source: EndLog, sink: EndLog) -> tuple[NDArray[np.void], NDArray[np.void], IntArray, IntArray]:
+def _matched(
+    source: EndLog, sink: EndLog
+) -> tuple[NDArray[np.void], NDArray[np.void], IntArray, IntArray]:
     """Packets offered at the source and delivered at the sink, and the places in either of those that came as they
     were."""
     sent, came, names = source["offered"], sink["delivered"], ["flow", "number", "bytes"]
@@ -152,7 +212,10 @@ def _matched(source: EndLog, sink: EndLog) -> tuple[NDArray[np.void], NDArray[np
 
 def _row(plan: TrialPlan, run: RivalRun, prediction: RivalPrediction) -> JsonObject:
     """The figures of one rival."""
-    row: JsonObject = {"rival": run.rival, "predicted_original_loss": round(prediction.original_loss, 5)}
+    row: JsonObject = {
+        "rival": run.rival,
+        "predicted_original_loss": round(prediction.original_loss, 5),
+    }
     if run.source and run.sink:
         sent, counts, came = run.source["offered"], run.source["counters"], run.sink["counters"]
         offered, lost = len(sent), len(sent) - len(run.sink["delivered"])
@@ -167,13 +230,18 @@ def _row(plan: TrialPlan, run: RivalRun, prediction: RivalPrediction) -> JsonObj
             "recovered": came["recovered"],
             "undecodable_blocks": came.get("undecodable_blocks", 0),
             "wire_ratio": round(counts["wire_bytes"] / offered_bytes, 3),
-            "predicted_wire_ratio": round(float(prediction.wire_bytes(plan, sent)) / offered_bytes, 3),
+            "predicted_wire_ratio": round(
+                float(prediction.wire_bytes(plan, sent)) / offered_bytes, 3
+            ),
             "rival_wire_ratio": round(float(other.wire_bytes(plan, sent)) / offered_bytes, 3),
             "report_bytes": came["report_bytes"],
             "delay_s": _delays_s(run.source, run.sink),
             "processor_share": counts["processor_share"],
         }
-    programs = {name: {k: one[k] for k in one if k not in ("clip", "moments")} for name, one in run.programs.items()}
+    programs = {
+        name: {k: one[k] for k in one if k not in ("clip", "moments")}
+        for name, one in run.programs.items()
+    }
     if voice := programs.pop("voip", None):
         delay_s = np.array(voice["delay_s"])
         programs["voip"] = {
@@ -185,7 +253,9 @@ def _row(plan: TrialPlan, run: RivalRun, prediction: RivalPrediction) -> JsonObj
     return row | programs
 
 
-def _mode(plan: TrialPlan, run: RivalRun, row: JsonObject, prediction: RivalPrediction) -> JsonObject:
+def _mode(
+    plan: TrialPlan, run: RivalRun, row: JsonObject, prediction: RivalPrediction
+) -> JsonObject:
     """What the document says of one mode: packets and bytes of both directions together; of the direct path, which no
     tunnel counts, those of the programs."""
     workloads = {name: row[name] for name in (*WORKLOADS, "command") if name in row}
@@ -193,7 +263,11 @@ def _mode(plan: TrialPlan, run: RivalRun, row: JsonObject, prediction: RivalPred
     if not (run.source and run.sink):
         counted = [one for one in workloads.values() if one.get("sent")]
         packets, lost = (sum(one[name] for one in counted) for name in ("sent", "lost"))
-        found |= {"packets": packets, "lost": lost, "originals_lost_fraction": lost / packets if packets else None}
+        found |= {
+            "packets": packets,
+            "lost": lost,
+            "originals_lost_fraction": lost / packets if packets else None,
+        }
         ratios: tuple[float | None, float | None] = (None, None)
     else:
         ends = run.source, run.sink
@@ -205,10 +279,19 @@ def _mode(plan: TrialPlan, run: RivalRun, row: JsonObject, prediction: RivalPred
         wire_bytes = sum(end["counters"]["wire_bytes"] for end in ends)
         ratios = round(wire_bytes / offered_bytes, 3), round(predicted / offered_bytes, 3)
         found |= {"packets": packets, "lost": lost, "originals_lost_fraction": row["original_loss"]}
-    more = ("predicted_most_lost", "recovered", "undecodable_blocks", "report_bytes", "processor_share")
+    more = (
+        "predicted_most_lost",
+        "recovered",
+        "undecodable_blocks",
+        "report_bytes",
+        "processor_share",
+    )
     return (
         found
-        | {"originals_lost_predicted": row["predicted_original_loss"], "delay_s": row.get("delay_s", {})}
+        | {
+            "originals_lost_predicted": row["predicted_original_loss"],
+            "delay_s": row.get("delay_s", {}),
+        }
         | {"workloads": workloads, "wire_ratio": ratios[0], "wire_ratio_predicted": ratios[1]}
         | {name: row[name] for name in more if name in row}
     )
@@ -230,15 +313,22 @@ def _checks(
     if plan.faults:
         in_force = {times.fault for times in run.faults if times.stop_s > times.start_s}
         came = Claim(f"faults that came, {rival}", "faults-came", about)
-        yield came.equal(len(plan.faults), len(in_force.intersection(plan.faults))).against(0, "none came")
+        yield came.equal(len(plan.faults), len(in_force.intersection(plan.faults))).against(
+            0, "none came"
+        )
     if run.source is None:
         if plan.faults and "voip" in row:
             voice = row["voip"]
-            share, enough = voice["lost"] / max(1, voice["sent"]), voice["sent"] - plan.least_sent("voip")
+            share, enough = (
+                voice["lost"] / max(1, voice["sent"]),
+                voice["sent"] - plan.least_sent("voip"),
+            )
             yield _loss_check("voice packets lost, direct", prediction, share, about).of(enough)
         return
     if rival == "adaptive" and prediction.most_loss == 0:
-        yield from _tcp_checks(row.get("tcp", {}), rows.get("direct", {}).get("tcp", {}), prediction, about)
+        yield from _tcp_checks(
+            row.get("tcp", {}), rows.get("direct", {}).get("tcp", {}), prediction, about
+        )
     if plan.only_tcp:
         return
     packets = row["packets"]
@@ -248,15 +338,21 @@ def _checks(
         yield _loss_check(words, prediction, row["original_loss"], about).of(enough)
     if prediction.most_loss == 0 or rival == "static":
         most = row["predicted_most_lost"] + _LOSS_TOLERANCE * packets if prediction.most_loss else 0
-        without = rows["none"]["lost"] if "none" in rows else round(prediction.original_loss * packets)
+        without = (
+            rows["none"]["lost"] if "none" in rows else round(prediction.original_loss * packets)
+        )
         claim = Claim(f"packets lost after the code, {rival}", "lost", about)
         check = (claim.at_most if most else claim.equal)(most, row["lost"])
-        against = (without, "no code") if without > most else (None, "none: no code would lose no more")
+        against = (
+            (without, "no code") if without > most else (None, "none: no code would lose no more")
+        )
         yield check.against(*against).of(enough)
     coded, other = row["predicted_wire_ratio"], row["rival_wire_ratio"]
     wire = Claim(f"bytes on the wire a byte of packets, {rival}", "wire-bytes", about)
     check = wire.equal(coded, row["wire_ratio"], _WIRE_TOLERANCE * coded)
-    yield check.against(other, "a code for any one cable" if rival == "none" else "no code").of(enough)
+    yield check.against(other, "a code for any one cable" if rival == "none" else "no code").of(
+        enough
+    )
     if rival == "adaptive" and prediction.most_loss == 0:
         yield from _program_checks(plan, row, rows.get("none", {}), about)
 
@@ -267,11 +363,15 @@ def _loss_check(what: str, prediction: RivalPrediction, measured: float, about: 
     return check.against(0.0 if predicted > _LOSS_TOLERANCE else None, "no failure")
 
 
-def _tcp_checks(tcp: Json, direct: Json, prediction: RivalPrediction, about: str) -> Iterator[Check]:
+def _tcp_checks(
+    tcp: Json, direct: Json, prediction: RivalPrediction, about: str
+) -> Iterator[Check]:
     """TCP goes on in the longest failure, at half of the rate at least that N leaves it, and a file comes whole."""
     if "identical" in tcp.get("wget", {}):
         other = direct.get("wget", {}).get("identical")
-        whole = Claim("files that wget fetched whole, adaptive", "wget", about).equal(1, int(tcp["wget"]["identical"]))
+        whole = Claim("files that wget fetched whole, adaptive", "wget", about).equal(
+            1, int(tcp["wget"]["identical"])
+        )
         against = (0, "one path") if other is False else (None, "none: one path brings it")
         yield whole.against(*against).of(tcp["wget"]["of_bytes"])
     if tcp.get("failures"):
@@ -285,7 +385,9 @@ def _tcp_checks(tcp: Json, direct: Json, prediction: RivalPrediction, about: str
         yield check.against(*rival).of(tcp["goodput_bps"])
 
 
-def _program_checks(plan: TrialPlan, row: JsonObject, uncoded: JsonObject, about: str) -> Iterator[Check]:
+def _program_checks(
+    plan: TrialPlan, row: JsonObject, uncoded: JsonObject, about: str
+) -> Iterator[Check]:
     """What programs make of the coded tunnel, held against the same without code."""
     frames = row.get("video", {}).get("frames")
     for workload, figure, what, least in (
@@ -305,12 +407,20 @@ def _program_checks(plan: TrialPlan, row: JsonObject, uncoded: JsonObject, about
             check = check.against(None, "none: no loss without code, or it did not run")
         else:
             check = check.against(rival, "split, without code")
-        yield check.of(found["frames" if workload == "video" else "sent"] - plan.least_sent(workload))
+        yield check.of(
+            found["frames" if workload == "video" else "sent"] - plan.least_sent(workload)
+        )
 
 
-def _document(plan: TrialPlan, run: TrialMeasurements, modes: Sequence[JsonObject], verdict: Verdict) -> JsonObject:
+def _document(
+    plan: TrialPlan, run: TrialMeasurements, modes: Sequence[JsonObject], verdict: Verdict
+) -> JsonObject:
     """The object of ``testbed tunnel --json``."""
-    commands = [mode["workloads"]["command"]["exit_code"] for mode in modes if "command" in mode["workloads"]]
+    commands = [
+        mode["workloads"]["command"]["exit_code"]
+        for mode in modes
+        if "command" in mode["workloads"]
+    ]
     return {
         "fabric": run.fabric,
         "between": [plan.source, plan.sink],
@@ -331,7 +441,9 @@ def _stored(run: TrialMeasurements, document: JsonObject) -> JsonObject:
     curves: dict[str, JsonObject] = {"opinions": {}, "pictures": {}}
     for one in run.runs:
         if (voice := one.programs.get("voip", {})).get("sent_s"):
-            curves["opinions"][one.rival] = opinions_over_time(voice["sent_s"], voice["delay_s"], _STEP_S)
+            curves["opinions"][one.rival] = opinions_over_time(
+                voice["sent_s"], voice["delay_s"], _STEP_S
+            )
         if picture := one.programs.get("video", {}).get("psnr_db_over_time"):
             curves["pictures"][one.rival] = picture
     curves["moments"] = {one.rival: one.programs["video"]["moments"] for one in _looked_at(run)}

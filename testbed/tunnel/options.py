@@ -5,7 +5,16 @@ from __future__ import annotations
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
-from testbed.model.options.option import coded, ends, failing, option, options, routed, running, sent
+from testbed.model.options.option import (
+    coded,
+    ends,
+    failing,
+    option,
+    options,
+    routed,
+    running,
+    sent,
+)
 
 WORKLOADS = ("ping", "voip", "udp", "tcp", "video")
 RIVALS = ("direct", "none", "static", "adaptive")
@@ -17,19 +26,32 @@ class TunnelOptions:
     """Programs through a tunnel between two nodes; see ``TrialPlan``. ``faults`` None: a cable of the direct path,
     another one, and two together. ``mode`` None: all rivals, one after another."""
 
-    network: NetworkLike = option(kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file")
-    between: tuple[str, str] = ends(kw_only=False, metavar="NODE", help="the two ends of the tunnel")
-    mode: str | None = coded(default=None, choices=RIVALS, help="this rival alone (default: each, in a run of its own)")
-    flush_s: float = coded(default="20ms", kind=kinds.duration, help="after which a block is closed")
+    network: NetworkLike = option(
+        kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file"
+    )
+    between: tuple[str, str] = ends(
+        kw_only=False, metavar="NODE", help="the two ends of the tunnel"
+    )
+    mode: str | None = coded(
+        default=None, choices=RIVALS, help="this rival alone (default: each, in a run of its own)"
+    )
+    flush_s: float = coded(
+        default="20ms", kind=kinds.duration, help="after which a block is closed"
+    )
     order_s: float | None = coded(
         default=None,
         kind=kinds.holding,
         help="for which a packet waits for one before it in its flow; 0: not at all (default: 160ms, at most the "
         "playback buffer)",
     )
-    source_packets: int = coded(default=20, kind=kinds.block_packets, metavar="M", help="in a whole block")
+    source_packets: int = coded(
+        default=20, kind=kinds.block_packets, metavar="M", help="in a whole block"
+    )
     playback_s: float = coded(
-        default="400ms", flag="--playback-buffer", kind=kinds.duration, help="for which a packet is waited for"
+        default="400ms",
+        flag="--playback-buffer",
+        kind=kinds.duration,
+        help="for which a packet is waited for",
     )
     routing: str = routed(default="capillary", metavar="METHOD", help="as of testbed route")
     workload: str = sent(

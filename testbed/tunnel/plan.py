@@ -67,7 +67,9 @@ class TunnelPlan:
                 f"of more than 0 and at most {most_s:g} s, or a playback of {PATIENCE * self.flush_s + way_s:g} s"
             )
         if not 0 <= self.order_s <= playback_s:
-            raise InputError(f"tunnel: order for {self.order_s:g} s; give 0 (as they come) to {playback_s:g} s")
+            raise InputError(
+                f"tunnel: order for {self.order_s:g} s; give 0 (as they come) to {playback_s:g} s"
+            )
         if self.mode not in MODES:
             raise InputError(f"tunnel: mode {self.mode!r}; give {', '.join(MODES)}")
         for plan in (self.there, self.back) if self.mode == "static" else ():
@@ -129,7 +131,9 @@ def report_pairs(labels: Sequence[int]) -> Iterator[set[int]]:
         yield {first, second}
 
 
-def build_tunnel(network: NetworkLike, a: str, b: str, *, link_mtu: int = 1500, **options: object) -> TunnelPlan:
+def build_tunnel(
+    network: NetworkLike, a: str, b: str, *, link_mtu: int = 1500, **options: object
+) -> TunnelPlan:
     """``options``: mode, flush_s, order_s (None: ``ORDER_S``, at most the playback), source_packets (M), playback_s,
     method, seed, faults.
 
@@ -140,7 +144,13 @@ def build_tunnel(network: NetworkLike, a: str, b: str, *, link_mtu: int = 1500, 
     known = known_network(network)
     own: JsonObject = {name: options.pop(name) for name in ("mode", "flush_s") if name in options}
     order_s = options.pop("order_s", None)
-    values: JsonObject = {"method": "capillary", "faults": (), "source_packets": 20, "playback_s": 0.4, **options}
+    values: JsonObject = {
+        "method": "capillary",
+        "faults": (),
+        "source_packets": 20,
+        "playback_s": 0.4,
+        **options,
+    }
     size = symbol_bytes_of(link_mtu)
     values["rate_pps"] = _BLOCKS_IN_PLAYBACK * values["source_packets"] / values["playback_s"]
     values["symbol_bytes"] = _PLANNED_BYTES

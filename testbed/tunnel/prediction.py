@@ -44,7 +44,9 @@ class RivalPrediction:
                 stop = max(stop, min(at + FEW, last))
             stop = min(stop, at + m)
             block = sizes[at:stop].astype(float) + OVERHEAD_BYTES
-            total += block.sum() + self.parity(stop - at, self.block_size(times[stop - 1])) * block.max()
+            total += (
+                block.sum() + self.parity(stop - at, self.block_size(times[stop - 1])) * block.max()
+            )
             at = stop
         return total
 
@@ -53,26 +55,43 @@ def predict_rival(plan: TrialPlan, rival: str) -> RivalPrediction:
     """Of ``direct`` only what is lost."""
     epochs, stream = plan.epochs(), plan.tunnel.there.stream
     m = stream.source_packets
-    losses = [float(path_losses(plan.direct, one.broken)[0]) if rival == "direct" else one.loss for one in epochs]
-    share = sum(loss * epoch.lasts_s for loss, epoch in zip(losses, epochs, strict=True)) / plan.duration_s
+    losses = [
+        float(path_losses(plan.direct, one.broken)[0]) if rival == "direct" else one.loss
+        for one in epochs
+    ]
+    share = (
+        sum(loss * epoch.lasts_s for loss, epoch in zip(losses, epochs, strict=True))
+        / plan.duration_s
+    )
     if rival in ("direct", "none"):
-        return RivalPrediction(original_loss=share, most_loss=share, block_size=lambda _: m, parity=lambda k, n: 0)
+        return RivalPrediction(
+            original_loss=share, most_loss=share, block_size=lambda _: m, parity=lambda k, n: 0
+        )
     short = short_blocks(plan.tunnel.there, pairs=rival == "adaptive")
     largest = short.whole if rival == "static" else largest_block(plan.tunnel.there)
     policy = block_size_policy(plan.tunnel.there)
     base = short.whole if rival == "static" else policy.base
     partial = [
-        one for one in epochs if any(0 < loss < 1 for loss in path_losses(plan.tunnel.there.forward, one.broken))
+        one
+        for one in epochs
+        if any(0 < loss < 1 for loss in path_losses(plan.tunnel.there.forward, one.broken))
     ]
     shares = [(one.start_s, one.stop_s + stream.hold_s, policy(one.loss)) for one in partial]
 
     def block_size(at_s: float) -> int:
         now = next((epoch for epoch in epochs if epoch.start_s <= at_s < epoch.stop_s), epochs[-1])
-        held = max((size for start_s, stop_s, size in shares if start_s <= at_s < stop_s), default=m)
+        held = max(
+            (size for start_s, stop_s, size in shares if start_s <= at_s < stop_s), default=m
+        )
         return min(largest, max(base, held, m if now in partial else now.needed))
 
     def parity(k: int, size: int) -> int:
         return size - m if k == m else short.parity(k, size)
 
-    beyond = sum(epoch.loss * epoch.lasts_s for epoch in epochs if epoch.needed > largest) / plan.duration_s
-    return RivalPrediction(original_loss=share, most_loss=beyond, block_size=block_size, parity=parity)
+    beyond = (
+        sum(epoch.loss * epoch.lasts_s for epoch in epochs if epoch.needed > largest)
+        / plan.duration_s
+    )
+    return RivalPrediction(
+        original_loss=share, most_loss=beyond, block_size=block_size, parity=parity
+    )

@@ -59,12 +59,18 @@ class TrialPlan:
 
     def least_sent(self, workload: str) -> float:
         """Half of the packets (of a picture: frames) that a workload is to send; of tcp there may be any number."""
-        rates = {"udp": self.udp_rate_bps / 8 / UDP_PAYLOAD_BYTES, "video": FRAMES_PER_S, "tcp": 0.0}
+        rates = {
+            "udp": self.udp_rate_bps / 8 / UDP_PAYLOAD_BYTES,
+            "video": FRAMES_PER_S,
+            "tcp": 0.0,
+        }
         return 0.5 * (self.duration_s - ENDS_S) * rates.get(workload, 1 / EVERY_S)
 
     def epochs(self) -> tuple[Epoch, ...]:
         """Times between which links fail and are repaired, of the split way there."""
-        return planned_epochs(replace(self.tunnel.there, faults=self.faults, duration_s=self.duration_s))
+        return planned_epochs(
+            replace(self.tunnel.there, faults=self.faults, duration_s=self.duration_s)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +109,9 @@ def build_trial(requested: TunnelOptions) -> TrialPlan:
     workloads = tuple(dict.fromkeys(filter(None, requested.workload.split(","))))
     wrong = next((name for name in workloads if name not in WORKLOADS), None)
     if wrong is not None or not (workloads or requested.command):
-        raise InputError(f"workload {wrong or requested.workload!r}; give some of {', '.join(WORKLOADS)}")
+        raise InputError(
+            f"workload {wrong or requested.workload!r}; give some of {', '.join(WORKLOADS)}"
+        )
     if requested.duration_s < LEAST_S:
         raise InputError(f"duration {requested.duration_s:g} s: give at least {LEAST_S:g} s")
     tunnel = build_tunnel(
@@ -122,10 +130,16 @@ def build_trial(requested: TunnelOptions) -> TrialPlan:
         replace(tunnel, mode="static")  # which refuses what it has no blocks for
     direct = spray(route_by_name(network, source, sink, "single"))
     faults = requested.faults
-    chosen = default_faults(tunnel, direct, requested.duration_s) if faults is None else read_faults(faults, network)
+    chosen = (
+        default_faults(tunnel, direct, requested.duration_s)
+        if faults is None
+        else read_faults(faults, network)
+    )
     late = next((fault for fault in chosen if fault.start_s >= requested.duration_s), None)
     if late is not None:
-        raise InputError(f"fault at {late.start_s:g} s: the run lasts {requested.duration_s:g} s; give an earlier one")
+        raise InputError(
+            f"fault at {late.start_s:g} s: the run lasts {requested.duration_s:g} s; give an earlier one"
+        )
     return TrialPlan(
         tunnel=tunnel,
         direct=direct,
@@ -146,9 +160,15 @@ def default_faults(tunnel: TunnelPlan, direct: LabelSplit, duration_s: float) ->
     loaded = sorted(split.loaded, key=lambda i: (-split.load(i), i))
     first = next((i for i in direct.paths[0].links if i in split.loaded), loaded[0])
     second = next(i for i in loaded if cable_name(links[i].id) != cable_name(links[first].id))
-    pairs: list[tuple[Link, ...]] = [(links[first],), (links[second],), (links[first], links[second])]
+    pairs: list[tuple[Link, ...]] = [
+        (links[first],),
+        (links[second],),
+        (links[first], links[second]),
+    ]
     faults = [
-        Fault(link=link.id, start_s=round(start * duration_s, 3), stop_s=round(stop * duration_s, 3))
+        Fault(
+            link=link.id, start_s=round(start * duration_s, 3), stop_s=round(stop * duration_s, 3)
+        )
         for cut, (start, stop) in zip(pairs, _TIMES, strict=True)
         for link in cut
     ]

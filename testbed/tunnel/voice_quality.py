@@ -61,8 +61,13 @@ def call_opinion(lost: NDArray[np.bool_]) -> float:
     return opinion(rating(share, burst_ratio(lost), 1e3 * PLAYOUT_S + _PACKETIZATION_MS))
 
 
-def opinions_over_time(sent_s: Sequence[float], delay_s: Sequence[float], step_s: float) -> list[tuple[float, float]]:
+def opinions_over_time(
+    sent_s: Sequence[float], delay_s: Sequence[float], step_s: float
+) -> list[tuple[float, float]]:
     """(middle of a time, opinion) of the packets sent in each of equal times; ``delay_s``: inf for what never came."""
     at, lost = np.asarray(sent_s), ~(np.asarray(delay_s) <= PLAYOUT_S)
     steps = np.floor(at / step_s).astype(int)
-    return [(float((k + 0.5) * step_s), call_opinion(lost[steps == k])) for k in np.unique(steps).tolist()]
+    return [
+        (float((k + 0.5) * step_s), call_opinion(lost[steps == k]))
+        for k in np.unique(steps).tolist()
+    ]

@@ -21,8 +21,13 @@ DESCRIPTION = (
 def _view(plan: TrialPlan) -> tuple[str, Callable[[], RunView]]:
     from testbed.live.run_views import split_view
 
-    there, title = plan.tunnel.there, f"{plan.network.name}: tunnel between {plan.source} and {plan.sink}"
-    return f"{there.method}, {', '.join(plan.rivals)}", partial(split_view, title, there.forward, plan.faults)
+    there, title = (
+        plan.tunnel.there,
+        f"{plan.network.name}: tunnel between {plan.source} and {plan.sink}",
+    )
+    return f"{there.method}, {', '.join(plan.rivals)}", partial(
+        split_view, title, there.forward, plan.faults
+    )
 
 
 def _shown(document: Json) -> Iterator[str]:
@@ -58,7 +63,9 @@ def _words(mode: Json) -> Iterator[str]:
         yield f"udp: {row['udp']['error']}"
 
 
-tunnel_plan = planner("tunnel_plan", "Programs through a coded tunnel and its rivals.", TunnelOptions, build_trial)
+tunnel_plan = planner(
+    "tunnel_plan", "Programs through a coded tunnel and its rivals.", TunnelOptions, build_trial
+)
 TUNNEL = Workload(
     name="tunnel",
     title="Programs through a coded tunnel",

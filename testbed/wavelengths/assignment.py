@@ -12,7 +12,14 @@ from testbed.errors import InputError
 from testbed.scheduling.fast.packing import pack, solve_packing
 from testbed.wavelengths.checker import check_wavelength_plan
 from testbed.wavelengths.greedy import GREEDY, greedy_rounds
-from testbed.wavelengths.plan import MAX_WAVELENGTHS, SWITCHINGS, Lightpath, LitPath, Switching, WavelengthPlan
+from testbed.wavelengths.plan import (
+    MAX_WAVELENGTHS,
+    SWITCHINGS,
+    Lightpath,
+    LitPath,
+    Switching,
+    WavelengthPlan,
+)
 from topologies import LinkId, Network, lists_by_key, nearest
 from topologies.routing_tables import static_routing
 
@@ -39,7 +46,9 @@ class Effort:
 
 def fibres(network: Network) -> frozenset[LinkId]:
     """Links with the attribute ``medium`` "fibre"; all links of a network that marks none."""
-    marked = frozenset(link.id for link in network.links if link.attributes.get("medium") == "fibre")
+    marked = frozenset(
+        link.id for link in network.links if link.attributes.get("medium") == "fibre"
+    )
     return marked or frozenset(link.id for link in network.links)
 
 
@@ -66,7 +75,9 @@ def lightpaths_between(network: Network, pairs: Iterable[tuple[str, str]]) -> tu
     for source, target in pairs:
         links = [link for link in routing(source, target) if link in light]
         if not links:
-            raise InputError(f"pattern: {source!r} to {target!r} crosses no fibre; name two different edge routers")
+            raise InputError(
+                f"pattern: {source!r} to {target!r} crosses no fibre; name two different edge routers"
+            )
         paths.append(Lightpath(source=links[0][0], target=links[-1][1], links=tuple(links)))
     if not paths:
         raise InputError("pattern: no pairs; name at least one lightpath")
@@ -125,7 +136,9 @@ def _check(lightpaths: Sequence[Lightpath], wavelengths: int, switching: str, me
     if not 1 <= wavelengths <= MAX_WAVELENGTHS:
         raise InputError(f"wavelengths {wavelengths}: give 1 to {MAX_WAVELENGTHS}")
     if switching not in SWITCHINGS:
-        raise InputError(f"switching {switching!r} is neither {SWITCHINGS[0]!r} nor {SWITCHINGS[1]!r}")
+        raise InputError(
+            f"switching {switching!r} is neither {SWITCHINGS[0]!r} nor {SWITCHINGS[1]!r}"
+        )
     if method not in METHODS:
         raise InputError(f"method {method!r} is unknown; {nearest(method, METHODS, 'there are ')}")
     if not lightpaths:
@@ -136,7 +149,9 @@ def _bottleneck_load(paths: Sequence[Sequence[int]]) -> int:
     return max(Counter(link for path in paths for link in path).values())
 
 
-def _liquid(paths: Sequence[Sequence[int]], wavelengths: int, switching: Switching, effort: Effort) -> _Found:
+def _liquid(
+    paths: Sequence[Sequence[int]], wavelengths: int, switching: Switching, effort: Effort
+) -> _Found:
     """As few rounds as ejection, then CP-SAT, finds; ``bound`` rises past numbers of rounds that CP-SAT refutes.
 
     First a liquid schedule (as many frames as the bottleneck bears paths), then as many frames as the rounds have. A
@@ -146,7 +161,9 @@ def _liquid(paths: Sequence[Sequence[int]], wavelengths: int, switching: Switchi
     rounds = bound = -(-heaviest // wavelengths)
     kinds = [(heaviest, 1)]
     while True:
-        kinds += [(wavelengths * rounds, 1), (rounds, wavelengths)][: 1 if switching == "wsxc" else 2]
+        kinds += [(wavelengths * rounds, 1), (rounds, wavelengths)][
+            : 1 if switching == "wsxc" else 2
+        ]
         for bins, capacity in dict.fromkeys(kinds):
             placed = pack(paths, bins, capacity, seed=effort.seed)
             if placed is not None:
@@ -161,20 +178,27 @@ def _liquid(paths: Sequence[Sequence[int]], wavelengths: int, switching: Switchi
 
 
 def _dealt(
-    paths: Sequence[Sequence[int]], placed: Sequence[int], capacity: int, wavelengths: int, bound: int
+    paths: Sequence[Sequence[int]],
+    placed: Sequence[int],
+    capacity: int,
+    wavelengths: int,
+    bound: int,
 ) -> _Found:
     """Bins of capacity 1 are frames, dealt into rounds of W; bins of capacity W are rounds, whose fibres are then
     coloured."""
     if capacity == 1:
         frames = {b: k for k, b in enumerate(dict.fromkeys(sorted(placed)))}
         colours = [
-            (frames[b] // wavelengths, (frames[b] % wavelengths,) * len(p)) for p, b in zip(paths, placed, strict=True)
+            (frames[b] // wavelengths, (frames[b] % wavelengths,) * len(p))
+            for p, b in zip(paths, placed, strict=True)
         ]
         return _Found(rounds=_gathered(colours), bound=bound, frames=len(frames))
     colours = [(b, ()) for b in placed]
     for number in set(placed):
         members = [i for i, b in enumerate(placed) if b == number]
-        for i, own in zip(members, colour_round([paths[i] for i in members], wavelengths), strict=True):
+        for i, own in zip(
+            members, colour_round([paths[i] for i in members], wavelengths), strict=True
+        ):
             colours[i] = (number, own)
     return _Found(rounds=_gathered(colours), bound=bound)
 
@@ -217,4 +241,7 @@ def _gathered(colours: Sequence[tuple[int, tuple[int, ...]]]) -> Rounds:
     """(round, wavelengths) of every path -> rounds without gaps, their paths by wavelength and index."""
     lit = (LitPath(lightpath=i, wavelengths=own) for i, (_, own) in enumerate(colours))
     rounds = lists_by_key((number, path) for (number, _), path in zip(colours, lit, strict=True))
-    return tuple(tuple(sorted(rounds[n], key=lambda lit: (lit.wavelengths[0], lit.lightpath))) for n in sorted(rounds))
+    return tuple(
+        tuple(sorted(rounds[n], key=lambda lit: (lit.wavelengths[0], lit.lightpath)))
+        for n in sorted(rounds)
+    )

@@ -30,7 +30,9 @@ class Reservations:
     ``converting``: a path takes any wavelength on each fibre; else one on all of them.
     """
 
-    def __init__(self, paths: Sequence[Sequence[int]], wavelengths: int, *, converting: bool) -> None:
+    def __init__(
+        self, paths: Sequence[Sequence[int]], wavelengths: int, *, converting: bool
+    ) -> None:
         self._paths, self._all, self._converting = paths, (1 << wavelengths) - 1, converting
         self._slots: defaultdict[int, dict[int, int]] = defaultdict(dict)
 
@@ -71,7 +73,9 @@ def fewest_rounds(
     """
     load = Counter(link for path in paths for link in path)
     count, width = -(-max(load.values()) // wavelengths), 1 if converting else wavelengths
-    while (placed := pack(paths, count * width, wavelengths // width, seed=seed, steps=steps)) is None:
+    while (
+        placed := pack(paths, count * width, wavelengths // width, seed=seed, steps=steps)
+    ) is None:
         count += 1
     frames: list[list[int]] = [[] for _ in range(count * width)]
     for path, number in enumerate(placed):
@@ -83,7 +87,9 @@ def fewest_rounds(
 class _Liquid:
     """``cycles``: rounds of each schedule."""
 
-    def __init__(self, paths: Paths, wavelengths: int, *, converting: bool, known_after: int, seed: int) -> None:
+    def __init__(
+        self, paths: Paths, wavelengths: int, *, converting: bool, known_after: int, seed: int
+    ) -> None:
         self._paths, self._wavelengths, self._converting = paths, wavelengths, converting
         self._known_after, self._seed = known_after, seed
         self._waiting: deque[Burst] = deque()
@@ -102,7 +108,9 @@ class _Liquid:
         if not self._left:
             return []
         paths, seed = [self._paths[pair] for pair, _ in self._left], self._seed + len(self.cycles)
-        rounds = fewest_rounds(paths, self._wavelengths, converting=self._converting, seed=seed, steps=steps)
+        rounds = fewest_rounds(
+            paths, self._wavelengths, converting=self._converting, seed=seed, steps=steps
+        )
         self.cycles.append(len(rounds))
         return rounds
 
@@ -116,7 +124,10 @@ class LiquidCycles(_Liquid):
 
     def leaving(self, slot: int) -> Sequence[Burst]:
         if not self._rounds:
-            lit = [[i for frame in frames for i in frame] for frames in self._rounds_left(slot, _CYCLE_STEPS)]
+            lit = [
+                [i for frame in frames for i in frame]
+                for frames in self._rounds_left(slot, _CYCLE_STEPS)
+            ]
             sent = [Counter(self._left[i][0] for i in own) for own in lit]
             self._rounds.extend(_take_oldest(self._left, own) for own in sent)
         return self._rounds.popleft() if self._rounds else ()
@@ -161,7 +172,9 @@ class Greedy:
     (JET without buffers); else it waits for the first slot that has one, gaps between reservations included.
     """
 
-    def __init__(self, paths: Paths, wavelengths: int, *, converting: bool, known_after: int, drops: bool) -> None:
+    def __init__(
+        self, paths: Paths, wavelengths: int, *, converting: bool, known_after: int, drops: bool
+    ) -> None:
         self._lead, self._drops = 1 + known_after, drops
         self._reservations = Reservations(paths, wavelengths, converting=converting)
         self._departures: defaultdict[int, list[Burst]] = defaultdict(list)
@@ -251,9 +264,13 @@ class BurstTraffic:
 
     def __post_init__(self) -> None:
         if not 0 < self.load <= 10:
-            raise InputError(f"load {self.load}: give more than 0, 1 being what the bottleneck can carry")
+            raise InputError(
+                f"load {self.load}: give more than 0, 1 being what the bottleneck can carry"
+            )
         if not 0 <= self.warm_up_slots < self.slots:
-            raise InputError(f"{self.slots} slots with a warm-up of {self.warm_up_slots}: nothing would be counted")
+            raise InputError(
+                f"{self.slots} slots with a warm-up of {self.warm_up_slots}: nothing would be counted"
+            )
         if self.buffer_bursts < 1 or self.signalling_slots < 0:
             raise InputError("give buffers of 1 burst or more and 0 or more slots of signalling")
 
@@ -298,9 +315,17 @@ def dispatcher_of(cloud: BurstCloud, traffic: BurstTraffic, strategy: Strategy) 
     converting, known_after = cloud.switching == "wixc", traffic.signalling_slots
     if strategy in ("liquid", "liquid-rolling"):
         kind = LiquidCycles if strategy == "liquid" else RollingLiquid
-        return kind(cloud.paths, cloud.wavelengths, converting=converting, known_after=known_after, seed=traffic.seed)
+        return kind(
+            cloud.paths,
+            cloud.wavelengths,
+            converting=converting,
+            known_after=known_after,
+            seed=traffic.seed,
+        )
     drops = strategy == "greedy-drop"
-    return Greedy(cloud.paths, cloud.wavelengths, converting=converting, known_after=known_after, drops=drops)
+    return Greedy(
+        cloud.paths, cloud.wavelengths, converting=converting, known_after=known_after, drops=drops
+    )
 
 
 class _Simulation:
@@ -330,7 +355,9 @@ class _Simulation:
             self._in_use[self._cloud.sources[pair]] -= 1
             if counted:
                 self._counts["carried"] += 1
-                self._delays.append(slot + 1 - (arrived + 0.5))  # arrivals are spread evenly over their slot
+                self._delays.append(
+                    slot + 1 - (arrived + 0.5)
+                )  # arrivals are spread evenly over their slot
                 self._used.update(self._cloud.paths[pair])
 
     def _take(self, pair: int, slot: int, counted: bool) -> None:
@@ -345,10 +372,15 @@ class _Simulation:
 
     def _result(self) -> BurstResult:
         slots = self._traffic.slots - self._traffic.warm_up_slots
-        offered, lost = self._counts["offered"], self._counts["overflowed"] + self._counts["blocked"]
+        offered, lost = (
+            self._counts["offered"],
+            self._counts["overflowed"] + self._counts["blocked"],
+        )
         cycles = self._dispatcher.cycles
         return BurstResult(
-            **{name: self._counts[name] for name in ("offered", "carried", "blocked", "overflowed")},
+            **{
+                name: self._counts[name] for name in ("offered", "carried", "blocked", "overflowed")
+            },
             backlog=sum(self._in_use),
             throughput=self._counts["carried"] / offered if offered else 0.0,
             loss=lost / offered if offered else 0.0,

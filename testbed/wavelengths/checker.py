@@ -25,7 +25,9 @@ def check_wavelength_plan(plan: WavelengthPlan) -> None:
                     f"and again in round {number}; light it once"
                 )
             seen[lit.lightpath] = number
-            for link, wavelength in zip(plan.lightpaths[lit.lightpath].links, lit.wavelengths, strict=True):
+            for link, wavelength in zip(
+                plan.lightpaths[lit.lightpath].links, lit.wavelengths, strict=True
+            ):
                 other = taken.setdefault((link, wavelength), lit.lightpath)
                 if other != lit.lightpath:
                     raise InputError(
@@ -40,15 +42,21 @@ def check_wavelength_plan(plan: WavelengthPlan) -> None:
 
 def _check_lit_path(plan: WavelengthPlan, lit: LitPath, number: int) -> None:
     if not 0 <= lit.lightpath < len(plan.lightpaths):
-        raise InputError(f"round {number}: there is no lightpath {lit.lightpath}; there are {len(plan.lightpaths)}")
+        raise InputError(
+            f"round {number}: there is no lightpath {lit.lightpath}; there are {len(plan.lightpaths)}"
+        )
     name = f"round {number}: lightpath {lit.lightpath} ({_name(plan, lit.lightpath)})"
     if len(lit.wavelengths) != len(plan.lightpaths[lit.lightpath].links):
         raise InputError(f"{name} names {len(lit.wavelengths)} wavelengths; give one a fibre")
     outside = next((w for w in lit.wavelengths if not 0 <= w < plan.wavelengths), None)
     if outside is not None:
-        raise InputError(f"{name} uses wavelength {outside}; fibres have 0 to {plan.wavelengths - 1}")
+        raise InputError(
+            f"{name} uses wavelength {outside}; fibres have 0 to {plan.wavelengths - 1}"
+        )
     if plan.switching == "wsxc" and lit.conversions:
-        raise InputError(f"{name} changes its wavelength, which wavelength-selective switches cannot")
+        raise InputError(
+            f"{name} changes its wavelength, which wavelength-selective switches cannot"
+        )
 
 
 def _name(plan: WavelengthPlan, lightpath: int) -> str:

@@ -51,7 +51,12 @@ _VLAN_VALID = 1 << 4
 
 
 def run_wavelengths(
-    plan: WavelengthPlan, *, packets: int, wrong: int, seed: int = 1, report_progress: ReportProgress | None = None
+    plan: WavelengthPlan,
+    *,
+    packets: int,
+    wrong: int,
+    seed: int = 1,
+    report_progress: ReportProgress | None = None,
 ) -> tuple[RoundMeasurements, ...]:
     """Every round of the plan on a network of its own, inside the sandbox only.
 
@@ -61,7 +66,10 @@ def run_wavelengths(
     show = report_progress or (lambda _: None)
     show(Progress(doing="building the network"))
     results = []
-    with lit_network(plan) as (net, controller, wiring), closing(Clients(net, wiring, plan)) as ends:
+    with (
+        lit_network(plan) as (net, controller, wiring),
+        closing(Clients(net, wiring, plan)) as ends,
+    ):
         for number in range(len(plan.rounds)):
             show(Progress(done_s=number, total_s=len(plan.rounds), doing=f"round {number + 1}"))
             probes = round_probes(plan, number, packets=packets, wrong=wrong, seed=seed)
@@ -79,7 +87,9 @@ def lit_network(plan: WavelengthPlan) -> Iterator[tuple[EmulatedNetwork, Control
         yield platform.network, platform.controller, wiring
 
 
-def light_round(controller: ControllerLink, wiring: Wiring, plan: WavelengthPlan, number: int) -> float:
+def light_round(
+    controller: ControllerLink, wiring: Wiring, plan: WavelengthPlan, number: int
+) -> float:
     """Replace the round before by this one, while nothing is under way; seconds until every switch forwards by it
     alone."""
     began = time.monotonic()
@@ -131,7 +141,11 @@ def dropped_packets(wiring: Wiring, dark: Sequence[FlowRule]) -> Counter[str]:
     """Packets that each switch's drop rules have counted so far."""
     dropping, counted = {rule.dpid for rule in dark}, Counter[str]()
     for switch in wiring.switches:
-        for rule in rules_of(switch.device, f"cookie={DARK_PLAN << 32:#x}/-1") if switch.dpid in dropping else ():
+        for rule in (
+            rules_of(switch.device, f"cookie={DARK_PLAN << 32:#x}/-1")
+            if switch.dpid in dropping
+            else ()
+        ):
             if f"priority={dark[0].priority}," in rule:
                 counted[switch.node] += int(rule.partition("n_packets=")[2].partition(",")[0])
     return counted
@@ -166,7 +180,9 @@ class Clients:
         for node, receiver in self._receivers.items():
             lost = struct.unpack("=II", receiver.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))[1]
             if lost:
-                raise InvalidRunError(f"host {node} could not keep up: its socket dropped {lost} packets")
+                raise InvalidRunError(
+                    f"host {node} could not keep up: its socket dropped {lost} packets"
+                )
 
     def exchange(self, number: int, probes: Sequence[Probe]) -> list[Arrival]:
         """Send all probes, the wrong ones among the right ones, and collect what arrives until all that should have
@@ -200,7 +216,11 @@ class Clients:
         there."""
         opened: Callable[[int, int, int], socket.socket] = socket.socket
         if probe.fibre is None or self._plan.network.node(probe.fibre[0]).kind == "host":
-            source = self._plan.lightpaths[probe.lightpath].source if probe.fibre is None else probe.fibre[0]
+            source = (
+                self._plan.lightpaths[probe.lightpath].source
+                if probe.fibre is None
+                else probe.fibre[0]
+            )
             name = self._wiring.host_at(client_of(self._plan.network, source)).name
             interface, opened = self._net.interface_of(name), partial(self._net.open_socket, name)
         else:
@@ -213,9 +233,15 @@ class Clients:
 
     def _frame(self, number: int, index: int, probe: Probe) -> bytes:
         header = probe_packet(self._plan, self._wiring, probe)
-        addresses = b"".join(bytes.fromhex(str(header[n]).replace(":", "")) for n in ("eth_dst", "eth_src"))
+        addresses = b"".join(
+            bytes.fromhex(str(header[n]).replace(":", "")) for n in ("eth_dst", "eth_src")
+        )
         vlan = int(header["vlan_vid"]) - VLAN_PRESENT
-        body = struct.pack("!HHH", _ETH_VLAN, vlan, ETH_EXPERIMENTAL) + _MAGIC + struct.pack("!II", number, index)
+        body = (
+            struct.pack("!HHH", _ETH_VLAN, vlan, ETH_EXPERIMENTAL)
+            + _MAGIC
+            + struct.pack("!II", number, index)
+        )
         return (addresses + body).ljust(_FRAME_BYTES, b"\0")
 
     def collect(self, number: int, wait_s: float) -> list[Arrival]:
@@ -240,7 +266,11 @@ def _waiting(sock: socket.socket, node: str, number: int) -> list[Arrival]:
         if address[2] == socket.PACKET_OUTGOING or data[14:18] != _MAGIC or tag is None:
             continue
         sent_in, index = struct.unpack_from("!II", data, 18)
-        arrivals.append(Arrival(node=node, wavelength=tag - FIRST_VLAN, probe=index if sent_in == number else -1))
+        arrivals.append(
+            Arrival(
+                node=node, wavelength=tag - FIRST_VLAN, probe=index if sent_in == number else -1
+            )
+        )
 
 
 def _tag(ancillary: Sequence[tuple[int, int, bytes]]) -> int | None:

@@ -11,7 +11,11 @@ def judge_wavelengths(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements])
     """Verdict and document, a row a round."""
     verdict, rows = judge_rounds(plan, rounds), tuple(one.to_json() for one in rounds)
     ran = {"fabric": rounds[0].fabric if rounds else None, "per_round": list(rows)}
-    return Judgement(verdict=verdict, document={**plan.to_json(), **ran, "verdict": dict(verdict.to_json())}, rows=rows)
+    return Judgement(
+        verdict=verdict,
+        document={**plan.to_json(), **ran, "verdict": dict(verdict.to_json())},
+        rows=rows,
+    )
 
 
 def judge_rounds(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements]) -> Verdict:
@@ -19,27 +23,52 @@ def judge_rounds(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements]) -> V
     should."""
     sent, delivered = sum(r.sent for r in rounds), sum(r.delivered for r in rounds)
     complete = sum(r.lightpaths for r in rounds) - sum(len(r.incomplete) for r in rounds)
-    injected, dropped = (sum(sum(getattr(r, n).values()) for r in rounds) for n in ("injected", "dropped"))
+    injected, dropped = (
+        sum(sum(getattr(r, n).values()) for r in rounds) for n in ("injected", "dropped")
+    )
     wrong = [f"round {i} at {node}" for i, r in enumerate(rounds) for node in _differing(r)]
     whole = sum(not r.incomplete and r.lightpaths > 0 for r in rounds)
     strays = sum(r.strays for r in rounds)
     checks = [
         _equal(
-            "rounds", "rounds that delivered all they light", len(plan.rounds), whole, f"{plan.method} {plan.switching}"
+            "rounds",
+            "rounds that delivered all they light",
+            len(plan.rounds),
+            whole,
+            f"{plan.method} {plan.switching}",
         ),
-        _equal("lightpaths", "lightpaths that delivered every packet", len(plan.lightpaths), complete, _some(rounds)),
-        _equal("delivered", "packets of lit paths, arrived on their wavelength", sent, delivered).of(sent),
+        _equal(
+            "lightpaths",
+            "lightpaths that delivered every packet",
+            len(plan.lightpaths),
+            complete,
+            _some(rounds),
+        ),
+        _equal(
+            "delivered", "packets of lit paths, arrived on their wavelength", sent, delivered
+        ).of(sent),
         _equal("strays", "packets that went astray", 0, strays).of(sent + injected),
     ]
     if injected or dropped:
         differing = "switches whose drop counters differ from what they were given"
         checks += [
-            _equal("injected-dropped", "packets on a wrong wavelength, dropped and counted", injected, dropped),
+            _equal(
+                "injected-dropped",
+                "packets on a wrong wavelength, dropped and counted",
+                injected,
+                dropped,
+            ),
             _equal("drop-counters", differing, 0, len(wrong), ", ".join(wrong[:5])),
         ]
     note = (
         f"{len(plan.rounds)} rounds of {plan.wavelengths} wavelengths; none has fewer than {plan.bound}"
-        + ("" if plan.optimal else "; whether fewer suffice is not known" if len(plan.rounds) > plan.bound else "")
+        + (
+            ""
+            if plan.optimal
+            else "; whether fewer suffice is not known"
+            if len(plan.rounds) > plan.bound
+            else ""
+        )
         + f"; {plan.conversions} conversions"
     )
     return Verdict(checks=tuple(checks), notes=(note,))
@@ -47,7 +76,9 @@ def judge_rounds(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements]) -> V
 
 def _differing(measured: RoundMeasurements) -> list[str]:
     nodes = sorted({*measured.injected, *measured.dropped})
-    return [node for node in nodes if measured.injected.get(node, 0) != measured.dropped.get(node, 0)]
+    return [
+        node for node in nodes if measured.injected.get(node, 0) != measured.dropped.get(node, 0)
+    ]
 
 
 def _some(rounds: Sequence[RoundMeasurements]) -> str:

@@ -6,13 +6,27 @@ from collections.abc import Mapping, Sequence
 
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
-from testbed.model.options.option import RUNNING, ends, option, options, routed, running, sent, sought
+from testbed.model.options.option import (
+    RUNNING,
+    ends,
+    option,
+    options,
+    routed,
+    running,
+    sent,
+    sought,
+)
 from testbed.wavelengths.plan import Switching
 
 PatternLike = str | Sequence[tuple[str, str]]
 """Pairs of end points, or as text: "all-to-all", pairs ("A:B,C:D"), a file of them."""
 
-CONVERSIONS: Mapping[str, Switching] = {"none": "wsxc", "full": "wixc", "wsxc": "wsxc", "wixc": "wixc"}
+CONVERSIONS: Mapping[str, Switching] = {
+    "none": "wsxc",
+    "full": "wixc",
+    "wsxc": "wsxc",
+    "wixc": "wixc",
+}
 """Whether switches change wavelengths, as an option says it or by the switches' names, and as a plan does."""
 
 
@@ -58,7 +72,11 @@ class ProbeOptions:
     """What a run sends over the lightpaths of a round."""
 
     packets: int = sent(
-        default=20, flag="--packets-per-path", kind=kinds.some, help="over each path in a run", only=(RUNNING,)
+        default=20,
+        flag="--packets-per-path",
+        kind=kinds.some,
+        help="over each path in a run",
+        only=(RUNNING,),
     )
     wrong: int = sent(
         default=2,

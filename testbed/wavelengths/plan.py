@@ -32,11 +32,15 @@ class Lightpath:
 
     def __post_init__(self) -> None:
         if not self.links:
-            raise InputError(f"lightpath {self.source!r} -> {self.target!r} crosses no fibre; give it a path")
+            raise InputError(
+                f"lightpath {self.source!r} -> {self.target!r} crosses no fibre; give it a path"
+            )
         if (self.links[0][0], self.links[-1][1]) != (self.source, self.target) or any(
             a[1] != b[0] for a, b in pairwise(self.links)
         ):
-            raise InputError(f"lightpath {self.source!r} -> {self.target!r}: its fibres are no path between these two")
+            raise InputError(
+                f"lightpath {self.source!r} -> {self.target!r}: its fibres are no path between these two"
+            )
 
     @property
     def label(self) -> str:
@@ -90,7 +94,9 @@ class WavelengthPlan(ShortRepr):
         """Fibre -> wavelengths that carry light in the round."""
         lit: dict[LinkId, set[int]] = {}
         for path in self.rounds[number]:
-            for link, wavelength in zip(self.lightpaths[path.lightpath].links, path.wavelengths, strict=True):
+            for link, wavelength in zip(
+                self.lightpaths[path.lightpath].links, path.wavelengths, strict=True
+            ):
                 lit.setdefault(link, set()).add(wavelength)
         return lit
 
@@ -109,7 +115,12 @@ class WavelengthPlan(ShortRepr):
     def _lit_json(self, lit: LitPath) -> JsonObject:
         path = self.lightpaths[lit.lightpath]
         links = [self.network.link(*link).label for link in path.links]
-        return {"source": path.source, "target": path.target, "links": links, "wavelengths": list(lit.wavelengths)}
+        return {
+            "source": path.source,
+            "target": path.target,
+            "links": links,
+            "wavelengths": list(lit.wavelengths),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

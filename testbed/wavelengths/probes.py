@@ -47,11 +47,15 @@ class Arrival:
 
 def wire_plan(plan: WavelengthPlan) -> Wiring:
     """The plan's network laid out, every end point with a client."""
-    ends = dict.fromkeys(client_of(plan.network, e) for p in plan.lightpaths for e in (p.source, p.target))
+    ends = dict.fromkeys(
+        client_of(plan.network, e) for p in plan.lightpaths for e in (p.source, p.target)
+    )
     return wire(plan.network, list(ends))
 
 
-def round_probes(plan: WavelengthPlan, number: int, *, packets: int, wrong: int, seed: int = 1) -> tuple[Probe, ...]:
+def round_probes(
+    plan: WavelengthPlan, number: int, *, packets: int, wrong: int, seed: int = 1
+) -> tuple[Probe, ...]:
     """The packets of one round: ``packets`` over every lit path, and ``wrong`` times two that must not get through.
 
     Of these two one comes from the path's source, its laser mistuned to a wavelength that is dark on the first fibre,
@@ -101,7 +105,10 @@ def round_result(
     arrived, strays = Counter[int](), 0
     for arrival in arrivals:
         probe = probes[arrival.probe] if 0 <= arrival.probe < len(probes) else None
-        if probe is not None and (arrival.node, arrival.wavelength) == (probe.host, probe.arrives_on):
+        if probe is not None and (arrival.node, arrival.wavelength) == (
+            probe.host,
+            probe.arrives_on,
+        ):
             arrived[arrival.probe] += 1
         else:
             strays += 1
@@ -110,7 +117,9 @@ def round_result(
     for probe in probes:
         if probe.dropped_at is not None:
             injected[probe.dropped_at] += probe.packets
-    wanting = [plan.lightpaths[p.lightpath].label for i, p in right.items() if arrived[i] != p.packets]
+    wanting = [
+        plan.lightpaths[p.lightpath].label for i, p in right.items() if arrived[i] != p.packets
+    ]
     return RoundMeasurements(
         lightpaths=len(right),
         sent=sum(p.packets for p in right.values()),

@@ -83,14 +83,21 @@ def _lightpath_rules(wiring: Wiring, plan: WavelengthPlan, lit: LitPath) -> list
     network = wiring.network
     rules: list[FlowRule] = []
 
-    def add(node: str, out: int, *match: Field, priority: int = LIT_PRIORITY, changed: Fields = ()) -> None:
+    def add(
+        node: str, out: int, *match: Field, priority: int = LIT_PRIORITY, changed: Fields = ()
+    ) -> None:
         dpid = wiring.switch_at(node).dpid
-        rules.append(FlowRule(dpid=dpid, priority=priority, match=match, out_port=out, set_fields=changed))
+        rules.append(
+            FlowRule(dpid=dpid, priority=priority, match=match, out_port=out, set_fields=changed)
+        )
 
     if network.node(path.source).kind == "switch":
         far = wiring.host_at(client_of(network, path.target))
         addressed = ("in_port", _client_port(wiring, path.source)), ("eth_dst", far.mac)
-        for priority, colour in ((LIT_PRIORITY, vlan_match(colours[0])), (MISTUNED_PRIORITY, _ANY_WAVELENGTH)):
+        for priority, colour in (
+            (LIT_PRIORITY, vlan_match(colours[0])),
+            (MISTUNED_PRIORITY, _ANY_WAVELENGTH),
+        ):
             add(path.source, wiring.out_port(path.links[0]), *addressed, colour, priority=priority)
     for k, (before, link) in enumerate(pairwise(path.links)):
         changed = (vlan_match(colours[k + 1]),) if colours[k + 1] != colours[k] else ()
@@ -110,5 +117,7 @@ def _client_port(wiring: Wiring, end_point: str) -> int:
         assert port is not None
         return port
     index = wiring.network.out_links(end_point)
-    link = next(wiring.network.links[i].id for i in index if wiring.network.links[i].target == client.node)
+    link = next(
+        wiring.network.links[i].id for i in index if wiring.network.links[i].target == client.node
+    )
     return wiring.out_port(link)

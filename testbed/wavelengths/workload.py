@@ -48,7 +48,11 @@ def _carry(plan: WavelengthPlan, how: How, report_progress: ReportProgress | Non
     from testbed.wavelengths.emulated import run_wavelengths
 
     return run_wavelengths(
-        plan, packets=sent.packets, wrong=sent.wrong, seed=plan.seed, report_progress=report_progress
+        plan,
+        packets=sent.packets,
+        wrong=sent.wrong,
+        seed=plan.seed,
+        report_progress=report_progress,
     )
 
 
@@ -72,7 +76,9 @@ def _shown(document: Json) -> Iterator[object]:
         f"{document['wavelengths']} wavelengths, {document['switching']}"
     )
     yield f"{document['method']}: {document['rounds']} rounds ({proved}){frames}, {document['conversions']} conversions"
-    yield "beside it: " + ", ".join(f"{method} {count}" for method, count in document["baselines"].items())
+    yield "beside it: " + ", ".join(
+        f"{method} {count}" for method, count in document["baselines"].items()
+    )
     measured, rows = document.get("per_round"), []
     for number, paths in enumerate(document["plan"]):
         lit: dict[str, set[int]] = {}
@@ -83,7 +89,10 @@ def _shown(document: Json) -> Iterator[object]:
         row: list[object] = [number + 1, len(paths), len(lit), full]
         if measured is not None:
             one = measured[number]
-            row += [one[name] for name in ("sent", "delivered", "strays", "injected", "dropped", "setup_s")]
+            row += [
+                one[name]
+                for name in ("sent", "delivered", "strays", "injected", "dropped", "setup_s")
+            ]
         rows.append(row)
     heads = _PLANNED if measured is None else (*_PLANNED, *_MEASURED)
     yield Table(name="rounds", headings=heads, rows=rows, spare=("set up s", "wrong", "fibres"))

@@ -26,7 +26,11 @@ def _rooms() -> list[tuple[int, str, str]]:
 def _layers(container: str) -> list[set[str]]:
     document = tomllib.loads((ROOT / "pyproject.toml").read_text())
     contracts = document["tool"]["importlinter"]["contracts"]
-    layers = next(c["layers"] for c in contracts if c["type"] == "layers" and c.get("containers") == [container])
+    layers = next(
+        c["layers"]
+        for c in contracts
+        if c["type"] == "layers" and c.get("containers") == [container]
+    )
     return [set(re.split(r" [|:] ", layer)) for layer in layers]
 
 
@@ -41,7 +45,9 @@ def test_floors_are_those_of_the_contract() -> None:
 def test_every_room_is_drawn_and_stands() -> None:
     drawn = {room for _, room, _ in _rooms()}
     top = {p.name for p in ROOT.iterdir() if (p / "__init__.py").is_file()} - {"testbed", "tests"}
-    inside = {f"testbed/{p.name}" for p in (ROOT / "testbed").iterdir() if (p / "__init__.py").is_file()}
+    inside = {
+        f"testbed/{p.name}" for p in (ROOT / "testbed").iterdir() if (p / "__init__.py").is_file()
+    }
     files = {f"testbed/{p.name}" for p in (ROOT / "testbed").glob("*.py")} - {"testbed/__init__.py"}
     assert drawn == top | inside | files
 
@@ -51,6 +57,8 @@ def test_inner_rooms_of_what_all_share_are_named() -> None:
     for _, room, text in _rooms():
         if room in ("testbed/commands", "fec", "sfio_emu", "topologies"):
             continue
-        inner = {p.name for p in (ROOT / room).glob("*/") if (p / "__init__.py").is_file()} - STANDARD
+        inner = {
+            p.name for p in (ROOT / room).glob("*/") if (p / "__init__.py").is_file()
+        } - STANDARD
         missing += [f"{room}/{name}" for name in sorted(inner) if f"`{name}/`" not in text]
     assert not missing

@@ -33,11 +33,22 @@ SEEDS = {"fault_injection_streaming": 3, "ror_validation": 3}
 def test_of_each_study_and_size_the_newest_run_is_kept_packed() -> None:
     """A run more is an archive more: what it supersedes goes with it."""
     runs = stored_runs(ROOT / STORED)
-    kept = Counter((run.name, run.size, run.manifest.seed if run.name in SEEDS else None) for run in runs)
+    kept = Counter(
+        (run.name, run.size, run.manifest.seed if run.name in SEEDS else None) for run in runs
+    )
     assert [key for key, count in kept.items() if count > 1] == []
     full = Counter(run.name for run in runs if run.size == "full" and run.name in SEEDS)
     assert full == SEEDS
-    assert len([path for path in (ROOT / STORED).rglob("*") if path.is_file() and "book" not in path.parts]) <= 250
+    assert (
+        len(
+            [
+                path
+                for path in (ROOT / STORED).rglob("*")
+                if path.is_file() and "book" not in path.parts
+            ]
+        )
+        <= 250
+    )
 
 
 def test_every_published_check_has_a_rival_or_says_why_there_is_none(entries: list[Entry]) -> None:
@@ -45,7 +56,9 @@ def test_every_published_check_has_a_rival_or_says_why_there_is_none(entries: li
     verdicts = [(run.name, run.verdict) for run in runs if run.verdict is not None]
     assert len(verdicts) > 50
     checks = [(name, check) for name, verdict in verdicts for check in verdict.checks]
-    mute = [(name, check.name) for name, check in checks if check.rival is None and not check.rival_note]
+    mute = [
+        (name, check.name) for name, check in checks if check.rival is None and not check.rival_note
+    ]
     assert mute == []
 
 

@@ -54,5 +54,9 @@ def _teams(paths: Sequence[frozenset[int]], transfers: Transfers) -> Iterator[Tr
     bottlenecks = {link for link, uses in load.items() if uses == max(load.values())}
     chosen: list[tuple[Transfers, frozenset[int]]] = [(frozenset(), frozenset())]
     for transfer in sorted(transfers):
-        chosen += [(team | {transfer}, used | paths[transfer]) for team, used in chosen if not used & paths[transfer]]
+        chosen += [
+            (team | {transfer}, used | paths[transfer])
+            for team, used in chosen
+            if not used & paths[transfer]
+        ]
     return (team for team, used in chosen if bottlenecks <= used)

@@ -34,24 +34,44 @@ def generated() -> ModuleType:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_page_of_a_command_has_all_its_options(name: str, generated: ModuleType) -> None:
     place = DOCS / f"reference/commands/{name}.md"
-    assert place.is_file(), f"write {place}: what it is explained in, <!-- generated: command {name} -->, its JSON keys"
+    assert place.is_file(), (
+        f"write {place}: what it is explained in, <!-- generated: command {name} -->, its JSON keys"
+    )
     page = generated.filled(place.read_text())
     top = build_parser(name)
-    parser = next(a.choices[name] for a in top._actions if isinstance(a, argparse._SubParsersAction))  # type: ignore[union-attr]
-    options = {word for action in parser._actions for word in action.option_strings} - {"-h", "--help"}
-    assert not [word for word in options if f"`{word}`" not in page and not word.startswith("--help-")]
+    parser = next(
+        a.choices[name] for a in top._actions if isinstance(a, argparse._SubParsersAction)
+    )  # type: ignore[union-attr]
+    options = {word for action in parser._actions for word in action.option_strings} - {
+        "-h",
+        "--help",
+    }
+    assert not [
+        word for word in options if f"`{word}`" not in page and not word.startswith("--help-")
+    ]
     assert "==SUPPRESS==" not in page and "%(" not in page
 
 
 def test_every_part_that_a_page_asks_for_is_written(generated: ModuleType) -> None:
-    asked = {m for page in DOCS.rglob("*.md") for m in re.findall(r"<!-- generated: (\w+)", page.read_text())}
+    asked = {
+        m
+        for page in DOCS.rglob("*.md")
+        for m in re.findall(r"<!-- generated: (\w+)", page.read_text())
+    }
     assert asked == set(generated.KINDS)
     assert re.match(r"[67]\d studies: ", generated.filled("<!-- generated: counts -->"))
 
 
 def test_the_site_has_every_check_of_every_stored_run(generated: ModuleType) -> None:
-    shown = "".join(generated.stored(page.stem) for page in (DOCS / "replication/results").glob("*.md"))
-    runs = [entry.run for chapter in generated._book() for entry in chapter.entries if entry.page and entry.run]
+    shown = "".join(
+        generated.stored(page.stem) for page in (DOCS / "replication/results").glob("*.md")
+    )
+    runs = [
+        entry.run
+        for chapter in generated._book()
+        for entry in chapter.entries
+        if entry.page and entry.run
+    ]
     checks = [check for run in runs if run.verdict for check in run.verdict.checks]
     assert len(checks) > 700 and shown.count(" ✓ holds |") == sum(check.passed for check in checks)
     assert shown.count("\n### ") == len(runs)
@@ -60,27 +80,43 @@ def test_the_site_has_every_check_of_every_stored_run(generated: ModuleType) -> 
 def test_a_table_has_the_documents_value_ours_the_rival_the_size_and_the_command(
     generated: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gain = Claim("gain").equal(1.7, (1.71, 0.05), 0.1).against(1.0, "no gain").cites("1.5 to 2, page 66")
+    gain = (
+        Claim("gain")
+        .equal(1.7, (1.71, 0.05), 0.1)
+        .against(1.0, "no gain")
+        .cites("1.5 to 2, page 66")
+    )
     weak = Claim("order_of|methods").at_least(0.5, 1.0).against(0.9)
     manifest = Manifest(
         name="gains", run="1", started="2026-01-02T03:04:05+00:00", seconds=61.0,
         command="testbed experiment run gains", machine={"cores": 2, "system": "Debian"},
         study={"size": "full", "deviations": ["500 kB instead of 2 MB"]},
     )  # fmt: skip
-    run = StoredRun(directory=Path("1"), manifest=manifest, points=7, verdict=Verdict(checks=(gain, weak)))
+    run = StoredRun(
+        directory=Path("1"), manifest=manifest, points=7, verdict=Verdict(checks=(gain, weak))
+    )
     entries = [
-        Entry(name=f"study_{i}", title="Gains", answers="Figure 66", run=r, page="p") for i, r in enumerate((run, None))
+        Entry(name=f"study_{i}", title="Gains", answers="Figure 66", run=r, page="p")
+        for i, r in enumerate((run, None))
     ]
     monkeypatch.setattr(generated, "_book", lambda: [Chapter(number=3, entries=tuple(entries))])
     text = generated.stored("p")
-    assert "| gain | 1.5 to 2, page 66 | 1.7 ± 0.1 | 1.71 \\[1.66, 1.76\\] | 1 (no gain) | ✓ holds |" in text
+    assert (
+        "| gain | 1.5 to 2, page 66 | 1.7 ± 0.1 | 1.71 \\[1.66, 1.76\\] | 1 (no gain) | ✓ holds |"
+        in text
+    )
     assert "| order\\_of\\|methods |" in text and "? cannot tell |" in text
-    assert "| Gains | full, 7 points | cannot tell | 1 | 0 | 1 | `testbed experiment run gains` |" in text
+    assert (
+        "| Gains | full, 7 points | cannot tell | 1 | 0 | 1 | `testbed experiment run gains` |"
+        in text
+    )
     assert "- Differs from the document: 500 kB instead of 2 MB" in text
     assert "No stored run: Gains (`study_1`)." in text
 
 
-def test_schemas_are_published_and_files_may_name_them(generated: ModuleType, tmp_path: Path) -> None:
+def test_schemas_are_published_and_files_may_name_them(
+    generated: ModuleType, tmp_path: Path
+) -> None:
     generated.publish_schemas(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {f"{kind}.schema.json" for kind in KINDS}
     schema = json.loads((tmp_path / "campaign.schema.json").read_text())
@@ -90,9 +126,13 @@ def test_schemas_are_published_and_files_may_name_them(generated: ModuleType, tm
 def test_a_file_may_name_its_schema(tmp_path: Path) -> None:
     refuse_unknown({"$schema": "placement.schema.json", "machines": [["a"]]}, "placement", "file")
     with pytest.raises(InputError, match="schema"):
-        refuse_unknown({"schema": "placement.schema.json", "machines": [["a"]]}, "placement", "file")
+        refuse_unknown(
+            {"schema": "placement.schema.json", "machines": [["a"]]}, "placement", "file"
+        )
     file = tmp_path / "net.json"
-    file.write_text('{"$schema": "network.schema.json", "nodes": [{"id": "a"}, {"id": "b"}], "links": []}')
+    file.write_text(
+        '{"$schema": "network.schema.json", "nodes": [{"id": "a"}, {"id": "b"}], "links": []}'
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert "$schema" not in str(load_network(file))
@@ -103,17 +143,26 @@ def test_links_of_the_change_log_lead_to_pages_that_are_there(generated: ModuleT
     assert links and not [link for link in links if not (DOCS / "reference" / link).exists()]
 
 
-def test_the_page_of_growth_has_a_row_for_every_command_that_is_measured(generated: ModuleType) -> None:
+def test_the_page_of_growth_has_a_row_for_every_command_that_is_measured(
+    generated: ModuleType,
+) -> None:
     bench = module_of(ROOT / "benchmarks" / "bench_growth.py")
     page = generated.growth()
     for name, case in bench.CASES.items():
         words = case.words.replace("{n}", "N").replace("{file}", "FILE")
         assert f"`{words}`" in page, f"python benchmarks/bench_growth.py {name}"
     apart = set(COMMANDS) - bench.CASES.keys()
-    assert not [name for name in apart if f"`{name}`" not in (DOCS / "measurements/growth.md").read_text()]
+    assert not [
+        name for name in apart if f"`{name}`" not in (DOCS / "measurements/growth.md").read_text()
+    ]
 
 
-def test_a_size_that_fills_the_memory_is_told_from_one_that_time_ends(generated: ModuleType) -> None:
+def test_a_size_that_fills_the_memory_is_told_from_one_that_time_ends(
+    generated: ModuleType,
+) -> None:
     assert generated._limit({"memory_exponent": None}) == "-"
     assert generated._limit({"fits": 14_321.0, "fits_s": 10.0}) == "10,000"
-    assert generated._limit({"fits": 14_321.0, "fits_s": 86_400 * 30}) == "10,000; time ends it: 30 days"
+    assert (
+        generated._limit({"fits": 14_321.0, "fits_s": 86_400 * 30})
+        == "10,000; time ends it: 30 days"
+    )

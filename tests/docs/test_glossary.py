@@ -34,12 +34,23 @@ def test_code_cites_by_the_keys_of_the_references() -> None:
     """No document by its number, no author by another year."""
     years = {"Gabrielyan": {"2006", "2007"}, "Gabrielyan and Hersch": {"2002"}, "Zarza": {"2011"}}
     wrong = []
-    for folder in ("testbed", "fec", "sfio_emu", "topologies", "experiments", "benchmarks", "examples"):
+    for folder in (
+        "testbed",
+        "fec",
+        "sfio_emu",
+        "topologies",
+        "experiments",
+        "benchmarks",
+        "examples",
+    ):
         for file in sorted((ROOT / folder).rglob("*.py")):
             text = file.read_text()
             wrong += [
-                (file.name, found) for found in re.findall(r"(?:[Dd]ocument|Source:|\() ?00[0-3]\b[^0-9_.]", text)
+                (file.name, found)
+                for found in re.findall(r"(?:[Dd]ocument|Source:|\() ?00[0-3]\b[^0-9_.]", text)
             ]
-            for author, year in re.findall(r"\b(Gabrielyan and Hersch|Gabrielyan|Zarza) (\d{4})", text):
+            for author, year in re.findall(
+                r"\b(Gabrielyan and Hersch|Gabrielyan|Zarza) (\d{4})", text
+            ):
                 wrong += [(file.name, f"{author} {year}")] if year not in years[author] else []
     assert not wrong

@@ -18,7 +18,15 @@ RUNS = {
     "demands": ["ring:4", "--routing", "single"],
     "allocate": ["swiss-t1", "--nodes", "2"],
     "schedule": ["two-switch", "--scheduling", "round-robin"],
-    "wavelengths": ["ring:5", "--wavelengths", "2", "--scheduling", "first-fit", "--fabric", "simulator"],
+    "wavelengths": [
+        "ring:5",
+        "--wavelengths",
+        "2",
+        "--scheduling",
+        "first-fit",
+        "--fabric",
+        "simulator",
+    ],
 }
 
 
@@ -32,7 +40,10 @@ def _promised(command: str) -> set[str]:
 
 @pytest.mark.parametrize("command", RUNS)
 def test_keys_that_are_promised_are_printed(
-    command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main([*command.split(), *RUNS[command], "--json"]) == 0

@@ -42,7 +42,9 @@ def _code(page: Path) -> list[str]:
     """Every stretch of code on the page: between backticks, in fences, indented."""
     text = page.read_text()
     fences = [fence.group() for fence in FENCED.finditer(text)]
-    return fences + [found.group(1) or found.group(2) for found in CODE.finditer(FENCED.sub("", text))]
+    return fences + [
+        found.group(1) or found.group(2) for found in CODE.finditer(FENCED.sub("", text))
+    ]
 
 
 @cache
@@ -129,7 +131,9 @@ def test_commands_and_their_options_exist(page: Path) -> None:
             if command in ("experiment", "run", "exec", "python"):
                 continue  # options of an experiment are its own; behind -- and SCRIPT stands another program
             words = re.findall(r"(?<![\w-])--?[a-z][\w-]*", rest.split(" # ")[0])
-            wrong += [f"testbed {command} {word}" for word in words if word not in _options(command)]
+            wrong += [
+                f"testbed {command} {word}" for word in words if word not in _options(command)
+            ]
     assert not wrong
 
 
@@ -142,17 +146,34 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
 
 def test_studies_that_are_named_exist() -> None:
     known = set(find_experiments())
-    named = {name for page in PAGES for match in STUDY.findall(page.read_text()) for name in match if name}
+    named = {
+        name
+        for page in PAGES
+        for match in STUDY.findall(page.read_text())
+        for name in match
+        if name
+    }
     assert len(named) > 20
     assert not sorted(named - known - {"NAME", "run"})
 
 
 def test_every_study_is_named_on_a_page_of_replication() -> None:
     text = "".join(page.read_text() for page in (ROOT / "docs" / "replication").glob("*.md"))
-    assert not [name for name in find_experiments() if f"`{name}" not in text and f"run {name}" not in text]
+    assert not [
+        name for name in find_experiments() if f"`{name}" not in text and f"run {name}" not in text
+    ]
 
 
 def test_pages_that_code_names_exist() -> None:
-    files = [*SOURCES, ROOT / "constraints.txt", ROOT / "Makefile", ROOT / "vagrant" / "provision.sh"]
-    named = {(str(file.relative_to(ROOT)), page) for file in files for page in PAGE_IN_CODE.findall(file.read_text())}
+    files = [
+        *SOURCES,
+        ROOT / "constraints.txt",
+        ROOT / "Makefile",
+        ROOT / "vagrant" / "provision.sh",
+    ]
+    named = {
+        (str(file.relative_to(ROOT)), page)
+        for file in files
+        for page in PAGE_IN_CODE.findall(file.read_text())
+    }
     assert not [(file, page) for file, page in sorted(named) if not (ROOT / page).is_file()]

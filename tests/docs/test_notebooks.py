@@ -39,7 +39,9 @@ def environment() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Any]:
     """One for all, which forgets what the notebook before made: the import of the library takes a second."""
-    manager = pytest.importorskip("jupyter_client.manager", reason="the extra test is not installed")
+    manager = pytest.importorskip(
+        "jupyter_client.manager", reason="the extra test is not installed"
+    )
     started, client = manager.start_new_kernel(env=environment(), cwd=str(ROOT / "notebooks"))
     client.stop_channels()
     yield started
@@ -69,7 +71,9 @@ def as_parameters() -> list[Any]:
     on_switches = [pytest.mark.emulation, pytest.mark.unclocked]
     dear = {name: [] if name == ALWAYS else [pytest.mark.long] for name in ON_SWITCHES}
     return [
-        pytest.param(one, marks=[*on_switches, *dear[one.stem]] if one.stem in dear else [], id=one.stem)
+        pytest.param(
+            one, marks=[*on_switches, *dear[one.stem]] if one.stem in dear else [], id=one.stem
+        )
         for one in NOTEBOOKS
     ]
 
@@ -82,7 +86,10 @@ def tried(notebook: Path) -> dict[str, Any]:
         text = "".join(cell["source"])
         if cell["cell_type"] == "code" and text.startswith(OPEN):
             wrong = WRONG.format(text.replace(OPEN, "my_answer = -1.5", 1))
-            cells += [{**cell, "id": f"{cell['id']}-{k}", "source": one} for k, one in enumerate((text, wrong))]
+            cells += [
+                {**cell, "id": f"{cell['id']}-{k}", "source": one}
+                for k, one in enumerate((text, wrong))
+            ]
         cells.append(answered)
     return found | {"cells": cells}
 
@@ -105,7 +112,11 @@ def test_notebooks_are_lessons_with_open_exercises_and_pictures_and_carry_no_out
     for notebook in NOTEBOOKS:
         cells = document(notebook)["cells"]
         text = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-        assert text.startswith("# ") and "After this notebook you" in text and text.count("**Exercise") >= 2
+        assert (
+            text.startswith("# ")
+            and "After this notebook you" in text
+            and text.count("**Exercise") >= 2
+        )
         assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
         opened = ["".join(cell["source"]).startswith(OPEN) for cell in cells]
         assert sum(opened) == text.count("**Exercise") and "testbed.draw(" in str(cells)

@@ -48,8 +48,25 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("myst_parser", reason="the extra docs is not installed")
     out = tmp_path_factory.mktemp("site")
     # without pages of the sources, in the plainest theme: no warning and no link of a page depends on them
-    plain = ["-D", "extensions=myst_parser,sphinx.ext.autodoc,sphinx.ext.napoleon", "-D", "html_theme=basic"]
-    words = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", *plain, str(DOCS), str(out)]
+    plain = [
+        "-D",
+        "extensions=myst_parser,sphinx.ext.autodoc,sphinx.ext.napoleon",
+        "-D",
+        "html_theme=basic",
+    ]
+    words = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-b",
+        "html",
+        *plain,
+        str(DOCS),
+        str(out),
+    ]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     return out
@@ -73,7 +90,9 @@ def test_links_between_pages_lead_to_a_place_that_is_there(site: Path) -> None:
                 continue
             place = (page.parent / unquote(parts.path)).resolve() if parts.path else page
             known = parsed.get(place)
-            if not place.exists() or (known and parts.fragment and unquote(parts.fragment) not in known.ids):
+            if not place.exists() or (
+                known and parts.fragment and unquote(parts.fragment) not in known.ids
+            ):
                 lost.append(f"{page.relative_to(site)}: {target}")
     assert len(parsed) > 30 and not lost, lost[:20]
 
@@ -83,9 +102,13 @@ def test_the_search_leads_a_newcomer_to_the_page(site: Path) -> None:
     """As the table of docs/dev/search.md says, in a browser."""
     program = chromium_pipe.find_chromium()
     if program is None:
-        assert os.environ.get("TESTBED_REQUIRE_CHROMIUM") != "1", "no Chromium on this machine; install chromium"
+        assert os.environ.get("TESTBED_REQUIRE_CHROMIUM") != "1", (
+            "no Chromium on this machine; install chromium"
+        )
         pytest.skip("no Chromium on this machine; install chromium")
-    rows = re.findall(r"^\| ([^|]+) \| ([\w/]+) \| [^|]+ \|$", (DOCS / "dev/search.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| ([^|]+) \| ([\w/]+) \| [^|]+ \|$", (DOCS / "dev/search.md").read_text(), re.MULTILINE
+    )
     led = {}
     with chromium_pipe.Browser(program) as browser:
         for asked, _ in rows:
@@ -97,9 +120,22 @@ def test_the_search_leads_a_newcomer_to_the_page(site: Path) -> None:
 @pytest.mark.long
 def test_every_command_has_a_manual_page(tmp_path: Path) -> None:
     pytest.importorskip("myst_parser", reason="the extra docs is not installed")
-    words = [sys.executable, "-m", "sphinx", "-q", "-b", "man", "-t", "man", str(DOCS), str(tmp_path)]
+    words = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-q",
+        "-b",
+        "man",
+        "-t",
+        "man",
+        str(DOCS),
+        str(tmp_path),
+    ]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
-    assert done.returncode == 0 and {path.name for path in tmp_path.iterdir() if path.is_file()} == {
+    assert done.returncode == 0 and {
+        path.name for path in tmp_path.iterdir() if path.is_file()
+    } == {
         "testbed.1",
         *(f"testbed-{name}.1" for name in COMMANDS),
     }

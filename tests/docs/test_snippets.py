@@ -14,7 +14,9 @@ WORKLOADS = ROOT / "docs" / "workloads"
 
 
 def test_the_routes_of_the_routing_page(capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = re.findall(r"^```python\n(.*?)^```", (WORKLOADS / "routing.md").read_text(), re.MULTILINE | re.DOTALL)
+    (code,) = re.findall(
+        r"^```python\n(.*?)^```", (WORKLOADS / "routing.md").read_text(), re.MULTILINE | re.DOTALL
+    )
     exec(compile(code, "routing.md", "exec"), {})
     assert "('s1->s2', '1/4')" in capsys.readouterr().out
 
@@ -37,7 +39,9 @@ def test_the_arbiter_of_the_bulk_page_answers_as_the_comments_say() -> None:
 def test_the_values_of_the_networks_page_are_networks() -> None:
     page = (WORKLOADS.parent / "reference" / "networks.md").read_text()
     (code,) = re.findall(
-        r"^```python\n(.*?)^```", page.split("## Graphs and dictionaries")[1], re.MULTILINE | re.DOTALL
+        r"^```python\n(.*?)^```",
+        page.split("## Graphs and dictionaries")[1],
+        re.MULTILINE | re.DOTALL,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NetworkNote)

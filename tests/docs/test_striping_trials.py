@@ -11,7 +11,9 @@ import pytest
 from tests.helpers.paths import ROOT
 
 PAGE = (ROOT / "docs" / "measurements" / "striping_trials.md").read_text()
-ROWS = {int(number): cells for number, cells in re.findall(r"^\| (\d+) \| (.+) \|$", PAGE, re.MULTILINE)}
+ROWS = {
+    int(number): cells for number, cells in re.findall(r"^\| (\d+) \| (.+) \|$", PAGE, re.MULTILINE)
+}
 UNTIMED = {19}
 
 

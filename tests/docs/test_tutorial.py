@@ -18,7 +18,9 @@ from tests.helpers.commands import in_process
 from tests.helpers.paths import ROOT
 
 LESSONS = sorted((ROOT / "docs" / "tutorial").glob("[0-9]*.md"))
-FILE = re.compile(r"Call this \*\*(?P<name>[\w.]+)\*\*:\n\n```\w+\n(?P<text>.*?)^```", re.DOTALL | re.MULTILINE)
+FILE = re.compile(
+    r"Call this \*\*(?P<name>[\w.]+)\*\*:\n\n```\w+\n(?P<text>.*?)^```", re.DOTALL | re.MULTILINE
+)
 COMMAND = re.compile(r"^    \$ (?P<words>.+)\n(?P<output>(?:    (?!\$).+\n)*)", re.MULTILINE)
 CERTAIN = ("route", "ror", "schedule", "topology", "python")
 """Commands whose output is the same everywhere."""
@@ -45,17 +47,27 @@ def run(words: str, folder: Path, fabric: str) -> subprocess.CompletedProcess[st
     if plain and (words.startswith("python ") or fabric == "emulation"):
         program = [sys.executable] if words.startswith("python ") else warm.TESTBED
         words_of_it = [*program, *shlex.split(words)[1:]]
-        return warm.run(words_of_it, cwd=folder, env=there, capture_output=True, text=True, timeout=280)
+        return warm.run(
+            words_of_it, cwd=folder, env=there, capture_output=True, text=True, timeout=280
+        )
     if plain and words.startswith("testbed "):
         on_fabric = ["--fabric", "simulator"] if words.split()[1] in ON_FABRIC else []
-        on_fabric += ["--workers", "1"] if words.split()[1] == "campaign" else []  # processes of workers start slowly
+        on_fabric += (
+            ["--workers", "1"] if words.split()[1] == "campaign" else []
+        )  # processes of workers start slowly
         return in_process(*shlex.split(words)[1:], *on_fabric, cwd=folder)
     command = words.replace("testbed ", f"{sys.executable} -m testbed.cli ", 1)
     command = re.sub(r"^python ", f"{sys.executable} ", command)
     if fabric == "simulator" and words.split()[1] in ON_FABRIC:
         command += " --fabric simulator"
     return subprocess.run(
-        ["bash", "-c", command], cwd=folder, env=there, capture_output=True, text=True, timeout=280, check=False
+        ["bash", "-c", command],
+        cwd=folder,
+        env=there,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
     )
 
 
@@ -77,10 +89,14 @@ def followed(folder: Path, fabric: str) -> int:
             done = run(words, folder, fabric)
             invalid = {4} if fabric == "emulation" else set()
             allowed = ALLOWED.get(words.removeprefix("testbed "), {0}) | invalid
-            assert done.returncode in allowed, f"{lesson.name}: {words}\n{done.stdout}\n{done.stderr}"
+            assert done.returncode in allowed, (
+                f"{lesson.name}: {words}\n{done.stdout}\n{done.stderr}"
+            )
             if words.split()[1] in CERTAIN or words.startswith("python"):
                 for line in text.splitlines():
-                    assert " ".join(line.split()) in " ".join(done.stdout.split()), f"{lesson.name}: {words}: {line}"
+                    assert " ".join(line.split()) in " ".join(done.stdout.split()), (
+                        f"{lesson.name}: {words}: {line}"
+                    )
             if done.returncode == 0 and "verdict: passed" in text:
                 assert "verdict: passed" in done.stdout
             count += 1

@@ -29,21 +29,30 @@ def nought(value: Any) -> Any:
 @pytest.mark.parametrize("name", STUDIES)
 def test_of_no_points(name: str) -> None:
     verdict = STUDIES[name].judged([])
-    assert (verdict.outcome, verdict.exit_code, verdict.notes) == ("cannot-tell", 5, ("no point was measured",))
+    assert (verdict.outcome, verdict.exit_code, verdict.notes) == (
+        "cannot-tell",
+        5,
+        ("no point was measured",),
+    )
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_of_nought(name: str) -> None:
     """Parameters stay, results are nought."""
     study = STUDIES[name]
-    parameters = set().union(*(json_ready(point) for quick in (True, False) for point in study.points(quick, 1)))
+    parameters = set().union(
+        *(json_ready(point) for quick in (True, False) for point in study.points(quick, 1))
+    )
     rows = [
-        {key: value if key in parameters else nought(value) for key, value in row.items()} for row in published(name)
+        {key: value if key in parameters else nought(value) for key, value in row.items()}
+        for row in published(name)
     ]
     assert study.judged(rows).outcome != "holds"
 
 
-def numbers(found: Any, name: str, holder: Any = None, at: Any = None) -> Iterator[tuple[str, Any, Any]]:
+def numbers(
+    found: Any, name: str, holder: Any = None, at: Any = None
+) -> Iterator[tuple[str, Any, Any]]:
     """Of a value each number above 0: its field's name, and where it stands."""
     if isinstance(found, dict | list):
         for key, inner in found.items() if isinstance(found, dict) else enumerate(found):
@@ -68,7 +77,9 @@ def test_of_a_figure_that_cannot_be(name: str) -> None:
         for key, holder, at in draw.sample(places, min(1, len(places))):
             right, holder[at] = holder[at], spoilt
             verdict = study.judged(rows)
-            assert not verdict.passed and (not verdict.checks or f"{key} is" in str(verdict.invalid)), (key, right)
+            assert not verdict.passed and (
+                not verdict.checks or f"{key} is" in str(verdict.invalid)
+            ), (key, right)
             holder[at] = right
 
 

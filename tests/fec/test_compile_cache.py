@@ -38,7 +38,9 @@ def test_an_open_one_is_closed(base: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what another user made")
-@pytest.mark.parametrize("part", ["parallel-communications-testbed", "parallel-communications-testbed/numba"])
+@pytest.mark.parametrize(
+    "part", ["parallel-communications-testbed", "parallel-communications-testbed/numba"]
+)
 def test_another_user_s_is_not_read(base: Path, part: str) -> None:
     (base / part).mkdir(parents=True)
     os.chown(base / part, 54321, 54321)

@@ -14,7 +14,9 @@ from fec import jit
 from fec.jit import CompiledEntry, compiled_entry
 from tests.helpers.paths import ROOT
 
-pytestmark = pytest.mark.skipif(jit.kernels() is None, reason="nothing is compiled ahead for this processor")
+pytestmark = pytest.mark.skipif(
+    jit.kernels() is None, reason="nothing is compiled ahead for this processor"
+)
 WITHOUT_NUMBA = """
 import sys
 
@@ -40,13 +42,17 @@ def reckoned(*, inside: object = INSIDE) -> tuple[float, list[str]]:
 
     missed: list[str] = []
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(CompiledEntry, "missed", staticmethod(lambda symbol, *_: missed.append(symbol)))
+        patched.setattr(
+            CompiledEntry, "missed", staticmethod(lambda symbol, *_: missed.append(symbol))
+        )
         return compiled_entry(_reckon)(COUNT, inside, WINDOWS, WINDOWS - 2, WEIGHTS), missed
 
 
 def test_everything_that_is_called_is_in_it() -> None:
     """Fails after a change of a step: `make kernels` makes it anew."""
-    done = subprocess.run([sys.executable, "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=False, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=False, cwd=ROOT
+    )
     assert done.returncode == 0, done.stderr[-800:]
 
 
@@ -65,7 +71,9 @@ def test_other_types_and_other_source_are_left_to_numba(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("case", ["processor", "instructions", "damaged", "missing", "asked"])
-def test_another_processor_or_file_is_left_alone(case: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_another_processor_or_file_is_left_alone(
+    case: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "damaged.so").write_text("no object")
     changes = {
         "processor": lambda: monkeypatch.setattr(jit.platform, "machine", lambda: "aarch64"),

@@ -46,7 +46,15 @@ class Browser:
         # The shell hands on the two pipe ends as descriptors 3 and 4, whatever their numbers are here.
         there_read, there_write = _above_ten(there_read), _above_ten(there_write)
         script = f'exec "$0" "$@" 3<&{there_read} 4>&{there_write}'
-        words = ["bash", "-c", script, program, *FLAGS, f"--user-data-dir={self._profile}", "about:blank"]
+        words = [
+            "bash",
+            "-c",
+            script,
+            program,
+            *FLAGS,
+            f"--user-data-dir={self._profile}",
+            "about:blank",
+        ]
         self._process = subprocess.Popen(
             words,
             pass_fds=(there_read, there_write),
@@ -63,7 +71,9 @@ class Browser:
         self.messages: list[str] = []
         self.requests: list[str] = []
         self._loaded = False
-        target = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")
+        target = next(
+            t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page"
+        )
         attached = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -89,7 +99,11 @@ class Browser:
     def open(self, page: Path | str, *, width: int, dark: bool = False) -> None:
         """Load the file, or the address, at that width in CSS pixels and wait until it is there."""
         self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=900,
+            deviceScaleFactor=1,
+            mobile=width < 600,
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
@@ -101,7 +115,9 @@ class Browser:
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression, as JSON gives it."""
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        answer = self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         if "exceptionDetails" in answer:
             raise AssertionError(f"{expression[:60]}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
@@ -109,7 +125,13 @@ class Browser:
     def screenshot(self, path: Path) -> None:
         """The whole page as PNG."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 12000), "scale": 1}
+        clip = {
+            "x": 0,
+            "y": 0,
+            "width": size["width"],
+            "height": min(size["height"], 12000),
+            "scale": 1,
+        }
         answer = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(answer["data"]))
 
@@ -136,7 +158,9 @@ class Browser:
             ready, _, _ = select.select([self._in], [], [], max(0.0, end - time.monotonic()))
             chunk = os.read(self._in, 1 << 16) if ready else b""
             if not chunk:
-                raise AssertionError("Chromium gave no answer in time" if not ready else "Chromium ended")
+                raise AssertionError(
+                    "Chromium gave no answer in time" if not ready else "Chromium ended"
+                )
             self._buffer += chunk
         raw, self._buffer = self._buffer.split(b"\0", 1)
         message: dict[str, Any] = json.loads(raw)

@@ -88,12 +88,16 @@ def run_trial(conditions: TrialConditions, *, duration_s: float, seed: int = 1) 
         return _judged(conditions, clock, questions.requested, their_start_ns)
 
 
-def _judged(conditions: TrialConditions, clock: RemoteClock, asked: int, their_start_ns: int) -> TrialResult:
+def _judged(
+    conditions: TrialConditions, clock: RemoteClock, asked: int, their_start_ns: int
+) -> TrialResult:
     first, last = clock.exchanges[0].received_ns, clock.exchanges[-1].answered_ns
     stamps_ns = np.linspace(first, last, _STAMPS).astype(np.int64)
     # Whole nanoseconds first: what the namespace added is exact, and what the trial's drift added is counted from its
     # start.
-    truth_ns = (stamps_ns - their_start_ns) / (1 + conditions.drift) + (their_start_ns - conditions.offset_s * 10**9)
+    truth_ns = (stamps_ns - their_start_ns) / (1 + conditions.drift) + (
+        their_start_ns - conditions.offset_s * 10**9
+    )
     found = clock.ours(stamps_ns / 1e9)
     truth_s = truth_ns / 1e9
     outside = (truth_s < found.earliest_s) | (truth_s > found.latest_s)
@@ -110,7 +114,13 @@ def _judged(conditions: TrialConditions, clock: RemoteClock, asked: int, their_s
 
 def _other_words(conditions: TrialConditions, key: bytes) -> list[str]:
     program = [sys.executable, "-P", __file__, key.hex(), repr(conditions.drift)]
-    times = ["--time", "--monotonic", str(conditions.offset_s), "--boottime", str(conditions.offset_s)]
+    times = [
+        "--time",
+        "--monotonic",
+        str(conditions.offset_s),
+        "--boottime",
+        str(conditions.offset_s),
+    ]
     return ["unshare", "--user", "--map-root-user", *times, "--fork", "--kill-child", *program]
 
 
@@ -129,7 +139,9 @@ def _hello(other: subprocess.Popen[str]) -> tuple[int, int]:
     assert other.stdout is not None
     line = other.stdout.readline()
     if not line:
-        raise CapabilityError(probe_sandbox(clock_offset_s=1) or "the trial's other process did not start")
+        raise CapabilityError(
+            probe_sandbox(clock_offset_s=1) or "the trial's other process did not start"
+        )
     port, start_ns = json.loads(line)
     return int(port), int(start_ns)
 

@@ -25,7 +25,12 @@ def hand_over_compiled_code(site: Path, cache: Path) -> None:
             compiled = kept / _CacheLocator.get_suitable_cache_subpath(str(here / "module.py"))
             if not compiled.is_dir():
                 continue
-            shutil.copytree(compiled, cache / _CacheLocator.get_suitable_cache_subpath(str(folder / "module.py")))
-            for path in folder.glob("*.py"):  # numba asks for the time and the size of what it has compiled
+            shutil.copytree(
+                compiled,
+                cache / _CacheLocator.get_suitable_cache_subpath(str(folder / "module.py")),
+            )
+            for path in folder.glob(
+                "*.py"
+            ):  # numba asks for the time and the size of what it has compiled
                 if path.read_bytes() == (here / path.name).read_bytes():
                     shutil.copystat(here / path.name, path)

@@ -27,18 +27,33 @@ def payload(index: int) -> bytes:
 
 
 def build_sender(
-    policy: Callable[[float], int] = lambda loss: 0, labels: LabelOrder | None = None, **changes: object
+    policy: Callable[[float], int] = lambda loss: 0,
+    labels: LabelOrder | None = None,
+    **changes: object,
 ) -> StreamSender:
     """``changes``: of the sender's parameters and of the control's alike; ``block_size``: N for good; ``of_bursts``: as
     of the control."""
-    values: dict[str, object] = {"source_packets": 20, "symbol_bytes": 24, "rate_pps": 1000.0, "base": 22}
+    values: dict[str, object] = {
+        "source_packets": 20,
+        "symbol_bytes": 24,
+        "rate_pps": 1000.0,
+        "base": 22,
+    }
     values |= {"session": 0, "delay_of_label": bytes(LABELS)} | changes
     fixed, of_bursts = values.pop("block_size", None), values.pop("of_bursts", None)
     own = {field.name for field in fields(AdaptationParameters)}
-    adaptation = AdaptationParameters(**{name: value for name, value in values.items() if name in own})  # type: ignore[arg-type]
-    parameters = SenderParameters(**{name: value for name, value in values.items() if name not in own})  # type: ignore[arg-type]
+    adaptation = AdaptationParameters(
+        **{name: value for name, value in values.items() if name in own}
+    )  # type: ignore[arg-type]
+    parameters = SenderParameters(
+        **{name: value for name, value in values.items() if name not in own}
+    )  # type: ignore[arg-type]
     code = ReedSolomonCode(parameters.source_packets)
-    control = BlockSizeController(adaptation, policy, of_bursts) if fixed is None else fixed_block_size(fixed)  # type: ignore[arg-type]
+    control = (
+        BlockSizeController(adaptation, policy, of_bursts)
+        if fixed is None
+        else fixed_block_size(fixed)
+    )  # type: ignore[arg-type]
     return StreamSender(parameters, code, labels or StratifiedLabels(), control, payload)
 
 
@@ -70,7 +85,9 @@ class DelayLoop:
     def run_until(self, end_s: float) -> None:
         while True:
             arrival = self._flying[0][0] if self._flying else float("inf")
-            due = min(arrival, self.began_s + self.sender.next_due_s(), self.receiver.next_deadline_s())
+            due = min(
+                arrival, self.began_s + self.sender.next_due_s(), self.receiver.next_deadline_s()
+            )
             if due > end_s:
                 self.now_s = end_s
                 return

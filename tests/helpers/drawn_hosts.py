@@ -14,7 +14,10 @@ def drawn_network(seed: int, *, most_hosts: int = 6, most_switches: int = 4) -> 
     rng = random.Random(seed)
     hosts = [f"h{i}" for i in range(rng.randint(2, most_hosts))]
     switches = [f"s{i}" for i in range(rng.randint(0, most_switches))]
-    nodes = [Node(id=h, kind="host", attributes={"forwarding": True} if rng.random() < 0.4 else {}) for h in hosts]
+    nodes = [
+        Node(id=h, kind="host", attributes={"forwarding": True} if rng.random() < 0.4 else {})
+        for h in hosts
+    ]
     nodes += [Node(id=s, kind="switch") for s in switches]
     ids = hosts + switches
     links: dict[tuple[str, str], Link] = {}

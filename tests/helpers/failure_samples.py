@@ -6,13 +6,21 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from testbed.faults.failure_traces import MIN_OUTAGE_S, FailureTrace, TraceStatistics, generate_trace, parse_lanl_table
+from testbed.faults.failure_traces import (
+    MIN_OUTAGE_S,
+    FailureTrace,
+    TraceStatistics,
+    generate_trace,
+    parse_lanl_table,
+)
 
 
 def measure_statistics(trace: FailureTrace, *, nodes: int) -> TraceStatistics:
     """The statistics of a trace, of three failures at least, of a machine of so many nodes."""
     gaps = np.diff([failure.start_s for failure in trace.failures])
-    outages = [max(f.end_s - f.start_s, MIN_OUTAGE_S) for f in trace.failures if f.end_s is not None]
+    outages = [
+        max(f.end_s - f.start_s, MIN_OUTAGE_S) for f in trace.failures if f.end_s is not None
+    ]
     return TraceStatistics(
         nodes=nodes,
         failures=len(trace.failures),
@@ -48,7 +56,14 @@ def write_lanl_table(trace: FailureTrace) -> list[str]:
     lines = ["System,nodenum,Prob Started,Prob Fixed,Hardware,Network\n"]
     for failure in trace.failures:
         fixed = "" if failure.end_s is None else _written(failure.end_s)
-        words = [trace.system, failure.component, _written(failure.start_s), fixed, "Interconnect Interface", ""]
+        words = [
+            trace.system,
+            failure.component,
+            _written(failure.start_s),
+            fixed,
+            "Interconnect Interface",
+            "",
+        ]
         lines.append(",".join(words) + "\n")
     return lines
 

@@ -12,14 +12,18 @@ from testbed.openflow.rules import FlowRule, HostRoute, step_of
 class RouteWalker(RuleWalker):
     """A wiring's switches with their rules, and its hosts with their ``routes``."""
 
-    def __init__(self, wiring: Wiring, rules: Iterable[FlowRule], routes: Iterable[HostRoute]) -> None:
+    def __init__(
+        self, wiring: Wiring, rules: Iterable[FlowRule], routes: Iterable[HostRoute]
+    ) -> None:
         super().__init__(wiring, rules)
         self._routes = tuple(routes)
 
     def _sent(self, host: WiredHost, packet: Packet) -> tuple[int, Packet] | None:
         ends, label = (packet.get("ipv4_src"), packet.get("ipv4_dst")), packet.get("udp_src", -1)
         own = [
-            r for r in self._routes if (r.source_ip, r.sink_ip) == ends and r.udp_port in (None, packet.get("udp_dst"))
+            r
+            for r in self._routes
+            if (r.source_ip, r.sink_ip) == ends and r.udp_port in (None, packet.get("udp_dst"))
         ]
         step = step_of(own, host.name, label if isinstance(label, int) else -1)
         if step is None or ends[1] == host.ip:

@@ -21,11 +21,15 @@ def out_ports(table: FlowTable, packet: Packet) -> npt.NDArray[np.int64]:
         rest = [(n, w) for n, w in rule.match if n != "udp_src"]
         if not all(_field_matches(packet.get(name), want) for name, want in rest):
             continue
-        hit = _labels_matched(next((want for name, want in rule.match if name == "udp_src"), (0, 0)))
+        hit = _labels_matched(
+            next((want for name, want in rule.match if name == "udp_src"), (0, 0))
+        )
         clash = (rank[hit] == rule.priority) & (ports[hit] != rule.out_port)
         if clash.any():
             label = np.arange(LABELS)[hit][clash.argmax()]
-            raise InputError(f"switch {rule.dpid}: two rules of priority {rule.priority} match label {label}")
+            raise InputError(
+                f"switch {rule.dpid}: two rules of priority {rule.priority} match label {label}"
+            )
         new = rank[hit] < rule.priority
         ports[hit] = np.where(new, rule.out_port, ports[hit])
         rank[hit] = np.where(new, rule.priority, rank[hit])
@@ -33,7 +37,9 @@ def out_ports(table: FlowTable, packet: Packet) -> npt.NDArray[np.int64]:
     return ports
 
 
-def label_loads(walker: RuleWalker, source: str, sink: str, udp_port: int) -> tuple[dict[LinkId, int], int]:
+def label_loads(
+    walker: RuleWalker, source: str, sink: str, udp_port: int
+) -> tuple[dict[LinkId, int], int]:
     """Every label at once: labels on each link, and how many of the 65,536 reach the sink's host."""
     packet = walker.stream_packet(source, sink, udp_port)
     target = walker.wiring.host_at(sink).name

@@ -24,7 +24,9 @@ def linearizable(history: Sequence[Operation], initial: bytes) -> bool:
     """
     calls = sorted(history, key=lambda call: call.begin)
     seen: set[tuple[int, int, bytes]] = set()
-    stack = [(0, 0, initial)]  # calls before `first` are all done, of those behind it the ones whose bit is set
+    stack = [
+        (0, 0, initial)
+    ]  # calls before `first` are all done, of those behind it the ones whose bit is set
     while stack:
         first, done, value = stack.pop()
         while done & 1:

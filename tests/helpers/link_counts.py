@@ -45,7 +45,9 @@ def streams_with_link_counts(
     check_concurrent(plans)
     carried_out = plans
     if installed is not None:
-        carried_out = [replace(plan, forward=split) for plan, split in zip(plans, installed, strict=True)]
+        carried_out = [
+            replace(plan, forward=split) for plan, split in zip(plans, installed, strict=True)
+        ]
     samples: list[LinkCounts] = []
     with here_for(*plans) as platform:
         for number, plan in enumerate(carried_out):
@@ -54,8 +56,12 @@ def streams_with_link_counts(
             platform.route(routes)
 
         def sample(progress: Progress) -> None:
-            if progress.done_s > 0 and (not samples or progress.done_s - samples[-1].at_s >= SAMPLE_S - 0.05):
-                counted = {link: found[0] for link, found in platform.network.link_counters().items()}
+            if progress.done_s > 0 and (
+                not samples or progress.done_s - samples[-1].at_s >= SAMPLE_S - 0.05
+            ):
+                counted = {
+                    link: found[0] for link, found in platform.network.link_counters().items()
+                }
                 reports = {plan.sink: _sent_by(platform.network, plan.sink) for plan in plans}
                 samples.append(LinkCounts(at_s=progress.done_s, sent=counted, reports=reports))
 

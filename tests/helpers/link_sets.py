@@ -15,16 +15,22 @@ LINKS = 6
 FEW = drawn(60)
 MANY = drawn(400)
 paths_of_few_links = st.lists(
-    st.lists(st.integers(0, LINKS - 1), min_size=1, max_size=3, unique=True), min_size=1, max_size=12
+    st.lists(st.integers(0, LINKS - 1), min_size=1, max_size=3, unique=True),
+    min_size=1,
+    max_size=12,
 )
 
 
 def link_sets(paths: Sequence[Sequence[int]], links: int = LINKS) -> LinkSets:
     offsets = np.cumsum([0, *map(len, paths)]).astype(np.int64)
-    return LinkSets(offsets, np.array([link for path in paths for link in path], dtype=np.int64), links)
+    return LinkSets(
+        offsets, np.array([link for path in paths for link in path], dtype=np.int64), links
+    )
 
 
 def assert_no_link_twice(paths: Sequence[Sequence[int]], frame_of: np.ndarray, frames: int) -> None:
     assert all(0 <= frame < frames for frame in frame_of)
-    held = [(int(frame), link) for frame, path in zip(frame_of, paths, strict=True) for link in path]
+    held = [
+        (int(frame), link) for frame, path in zip(frame_of, paths, strict=True) for link in path
+    ]
     assert len(set(held)) == len(held)

@@ -26,11 +26,24 @@ Addresses = dict[str, tuple[str, int]]
 
 @contextmanager
 def listener(
-    root: Path, host: str, *options: str, port: int = 0, limit_bytes: int | None = None, before: tuple[str, ...] = ()
+    root: Path,
+    host: str,
+    *options: str,
+    port: int = 0,
+    limit_bytes: int | None = None,
+    before: tuple[str, ...] = (),
 ) -> Iterator[tuple[subprocess.Popen[str], Addresses]]:
     """One listener in a process (at any free port unless told otherwise), its files no longer than `limit_bytes`."""
     module = [sys.executable, "-P", "-m", "sfio_emu.adapters.listener"]
-    command = [*before, *module, "--root", str(root), "--listen", f"{host}@127.0.0.1:{port}", *options]
+    command = [
+        *before,
+        *module,
+        "--root",
+        str(root),
+        "--listen",
+        f"{host}@127.0.0.1:{port}",
+        *options,
+    ]
     start = subprocess.Popen if before else WarmProcess
     with start(command, stdout=subprocess.PIPE, text=True) as process:
         if limit_bytes is not None:
@@ -58,7 +71,10 @@ def listening(root: Path, **settings: Any) -> Iterator[Addresses]:
 
 
 def session_of(
-    *addresses: Addresses, settings: Settings | None = None, timeout_s: float = 2.0, stall_s: float | None = None
+    *addresses: Addresses,
+    settings: Settings | None = None,
+    timeout_s: float = 2.0,
+    stall_s: float | None = None,
 ) -> Session:
     merged = {host: place for some in addresses for host, place in some.items()}
     return Session(TcpConnections(merged, timeout_s=timeout_s, stall_s=stall_s), settings=settings)
@@ -105,11 +121,22 @@ def attacked(root: Path, *options: str, descriptors: int | None = None) -> Itera
             resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
 
     log = root / "log"
-    command = [sys.executable, "-m", "sfio_emu.adapters.listener", "--root", str(root / "files"), "--listen"]
+    command = [
+        sys.executable,
+        "-m",
+        "sfio_emu.adapters.listener",
+        "--root",
+        str(root / "files"),
+        "--listen",
+    ]
     with log.open("w") as to, ExitStack() as stack:
         process = stack.enter_context(
             subprocess.Popen(
-                [*command, "p1@127.0.0.1:0", *options], stdout=subprocess.PIPE, stderr=to, text=True, preexec_fn=limit
+                [*command, "p1@127.0.0.1:0", *options],
+                stdout=subprocess.PIPE,
+                stderr=to,
+                text=True,
+                preexec_fn=limit,
             )
         )
         stack.callback(process.kill)
@@ -122,7 +149,9 @@ def attacked(root: Path, *options: str, descriptors: int | None = None) -> Itera
 
 
 @contextmanager
-def proxy(target: tuple[str, int], change: Callable[[bytes, int], bytes]) -> Iterator[tuple[str, int]]:
+def proxy(
+    target: tuple[str, int], change: Callable[[bytes, int], bytes]
+) -> Iterator[tuple[str, int]]:
     """A way to a listener on which `change(bytes, place in the stream)` alters what the client sends; b"" cuts it."""
     listening = socket.create_server(("127.0.0.1", 0))
 
@@ -165,7 +194,14 @@ def proxy(target: tuple[str, int], change: Callable[[bytes, int], bytes]) -> Ite
 def small_disk(place: Path) -> tuple[str, ...]:
     """Words before a command that give it a file system of 256 kB at that folder; skips the test where that is
     refused."""
-    words = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=256k none "$0" && exec "$@"', str(place))
+    words = (
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        'mount -t tmpfs -o size=256k none "$0" && exec "$@"',
+        str(place),
+    )
     if subprocess.run([*words, "true"], check=False, capture_output=True).returncode:
         pytest.skip("a small file system cannot be mounted here")
     return words

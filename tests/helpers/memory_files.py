@@ -29,7 +29,14 @@ class MemoryFiles:
         return len(self.files) + 9, True
 
     def describe(self, file: int) -> Stat:
-        return Stat(mode=0o100644, size=len(self.files[file]), modified_ns=0, device=1, inode=file, layout=NO_LAYOUT)
+        return Stat(
+            mode=0o100644,
+            size=len(self.files[file]),
+            modified_ns=0,
+            device=1,
+            inode=file,
+            layout=NO_LAYOUT,
+        )
 
     def write(self, file: int, piece: memoryview, offset: int) -> int:
         self.calls.append((offset, len(piece)))

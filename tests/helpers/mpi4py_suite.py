@@ -28,7 +28,11 @@ def shim() -> Any:
 def cases(module: ModuleType) -> list[unittest.TestCase]:
     found = []
     for kind in vars(module).values():
-        if isinstance(kind, type) and issubclass(kind, unittest.TestCase) and kind.__module__ == module.__name__:
+        if (
+            isinstance(kind, type)
+            and issubclass(kind, unittest.TestCase)
+            and kind.__module__ == module.__name__
+        ):
             found += list(unittest.defaultTestLoader.loadTestsFromTestCase(kind))
     return found  # type: ignore[return-value]
 
@@ -44,7 +48,10 @@ def main(folder: str) -> int:
     modules = map(importlib.import_module, ("test_io", "test_file"))
     suite = unittest.TestSuite(test for module in modules for test in cases(module))
     result = unittest.TextTestRunner(stream=io.StringIO()).run(suite)
-    wrong = [(str(test), trace.strip().splitlines()[-1]) for test, trace in result.errors + result.failures]
+    wrong = [
+        (str(test), trace.strip().splitlines()[-1])
+        for test, trace in result.errors + result.failures
+    ]
     counts = f"{result.testsRun} run, {len(wrong)} failed, {len(result.skipped)} skipped"
     print(f"rank {MPI.COMM_WORLD.rank}: {counts}", flush=True)
     for test, text in wrong:

@@ -31,7 +31,19 @@ class SmallSubfiles(RootedSubfiles):
 def valid_message(draw: random.Random, sequence: int) -> bytes:
     """A well-formed message of any kind, sometimes with a hostile content."""
     kind = draw.choice(list(Kind))
-    paths = ("a", "b/c", "../outside", "/etc/passwd", "b/../../outside", "link/x", ".", "", "x" * 300, "a\0b", "b")
+    paths = (
+        "a",
+        "b/c",
+        "../outside",
+        "/etc/passwd",
+        "b/../../outside",
+        "link/x",
+        ".",
+        "",
+        "x" * 300,
+        "a\0b",
+        "b",
+    )
     path = draw.choice(paths).encode()
     handle = draw.choice((1, 1, 2, 3, 2**32 - 1))
     runs: list[tuple[int, ...]] = [
@@ -39,7 +51,10 @@ def valid_message(draw: random.Random, sequence: int) -> bytes:
         for _ in range(draw.randrange(4))
     ]
     if draw.random() < 0.1:  # longer than any message the listener holds
-        runs = [(1, draw.randrange(LIMIT_BYTES, 3 * LIMIT_BYTES), draw.randrange(9000)), *runs[: draw.randrange(2)]]
+        runs = [
+            (1, draw.randrange(LIMIT_BYTES, 3 * LIMIT_BYTES), draw.randrange(9000)),
+            *runs[: draw.randrange(2)],
+        ]
     handles, sizes, offsets = ([run[i] for run in runs] for i in range(3))
     data = b""
     if kind in (Kind.WRITE_STRIDED, Kind.READ_STRIDED):
@@ -84,12 +99,18 @@ def small_body(draw: random.Random, kind: Kind, handle: int, path: bytes) -> byt
             b"", draw.choice(("", "a", "z" * 300)), draw.choice(("", ".", "b", "../outside"))
         )
     if kind == Kind.RENAME:
-        names = [draw.choice(("a", "b/c", "d/e/f", "../outside", "link", "x" * 300)) for _ in range(2)]
+        names = [
+            draw.choice(("a", "b/c", "d/e/f", "../outside", "link", "x" * 300)) for _ in range(2)
+        ]
         return message_bodies.encode_pair(bytes([draw.randrange(3)]), *names)
     if kind == Kind.LAYOUT:
-        return message_bodies.LAYOUT.pack(handle, draw.choice((0, 75, 2**64 - 1)), *numbers, draw.randrange(2**64))
+        return message_bodies.LAYOUT.pack(
+            handle, draw.choice((0, 75, 2**64 - 1)), *numbers, draw.randrange(2**64)
+        )
     if kind == Kind.RESIZE:
-        return message_bodies.RESIZE.pack(handle, draw.choice((0, 10, 2**63, 2**40)), draw.randrange(2**64))
+        return message_bodies.RESIZE.pack(
+            handle, draw.choice((0, 10, 2**63, 2**40)), draw.randrange(2**64)
+        )
     if kind in (Kind.HELLO, Kind.KEY):
         return draw.randbytes(draw.choice((0, 16, 32)))
     return message_bodies.HANDLE.pack(handle)

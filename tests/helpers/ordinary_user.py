@@ -20,20 +20,37 @@ def as_ordinary_user(words: list[str], compiled: Path | None = None) -> list[str
     Where Python or the project lie in a closed directory (/root), a copy of the path that is open hides it.
     ``compiled``: a folder of compiled code, of which he gets a copy.
     """
-    steps = ["mount -t tmpfs none /mnt", "mknod -m 666 /mnt/tun c 10 200", "mount --bind /mnt/tun /dev/net/tun"]
+    steps = [
+        "mount -t tmpfs none /mnt",
+        "mknod -m 666 /mnt/tun c 10 200",
+        "mount --bind /mnt/tun /dev/net/tun",
+    ]
     steps += ["mkdir -m 777 /mnt/home"]
     own = "HOME=/mnt/home"
     if compiled is not None:
         steps += [f"cp -pr {compiled} /mnt/compiled && chmod -R a+rwX /mnt/compiled"]
         own += " NUMBA_CACHE_DIR=/mnt/compiled"
     needed = sorted({str(ROOT), sys.prefix, sys.base_prefix})
-    closed = {d for path in needed for d in map(str, Path(path).parents) if not Path(d).stat().st_mode & 0o001}
+    closed = {
+        d
+        for path in needed
+        for d in map(str, Path(path).parents)
+        if not Path(d).stat().st_mode & 0o001
+    }
     hidden = [path for path in needed if closed & set(map(str, Path(path).parents))]
     steps += [f"mkdir /mnt/{n} && mount --bind {path} /mnt/{n}" for n, path in enumerate(hidden)]
     steps += [f"mount -t tmpfs -o mode=755 none {d}" for d in sorted(closed)]
     steps += [f"mkdir -p {path} && mount --bind /mnt/{n} {path}" for n, path in enumerate(hidden)]
     drop = f"setpriv --reuid 54321 --regid 54321 --clear-groups --inh-caps=-all --bounding-set=-all env {own}"
-    return ["unshare", "-m", "sh", "-c", " && ".join([*steps, f'cd {ROOT} && exec {drop} "$@"']), "sh", *words]
+    return [
+        "unshare",
+        "-m",
+        "sh",
+        "-c",
+        " && ".join([*steps, f'cd {ROOT} && exec {drop} "$@"']),
+        "sh",
+        *words,
+    ]
 
 
 def ordinary(words: list[str], compiled: Path) -> list[str]:
@@ -50,13 +67,28 @@ def ordinary(words: list[str], compiled: Path) -> list[str]:
         [*found[: -len(words)], "id", "-u"], capture_output=True, text=True, timeout=60, check=False
     )
     if started.returncode != 0 or started.stdout.strip() == "0":
-        pytest.skip(f"no command can be started as another user here: {started.stderr.strip()[-200:]}")
+        pytest.skip(
+            f"no command can be started as another user here: {started.stderr.strip()[-200:]}"
+        )
     return found
 
 
 def run_dissector(dissector: Path, file: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """tshark's JSON of a capture by a dissector in Lua, which tshark 4.4 does not load as root."""
-    words = ("tshark", "-X", f"lua_script:{dissector}", "-r", "-", "-T", "json", "-Y", "testbed_stream", *words)
+    words = (
+        "tshark",
+        "-X",
+        f"lua_script:{dissector}",
+        "-r",
+        "-",
+        "-T",
+        "json",
+        "-Y",
+        "testbed_stream",
+        *words,
+    )
     who = as_ordinary_user([*words]) if os.geteuid() == 0 else words
     with file.open("rb") as packets:
-        return subprocess.run(who, stdin=packets, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(
+            who, stdin=packets, capture_output=True, text=True, timeout=120, check=False
+        )

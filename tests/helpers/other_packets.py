@@ -32,6 +32,9 @@ class OtherPackets(SimulatedStreamFabric):
         sent, there = run.sent, ~lost
         late_s = float(np.median(run.received.time_s - sent.time_s[~run.lost]))
         received = replace(
-            run.received, time_s=sent.time_s[there] + late_s, block=sent.block[there], symbol=sent.symbol[there]
+            run.received,
+            time_s=sent.time_s[there] + late_s,
+            block=sent.block[there],
+            symbol=sent.symbol[there],
         )
         return replace(uncounted(run), received=received)

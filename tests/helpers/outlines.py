@@ -26,10 +26,18 @@ def outline(figure: Figure, kind: str, caption: str | None = None, **options: An
             MathTextParser("path").parse(word)
     if kind == "pdf":
         return PDF
-    told = "" if caption is None else f"<metadata><dc:description>{escape(caption)}</dc:description></metadata>"
-    rows = "".join(f'<text x="10" y="{20 * n + 20}">{escape(word)}</text>' for n, word in enumerate(words))
+    told = (
+        ""
+        if caption is None
+        else f"<metadata><dc:description>{escape(caption)}</dc:description></metadata>"
+    )
+    rows = "".join(
+        f'<text x="10" y="{20 * n + 20}">{escape(word)}</text>' for n, word in enumerate(words)
+    )
     space = 'xmlns="http://www.w3.org/2000/svg" xmlns:dc="http://purl.org/dc/elements/1.1/"'
-    return f'<svg {space} width="400" height="300" viewBox="0 0 400 300">{told}{rows}</svg>\n'.encode()
+    return (
+        f'<svg {space} width="400" height="300" viewBox="0 0 400 300">{told}{rows}</svg>\n'.encode()
+    )
 
 
 def are_outlined() -> bool:

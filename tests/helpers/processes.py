@@ -14,8 +14,12 @@ def descendants(pid: int) -> dict[int, str]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                words[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                parents[int(entry.name)] = int(
+                    (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                )
+                words[int(entry.name)] = (
+                    (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                )
             except (OSError, IndexError):
                 continue
     found, new = set[int](), {pid}

@@ -55,7 +55,9 @@ def atomicity(file: Any) -> object:
 
 def coll_test(file: Any) -> object:
     grid = MPI.Compute_dims(SIZE, 3)
-    mine = MPI.INT.Create_darray(SIZE, RANK, [16] * 3, [MPI.DISTRIBUTE_BLOCK] * 3, [MPI.DISTRIBUTE_DFLT_DARG] * 3, grid)
+    mine = MPI.INT.Create_darray(
+        SIZE, RANK, [16] * 3, [MPI.DISTRIBUTE_BLOCK] * 3, [MPI.DISTRIBUTE_DFLT_DARG] * 3, grid
+    )
     file.Set_view(0, MPI.INT, mine.Commit())
     data = np.arange(mine.Get_size() // 4, dtype=np.int32) + 10**6 * RANK
     file.Write_all(data)
@@ -74,7 +76,11 @@ def noncontig_coll(file: Any) -> object:
     )
     file.Write_at_all(0, [data + 1000 * RANK, 1, memory])
     file.Read_at_all(0, [back, 1, memory])
-    return back[::2].tolist() == (data[::2] + 1000 * RANK).tolist(), sorted(set(back[1::2].tolist())), file.Get_size()
+    return (
+        back[::2].tolist() == (data[::2] + 1000 * RANK).tolist(),
+        sorted(set(back[1::2].tolist())),
+        file.Get_size(),
+    )
 
 
 def ordered_fp(file: Any) -> object:

@@ -46,7 +46,9 @@ def swiss_t1_like() -> dict[str, Any]:
 
 def cloud() -> dict[str, Any]:
     """The 14-node backbone with positions, an edge router on each cross-connect."""
-    nodes = [{"id": f"x{k}", "kind": "switch", "position": list(p)} for k, p in enumerate(NSFNET_PLACES)]
+    nodes = [
+        {"id": f"x{k}", "kind": "switch", "position": list(p)} for k, p in enumerate(NSFNET_PLACES)
+    ]
     pairs = [pair.split("-") for pair in NSFNET.split()]
     links = [(f"x{a}", f"x{b}") for a, b in pairs] + [(f"x{b}", f"x{a}") for a, b in pairs]
     for k in range(14):
@@ -72,7 +74,12 @@ def _near(nodes: int, seed: int) -> tuple[list[tuple[float, float]], list[tuple[
     places = [(rng.random(), rng.random()) for _ in range(nodes)]
     reach = math.sqrt(6.1 / nodes / math.pi)
     while True:
-        near = [(a, b) for a in range(nodes) for b in range(a) if math.dist(places[a], places[b]) <= reach]
+        near = [
+            (a, b)
+            for a in range(nodes)
+            for b in range(a)
+            if math.dist(places[a], places[b]) <= reach
+        ]
         graph = nx.Graph(near)
         if len(graph) == nodes and nx.is_connected(graph):
             return places, near
@@ -80,7 +87,9 @@ def _near(nodes: int, seed: int) -> tuple[list[tuple[float, float]], list[tuple[
 
 
 def _document(nodes: list[dict[str, Any]], links: list[tuple[str, str]]) -> dict[str, Any]:
-    listed = [{"source": a, "target": b, "key": 0, "capacity_bps": 1e7, "delay_s": 0.0} for a, b in links]
+    listed = [
+        {"source": a, "target": b, "key": 0, "capacity_bps": 1e7, "delay_s": 0.0} for a, b in links
+    ]
     return {"directed": True, "multigraph": True, "graph": {}, "nodes": nodes, "links": listed}
 
 
@@ -109,7 +118,12 @@ def sample_session(
         method="capillary",
         fabric="emulation",
         links=links,
-        parameters={"rate_pps": 1000.0, "source_packets": 20, "symbol_bytes": 256, "labels": "stratified"},
+        parameters={
+            "rate_pps": 1000.0,
+            "source_packets": 20,
+            "symbol_bytes": 256,
+            "labels": "stratified",
+        },
     )
     failing = [link for link in links if link.load < 1][:most_faults]
     faults: list[FaultRecord] = []
@@ -129,7 +143,9 @@ def sample_session(
         )
         for f in faults
     ]
-    verdict = Verdict(checks=tuple(checks), invalid=invalid, notes=("user-space datapath: rates below 50 Mbps",))
+    verdict = Verdict(
+        checks=tuple(checks), invalid=invalid, notes=("user-space datapath: rates below 50 Mbps",)
+    )
     summary = SummaryRecord(
         session=number,
         verdict=verdict,
@@ -140,7 +156,10 @@ def sample_session(
         figures={"sent_packets": 41230, "blocks": 1841, "sender_lag_s": 0.004},
     )
     return SessionRun(
-        session=session, faults=tuple(faults), timeline=_timeline(number, faults, at, rng), summary=summary
+        session=session,
+        faults=tuple(faults),
+        timeline=_timeline(number, faults, at, rng),
+        summary=summary,
     )
 
 
@@ -161,7 +180,13 @@ def _split(document: dict[str, Any], source: str, sink: str) -> tuple[LinkLoad, 
     if last != sink:
         loads[(last, sink)] = Fraction(1)
     return tuple(
-        LinkLoad(source=a, target=b, load=load, layer=layer.get((a, b), 0), intervals=((0, int(load * 65536)),))
+        LinkLoad(
+            source=a,
+            target=b,
+            load=load,
+            layer=layer.get((a, b), 0),
+            intervals=((0, int(load * 65536)),),
+        )
         for (a, b), load in loads.items()
     )
 
@@ -172,7 +197,9 @@ def _inner(graph: nx.DiGraph, source: str, sink: str) -> tuple[str, str]:
     return first, last
 
 
-def _fault(session: int, link: LinkLoad, at: float, rng: random.Random, *, wrong: bool) -> FaultRecord:
+def _fault(
+    session: int, link: LinkLoad, at: float, rng: random.Random, *, wrong: bool
+) -> FaultRecord:
     loss = float(link.load)
     measured = min(1.0, max(0.0, loss + rng.uniform(-0.004, 0.004) + (0.06 if wrong else 0)))
     size = math.ceil(20 / (1 - loss)) + 2
@@ -197,7 +224,9 @@ def _fault(session: int, link: LinkLoad, at: float, rng: random.Random, *, wrong
     )
 
 
-def _timeline(session: int, faults: list[FaultRecord], end: float, rng: random.Random) -> TimelineRecord:
+def _timeline(
+    session: int, faults: list[FaultRecord], end: float, rng: random.Random
+) -> TimelineRecord:
     times = [round(k * 0.1, 6) for k in range(int(end / 0.1) + 1)]
     loss, size = [], []
     for t in times:
@@ -234,13 +263,28 @@ def sample_manifest() -> Manifest:
     )
 
 
-def sample_run(*, wrong: bool = False, invalid: str | None = None, most_faults: int | None = 8) -> LoadedRun:
+def sample_run(
+    *, wrong: bool = False, invalid: str | None = None, most_faults: int | None = 8
+) -> LoadedRun:
     """Three sessions: Swiss-T1-like, a 14-node cloud, a MANET frame of 115 nodes."""
     sessions = (
-        sample_session(0, "swiss-t1", swiss_t1_like(), "t0", "r18", most_faults=most_faults, seed=1),
-        sample_session(1, "optical-cloud", cloud(), "x0", "x13", most_faults=most_faults, wrong=wrong, seed=2),
         sample_session(
-            2, "manet:nodes=115,seed=3", manet(), "n7", "n60", most_faults=most_faults, invalid=invalid, seed=3
+            0, "swiss-t1", swiss_t1_like(), "t0", "r18", most_faults=most_faults, seed=1
+        ),
+        sample_session(
+            1, "optical-cloud", cloud(), "x0", "x13", most_faults=most_faults, wrong=wrong, seed=2
+        ),
+        sample_session(
+            2,
+            "manet:nodes=115,seed=3",
+            manet(),
+            "n7",
+            "n60",
+            most_faults=most_faults,
+            invalid=invalid,
+            seed=3,
         ),
     )
-    return LoadedRun(manifest=sample_manifest(), sessions=sessions, verdict=combined_verdict(sessions))
+    return LoadedRun(
+        manifest=sample_manifest(), sessions=sessions, verdict=combined_verdict(sessions)
+    )

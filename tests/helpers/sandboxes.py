@@ -25,9 +25,13 @@ def run_in_sandbox(
     with ``arguments`` as its command line. ``as_user``: a user id to run as (root only). Raises
     subprocess.TimeoutExpired after ``timeout_s`` seconds; nothing is left then either.
     """
-    words = _python_words(command, arguments) if isinstance(command, str) else [*command, *arguments]
+    words = (
+        _python_words(command, arguments) if isinstance(command, str) else [*command, *arguments]
+    )
     outer = sandbox_command(words, die_with_parent=True)
-    identity: dict[str, Any] = {} if as_user is None else {"user": as_user, "group": as_user, "extra_groups": []}
+    identity: dict[str, Any] = (
+        {} if as_user is None else {"user": as_user, "group": as_user, "extra_groups": []}
+    )
     return subprocess.run(
         outer,
         input=input_text,

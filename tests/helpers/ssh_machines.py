@@ -58,9 +58,13 @@ class SshMachines:
         ``examples/ssh_machines.py``."""
         hosts = [ADDRESS.format(number) for number in (HEAD, *(n for n in self.inits if n != HEAD))]
         key = ["--key", str(self.folder / "id"), "--any-host-key"]
-        words = self.command(HEAD, sys.executable, str(ROOT / "examples" / "ssh_machines.py"), *key, *hosts)
+        words = self.command(
+            HEAD, sys.executable, str(ROOT / "examples" / "ssh_machines.py"), *key, *hosts
+        )
         with (self.folder / "cluster.log").open("w") as log:
-            example = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+            example = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            )
         try:
             assert example.stdout is not None
             words = (example.stdout.readline() + example.stdout.readline()).split()
@@ -89,7 +93,18 @@ def ssh_machines(folder: Path) -> Iterator[SshMachines]:
         outer = {}
         for number in (1, 2, HEAD):
             clock = ["--time", "--monotonic", str(CLOCK_STEP_S * number)]
-            words = ["unshare", "--net", "--mount", "--pid", *clock, "--fork", "--kill-child", "sh", "-c", serve]
+            words = [
+                "unshare",
+                "--net",
+                "--mount",
+                "--pid",
+                *clock,
+                "--fork",
+                "--kill-child",
+                "sh",
+                "-c",
+                serve,
+            ]
             with (folder / f"sshd-{number}.log").open("w") as log:
                 process = subprocess.Popen(words, stderr=log, stdin=subprocess.DEVNULL)
             stack.callback(process.wait)
@@ -123,7 +138,11 @@ def _join(machines: SshMachines) -> None:
         f"address add {ADDRESS.format(HEAD)}/24 dev br0",
     ]
     for k in (1, 2):
-        ends = f"link add v{k} mtu 9000 type veth peer name between mtu 9000 netns {machines.inits[k]}"
+        ends = (
+            f"link add v{k} mtu 9000 type veth peer name between mtu 9000 netns {machines.inits[k]}"
+        )
         head += [ends, f"link set v{k} master br0 up"]
     for number, text in ((HEAD, "\n".join(head) + "\n"), (1, own.format(1)), (2, own.format(2))):
-        subprocess.run(machines.command(number, "ip", "-batch", "-"), input=text, text=True, check=True)
+        subprocess.run(
+            machines.command(number, "ip", "-batch", "-"), input=text, text=True, check=True
+        )

@@ -16,7 +16,9 @@ from topologies.network import Network
 def plan_from_json(document: Mapping[str, Any]) -> StreamPlan:
     """Raises InputError for another format, and for a key that is missing or of the wrong kind."""
     if document.get("format") != FORMAT:
-        raise InputError(f"plan: format {document.get('format')!r} is not {FORMAT}; make it again with this version")
+        raise InputError(
+            f"plan: format {document.get('format')!r} is not {FORMAT}; make it again with this version"
+        )
     try:
         network = parse_document(document.get("network"), str(document.get("network_name")))
     except TopologyError as error:

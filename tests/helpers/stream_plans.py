@@ -14,10 +14,14 @@ def planned(
     network: Any, source: str, sink: str, *, stream: StreamParameters | None = None, **options: Any
 ) -> StreamPlan:
     """``options``: of ``testbed.stream_plan``."""
-    return stream_plan(network, source, sink, **{"faults": (), **vars(stream or StreamParameters()), **options})
+    return stream_plan(
+        network, source, sink, **{"faults": (), **vars(stream or StreamParameters()), **options}
+    )
 
 
 def uncounted(run: StreamMeasurements) -> StreamMeasurements:
     """The run without what its ends counted, which is not that of logs that were changed."""
     counted = {"sent_source", "path_reports"}
-    return replace(run, counters={name: value for name, value in run.counters.items() if name not in counted})
+    return replace(
+        run, counters={name: value for name, value in run.counters.items() if name not in counted}
+    )

@@ -56,15 +56,23 @@ class Listener:
         words = [sys.executable, "-c", FAULTY_DISK, str(self.asked), "--root", str(self.root)]
         for host in hosts:
             words += ["--listen", f"{host}@127.0.0.1:0"]
-        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         assert self.process.stdout is not None
         lines = [self.process.stdout.readline() for _ in hosts]
         self.ports = {
-            host: int(line.rpartition(":")[2]) for host, line in zip(hosts, lines, strict=True) if line.strip()
+            host: int(line.rpartition(":")[2])
+            for host, line in zip(hosts, lines, strict=True)
+            if line.strip()
         }
 
     def session(self, **settings: Any) -> Session:
-        return Session(TcpConnections({host: ("127.0.0.1", port) for host, port in self.ports.items()}, **settings))
+        return Session(
+            TcpConnections(
+                {host: ("127.0.0.1", port) for host, port in self.ports.items()}, **settings
+            )
+        )
 
     def ask(self, what: str) -> None:
         self.asked.write_text(what)
@@ -107,7 +115,11 @@ def failing_reads() -> tuple[bool, str]:
         listener.ask("fail reads")
         ends = [told(lambda size=size: file.pread(size, 0)) for size in (3_000_000, 100)]
         counted = told(lambda: ends.append(str(interface.merror()["read"])))
-        bad = counted or any("RemoteFailure" not in end or "some/name" not in end for end in ends[:2]) or ends[2] != "2"
+        bad = (
+            counted
+            or any("RemoteFailure" not in end or "some/name" not in end for end in ends[:2])
+            or ends[2] != "2"
+        )
         return bool(bad), f"long: {ends[0]}; short: {ends[1]}; merror counts {ends[2:] or counted}"
     finally:
         listener.close()
@@ -118,7 +130,8 @@ def reads_beside_truncations() -> tuple[bool, str]:
     listener = Listener("p1")
     try:
         mine, other = (
-            StripedFile.open("p1/a", 75, session=listener.session(open_socket=make)) for make in (small_socket, None)
+            StripedFile.open("p1/a", 75, session=listener.session(open_socket=make))
+            for make in (small_socket, None)
         )
         over, cuts = threading.Event(), [0]
 
@@ -135,9 +148,10 @@ def reads_beside_truncations() -> tuple[bool, str]:
         over.set()
         thread.join()
         failed = [end for end in ends if end]
-        return bool(
-            failed
-        ), f"{len(failed)} of {len(ends)} failed beside {cuts[0]} truncations{': ' + failed[0] if failed else ''}"
+        return (
+            bool(failed),
+            f"{len(failed)} of {len(ends)} failed beside {cuts[0]} truncations{': ' + failed[0] if failed else ''}",
+        )
     finally:
         listener.close()
 
@@ -179,7 +193,9 @@ def half_messages_and_long_paths() -> tuple[bool, str]:
         time.sleep(0.5)
         opening = wire.encode_header(int(wire.Kind.OPEN), 1, b"\x01" + b"a/" * 500_000)
         with socket.create_connection(place) as stream:
-            threading.Thread(target=lambda: told(lambda: stream.sendall(opening)), daemon=True).start()
+            threading.Thread(
+                target=lambda: told(lambda: stream.sendall(opening)), daemon=True
+            ).start()
             time.sleep(0.2)
             latencies.append(timed(lambda: file.pwrite(bytes(100_000), 0)))
         shown = [f"{seconds:.2f} s{', ' + end if end else ''}" for seconds, end in latencies]
@@ -202,7 +218,9 @@ def two_listeners() -> tuple[bool, str]:
     first = Listener("p1")
     second = Listener("p1", root=first.root)
     try:
-        return bool(second.ports), "the second one serves" if second.ports else "the second one does not start"
+        return bool(
+            second.ports
+        ), "the second one serves" if second.ports else "the second one does not start"
     finally:
         second.close()
         first.close()
@@ -275,7 +293,9 @@ def mistakes_of_the_caller() -> tuple[bool, str]:
             "offset NaN": lambda: file.pwrite(b"x", float("nan")),  # type: ignore[arg-type]
             "offset None": lambda: file.pwrite(b"x", anything),
             "objects": lambda: file.pwrite(np.array([object()]), 0),
-            "datetime64": lambda: file.pwrite(np.array([datetime.datetime(2026, 1, 1)], dtype="datetime64[s]"), 0),
+            "datetime64": lambda: file.pwrite(
+                np.array([datetime.datetime(2026, 1, 1)], dtype="datetime64[s]"), 0
+            ),
             "mclose(None)": lambda: interface.mclose(anything),
         }
         found = []
@@ -284,10 +304,16 @@ def mistakes_of_the_caller() -> tuple[bool, str]:
             if not end.startswith("UsageError"):
                 found.append(f"{name}: {end.partition(':')[0] or 'taken in silence'}")
         for kind in (np.int64, np.uint32):
-            end = told(lambda kind=kind: StripedFile.open("p1/c", kind(75), session=session).pwrite(b"x", kind(3)))  # type: ignore[misc]
+            end = told(
+                lambda kind=kind: StripedFile.open("p1/c", kind(75), session=session).pwrite(
+                    b"x", kind(3)
+                )
+            )  # type: ignore[misc]
             if end:
                 found.append(f"{kind.__name__}: {end.partition(':')[0]}")
-        return bool(found), "; ".join(found) or f"{len(wrong)} refused in one line each, numbers of numpy taken"
+        return bool(found), "; ".join(
+            found
+        ) or f"{len(wrong)} refused in one line each, numbers of numpy taken"
     finally:
         listener.close()
 
@@ -310,7 +336,9 @@ def threads_and_environment() -> tuple[bool, str]:
             for _ in range(30):
                 ends.extend(filter(None, [told(turn)]))
 
-        threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(4)]
+        threads = [
+            threading.Thread(target=work, args=(number,), daemon=True) for number in range(4)
+        ]
         for thread in threads:
             thread.start()
         until_s = time.monotonic() + 20
@@ -344,7 +372,10 @@ def main(words: list[str]) -> int:
         try:
             run = [sys.executable, __file__, "--here", str(number)]
             done = subprocess.run(run, capture_output=True, text=True, timeout=PATIENCE_S)
-            said = done.stdout.strip() or f"could not be looked for: {done.stderr.strip().splitlines()[-1:]}"
+            said = (
+                done.stdout.strip()
+                or f"could not be looked for: {done.stderr.strip().splitlines()[-1:]}"
+            )
         except subprocess.TimeoutExpired:
             said = f"seen - it hung for {PATIENCE_S} s"
         seen += said.startswith("seen")

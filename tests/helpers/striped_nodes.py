@@ -29,7 +29,9 @@ class Nodes:
         """Listen, at the address of the last time if there was one."""
         door = open_listening_socket("127.0.0.1", self.places.get(host, ("", 0))[1])
         self.places[host] = ("127.0.0.1", int(door.getsockname()[1]))
-        listener = Listener([(door, self.root / host)], subfiles=lambda root: _Disk(root, self, host))
+        listener = Listener(
+            [(door, self.root / host)], subfiles=lambda root: _Disk(root, self, host)
+        )
         thread = threading.Thread(target=listener.serve_forever, daemon=True)
         thread.start()
         self._running[host] = (listener, thread)

@@ -30,13 +30,21 @@ class TerminalRun:
 
 
 def run_on_terminal(
-    words: Sequence[str], cwd: Path, environ: Mapping[str, str] | None = None, limit_s: float = 300.0
+    words: Sequence[str],
+    cwd: Path,
+    environ: Mapping[str, str] | None = None,
+    limit_s: float = 300.0,
 ) -> TerminalRun:
     """Both standard output and standard error are the terminal; a command that is not done in time is killed."""
     ours, its = pty.openpty()
     began = last = time.monotonic()
     process = subprocess.Popen(
-        words, stdin=its, stdout=its, stderr=its, cwd=cwd, env={**os.environ, **(environ or {}), "TERM": "xterm"}
+        words,
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        cwd=cwd,
+        env={**os.environ, **(environ or {}), "TERM": "xterm"},
     )
     os.close(its)
     shown, silences = b"", []
@@ -55,4 +63,6 @@ def run_on_terminal(
         silences.append(time.monotonic() - last)
     code = process.wait(30)
     os.close(ours)
-    return TerminalRun(exit_code=code, silences_s=tuple(silences), text=shown.decode(errors="replace"))
+    return TerminalRun(
+        exit_code=code, silences_s=tuple(silences), text=shown.decode(errors="replace")
+    )

@@ -15,7 +15,9 @@ CAUSE_COLUMNS = ("Facilities", "Hardware", "Human Error", "Network", "Undetermin
 Cause = tuple[str, str]
 
 
-def count_causes(lines: Iterable[str], systems: Sequence[str], *, words: Sequence[str] = ()) -> dict[Cause, list[int]]:
+def count_causes(
+    lines: Iterable[str], systems: Sequence[str], *, words: Sequence[str] = ()
+) -> dict[Cause, list[int]]:
     """Rows of the LANL table by (column, text of the cause), for each of the systems.
 
     ``words``: only causes in whose column or text one of them occurs, whatever the case; none: all causes.
@@ -31,7 +33,9 @@ def count_causes(lines: Iterable[str], systems: Sequence[str], *, words: Sequenc
     return {cause: [counted[cause, system] for system in systems] for cause in causes}
 
 
-def choose_causes(counts: Mapping[Cause, Sequence[int]], wanted: Sequence[int]) -> list[Cause] | None:
+def choose_causes(
+    counts: Mapping[Cause, Sequence[int]], wanted: Sequence[int]
+) -> list[Cause] | None:
     """A choice of causes whose rows are exactly as many as ``wanted`` on every system; None where there is none.
 
     Exact: every reachable sum that exceeds ``wanted`` on no system is kept, at most the product of ``wanted`` plus one

@@ -57,7 +57,9 @@ class VirtualRouters:
         done = delivered == plan.messages
         return RouterRun(
             made=plan.messages,
-            reports=tuple(RouterReport(log=r.log, snapshot=r.snapshot(), nac=r.done) for r in self.routers),
+            reports=tuple(
+                RouterReport(log=r.log, snapshot=r.snapshot(), nac=r.done) for r in self.routers
+            ),
             seconds=now_s,
             stuck_for_s=0.0 if done else plan.stuck_s,
         )
@@ -68,7 +70,10 @@ class VirtualRouters:
         for port, frame in router.outgoing:
             neighbour = self.plan.ports[number][port]
             there = self.plan.ports[neighbour].index(number)
-            at_s = max(now_s + self.delay_s * float(self.chance.random()), self.last_sent.get((number, port), 0.0))
+            at_s = max(
+                now_s + self.delay_s * float(self.chance.random()),
+                self.last_sent.get((number, port), 0.0),
+            )
             self.last_sent[number, port] = at_s
             self._push(at_s, neighbour, there, frame)
         router.outgoing.clear()

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,17 +71,29 @@ class WarmProcess(subprocess.Popen[Any]):
                        env: Any, startupinfo: Any, creationflags: Any, shell: Any, *files: Any) -> None:  # fmt: skip
         p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, _, _, _, _, _, session, _ = files
         assert preexec_fn is None and not shell
-        folder, environment = os.fspath(cwd or os.getcwd()), dict(os.environ if env is None else env)  # noqa: PTH109
+        folder = os.fspath(cwd or Path.cwd())
+        environment = dict(os.environ if env is None else env)
         numbers = {0: p2cread, 1: c2pwrite, 2: errwrite, **{number: number for number in pass_fds}}
         status, theirs = os.pipe()
         descriptors = [given if given != -1 else number for number, given in numbers.items()]
         words, sandbox = list(args), None
         if words[1:4] == sandbox_command([])[1:4]:
             words, sandbox = words[5:], json.loads(words[4])
-        request = {"program": _program(words, folder, environment), "numbers": list(numbers), "folder": folder}
-        request |= {"environment": environment, "session": session, "sandbox": sandbox, "outlined": are_outlined()}
+        request = {
+            "program": _program(words, folder, environment),
+            "numbers": list(numbers),
+            "folder": folder,
+        }
+        request |= {
+            "environment": environment,
+            "session": session,
+            "sandbox": sandbox,
+            "outlined": are_outlined(),
+        }
         try:
-            socket.send_fds(_server(os.getpid()), [json.dumps(request).encode()], [*descriptors, theirs])
+            socket.send_fds(
+                _server(os.getpid()), [json.dumps(request).encode()], [*descriptors, theirs]
+            )
         finally:
             os.close(theirs)
             self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)  # type: ignore[attr-defined]
@@ -96,7 +109,11 @@ class WarmProcess(subprocess.Popen[Any]):
 
     def _internal_poll(self, *_: Any, **__: Any) -> int | None:
         with self._waitpid_lock:  # type: ignore[attr-defined]
-            if self.returncode is None and hasattr(self, "_status") and (ended := self._try_wait(os.WNOHANG))[0]:
+            if (
+                self.returncode is None
+                and hasattr(self, "_status")
+                and (ended := self._try_wait(os.WNOHANG))[0]
+            ):
                 self._handle_exitstatus(ended[1])  # type: ignore[attr-defined]
         return self.returncode
 
@@ -115,7 +132,12 @@ def _program(words: list[str], folder: str, environment: dict[str, str]) -> dict
         assert what.endswith(".py")
         path = [os.path.join(folder, os.path.dirname(what))]  # noqa: PTH118, PTH120 - where the folder may be missing
     path += [one for one in environment.get("PYTHONPATH", "").split(os.pathsep) if one]
-    return {"argv": [kind or what, *words[2 if kind else 1 :]], "path": path, "kind": kind, "what": what}
+    return {
+        "argv": [kind or what, *words[2 if kind else 1 :]],
+        "path": path,
+        "kind": kind,
+        "what": what,
+    }
 
 
 def run(

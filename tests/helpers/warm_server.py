@@ -47,13 +47,17 @@ def main(first: socket.socket, listening: socket.socket | None) -> None:
     children = dict[int, tuple[int, int]]()
     asking = {first.fileno(): first}
     while asking:
-        for ready in select.select([*asking, *children, *([listening] if listening else [])], [], [])[0]:
+        for ready in select.select(
+            [*asking, *children, *([listening] if listening else [])], [], []
+        )[0]:
             if ready is listening:
                 _admit(ready, asking)
             elif ready in children:
                 pid, status = children.pop(ready)
                 ended = os.waitpid(pid, 0)[1]
-                with contextlib.suppress(BrokenPipeError):  # who asked for it is gone, or waits for it no more
+                with contextlib.suppress(
+                    BrokenPipeError
+                ):  # who asked for it is gone, or waits for it no more
                     os.write(status, str(ended).encode())
                 os.close(status)
                 os.close(ready)
@@ -66,7 +70,10 @@ def main(first: socket.socket, listening: socket.socket | None) -> None:
 def _admit(listening: socket.socket, asking: dict[int, socket.socket]) -> None:
     """Another worker of the tests; no other user's program."""
     came = socket.socket(fileno=_moved(listening.accept()[0].detach()))
-    if struct.unpack("3i", came.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1] == os.geteuid():
+    if (
+        struct.unpack("3i", came.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+        == os.geteuid()
+    ):
         asking[came.fileno()] = came
 
 
@@ -106,7 +113,9 @@ def _become(request: dict[str, Any], given: list[int]) -> None:
         os.write(status, f"{os.getpid()}\n".encode())
         os.closerange(FIRST, 1024)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+            signal.signal(
+                number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            )
         _streams()
         if request["sandbox"] is not None:
             enter(request["sandbox"])
@@ -171,7 +180,9 @@ if __name__ == "__main__":
     from fec.redundancy.worst_windows import WorstWindows
     from testbed.emulation.machine.capabilities import find_capabilities
 
-    WorstWindows([[(0, 8192)]], 20).sizes(40503)  # compiled code: what numba loads when the first of it is called
+    WorstWindows([[(0, 8192)]], 20).sizes(
+        40503
+    )  # compiled code: what numba loads when the first of it is called
     find_capabilities()  # what stored streams say of the machine, tried once a process
     gc.collect()
     gc.freeze()

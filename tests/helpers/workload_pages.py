@@ -61,9 +61,16 @@ def make_pages(folder: Path, names: Sequence[str] = tuple(COMMANDS)) -> dict[str
         Path("transfers.json").write_text(json.dumps(_TRANSFERS))
         for name in names:
             out = io.StringIO()
-            with contextlib.redirect_stdout(out), mock.patch("sys.argv", ["testbed", *shlex.split(COMMANDS[name])]):
+            with (
+                contextlib.redirect_stdout(out),
+                mock.patch("sys.argv", ["testbed", *shlex.split(COMMANDS[name])]),
+            ):
                 code = main([*shlex.split(COMMANDS[name]), "--results", f"results/{name}"])
-            found = [line.partition(":")[2].strip() for line in out.getvalue().splitlines() if line.startswith("page:")]
+            found = [
+                line.partition(":")[2].strip()
+                for line in out.getvalue().splitlines()
+                if line.startswith("page:")
+            ]
             assert code in (0, 1, 4, 5) and found, f"{name}: {code}\n{out.getvalue()}"
             pages[name] = folder / found[-1]
         if {"route", "stream"} <= set(names):

@@ -67,13 +67,19 @@ _GOLDEN, _RANDOM = StratifiedLabels(), RandomLabels(77)
 WRONG_SENDERS: dict[str, Callable[[StreamPlan], StreamSender]] = {
     "N - 1 in answers": sender_with_size(lambda base: lambda n, at: n - 1 if n > base else n),
     "N - 1 always": sender_with_size(lambda base: lambda n, at: max(20, n - 1)),
-    "N - 1, no late parity": sender_with_size(lambda base: lambda n, at: n - 1 if n > base else n, False),
-    "N - 2, no late parity": sender_with_size(lambda base: lambda n, at: n - 2 if n > base + 1 else n, False),
+    "N - 1, no late parity": sender_with_size(
+        lambda base: lambda n, at: n - 1 if n > base else n, False
+    ),
+    "N - 2, no late parity": sender_with_size(
+        lambda base: lambda n, at: n - 2 if n > base + 1 else n, False
+    ),
     "N + 1 in answers": sender_with_size(lambda base: lambda n, at: n + 1 if n > base else n),
     "never raises N": sender_with_size(lambda base: lambda n, at: base),
     "never raises N, no late parity": sender_with_size(lambda base: lambda n, at: base, False),
     "always 40": sender_with_size(lambda base: lambda n, at: 40),
-    "answers every second failure": sender_with_size(lambda base: lambda n, at: n if int(at / 4) % 2 else base),
+    "answers every second failure": sender_with_size(
+        lambda base: lambda n, at: n if int(at / 4) % 2 else base
+    ),
     "golden-ratio order": sender_with_labels(lambda right, index: _GOLDEN.label(index)),
     "random order": sender_with_labels(lambda right, index: _RANDOM.label(index)),
     "every label twice": sender_with_labels(lambda right, index: right.label(index // 2)),

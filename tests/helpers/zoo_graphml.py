@@ -35,7 +35,9 @@ def zoo_graphml(seed: int, *, editor: bool = False, encoding: str = "utf-8") -> 
     entries = "".join(_node(draw, name, editor) for name in names)
     entries += "".join(_edge(draw, i, *pair, editor=editor) for i, pair in enumerate(ends))
     graph = "".join(
-        f'<data key="g{i}">{draw.choice(CITIES[2:5])}</data>' for i in range(len(GRAPH)) if draw.random() < 0.7
+        f'<data key="g{i}">{draw.choice(CITIES[2:5])}</data>'
+        for i in range(len(GRAPH))
+        if draw.random() < 0.7
     )
     text = (
         f'<?xml version="1.0" encoding="{encoding}" standalone="no"?>\n<graphml '
@@ -48,7 +50,10 @@ def zoo_graphml(seed: int, *, editor: bool = False, encoding: str = "utf-8") -> 
 
 
 def _keys(editor: bool) -> str:
-    found = [f'<key attr.name="{name}" attr.type="string" for="graph" id="g{i}"/>' for i, name in enumerate(GRAPH)]
+    found = [
+        f'<key attr.name="{name}" attr.type="string" for="graph" id="g{i}"/>'
+        for i, name in enumerate(GRAPH)
+    ]
     for scope, names in (("node", NODE), ("edge", EDGE)):
         inside = "<default/>" if editor else ""
         found += [
@@ -84,12 +89,16 @@ def _data(draw: random.Random, scope: str, names: dict[str, str]) -> str:
 
 
 def _node(draw: random.Random, name: str, editor: bool) -> str:
-    drawing = (
-        f'<data key="ng"><y:ShapeNode><y:NodeLabel>{escape(draw.choice(CITIES))}</y:NodeLabel></y:ShapeNode></data>'
+    drawing = f'<data key="ng"><y:ShapeNode><y:NodeLabel>{escape(draw.choice(CITIES))}</y:NodeLabel></y:ShapeNode></data>'
+    return (
+        f"<node id={quoteattr(name)}>{_data(draw, 'n', NODE)}{drawing if editor else ''}</node>\n"
     )
-    return f"<node id={quoteattr(name)}>{_data(draw, 'n', NODE)}{drawing if editor else ''}</node>\n"
 
 
 def _edge(draw: random.Random, number: int, source: str, target: str, *, editor: bool) -> str:
-    drawing = '<data key="eg"><y:PolyLineEdge><y:Path sx="0.0"/></y:PolyLineEdge></data>' if editor else ""
+    drawing = (
+        '<data key="eg"><y:PolyLineEdge><y:Path sx="0.0"/></y:PolyLineEdge></data>'
+        if editor
+        else ""
+    )
     return f'<edge id="e{number}" source="{source}" target="{target}">{_data(draw, "e", EDGE)}{drawing}</edge>\n'

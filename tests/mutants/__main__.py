@@ -40,10 +40,16 @@ PLACE = ROOT / "build" / "mutants"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make mutants", description="Mutation tests of the pure rooms.")
+    parser = argparse.ArgumentParser(
+        prog="make mutants", description="Mutation tests of the pure rooms."
+    )
     names = [package.name for package in PACKAGES]
-    parser.add_argument("--package", action="append", choices=names, help="only these (default: all)")
-    parser.add_argument("--most", type=int, default=40, metavar="N", help="mutants a package at most (default 40)")
+    parser.add_argument(
+        "--package", action="append", choices=names, help="only these (default: all)"
+    )
+    parser.add_argument(
+        "--most", type=int, default=40, metavar="N", help="mutants a package at most (default 40)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the sample (default 1)")
     args = parser.parse_args()
     tree = copy_of_project()
@@ -53,7 +59,9 @@ def main() -> int:
             # in a process of its own, which has what the package wants of numba, and none of the project
             told: Any = multiprocessing.get_context("fork").SimpleQueue()
             trial = multiprocessing.get_context("fork").Process(
-                target=lambda package=package, told=told: told.put(tried(package, tree, args.most, args.seed))
+                target=lambda package=package, told=told: told.put(
+                    tried(package, tree, args.most, args.seed)
+                )
             )
             trial.start()
             trial.join()
@@ -70,7 +78,9 @@ def tried(package: Package, tree: Path, most: int, seed: int) -> str:
     alive = [result for result in results if not result.is_killed]
     for number, result in enumerate(alive, start=1):
         print(f"\n{package.name}: survivor {number} of {len(alive)}\n{result.diff}", flush=True)
-    return f"{package.name:12}{places:8}{len(results):8}{len(results) - len(alive):8}{len(alive):10}"
+    return (
+        f"{package.name:12}{places:8}{len(results):8}{len(results) - len(alive):8}{len(alive):10}"
+    )
 
 
 def copy_of_project() -> Path:
@@ -87,7 +97,9 @@ def copy_of_project() -> Path:
         if (ROOT / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, tree / name)
-    for kernels in (ROOT / "fec").glob("kernels-*.so"):  # compiled ahead; of mutated source none is found in it
+    for kernels in (ROOT / "fec").glob(
+        "kernels-*.so"
+    ):  # compiled ahead; of mutated source none is found in it
         shutil.copy2(kernels, tree / "fec")
     return tree
 
@@ -132,7 +144,12 @@ def try_mutant(mutation: Any, tree: Path, trials: Trials) -> WorkResult:
     names = str(mutation.module_path), mutation.operator_name
     diff = difflib.unified_diff(source.splitlines(), code.splitlines(), *names, lineterm="", n=2)
     outcome = TestOutcome.KILLED if killed else TestOutcome.SURVIVED
-    return WorkResult(output=output, diff="\n".join(diff), test_outcome=outcome, worker_outcome=WorkerOutcome.NORMAL)
+    return WorkResult(
+        output=output,
+        diff="\n".join(diff),
+        test_outcome=outcome,
+        worker_outcome=WorkerOutcome.NORMAL,
+    )
 
 
 @contextmanager
@@ -140,7 +157,9 @@ def session(package: Package, tree: Path, modules: list[Path]) -> Iterator[tuple
     """What has been tried of this very code: all of it against these very tests, or killed by earlier ones; and where
     it is kept which tests execute what."""
     code = fingerprint(tree / module for module in modules)
-    tests = fingerprint(path for place in package.tests for path in python_files(tree / place.partition("::")[0]))
+    tests = fingerprint(
+        path for place in package.tests for path in python_files(tree / place.partition("::")[0])
+    )
     path = PLACE / f"{package.name}-{code}.sqlite"
     for other in PLACE.glob(f"{package.name}-*.sqlite"):
         if other != path:

@@ -27,7 +27,9 @@ class Package:
         """The package's modules below ``root`` that are mutated, relative to it, in order."""
         spared = [root / place for place, _ in self.left_out]
         found = [file for place in self.places for file in python_files(root / place)]
-        return [m.relative_to(root) for m in found if not any(m == s or s in m.parents for s in spared)]
+        return [
+            m.relative_to(root) for m in found if not any(m == s or s in m.parents for s in spared)
+        ]
 
 
 def python_files(place: Path) -> list[Path]:
@@ -45,16 +47,21 @@ def documents(*names: str) -> tuple[str, ...]:
 
 def computed(*names: str) -> tuple[str, ...]:
     """Recorded values of rooms and judges by name."""
-    return tuple(f"{RECORDED}::test_what_is_computed_and_judged_is_as_recorded[{name}]" for name in names)
+    return tuple(
+        f"{RECORDED}::test_what_is_computed_and_judged_is_as_recorded[{name}]" for name in names
+    )
 
 
 def examples(*modules: str) -> tuple[str, ...]:
     """Examples in docstrings of the modules."""
-    return tuple(f"tests/test_doctests.py::test_a_modules_examples_are_true[{name}]" for name in modules)
+    return tuple(
+        f"tests/test_doctests.py::test_a_modules_examples_are_true[{name}]" for name in modules
+    )
 
 
 STREAMS = tuple(
-    f"stream-{name}" for name in ("each-link", "blackhole", "loss", "poisson", "file", "none", "two", "ecmp")
+    f"stream-{name}"
+    for name in ("each-link", "blackhole", "loss", "poisson", "file", "none", "two", "ecmp")
 )
 
 JUDGED = ("streams", "impaired-streams", "invalid-streams", "streams-elsewhere")
@@ -75,17 +82,28 @@ PACKAGES = (
         tests=(
             "tests/fec",
             "tests/testbed/stream/test_parity_in_time.py",
-            *computed("fec-redundancy", "fec-adaptation", "fec-diagnosis", "fec-streams", "fec-large-blocks"),
+            *computed(
+                "fec-redundancy",
+                "fec-adaptation",
+                "fec-diagnosis",
+                "fec-streams",
+                "fec-large-blocks",
+            ),
             *computed("fec-congestion", "fec-path-counts", "fec-belief"),
             *documents(*STREAMS, "download"),
         ),
-        left_out=(("fec/adapters", "libraries and sockets of the outside world: tried on real switches"),),
+        left_out=(
+            ("fec/adapters", "libraries and sockets of the outside world: tried on real switches"),
+        ),
         interpret=False,  # its search of label orders takes minutes as plain Python
     ),
     Package(
         name="fast",
         places=("testbed/scheduling/fast",),
-        tests=("tests/testbed/scheduling/fast", *documents("schedule-pairs", "schedule-liquid", "bulk-circuit")),
+        tests=(
+            "tests/testbed/scheduling/fast",
+            *documents("schedule-pairs", "schedule-liquid", "bulk-circuit"),
+        ),
         deselect="not smallest_traffic_without_a_liquid_schedule",
     ),
     Package(
@@ -99,7 +117,10 @@ PACKAGES = (
                 for name in ("loss_by_path", "epochs", "diagnosing_sender")
             ),
             *computed(
-                "judged-streams", "judged-impaired-streams", "judged-invalid-streams", "judged-streams-elsewhere"
+                "judged-streams",
+                "judged-impaired-streams",
+                "judged-invalid-streams",
+                "judged-streams-elsewhere",
             ),
             *documents("stream-poisson", "stream-file", "mobility"),
         ),
@@ -122,14 +143,21 @@ PACKAGES = (
             "tests/testbed/faults",
             "tests/testbed/stream/test_impaired_streams.py",
             *computed("faults-grammar", "faults-in-time", "faults-traces", "faults-impaired"),
-            *examples(*(f"testbed.faults.{name}" for name in ("fault", "grammar", "impaired_link", "link_settings"))),
+            *examples(
+                *(
+                    f"testbed.faults.{name}"
+                    for name in ("fault", "grammar", "impaired_link", "link_settings")
+                )
+            ),
             *documents("stream-poisson", "stream-file", "mobility", "simulate-ft-drb"),
         ),
         interpret=False,
     ),
     Package(
         name="bulk",
-        places=tuple(f"testbed/bulk/{name}.py" for name in ("judgement", "calibration", "measurements")),
+        places=tuple(
+            f"testbed/bulk/{name}.py" for name in ("judgement", "calibration", "measurements")
+        ),
         tests=(
             *(
                 f"tests/testbed/bulk/test_{name}.py"
@@ -142,9 +170,15 @@ PACKAGES = (
     ),
     Package(
         name="sfio",
-        places=tuple(f"testbed/striping/{name}.py" for name in ("judgement", "prediction", "oracle", "measurements")),
+        places=tuple(
+            f"testbed/striping/{name}.py"
+            for name in ("judgement", "prediction", "oracle", "measurements")
+        ),
         tests=(
-            *(f"tests/testbed/striping/test_{name}.py" for name in ("striping_plans", "striping_keeps_up")),
+            *(
+                f"tests/testbed/striping/test_{name}.py"
+                for name in ("striping_plans", "striping_keeps_up")
+            ),
             *computed("judged-striping"),
             *documents("sfio-write", "sfio-both", "sfio-strided"),
             *examples("testbed.striping.oracle"),
@@ -166,7 +200,13 @@ PACKAGES = (
         name="metapath",
         places=tuple(
             f"testbed/metapath/{name}.py"
-            for name in ("judgement", "analysis", "escape_check", "cable_states", "coded_deliveries")
+            for name in (
+                "judgement",
+                "analysis",
+                "escape_check",
+                "cable_states",
+                "coded_deliveries",
+            )
         ),
         tests=(
             *(

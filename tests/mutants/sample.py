@@ -19,7 +19,9 @@ def sample_order(items: Iterable[Any], tree: Path, seed: int) -> Iterator[Any]:
     generator = random.Random(f"mutants/{seed}")
     by_place: dict[tuple[str, Position, Position], list[Any]] = {}
     idle: dict[Path, list[tuple[Position, Position]]] = {}
-    for item in sorted(items, key=lambda item: (*place_of(item.mutations[0]), item.mutations[0].operator_name)):
+    for item in sorted(
+        items, key=lambda item: (*place_of(item.mutations[0]), item.mutations[0].operator_name)
+    ):
         mutation = item.mutations[0]
         path = Path(mutation.module_path)
         if path not in idle:
@@ -54,4 +56,8 @@ def idle_ranges(source: str) -> list[tuple[Position, Position]]:
             found += [d for d in node.decorator_list if ast.unparse(d).startswith("dataclass")]
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             found.append(node)
-    return [((n.lineno, n.col_offset), (n.end_lineno or 0, n.end_col_offset or 0)) for n in found if n is not None]
+    return [
+        ((n.lineno, n.col_offset), (n.end_lineno or 0, n.end_col_offset or 0))
+        for n in found
+        if n is not None
+    ]

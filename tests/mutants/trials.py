@@ -45,14 +45,25 @@ THIRD_PARTY = (
 MAX_MEMORY_BYTES = 6 << 30
 """Of one test run: a mutant's endless loop may fill a list for ever."""
 TIMED_OUT = 124
-WORDS = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-profile=mutants", "--tb=line")
+WORDS = (
+    "-q",
+    "-x",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:xdist",
+    "--hypothesis-profile=mutants",
+    "--tb=line",
+)
 
 
 class Trials:
     """Test runs of a package in the copy of the project at ``tree``; its ``modules`` are relative to it. To be made in
     a process that has not imported the project, and is left for this."""
 
-    def __init__(self, tree: Path, modules: Sequence[Path], tests: Sequence[str], deselect: str, notes: Path) -> None:
+    def __init__(
+        self, tree: Path, modules: Sequence[Path], tests: Sequence[str], deselect: str, notes: Path
+    ) -> None:
         os.chdir(tree)
         for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
             del sys.modules[name]
@@ -85,7 +96,9 @@ class Trials:
         for place in tests:
             path, name = self._tree / place.partition("::")[0], place.partition("::")[2]
             for file in [path] if path.is_file() else sorted(path.rglob("test_*.py")):
-                found.setdefault(file, []).append(str(file.relative_to(self._tree)) + (f"::{name}" if name else ""))
+                found.setdefault(file, []).append(
+                    str(file.relative_to(self._tree)) + (f"::{name}" if name else "")
+                )
         return [tuple(dict.fromkeys(words)) for words in found.values()]
 
     def _noted(self, words: Sequence[str], modules: Sequence[Path]) -> list[Any]:
@@ -99,12 +112,19 @@ class Trials:
 
             lines = Lines(list(names))
             code = int(pytest.main([*self._words, *words], plugins=[lines]))
-            found = [[names[name], line, sorted(tests)] for (name, line), tests in lines.tests_of.items()]
+            found = [
+                [names[name], line, sorted(tests)] for (name, line), tests in lines.tests_of.items()
+            ]
             noted.write_text(json.dumps([lines.seconds, found]))
             return code
 
-        if self._forked(with_lines, 1800, keep_bytecode=True) not in (0, 5):  # 5: everything in it needs switches
-            sys.exit(f"{words[0]}: its tests fail on code without a mutant\n{self._log.read_text()[-3000:]}")
+        if self._forked(with_lines, 1800, keep_bytecode=True) not in (
+            0,
+            5,
+        ):  # 5: everything in it needs switches
+            sys.exit(
+                f"{words[0]}: its tests fail on code without a mutant\n{self._log.read_text()[-3000:]}"
+            )
         found: list[Any] = json.loads(noted.read_text())
         return found
 
@@ -113,8 +133,14 @@ class Trials:
         executed, as all of it is compiled, those of the modules beside it."""
         source = (self._tree / module).read_text()
         near = candidates(source, line, self._executed[str(module)])
-        if not near and "compiled" in source and not set().union(*self._executed[str(module)].values()) - {""}:
-            beside = [seen for name, seen in self._executed.items() if Path(name).parent == module.parent]
+        if (
+            not near
+            and "compiled" in source
+            and not set().union(*self._executed[str(module)].values()) - {""}
+        ):
+            beside = [
+                seen for name, seen in self._executed.items() if Path(name).parent == module.parent
+            ]
             near = set().union(*(tests for seen in beside for tests in seen.values())) - {""}
         return sorted(near, key=lambda name: (self.seconds.get(name, 0.0), name))
 
@@ -130,13 +156,18 @@ class Trials:
             import pytest
 
             return int(
-                pytest.main([*self._words, *(word for words in chosen for word in words)], plugins=[Order(first)])
+                pytest.main(
+                    [*self._words, *(word for words in chosen for word in words)],
+                    plugins=[Order(first)],
+                )
             )
 
         code = self._forked(in_order, 20 + 6 * usual)
         return code != 0, self._log.read_text()[-4000:]
 
-    def _forked(self, action: Callable[[], int], processor_s: float, *, keep_bytecode: bool = False) -> int:
+    def _forked(
+        self, action: Callable[[], int], processor_s: float, *, keep_bytecode: bool = False
+    ) -> int:
         """Its exit code. It is given so many seconds of a processor, which a busy machine does not shorten, and for
         what only waits twenty times as long."""
         sys.stdout.flush()
@@ -147,7 +178,10 @@ class Trials:
                 os.setsid()
                 sys.dont_write_bytecode = not keep_bytecode
                 resource.setrlimit(resource.RLIMIT_CPU, (round(processor_s), round(processor_s)))
-                resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
+                resource.setrlimit(
+                    resource.RLIMIT_AS,
+                    (MAX_MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]),
+                )
                 said = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
                 os.dup2(said, 1)
                 os.dup2(said, 2)
@@ -176,7 +210,9 @@ class Lines:
 
         self._names = names
         self.seconds: dict[str, float] = {}
-        self._seen = Coverage(data_file=None, config_file=False, include=list(names), messages=False)
+        self._seen = Coverage(
+            data_file=None, config_file=False, include=list(names), messages=False
+        )
         self._seen.start()
 
     def pytest_runtest_logstart(self, nodeid: str, location: Any) -> None:

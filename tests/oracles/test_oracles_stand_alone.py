@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 INTERCONNECT = Path(__file__).parent / "interconnect"
-JUDGED = ("testbed.interconnect.compiled", "testbed.interconnect.ft_drb", "testbed.interconnect.model_checking")
+JUDGED = (
+    "testbed.interconnect.compiled",
+    "testbed.interconnect.ft_drb",
+    "testbed.interconnect.model_checking",
+)
 PARTS = sorted(path for path in INTERCONNECT.glob("*.py") if path.name != "__init__.py")
 
 
@@ -19,9 +23,15 @@ def test_reference_engine_imports_nothing_of_the_compiled_one(path: Path) -> Non
     assert not [name for name in named if name.startswith(JUDGED)]
 
 
-@pytest.mark.parametrize("path", sorted((Path(__file__).parent / "streams").glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parent / "streams").glob("*.py")), ids=lambda path: path.stem
+)
 def test_judge_of_streams_imports_nothing_of_the_product(path: Path) -> None:
     nodes = list(ast.walk(ast.parse(path.read_text())))
     named = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
     named += [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    assert not [name for name in named if name.startswith(("testbed", "fec", "topologies", "experiments", "sfio"))]
+    assert not [
+        name
+        for name in named
+        if name.startswith(("testbed", "fec", "topologies", "experiments", "sfio"))
+    ]

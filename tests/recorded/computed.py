@@ -33,7 +33,15 @@ from topologies import Link, load_network
 from topologies.errors import TopologyError
 from topologies.impairments import parse_impairments
 
-REFUSALS = (TestbedError, TopologyError, ValueError, TypeError, KeyError, IndexError, ArithmeticError)
+REFUSALS = (
+    TestbedError,
+    TopologyError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    ArithmeticError,
+)
 LONG = 4000
 """Characters of one value beyond which its digest is kept."""
 
@@ -51,7 +59,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return [plain(one) for one in value.tolist()]
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value) if f.name not in ("network", "plan")}
+        return {
+            f.name: plain(getattr(value, f.name))
+            for f in fields(value)
+            if f.name not in ("network", "plan")
+        }
     if isinstance(value, Mapping):
         return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, set | frozenset):
@@ -193,7 +205,16 @@ DOCUMENTS: tuple[Any, ...] = (
     [{"node": "s1", "start_s": 1, "stop_s": 2}],
     [{"node": "s1", "start_s": 1, "stop_s": None}],
     [{"node": "x", "start_s": 0, "stop_s": 1}],
-    [{"flapping": "s1->s2", "start_s": 0, "stop_s": 3, "period_s": 1, "down_s": 0.25, "kind": "blackhole"}],
+    [
+        {
+            "flapping": "s1->s2",
+            "start_s": 0,
+            "stop_s": 3,
+            "period_s": 1,
+            "down_s": 0.25,
+            "kind": "blackhole",
+        }
+    ],
     [{"flapping": "s1->s2", "start_s": 0, "stop_s": 3, "down_s": 0.25}],
     [{"flapping": "s1->s2", "start_s": 0, "stop_s": None, "period_s": 1, "down_s": 0.2}],
     [{"flapping": "s1->s2", "start_s": 0, "stop_s": 3, "period_s": 1, "down_s": 1}],
@@ -275,11 +296,17 @@ def grammar_of_faults() -> Any:
             for text in ("s1->s2", "s1-s2", "s1->s2#0", "s1->s2#1", "s1", "a->b")
         },
         "no link": told(grammar.parse_link, 7, T1),
-        "cables": {text: told(grammar.parse_cable_faults, text, TORUS, seed=4, duration_s=2.0) for text in CABLES},
+        "cables": {
+            text: told(grammar.parse_cable_faults, text, TORUS, seed=4, duration_s=2.0)
+            for text in CABLES
+        },
         "poisson": {text: told(grammar.parse_poisson, text) for text in POISSON},
         "files": [told(grammar.parse_fault_document, one, T1, "file") for one in DOCUMENTS],
         "nodes": {text: told(grammar.parse_node_time, text, "--kill", T1) for text in NODE_TIMES},
-        "none": [grammar.no_faults(text) for text in ("none", " none ", "[]", "[ ]", "[1]", "", "nothing")],
+        "none": [
+            grammar.no_faults(text)
+            for text in ("none", " none ", "[]", "[ ]", "[1]", "", "nothing")
+        ],
         "standing": {
             words: told(grammar.standing_fault, ("s1", "s2", 0), words.split())
             for words in (
@@ -305,9 +332,12 @@ def grammar_of_faults() -> Any:
         "settings": {text: told(link_settings.parse_settings, text.split()) for text in SETTINGS},
         "set": [
             told(
-                lambda words: (lambda s: (s.applied_to(LINK), link_settings.settings_text(s.applied_to(LINK), 0.015)))(
-                    link_settings.parse_settings(words.split())
-                ),
+                lambda words: (
+                    lambda s: (
+                        s.applied_to(LINK),
+                        link_settings.settings_text(s.applied_to(LINK), 0.015),
+                    )
+                )(link_settings.parse_settings(words.split())),
                 words,
             )
             for words in ("bw=5", "delay=3ms", "loss=2", "bw=2.5 delay=1us")
@@ -328,21 +358,41 @@ def failures_in_time() -> Any:
     some = [Fault(link=("s1", "s2", 0), start_s=a, stop_s=b) for a, b in spans]
     moments = fault.injection_times(some[:2], [fault.KilledProcess(node="r1", at_s=1.5)])
     return {
-        "poisson": [told(fault.poisson_faults, cables, law, until_s=20.0, seed=5) for law in poisson],
-        "too many": told(fault.poisson_faults, cables, replace(poisson[0], most=2), until_s=20.0, seed=5),
+        "poisson": [
+            told(fault.poisson_faults, cables, law, until_s=20.0, seed=5) for law in poisson
+        ],
+        "too many": told(
+            fault.poisson_faults, cables, replace(poisson[0], most=2), until_s=20.0, seed=5
+        ),
         "unavailable": [law.unavailability for law in poisson],
         "flapping": [
             told(fault.flapping_faults, cables[0], period_s=p, down_s=d, start_s=1.0, stop_s=s)
-            for p, d, s in ((1.0, 0.3, 4.0), (0.3, 0.1, 1.9), (1, 1, 5), (1, 0, 5), (1, 0.5, 1.9), (1e-5, 5e-6, 9))
+            for p, d, s in (
+                (1.0, 0.3, 4.0),
+                (0.3, 0.1, 1.9),
+                (1, 1, 5),
+                (1, 0, 5),
+                (1, 0.5, 1.9),
+                (1e-5, 5e-6, 9),
+            )
         ],
-        "nodes": [told(fault.node_faults, T1, node, start_s=1.0, stop_s=2.0) for node in ("s1", "t0", "x", 7)],
+        "nodes": [
+            told(fault.node_faults, T1, node, start_s=1.0, stop_s=2.0)
+            for node in ("s1", "t0", "x", 7)
+        ],
         "cables": fault.cables_of([("b", "a", 0), ("a", "b", 0), ("a", "b", 1)]),
-        "overlapping": [fault.overlapping(part) for k in range(5) for part in itertools.combinations(some, k)],
+        "overlapping": [
+            fault.overlapping(part) for k in range(5) for part in itertools.combinations(some, k)
+        ],
         "outlasting": [f.stop_s for f in fault.outlasting(some, 9.0)],
         "moments": moments,
         "checks": [told(fault.injection_check, moments, over) for over in (0.0, 1.5, 1.6)],
         "no moments": told(fault.injection_check, (), 1.0),
-        "shapes": [told(cable_faults.shape_walk, shape, n) for shape in (*cable_faults.SHAPES, "T") for n in (0, 1, 3)],
+        "shapes": [
+            told(cable_faults.shape_walk, shape, n)
+            for shape in (*cable_faults.SHAPES, "T")
+            for n in (0, 1, 3)
+        ],
         "of a torus": [
             told(cable_faults.shape_faults, net, shape, size=n, seed=3)
             for net in (TORUS, RING, load_network("mesh:4x4"))
@@ -355,9 +405,12 @@ def failures_in_time() -> Any:
             for n in (0, 1, 3, 99, -1)
             for more in ({}, {"start_s": (0.5, 1.0), "duration_s": (0.0, 0.25)})
         ],
-        "again and again": [told(cable_faults.intermittent_faults, TORUS, n, seed=7, duration_s=2.0) for n in (1, 3)],
+        "again and again": [
+            told(cable_faults.intermittent_faults, TORUS, n, seed=7, duration_s=2.0) for n in (1, 3)
+        ],
         "joined": [
-            cable_faults.leaves_connected(RING, gone) for gone in ((), [("s0", "s1")], [("s1", "s0"), ("s2", "s3")])
+            cable_faults.leaves_connected(RING, gone)
+            for gone in ((), [("s0", "s1")], [("s1", "s0"), ("s2", "s3")])
         ],
         "switches": [cable_faults.switch_cables(net) for net in (T1, RING)],
         "refused": [
@@ -375,7 +428,13 @@ def failures_in_time() -> Any:
 
 def traces_of_failures() -> Any:
     one = TraceStatistics(
-        nodes=9, failures=7, components=4, span_s=1e5, gap_variation=0.8, outage_median_s=50.0, outage_log_deviation=2.0
+        nodes=9,
+        failures=7,
+        components=4,
+        span_s=1e5,
+        gap_variation=0.8,
+        outage_median_s=50.0,
+        outage_log_deviation=2.0,
     )
     made = {name: generate_trace(known, seed=3) for name, known in KNOWN_STATISTICS.items()} | {
         "one": generate_trace(one, seed=3, name="x")
@@ -409,7 +468,9 @@ def traces_of_failures() -> Any:
             )
         ],
         "lanl": {
-            f"{system} {rule} {skip}": told(parse_lanl_table, TABLE, system, rule=rule, skip_bad_rows=skip)
+            f"{system} {rule} {skip}": told(
+                parse_lanl_table, TABLE, system, rule=rule, skip_bad_rows=skip
+            )
             for system in ("7", "8", "9", "10", "11")
             for rule in LANL_RULES
             for skip in (False, True)
@@ -421,14 +482,23 @@ def traces_of_failures() -> Any:
         },
         "fta as it should be": told(parse_fta_events, EVENTS[:8], "12"),
         "pnnl": [
-            told(parse_pnnl_table, PARTS[:k], skip_bad_rows=skip) for k in (1, 2, 4, 7, 8, 9) for skip in (False, True)
+            told(parse_pnnl_table, PARTS[:k], skip_bad_rows=skip)
+            for k in (1, 2, 4, 7, 8, 9)
+            for skip in (False, True)
         ],
         "other": [
             told(parse_lanl_table, lines, "7", rule=rule)
             for lines, rule in (((), "either"), (["a,b"], "either"), (TABLE, "all"))
         ],
         "on cables": [
-            told(cable_faults.faults_from_trace, net, trace, simulated_s=2.0, seed=2, permanent=permanent)
+            told(
+                cable_faults.faults_from_trace,
+                net,
+                trace,
+                simulated_s=2.0,
+                seed=2,
+                permanent=permanent,
+            )
             for net in (TORUS, RING)
             for trace in (small, made["one"], replace(small, end_s=small.start_s))
             for permanent in (False, True)
@@ -467,14 +537,22 @@ def impaired_packets() -> Any:
             found[words] = f"{type(error).__name__}: {error}"
             continue
         for seed, most, delay_s in ((1, 30280, 0.0), (2, 4000, 0.003)):
-            link = impaired_link.ImpairedLink(known, ("a", "b", 0), seed=seed, queue_bytes=most, delay_s=delay_s)
+            link = impaired_link.ImpairedLink(
+                known, ("a", "b", 0), seed=seed, queue_bytes=most, delay_s=delay_s
+            )
             chance = random.Random(seed)
             now, times = 0.0, []
             for _ in range(60):
                 now += chance.choice([0.0, 0.0005, 0.003, 0.02])
                 times.append(link.offer(now, chance.choice([14, 15, 60, 1514, 4000])))
-            found[f"{words} {seed}"] = plain([[round(t, 9) for t in some] for some in times]), plain(link.counts)
-    found["late"] = [impaired_link.most_late_s(s) for s in (0.0, 1e-6, 0.0079, 0.008, 0.0081, 0.0199, 0.02, 0.021, 1.0)]
+            found[f"{words} {seed}"] = (
+                plain([[round(t, 9) for t in some] for some in times]),
+                plain(link.counts),
+            )
+    found["late"] = [
+        impaired_link.most_late_s(s)
+        for s in (0.0, 1e-6, 0.0079, 0.008, 0.0081, 0.0199, 0.02, 0.021, 1.0)
+    ]
     found["queue"] = [
         impaired_link.queue_bytes(c, mtu, p)
         for c in (1e6, 4.8e6, 4.9e6, 1e9)

@@ -59,7 +59,10 @@ def redundancy() -> Any:
             for p in SHARES
         ],
         "windows": [
-            told(block_size.stratified_block_size, i, m, rule) for i in INTERVALS for m in (1, 20) for rule in rules
+            told(block_size.stratified_block_size, i, m, rule)
+            for i in INTERVALS
+            for m in (1, 20)
+            for rule in rules
         ],
         "at rest": [
             told(block_size.stratified_tolerance_block_size, t, m, rule)
@@ -68,25 +71,50 @@ def redundancy() -> Any:
             for rule in rules
         ],
         "errors": [
-            told(block_size.window_share_error, i, n, rule) for i in INTERVALS for n in (1, 100) for rule in rules
+            told(block_size.window_share_error, i, n, rule)
+            for i in INTERVALS
+            for n in (1, 100)
+            for rule in rules
         ],
         "shares": [told(block_size.order_share, i, rule) for i in INTERVALS for rule in rules],
-        "enough": [told(block_size.stratified_window_for, i, p) for i in INTERVALS[:5] for p in (0.05, 0.01, 0.5)],
-        "binomial": [told(block_size.binomial_window_for, p, e) for p in (0, 0.01, 0.3, 1) for e in (0.05, 0.01)]
+        "enough": [
+            told(block_size.stratified_window_for, i, p)
+            for i in INTERVALS[:5]
+            for p in (0.05, 0.01, 0.5)
+        ],
+        "binomial": [
+            told(block_size.binomial_window_for, p, e)
+            for p in (0, 0.01, 0.3, 1)
+            for e in (0.05, 0.01)
+        ]
         + [
             told(block_size.binomial_interval, k, n, c)
             for k, n in ((0, 10), (3, 10), (10, 10), (50, 1000), (0, 0))
             for c in (0.95, 0.999)
         ],
         "ror": [
-            told(ror.ror_breakdown, loads, tolerance=t, source_packets=m, decoding_error_rate=1e-5, large_blocks=large)
+            told(
+                ror.ror_breakdown,
+                loads,
+                tolerance=t,
+                source_packets=m,
+                decoding_error_rate=1e-5,
+                large_blocks=large,
+            )
             for loads in LOADS
             for t in (0.05, 0, 0.25, 1)
             for m in (20, 5)
             for large in (False, True)
         ],
         "of sizes": [
-            told(ror.ror_of_block_sizes, [0.5, 0.2, 1], sizes, base, tolerance=0.05, source_packets=20)
+            told(
+                ror.ror_of_block_sizes,
+                [0.5, 0.2, 1],
+                sizes,
+                base,
+                tolerance=0.05,
+                source_packets=20,
+            )
             for sizes in ([40, 26, None], [20, 26, None], [40, None, None], [40, 26], [40, 19, 3])
             for base in (22, 19, 30)
         ],
@@ -99,14 +127,24 @@ def redundancy() -> Any:
                 labels.stratified_labels(slots(24)),
             )
         ],
-        "refused": [told(labels.stratified_labels, rule) for rule in (0, 2, 65536, (), (0,), (0, 0), (1, 2))],
+        "refused": [
+            told(labels.stratified_labels, rule) for rule in (0, 2, 65536, (), (0,), (0, 0), (1, 2))
+        ],
         "joined": [
-            told(labels.joined_intervals, i) for i in ([(5, 9), (0, 5)], [(0, 3), (2, 7), (9, 9)], [(4, 8), (1, 2)])
+            told(labels.joined_intervals, i)
+            for i in ([(5, 9), (0, 5)], [(0, 3), (2, 7), (9, 9)], [(4, 8), (1, 2)])
         ],
         "layouts": [
-            told(label_layout.label_layout, groups, m, t, rule) for m in (5, 20) for t in (0.05, 0.2) for rule in rules
+            told(label_layout.label_layout, groups, m, t, rule)
+            for m in (5, 20)
+            for t in (0.05, 0.2)
+            for rule in rules
         ],
-        "bounds": [told(label_layout.block_size_bound, p, m) for p in (0, 0.05, 0.25, 0.99, 1) for m in (1, 20)],
+        "bounds": [
+            told(label_layout.block_size_bound, p, m)
+            for p in (0, 0.05, 0.25, 0.99, 1)
+            for m in (1, 20)
+        ],
         "short": [
             [
                 ShortBlocks(groups, m, rule, rest).parity(k, n)
@@ -124,7 +162,13 @@ def redundancy() -> Any:
 def _losses(kind: str, chance: random.Random) -> Iterator[list[bool]]:
     """Reports of 20 packets: calm, a cut, random loss, bursts, an outage."""
     for number in range(40):
-        share = {"cut": 0.25 * (10 <= number < 25), "random": 0.1, "calm": 0.0, "outage": 0.0, "bursts": 0.0}[kind]
+        share = {
+            "cut": 0.25 * (10 <= number < 25),
+            "random": 0.1,
+            "calm": 0.0,
+            "outage": 0.0,
+            "bursts": 0.0,
+        }[kind]
         lost = [chance.random() < share for _ in range(20)]
         if kind == "cut" and 10 <= number < 25:
             lost = [k % 4 == 0 for k in range(20)]
@@ -143,7 +187,14 @@ def adaptation() -> Any:
                 changed = estimator.add(lost, [number + k / 20 for k in range(20)])
                 bursts.add(lost)
                 rows.append(
-                    (changed, estimator.packets, estimator.loss, estimator.margin, estimator.fell, bursts.passing)
+                    (
+                        changed,
+                        estimator.packets,
+                        estimator.loss,
+                        estimator.margin,
+                        estimator.fell,
+                        bursts.passing,
+                    )
                 )
             found[f"{kind}, {deterministic}"] = rows
         for more in (
@@ -153,14 +204,17 @@ def adaptation() -> Any:
             {"hold_s": 0.5, "largest": 30},
             {"deterministic": False},
         ):
-            controller = BlockSizeController(AdaptationParameters(base=22, **more), lambda p: 20 + round(40 * p))
+            controller = BlockSizeController(
+                AdaptationParameters(base=22, **more), lambda p: 20 + round(40 * p)
+            )
             sizes = []
             for number, lost in enumerate(_losses(kind, random.Random(4))):
                 now = 0.1 * number + (2.0 if number > 30 else 0.0)
                 reports = [PacketReport(k, gone, now + k / 200) for k, gone in enumerate(lost)]
                 random.Random(number).shuffle(reports)
                 controller.on_packet_reports(
-                    reports if "apart_s" in more else sorted(reports, key=lambda r: r.sent_s), now + 0.1
+                    reports if "apart_s" in more else sorted(reports, key=lambda r: r.sent_s),
+                    now + 0.1,
                 )
                 sizes.append((controller.block_size_at(now), round(controller.loss, 6)))
             found[f"{kind}, {more}"] = sizes
@@ -179,12 +233,19 @@ def _drawn_network(seed: int) -> Network:
     chance = random.Random(seed)
     names = [f"n{k}" for k in range(7)]
     pairs = {(a, b) for a in names for b in names if a != b and chance.random() < 0.45}
-    links = tuple(Link(source=a, target=b, capacity_bps=chance.choice([1e6, 2e6, 3e6])) for a, b in sorted(pairs))
-    return Network(name=f"drawn {seed}", nodes=tuple(Node(id=n, kind="switch") for n in names), links=links)
+    links = tuple(
+        Link(source=a, target=b, capacity_bps=chance.choice([1e6, 2e6, 3e6]))
+        for a, b in sorted(pairs)
+    )
+    return Network(
+        name=f"drawn {seed}", nodes=tuple(Node(id=n, kind="switch") for n in names), links=links
+    )
 
 
 def capillary() -> Any:
-    cases: list[tuple[Network, str, str]] = [(_drawn_network(seed), "n0", "n6") for seed in range(8)]
+    cases: list[tuple[Network, str, str]] = [
+        (_drawn_network(seed), "n0", "n6") for seed in range(8)
+    ]
     cases += [
         (load_network("swiss-t1"), "s1", "s6"),
         (load_network("optical-cloud"), "x1", "x11"),
@@ -198,20 +259,33 @@ def capillary() -> Any:
                 lambda n=network, a=a, b=b, k=layers: _route(capillary_route(n, a, b, k))
             )
         found[f"{network.name}, hunted"] = told(lambda n=network, a=a, b=b: _hunted(n, a, b))
-        found[f"{network.name}, by the thesis"] = told(lambda n=network, a=a, b=b: _route(thesis_route(n, a, b)))
-        found[f"{network.name}, certified"] = [told(lambda x=x: x) for x in _certificates(network, a, b)]
+        found[f"{network.name}, by the thesis"] = told(
+            lambda n=network, a=a, b=b: _route(thesis_route(n, a, b))
+        )
+        found[f"{network.name}, certified"] = [
+            told(lambda x=x: x) for x in _certificates(network, a, b)
+        ]
     ring = cases[-1][0]
-    found["refused"] = [told(capillary_route, ring, *ends) for ends in (("s0", "s0"), ("s0", "x"), ("x", "s0"))]
+    found["refused"] = [
+        told(capillary_route, ring, *ends) for ends in (("s0", "s0"), ("s0", "x"), ("x", "s0"))
+    ]
     return found
 
 
 def _route(route: Any) -> Any:
-    return [route.method, route.loads, [(layer.load, layer.factor, layer.bottlenecks) for layer in route.layers]]
+    return [
+        route.method,
+        route.loads,
+        [(layer.load, layer.factor, layer.bottlenecks) for layer in route.layers],
+    ]
 
 
 def _hunted(network: Network, a: str, b: str) -> Any:
     route = hunt_layers(network, a, b)
-    layers = [(round(layer.load, 8), round(layer.factor, 8), sorted(layer.bottlenecks)) for layer in route.layers]
+    layers = [
+        (round(layer.load, 8), round(layer.factor, 8), sorted(layer.bottlenecks))
+        for layer in route.layers
+    ]
     return [layers, [round(load, 8) for load in route.loads], route.failure]
 
 
@@ -240,7 +314,9 @@ def layout() -> Any:
         of = Layout(stripe_unit=unit, subfiles=subfiles)
         sizes = [of.subfile_sizes(n) for n in (0, 1, unit, 3 * unit * subfiles + 2)]
         ways = [(of.round_bytes, sizes, [of.logical_size(s) for s in sizes])]
-        ways += [[of.share(end, k) for end in (0, 1, unit, unit * subfiles + 1)] for k in range(subfiles)]  # type: ignore[list-item]
+        ways += [
+            [of.share(end, k) for end in (0, 1, unit, unit * subfiles + 1)] for k in range(subfiles)
+        ]  # type: ignore[list-item]
         found[f"{unit} {subfiles}"] = [
             ways,
             list(of.fragments(3, 4 * unit)),
@@ -251,7 +327,13 @@ def layout() -> Any:
             memory = np.cumsum([0, *(n + 2 for n in sizes_of)])[:-1]
             requests = make_requests(offsets, memory, sizes_of)
             own = np.random.default_rng(3).integers(0, 256, int(memory[-1]) + 400, dtype=np.uint8)
-            figures = [requests.first, requests.memory_bounds, requests.end, requests.total_bytes, requests.regular]
+            figures = [
+                requests.first,
+                requests.memory_bounds,
+                requests.end,
+                requests.total_bytes,
+                requests.regular,
+            ]
             prepared = [
                 prepare(requests, Settings(sort=sort, merge=merge), writing=writing)
                 for sort in (True, False)
@@ -273,7 +355,9 @@ def layout() -> Any:
                 figures,
                 [told(lambda x=x: x, most=300) for x in (prepared, pieces, plain)],
             ]
-    found["refused"] = [told(Layout, stripe_unit=u, subfiles=n) for u, n in ((0, 1), (1, 0), (-1, 2), (1, 10**6))]
+    found["refused"] = [
+        told(Layout, stripe_unit=u, subfiles=n) for u, n in ((0, 1), (1, 0), (-1, 2), (1, 10**6))
+    ]
     found["no requests"] = [
         told(make_requests, *three)
         for three in (
@@ -311,7 +395,9 @@ def _piece(piece: Any, own: Any) -> Any:
     rows = [(int(row["offset"]), int(row["size"])) for row in listed.rows()]
     fits = [piece.fitting(room) for room in (0, 30, 100, 10**6)]
     parts = (
-        [piece.slice(0, max(1, piece.size // 2)), piece.slice(piece.size // 2, piece.size)] if piece.size > 1 else []
+        [piece.slice(0, max(1, piece.size // 2)), piece.slice(piece.size // 2, piece.size)]
+        if piece.size > 1
+        else []
     )
     return [
         type(piece).__name__,

@@ -27,7 +27,9 @@ def _table(chance: random.Random) -> CandidateTable:
         edges = sorted(chance.sample(range(0, LABELS + 1, 4096), 2 * chance.randint(1, 2)))
         return tuple(zip(edges[::2], edges[1::2], strict=True))
 
-    cables = [FailureCandidate(name=f"c{k}", intervals=drawn()) for k in range(chance.randint(3, 9))]
+    cables = [
+        FailureCandidate(name=f"c{k}", intervals=drawn()) for k in range(chance.randint(3, 9))
+    ]
     nodes = []
     for k in range(chance.randint(0, 3)):
         own = chance.sample(cables, chance.randint(2, 3))
@@ -46,31 +48,52 @@ def _diagnosed(seed: int) -> Any:
         min_loss_spread_s=chance.choice([0.0, 0.03]),
         one_path=chance.random() < 0.5,
     )
-    downs = [(chance.randrange(len(table.masks)), chance.uniform(0, 0.8)) for _ in range(chance.randint(1, 5))]
+    downs = [
+        (chance.randrange(len(table.masks)), chance.uniform(0, 0.8))
+        for _ in range(chance.randint(1, 5))
+    ]
     spans = [(mask, at, at + chance.uniform(0.05, 0.6)) for mask, at in downs]
     by_chance, order = chance.choice([0.0, 0.0, 0.003, 0.1]), StratifiedLabels()
     found = []
     for index in range(1200):
         label, sent_s = order.label(index), index / 1000
         late_s = chance.random() * transit_s  # when it would have passed what breaks
-        gone = any(table.masks[i] & table.bit_of(label) and a <= sent_s + late_s < b for i, a, b in spans)
+        gone = any(
+            table.masks[i] & table.bit_of(label) and a <= sent_s + late_s < b for i, a, b in spans
+        )
         diagnoser.add(PacketReport(label, gone or chance.random() < by_chance, sent_s))
         if index == 900 and seed % 3 == 0:
             diagnoser.restart()
         if index % 12 == 11:
-            found.append((diagnoser.certain, diagnoser.unexplained, diagnoser.possible_losses, diagnoser.names()))
+            found.append(
+                (
+                    diagnoser.certain,
+                    diagnoser.unexplained,
+                    diagnoser.possible_losses,
+                    diagnoser.names(),
+                )
+            )
     return found
 
 
 def _streamed(seed: int) -> Any:
     """A stream over a world of its own: what was sent, delivered, counted and reported."""
     chance = random.Random(seed)
-    m, loss, twice = chance.choice([3, 5, 20]), chance.choice([0.0, 0.02, 0.2]), chance.choice([0.0, 0.1])
-    jitter_s, dead_s = chance.choice([0.0, 0.01, 0.2]), sorted(chance.uniform(0, 0.8) for _ in range(2))
+    m, loss, twice = (
+        chance.choice([3, 5, 20]),
+        chance.choice([0.0, 0.02, 0.2]),
+        chance.choice([0.0, 0.1]),
+    )
+    jitter_s, dead_s = (
+        chance.choice([0.0, 0.01, 0.2]),
+        sorted(chance.uniform(0, 0.8) for _ in range(2)),
+    )
     start = chance.randrange(0, LABELS, 8192)
 
     def forward(packet: Any, at: float) -> Sequence[float]:
-        if chance.random() < loss or (start <= packet.label < start + 16384 and dead_s[0] <= at < dead_s[1]):
+        if chance.random() < loss or (
+            start <= packet.label < start + 16384 and dead_s[0] <= at < dead_s[1]
+        ):
             return ()
         return [0.002 + chance.random() * jitter_s for _ in range(1 + (chance.random() < twice))]
 
@@ -86,7 +109,9 @@ def _streamed(seed: int) -> Any:
     labels: LabelOrder = RandomLabels(seed) if chance.random() < 0.3 else StratifiedLabels()
     sender = build_sender(lambda p: m + 2 + round(2 * m * p), labels, **changes, **paths)
     playback_s = chance.choice([0.1, 0.4])
-    loop = DelayLoop(sender, build_receiver(source_packets=m, key=key, playback_s=playback_s), forward, backward)
+    loop = DelayLoop(
+        sender, build_receiver(source_packets=m, key=key, playback_s=playback_s), forward, backward
+    )
     loop.run_until(0.5)
     if chance.random() < 0.4:  # the sender, or the receiver, starts again
         if chance.random() < 0.5:
@@ -109,7 +134,9 @@ def _streamed(seed: int) -> Any:
 def _large(seed: int) -> Any:
     chance = random.Random(seed)
     data = chance.randbytes(chance.choice([0, 3000, 40_000]))
-    parameters = LargeBlockParameters(symbol_bytes=512, block_symbols=chance.choice([5, 30]), arrival_pps=500)
+    parameters = LargeBlockParameters(
+        symbol_bytes=512, block_symbols=chance.choice([5, 30]), arrival_pps=500
+    )
     loss, labels = chance.choice([0.0, 0.1, 0.4]), RandomLabels(seed)
     sender = LargeBlockSender(data, parameters, ReedSolomonBlocks(), labels.label)
     receiver, now, sent = LargeBlockReceiver(1, ReedSolomonBlocks()), 0.0, []
@@ -127,7 +154,9 @@ def _large(seed: int) -> Any:
 
 def _congested(seed: int) -> Any:
     chance, found = random.Random(seed), []
-    breaker = CongestionBreaker(interval_s=0.1, spread_s=chance.choice([0.0, 0.01]), hold_s=chance.choice([0.5, 2.0]))
+    breaker = CongestionBreaker(
+        interval_s=0.1, spread_s=chance.choice([0.0, 0.01]), hold_s=chance.choice([0.5, 2.0])
+    )
     queue_s, loss, raised = 0.0, 0.0, False
     for k in range(80):
         if k % 10 == 0:
@@ -174,7 +203,9 @@ def _believed(seed: int) -> Any:
                 schedule.may_begin(block + 3, block, stamp_us + 70_000),
                 schedule.silent_s(chance.choice([3, 20])),
                 late.arrived(chance.random() < 0.8, 0.5 + chance.random() / 5, 0.3, now_s),
-                probation.agreed(stray, 18_000 * k, now_s, now_s - chance.random() / 3, chance.choice([0.0, 0.2])),
+                probation.agreed(
+                    stray, 18_000 * k, now_s, now_s - chance.random() / 3, chance.choice([0.0, 0.2])
+                ),
             )
         )
         if chance.random() < 0.05:
@@ -183,7 +214,9 @@ def _believed(seed: int) -> Any:
 
 
 def _of(function: Callable[[int], Any], count: int) -> Callable[[], Any]:
-    return lambda: {f"{function.__name__[1:]} {seed}": told(function, seed, most=200) for seed in range(count)}
+    return lambda: {
+        f"{function.__name__[1:]} {seed}": told(function, seed, most=200) for seed in range(count)
+    }
 
 
 SENDERS: dict[str, Callable[[], Any]] = {

@@ -25,7 +25,9 @@ FILES: dict[str, Any] = {
         ]
     },
     "square.json": {
-        "nodes": [{"id": n, "kind": "host" if n in "ab" else "switch"} for n in ("a", "b", "1", "2", "3")],
+        "nodes": [
+            {"id": n, "kind": "host" if n in "ab" else "switch"} for n in ("a", "b", "1", "2", "3")
+        ],
         "links": [
             {"source": s, "target": t, "capacity_bps": 1e7}
             for s, t in (("a", "1"), ("1", "2"), ("1", "3"), ("2", "3"), ("2", "b"))
@@ -113,9 +115,15 @@ TEXT: dict[str, str] = {
 """What is written for people: may be reworded, in a commit that says so."""
 
 TWINS: dict[str, Callable[[], Any]] = {
-    "stream-each-link": lambda: testbed.stream_plan("ring:4", "s0", "s2", rate_pps=500, faults="each-link"),
-    "stream-none": lambda: testbed.stream_plan("ring:4", "s0", "s2", rate_pps=500, faults="none", duration_s=3),
-    "mobility": lambda: testbed.mobility_plan([f"manet:nodes=12,seed=2,frame={k}" for k in range(3)], "n0", "n5"),
+    "stream-each-link": lambda: testbed.stream_plan(
+        "ring:4", "s0", "s2", rate_pps=500, faults="each-link"
+    ),
+    "stream-none": lambda: testbed.stream_plan(
+        "ring:4", "s0", "s2", rate_pps=500, faults="none", duration_s=3
+    ),
+    "mobility": lambda: testbed.mobility_plan(
+        [f"manet:nodes=12,seed=2,frame={k}" for k in range(3)], "n0", "n5"
+    ),
     "download": lambda: testbed.download_plan("swiss-t1", "s1", "s6"),
     "bulk-circuit": lambda: testbed.bulk_plan("torus:3x3", message_bytes=100_000),
     "sfio-both": lambda: testbed.striping_plan("crossbar:4", 2, 2, operation="both"),
@@ -129,7 +137,9 @@ def write_files(folder: Path) -> None:
     """Every file that an invocation names."""
     for name, value in FILES.items():
         (folder / name).write_text(json.dumps(value))
-    (folder / "pairs-of-nodes.json").write_text(json.dumps({"pairs": [["t0", "r5"], ["t4", "r1"], ["t8", "r9"]]}))
+    (folder / "pairs-of-nodes.json").write_text(
+        json.dumps({"pairs": [["t0", "r5"], ["t4", "r1"], ["t8", "r9"]]})
+    )
 
 
 def documents() -> Mapping[str, Mapping[str, Any]]:

@@ -24,7 +24,12 @@ from testbed.metapath.analysis import analyse_metapaths, path_shares
 from testbed.metapath.judgement import judge_metapaths
 from testbed.model.workload import Judgement
 from testbed.stream.judgement.failure_costs import failure_costs
-from testbed.stream.judgement.streams import campaign_lines, closing_words, judge_stream, judge_together
+from testbed.stream.judgement.streams import (
+    campaign_lines,
+    closing_words,
+    judge_stream,
+    judge_together,
+)
 from testbed.stream.measurements import StreamClocks, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.simulated import SimulatedStreamFabric
@@ -47,9 +52,14 @@ def _stream(plan: StreamPlan, run: StreamMeasurements, *, costs: bool = False) -
     together = judge_together([one, one], ["first", "second"])
     campaign = one.analysis.campaign
     return {
-        "document": plain({k: v for k, v in one.document.items() if k not in ("figures", "verdict")}),
+        "document": plain(
+            {k: v for k, v in one.document.items() if k not in ("figures", "verdict")}
+        ),
         "figures": told(lambda: one.document["figures"], most=600),
-        "checks": [" | ".join(str(plain(v)) for v in check.to_json().values()) for check in one.verdict.checks],
+        "checks": [
+            " | ".join(str(plain(v)) for v in check.to_json().values())
+            for check in one.verdict.checks
+        ],
         "verdict": [one.verdict.invalid, one.verdict.notes, one.verdict.exit_code],
         "records": [told(lambda r=record: r, most=0) for record in together.records],
         "words": rendered(closing_words(together)) if campaign is None or spoken(campaign) else [],
@@ -75,7 +85,11 @@ def streams_of_every_kind() -> Iterator[tuple[str, Any]]:
         for spans in streams.SPANS:
             for _ in range(2):
                 two, spoil = next(kinds), next(spoils)
-                sender = "" if stream == "fixed N" else streams.SENDERS[len(spoil) % len(streams.SENDERS)]
+                sender = (
+                    ""
+                    if stream == "fixed N"
+                    else streams.SENDERS[len(spoil) % len(streams.SENDERS)]
+                )
                 plan, run = streams.finished(two, spans, stream, sender)
                 run = streams.SPOILS[spoil](plan, run, np.random.default_rng(11)) if spoil else run
                 cuts = {"down", "blackhole"} >= set(two) and stream != "fixed N"
@@ -83,7 +97,16 @@ def streams_of_every_kind() -> Iterator[tuple[str, Any]]:
 
 
 def impaired_streams() -> Iterator[tuple[str, Any]]:
-    spoils = cycle(["", "loses_some", "repeats_and_delays", "on_a_busy_machine", "comes_otherwise", "saves_some"])
+    spoils = cycle(
+        [
+            "",
+            "loses_some",
+            "repeats_and_delays",
+            "on_a_busy_machine",
+            "comes_otherwise",
+            "saves_some",
+        ]
+    )
     for words in streams.IMPAIRED:
         for beside in list(streams.BESIDE)[: 2 if "ge" in words else 1]:
             plan, run = streams.impaired(words, beside)
@@ -104,7 +127,12 @@ def invalid_streams() -> Iterator[tuple[str, Any]]:
         "late receiver": {"counters": {**run.counters, "worst_receive_lag_s": 0.2}},
         "clocks apart": {"clocks": StreamClocks(sender_s=0.011, faults_s=0.01)},
         "clocks apart from here to there": {"clocks": StreamClocks(sender_s=0.01, receiver_s=0.2)},
-        "relay late": {"counters": {**run.counters, "impaired_links": {"a->b x": {"late_s": 0.006, "latest_s": 0.01}}}},
+        "relay late": {
+            "counters": {
+                **run.counters,
+                "impaired_links": {"a->b x": {"late_s": 0.006, "latest_s": 0.01}},
+            }
+        },
         "relay late for its delay": {
             "counters": {
                 **run.counters,
@@ -112,16 +140,21 @@ def invalid_streams() -> Iterator[tuple[str, Any]]:
             }
         },
         "relay full": {
-            "counters": {**run.counters, "impaired_links": {"a->b x": {"late_s": 0.0, "latest_s": 0.0, "missed": 3}}}
+            "counters": {
+                **run.counters,
+                "impaired_links": {"a->b x": {"late_s": 0.0, "latest_s": 0.0, "missed": 3}},
+            }
         },
         "cut short": {
             "faults": tuple(
-                replace(t, stop_s=t.start_s + 0.74 * (t.fault.stop_s - t.fault.start_s)) for t in run.faults
+                replace(t, stop_s=t.start_s + 0.74 * (t.fault.stop_s - t.fault.start_s))
+                for t in run.faults
             )
         },
         "hardly cut short": {
             "faults": tuple(
-                replace(t, stop_s=t.start_s + 0.76 * (t.fault.stop_s - t.fault.start_s)) for t in run.faults
+                replace(t, stop_s=t.start_s + 0.76 * (t.fault.stop_s - t.fault.start_s))
+                for t in run.faults
             )
         },
         "never came": {"faults": run.faults[:1]},
@@ -134,7 +167,12 @@ def invalid_streams() -> Iterator[tuple[str, Any]]:
 
 def _verdict(plan: StreamPlan, run: StreamMeasurements) -> Any:
     verdict = judge_stream(plan, run).verdict
-    return [verdict.invalid, verdict.notes, verdict.exit_code, [c.key for c in verdict.checks if not c.passed]]
+    return [
+        verdict.invalid,
+        verdict.notes,
+        verdict.exit_code,
+        [c.key for c in verdict.checks if not c.passed],
+    ]
 
 
 def other_networks() -> Iterator[tuple[str, Any]]:
@@ -153,7 +191,11 @@ def other_networks() -> Iterator[tuple[str, Any]]:
         plan = stream_plan(name, *ends, rate_pps=500.0, symbol_bytes=8, hold_s=0.2, **options)
         yield (
             name,
-            _stream(plan, SimulatedStreamFabric().run(plan), costs="torus" not in name and options["faults"] != "none"),
+            _stream(
+                plan,
+                SimulatedStreamFabric().run(plan),
+                costs="torus" not in name and options["faults"] != "none",
+            ),
         )
 
 
@@ -163,13 +205,28 @@ def bulk_runs() -> Iterator[tuple[str, Any]]:
     random = bulk_plan("torus:3x3", message_bytes=100_000, scheduling="random")
     packet = replace(plan, switching="packet", injected=0)
     fault = Fault(link=plan.transfers[0].path[0], start_s=0.1, stop_s=0.3)
-    cut = replace(plan, faults=(fault,), killed=(KilledProcess(node=plan.transfers[0].sink, at_s=0.2),))
-    for name, one in {"liquid": plan, "small": small, "random": random, "packets": packet, "cut": cut}.items():
+    cut = replace(
+        plan, faults=(fault,), killed=(KilledProcess(node=plan.transfers[0].sink, at_s=0.2),)
+    )
+    for name, one in {
+        "liquid": plan,
+        "small": small,
+        "random": random,
+        "packets": packet,
+        "cut": cut,
+    }.items():
         run = SimulatedBulkFabric().run(replace(one, faults=(), killed=()))
         octets = expected_bytes(one, run.packet_payload_bytes)
-        links = {link: LinkCount(packets=0, bytes=round(n), queue_drops=0) for link, n in octets.items()}
+        links = {
+            link: LinkCount(packets=0, bytes=round(n), queue_drops=0) for link, n in octets.items()
+        }
         good = replace(
-            run, fabric="emulation", links=links, strain=CALM, injected=one.injected, dropped={"s1": one.injected}
+            run,
+            fabric="emulation",
+            links=links,
+            strain=CALM,
+            injected=one.injected,
+            dropped={"s1": one.injected},
         )
         more = {link: replace(count, bytes=count.bytes + 30_000) for link, count in links.items()}
         count = len(one.transfers)
@@ -180,9 +237,19 @@ def bulk_runs() -> Iterator[tuple[str, Any]]:
             "faster": at_seconds(good, good.seconds * 0.85),
             "more bytes": {"links": more},
             "nothing": {"seconds": 0.0},
-            "again": {"links": more, "retransmitted": {k: TcpRetransmissions(30_000, 4) for k in range(count)}},
-            "time-outs": {"retransmitted": {0: TcpRetransmissions(8948, 1, 1), 1: TcpRetransmissions(100, 2, 0)}},
-            "many again": {"retransmitted": {k: TcpRetransmissions(80_000, 9, 1) for k in range(count)}},
+            "again": {
+                "links": more,
+                "retransmitted": {k: TcpRetransmissions(30_000, 4) for k in range(count)},
+            },
+            "time-outs": {
+                "retransmitted": {
+                    0: TcpRetransmissions(8948, 1, 1),
+                    1: TcpRetransmissions(100, 2, 0),
+                }
+            },
+            "many again": {
+                "retransmitted": {k: TcpRetransmissions(80_000, 9, 1) for k in range(count)}
+            },
             "queues": {
                 "links": {k: replace(c, queue_drops=1) for k, c in links.items()},
                 "retransmitted": {0: TcpRetransmissions(8948, 1, 1)},
@@ -195,13 +262,26 @@ def bulk_runs() -> Iterator[tuple[str, Any]]:
             "dropped": {"dropped": {"s1": one.injected + 2 * count}},
             "many dropped": {"dropped": {"s1": one.injected + 900}},
             "not injected": {"dropped": {}},
-            "a lagging machine": {"goodput": Goodput(single_path_bps=2e7, concurrent_bps=1.9e7, concurrent_paths=3)},
+            "a lagging machine": {
+                "goodput": Goodput(single_path_bps=2e7, concurrent_bps=1.9e7, concurrent_paths=3)
+            },
             "one missing": {
-                "transfers": (replace(run.transfers[0], done_s=None, deliveries=0), *run.transfers[1:]),
+                "transfers": (
+                    replace(run.transfers[0], done_s=None, deliveries=0),
+                    *run.transfers[1:],
+                ),
                 "failure": "r1 died",
             },
-            "one twice": {"transfers": (replace(run.transfers[0], deliveries=2, attempts=2), *run.transfers[1:])},
-            "deadlocks": {"deadlocks": tuple(f"ring {k}" for k in range(7)), "lost_links": (one.transfers[0].path[0],)},
+            "one twice": {
+                "transfers": (
+                    replace(run.transfers[0], deliveries=2, attempts=2),
+                    *run.transfers[1:],
+                )
+            },
+            "deadlocks": {
+                "deadlocks": tuple(f"ring {k}" for k in range(7)),
+                "lost_links": (one.transfers[0].path[0],),
+            },
             "virtual": {"fabric": "simulator", "strain": None, "links": run.links},
         }
         for way, changes in ways.items():
@@ -224,9 +304,15 @@ def bulk_runs() -> Iterator[tuple[str, Any]]:
         answers = iter([2e7, 1.9e7, 1.9e7, 1.95e7, 1.8e7, 1.8e7, 1.8e7, 1.7e7])
         first = told(calibration.calibrate, one, lambda _, answers=answers: next(answers))
         again = told(
-            calibration.recalibrate, one, lambda _, answers=answers: next(answers), calibration.uncalibrated(one)
+            calibration.recalibrate,
+            one,
+            lambda _, answers=answers: next(answers),
+            calibration.uncalibrated(one),
         )
-        yield f"{name}, calibrated", [plain(jobs), first, again, told(calibration.calibrate, one, _slowing())]
+        yield (
+            f"{name}, calibrated",
+            [plain(jobs), first, again, told(calibration.calibrate, one, _slowing())],
+        )
 
 
 def _slowing() -> Callable[[Any], float]:
@@ -239,7 +325,9 @@ def _short(judgement: Judgement) -> Any:
     document = dict(judgement.document)
     verdict = judgement.verdict
     document.pop("verdict", None)
-    checks = [" | ".join(str(plain(v)) for v in check.to_json().values()) for check in verdict.checks]
+    checks = [
+        " | ".join(str(plain(v)) for v in check.to_json().values()) for check in verdict.checks
+    ]
     return {
         "document": {key: told(lambda v=value: v, most=200) for key, value in document.items()},
         "checks": checks,
@@ -289,7 +377,9 @@ def striped_runs() -> Iterator[tuple[str, Any]]:
     }.items():
         more = {"compute_nodes": 2, "io_nodes": 2, "file_bytes": 400_000} | options
         try:
-            plan = striping_plan("crossbar:4", more.pop("compute_nodes"), more.pop("io_nodes"), **more)
+            plan = striping_plan(
+                "crossbar:4", more.pop("compute_nodes"), more.pop("io_nodes"), **more
+            )
         except REFUSALS as error:
             yield name, f"{type(error).__name__}: {error}"
             continue
@@ -307,12 +397,20 @@ def striped_runs() -> Iterator[tuple[str, Any]]:
         )
         told_late = ClientError(rank=1, node="t1", text="gone", after_s=0.4, since_fault_s=2.6)
         told_soon = replace(told_late, rank=0, node="t0", since_fault_s=2.4)
-        fault = Fault(link=plan.transfers[0].path[0], start_s=0.1, stop_s=9.0) if plan.transfers else None
+        fault = (
+            Fault(link=plan.transfers[0].path[0], start_s=0.1, stop_s=9.0)
+            if plan.transfers
+            else None
+        )
         failing = (
             plan
             if fault is None
             else replace(
-                plan, faults=(fault, replace(fault, kind="loss", loss_fraction=0.5, start_s=10.0, stop_s=11.0))
+                plan,
+                faults=(
+                    fault,
+                    replace(fault, kind="loss", loss_fraction=0.5, start_s=10.0, stop_s=11.0),
+                ),
             )
         )
         ways: dict[str, tuple[Any, list[OperationRecord]]] = {
@@ -324,7 +422,10 @@ def striped_runs() -> Iterator[tuple[str, Any]]:
             "too fast": (plan, [replace(one, seconds=seconds / 1.3)]),
             "wrong": (plan, [replace(one, verified=False)]),
             "empty": (plan, [replace(one, bytes=0)]),
-            "three": (plan, [one, replace(one, seconds=9.0), replace(one, direction="read", queue_drops=3)]),
+            "three": (
+                plan,
+                [one, replace(one, seconds=9.0), replace(one, direction="read", queue_drops=3)],
+            ),
             "broken": (plan, [replace(one, errors=(told_soon,), attempt=2)]),
             "failed": (plan, [replace(one, failure="r1 died")]),
             "cut": (failing, [replace(one, faulty=True, errors=(told_soon,)), one]),
@@ -333,7 +434,10 @@ def striped_runs() -> Iterator[tuple[str, Any]]:
             "came": (failing, [replace(one, faulty=True, seconds=20.0)]),
             "busy": (plan, [replace(one, strain=replace(CALM, cpu_fraction=0.99))]),
             "stolen": (plan, [replace(one, strain=replace(CALM, stolen_fraction=0.3))]),
-            "late threads": (plan, [replace(one, late_s=0.13 * seconds + 0.008 * len(plan.frames))]),
+            "late threads": (
+                plan,
+                [replace(one, late_s=0.13 * seconds + 0.008 * len(plan.frames))],
+            ),
             "hardly late": (plan, [replace(one, late_s=0.11 * seconds)]),
         }
         for way, (of, operations) in ways.items():
@@ -341,13 +445,20 @@ def striped_runs() -> Iterator[tuple[str, Any]]:
                 f"{name}, {way}",
                 _short(
                     judge_striping(
-                        of, StripingMeasurements(fabric="emulation", operations=tuple(operations), mtu_bytes=9000)
+                        of,
+                        StripingMeasurements(
+                            fabric="emulation", operations=tuple(operations), mtu_bytes=9000
+                        ),
                     )
                 ),
             )
         yield (
             f"{name}, predicted",
-            [plain(expected), told(predict, plan, 1500), delay_by_late_threads_s(plan, {0: 0.1, 1: 0.2})],
+            [
+                plain(expected),
+                told(predict, plan, 1500),
+                delay_by_late_threads_s(plan, {0: 0.1, 1: 0.2}),
+            ],
         )
     content = oracle.file_content(103, 5)
     yield (
@@ -364,7 +475,11 @@ def _counts(plan: Any) -> dict[str, int]:
     optimised) of each fragment."""
     unit, optimised = plan.options.stripe_unit, plan.options.optimise
     edges = [(one.offsets, one.offsets + one.sizes) for one in plan.blocks]
-    spans = [(a[b > a], b[b > a]) for one in plan.blocks for a, b in subfile_spans(one, unit, plan.options.io_nodes)]
+    spans = [
+        (a[b > a], b[b > a])
+        for one in plan.blocks
+        for a, b in subfile_spans(one, unit, plan.options.io_nodes)
+    ]
     fragments = sum(int(((b - 1) // unit - a // unit + 1).sum()) for a, b in edges)
     runs = sum(len(a) - int((a[1:] == b[:-1]).sum()) for a, b in spans) if optimised else fragments
     messages = len(spans) if optimised else fragments
@@ -389,15 +504,22 @@ def metapath_runs() -> Iterator[tuple[str, Any]]:
                 "never noticed": replace(run, events=()),
                 "stuck": replace(run, events=run.events[:3]),
                 "slow": replace(run, events=later),
-                "late": replace(run, health=replace(run.health, sender_lag_s=0.11, cpu_fraction=0.5)),
-                "dropped": replace(run, health=replace(run.health, unplanned_drops=2, notes=("n",))),
+                "late": replace(
+                    run, health=replace(run.health, sender_lag_s=0.11, cpu_fraction=0.5)
+                ),
+                "dropped": replace(
+                    run, health=replace(run.health, unplanned_drops=2, notes=("n",))
+                ),
             }.items():
                 yield f"{routing}, {kind}, {way}", _short(judge_metapaths(plan, one))
     for lost in ((1.5, 1.51), (1.6, 1.75), (2.3, 2.4)):
         plan, run = metapaths._overlapping_run(lost)
         yield (
             f"overlapping, {lost}",
-            [_short(judge_metapaths(plan, run)), told(lambda p=plan, r=run: analyse_metapaths(p, r).faults)],
+            [
+                _short(judge_metapaths(plan, run)),
+                told(lambda p=plan, r=run: analyse_metapaths(p, r).faults),
+            ],
         )
     yield "shares", told(path_shares, run, 0.5)
 

@@ -28,7 +28,9 @@ from tests.recorded.judged import JUDGED
 HERE = Path(__file__).parent
 COMPUTED = FAULTS | LIBRARIES | SENDERS
 """What pure rooms compute, by name."""
-MASKED = frozenset({"seconds", "solve_s", "results", "version", "testbed_version", "page", "directory"})
+MASKED = frozenset(
+    {"seconds", "solve_s", "results", "version", "testbed_version", "page", "directory"}
+)
 """Keys whose values are this machine's or this run's, wherever they stand, but in virtual time (``VIRTUAL``)."""
 VIRTUAL = ("stream", "mobility", "download", "bulk", "sfio", "simulate")
 """Invocations whose ``seconds`` are simulated, and therefore exact."""
@@ -50,13 +52,20 @@ def run(name: str) -> dict[str, Any]:
             "stdout": said[0].splitlines(),
             "stderr": said[1].splitlines(),
         }
-    return {"words": shlex.join(words), "exit": code, "json": masked(name, json.loads(said[0]) if said[0] else None)}
+    return {
+        "words": shlex.join(words),
+        "exit": code,
+        "json": masked(name, json.loads(said[0]) if said[0] else None),
+    }
 
 
 def twin(name: str) -> dict[str, Any]:
     """The document of the library's way to the same."""
     outcome = testbed.run(TWINS[name](), "simulator")
-    return {"passed": outcome.passed, "json": masked(name, json.loads(json.dumps(outcome.document)))}
+    return {
+        "passed": outcome.passed,
+        "json": masked(name, json.loads(json.dumps(outcome.document))),
+    }
 
 
 def computed(name: str) -> dict[str, Any]:
@@ -71,7 +80,9 @@ def computed(name: str) -> dict[str, Any]:
                 if isinstance(part, dict) and isinstance(part.get("document"), dict):
                     first = first or part["document"]
                     known = {} if part["document"] is first else first
-                    part["document"] = {k: v for k, v in part["document"].items() if k not in known or known[k] != v}
+                    part["document"] = {
+                        k: v for k, v in part["document"].items() if k not in known or known[k] != v
+                    }
     value: dict[str, Any] = json.loads(json.dumps(plain(found)))
     return value
 
@@ -82,7 +93,9 @@ def masked(name: str, value: Any) -> Any:
     if name == "plugins-list":
         hidden |= {"plugins"}  # what is installed beside the product is this machine's
     if isinstance(value, dict):
-        return {key: "MASKED" if key in hidden else masked(name, inner) for key, inner in value.items()}
+        return {
+            key: "MASKED" if key in hidden else masked(name, inner) for key, inner in value.items()
+        }
     if isinstance(value, list):
         return [masked(name, inner) for inner in value]
     if isinstance(value, str):
@@ -108,7 +121,9 @@ def record(names: list[str]) -> None:
         for name in table:
             if not names or name in names:
                 path_of(kind, name).parent.mkdir(exist_ok=True)
-                path_of(kind, name).write_text(json.dumps(measure(name), indent=1, ensure_ascii=False) + "\n")
+                path_of(kind, name).write_text(
+                    json.dumps(measure(name), indent=1, ensure_ascii=False) + "\n"
+                )
     for name in (*COMPUTED, *JUDGED):
         if not names or name in names:
             path_of("computed", name).parent.mkdir(exist_ok=True)

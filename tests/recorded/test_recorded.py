@@ -28,7 +28,9 @@ def test_help_and_refusals_are_as_recorded(name: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", [*COMPUTED, *JUDGED])
-def test_what_is_computed_and_judged_is_as_recorded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_computed_and_judged_is_as_recorded(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     found, known = computed(name), kept("computed", name)
     for part in {**known, **found}:

@@ -29,7 +29,12 @@ SHOWN: dict[str, tuple[int, int, int, str]] = {
     "asymmetric.json": (3, 0, 6, ""),
     "blank_line_before_declaration.graphml": (2, 0, 2, ""),
     "bom_crlf.json": (2, 0, 2, ""),
-    "clab_frr_routers_of_kind_linux.clab.yml": (0, 5, 10, "which forward over shortest paths: 'r1', 'r2', 'r3'"),
+    "clab_frr_routers_of_kind_linux.clab.yml": (
+        0,
+        5,
+        10,
+        "which forward over shortest paths: 'r1', 'r2', 'r3'",
+    ),
     "clab_host_and_mgmt_links.clab.yml": (1, 1, 2, "left out: links out of the network, at 'r'"),
     "clab_kinds_defaults_mtu.clab.yml": (1, 2, 4, "mtu (links)"),
     "clab_links_null.clab.yml": (0, 1, 0, ""),
@@ -155,20 +160,48 @@ class Outcome:
         """Of the complaints, else of the output; of a traceback the last."""
         if self.complaints and self.complaints[0].startswith("Traceback"):
             return self.complaints[-1]
-        return next((line for line in (*self.complaints, *self.output.splitlines()) if line.strip()), "")
+        return next(
+            (line for line in (*self.complaints, *self.output.splitlines()) if line.strip()), ""
+        )
 
 
 QUICK: tuple[Row, ...] = (
     *(
-        Row(file, "topology show FILE", 0, (f"switches {s}", f"hosts {h}", f"links {n} directed"), notes=bool(note))
+        Row(
+            file,
+            "topology show FILE",
+            0,
+            (f"switches {s}", f"hosts {h}", f"links {n} directed"),
+            notes=bool(note),
+        )
         for file, (s, h, n, note) in SHOWN.items()
     ),
     *(Row(file, "topology show FILE", 2, (why,)) for file, why in REFUSED.items()),
-    Row("names_with_arrow_comma_hash.json", "route FILE --from 'a->b' --to 'e#1'", 0, ("a->b -> e#1",)),
-    Row("datapath_ids_with_colons.json", f"route FILE --from of:{1:016} --to of:{3:016}", 0, (f"of:{1:016} -> of",)),
+    Row(
+        "names_with_arrow_comma_hash.json",
+        "route FILE --from 'a->b' --to 'e#1'",
+        0,
+        ("a->b -> e#1",),
+    ),
+    Row(
+        "datapath_ids_with_colons.json",
+        f"route FILE --from of:{1:016} --to of:{3:016}",
+        0,
+        (f"of:{1:016} -> of",),
+    ),
     Row("capacity_1e300.json", "demands FILE", 2, ("must be at most 1e+15",)),
-    Row("excel_demands_bom_crlf.csv", f"demands {ABC} --matrix FILE --routing single", 0, ("2 pairs, 1 Mbit/s",)),
-    Row("excel_demands_semicolons.csv", f"demands {ABC} --matrix FILE --routing single", 0, ("1 pairs, 1e-05 Mbit/s",)),
+    Row(
+        "excel_demands_bom_crlf.csv",
+        f"demands {ABC} --matrix FILE --routing single",
+        0,
+        ("2 pairs, 1 Mbit/s",),
+    ),
+    Row(
+        "excel_demands_semicolons.csv",
+        f"demands {ABC} --matrix FILE --routing single",
+        0,
+        ("1 pairs, 1e-05 Mbit/s",),
+    ),
     Row(
         "repetita_two_demands_of_a_pair.demands",
         "demands ring:3 --matrix FILE --routing single",
@@ -182,22 +215,47 @@ QUICK: tuple[Row, ...] = (
         ("2 pairs, 2.2e-05 Mbit/s",),
         notes=1,
     ),
-    Row("empty_messages.json", "simulate torus:4x4 --traffic FILE", 2, ("it has no message; give one or more",)),
-    Row(README, "simulate torus:4x4 --duration 1e-9", 5, ("CANNOT TELL", "verdict: cannot tell (0 of 3 checks)")),
     Row(
-        README, f"{STREAM} --rate-pps 10 --duration 30", 0, ("verdict: passed (4 of 4 checks)",), notes=1
+        "empty_messages.json",
+        "simulate torus:4x4 --traffic FILE",
+        2,
+        ("it has no message; give one or more",),
+    ),
+    Row(
+        README,
+        "simulate torus:4x4 --duration 1e-9",
+        5,
+        ("CANNOT TELL", "verdict: cannot tell (0 of 3 checks)"),
+    ),
+    Row(
+        README,
+        f"{STREAM} --rate-pps 10 --duration 30",
+        0,
+        ("verdict: passed (4 of 4 checks)",),
+        notes=1,
     ),  # a former spelling, still taken
     Row(README, f"{STREAM} --duration 0.3", 2, ("make the stream longer than 0.42 s",)),
     # It seeks the first second of the outage, and there is none.
     Row("spoof_stream.py", "python FILE", 1, ("first=next(", "StopIteration")),
-    Row("spoof_report.py", "python FILE", 0, ("forged all-came", "forged all-lost", "'bad_reports': 1")),
+    Row(
+        "spoof_report.py",
+        "python FILE",
+        0,
+        ("forged all-came", "forged all-lost", "'bad_reports': 1"),
+    ),
     Row("sender_restart.py", "python FILE", 0, ("late 0",)),
     Row("squat_door.py", "exec squatted h0 -- id", 2, ("no network named 'squatted'",)),
 )
 ON_SWITCHES: tuple[Row, ...] = (
     Row("capacity_1e300.json", "up FILE", 2, ("must be at most 1e+15",)),
     Row("one_bit_per_second.json", "up FILE", 0, ("up in", "h_b"), "h_b hostname\n", notes=1),
-    Row("names_unicode_spaces_long.json", "up FILE", 0, ("0% dropped (2/2 received)",), "pingall 5\n"),
+    Row(
+        "names_unicode_spaces_long.json",
+        "up FILE",
+        0,
+        ("0% dropped (2/2 received)",),
+        "pingall 5\n",
+    ),
     Row("evil_names.json", "up FILE", 0, ("0% dropped (110/110 received)",), "pingall 5\n"),
     Row(
         "hosts_named_from_h1_switches_out_of_order.json",
@@ -210,7 +268,12 @@ ON_SWITCHES: tuple[Row, ...] = (
         README,
         "up ring:4",
         2,
-        ("exit h0", "s1-eth2<->s2-eth1 (down down)", "s1->s2 down", "s1-eth2<->s2-eth1 (down down)"),
+        (
+            "exit h0",
+            "s1-eth2<->s2-eth1 (down down)",
+            "s1->s2 down",
+            "s1-eth2<->s2-eth1 (down down)",
+        ),
         PROMPT + CUTS,
         notes=3,
     ),
@@ -219,7 +282,9 @@ ON_SWITCHES: tuple[Row, ...] = (
 
 def given() -> dict[str, Path]:
     """Every file of the trials, by its name."""
-    return {path.name: path for folder in FOLDERS for path in sorted(folder.iterdir()) if path.is_file()}
+    return {
+        path.name: path for folder in FOLDERS for path in sorted(folder.iterdir()) if path.is_file()
+    }
 
 
 def outcome(row: Row, folder: Path) -> Outcome:
@@ -269,7 +334,11 @@ def _squatter(script: Path, name: str) -> Iterator[None]:
 
 def _complaints(stderr: str) -> tuple[str, ...]:
     """Lines on stderr but for those about compiling, which happens once a machine."""
-    return tuple(line for line in stderr.splitlines() if line.strip() and not line.startswith("testbed: compil"))
+    return tuple(
+        line
+        for line in stderr.splitlines()
+        if line.strip() and not line.startswith("testbed: compil")
+    )
 
 
 def table() -> Iterator[str]:

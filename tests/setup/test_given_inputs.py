@@ -7,9 +7,21 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.paths import ROOT
-from tests.setup.given_inputs import BY_TESTS, INPUTS, ON_SWITCHES, QUICK, README, SHOWN, Row, given, outcome
+from tests.setup.given_inputs import (
+    BY_TESTS,
+    INPUTS,
+    ON_SWITCHES,
+    QUICK,
+    README,
+    SHOWN,
+    Row,
+    given,
+    outcome,
+)
 
-pytestmark = pytest.mark.skipif(not INPUTS.is_dir(), reason="the shared inputs lie beside the checkout only")
+pytestmark = pytest.mark.skipif(
+    not INPUTS.is_dir(), reason="the shared inputs lie beside the checkout only"
+)
 
 
 def name_of(row: Row) -> str:
@@ -21,7 +33,11 @@ def require(row: Row, folder: Path) -> None:
     assert found.code == row.code, found
     complaints = [line for line in found.complaints if not line.startswith("testbed: note: ")]
     if row.code == 2 and not row.typed:
-        assert len(found.complaints) == 1 and complaints[0].startswith("testbed: ") and len(complaints[0]) < 450, found
+        assert (
+            len(found.complaints) == 1
+            and complaints[0].startswith("testbed: ")
+            and len(complaints[0]) < 450
+        ), found
     elif not row.command.startswith("python"):
         assert len(found.complaints) == row.notes, found
     if row.command == "topology show FILE" and row.code == 0:

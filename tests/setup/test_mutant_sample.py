@@ -29,7 +29,9 @@ def double(x: int | str) -> int | None:
 
 
 def item(start: tuple[int, int], end: tuple[int, int], operator: str) -> Any:
-    mutation = SimpleNamespace(module_path="row.py", start_pos=start, end_pos=end, operator_name=operator)
+    mutation = SimpleNamespace(
+        module_path="row.py", start_pos=start, end_pos=end, operator_name=operator
+    )
     return SimpleNamespace(mutations=(mutation,))
 
 
@@ -49,9 +51,17 @@ def test_each_place_comes_once_before_any_comes_twice(tmp_path: Path) -> None:
     assert len({tuple(drawn(items, tmp_path, seed)) for seed in range(8)}) > 1
 
 
-def test_annotations_decorators_and_imports_of_the_type_checker_are_passed_over(tmp_path: Path) -> None:
+def test_annotations_decorators_and_imports_of_the_type_checker_are_passed_over(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "row.py").write_text(SOURCE)
-    idle = [((3, 3), (3, 16)), ((6, 19), (6, 23)), ((8, 11), (8, 21)), ((10, 14), (10, 23)), ((10, 28), (10, 38))]
+    idle = [
+        ((3, 3), (3, 16)),
+        ((6, 19), (6, 23)),
+        ((8, 11), (8, 21)),
+        ((10, 14), (10, 23)),
+        ((10, 28), (10, 38)),
+    ]
     awake = [((8, 24), (8, 29)), ((11, 11), (11, 16))]
     assert len(idle_ranges(SOURCE)) == 5
     order = drawn([item(start, end, "op") for start, end in (*idle, *awake)], tmp_path)
@@ -61,8 +71,15 @@ def test_annotations_decorators_and_imports_of_the_type_checker_are_passed_over(
 def names_of_tests(file: str) -> set[str]:
     """Functions of the file, and cases by the first of their parameters' lists."""
     functions = vars(importlib.import_module(file.removesuffix(".py").replace("/", "."))).items()
-    marks = [(name, mark) for name, function in functions for mark in getattr(function, "pytestmark", ())]
-    cases = {f"{name}[{case}]" for name, mark in marks if mark.name == "parametrize" for case in mark.args[1]}
+    marks = [
+        (name, mark) for name, function in functions for mark in getattr(function, "pytestmark", ())
+    ]
+    cases = {
+        f"{name}[{case}]"
+        for name, mark in marks
+        if mark.name == "parametrize"
+        for case in mark.args[1]
+    }
     return cases | {name for name, _ in functions if name.startswith("test_")}
 
 
@@ -91,8 +108,12 @@ def f(a):
 """
 
 
-@pytest.mark.parametrize(("line", "lines"), [(2, [1, 2, 3]), (6, [6, 7]), (8, [8, 9]), (10, [10]), (5, [5])])
-def test_a_statement_is_all_of_its_lines_but_none_of_those_that_it_holds(line: int, lines: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("line", "lines"), [(2, [1, 2, 3]), (6, [6, 7]), (8, [8, 9]), (10, [10]), (5, [5])]
+)
+def test_a_statement_is_all_of_its_lines_but_none_of_those_that_it_holds(
+    line: int, lines: list[int]
+) -> None:
     assert list(statement_lines(SEVERAL_LINES, line)) == lines
 
 

@@ -96,8 +96,14 @@ def product(tmp_path: Path) -> Path:
 def printed(product: Path, script: str) -> str:
     """What the script prints, with the copy."""
     found = {**os.environ, "PYTHONPATH": str(product.parent)}
-    words = [sys.executable, "-c", f"import testbed; assert testbed.__file__.startswith({str(product)!r})\n{script}"]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=product.parent, env=found, check=False)
+    words = [
+        sys.executable,
+        "-c",
+        f"import testbed; assert testbed.__file__.startswith({str(product)!r})\n{script}",
+    ]
+    done = subprocess.run(
+        words, capture_output=True, text=True, cwd=product.parent, env=found, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -110,7 +116,9 @@ def places(product: Path, change: Callable[[], None]) -> set[str]:
 
     before = contents()
     change()
-    changed = {path.relative_to(product) for path, text in contents().items() if before.get(path) != text}
+    changed = {
+        path.relative_to(product) for path, text in contents().items() if before.get(path) != text
+    }
     old = {path.relative_to(product).parent for path in before}
     return {str(path if path.parent in old else path.parent) for path in changed}
 
@@ -129,7 +137,11 @@ def test_an_option_has_two_places(product: Path) -> None:
         put(home / "options.py", "    seed: int = ", OPTION)
         planning = home / "planning.py"
         planning.write_text(
-            re.sub(r"limit_s=2 \* seconds", "limit_s=requested.patience * seconds", planning.read_text())
+            re.sub(
+                r"limit_s=2 \* seconds",
+                "limit_s=requested.patience * seconds",
+                planning.read_text(),
+            )
         )
 
     assert places(product, add) == {"download/options.py", "download/planning.py"}
@@ -157,7 +169,15 @@ def test_a_workload_has_three_places(product: Path) -> None:
 def test_the_name_of_a_workload_stands_nowhere_else() -> None:
     """Of an old one, by its name in the whole product; the suite for plug-ins knows its codes as well."""
     listed = subprocess.run(
-        ["git", "grep", "-lw", "download", "--", "testbed/*.py"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "grep", "-lw", "download", "--", "testbed/*.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     found = {name for name in listed.stdout.split() if not name.startswith("testbed/download/")}
-    assert found <= {"testbed/__init__.py", "testbed/api/workloads/__init__.py", "testbed/conformance/suites.py"}
+    assert found <= {
+        "testbed/__init__.py",
+        "testbed/api/workloads/__init__.py",
+        "testbed/conformance/suites.py",
+    }

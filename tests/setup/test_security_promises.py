@@ -11,7 +11,11 @@ NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 
 
 def test_every_promise_names_its_test() -> None:
-    rows = [line for line in TEXT.splitlines() if line.startswith("| ") and not line.startswith("| promise")]
+    rows = [
+        line
+        for line in TEXT.splitlines()
+        if line.startswith("| ") and not line.startswith("| promise")
+    ]
     assert len(rows) > 15
     assert [row for row in rows if not NAMED.search(row)] == []
 

@@ -109,12 +109,19 @@ def test_first_run_makes_the_environment_and_installs_the_pinned_package(machine
 def test_tests_come_with_the_plugin_packages(machine: Machine) -> None:
     machine.provision("--extras", "test")
     (install,) = machine.calls("pip end")
-    assert install.endswith(f"-e {ROOT}[all,test] -e {ROOT}/plugins/chakra -e {ROOT}/plugins/collectives")
+    assert install.endswith(
+        f"-e {ROOT}[all,test] -e {ROOT}/plugins/chakra -e {ROOT}/plugins/collectives"
+    )
 
 
 def test_a_folder_without_a_project_is_no_plugin(machine: Machine, tmp_path: Path) -> None:
     root = tmp_path / "checkout"
-    for file in ("vagrant/provision.sh", "pyproject.toml", "constraints.txt", "plugins/one/pyproject.toml"):
+    for file in (
+        "vagrant/provision.sh",
+        "pyproject.toml",
+        "constraints.txt",
+        "plugins/one/pyproject.toml",
+    ):
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file.replace("one", "chakra"), root / file)
     (root / "plugins" / "__pycache__").mkdir()
@@ -200,7 +207,9 @@ def test_folder_that_is_no_environment_is_left_alone(machine: Machine) -> None:
     assert (machine.venv / "thesis.tex").read_text() == "years of work"
 
 
-def test_missing_system_package_that_cannot_be_had_is_one_warning_and_no_failure(machine: Machine) -> None:
+def test_missing_system_package_that_cannot_be_had_is_one_warning_and_no_failure(
+    machine: Machine,
+) -> None:
     result = machine.provision("--programs", "no-such-program")
     assert result.returncode == 0
     (warning,) = [line for line in result.stderr.splitlines() if "no-such-program" in line]
@@ -209,7 +218,8 @@ def test_missing_system_package_that_cannot_be_had_is_one_warning_and_no_failure
 
 
 @pytest.mark.skipif(
-    os.geteuid() != 0, reason="as an ordinary user the script goes through sudo, which may ask for a password"
+    os.geteuid() != 0,
+    reason="as an ordinary user the script goes through sudo, which may ask for a password",
 )
 def test_missing_system_packages_are_installed_by_apt(machine: Machine) -> None:
     result = machine.provision("--programs", "no-such-program", TESTBED_SYSTEM_PACKAGES="yes")
@@ -221,10 +231,12 @@ def test_missing_system_packages_are_installed_by_apt(machine: Machine) -> None:
 
 
 @pytest.mark.skipif(
-    os.geteuid() != 0, reason="as an ordinary user the script goes through sudo, which may ask for a password"
+    os.geteuid() != 0,
+    reason="as an ordinary user the script goes through sudo, which may ask for a password",
 )
 @pytest.mark.skipif(
-    os.geteuid() != 0, reason="as an ordinary user the script goes through sudo, which may ask for a password"
+    os.geteuid() != 0,
+    reason="as an ordinary user the script goes through sudo, which may ask for a password",
 )
 def test_machine_without_python_is_given_one_that_can_make_an_environment(machine: Machine) -> None:
     """Mininet would bring python3 alone."""
@@ -236,7 +248,9 @@ def test_machine_without_python_is_given_one_that_can_make_an_environment(machin
 
 
 def test_apt_that_fails_is_reported_and_the_rest_still_set_up(machine: Machine) -> None:
-    result = machine.provision("--programs", "no-such-program", TESTBED_SYSTEM_PACKAGES="yes", APT_EXIT="1")
+    result = machine.provision(
+        "--programs", "no-such-program", TESTBED_SYSTEM_PACKAGES="yes", APT_EXIT="1"
+    )
     assert result.returncode == 0
     assert "chatter of apt" in result.stderr
     assert "installation failed" in result.stderr
@@ -250,7 +264,9 @@ def test_python_too_old_exits_3_and_says_what_is_needed(machine: Machine) -> Non
     assert "Python 3.11 or newer" in result.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("arguments", [("--colour",), ("--extras",), ("--extras", "test; rm"), ("--programs", "$(id)")])
+@pytest.mark.parametrize(
+    "arguments", [("--colour",), ("--extras",), ("--extras", "test; rm"), ("--programs", "$(id)")]
+)
 def test_bad_argument_is_one_line_and_exit_2(machine: Machine, arguments: tuple[str, ...]) -> None:
     result = machine.provision(*arguments)
     assert result.returncode == 2
@@ -258,7 +274,11 @@ def test_bad_argument_is_one_line_and_exit_2(machine: Machine, arguments: tuple[
 
 
 def pinned_versions() -> dict[str, str]:
-    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
+    lines = [
+        line
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if line and not line.startswith("#")
+    ]
     lines = [line.partition(" ;")[0] for line in lines]  # but for the processor that a wheel is for
     return {_canonical(name): version for name, version in (line.split("==") for line in lines)}
 
@@ -270,13 +290,19 @@ def _canonical(name: str) -> str:
 def test_constraints_pin_every_requirement_to_a_version_it_allows() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     requirements = [Requirement(text) for text in project["dependencies"]]
-    requirements += [Requirement(text) for extra in project["optional-dependencies"].values() for text in extra]
-    requirements = [one for one in requirements if one.name != project["name"]]  # an extra made of other extras
+    requirements += [
+        Requirement(text) for extra in project["optional-dependencies"].values() for text in extra
+    ]
+    requirements = [
+        one for one in requirements if one.name != project["name"]
+    ]  # an extra made of other extras
     pinned = pinned_versions()
     for requirement in requirements:
         version = pinned.get(_canonical(requirement.name))
         assert version is not None, f"{requirement.name} is not pinned in constraints.txt"
-        assert requirement.specifier.contains(version, prereleases=True), f"{requirement} against {version}"
+        assert requirement.specifier.contains(version, prereleases=True), (
+            f"{requirement} against {version}"
+        )
 
 
 def test_constraints_hold_names_and_versions_only() -> None:
@@ -286,7 +312,9 @@ def test_constraints_hold_names_and_versions_only() -> None:
 
 
 def test_make_help_names_every_command() -> None:
-    shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    shown = subprocess.run(
+        ["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    ).stdout
     for target in ("demo", "test", "bench", "lint", "clean"):
         assert f"make {target} " in shown
 
@@ -329,7 +357,9 @@ def project(machine: Machine, tmp_path: Path) -> Path:
 
 def make(machine: Machine, project: Path, *words: str, **environ: str) -> int:
     environment = machine.environ | {"FAILING": "nothing fails", "WORKERS": "3"} | environ
-    done = subprocess.run(["make", *words], cwd=project, env=environment, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["make", *words], cwd=project, env=environment, capture_output=True, timeout=60, check=False
+    )
     return done.returncode
 
 
@@ -349,7 +379,14 @@ def make(machine: Machine, project: Path, *words: str, **environ: str) -> int:
 def test_make_test_runs_both_halves_and_passes_where_neither_fails(
     machine: Machine, project: Path, parallel: int, serial: int, passed: bool
 ) -> None:
-    code = make(machine, project, "test", "ARGS=-k capillary", PARALLEL_EXIT=str(parallel), SERIAL_EXIT=str(serial))
+    code = make(
+        machine,
+        project,
+        "test",
+        "ARGS=-k capillary",
+        PARALLEL_EXIT=str(parallel),
+        SERIAL_EXIT=str(serial),
+    )
     assert (code == 0) is passed
     assert machine.calls("provision") == [
         "provision --extras test,mpi,docs --programs chromium,ffmpeg,shellcheck,tshark"
@@ -358,14 +395,25 @@ def test_make_test_runs_both_halves_and_passes_where_neither_fails(
         "testbed doctor --compile"
     ]  # once, before the workers of the first half would each
     first, second = machine.calls("python")  # the second half runs though the first has failed
-    assert "-n 3" in first and "-m not emulation or unclocked" in first and first.endswith("-k capillary")
-    assert "-n 3" in second and "-m emulation and not unclocked" in second and second.endswith("-k capillary")
+    assert (
+        "-n 3" in first
+        and "-m not emulation or unclocked" in first
+        and first.endswith("-k capillary")
+    )
+    assert (
+        "-n 3" in second
+        and "-m emulation and not unclocked" in second
+        and second.endswith("-k capillary")
+    )
 
 
 @pytest.mark.parametrize(("alone", "passed"), [(0, True), (1, False), (5, False)])
 @pytest.mark.parametrize(
     ("half", "place", "marks"),
-    [("PARALLEL_EXIT", 1, "not emulation or unclocked"), ("SERIAL_EXIT", 2, "emulation and not unclocked")],
+    [
+        ("PARALLEL_EXIT", 1, "not emulation or unclocked"),
+        ("SERIAL_EXIT", 2, "emulation and not unclocked"),
+    ],
 )
 def test_make_test_runs_what_failed_beside_others_once_more_alone(
     machine: Machine, project: Path, half: str, place: int, marks: str, alone: int, passed: bool
@@ -375,7 +423,11 @@ def test_make_test_runs_what_failed_beside_others_once_more_alone(
     calls = machine.calls("python")
     assert len(calls) == 3  # the second half runs all the same
     again = calls[place].split()
-    assert "--last-failed" in again and "-n" not in again and calls[place].endswith(f"-m {marks} -k capillary")
+    assert (
+        "--last-failed" in again
+        and "-n" not in again
+        and calls[place].endswith(f"-m {marks} -k capillary")
+    )
 
 
 def test_emulation_is_marked_in_the_file_of_the_test_itself() -> None:
@@ -386,7 +438,9 @@ def test_emulation_is_marked_in_the_file_of_the_test_itself() -> None:
 
 
 @pytest.mark.parametrize("failing", ["ruff check", "ruff format", "mypy", "lint-imports"])
-def test_make_lint_fails_where_one_check_fails(machine: Machine, project: Path, failing: str) -> None:
+def test_make_lint_fails_where_one_check_fails(
+    machine: Machine, project: Path, failing: str
+) -> None:
     linter = machine.venv / "bin" / "lint-imports"
     linter.write_text(linter.read_text().replace('"$*"', '"lint-imports $*"'))
     assert make(machine, project, "lint") == 0
@@ -394,7 +448,9 @@ def test_make_lint_fails_where_one_check_fails(machine: Machine, project: Path, 
     assert make(machine, project, "lint", FAILING=failing) != 0
 
 
-def test_make_demo_bench_and_mutants_pass_their_arguments_on(machine: Machine, project: Path) -> None:
+def test_make_demo_bench_and_mutants_pass_their_arguments_on(
+    machine: Machine, project: Path
+) -> None:
     for target in ("demo", "bench", "mutants"):
         assert make(machine, project, target, "ARGS=--quick") == 0
     assert machine.calls("testbed") == ["testbed demo --quick"]
@@ -417,22 +473,31 @@ def test_make_clean_removes_caches_and_keeps_results(machine: Machine, project: 
     assert machine.calls("provision") == []
 
 
-def test_ci_checks_style_before_it_tests_and_lets_no_test_be_skipped(machine: Machine, project: Path) -> None:
+def test_ci_checks_style_before_it_tests_and_lets_no_test_be_skipped(
+    machine: Machine, project: Path
+) -> None:
     shutil.copy2(ROOT / ".ci" / "run", project / ".ci" / "run")
     required = "emulation=$TESTBED_REQUIRE_EMULATION chromium=$TESTBED_REQUIRE_CHROMIUM"
     machine.add("make", f'#!{BASH}\necho "make $* {required}" >>"$CALLS"\n[ "$*" != "$FAILING" ]\n')
 
     def run(failing: str) -> int:
         environment = machine.environ | {"FAILING": failing}
-        return subprocess.run([project / ".ci" / "run"], env=environment, timeout=60, check=False).returncode
+        return subprocess.run(
+            [project / ".ci" / "run"], env=environment, timeout=60, check=False
+        ).returncode
 
     assert run("nothing") == 0
     first, *rest = machine.calls("")
-    assert first == "provision --extras test,mpi,docs,lint --programs chromium,ffmpeg,shellcheck,tshark"
+    assert (
+        first
+        == "provision --extras test,mpi,docs,lint --programs chromium,ffmpeg,shellcheck,tshark"
+    )
     assert rest == ["make lint emulation= chromium=", "make test emulation=1 chromium=1"]
     assert run("test") != 0
     assert run("lint") != 0
-    assert machine.calls("")[-1] == "make lint emulation= chromium="  # no tests of what has no style
+    assert (
+        machine.calls("")[-1] == "make lint emulation= chromium="
+    )  # no tests of what has no style
 
 
 def test_scripts_pass_shellcheck() -> None:
@@ -451,7 +516,9 @@ def test_vagrantfile_is_valid(tmp_path: Path) -> None:
     environ = {**os.environ, "VAGRANT_HOME": str(tmp_path), "VAGRANT_CWD": str(ROOT / "vagrant")}
     environ |= {"VAGRANT_DOTFILE_PATH": str(tmp_path / "state"), "VAGRANT_CHECKPOINT_DISABLE": "1"}
     command = [vagrant, "validate", "--ignore-provider"]
-    result = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=120)
+    result = subprocess.run(
+        command, env=environ, capture_output=True, text=True, check=False, timeout=120
+    )
     assert result.returncode == 0, result.stdout + result.stderr
 
 
@@ -465,7 +532,11 @@ def test_virtual_machine_is_provisioned_by_the_same_script_outside_the_synced_fo
 
 def test_every_program_of_a_paced_disk_is_installed() -> None:
     """A minimal Debian 13 has no e2fsprogs."""
-    started = set(re.findall(r'_run\("([\w.]+)"', (ROOT / "testbed/striping/emulated/paced_disk.py").read_text()))
+    started = set(
+        re.findall(
+            r'_run\("([\w.]+)"', (ROOT / "testbed/striping/emulated/paced_disk.py").read_text()
+        )
+    )
     named = set(re.findall(r"[\s(]([\w.-]+):[a-z0-9-]+", PROVISION.read_text()))
     assert {"mkfs.ext4", "losetup", "mount"} <= started and started - {"umount"} <= named
 
@@ -474,13 +545,21 @@ def test_every_program_that_a_tunnel_carries_is_installed() -> None:
     """A minimal Debian has no wget."""
     text = PROVISION.read_text()
     needed = set(re.findall(r"[\s(]([\w.-]+):[a-z0-9-]+", text))
-    optional = set(re.findall(r"--programs ([\w,-]+)", (ROOT / "Makefile").read_text())[0].split(","))
+    optional = set(
+        re.findall(r"--programs ([\w,-]+)", (ROOT / "Makefile").read_text())[0].split(",")
+    )
     assert set(PROGRAMS.values()) <= needed | optional
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").rglob("*.py")), ids=lambda path: path.stem)
-def test_a_benchmark_imports_only_modules_that_exist(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "benchmarks").rglob("*.py")), ids=lambda path: path.stem
+)
+def test_a_benchmark_imports_only_modules_that_exist(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing else imports them: a module that is renamed is missed only when one runs."""
     monkeypatch.syspath_prepend(path.parent)
-    imported = [node.module for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom)]
+    imported = [
+        node.module for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom)
+    ]
     assert [name for name in imported if name and find_spec(name) is None] == []

@@ -34,14 +34,20 @@ def core_distributions(names: list[str]) -> dict[str, metadata.Distribution]:
             continue
         distribution = found[name.lower()] = metadata.distribution(name)
         needs = [Requirement(text) for text in distribution.requires or ()]
-        wanted += [one.name for one in needs if one.marker is None or one.marker.evaluate({"extra": ""})]
+        wanted += [
+            one.name for one in needs if one.marker is None or one.marker.evaluate({"extra": ""})
+        ]
     return found
 
 
 def link_into(site: Path, distributions: dict[str, metadata.Distribution]) -> None:
     """Each top-level file or folder of the distributions, linked: the environment has these and no others."""
     for distribution in distributions.values():
-        tops = {file.parts[0] for file in distribution.files or () if file.parts[0] not in ("..", "__pycache__")}
+        tops = {
+            file.parts[0]
+            for file in distribution.files or ()
+            if file.parts[0] not in ("..", "__pycache__")
+        }
         for top in tops:
             here, there = site / top, Path(str(distribution.locate_file(top)))
             if not here.exists() and there.exists():
@@ -52,9 +58,22 @@ def link_into(site: Path, distributions: dict[str, metadata.Distribution]) -> No
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy of the sources, as a build leaves files behind."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    subprocess.run(["tar", "-C", ROOT, "--exclude=__pycache__", "-cf", source / "all.tar", *SOURCES], check=True)
+    subprocess.run(
+        ["tar", "-C", ROOT, "--exclude=__pycache__", "-cf", source / "all.tar", *SOURCES],
+        check=True,
+    )
     subprocess.run(["tar", "-C", source, "-xf", source / "all.tar"], check=True)
-    words = ["pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(out), str(source)]
+    words = [
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "-w",
+        str(out),
+        str(source),
+    ]
     subprocess.run([sys.executable, "-m", *words], check=True, timeout=240, cwd=out)
     (built,) = out.glob("*.whl")
     return built
@@ -66,7 +85,9 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("environment")
     venv.create(place, with_pip=False, symlinks=True)
     (site,) = place.glob("lib/python3*/site-packages")
-    link_into(site, core_distributions([Requirement(text).name for text in PROJECT["dependencies"]]))
+    link_into(
+        site, core_distributions([Requirement(text).name for text in PROJECT["dependencies"]])
+    )
     words = [
         "pip",
         "--python",
@@ -85,7 +106,15 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(environment: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environ["NUMBA_CACHE_DIR"] = str(environment / "compiled")
-    done = subprocess.run(words, cwd=environment, env=environ, capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(
+        words,
+        cwd=environment,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
     assert done.returncode == code, done.stdout[-2000:] + done.stderr[-2000:]
     return done
 
@@ -108,18 +137,24 @@ def test_core_is_a_dozen_distributions() -> None:
     assert len(core) <= 12, sorted(core)
 
 
-def test_modules_come_from_the_environment_and_what_is_left_out_is_not_there(environment: Path) -> None:
+def test_modules_come_from_the_environment_and_what_is_left_out_is_not_there(
+    environment: Path,
+) -> None:
     program = (
         "import importlib.util as u, json, testbed, topologies; "
         f"print(json.dumps([testbed.__file__, topologies.__file__, [n for n in {sorted(EXTRA_OF)} if u.find_spec(n)]]))"
     )
-    *files, others = json.loads(run(environment, str(environment / "bin" / "python"), "-c", program).stdout)
+    *files, others = json.loads(
+        run(environment, str(environment / "bin" / "python"), "-c", program).stdout
+    )
     assert all(file.startswith(str(environment)) for file in files) and others == []
     assert command(environment, "--version").stdout == f"testbed {PROJECT['version']}\n"
 
 
 def test_route_of_the_core(environment: Path) -> None:
-    document = json.loads(command(environment, "route", "swiss-t1", "--from", "s1", "--to", "s6", "--json").stdout)
+    document = json.loads(
+        command(environment, "route", "swiss-t1", "--from", "s1", "--to", "s6", "--json").stdout
+    )
     assert [layer["load"] for layer in document["layers"]] == ["1/4", "1/12"]
 
 
@@ -128,7 +163,16 @@ def test_schedule_simulated_demo_and_figures_left_out_of_the_core(environment: P
     assert "liquid" in command(environment, "schedule", "crossbar:4").stdout
     demo = command(environment, "demo", "--quick", "--fabric", "simulator")
     assert "verdict: passed" in demo.stdout
-    words = ["bulk", "crossbar:3", "--fabric", "simulator", "--message-size", "10kB", "--no-comparison", "--json"]
+    words = [
+        "bulk",
+        "crossbar:3",
+        "--fabric",
+        "simulator",
+        "--message-size",
+        "10kB",
+        "--no-comparison",
+        "--json",
+    ]
     moved = command(environment, *words)
     picture = environment / json.loads(moved.stdout)["results"] / "figure-missing.svg"
     assert "matplotlib, which is not installed" in picture.read_text()
@@ -159,7 +203,10 @@ def test_missing_extra_is_a_capability_error_of_the_library(environment: Path) -
         "try: testbed.schedule('crossbar:3', 'cp-sat')\n"
         "except testbed.errors.CapabilityError as error: print(error)"
     )
-    assert "[schedulers]" in run(environment, str(environment / "bin" / "python"), "-c", program).stdout
+    assert (
+        "[schedulers]"
+        in run(environment, str(environment / "bin" / "python"), "-c", program).stdout
+    )
 
 
 def test_every_extra_that_a_run_needs_is_named_where_it_is_missing() -> None:

@@ -54,7 +54,9 @@ def test_bytes_that_change_places_are_seen(move) -> None:  # type: ignore[no-unt
     for _ in range(TRIALS):
         data = draw.randbytes(PAGE * 8)
         changed = move(draw, data)
-        assert changed != data and sum_of_words(changed) == sum_of_words(data), "the rival must not see it"
+        assert changed != data and sum_of_words(changed) == sum_of_words(data), (
+            "the rival must not see it"
+        )
         assert checksum(changed) != checksum(data)
 
 

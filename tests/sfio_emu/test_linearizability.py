@@ -37,44 +37,75 @@ def call(begin: float, end: float, value: bytes, *, writes: bool = False) -> Ope
     [
         ([call(0, 1, b"a", writes=True), call(2, 3, b"a")], True),
         ([call(0, 1, b"a", writes=True), call(2, 3, b"0")], False),  # a stale read
-        ([call(0, 9, b"a", writes=True), call(1, 2, b"a"), call(3, 4, b"0")], False),  # back in time
+        (
+            [call(0, 9, b"a", writes=True), call(1, 2, b"a"), call(3, 4, b"0")],
+            False,
+        ),  # back in time
         ([call(0, 9, b"a", writes=True), call(1, 2, b"0"), call(3, 4, b"a")], True),
         ([call(0, 9, b"a", writes=True), call(0, 9, b"b", writes=True), call(10, 11, b"a")], True),
-        ([call(0, 9, b"a", writes=True), call(0, 9, b"b", writes=True), call(3, 4, b"a"), call(5, 6, b"b")], True),
-        ([call(0, 2, b"a", writes=True), call(1, 4, b"b", writes=True), call(5, 6, b"a"), call(7, 8, b"b")], False),
+        (
+            [
+                call(0, 9, b"a", writes=True),
+                call(0, 9, b"b", writes=True),
+                call(3, 4, b"a"),
+                call(5, 6, b"b"),
+            ],
+            True,
+        ),
+        (
+            [
+                call(0, 2, b"a", writes=True),
+                call(1, 4, b"b", writes=True),
+                call(5, 6, b"a"),
+                call(7, 8, b"b"),
+            ],
+            False,
+        ),
         ([call(0, 1, b"a", writes=True), call(0.5, 2, b"x")], False),  # never written, or torn
     ],
 )
-def test_the_checker_tells_what_may_be_from_what_may_not(history: list[Operation], possible: bool) -> None:
+def test_the_checker_tells_what_may_be_from_what_may_not(
+    history: list[Operation], possible: bool
+) -> None:
     assert linearizable(history, b"0") is possible
 
 
 @pytest.mark.parametrize("unit", [8, 4096, 300_000])
-def test_reads_and_writes_of_one_stripe_unit_take_effect_at_one_moment(tmp_path: Path, unit: int) -> None:
+def test_reads_and_writes_of_one_stripe_unit_take_effect_at_one_moment(
+    tmp_path: Path, unit: int
+) -> None:
     nodes = Nodes(tmp_path, ("p1", "p2"))
     with StripedFile.open("p1/a;p2/a", unit, session=session_of(nodes.places)) as file:
         file.pwrite(b"00000000" * (unit // 8) * REGISTERS, 0)
     histories: dict[int, list[Operation]] = {register: [] for register in range(REGISTERS)}
     turns = max(1, (CALLS if unit < 100_000 else CALLS // 6) // CLIENTS)
-    for first in range(0, MOST_ROUNDS * turns, turns):  # a busy machine may run one client after the other: then again
+    for first in range(
+        0, MOST_ROUNDS * turns, turns
+    ):  # a busy machine may run one client after the other: then again
         _live_together(nodes, unit, range(first, first + turns), histories)
         if all(_overlaps(history) >= LEAST_OVERLAPS for history in histories.values()):
             break
     nodes.close()
     for history in histories.values():
         assert linearizable(history, b"00000000")
-        assert _overlaps(history) >= LEAST_OVERLAPS, "the clients did not run at the same time: nothing was tested"
+        assert _overlaps(history) >= LEAST_OVERLAPS, (
+            "the clients did not run at the same time: nothing was tested"
+        )
         assert not linearizable(_with_a_stale_read(history), b"00000000")
 
 
-def _live_together(nodes: Nodes, unit: int, turns: range, histories: dict[int, list[Operation]]) -> None:
+def _live_together(
+    nodes: Nodes, unit: int, turns: range, histories: dict[int, list[Operation]]
+) -> None:
     """All clients at once, so many calls each; their calls are added to the histories of the registers."""
     together = threading.Barrier(CLIENTS)
 
     def live(number: int) -> list[tuple[int, Operation]]:
         draw, found = random.Random(f"{number} {turns.start}"), []
         # a long unit in one message that the listener holds: a longer one is written in blocks, as the guarantees say
-        session = session_of(nodes.places, timeout_s=20, settings=Settings(check_data=number % 2 == 0))
+        session = session_of(
+            nodes.places, timeout_s=20, settings=Settings(check_data=number % 2 == 0)
+        )
         try:
             file = StripedFile.open("p1/a;p2/a", unit, session=session)
             together.wait(60)
@@ -88,7 +119,9 @@ def _live_together(nodes: Nodes, unit: int, turns: range, histories: dict[int, l
                     value = file.pread(unit, register * unit)
                 end = time.monotonic()
                 assert value == value[:8] * (unit // 8), "a value that is torn"
-                found.append((register, Operation(begin=begin, end=end, writes=writes, value=value[:8])))
+                found.append(
+                    (register, Operation(begin=begin, end=end, writes=writes, value=value[:8]))
+                )
         finally:
             session.close()
         return found

@@ -14,7 +14,17 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sfio_emu import ListenerLost, RemoteFailure, Session, Settings, StripedFile, mrename, mstat, use, wait_all
+from sfio_emu import (
+    ListenerLost,
+    RemoteFailure,
+    Session,
+    Settings,
+    StripedFile,
+    mrename,
+    mstat,
+    use,
+    wait_all,
+)
 from sfio_emu.adapters.sockets import TcpConnections
 from tests.helpers.striped_nodes import Nodes
 
@@ -28,15 +38,23 @@ FURTHEST = 2000
 who = st.integers(0, 1)
 places = st.integers(0, REACH)
 blobs = st.binary(min_size=0, max_size=260)
-shapes = st.tuples(st.integers(1, 4), st.sampled_from([0, 1, 2, 3, 5]), st.integers(0, 2), st.integers(1, 70))
+shapes = st.tuples(
+    st.integers(1, 4), st.sampled_from([0, 1, 2, 3, 5]), st.integers(0, 2), st.integers(1, 70)
+)
 """Size, gap in the file, gap in memory, number of blocks."""
 full = st.binary(min_size=60, max_size=260)
 
 
-def alike(offset: int, distance: int, place_distance: int, size: int, count: int) -> tuple[list[int], ...]:
+def alike(
+    offset: int, distance: int, place_distance: int, size: int, count: int
+) -> tuple[list[int], ...]:
     """Blocks at one distance: offsets in the file, places in memory, sizes."""
     numbers = range(count)
-    return [offset + distance * n for n in numbers], [place_distance * n for n in numbers], [size] * count
+    return (
+        [offset + distance * n for n in numbers],
+        [place_distance * n for n in numbers],
+        [size] * count,
+    )
 
 
 class TwoSessions(RuleBasedStateMachine):
@@ -45,13 +63,23 @@ class TwoSessions(RuleBasedStateMachine):
     steps = 0
     full_disks = 0
 
-    @initialize(unit=st.sampled_from([1, 3, 7, 75, 1005]), merge=st.booleans(), check_data=st.booleans())
+    @initialize(
+        unit=st.sampled_from([1, 3, 7, 75, 1005]), merge=st.booleans(), check_data=st.booleans()
+    )
     def begin(self, unit: int, merge: bool, check_data: bool) -> None:
-        self.folder = tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
+        self.folder = tempfile.TemporaryDirectory(
+            dir="/dev/shm" if Path("/dev/shm").is_dir() else None
+        )
         self.nodes = Nodes(Path(self.folder.name), HOSTS)
         self.unit, self.name = unit, NAME
-        kinds = (Settings(check_data=check_data), Settings(merge=merge, message_bytes=4096, window=2))
-        self.sessions = [Session(TcpConnections(self.nodes.places, timeout_s=20), settings=kind) for kind in kinds]
+        kinds = (
+            Settings(check_data=check_data),
+            Settings(merge=merge, message_bytes=4096, window=2),
+        )
+        self.sessions = [
+            Session(TcpConnections(self.nodes.places, timeout_s=20), settings=kind)
+            for kind in kinds
+        ]
         self.files = [StripedFile.open(NAME, unit, session=session) for session in self.sessions]
         self.expected = bytearray()
 
@@ -86,7 +114,12 @@ class TwoSessions(RuleBasedStateMachine):
     def write_strided(self, who: int, offset: int, shape: tuple[int, int, int, int]) -> None:
         size, gap, more, count = shape
         data = bytes(random.Random(count).randbytes((size + more) * count))
-        assert self.files[who].pwrite_blocks(data, *alike(offset, size + gap, size + more, size, count)) == size * count
+        assert (
+            self.files[who].pwrite_blocks(
+                data, *alike(offset, size + gap, size + more, size, count)
+            )
+            == size * count
+        )
         for number in range(count):
             start = number * (size + more)
             self.note(offset + number * (size + gap), data[start : start + size])
@@ -94,7 +127,11 @@ class TwoSessions(RuleBasedStateMachine):
     @rule(who=who, offset=places, shape=shapes)
     def read_strided(self, who: int, offset: int, shape: tuple[int, int, int, int]) -> None:
         size, gap, more, count = shape
-        target, wanted, moved = bytearray((size + more) * count), bytearray((size + more) * count), 0
+        target, wanted, moved = (
+            bytearray((size + more) * count),
+            bytearray((size + more) * count),
+            0,
+        )
         for number in range(count):
             there = self.expected[offset + number * (size + gap) :][:size]
             start, moved = number * (size + more), moved + len(there)
@@ -111,12 +148,20 @@ class TwoSessions(RuleBasedStateMachine):
     @rule(who=who, offset=places, size=st.integers(0, 900), plain=st.booleans())
     def read(self, who: int, offset: int, size: int, plain: bool) -> None:
         target = bytearray(b"\xee" * min(size, 60 if plain else size))
-        count = self.files[who].read_fragments(target, offset) if plain else self.files[who].pread(target, offset)
+        count = (
+            self.files[who].read_fragments(target, offset)
+            if plain
+            else self.files[who].pread(target, offset)
+        )
         there = self.expected[offset : offset + len(target)]
         assert count == len(there)
         assert target == there + b"\xee" * (len(target) - len(there))
 
-    @rule(who=who, blocks=st.lists(st.tuples(places, st.integers(0, 60)), max_size=6), waiting=st.booleans())
+    @rule(
+        who=who,
+        blocks=st.lists(st.tuples(places, st.integers(0, 60)), max_size=6),
+        waiting=st.booleans(),
+    )
     def read_many(self, who: int, blocks: list[tuple[int, int]], waiting: bool) -> None:
         targets = [bytearray(size) for _, size in blocks]
         offsets = [offset for offset, _ in blocks]
@@ -142,7 +187,9 @@ class TwoSessions(RuleBasedStateMachine):
     @rule(who=who, mode=st.sampled_from(["rw", "r+"]))
     def reopen(self, who: int, mode: str) -> None:
         self.files[who].close()
-        self.files[who] = StripedFile.open(self.name, self.unit, mode=mode, session=self.sessions[who])
+        self.files[who] = StripedFile.open(
+            self.name, self.unit, mode=mode, session=self.sessions[who]
+        )
 
     @rule(who=who)
     def empty(self, who: int) -> None:
@@ -152,13 +199,18 @@ class TwoSessions(RuleBasedStateMachine):
     @rule()
     def rename(self) -> None:
         new = OTHER if self.name == NAME else NAME
-        for file in self.files:  # a file that is open keeps its old name: reopened under the new one
+        for (
+            file
+        ) in self.files:  # a file that is open keeps its old name: reopened under the new one
             file.close()
         use(self.sessions[0])
         mrename(self.name, new)
         use(None)
         self.name = new
-        self.files = [StripedFile.open(new, self.unit, mode="r+", session=session) for session in self.sessions]
+        self.files = [
+            StripedFile.open(new, self.unit, mode="r+", session=session)
+            for session in self.sessions
+        ]
 
     @rule(who=who)
     def lose_connections(self, who: int) -> None:
@@ -169,7 +221,9 @@ class TwoSessions(RuleBasedStateMachine):
         self.nodes.stop(host)
         self.nodes.start(host)
         for file in self.files:
-            with suppress(ListenerLost):  # the first call notices it, and the next one connects anew
+            with suppress(
+                ListenerLost
+            ):  # the first call notices it, and the next one connects anew
                 file.size()
 
     @rule(who=who, host=st.sampled_from(HOSTS), left=st.integers(0, 20), offset=places, data=full)
@@ -195,14 +249,18 @@ class TwoSessions(RuleBasedStateMachine):
         assert len(there) == max(found.end, len(before))
         for place, byte in enumerate(there):
             old = before[place] if place < len(before) else 0
-            assert byte == old or (offset <= place < offset + len(data) and byte == data[place - offset])
+            assert byte == old or (
+                offset <= place < offset + len(data) and byte == data[place - offset]
+            )
         self.expected = bytearray(there)
 
     @invariant()
     def the_sum_of_the_subfiles_is_the_size(self) -> None:
         TwoSessions.steps += 1
         if hasattr(self, "expected"):
-            sizes = [(Path(self.folder.name) / part).stat().st_size for part in self.name.split(";")]
+            sizes = [
+                (Path(self.folder.name) / part).stat().st_size for part in self.name.split(";")
+            ]
             assert sizes == list(self.files[0].layout.subfile_sizes(len(self.expected)))
 
     def teardown(self) -> None:
@@ -230,7 +288,9 @@ TestTwoSessions.settings = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
     derandomize=STEPS < 10_000,
-    phases=[Phase.explicit, Phase.generate] if STEPS < 10_000 else list(Phase),  # shrinking takes minutes
+    phases=[Phase.explicit, Phase.generate]
+    if STEPS < 10_000
+    else list(Phase),  # shrinking takes minutes
     database=None,
     print_blob=True,
 )
@@ -238,5 +298,7 @@ TestTwoSessions.settings = settings(
 
 def test_the_steps_were_taken() -> None:
     if TwoSessions.steps:  # else the machine was not chosen to run
-        assert TwoSessions.steps >= STEPS, "the machine stops earlier than it was thought to: see its settings"
+        assert TwoSessions.steps >= STEPS, (
+            "the machine stops earlier than it was thought to: see its settings"
+        )
         assert TwoSessions.full_disks > STEPS // 200, "hardly a write met a full disk"

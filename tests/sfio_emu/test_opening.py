@@ -29,7 +29,9 @@ Open = Callable[..., StripedFile]
 def opened(tmp_path: Path) -> Iterator[Open]:
     nodes = Nodes(tmp_path, ("p1", "p2"))
     session = session_of(nodes.places)
-    yield lambda mode="rw", name=NAME, unit=5: StripedFile.open(name, unit, mode=mode, session=session)
+    yield lambda mode="rw", name=NAME, unit=5: StripedFile.open(
+        name, unit, mode=mode, session=session
+    )
     nodes.close()
 
 
@@ -50,7 +52,9 @@ def test_only_modes_that_create_make_anything(opened: Open, tmp_path: Path) -> N
             opened(mode)
 
 
-def test_exclusive_opening_succeeds_once_and_leaves_nothing_of_a_refusal(opened: Open, tmp_path: Path) -> None:
+def test_exclusive_opening_succeeds_once_and_leaves_nothing_of_a_refusal(
+    opened: Open, tmp_path: Path
+) -> None:
     (tmp_path / "p2" / "deep").mkdir()
     (tmp_path / "p2" / "deep" / "b").write_bytes(b"there")
     with failure(errno.EEXIST, "p2"):
@@ -81,17 +85,30 @@ def test_a_session_has_a_file_open_for_reading_and_for_writing(opened: Open) -> 
     with opened() as file, opened("r") as same:
         file.pwrite(b"Good*morning!", 0)
         assert same.pread(13, 0) == b"Good*morning!"
-        for act in (lambda: same.pwrite(b"x", 0), lambda: same.truncate(3), lambda: same.write_fragments(b"x", 0)):
+        for act in (
+            lambda: same.pwrite(b"x", 0),
+            lambda: same.truncate(3),
+            lambda: same.write_fragments(b"x", 0),
+        ):
             with pytest.raises(UsageError, match="opened for reading only"):
                 act()
         file.pwrite(b"G", 0)
 
 
 def test_a_file_below_a_folder_that_cannot_be_written_is_read(tmp_path: Path) -> None:
-    words = ("unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"')
+    words = (
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"',
+    )
     if subprocess.run([*words, str(tmp_path), "true"], check=False, capture_output=True).returncode:
         pytest.skip("a read-only mount cannot be made here")
-    with listener(tmp_path, "p1") as (_, place), StripedFile.open("p1/a", 5, session=session_of(place)) as file:
+    with (
+        listener(tmp_path, "p1") as (_, place),
+        StripedFile.open("p1/a", 5, session=session_of(place)) as file,
+    ):
         file.pwrite(b"Good*morning!", 0)
     with listener(tmp_path, "p1", before=(*words, str(tmp_path))) as (_, place):
         session = session_of(place)
@@ -111,7 +128,11 @@ def test_a_file_made_empty_may_have_another_layout_but_one_with_bytes_may_not(op
             7,
             "p1/a was written as subfile 1 of 2 in units of 5 bytes, and is opened as subfile 1 of 2 in units of 7",
         ),
-        ("p2/deep/b;p1/a", 5, "p2/deep/b was written as subfile 2 of 2 .* and is opened as subfile 1 of 2"),
+        (
+            "p2/deep/b;p1/a",
+            5,
+            "p2/deep/b was written as subfile 2 of 2 .* and is opened as subfile 1 of 2",
+        ),
         ("p1/a", 5, "p1/a was written as subfile 1 of 2 .* and is opened as subfile 1 of 1"),
     )
     for name, unit, said in refusals:
@@ -165,7 +186,9 @@ def test_mpi_modes_are_mpis(tmp_path: Path) -> None:
         with MpiFile.open(NAME, 5, mode="a", session=session) as file:
             assert (file.position, file.position_shared) == (8, 8)
             file.write_ordered(bytes([65 + rank]))
-        file = MpiFile.open(NAME, 5, mode="w", session=session)  # not cut: that is Python's mode, not MPI's
+        file = MpiFile.open(
+            NAME, 5, mode="w", session=session
+        )  # not cut: that is Python's mode, not MPI's
         with pytest.raises(UsageError, match="opened for writing only"):
             file.read_at(0, bytearray(3))
         file.close()
@@ -180,7 +203,12 @@ def test_mpi_modes_are_mpis(tmp_path: Path) -> None:
 def test_a_striped_file_is_a_raw_file_of_python(opened: Open) -> None:
     assert isinstance(opened("w"), io.RawIOBase)
     with opened("w") as raw, io.BufferedWriter(raw, 50) as writer:
-        assert (raw.readable(), raw.writable(), raw.seekable(), raw.mode) == (False, True, True, "wb")
+        assert (raw.readable(), raw.writable(), raw.seekable(), raw.mode) == (
+            False,
+            True,
+            True,
+            "wb",
+        )
         for number in range(100):
             writer.write(f"line {number}\n".encode())
     assert raw.closed

@@ -15,7 +15,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfio_emu import Session, Settings, StripedFile, mchsize, mread, mreadb, mreadc, mwrite, mwriteb, mwritec
+from sfio_emu import (
+    Session,
+    Settings,
+    StripedFile,
+    mchsize,
+    mread,
+    mreadb,
+    mreadc,
+    mwrite,
+    mwriteb,
+    mwritec,
+)
 from sfio_emu.adapters.sockets import TcpConnections
 from tests.helpers.drawn import SOAK
 from tests.helpers.warm import WarmProcess
@@ -30,7 +41,15 @@ pytestmark = pytest.mark.scaled
 @contextmanager
 def listener_process(root: Path, *options: str) -> Iterator[dict[str, tuple[str, int]]]:
     """Three listeners in one process of their own; their addresses."""
-    command = [sys.executable, "-P", "-m", "sfio_emu.adapters.listener", "--root", str(root), *options]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "sfio_emu.adapters.listener",
+        "--root",
+        str(root),
+        *options,
+    ]
     for host in HOSTS:
         command += ["--listen", f"{host}@127.0.0.1:0"]
     with WarmProcess(command, stdout=subprocess.PIPE, text=True) as process:
@@ -63,7 +82,9 @@ class Client:
         return self.random.randint(0, self.size - size), size
 
     def step(self) -> None:
-        operation = self.random.choice((self.write_one, self.read_one, self.write_many, self.read_many))
+        operation = self.random.choice(
+            (self.write_one, self.read_one, self.write_many, self.read_many)
+        )
         operation()
 
     def write_one(self) -> None:
@@ -90,7 +111,9 @@ class Client:
         blocks = [(offset, min(size, 1 + self.largest // len(blocks))) for offset, size in blocks]
         buffers = [self.random.randbytes(size) for _, size in blocks]
         sizes = [size for _, size in blocks]
-        mwriteb(self.file, len(blocks), [self.start + offset for offset, _ in blocks], buffers, sizes)
+        mwriteb(
+            self.file, len(blocks), [self.start + offset for offset, _ in blocks], buffers, sizes
+        )
         for (offset, size), data in zip(blocks, buffers, strict=True):
             self.expected[offset : offset + size] = data
 
@@ -99,7 +122,9 @@ class Client:
         blocks = [(offset, min(size, 1 + self.largest // len(blocks))) for offset, size in blocks]
         buffers = [np.zeros(size, dtype=np.uint8) for _, size in blocks]
         sizes = [size for _, size in blocks]
-        counts = mreadb(self.file, len(blocks), [self.start + offset for offset, _ in blocks], buffers, sizes)
+        counts = mreadb(
+            self.file, len(blocks), [self.start + offset for offset, _ in blocks], buffers, sizes
+        )
         assert counts == sizes
         for (offset, size), buffer in zip(blocks, buffers, strict=True):
             assert buffer.tobytes() == self.expected[offset : offset + size]
@@ -114,10 +139,15 @@ SETTINGS = (
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_four_clients_on_disjoint_regions_leave_what_a_bytearray_holds(tmp_path: Path, unit: int) -> None:
+def test_four_clients_on_disjoint_regions_leave_what_a_bytearray_holds(
+    tmp_path: Path, unit: int
+) -> None:
     name = "p1/a;p2/sub/a;p3/a;p2/b"
     with listener_process(tmp_path, "--message", "65536") as addresses:
-        sessions = [Session(TcpConnections(addresses, timeout_s=20), settings=SETTINGS[n]) for n in range(CLIENTS)]
+        sessions = [
+            Session(TcpConnections(addresses, timeout_s=20), settings=SETTINGS[n])
+            for n in range(CLIENTS)
+        ]
         files = [StripedFile.open(name, unit, session=session) for session in sessions]
         clients = [Client(number, unit, file) for number, file in enumerate(files)]
         mchsize(files[0], CLIENTS * clients[0].size)
@@ -143,7 +173,9 @@ def test_four_clients_on_disjoint_regions_leave_what_a_bytearray_holds(tmp_path:
         layout = files[0].layout
         subfiles = [bytearray() for _ in range(layout.subfiles)]
         for fragment in layout.fragments(0, len(expected)):
-            subfiles[fragment.subfile] += expected[fragment.offset : fragment.offset + fragment.size]
+            subfiles[fragment.subfile] += expected[
+                fragment.offset : fragment.offset + fragment.size
+            ]
         on_disk = [(tmp_path / str(part)).read_bytes() for part in files[0].subfiles]
         assert on_disk == subfiles
         for session in sessions:
@@ -151,10 +183,14 @@ def test_four_clients_on_disjoint_regions_leave_what_a_bytearray_holds(tmp_path:
 
 
 @pytest.mark.parametrize("unit", [3, 75])
-def test_writes_truncations_and_reads_past_the_end_agree_with_a_bytearray(tmp_path: Path, unit: int) -> None:
+def test_writes_truncations_and_reads_past_the_end_agree_with_a_bytearray(
+    tmp_path: Path, unit: int
+) -> None:
     draw = random.Random(unit)
     with listener_process(tmp_path) as addresses:
-        file = StripedFile.open("p1/a;p2/a;p3/a", unit, session=Session(TcpConnections(addresses, timeout_s=20)))
+        file = StripedFile.open(
+            "p1/a;p2/a;p3/a", unit, session=Session(TcpConnections(addresses, timeout_s=20))
+        )
         expected = bytearray()
         for _ in range(max(60, OPERATIONS // 40)):
             offset, size = draw.randint(0, 40 * unit), draw.randint(0, 20 * unit)
@@ -164,7 +200,11 @@ def test_writes_truncations_and_reads_past_the_end_agree_with_a_bytearray(tmp_pa
                 expected = expected[:offset] + bytes(max(0, offset - len(expected)))
             elif kind == 1:
                 buffer = bytearray(b"\xee" * size)
-                count = mreadc(file, offset, buffer) if draw.random() < 0.5 else mread(file, offset, buffer)
+                count = (
+                    mreadc(file, offset, buffer)
+                    if draw.random() < 0.5
+                    else mread(file, offset, buffer)
+                )
                 there = expected[offset : offset + size]
                 assert count == len(there)
                 assert buffer[:count] == there

@@ -65,7 +65,9 @@ def test_a_stripe_unit_is_a_whole_number(file: Any, unit: Any) -> None:
 def test_an_offset_is_a_whole_number(file: Any, offset: Any) -> None:
     buffer = bytearray(3)
     for access in (file.pread, file.pwrite, file.read_fragments, file.write_fragments):
-        with pytest.raises(UsageError, match=r"the offset is .*: give a whole number from 0 to 2\^62"):
+        with pytest.raises(
+            UsageError, match=r"the offset is .*: give a whole number from 0 to 2\^62"
+        ):
             access(buffer, offset)
     for many in (file.preadv, file.pwritev):
         with pytest.raises(UsageError, match=r"the offset of block 1 is .*: give a whole number"):
@@ -77,11 +79,14 @@ def test_an_offset_is_a_whole_number(file: Any, offset: Any) -> None:
 
 @pytest.mark.parametrize("size", [-1, 2**63, None, float("nan"), 5.5, "5"])
 def test_a_size_is_a_whole_number(file: Any, size: Any) -> None:
-    with pytest.raises(UsageError, match=r"the size of the file is .*: give a whole number from 0 to 2\^62"):
+    with pytest.raises(
+        UsageError, match=r"the size of the file is .*: give a whole number from 0 to 2\^62"
+    ):
         mchsize(file, size)
     if size is not None:
         with pytest.raises(
-            UsageError, match=r"the size with a buffer of 3 bytes is .*: give a whole number from 0 to 3"
+            UsageError,
+            match=r"the size with a buffer of 3 bytes is .*: give a whole number from 0 to 3",
         ):
             mwritec(file, 0, b"abc", size)
 
@@ -96,8 +101,14 @@ def test_names_are_text() -> None:
 
 
 def test_files_buffers_and_positions_are_checked(file: Any) -> None:
-    for call in (lambda: mclose(None), lambda: mread(None, 0, bytearray(3)), lambda: mwrite(None, 0, b"a")):  # type: ignore[arg-type]
-        with pytest.raises(UsageError, match="a NoneType is no striped file: give what mopen returned"):
+    for call in (
+        lambda: mclose(None),
+        lambda: mread(None, 0, bytearray(3)),
+        lambda: mwrite(None, 0, b"a"),
+    ):  # type: ignore[arg-type]
+        with pytest.raises(
+            UsageError, match="a NoneType is no striped file: give what mopen returned"
+        ):
             call()
     with pytest.raises(UsageError, match="gives no bytes, cannot include dtype 'M' in a buffer"):
         file.pwrite(np.zeros(3, "datetime64[s]"), 0)
@@ -145,11 +156,15 @@ def test_an_environment_without_listeners_is_named(monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("SFIO_LISTENERS", raising=False)
     session = session_from_environment()
     with pytest.raises(
-        UsageError, match="no listener is known for the host 'p1': set SFIO_LISTENERS to p1=ADDRESS:PORT"
+        UsageError,
+        match="no listener is known for the host 'p1': set SFIO_LISTENERS to p1=ADDRESS:PORT",
     ):
         StripedFile.open("p1/a", 5, session=session)
     for text, said in (
-        ("p1=127.0.0.1:99999", "the port of p1 in SFIO_LISTENERS is 99999: give a whole number from 1 to 65535"),
+        (
+            "p1=127.0.0.1:99999",
+            "the port of p1 in SFIO_LISTENERS is 99999: give a whole number from 1 to 65535",
+        ),
         ("p1=127.0.0.1:\u00b2", "has the part"),
         ("p1=127.0.0.1:1,p1=127.0.0.1:2", "names the host 'p1' twice"),
     ):
@@ -199,33 +214,53 @@ def test_addresses_and_time_outs_are_checked() -> None:
     ):
         with pytest.raises(UsageError, match=said):
             TcpConnections(addresses, **options)  # type: ignore[arg-type]
-    with pytest.raises(ListenerLost, match=r"no connection to its listener at ü\.\.x:1: encoding of hostname failed"):
+    with pytest.raises(
+        ListenerLost,
+        match=r"no connection to its listener at ü\.\.x:1: encoding of hostname failed",
+    ):
         TcpConnections({"p1": ("ü..x", 1)}).connect("p1")
     assert TcpConnections(place, timeout_s=np.int64(2), stall_s=np.float32(2.5))  # type: ignore[arg-type]
 
 
 def test_what_is_open_cannot_be_pickled_or_copied(file: Any) -> None:
     for act in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError, match="an open striped file belongs to its process: open it in the other"):
+        with pytest.raises(
+            TypeError, match="an open striped file belongs to its process: open it in the other"
+        ):
             act(file)
-        with pytest.raises(TypeError, match="a session belongs to its process: make one in the other"):
+        with pytest.raises(
+            TypeError, match="a session belongs to its process: make one in the other"
+        ):
             act(file.session)
 
 
-def test_a_listener_says_that_an_address_is_no_host_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert listener_main(["--subfile-dir", str(tmp_path), "--listen", "ü..x:0", "--without-key"]) == 2
+def test_a_listener_says_that_an_address_is_no_host_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        listener_main(["--subfile-dir", str(tmp_path), "--listen", "ü..x:0", "--without-key"]) == 2
+    )
     assert capsys.readouterr().err == "the listener cannot start: encoding of hostname failed\n"
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--memory", "100"], "argument --memory: '100' is no size that can be: give bytes, 4096 to 2^62"),
-        (["--message", "100"], "argument --message: '100' is no size that can be: give bytes, 4096 to 268435456"),
+        (
+            ["--memory", "100"],
+            "argument --memory: '100' is no size that can be: give bytes, 4096 to 2^62",
+        ),
+        (
+            ["--message", "100"],
+            "argument --message: '100' is no size that can be: give bytes, 4096 to 268435456",
+        ),
         (["--message", "1e9"], "argument --message: '1e9' is no size"),
         (["--memory", "-5"], "argument --memory"),
         (["--listen", "a@127.0.0.1:²"], "'a@127.0.0.1:²' is no [NAME@]HOST:PORT"),
-        (["--memory", "100000", "--message", "200000"], "--message 200000 does not fit into --memory 100000"),
+        (
+            ["--memory", "100000", "--message", "200000"],
+            "--message 200000 does not fit into --memory 100000",
+        ),
     ],
 )
 def test_the_option_that_is_wrong_is_named(
@@ -271,5 +306,7 @@ def test_an_error_reaches_whoever_waits_for_another_process(error: SfioError) ->
     lambda base: datatypes.resized(base, 0, 3),
 ])  # fmt: skip
 def test_what_a_datatype_is_built_of_is_a_datatype(build: Any) -> None:
-    with pytest.raises(UsageError, match=r"is 'double': give a datatype of sfio_emu\.views\.datatypes"):
+    with pytest.raises(
+        UsageError, match=r"is 'double': give a datatype of sfio_emu\.views\.datatypes"
+    ):
         build("double")

@@ -15,7 +15,11 @@ from testbed.striping.emulated.program_run import ProgramEnd
 
 
 def test_no_error_has_the_code_of_a_failed_check() -> None:
-    kinds = [kind for kind in vars(testbed.errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    kinds = [
+        kind
+        for kind in vars(testbed.errors).values()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    ]
     assert kinds and all(kind.exit_code in (2, 3, 4, 70, 124) for kind in kinds)
 
 

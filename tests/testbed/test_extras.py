@@ -16,7 +16,10 @@ from testbed.extras import command_for, pip_command
             {"url": "file:///home/ann/clone", "dir_info": {"editable": True}},
             "pip install -e '.[live]' in the project folder",
         ),
-        ({"url": "file:///home/ann/clone", "dir_info": {}}, "pip install '.[live]' in the project folder"),
+        (
+            {"url": "file:///home/ann/clone", "dir_info": {}},
+            "pip install '.[live]' in the project folder",
+        ),
         (
             {"url": "file:///tmp/testbed.whl", "archive_info": {}},
             "pip install 'parallel-communications-testbed[live] @ file:///tmp/testbed.whl'",

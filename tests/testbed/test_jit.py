@@ -46,12 +46,19 @@ def use_all(tables: Any) -> int:
     t.row[1] = t.inner.scale
     t.inner.grid[1, 0] += t.row[1]
     t.cube[1, 1, 1] = t.cube.shape[2] + first_bit(t.row[0])
-    return int(t.cube[1, 1, 1] * 1000 + last_of(t.inner.grid[1]) * 100 + t.inner.grid[1, 0] + last_of(t.row))
+    return int(
+        t.cube[1, 1, 1] * 1000
+        + last_of(t.inner.grid[1]) * 100
+        + t.inner.grid[1, 0]
+        + last_of(t.row)
+    )
 
 
 def test_a_table_handed_on_by_reference_is_read_and_written_as_in_python() -> None:
     def tables() -> Outer:
-        return Outer(np.array([8, 0, 5]), np.zeros((2, 2, 7), np.int16), Inner(3, np.arange(6).reshape(3, 2)))
+        return Outer(
+            np.array([8, 0, 5]), np.zeros((2, 2, 7), np.int16), Inner(3, np.arange(6).reshape(3, 2))
+        )
 
     plain, compiled = tables(), tables()
     assert compiled_entry(use_all)(compiled) == use_all(plain) == 10_310

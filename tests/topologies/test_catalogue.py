@@ -43,13 +43,25 @@ SIZES = [
 ]
 
 
-ONE_WAY = ("two-switch", "three-switch", "capillary-layers:graph=3", "bottleneck-hunt", "kautz:20,4")
+ONE_WAY = (
+    "two-switch",
+    "three-switch",
+    "capillary-layers:graph=3",
+    "bottleneck-hunt",
+    "kautz:20,4",
+)
 
 
 @pytest.mark.parametrize(("name", "hosts", "switches", "links"), SIZES)
-def test_a_name_builds_the_network_it_promises(name: str, hosts: int, switches: int, links: int) -> None:
+def test_a_name_builds_the_network_it_promises(
+    name: str, hosts: int, switches: int, links: int
+) -> None:
     network = load_network(name)
-    assert (len(network.hosts), len(network.switches), len(network.links)) == (hosts, switches, links)
+    assert (len(network.hosts), len(network.switches), len(network.links)) == (
+        hosts,
+        switches,
+        links,
+    )
 
 
 @pytest.mark.parametrize("name", [row[0] for row in SIZES if row[0] not in ONE_WAY])
@@ -65,7 +77,17 @@ def test_every_family_builds_from_its_pattern_or_its_defaults() -> None:
 
 
 def test_parameters_that_all_families_share_reach_every_link() -> None:
-    for name in ("swiss-t1", "two-switch", "crossbar", "optical-cloud", "manet", "torus", "mesh", "ring", "clos"):
+    for name in (
+        "swiss-t1",
+        "two-switch",
+        "crossbar",
+        "optical-cloud",
+        "manet",
+        "torus",
+        "mesh",
+        "ring",
+        "clos",
+    ):
         network = load_network(f"{name}:capacity_bps=5e6,delay_s=0.01")
         assert {(k.capacity_bps, k.delay_s) for k in network.links} == {(5e6, 0.01)}, name
 
@@ -75,7 +97,9 @@ def test_the_names_of_the_interface_hold() -> None:
     assert torus.link("h7_0", "s7_0") and torus.link("s7_0", "s0_0") and torus.link("s0_7", "s0_0")
     assert ring.link("s3", "s0") and ring.link("h3", "s3")
     assert [n.id for n in load_network("swiss-t1").switches] == [f"s{i}" for i in range(1, 9)]
-    assert {n.id for n in load_network("swiss-t1").hosts} == {f"{c}{k}" for c in "tr" for k in range(32)}
+    assert {n.id for n in load_network("swiss-t1").hosts} == {
+        f"{c}{k}" for c in "tr" for k in range(32)
+    }
 
 
 def test_an_allocation_takes_the_first_nodes_of_each_switch() -> None:
@@ -175,7 +199,9 @@ def test_a_small_network_costs_no_heavy_import() -> None:
         "import sys; from topologies import load_network; load_network('swiss-t1'); load_network('torus:4x4');"
         "print([m for m in ('numpy', 'scipy', 'networkx', 'matplotlib', 'numba', 'topohub') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -212,5 +238,7 @@ def test_without_topohub_none_of_its_names_is_near(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "topohub", None)
     with pytest.raises(TopologyError, match="testbed topology list shows all names"):
         load_network("zzGermany50")
-    with pytest.raises(TopologyError, match="neither a catalogue name nor a file; did you mean manet"):
+    with pytest.raises(
+        TopologyError, match="neither a catalogue name nor a file; did you mean manet"
+    ):
         load_network("Abilene")

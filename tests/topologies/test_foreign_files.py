@@ -70,10 +70,20 @@ def written(folder: Path, name: str, text: str) -> str:
 def test_repetita_graph_has_its_names_rates_delays_and_parallel_links(tmp_path: Path) -> None:
     network = load_network(written(tmp_path, "abilene.graph", SQUARE))
     assert (network.name, len(network.nodes), len(network.links)) == ("abilene", 4, 9)
-    first, parallel = network.link("0_New_York", "1_Chicago", 0), network.link("0_New_York", "1_Chicago", 1)
-    assert (first.capacity_bps, first.delay_s, first.attributes["weight"]) == (9.95328e9, 0.001913, 1.0)
+    first, parallel = (
+        network.link("0_New_York", "1_Chicago", 0),
+        network.link("0_New_York", "1_Chicago", 1),
+    )
+    assert (first.capacity_bps, first.delay_s, first.attributes["weight"]) == (
+        9.95328e9,
+        0.001913,
+        1.0,
+    )
     assert parallel.capacity_bps == 155.52e6
-    assert max(capillary_route(network, "0_New_York", "3_Seattle").loads).limit_denominator(10) == 1 / 2
+    assert (
+        max(capillary_route(network, "0_New_York", "3_Seattle").loads).limit_denominator(10)
+        == 1 / 2
+    )
 
 
 def test_containerlab_topology_has_hosts_switches_and_parallel_cables(tmp_path: Path) -> None:
@@ -85,7 +95,10 @@ def test_containerlab_topology_has_hosts_switches_and_parallel_cables(tmp_path: 
         "spine->leaf2#1",
     }
     assert len(network.links) == 10
-    assert [str(load) for load in capillary_route(network, "spine", "leaf2").loads if load] == ["1/2", "1/2"]
+    assert [str(load) for load in capillary_route(network, "spine", "leaf2").loads if load] == [
+        "1/2",
+        "1/2",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -93,9 +106,19 @@ def test_containerlab_topology_has_hosts_switches_and_parallel_cables(tmp_path: 
     [
         ("x.graph", "EDGES 9", "EDGES 10", "4 nodes and 10 links are announced, 4 and 9 follow"),
         ("x.graph", "NODES 4", "NODES many", "line 1: give 'NODES NUMBER'"),
-        ("x.graph", "edge_0 0 1", "edge_0 0 7", "line 10: src and dest are numbers of nodes, 0 to 3"),
+        (
+            "x.graph",
+            "edge_0 0 1",
+            "edge_0 0 7",
+            "line 10: src and dest are numbers of nodes, 0 to 3",
+        ),
         ("x.graph", "1 9953280 329\nedge_3", "1 fast 329\nedge_3", "line 12: .* are no numbers"),
-        ("x.graph", "155520 1913", "0 1913", "line 18: link '0_New_York' -> '1_Chicago'.*capacity_bps"),
+        (
+            "x.graph",
+            "155520 1913",
+            "0 1913",
+            "line 18: link '0_New_York' -> '1_Chicago'.*capacity_bps",
+        ),
         ("x.graph", "label src dest", "label from to", "give 'EDGES NUMBER'"),
         ("x.clab.yml", '"b:eth1"', '"c:eth1"', r"topology.links\[4\]: 'c' is none of the nodes"),
         ("x.clab.yml", "  nodes:", "  knots:", "topology.nodes: give a table"),
@@ -145,7 +168,10 @@ def test_a_lab_is_text_and_what_leaves_it_is_left_out(tmp_path: Path) -> None:
     network, note = read(written(tmp_path, "lab.clab.yml", LAB))
     assert (network.name, [n.id for n in network.nodes]) == ("007", ["no", "010", "on", "null_"])
     assert [k.label for k in network.links[::2]] == ["no->010", "on->no", "on->null_"]
-    assert network.links[0].attributes == {"mtu": 9000} and network.node("no").attributes["type_name"] == "srl"
+    assert (
+        network.links[0].attributes == {"mtu": 9000}
+        and network.node("no").attributes["type_name"] == "srl"
+    )
     for part in (
         "left out: links out of the network, at 'no', 'on', '010'",
         "left out: 1 link from a node to itself, at 'no'",
@@ -195,7 +221,9 @@ def test_networkx_writes_and_we_read_the_same(kind: Any, ending: str, tmp_path: 
     network, note = read(path)
     assert {n.id for n in network.nodes} == set(graph)
     assert len(network.links) == graph.number_of_edges() * (1 if graph.is_directed() else 2)
-    assert network.link("Zürich", "São Paulo").attributes["weight"] == 2.5 and "weight (links)" in note
+    assert (
+        network.link("Zürich", "São Paulo").attributes["weight"] == 2.5 and "weight (links)" in note
+    )
 
 
 NONE = 'node [ id 3 label "None" Longitude 8.5 Latitude 47.4 ] node [ id 5 label "None" ]'
@@ -207,7 +235,10 @@ def test_gml_of_the_zoo(tmp_path: Path) -> None:
     text = f'# a comment [\nCreator "X"\ngraph [\n DateObtained "1/1/10"\n{NONE}\n{edges}\n]'
     network, note = read(written(tmp_path, "z.gml", text))
     assert [(n.id, n.position) for n in network.nodes] == [("3", (8.5, 47.4)), ("5", None)]
-    assert [(k.label, k.capacity_bps) for k in network.links[::2]] == [("3->5", 1e10), ("5->3#1", 1e7)]
+    assert [(k.label, k.capacity_bps) for k in network.links[::2]] == [
+        ("3->5", 1e10),
+        ("5->3#1", 1e7),
+    ]
     assert network.links[0].attributes["LinkLabel"] == "ü"
     for part in ("named by their ids", "1 link from a node to itself", "DateObtained (graph)"):
         assert part in note
@@ -224,7 +255,10 @@ def test_gml_of_the_zoo(tmp_path: Path) -> None:
 def test_latin_1_is_read_with_a_note(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(text.encode("latin-1"))
     network, note = read(str(tmp_path / name))
-    assert network.nodes[0].id == "Zürich" and "read as Latin-1; save it as UTF-8 if names look wrong" in note
+    assert (
+        network.nodes[0].id == "Zürich"
+        and "read as Latin-1; save it as UTF-8 if names look wrong" in note
+    )
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
@@ -235,8 +269,13 @@ def test_json_of_other_unicode_encodings_is_read(encoding: str, tmp_path: Path) 
 
 def test_gml_groups_are_flattened(tmp_path: Path) -> None:
     nodes = 'node [ id 0 label "g" isGroup 1 ] node [ id 1 label "a" gid 0 ] node [ id 2 label "b" gid 0 isGroup 0 ]'
-    network, note = read(written(tmp_path, "y.gml", f"graph [ {nodes} edge [ source 1 target 2 ] ]"))
-    assert [n.id for n in network.nodes] == ["a", "b"] and "groups of nodes, without links of their own: 'g'" in note
+    network, note = read(
+        written(tmp_path, "y.gml", f"graph [ {nodes} edge [ source 1 target 2 ] ]")
+    )
+    assert [n.id for n in network.nodes] == [
+        "a",
+        "b",
+    ] and "groups of nodes, without links of their own: 'g'" in note
 
 
 def test_dot_of_yates_and_of_graphviz(tmp_path: Path) -> None:
@@ -313,7 +352,9 @@ XML = """<?xml version="1.0" encoding="ISO-8859-1"?><network xmlns="http://sndli
 <demands><demand id="D1"><source>N1</source><target>N2</target></demand></demands></network>"""
 
 
-@pytest.mark.parametrize(("name", "text"), [("n.txt", NATIVE), ("n.xml", XML), ("no_ending", NATIVE)])
+@pytest.mark.parametrize(
+    ("name", "text"), [("n.txt", NATIVE), ("n.xml", XML), ("no_ending", NATIVE)]
+)
 def test_sndlib_in_both_forms(name: str, text: str, tmp_path: Path) -> None:
     network, note = read(written(tmp_path, name, text))
     assert [(n.id, n.position) for n in network.nodes] == [("N1", (7.1, 50.7)), ("N2", (8.2, 49.0))]
@@ -350,7 +391,9 @@ NODES_AB = "NODES (\n A ( 1 2 )\n B ( -1 -3.5)\n)\n"
         ("LINKS (\n L ( A B )\n M ( B A )\n)", ["A->B", "B->A#1"]),
     ],
 )
-def test_sndlib_native_however_it_is_broken_into_lines(links: str, labels: list[str], tmp_path: Path) -> None:
+def test_sndlib_native_however_it_is_broken_into_lines(
+    links: str, labels: list[str], tmp_path: Path
+) -> None:
     network = load_network(written(tmp_path, "n.txt", NODES_AB + links))
     assert [(n.id, n.position) for n in network.nodes] == [("A", (1.0, 2.0)), ("B", (-1.0, -3.5))]
     assert [k.label for k in network.links[::2]] == labels
@@ -374,8 +417,12 @@ def test_sndlib_native_names_what_is_wrong(text: str, says: str, tmp_path: Path)
 
 
 def test_sndlib_nodes_without_a_place(tmp_path: Path) -> None:
-    network = load_network(written(tmp_path, "n.txt", "NODES ( A ( ) B ( ) ) LINKS ( L ( A B ) 0 0 0 0 ( ) )"))
-    assert [(n.id, n.position) for n in network.nodes] == [("A", None), ("B", None)] and len(network.links) == 2
+    network = load_network(
+        written(tmp_path, "n.txt", "NODES ( A ( ) B ( ) ) LINKS ( L ( A B ) 0 0 0 0 ( ) )")
+    )
+    assert [(n.id, n.position) for n in network.nodes] == [("A", None), ("B", None)] and len(
+        network.links
+    ) == 2
 
 
 PAIR: list[dict[str, Any]] = [{"id": "a"}, {"id": "b"}]
@@ -389,15 +436,26 @@ def document(folder: Path, nodes: Any, links: Any, **more: Any) -> str:
     ("nodes", "ends", "ids", "says"),
     [
         ([[0, 1], [0, 2]], ([0, 1], [0, 2]), ["0_1", "0_2"], "[0, 1] is '0_1'"),
-        ([["a", [1, 2.0]], [3.5, "b"]], (["a", [1, 2]], [3.5, "b"]), ["a_1_2", "3.5_b"], "is 'a_1_2'"),
+        (
+            [["a", [1, 2.0]], [3.5, "b"]],
+            (["a", [1, 2]], [3.5, "b"]),
+            ["a_1_2", "3.5_b"],
+            "is 'a_1_2'",
+        ),
         ([1.5, 2.0], (1.5, 2), ["1.5", "2"], "1.5 is '1.5'"),
         (["x", "y"], (0, 1), ["x", "y"], "positions in the list of nodes"),
     ],
 )
-def test_ids_of_networkx_and_d3(nodes: Any, ends: Any, ids: list[str], says: str, tmp_path: Path) -> None:
+def test_ids_of_networkx_and_d3(
+    nodes: Any, ends: Any, ids: list[str], says: str, tmp_path: Path
+) -> None:
     links = [{"source": ends[0], "target": ends[1]}]
     network, note = read(document(tmp_path, [{"id": one} for one in nodes], links))
-    assert [n.id for n in network.nodes] == ids and network.links[0].id[:2] == tuple(ids) and says in note
+    assert (
+        [n.id for n in network.nodes] == ids
+        and network.links[0].id[:2] == tuple(ids)
+        and says in note
+    )
 
 
 def test_nodes_of_d3_have_names_alone(tmp_path: Path) -> None:
@@ -410,24 +468,46 @@ def test_nodes_of_d3_have_names_alone(tmp_path: Path) -> None:
 
 P4 = {
     "hosts": {
-        "h1": {"ip": "10.0.1.1/24", "mac": "08:00:00:00:01:11", "commands": ["route add default gw 10.0.1.10"]},
+        "h1": {
+            "ip": "10.0.1.1/24",
+            "mac": "08:00:00:00:01:11",
+            "commands": ["route add default gw 10.0.1.10"],
+        },
         "h2": {"ip": "10.0.2.2/24", "mac": "08:00:00:00:02:22"},
     },
     "switches": {"s1": {"runtime_json": "s1.json"}, "s2": {}},
-    "links": [["h1", "s1-p1"], ["s1-p3", "s2-p2", 5, 0.5], ["h2", "s2-p1", "2ms"], ["s1-p2", "s2-p3", "7"]],
+    "links": [
+        ["h1", "s1-p1"],
+        ["s1-p3", "s2-p2", 5, 0.5],
+        ["h2", "s2-p1", "2ms"],
+        ["s1-p2", "s2-p3", "7"],
+    ],
 }
 
 
-@pytest.mark.parametrize("wrap", [lambda lab: lab, lambda lab: {"program": "x.p4", "topology": lab}])
+@pytest.mark.parametrize(
+    "wrap", [lambda lab: lab, lambda lab: {"program": "x.p4", "topology": lab}]
+)
 def test_a_p4_tutorials_ends_are_switches_with_their_ports(wrap: Any, tmp_path: Path) -> None:
     network, note = read(written(tmp_path, "topology.json", json.dumps(wrap(P4))))
-    assert [n.id for n in network.hosts] == ["h1", "h2"] and [n.id for n in network.switches] == ["s1", "s2"]
+    assert [n.id for n in network.hosts] == ["h1", "h2"] and [n.id for n in network.switches] == [
+        "s1",
+        "s2",
+    ]
     assert [k.label for k in network.links[::2]] == ["h1->s1", "s1->s2", "h2->s2", "s1->s2#1"]
-    assert [k.attributes["ports"] for k in network.links[::2]] == [[None, 1], [3, 2], [None, 1], [2, 3]]
+    assert [k.attributes["ports"] for k in network.links[::2]] == [
+        [None, 1],
+        [3, 2],
+        [None, 1],
+        [2, 3],
+    ]
     assert [(k.capacity_bps, k.delay_s) for k in network.links[::2]] == [
         (1e7, 0), (5e5, 0.005), (1e7, 0.002), (1e7, 7e-6),
     ]  # fmt: skip
-    assert network.node("h1").addresses == (("10.0.1.1", 24),) and network.node("h1").mac == "08:00:00:00:01:11"
+    assert (
+        network.node("h1").addresses == (("10.0.1.1", 24),)
+        and network.node("h1").mac == "08:00:00:00:01:11"
+    )
     assert "commands, runtime_json (nodes)" in note
 
 
@@ -441,7 +521,9 @@ def test_a_p4_tutorials_ends_are_switches_with_their_ports(wrap: Any, tmp_path: 
         ('"2ms"]', '"soon"]', "delay"),
     ],
 )
-def test_a_wrong_link_of_a_p4_tutorial_is_named(old: str, new: str, says: str, tmp_path: Path) -> None:
+def test_a_wrong_link_of_a_p4_tutorial_is_named(
+    old: str, new: str, says: str, tmp_path: Path
+) -> None:
     text = json.dumps(P4)
     assert old in text
     with pytest.raises(TopologyError) as caught:
@@ -451,7 +533,10 @@ def test_a_wrong_link_of_a_p4_tutorial_is_named(old: str, new: str, says: str, t
 
 def test_a_switch_that_is_called_as_an_end_at_a_port_is_itself(tmp_path: Path) -> None:
     lab = {"switches": ["s1", "s1-p1"], "links": [["s1", "s1-p1"]]}
-    assert [n.id for n in read(written(tmp_path, "t.json", json.dumps(lab)))[0].nodes] == ["s1", "s1-p1"]
+    assert [n.id for n in read(written(tmp_path, "t.json", json.dumps(lab)))[0].nodes] == [
+        "s1",
+        "s1-p1",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -465,7 +550,9 @@ def test_a_switch_that_is_called_as_an_end_at_a_port_is_itself(tmp_path: Path) -
         (("", ""), ["0", "1"], ""),
     ],
 )
-def test_igraphs_gml_has_names_and_no_labels(named: tuple[str, str], ids: list[str], says: str, tmp_path: Path) -> None:
+def test_igraphs_gml_has_names_and_no_labels(
+    named: tuple[str, str], ids: list[str], says: str, tmp_path: Path
+) -> None:
     nodes = "".join(f"node [ id {k} {words} ]\n" for k, words in enumerate(named))
     text = f'Creator "igraph version 0.10"\nVersion 1\ngraph\n[\n directed 0\n{nodes} edge [ source 1 target 0 ]\n]'
     network, note = read(written(tmp_path, "i.gml", text))
@@ -551,18 +638,30 @@ def test_one_slip_in_a_key_of_ours_is_refused(key: str, data: st.DataObject) -> 
             "from mininet.topo import Topo\ngraph = []",
             "a Python file is a program: say what it is to build, as a.py:__main__",
         ),
-        ("a.mn", '{"application": {}, "hosts": [], "links": [], "switches": []}', "no node is in it"),
+        (
+            "a.mn",
+            '{"application": {}, "hosts": [], "links": [], "switches": []}',
+            "no node is in it",
+        ),
         ("a.gexf", "<gexf/>", "the root element is <gexf>"),
         ("a.net", "*Vertices 2", "Pajek files are not read"),
         ("a.csv", "a,b", "tables are not read as networks"),
         ("a.edgelist", "a b {}", ".edgelist files are not read"),
         ("a.xlsx", b"PK\x03\x04", "packed by zip"),
         ("a.bz2", b"BZh9", "packed by bzip2"),
-        ("a.json.gz", gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0), "packed by gzip twice"),
+        (
+            "a.json.gz",
+            gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0),
+            "packed by gzip twice",
+        ),
         ("a.graphml", "", "it is empty"),
         ("a.gml", "\n \n", "it is empty"),
         ("a.gml", "hello", "no GML"),
-        ("a.gml", "graph [ node [ id 0 label 0 ] edge [ source [ a 1 ] target 0 ] ]", "edge 0: source is a list"),
+        (
+            "a.gml",
+            "graph [ node [ id 0 label 0 ] edge [ source [ a 1 ] target 0 ] ]",
+            "edge 0: source is a list",
+        ),
         ("a.gml", "graph [ node [ id 0 id 1 ] ]", "node 0: id is a list, or there twice"),
         (
             "a.gml",
@@ -586,7 +685,11 @@ def test_one_slip_in_a_key_of_ours_is_refused(key: str, data: st.DataObject) -> 
         ("a.txt", "hello", "it is in none of the formats"),
         ("a.txt", "NODES (\n A ( 1 2 )\n)", "the sections NODES ( ... ) and LINKS ( ... )"),
         ("a.json", '{"nodes": [], "links": []}', "no node is in it"),
-        ("a.json", '{"nodes": [{"id": "a", "id": "b"}], "links": []}', "the key 'id' is there twice"),
+        (
+            "a.json",
+            '{"nodes": [{"id": "a", "id": "b"}], "links": []}',
+            "the key 'id' is there twice",
+        ),
         ("a.json", "hello", "not JSON at line 1"),
         ("a.json", " \n", "it is empty"),
         ("a.mn", "{}", "hosts, switches and links of MiniEdit are missing"),
@@ -597,15 +700,25 @@ def test_one_slip_in_a_key_of_ours_is_refused(key: str, data: st.DataObject) -> 
             "a number has thousands of digits; shorten it",
         ),
         ("a.json", "[" * 99_999, "too many lists and objects in each other; use fewer"),
-        ("a.json", '{"nodes": [{"id": "a"}], "adjacency": [[]]}', "networkx' adjacency lists are not read"),
+        (
+            "a.json",
+            '{"nodes": [{"id": "a"}], "adjacency": [[]]}',
+            "networkx' adjacency lists are not read",
+        ),
         ("a.json", '{"elements": {"nodes": []}}', "Cytoscape files are not read"),
         ("a.gns3", '{"name": "x", "topology": {"nodes": []}}', "GNS3 projects are not read"),
-        ("a.json", '{"nodes": [{"id": "Z\xfcrich"}], "links": []}'.encode("latin-1"), "not text in UTF-8"),
+        (
+            "a.json",
+            '{"nodes": [{"id": "Z\xfcrich"}], "links": []}'.encode("latin-1"),
+            "not text in UTF-8",
+        ),
         ("a.graphml", b'<graphml><graph><node id="\xfc"/></graph></graphml>', "save it as UTF-8"),
         ("a.graphml", b'<?xml version="1.0" encoding="zip"?><graphml id="\xfc"/>', "not XML"),
     ],
 )
-def test_what_is_not_read_is_told_by_its_format(name: str, content: str | bytes, says: str, tmp_path: Path) -> None:
+def test_what_is_not_read_is_told_by_its_format(
+    name: str, content: str | bytes, says: str, tmp_path: Path
+) -> None:
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(TopologyError) as caught:
         load_network(str(tmp_path / name))
@@ -630,9 +743,15 @@ def test_a_name_in_a_python_file_is_told_as_the_file(tmp_path: Path) -> None:
         load_network(f"{path}:mytopo")
 
 
-@given(st.binary(max_size=60), st.sampled_from(["gml", "graphml", "json", "clab.yml", "gz", "txt"]), st.booleans())
+@given(
+    st.binary(max_size=60),
+    st.sampled_from(["gml", "graphml", "json", "clab.yml", "gz", "txt"]),
+    st.booleans(),
+)
 @drawn(150)
-def test_no_bytes_are_more_than_one_line_of_error(content: bytes, ending: str, packed: bool) -> None:
+def test_no_bytes_are_more_than_one_line_of_error(
+    content: bytes, ending: str, packed: bool
+) -> None:
     import gzip
     import tempfile
 
@@ -647,7 +766,10 @@ def test_no_bytes_are_more_than_one_line_of_error(content: bytes, ending: str, p
                 assert "\n" not in str(error)
 
 
-@given(st.text(max_size=60), st.sampled_from(["gml", "dot", "graph", "clab.yml", "txt", "graphml", "json"]))
+@given(
+    st.text(max_size=60),
+    st.sampled_from(["gml", "dot", "graph", "clab.yml", "txt", "graphml", "json"]),
+)
 @drawn(150)
 def test_no_text_is_more_than_one_line_of_error(text: str, ending: str) -> None:
     import tempfile

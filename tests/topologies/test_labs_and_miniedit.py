@@ -50,7 +50,8 @@ def test_linux_nodes_with_several_cables_forward_and_vendors_kinds_are_said(tmp_
     assert "with several links, which forward over shortest paths: 'r1', 'r2'" in note
     assert "without the images and configurations of their kinds: nokia_srlinux ('spine')" in note
     assert (
-        "bridge" not in note and "mtu (links) of 9000: all links of a run have one, which `up` takes as --mtu" in note
+        "bridge" not in note
+        and "mtu (links) of 9000: all links of a run have one, which `up` takes as --mtu" in note
     )
     assert network.links[0].attributes["mtu"] == 9000 and "\n" not in note
 
@@ -66,7 +67,10 @@ topology:
         - {node: sw, interface: eth1}
 """
     network, note = read(tmp_path, "long.clab.yml", lab)
-    assert (network.node("pc").addresses, network.node("pc").mac) == ((("10.9.0.7", 24),), "02:00:00:00:00:07")
+    assert (network.node("pc").addresses, network.node("pc").mac) == (
+        (("10.9.0.7", 24),),
+        "02:00:00:00:00:07",
+    )
     assert "kept, but not read: ipv6 (links)" in note
 
 
@@ -76,7 +80,12 @@ topology:
         ("rate: 10000", 1e7, 0, ""),
         ("rate: 2Mbps", 2e6, 0, ""),
         ("delay: 15ms", 1e7, 0.015, ""),
-        ("impairments: {delay: 15ms, jitter: 2ms, loss: 10, rate: 1000}", 1e6, 0, "loss:0.1 delay:0.015,jitter=0.002"),
+        (
+            "impairments: {delay: 15ms, jitter: 2ms, loss: 10, rate: 1000}",
+            1e6,
+            0,
+            "loss:0.1 delay:0.015,jitter=0.002",
+        ),
         ("loss: 0.5%", 1e7, 0, "loss:0.005"),
         ("impairments: 'duplicate:0.1'", 1e7, 0, "duplicate:0.1"),
         ("corruption: 0", 1e7, 0, ""),
@@ -87,7 +96,11 @@ def test_rates_and_impairments_of_a_lab_s_links(
 ) -> None:
     there, back, other = read(tmp_path, "lab.clab.yml", LAB.replace("LINK", words))[0].links[:3]
     for link in (there, back):
-        assert (link.capacity_bps, link.delay_s, link.impairments) == (capacity_bps, delay_s, impairments)
+        assert (link.capacity_bps, link.delay_s, link.impairments) == (
+            capacity_bps,
+            delay_s,
+            impairments,
+        )
     assert (other.capacity_bps, other.delay_s, other.impairments) == (1e7, 0, "")
 
 
@@ -101,8 +114,14 @@ def test_rates_and_impairments_of_a_lab_s_links(
         ("loss: most", "loss 'most' is no number; it is in per cent"),
         ("loss: 200", "loss 200 is in per cent; give 0 to 100"),
         ("jitter: 2ms", "jitter '2ms' is more than the delay"),
-        ("corruption: 1", "a corrupted packet is thrown away by its receiver; write its share as loss"),
-        ("impairments: {speed: 1}", "topology.links[0].impairments: 'speed' is none of rate, delay, jitter, loss"),
+        (
+            "corruption: 1",
+            "a corrupted packet is thrown away by its receiver; write its share as loss",
+        ),
+        (
+            "impairments: {speed: 1}",
+            "topology.links[0].impairments: 'speed' is none of rate, delay, jitter, loss",
+        ),
     ],
 )
 def test_a_wrong_quantity_of_a_lab_is_named(words: str, says: str, tmp_path: Path) -> None:
@@ -114,18 +133,30 @@ def miniedit(**changed: Any) -> dict[str, Any]:
     """A file as MiniEdit 2.2 writes it: two hosts, a router, two switches."""
     options = {"hostname": "h1", "nodeNum": 1, "sched": "host", "defaultRoute": "10.0.0.254"}
     host = {"number": "1", "opts": options, "x": "82.0", "y": "97.0"}
-    pc = {"number": "2", "opts": {"hostname": "pc", "ip": "10.0.0.9/8", "cpu": 0.5, "startCommand": "date"}}
-    switch = {"number": "1", "opts": {"hostname": "s1", "switchType": "default", "controllers": ["c0"], "dpid": "a"}}
+    pc = {
+        "number": "2",
+        "opts": {"hostname": "pc", "ip": "10.0.0.9/8", "cpu": 0.5, "startCommand": "date"},
+    }
+    switch = {
+        "number": "1",
+        "opts": {"hostname": "s1", "switchType": "default", "controllers": ["c0"], "dpid": "a"},
+    }
     router = {"number": "3", "opts": {"hostname": "r3", "switchType": "legacyRouter", "nodeNum": 3}}
     links = [
-        {"src": "h1", "dest": "s1", "opts": {"bw": 5, "delay": "10ms", "loss": 1, "speedup": 0, "jitter": ""}},
+        {
+            "src": "h1",
+            "dest": "s1",
+            "opts": {"bw": 5, "delay": "10ms", "loss": 1, "speedup": 0, "jitter": ""},
+        },
         {"src": "s1", "dest": "s4", "opts": {}},
         {"src": "s1", "dest": "r3", "opts": {}},
         {"src": "r3", "dest": "pc", "opts": {"delay": "2"}},
     ]
     return {
         "application": {"ipBase": "10.0.0.0/8"},
-        "controllers": [{"opts": {"hostname": "c0", "controllerType": "remote"}, "x": "1", "y": "1"}],
+        "controllers": [
+            {"opts": {"hostname": "c0", "controllerType": "remote"}, "x": "1", "y": "1"}
+        ],
         "hosts": [host, pc],
         "links": links,
         "switches": [switch, router, {"number": "4", "opts": {}}],
@@ -139,15 +170,25 @@ def test_miniedit_s_file_is_a_network(tmp_path: Path) -> None:
     assert {n.id: n.kind for n in network.nodes} == {
         "h1": "host", "pc": "host", "s1": "switch", "r3": "host", "s4": "switch",
     }  # fmt: skip
-    assert network.node("r3").attributes["forwarding"] is True and network.node("h1").position == (82, -97)
+    assert network.node("r3").attributes["forwarding"] is True and network.node("h1").position == (
+        82,
+        -97,
+    )
     assert network.node("pc").attributes["ip"] == "10.0.0.9/8"
     link = network.link("s1", "h1")
     assert (link.capacity_bps, link.delay_s, link.impairments) == (5e6, 0.01, "loss:0.01")
     assert network.link("pc", "r3").delay_s == 2e-6 and "Mininet's tc reads microseconds" in note
-    for said in ("cpu of pc is left out", "startCommand of pc is left out", "controllers are left out"):
+    for said in (
+        "cpu of pc is left out",
+        "startCommand of pc is left out",
+        "controllers are left out",
+    ):
         assert said in note
     assert "3 of 4 links have no bw" in note
-    assert "default routes of 'h1' are not set: every host has the shortest path" in note and "kept" not in note
+    assert (
+        "default routes of 'h1' are not set: every host has the shortest path" in note
+        and "kept" not in note
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NetworkNote)
         assert testbed.network(miniedit()).links == network.links
@@ -159,12 +200,20 @@ def test_miniedit_s_file_is_a_network(tmp_path: Path) -> None:
         ({"hosts": [3]}, "hosts[0]: must be an object with opts"),
         ({"hosts": {"a": 1}}, "names the unknown node 'h1'"),
         ({"switches": "s"}, "switches: must be a list, as MiniEdit writes it"),
-        ({"links": [{"src": "h1", "opts": {}}]}, "links[0]: give src and dest, the names of two nodes"),
+        (
+            {"links": [{"src": "h1", "opts": {}}]},
+            "links[0]: give src and dest, the names of two nodes",
+        ),
         ({"links": [{"src": "h1", "dest": "s9", "opts": {}}]}, "names the unknown node 's9'"),
-        ({"links": [{"src": "h1", "dest": "s1", "opts": {"bw": -1}}]}, "links[0]: bw -1 is no rate"),
+        (
+            {"links": [{"src": "h1", "dest": "s1", "opts": {"bw": -1}}]},
+            "links[0]: bw -1 is no rate",
+        ),
     ],
 )
-def test_a_wrong_entry_of_miniedit_is_named(changed: dict[str, Any], says: str, tmp_path: Path) -> None:
+def test_a_wrong_entry_of_miniedit_is_named(
+    changed: dict[str, Any], says: str, tmp_path: Path
+) -> None:
     with pytest.raises(TopologyError) as caught:
         read(tmp_path, "lab.mn", json.dumps(miniedit(**changed)))
     assert says in str(caught.value) and str(caught.value).startswith(str(tmp_path / "lab.mn"))
@@ -174,7 +223,9 @@ _json = st.recursive(
     st.none() | st.integers() | st.sampled_from(["h1", "s1", ""]),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["opts", "hostname", "src", "dest", "bw", "number"]), inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["opts", "hostname", "src", "dest", "bw", "number"]), inner, max_size=3
+        )
     ),
     max_leaves=8,
 )

@@ -7,7 +7,15 @@ import pytest
 
 from topologies import load_network
 from topologies.errors import TopologyError
-from topologies.manet import DENSE_NODES, Walk, fraction_in_range, manet, manet_frames, pairs_in_range, range_for_degree
+from topologies.manet import (
+    DENSE_NODES,
+    Walk,
+    fraction_in_range,
+    manet,
+    manet_frames,
+    pairs_in_range,
+    range_for_degree,
+)
 
 
 def test_a_frame_is_the_same_alone_and_in_sequence() -> None:
@@ -24,7 +32,9 @@ def test_nodes_stay_on_the_square_and_move_at_most_a_step() -> None:
 
 
 def test_seeds_give_different_networks_and_the_default_is_seed_1() -> None:
-    assert load_network("manet") == load_network("manet:nodes=115,seed=1,frame=0,degree=6.1,step=0.02")
+    assert load_network("manet") == load_network(
+        "manet:nodes=115,seed=1,frame=0,degree=6.1,step=0.02"
+    )
     assert load_network("manet").links != load_network("manet:seed=2").links
 
 
@@ -50,12 +60,20 @@ def test_the_range_inverts_the_share_of_pairs_in_range() -> None:
 
 @pytest.mark.parametrize("aspect", [1.5, 3.0])
 def test_a_rectangle_has_the_asked_degree_and_its_nodes_stay_on_it(aspect: float) -> None:
-    networks = [load_network(f"manet:nodes=300,degree=8.519,seed={s},frame=2,aspect={aspect}") for s in range(12)]
+    networks = [
+        load_network(f"manet:nodes=300,degree=8.519,seed={s},frame=2,aspect={aspect}")
+        for s in range(12)
+    ]
     links = [sum(k.source[0] == k.target[0] == "n" for k in network.links) for network in networks]
     assert sum(links) / len(links) / 300 == pytest.approx(8.519, rel=0.03)
     spots = np.array([node.position for network in networks for node in network.switches])
-    assert (spots >= 0).all() and spots.max(axis=0) == pytest.approx([aspect**0.5, aspect**-0.5], rel=0.01)
-    assert load_network("manet:nodes=3,aspect=4").links and "aspect=3" in load_network("manet:aspect=3").name
+    assert (spots >= 0).all() and spots.max(axis=0) == pytest.approx(
+        [aspect**0.5, aspect**-0.5], rel=0.01
+    )
+    assert (
+        load_network("manet:nodes=3,aspect=4").links
+        and "aspect=3" in load_network("manet:aspect=3").name
+    )
     with pytest.raises(TopologyError, match="aspect"):
         load_network("manet:aspect=0.5")
 

@@ -51,7 +51,9 @@ def forked(words: list[str], **options: Any) -> subprocess.CompletedProcess[byte
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_file_of_mininet_is_read_or_refused_in_one_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_mininet_is_read_or_refused_in_one_line(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(subprocess, "run", forked)
     head = _HEAD.match(path.read_text().splitlines()[0])
     assert head is not None
@@ -81,11 +83,16 @@ def test_what_a_file_says_of_links_is_in_the_network() -> None:
     assert (link.capacity_bps, link.delay_s, link.impairments) == (2e7, 0.01, "loss:0.09")
     assert link.attributes["max_queue_size"] == 400
     ends = read(corpus("each_end.py") + ":mytopo")[0]
-    assert [(ends.link(*one).capacity_bps, ends.link(*one).delay_s) for one in (("h1", "s1"), ("s1", "h1"))] == [
+    assert [
+        (ends.link(*one).capacity_bps, ends.link(*one).delay_s)
+        for one in (("h1", "s1"), ("s1", "h1"))
+    ] == [
         (2e6, 0.001),
         (8e6, 0),
     ]
-    assert {k.capacity_bps for k in read(corpus("parameters.py") + ":grid,3,bw=5")[0].links} == {5e6}
+    assert {k.capacity_bps for k in read(corpus("parameters.py") + ":grid,3,bw=5")[0].links} == {
+        5e6
+    }
     assert {k.capacity_bps for k in read(corpus("link_classes.py") + ":lab")[0].links} == {3e6}
     router = read(corpus("linux_router.py") + ":NetworkTopo")[0].node("r0")
     assert router.attributes["ip"] == ["192.168.1.1/24", "172.16.0.1/12"]
@@ -102,10 +109,13 @@ def test_a_topo_and_its_file_are_the_same_network() -> None:
 
 
 def test_a_file_is_not_run_unless_what_it_builds_is_named(tmp_path: Path) -> None:
-    (tmp_path / "lab.py").write_text("from mininet.topo import Topo\n1 / 0\ntopos = {'a': Topo}\nclass B(Topo): pass\n")
+    (tmp_path / "lab.py").write_text(
+        "from mininet.topo import Topo\n1 / 0\ntopos = {'a': Topo}\nclass B(Topo): pass\n"
+    )
     for name in (tmp_path / "lab.py", str(tmp_path / "lab.py"), f"{tmp_path / 'lab.py'}:"):
         with pytest.raises(
-            TopologyError, match=r"say what it is to build, as lab.py:a or :B; it is then run in the sandb"
+            TopologyError,
+            match=r"say what it is to build, as lab.py:a or :B; it is then run in the sandb",
         ):
             load_network(name)
     with pytest.raises(TopologyError, match=r"line 2: ZeroDivisionError"):
@@ -155,7 +165,9 @@ def test_a_file_can_neither_write_nor_connect_nor_leave_a_process(tmp_path: Path
 
     (tmp_path / "there").write_text("there")
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        text = HARM.format(folder=str(tmp_path), home=str(Path.home()), port=listening.getsockname()[1])
+        text = HARM.format(
+            folder=str(tmp_path), home=str(Path.home()), port=listening.getsockname()[1]
+        )
         (tmp_path / "harm.py").write_text(text)
         assert [node.id for node in read(f"{tmp_path / 'harm.py'}:Lab")[0].nodes] == ["s1"]
     assert sorted(one.name for one in tmp_path.iterdir()) == ["harm.py", "there"]
@@ -166,11 +178,16 @@ def test_a_file_can_neither_write_nor_connect_nor_leave_a_process(tmp_path: Path
             continue
 
 
-def test_a_file_that_never_ends_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_never_ends_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(python_files, "TIME_LIMIT_S", 1.0)
     (tmp_path / "loop.py").write_text("while True: pass\n")
     began = time.monotonic()
-    with pytest.raises(TopologyError, match="it has built no network after 1 s; does it wait for something, or loop"):
+    with pytest.raises(
+        TopologyError,
+        match="it has built no network after 1 s; does it wait for something, or loop",
+    ):
         load_network(f"{tmp_path / 'loop.py'}:a")
     assert time.monotonic() - began < 30
 
@@ -198,13 +215,21 @@ def test_modules_next_to_the_file_are_found(tmp_path: Path) -> None:
 def test_a_file_s_network_is_up_on_switches_under_its_names() -> None:
     """The file is read again within the sandbox of the network."""
     words = [*TESTBED, "up", corpus("old_style_init.py") + ":mytopo"]
-    done = run(words, input="pingall\nexit\n", capture_output=True, text=True, timeout=120, check=False)
+    done = run(
+        words, input="pingall\nexit\n", capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
-    assert "mytopo: 2 hosts, 1 switches" in done.stdout and "0% dropped (2/2 received)" in done.stdout
+    assert (
+        "mytopo: 2 hosts, 1 switches" in done.stdout and "0% dropped (2/2 received)" in done.stdout
+    )
 
 
-def test_a_program_in_this_one_s_place_runs_no_file_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "lab.py").write_text("from mininet.topo import SingleSwitchTopo\ntopos = {'a': SingleSwitchTopo}\n")
+def test_a_program_in_this_one_s_place_runs_no_file_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lab.py").write_text(
+        "from mininet.topo import SingleSwitchTopo\ntopos = {'a': SingleSwitchTopo}\n"
+    )
     network, note = read(f"{tmp_path / 'lab.py'}:a,3")
     monkeypatch.setenv(python_files._HANDED, "")
     python_files.hand_over()
@@ -233,10 +258,23 @@ subprocess.run = counted
 @pytest.mark.unclocked
 def test_up_runs_a_file_once(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(COUNTED.format(place=str(tmp_path / "runs")))
-    words = [sys.executable, "-P", "-m", "testbed.cli", "up", corpus("old_style_init.py") + ":mytopo"]
+    words = [
+        sys.executable,
+        "-P",
+        "-m",
+        "testbed.cli",
+        "up",
+        corpus("old_style_init.py") + ":mytopo",
+    ]
     variables = os.environ | {"PYTHONPATH": str(tmp_path)}
     done = subprocess.run(
-        words, input="nodes\nexit\n", env=variables, capture_output=True, text=True, timeout=120, check=False
+        words,
+        input="nodes\nexit\n",
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0 and "mytopo: 2 hosts, 1 switches" in done.stdout, done.stderr
     assert (tmp_path / "runs").read_text() == "x"
@@ -245,7 +283,12 @@ def test_up_runs_a_file_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "words", "exit_code", "said"),
     [
-        (3, "testbed: the kernel refuses new namespaces (EPERM); allow them", 3, "no sandbox to run it in: the kernel"),
+        (
+            3,
+            "testbed: the kernel refuses new namespaces (EPERM); allow them",
+            3,
+            "no sandbox to run it in: the kernel",
+        ),
         (3, "its own end", 2, "it ended without a network (exit 3: its own end)"),
         (1, "x\nModuleNotFoundError: No module named 'mininet'", 3, "Mininet is missing"),
     ],

@@ -32,7 +32,9 @@ def test_an_undirected_file_stands_for_both_directions(tmp_path: Path) -> None:
     assert [(k.label, k.capacity_bps) for k in network.links] == [("a->b", 5e6), ("b->a", 5e6)]
 
 
-def test_a_directed_file_keeps_its_directions_and_missing_values_have_defaults(tmp_path: Path) -> None:
+def test_a_directed_file_keeps_its_directions_and_missing_values_have_defaults(
+    tmp_path: Path,
+) -> None:
     network = load_network(str(saved(tmp_path, {**two(), "directed": True})))
     assert [k.label for k in network.links] == ["a->b"]
     assert network.links[0].capacity_bps == DEFAULT_CAPACITY_BPS and network.links[0].delay_s == 0
@@ -89,7 +91,10 @@ WRONG_JSON = [
     ({"nodes": [{}], "links": []}, "nodes[0]: id is missing"),
     ({"nodes": [{"id": ""}], "links": []}, "nodes[0]: id ''"),
     ({"nodes": [{"id": [1]}], "links": []}, "nodes[0]: id [1]"),
-    ({"nodes": [{"id": "a"}, {"id": "a"}], "links": []}, "nodes[1]: the id 'a' is that of nodes[0]"),
+    (
+        {"nodes": [{"id": "a"}, {"id": "a"}], "links": []},
+        "nodes[1]: the id 'a' is that of nodes[0]",
+    ),
     ({"nodes": [{"id": 1}, {"id": "1"}], "links": []}, "nodes[1]: the id '1'"),
     ({"nodes": [{"id": "a", "kind": "router"}], "links": []}, "nodes[0]: node 'a': kind 'router'"),
     ({"nodes": [{"id": "a", "position": [1]}], "links": []}, "nodes[0]: position"),
@@ -98,7 +103,10 @@ WRONG_JSON = [
         "links[0]: link 'a' -> 'z' names the unknown",
     ),
     ({"nodes": [{"id": "a"}], "edges": [{"source": "a"}]}, "edges[0]: target is missing"),
-    ({"nodes": [{"id": "a"}], "links": [{"source": "a", "target": "a"}]}, "links[0]: link 'a' -> 'a': a link from"),
+    (
+        {"nodes": [{"id": "a"}], "links": [{"source": "a", "target": "a"}]},
+        "links[0]: link 'a' -> 'a': a link from",
+    ),
     (two(capacity_bps=0), "links[0]: link 'a' -> 'b': capacity_bps 0 must be positive"),
     (two(capacity_bps=-5), "must be positive"),
     (two(capacity_bps="fast"), "capacity_bps 'fast' is not a number"),
@@ -109,11 +117,15 @@ WRONG_JSON = [
         "nan is not a number",
     ),
     (
-        '{"nodes":[{"id":"a"},{"id":"b"}],"links":[{"source":"a","target":"b","capacity_bps":1' + "0" * 400 + "}]}",
+        '{"nodes":[{"id":"a"},{"id":"b"}],"links":[{"source":"a","target":"b","capacity_bps":1'
+        + "0" * 400
+        + "}]}",
         "number",
     ),
     (
-        '{"nodes":[{"id":"a"},{"id":"b"}],"links":[{"source":"a","target":"b","capacity_bps":1' + "0" * 9000 + "}]}",
+        '{"nodes":[{"id":"a"},{"id":"b"}],"links":[{"source":"a","target":"b","capacity_bps":1'
+        + "0" * 9000
+        + "}]}",
         "JSON",
     ),
     (two(delay_s=-1), "delay_s -1 must be zero or more"),
@@ -130,11 +142,17 @@ WRONG_JSON = [
 
 
 @pytest.mark.parametrize(("content", "says"), WRONG_JSON, ids=range(len(WRONG_JSON)))
-def test_a_wrong_json_file_is_named_with_entry_and_mend(tmp_path: Path, content: Any, says: str) -> None:
+def test_a_wrong_json_file_is_named_with_entry_and_mend(
+    tmp_path: Path, content: Any, says: str
+) -> None:
     path = saved(tmp_path, content)
     with pytest.raises(TopologyError) as caught:
         load_network(path)
-    assert says in str(caught.value) and str(caught.value).startswith(str(path)) and "\n" not in str(caught.value)
+    assert (
+        says in str(caught.value)
+        and str(caught.value).startswith(str(path))
+        and "\n" not in str(caught.value)
+    )
 
 
 def graphml(body: str, default: str = "undirected") -> str:
@@ -150,16 +168,26 @@ WRONG_GRAPHML = [
     ("<svg/>", "root element is <svg>"),
     ("<graphml/>", "0 graphs"),
     (graphml("", "sideways"), "edgedefault 'sideways'"),
-    (graphml('<node id="a"/><edge source="a" target="b"/>'), "edges[0]: link 'a' -> 'b' names the unknown"),
+    (
+        graphml('<node id="a"/><edge source="a" target="b"/>'),
+        "edges[0]: link 'a' -> 'b' names the unknown",
+    ),
     (graphml('<node id="a"/><node id="a"/>'), "nodes[1]: the id 'a'"),
     (graphml("<node/>"), "nodes[0]: id is missing"),
-    (graphml('<node id="a"/><node id="b"/><edge source="a" target="b" directed="no"/>'), "edges[0]: directed 'no'"),
     (
-        graphml('<node id="a"/><node id="b"/><edge source="a" target="b"><data key="c">x</data></edge>'),
+        graphml('<node id="a"/><node id="b"/><edge source="a" target="b" directed="no"/>'),
+        "edges[0]: directed 'no'",
+    ),
+    (
+        graphml(
+            '<node id="a"/><node id="b"/><edge source="a" target="b"><data key="c">x</data></edge>'
+        ),
         "'x' is not of its type",
     ),
     (
-        graphml('<node id="a"/><node id="b"/><edge source="a" target="b"><data key="c">0</data></edge>'),
+        graphml(
+            '<node id="a"/><node id="b"/><edge source="a" target="b"><data key="c">0</data></edge>'
+        ),
         "must be positive",
     ),
     (
@@ -171,11 +199,17 @@ WRONG_GRAPHML = [
 
 
 @pytest.mark.parametrize(("content", "says"), WRONG_GRAPHML, ids=range(len(WRONG_GRAPHML)))
-def test_a_wrong_graphml_file_is_named_with_entry_and_mend(tmp_path: Path, content: str, says: str) -> None:
+def test_a_wrong_graphml_file_is_named_with_entry_and_mend(
+    tmp_path: Path, content: str, says: str
+) -> None:
     path = saved(tmp_path, content, "net.graphml")
     with pytest.raises(TopologyError) as caught:
         load_network(path)
-    assert says in str(caught.value) and str(caught.value).startswith(str(path)) and "\n" not in str(caught.value)
+    assert (
+        says in str(caught.value)
+        and str(caught.value).startswith(str(path))
+        and "\n" not in str(caught.value)
+    )
 
 
 def test_an_edges_own_direction_wins_in_graphml(tmp_path: Path) -> None:
@@ -196,7 +230,9 @@ def test_bytes_that_are_no_text_and_folders_are_refused(tmp_path: Path) -> None:
 def test_a_write_that_cannot_finish_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "net.json"
     path.write_text("old")
-    bad = Network(name="n", nodes=(Node(id="a", kind="host", attributes={"x": float("nan")}),), links=())
+    bad = Network(
+        name="n", nodes=(Node(id="a", kind="host", attributes={"x": float("nan")}),), links=()
+    )
     with pytest.raises(TopologyError, match=r"net\.json"):
         write_network_file(bad, path)
     assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == [path.name]

@@ -15,16 +15,25 @@ from topologies import Link, Network, Node, load_network
 from topologies.files.formats import write_network_file
 
 _FIELDS = {"id", "kind", "position", "source", "target", "key", "capacity_bps", "delay_s", "name"}
-_xml_text = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn")), min_size=1, max_size=6)
+_xml_text = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn")), min_size=1, max_size=6
+)
 _names = st.one_of(
-    st.sampled_from(["x", "y", "pos", "Longitude", "label", "json_attributes", "directed"]), st.text(max_size=5)
+    st.sampled_from(["x", "y", "pos", "Longitude", "label", "json_attributes", "directed"]),
+    st.text(max_size=5),
 )
 _scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=8)
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=8),
 )
 _values = st.recursive(
     _scalars,
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=4), inner, max_size=3)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 _attributes = st.dictionaries(_names.filter(lambda n: n not in _FIELDS), _values, max_size=3)
@@ -44,7 +53,11 @@ def networks(draw: st.DrawFn) -> Network:
         for i in ids
     )
     pairs = [(a, b) for a in ids for b in ids if a != b]
-    keyed = st.tuples(st.sampled_from(pairs), st.integers(min_value=0, max_value=3)) if pairs else st.nothing()
+    keyed = (
+        st.tuples(st.sampled_from(pairs), st.integers(min_value=0, max_value=3))
+        if pairs
+        else st.nothing()
+    )
     links = tuple(
         Link(
             source=a,
@@ -72,8 +85,16 @@ def _exact(value: Any) -> str:
 
 @given(network=networks())
 @drawn(120)
-@example(network=Network(name="n", nodes=(Node(id="a", kind="host", attributes={"x": 1, "y": 2.0}),), links=()))
-@example(network=Network(name="n", nodes=(Node(id=" a ", kind="host", attributes={"t": " s\r\n "}),), links=()))
+@example(
+    network=Network(
+        name="n", nodes=(Node(id="a", kind="host", attributes={"x": 1, "y": 2.0}),), links=()
+    )
+)
+@example(
+    network=Network(
+        name="n", nodes=(Node(id=" a ", kind="host", attributes={"t": " s\r\n "}),), links=()
+    )
+)
 def test_a_written_network_is_read_back_equal(network: Network) -> None:
     found = _round_trip(network)
     assert found == network

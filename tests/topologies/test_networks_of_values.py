@@ -50,7 +50,9 @@ def test_a_graph_of_a_network_is_that_network(network: Network) -> None:
         assert read(network.to_networkx())[1] == ""
 
 
-@pytest.mark.parametrize("name", ["swiss-t1", "two-switch", "optical-cloud", "manet:nodes=20", "capillary-layers"])
+@pytest.mark.parametrize(
+    "name", ["swiss-t1", "two-switch", "optical-cloud", "manet:nodes=20", "capillary-layers"]
+)
 def test_networks_of_the_catalogue_through_graphs_and_documents(name: str) -> None:
     network = load_network(name)
     assert testbed.network(network.to_networkx()) == network
@@ -62,7 +64,10 @@ def test_a_graph_without_directions_stands_for_both() -> None:
     assert [link.label for link in network.links] == ["0->1", "1->0", "1->2", "2->1"] and note == ""
     assert [link.label for link in testbed.network(nx.DiGraph([("a", "b")])).links] == ["a->b"]
     multi = nx.MultiGraph([("a", "b"), ("a", "b", {"bw": 2})])
-    assert [(k.label, k.capacity_bps) for k in testbed.network(multi).links[::2]] == [("a->b", 1e7), ("a->b#1", 2e6)]
+    assert [(k.label, k.capacity_bps) for k in testbed.network(multi).links[::2]] == [
+        ("a->b", 1e7),
+        ("a->b#1", 2e6),
+    ]
     network, note = read(nx.grid_2d_graph(2, 1))
     assert network.links[0].label == "0_0->1_0" and "[0, 0] is '0_0'" in note
 
@@ -106,20 +111,36 @@ def test_mininet_s_parameters_of_links(value: Any) -> None:
         ({"bw": "0.5"}, 5e5, 0, ""),
         ({"bw": "2Gbps", "delay": "3 usecs"}, 2e9, 3e-6, ""),
         ({"loss": 0, "jitter": "0ms"}, 1e7, 0, ""),
-        ({"delay": "5ms", "jitter": "1msec", "loss": 2}, 1e7, 0, "loss:0.02 delay:0.005,jitter=0.001"),
+        (
+            {"delay": "5ms", "jitter": "1msec", "loss": 2},
+            1e7,
+            0,
+            "loss:0.02 delay:0.005,jitter=0.001",
+        ),
         ({"bw": None, "loss": None}, 1e7, 0, ""),
         ({"params1": {"bw": 3}}, 3e6, 0, ""),
         ({"bw": 1, "params2": {"bw": 3}}, 1e6, 0, ""),
     ],
 )
-def test_units_of_mininet(parameters: Any, capacity_bps: float, delay_s: float, impairments: str) -> None:
+def test_units_of_mininet(
+    parameters: Any, capacity_bps: float, delay_s: float, impairments: str
+) -> None:
     link = testbed.network({"a": {"b": parameters}}).links[0]
-    assert (link.capacity_bps, link.delay_s, link.impairments) == (capacity_bps, delay_s, impairments)
+    assert (link.capacity_bps, link.delay_s, link.impairments) == (
+        capacity_bps,
+        delay_s,
+        impairments,
+    )
 
 
 def test_each_end_has_parameters_of_its_own() -> None:
     """What is one end's address is the host's; a switch has none."""
-    ends = {"params1": {"bw": 1, "delay": "2ms", "ip": "10.1.0.1/24"}, "params2": {"bw": 8}, "port2": 5, "loss": 1}
+    ends = {
+        "params1": {"bw": 1, "delay": "2ms", "ip": "10.1.0.1/24"},
+        "params2": {"bw": 8},
+        "port2": 5,
+        "loss": 1,
+    }
     there, back = testbed.network({"nodes": ["a", "b"], "links": [("a", "b", ends)]}).links
     assert (there.capacity_bps, there.delay_s, there.impairments) == (1e6, 0.002, "loss:0.01")
     assert (back.capacity_bps, back.delay_s, back.impairments) == (8e6, 0, "loss:0.01")
@@ -134,11 +155,15 @@ def test_each_end_has_parameters_of_its_own() -> None:
     st.booleans(),
 )
 @drawn(100)
-def test_whatever_mininet_takes_is_taken(bw: float, delay: int, loss: float, jitter: int, per_end: bool) -> None:
+def test_whatever_mininet_takes_is_taken(
+    bw: float, delay: int, loss: float, jitter: int, per_end: bool
+) -> None:
     given_ = {"bw": bw, "delay": f"{delay}us", "loss": loss, "jitter": f"{min(jitter, delay)}us"}
     link = testbed.network({"a": {"b": {"params1": given_} if per_end else given_}}).links[0]
     assert link.capacity_bps == bw * 1e6
-    assert [str(one).partition(":")[0] for one in link.impaired_by] == ["loss"] * (loss > 0) + ["delay"] * (jitter > 0)
+    assert [str(one).partition(":")[0] for one in link.impaired_by] == ["loss"] * (loss > 0) + [
+        "delay"
+    ] * (jitter > 0)
     waits = link.delay_s + sum(getattr(one, "mean_s", 0) for one in link.impaired_by)
     assert waits == pytest.approx(delay * 1e-6)
     assert sum(one.mean_loss for one in link.impaired_by) == pytest.approx(loss / 100)
@@ -151,7 +176,10 @@ def test_whatever_mininet_takes_is_taken(bw: float, delay: int, loss: float, jit
         ({"a": {"b": {"bw": 0}}}, "links[0]: bw 0 is no rate; give Mbit/s above 0"),
         ({"a": {"b": {"bw": "fast"}}}, "bw 'fast' is no rate"),
         ({"a": {"b": {"bw": True}}}, "bw True is no number; it is in Mbit/s"),
-        ({"a": {"b": {"bw": 1, "capacity_bps": 1e6}}}, "both 'bw' and 'capacity_bps' are there; keep one"),
+        (
+            {"a": {"b": {"bw": 1, "capacity_bps": 1e6}}},
+            "both 'bw' and 'capacity_bps' are there; keep one",
+        ),
         ({"a": {"b": {"loss": 101}}}, "loss 101 is in per cent; give 0 to 100"),
         ({"a": {"b": {"loss": 1, "impairments": "loss:0.1"}}}, "both 'loss' and 'impairments'"),
         ({"a": {"b": {"jitter": 1, "delay": "1ms"}}}, "jitter 1 has no unit; write it as '1ms'"),
@@ -169,7 +197,10 @@ def test_whatever_mininet_takes_is_taken(bw: float, delay: int, loss: float, jit
         ({"hosts": ["a", "a"], "links": []}, "the id 'a' is that of nodes[0] too"),
         ({"nodes": [], "links": [], "edges": []}, "both 'links' and 'edges' are there"),
         ({"nodes": ["a"], "links": [], "directed": 1}, "'directed' must be true or false"),
-        ({"data": [], "directed": False, "elements": {"nodes": []}}, "Cytoscape files are not read"),
+        (
+            {"data": [], "directed": False, "elements": {"nodes": []}},
+            "Cytoscape files are not read",
+        ),
         ({}, "no node is in it"),
         (nx.Graph(), "no node is in it"),
     ],
@@ -182,7 +213,9 @@ def test_a_value_that_makes_no_network_is_told_in_one_line(value: Any, says: str
 
 @pytest.mark.parametrize("value", [3, None, ["a"], {"a"}, Topo, b"ring:4"])
 def test_what_is_no_network_at_all_is_a_usage_error(value: Any) -> None:
-    with pytest.raises(UsageError, match=r"give a catalogue name .* networkx graph, a Mininet Topo"):
+    with pytest.raises(
+        UsageError, match=r"give a catalogue name .* networkx graph, a Mininet Topo"
+    ):
         testbed.network(value)
 
 
@@ -229,7 +262,10 @@ def test_a_topo_is_a_network() -> None:
         ("s1", "switch"),
         ("s2", "switch"),
     ]
-    assert network.node("r0").attributes["forwarding"] is True and "forwarding" not in network.node("h1").attributes
+    assert (
+        network.node("r0").attributes["forwarding"] is True
+        and "forwarding" not in network.node("h1").attributes
+    )
     assert network.node("h1").attributes["ip"] == "192.168.1.100/24"
     assert network.node("r0").attributes["ip"] == ["192.168.1.1/24", "172.16.0.1/12"]
     assert network.node("s1").attributes["dpid"] == "1f"
@@ -238,29 +274,46 @@ def test_a_topo_is_a_network() -> None:
         ("s1->r0", 1e7, 0),
     ]
     assert "2 of 3 links have no bw, which Mininet does not limit; here they have 10 Mbit/s" in note
-    assert "default routes of 'h1' are not set: every host has the shortest path to each other one" in note
+    assert (
+        "default routes of 'h1' are not set: every host has the shortest path to each other one"
+        in note
+    )
     graph = nx.Graph([("h", "s")])
     graph.nodes["h"].update(kind="host", defaultRoute="via 10.0.0.9", colour="red")
     note = read(graph)[1]
-    assert "default routes of 'h' are not set" in note and "kept, but not read: colour (nodes)" in note
+    assert (
+        "default routes of 'h' are not set" in note and "kept, but not read: colour (nodes)" in note
+    )
 
 
 def test_topos_of_mininet_and_the_same_through_networkx() -> None:
-    for topo, hosts, switches, links in ((SingleSwitchTopo(3), 3, 1, 6), (LinearTopo(3, 2), 6, 3, 16)):
+    for topo, hosts, switches, links in (
+        (SingleSwitchTopo(3), 3, 1, 6),
+        (LinearTopo(3, 2), 6, 3, 16),
+    ):
         network = testbed.network(topo)
-        assert (len(network.hosts), len(network.switches), len(network.links)) == (hosts, switches, links)
+        assert (len(network.hosts), len(network.switches), len(network.links)) == (
+            hosts,
+            switches,
+            links,
+        )
         other = testbed.network(topo.convertTo(nx.MultiGraph))
         assert {n.id: n.kind for n in other.nodes} == {n.id: n.kind for n in network.nodes}
         assert {k.id for k in other.links} == {k.id for k in network.links}
     reverse = testbed.network(SingleSwitchReversedTopo(3))  # whose last host is at the first port
-    assert [k.source for k in reverse.links[::2]] == ["h3", "h2", "h1"] and not reverse.links[0].attributes
+    assert [k.source for k in reverse.links[::2]] == ["h3", "h2", "h1"] and not reverse.links[
+        0
+    ].attributes
 
 
 def test_a_bare_delay_of_a_topo_is_microseconds_as_for_tc() -> None:
     topo = Topo()
     topo.addLink(topo.addHost("h1"), topo.addSwitch("s1"), delay=1, bw=1)
     network, note = read(topo)
-    assert network.links[0].delay_s == 1e-6 and "delay=1 has no unit: Mininet's tc reads microseconds" in note
+    assert (
+        network.links[0].delay_s == 1e-6
+        and "delay=1 has no unit: Mininet's tc reads microseconds" in note
+    )
 
 
 def test_values_are_networks_wherever_one_is_taken() -> None:
@@ -275,9 +328,16 @@ def test_values_are_networks_wherever_one_is_taken() -> None:
 
 
 def test_mininet_s_parts_are_a_network_in_a_file_too(tmp_path: Path) -> None:
-    parts = {"hosts": ["h1", ["h2", {"ip": "10.0.0.9/8"}]], "switches": {"s1": {}}, "links": [["h1", "s1", {"bw": 5}]]}
+    parts = {
+        "hosts": ["h1", ["h2", {"ip": "10.0.0.9/8"}]],
+        "switches": {"s1": {}},
+        "links": [["h1", "s1", {"bw": 5}]],
+    }
     (tmp_path / "parts.json").write_text(json.dumps(parts))
     with pytest.warns(NetworkNote, match=r"bw \(Mbit/s\)"):
         read = testbed.network(tmp_path / "parts.json")
-    assert [(link.label, link.capacity_bps) for link in read.links] == [("h1->s1", 5e6), ("s1->h1", 5e6)]
+    assert [(link.label, link.capacity_bps) for link in read.links] == [
+        ("h1->s1", 5e6),
+        ("s1->h1", 5e6),
+    ]
     assert read.node("h2").addresses == (("10.0.0.9", 8),)

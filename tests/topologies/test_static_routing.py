@@ -88,7 +88,12 @@ def test_d_mod_k_leads_all_paths_to_a_host_through_one_top_switch(name: str, lev
     routing = d_mod_k_routing(network)
     hosts = [h.id for h in network.hosts]
     for destination in hosts[::5]:
-        tops = {s for h in hosts for s, _, _ in routing(h, destination) if s.startswith(f"s{levels - 1}_")}
+        tops = {
+            s
+            for h in hosts
+            for s, _, _ in routing(h, destination)
+            if s.startswith(f"s{levels - 1}_")
+        }
         assert len(tops) == 1
 
 
@@ -112,7 +117,9 @@ def test_shortest_path_prefers_the_node_that_comes_first() -> None:
 
 def test_no_path_leads_through_a_host() -> None:
     nodes = (Node(id="a", kind="switch"), Node(id="h", kind="host"), Node(id="b", kind="switch"))
-    network = Network(name="n", nodes=nodes, links=(Link(source="a", target="h"), Link(source="h", target="b")))
+    network = Network(
+        name="n", nodes=nodes, links=(Link(source="a", target="h"), Link(source="h", target="b"))
+    )
     with pytest.raises(NoPathError, match="no path from 'a' to 'b'"):
         shortest_path_routing(network)("a", "b")
 

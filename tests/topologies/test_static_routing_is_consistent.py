@@ -14,7 +14,10 @@ from topologies.routing_tables import shortest_path_routing
 @st.composite
 def networks(draw: st.DrawFn) -> Network:
     count = draw(st.integers(min_value=2, max_value=8))
-    nodes = tuple(Node(id=f"v{i}", kind=draw(st.sampled_from(["switch", "switch", "host"]))) for i in range(count))
+    nodes = tuple(
+        Node(id=f"v{i}", kind=draw(st.sampled_from(["switch", "switch", "host"])))
+        for i in range(count)
+    )
     pairs = [(a.id, b.id) for a in nodes for b in nodes if a != b]
     chosen = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=20))
     return Network(name="n", nodes=nodes, links=tuple(Link(source=a, target=b) for a, b in chosen))
@@ -29,7 +32,9 @@ def test_paths_are_shortest_and_their_tails_are_the_paths_from_there(network: Ne
             if source == destination:
                 continue
             forwarders = {n.id for n in network.switches} | {source.id, destination.id}
-            graph = nx.DiGraph((k.source, k.target) for k in network.links if {k.source, k.target} <= forwarders)
+            graph = nx.DiGraph(
+                (k.source, k.target) for k in network.links if {k.source, k.target} <= forwarders
+            )
             graph.add_nodes_from(forwarders)
             try:
                 path = routing(source.id, destination.id)

@@ -26,7 +26,11 @@ def test_32_directed_links_join_the_switches() -> None:
 def test_table_and_formula_agree_on_the_bottleneck() -> None:
     from topologies.routing_tables import static_routing
 
-    for allocation in ((1, 0, 2, 0, 4, 0, 1, 3), (4, 4, 4, 4, 4, 0, 0, 0), (0, 0, 0, 0, 0, 0, 0, 2)):
+    for allocation in (
+        (1, 0, 2, 0, 4, 0, 1, 3),
+        (4, 4, 4, 4, 4, 0, 0, 0),
+        (0, 0, 0, 0, 0, 0, 0, 2),
+    ):
         network = swiss_t1(allocation=allocation)
         routing = static_routing(network)
         counts: dict[object, int] = {}

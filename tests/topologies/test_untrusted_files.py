@@ -80,7 +80,13 @@ def test_the_same_holds_for_faults_in_files_and_in_stored_runs(outside: Path) ->
     with pytest.raises(InputError, match="outside the folder"):
         parse_fault_document([fault], network, "here", outside / "net")
     with pytest.raises(InputError, match="no file is read here"):
-        Fault(link=("s0", "s1", 0), start_s=1, stop_s=2, kind="impaired", impairments=f"trace:{outside}/net/plain.mahi")
+        Fault(
+            link=("s0", "s1", 0),
+            start_s=1,
+            stop_s=2,
+            kind="impaired",
+            impairments=f"trace:{outside}/net/plain.mahi",
+        )
     typed = parse_fault(f"s0->s1@1-2 trace:{outside}/net/plain.mahi", network)
     assert typed.impairments == "trace:ms=0+5x2"
 
@@ -101,7 +107,9 @@ def test_a_network_is_a_file_or_a_pipe(name: str) -> None:
 
 def test_a_network_comes_through_a_pipe() -> None:
     command = [*TESTBED, "topology", "show", "/dev/stdin"]
-    done = run(command, input=b'{"nodes": [{"id": "a"}], "links": []}', capture_output=True, check=True)
+    done = run(
+        command, input=b'{"nodes": [{"id": "a"}], "links": []}', capture_output=True, check=True
+    )
     assert b"switches       1   a" in done.stdout and done.stderr == b""
 
 
@@ -113,7 +121,9 @@ def test_a_pipe_is_read_when_somebody_writes_and_given_up_when_nobody_does(
     os.mkfifo(pipe)
     with pytest.raises(TopologyError, match="nothing comes out of this pipe"):
         load_network(pipe)
-    slow = subprocess.Popen(["sh", "-c", 'exec >"$0"; sleep 0.6; echo \'{"nodes": [{"id": "a"}], "links": []}\'', pipe])
+    slow = subprocess.Popen(
+        ["sh", "-c", 'exec >"$0"; sleep 0.6; echo \'{"nodes": [{"id": "a"}], "links": []}\'', pipe]
+    )
     monkeypatch.setattr(text_file, "WRITER_MS", 400)
     assert [node.id for node in load_network(pipe).nodes] == ["a"]
     assert slow.wait() == 0
@@ -160,7 +170,10 @@ def test_what_grows_without_bound_is_refused_at_once(name: str, tmp_path: Path) 
 
 
 def test_aliases_count_as_what_they_stand_for() -> None:
-    assert parse_yaml("a: &x [1, 2]\nb: [*x, *x]\n") == {"a": ["1", "2"], "b": [["1", "2"], ["1", "2"]]}
+    assert parse_yaml("a: &x [1, 2]\nb: [*x, *x]\n") == {
+        "a": ["1", "2"],
+        "b": [["1", "2"], ["1", "2"]],
+    }
     began = time.monotonic()
     with pytest.raises(TopologyError, match=f"more than {MAX_VALUES} values"):
         parse_yaml(LAUGHS)
@@ -170,7 +183,11 @@ def test_aliases_count_as_what_they_stand_for() -> None:
 def test_many_parallel_links_take_no_square_of_time(tmp_path: Path) -> None:
     link = {"source": "a", "target": "b"}
     path = tmp_path / "n.json"
-    path.write_text(json.dumps({"multigraph": True, "nodes": [{"id": "a"}, {"id": "b"}], "links": [link] * 20_000}))
+    path.write_text(
+        json.dumps(
+            {"multigraph": True, "nodes": [{"id": "a"}, {"id": "b"}], "links": [link] * 20_000}
+        )
+    )
     network = load_network(path)
     assert [k.key for k in network.links[::2]] == list(range(20_000))
 
@@ -182,9 +199,17 @@ NODES = '{"nodes": [{"id": "a"}, {"id": "b"}], "links": [{"source": "a", "target
     ("name", "text", "said"),
     [
         ("n.graph", f"NODES {'9' * 5000}\nlabel x y\n", "line 1: give 'NODES NUMBER'"),
-        ("n.json", NODES.replace('"a"}', '"a", "position": [1e308, 0]}', 1), "two numbers [x, y], below 1e100"),
+        (
+            "n.json",
+            NODES.replace('"a"}', '"a", "position": [1e308, 0]}', 1),
+            "two numbers [x, y], below 1e100",
+        ),
         ("n.json", NODES.replace('"a"}', '[], "kind": "host"}', 1), "id [] must be text"),
-        ("n.json", NODES.replace('"a"}', '"a", "kind": "host"}').replace('"source": "a"', '"source": []'), "source []"),
+        (
+            "n.json",
+            NODES.replace('"a"}', '"a", "kind": "host"}').replace('"source": "a"', '"source": []'),
+            "source []",
+        ),
     ],
 )
 def test_values_that_are_none_are_named(name: str, text: str, said: str, tmp_path: Path) -> None:

@@ -49,7 +49,12 @@ def test_zoo_files_are_read(editor: bool, encoding: str, tmp_path: Path) -> None
                 assert node.position == (theirs["Longitude"], theirs["Latitude"])
         for link in network.links:
             assert link.capacity_bps == link.attributes.get("LinkSpeedRaw", 1e7)
-        for name in plain.graph.keys() & {*GRAPH} - {"Network", "label", "edge_default", "node_default"}:
+        for name in plain.graph.keys() & {*GRAPH} - {
+            "Network",
+            "label",
+            "edge_default",
+            "node_default",
+        }:
             assert network.attributes[name] == plain.graph[name] and name in notes[0]
         write_network_file(network, tmp_path / "again.json")
         again, told = read(tmp_path / "again.json", (tmp_path / "again.json").read_bytes())
@@ -72,7 +77,8 @@ def _utf8(folder: Path, content: bytes) -> Path:
 
 
 @pytest.mark.parametrize(
-    "key", [*EDGE, "weight", "value", "Edge Label", "colour", "bandwidth", "bw", "latency", "Weight"]
+    "key",
+    [*EDGE, "weight", "value", "Edge Label", "colour", "bandwidth", "bw", "latency", "Weight"],
 )
 def test_every_key_of_other_programs_stays(key: str, tmp_path: Path) -> None:
     graph = nx.Graph()
@@ -85,9 +91,7 @@ def test_every_key_of_other_programs_stays(key: str, tmp_path: Path) -> None:
 def test_an_editor_s_label_is_read(tmp_path: Path) -> None:
     body = '<key for="node" id="d" yfiles.type="nodegraphics"/><key attr.name="url" for="node" id="u"/>'
     body += '<graph edgedefault="directed">'
-    node = (
-        '<node id="n0"><data key="d"><y:ShapeNode><y:NodeLabel x="1"> Bern </y:NodeLabel></y:ShapeNode></data></node>'
-    )
+    node = '<node id="n0"><data key="d"><y:ShapeNode><y:NodeLabel x="1"> Bern </y:NodeLabel></y:ShapeNode></data></node>'
     network, notes = read(tmp_path / "y.graphml", f"{HEAD}{body}{node}</graph></graphml>")
     assert network.nodes[0].attributes == {"label": "Bern"} and notes == []
 
@@ -104,7 +108,9 @@ ENCODED: dict[str, bytes] = {
     "utf-16 without mark": (DECLARED.format("UTF-16") + GRAPHML).encode("utf-16-be"),
     "latin-1 saved as utf-8": (DECLARED.format("ISO-8859-1") + GRAPHML).encode(),
     "utf-16 saved as utf-8": (DECLARED.format("UTF-16") + GRAPHML).encode(),
-    "utf-8 with mark": (DECLARED.format("UTF-8") + GRAPHML).replace(">", ">\r\n").encode("utf-8-sig"),
+    "utf-8 with mark": (DECLARED.format("UTF-8") + GRAPHML)
+    .replace(">", ">\r\n")
+    .encode("utf-8-sig"),
     "blank lines first": ("\r\n\n  " + DECLARED.format("UTF-8") + GRAPHML).encode(),
     "blank lines in utf-16": ("\n\n" + DECLARED.format("UTF-16") + GRAPHML).encode("utf-16"),
 }
@@ -117,7 +123,10 @@ def test_xml_is_read_in_its_own_encoding(how: str, packed: bool, tmp_path: Path)
 
     content = gzip.compress(ENCODED[how]) if packed else ENCODED[how]
     network, notes = read(tmp_path / ("n.graphml.gz" if packed else "n.graphml"), content)
-    assert [node.id for node in network.nodes] == ["Zürich", "b"] and (network.name, notes) == ("n", [])
+    assert [node.id for node in network.nodes] == ["Zürich", "b"] and (network.name, notes) == (
+        "n",
+        [],
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,7 +138,9 @@ def test_xml_is_read_in_its_own_encoding(how: str, packed: bool, tmp_path: Path)
         ({"nodes": [{"id": "a"}], "links": [], "graph": {"colour\x1b": "x"}}, "'colour\\x1b' (graph)"),
     ],
 )  # fmt: skip
-def test_other_programs_json_is_kept_with_one_note(document: Any, kept: str, tmp_path: Path) -> None:
+def test_other_programs_json_is_kept_with_one_note(
+    document: Any, kept: str, tmp_path: Path
+) -> None:
     import json
 
     network, notes = read(tmp_path / "n.json", json.dumps(document))
@@ -153,7 +164,10 @@ def test_groups_are_flattened(tmp_path: Path) -> None:
     network, notes = read(tmp_path / "groups.graphml", HEAD + GROUPS)
     assert [node.id for node in network.nodes] == ["n0", "n1::n0", "n1::n1", "n2", "n2::n0"]
     assert [link.label for link in network.links] == ["n0->n1::n0", "n0->n2", "n1::n0->n1::n1"]
-    assert len(notes) == 1 and "left out: groups of nodes, without links of their own: 'n1'" in notes[0]
+    assert (
+        len(notes) == 1
+        and "left out: groups of nodes, without links of their own: 'n1'" in notes[0]
+    )
 
 
 def test_deep_groups_are_read(tmp_path: Path) -> None:
@@ -161,9 +175,13 @@ def test_deep_groups_are_read(tmp_path: Path) -> None:
     opened = "".join(f'<node id="g{i}"><graph edgedefault="undirected">' for i in range(deep))
     inner = '<node id="a"/><node id="b"/><edge source="a" target="b"/>' + "</graph></node>" * deep
     network, notes = read(
-        tmp_path / "deep.graphml", f'{HEAD}<graph edgedefault="directed">{opened}{inner}</graph></graphml>'
+        tmp_path / "deep.graphml",
+        f'{HEAD}<graph edgedefault="directed">{opened}{inner}</graph></graphml>',
     )
-    assert [link.label for link in network.links] == ["a->b", "b->a"] and f"and {deep - 6} more" in notes[0]
+    assert [link.label for link in network.links] == [
+        "a->b",
+        "b->a",
+    ] and f"and {deep - 6} more" in notes[0]
 
 
 @pytest.mark.parametrize(
@@ -174,21 +192,28 @@ def test_deep_groups_are_read(tmp_path: Path) -> None:
         ("none", "none", '<edge source="b" target="a"/>', ["a->b", "b->a"]),
     ],
 )
-def test_arrows_say_the_way(source: str, target: str, back: str, links: list[str], tmp_path: Path) -> None:
+def test_arrows_say_the_way(
+    source: str, target: str, back: str, links: list[str], tmp_path: Path
+) -> None:
     drawing = f'<data key="d1"><y:PolyLineEdge><y:Arrows source="{source}" target="{target}"/></y:PolyLineEdge></data>'
     text = f"""{HEAD}<key for="edge" id="d1" yfiles.type="edgegraphics"/><graph edgedefault="directed"><node id="a"/>
         <node id="b"/><edge source="a" target="b">{drawing}</edge>{back}</graph></graphml>"""
     network, notes = read(tmp_path / "drawn.graphml", text)
     assert [link.label for link in network.links] == links
     assert notes == (
-        [f"{tmp_path}/drawn.graphml: both ways: 1 link drawn without arrows"] if not back and len(links) > 1 else []
+        [f"{tmp_path}/drawn.graphml: both ways: 1 link drawn without arrows"]
+        if not back and len(links) > 1
+        else []
     )
 
 
 def test_undeclared_keys_are_kept(tmp_path: Path) -> None:
     text = f'{HEAD}<graph edgedefault="undirected"><node id="a"><data key="zone">Bern</data></node></graph></graphml>'
     network, notes = read(tmp_path / "a.graphml", text)
-    assert network.nodes[0].attributes == {"zone": "Bern"} and "kept, but not read: zone (nodes)" in notes[0]
+    assert (
+        network.nodes[0].attributes == {"zone": "Bern"}
+        and "kept, but not read: zone (nodes)" in notes[0]
+    )
 
 
 SIGNS_OF = [
@@ -209,7 +234,9 @@ def test_declared_encodings_are_read(encoding: str, name: str, tmp_path: Path) -
     assert [node.id for node in network.nodes] == [name]
 
 
-@pytest.mark.parametrize("declared", ["utf-16", "iso-8859-1", "shift_jis", "unicode-escape", "no-encoding", "zip"])
+@pytest.mark.parametrize(
+    "declared", ["utf-16", "iso-8859-1", "shift_jis", "unicode-escape", "no-encoding", "zip"]
+)
 def test_utf8_wins_over_a_wrong_declaration(declared: str, tmp_path: Path) -> None:
     for name in ("Zürich", "Bern", r"\x41"):
         network, _ = read(tmp_path / "a.graphml", one_node(name, declared))
@@ -221,7 +248,9 @@ def test_utf8_wins_over_a_wrong_declaration(declared: str, tmp_path: Path) -> No
 def test_groups_change_no_links(depths: list[int], data: st.DataObject) -> None:
     nodes = range(len(depths))
     pairs = data.draw(
-        st.lists(st.tuples(st.sampled_from(nodes), st.sampled_from(nodes)).filter(lambda p: p[0] != p[1]))
+        st.lists(
+            st.tuples(st.sampled_from(nodes), st.sampled_from(nodes)).filter(lambda p: p[0] != p[1])
+        )
     )
     edges = "".join(f'<edge source="{a}" target="{b}"/>' for a, b in pairs)
     text = ""
@@ -230,7 +259,8 @@ def test_groups_change_no_links(depths: list[int], data: st.DataObject) -> None:
         text += f'{opened}<node id="{i}"/>{"</graph></node>" * depth}'
     with tempfile.TemporaryDirectory() as folder:
         network, _ = read(
-            Path(folder) / "a.graphml", f'{HEAD}<graph edgedefault="directed">{text}{edges}</graph></graphml>'
+            Path(folder) / "a.graphml",
+            f'{HEAD}<graph edgedefault="directed">{text}{edges}</graph></graphml>',
         )
     assert [node.id for node in network.nodes] == [str(i) for i in nodes]
     assert [(k.source, k.target) for k in network.links] == [(str(a), str(b)) for a, b in pairs]

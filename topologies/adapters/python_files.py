@@ -78,7 +78,13 @@ def _run(path: str, name: str) -> JsonObject:
     """What the program in the sandbox says of the file."""
     command = [sys.executable, "-P", "-m", _PROGRAM, path, name]
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIME_LIMIT_S, check=False)
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIME_LIMIT_S,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         raise TopologyError(
             f"it has built no network after {TIME_LIMIT_S:g} s; does it wait for something, or loop?"
@@ -88,12 +94,16 @@ def _run(path: str, name: str) -> JsonObject:
         if isinstance(said, dict) and {"document", "error"} & said.keys():
             return said
     if b"No module named 'mininet'" in done.stderr:
-        raise LackingError("Mininet is missing, which a Mininet file needs; install the testbed's extra emulation")
+        raise LackingError(
+            "Mininet is missing, which a Mininet file needs; install the testbed's extra emulation"
+        )
     last = " ".join(done.stderr.decode(errors="replace").strip().splitlines()[-1:])
     if done.returncode == _REFUSED and last.startswith(_REFUSAL):
         raise LackingError(f"no sandbox to run it in: {last.removeprefix(_REFUSAL)}"[:_SAID])
     reason = last[:_SAID]
-    raise TopologyError(f"it ended without a network (exit {done.returncode}{': ' + reason if reason else ''})")
+    raise TopologyError(
+        f"it ended without a network (exit {done.returncode}{': ' + reason if reason else ''})"
+    )
 
 
 def _suggested(path: Path) -> str:

@@ -42,7 +42,9 @@ def parse_yaml(text: str) -> object:
         raise TopologyError(f"it is longer than {MAX_BYTES} signs; make it smaller")
     events = iter(yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)))
     try:
-        documents = [_value(event, events, {})[0] for event in events if type(event).__name__ not in _AROUND]
+        documents = [
+            _value(event, events, {})[0] for event in events if type(event).__name__ not in _AROUND
+        ]
     except yaml.YAMLError as error:
         raise TopologyError(f"not YAML ({' '.join(str(error).split())[:120]})") from error
     if len(documents) != 1:
@@ -50,7 +52,9 @@ def parse_yaml(text: str) -> object:
     return documents[0]
 
 
-def _value(event: Any, events: Iterator[Any], anchors: dict[str | None, _Read], deep: int = 1) -> _Read:
+def _value(
+    event: Any, events: Iterator[Any], anchors: dict[str | None, _Read], deep: int = 1
+) -> _Read:
     """What begins with the event; ``anchors``: what has a name so far (None: all that have none)."""
     kind, size = type(event).__name__, 1
     if kind == "AliasEvent":
@@ -69,8 +73,14 @@ def _value(event: Any, events: Iterator[Any], anchors: dict[str | None, _Read], 
         parts.append((inner, value))
         size += more
         if size > MAX_VALUES:
-            raise _wrong(inner, f"with its aliases it stands for more than {MAX_VALUES} values; write less")
-    made = [value for _, value in parts] if kind == "SequenceStartEvent" else _joined(parts[::2], parts[1::2])
+            raise _wrong(
+                inner, f"with its aliases it stands for more than {MAX_VALUES} values; write less"
+            )
+    made = (
+        [value for _, value in parts]
+        if kind == "SequenceStartEvent"
+        else _joined(parts[::2], parts[1::2])
+    )
     anchors[event.anchor] = made, size
     return anchors[event.anchor]
 
@@ -89,7 +99,11 @@ def _joined(keys: Sequence[tuple[Any, object]], values: Sequence[tuple[Any, obje
         if name != _MERGE:
             table[name] = value
         for merged in () if name != _MERGE else value if isinstance(value, list) else [value]:
-            table |= {own: one for own, one in merged.items() if own not in table} if isinstance(merged, dict) else {}
+            table |= (
+                {own: one for own, one in merged.items() if own not in table}
+                if isinstance(merged, dict)
+                else {}
+            )
     return table
 
 
@@ -142,12 +156,16 @@ def containerlab_document(text: str, notes: list[str]) -> JsonObject:
         node["forwarding"] = True
     if routers:
         names = some(node["id"] for node in routers)
-        notes.append(f"hosts (kind {HOST_KIND}) with several links, which forward over shortest paths: {names}")
+        notes.append(
+            f"hosts (kind {HOST_KIND}) with several links, which forward over shortest paths: {names}"
+        )
     _note_vendors(nodes, notes)
     sizes = sorted({link["mtu"] for link in links if isinstance(link.get("mtu"), int)})
     if sizes:
         sized = " or ".join(map(str, sizes))
-        notes.append(f"mtu (links) of {sized}: all links of a run have one, which `up` takes as --mtu")
+        notes.append(
+            f"mtu (links) of {sized}: all links of a run have one, which `up` takes as --mtu"
+        )
     hand_over_addresses(nodes, links)
     graph = {"name": name} if name else {}
     return {"directed": False, "multigraph": True, "graph": graph, "nodes": nodes, "links": links}
@@ -161,7 +179,9 @@ def _note_vendors(nodes: list[JsonObject], notes: list[str]) -> None:
     )
     if kinds:
         listed = "; ".join(f"{kind} ({some(names, 3)})" for kind, names in kinds.items())
-        notes.append(f"Open vSwitch switches, without the images and configurations of their kinds: {listed}")
+        notes.append(
+            f"Open vSwitch switches, without the images and configurations of their kinds: {listed}"
+        )
 
 
 def _table(value: object, where: str) -> Table:
@@ -192,7 +212,11 @@ def _link(entry: object, where: str, nodes: Table, used: dict[str, str]) -> Json
     fields = dict(entry) if isinstance(entry, Mapping) else {}
     single = fields.pop("endpoint", None)
     ends = [single] if single is not None else fields.pop("endpoints", None)
-    if not isinstance(ends, Sequence) or isinstance(ends, str) or len(ends) != (2 if single is None else 1):
+    if (
+        not isinstance(ends, Sequence)
+        or isinstance(ends, str)
+        or len(ends) != (2 if single is None else 1)
+    ):
         raise TopologyError(f"{where}: give two endpoints")
     names = [_end(end, where, used) for end in ends]
     inside = [name for name in names if name in nodes]
@@ -215,22 +239,34 @@ def _link(entry: object, where: str, nodes: Table, used: dict[str, str]) -> Json
 
 def _read_impairments(fields: JsonObject, where: str) -> None:
     """Rate, delay, jitter and loss of a link, or of its table ``impairments``, as ours."""
-    table = dict(fields.pop("impairments")) if isinstance(fields.get("impairments"), Mapping) else fields
+    table = (
+        dict(fields.pop("impairments"))
+        if isinstance(fields.get("impairments"), Mapping)
+        else fields
+    )
     given = {name: table.pop(name) for name in _IMPAIRMENTS if table.get(name) is not None}
     if table is not fields and table:
-        raise TopologyError(f"{where}.impairments: {min(table)[:60]!r} is none of {', '.join(_IMPAIRMENTS)}")
+        raise TopologyError(
+            f"{where}.impairments: {min(table)[:60]!r} is none of {', '.join(_IMPAIRMENTS)}"
+        )
     if float(_numeral(given.pop("corruption", "0"), "corruption", where)):
-        raise TopologyError(f"{where}: a corrupted packet is thrown away by its receiver; write its share as loss")
+        raise TopologyError(
+            f"{where}: a corrupted packet is thrown away by its receiver; write its share as loss"
+        )
     if "rate" in given:
         rate = str(given.pop("rate"))
         fields["capacity_bps"] = rate_bps(rate) * (1e3 if is_bare(rate) else 1)
         if not fields["capacity_bps"] > 0:
-            raise TopologyError(f"{where}: rate {rate[:60]!r} is none; give kbit/s above 0, as 10000")
+            raise TopologyError(
+                f"{where}: rate {rate[:60]!r} is none; give kbit/s above 0, as 10000"
+            )
     if "delay" in given:
         delay = str(given.pop("delay"))
         fields["delay_s"] = math.nan if is_bare(delay) and float(delay) else seconds(delay)
         if not fields["delay_s"] >= 0:
-            raise TopologyError(f"{where}: delay {delay[:60]!r} is no time with a unit; write it as 5ms")
+            raise TopologyError(
+                f"{where}: delay {delay[:60]!r} is no time with a unit; write it as 5ms"
+            )
     if "loss" in given:
         given["loss"] = _numeral(given["loss"], "loss", where)
     fields |= given
@@ -257,6 +293,8 @@ def _end(end: object, where: str, used: dict[str, str]) -> str:
     if interface and name not in OUTSIDE:
         label = f"{name}:{interface}"
         if label in used:
-            raise TopologyError(f"{where}: {label!r} is used by {used[label]} too; an interface has one link")
+            raise TopologyError(
+                f"{where}: {label!r} is used by {used[label]} too; an interface has one link"
+            )
         used[label] = where
     return name

@@ -84,7 +84,10 @@ class _Reader:
         for link in self.links:
             ends = (link["source"], link["target"])
             first = found.setdefault(ends if directed else tuple(sorted(ends)), {})
-            first |= link | {"source": first.get("source", ends[0]), "target": first.get("target", ends[1])}
+            first |= link | {
+                "source": first.get("source", ends[0]),
+                "target": first.get("target", ends[1]),
+            }
         return list(found.values())
 
     def _group(self, outer: dict[str, Fields], depth: int = 0) -> list[str]:
@@ -122,10 +125,16 @@ class _Reader:
         fields = self._attributes()
         if len(ends) == 1 and not grouped:
             self.nodes[named[0]] |= fields
-        if len(self.links) + sum(len(one) * len(other) for one, other in pairwise(ends)) > MAX_WORDS:
+        if (
+            len(self.links) + sum(len(one) * len(other) for one, other in pairwise(ends))
+            > MAX_WORDS
+        ):
             self._wrong(f"more than {MAX_WORDS} edges; make it smaller")
         for one, other in pairwise(ends):
-            self.links += [defaults["edge"] | fields | {"source": a, "target": b} for a, b in product(one, other)]
+            self.links += [
+                defaults["edge"] | fields | {"source": a, "target": b}
+                for a, b in product(one, other)
+            ]
         return named
 
     def _end(self, defaults: dict[str, Fields], depth: int) -> list[str]:

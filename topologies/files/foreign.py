@@ -11,7 +11,13 @@ from typing import Any, Literal
 from topologies.errors import TopologyError
 from topologies.files.node_link import graph_attributes
 from topologies.files.schemas import network_schema
-from topologies.mininet.parameters import BACK, UNITS, hand_over_addresses, read_parameters, split_ends
+from topologies.mininet.parameters import (
+    BACK,
+    UNITS,
+    hand_over_addresses,
+    read_parameters,
+    split_ends,
+)
 from topologies.network import MAX_CAPACITY_BPS, MIN_CAPACITY_BPS, is_finite
 from topologies.text.json_types import JsonObject
 from topologies.text.units import is_bare, rate_bps, seconds
@@ -20,14 +26,29 @@ OURS = {
     "": ("directed", "multigraph", "graph", "nodes", "links", "edges"),
     "graph": ("routing", "routing_table", "wavelengths", "conversion", "attributes"),
     "node": ("kind", "position", "conversion", "attributes"),
-    "link": ("source", "target", "capacity_bps", "delay_s", "impairments", "wavelengths", "attributes"),
+    "link": (
+        "source",
+        "target",
+        "capacity_bps",
+        "delay_s",
+        "impairments",
+        "wavelengths",
+        "attributes",
+    ),
 }
 """Keys that change what the testbed does, by where they stand: a key near one of these is refused."""
 _UNITS = {"capacity_bps": "bits a second", "delay_s": "seconds"}
-_QUANTITIES = (("capacity", "capacity_bps", rate_bps, "10Mbps"), ("delay", "delay_s", seconds, "5ms"))
+_QUANTITIES = (
+    ("capacity", "capacity_bps", rate_bps, "10Mbps"),
+    ("delay", "delay_s", seconds, "5ms"),
+)
 _RAW = "LinkSpeedRaw"
 """The Topology Zoo's capacity, in bits a second."""
-_PROGRAMS = {"adjacency": "networkx' adjacency lists", "elements": "Cytoscape files", "topology": "GNS3 projects"}
+_PROGRAMS = {
+    "adjacency": "networkx' adjacency lists",
+    "elements": "Cytoscape files",
+    "topology": "GNS3 projects",
+}
 """Whose files of JSON have that key, and not both nodes and links."""
 _SHOWN = 60
 
@@ -42,7 +63,9 @@ class NetworkNote(UserWarning):
     """What was kept without being read, left out or changed of a file of a network."""
 
 
-def adapted(document: object, notes: list[str], *, mininet: Literal["no", "noted", "yes"] = "noted") -> object:
+def adapted(
+    document: object, notes: list[str], *, mininet: Literal["no", "noted", "yes"] = "noted"
+) -> object:
     """The document as ``parse_document`` takes it; what was done to it is added to ``notes``.
 
     Done: capacities and delays with units, ``LinkSpeedRaw``; Mininet's parameters, as ``mininet`` says; ids that are
@@ -62,20 +85,28 @@ def adapted(document: object, notes: list[str], *, mininet: Literal["no", "noted
     retained: Retained = {"graph": {}, "nodes": {}, "links": {}, _GONE: {}, _THEIRS: {}}
     known = network_schema()["properties"]
     found = {key: value for key, value in document.items() if key in known}
-    others = {key: value for key, value in document.items() if key not in known and key != "$schema"}
+    others = {
+        key: value for key, value in document.items() if key not in known and key != "$schema"
+    }
     _refuse_misspelt(others, "", "")
-    found["graph"] = _attributes({**others, **graph_attributes(document)}, "graph", "graph", retained)
+    found["graph"] = _attributes(
+        {**others, **graph_attributes(document)}, "graph", "graph", retained
+    )
     if mininet != "no" and isinstance(found.get("nodes"), list):
         _read_kinds([node for node in found["nodes"] if isinstance(node, dict)])
     for name, scope in (("nodes", "node"), ("links", "link"), ("edges", "link")):
         if isinstance(found.get(name), list):
             read = mininet != "no"
             found[name] = [
-                _attributes(entry, scope, f"{name}[{i}]", retained, mininet=read) if isinstance(entry, dict) else entry
+                _attributes(entry, scope, f"{name}[{i}]", retained, mininet=read)
+                if isinstance(entry, dict)
+                else entry
                 for i, entry in enumerate(found[name])
             ]
     if isinstance(found.get("nodes"), list):
-        links: list[Any] = next((found[name] for name in ("links", "edges") if isinstance(found.get(name), list)), [])
+        links: list[Any] = next(
+            (found[name] for name in ("links", "edges") if isinstance(found.get(name), list)), []
+        )
         _name_nodes(found["nodes"], links, notes)
         if mininet != "no":
             hand_over_addresses(found["nodes"], links)
@@ -89,28 +120,42 @@ def refuse_programs(document: Mapping[object, object]) -> None:
     if "nodes" not in document or not {"links", "edges"} & document.keys():
         for key, files in _PROGRAMS.items():
             if key in document:
-                raise TopologyError(f"{files} are not read; write the network as JSON node-link or GraphML")
+                raise TopologyError(
+                    f"{files} are not read; write the network as JSON node-link or GraphML"
+                )
 
 
 def _note(retained: Retained, notes: list[str], *, units: bool) -> None:
     """Say what was stored without being read, read in Mininet's units (where ``units``), and left out."""
     gone, theirs = retained.pop(_GONE), retained.pop(_THEIRS)
-    lists = [f"{', '.join(map(_shown, names))} ({where})" for where, names in retained.items() if names]
+    lists = [
+        f"{', '.join(map(_shown, names))} ({where})" for where, names in retained.items() if names
+    ]
     if lists:
         notes.append(f"kept, but not read: {'; '.join(lists)}")
     if theirs and units:
-        notes.append(f"read as Mininet's: {', '.join(f'{name} ({UNITS[name]})' for name in theirs)}")
+        notes.append(
+            f"read as Mininet's: {', '.join(f'{name} ({UNITS[name]})' for name in theirs)}"
+        )
     if gone:
-        notes.append(f"left out: values that are no finite numbers, of {', '.join(map(_shown, gone))}")
+        notes.append(
+            f"left out: values that are no finite numbers, of {', '.join(map(_shown, gone))}"
+        )
 
 
 def _note_default_routes(nodes: list[Any], retained: dict[str, None], notes: list[str]) -> None:
     """Say whose default routes (Mininet's ``defaultRoute``) have no effect, and what takes their place."""
-    hosts = [node.get("id") for node in nodes if isinstance(node, dict) and any(map(node.get, _DEFAULT_ROUTES))]
+    hosts = [
+        node.get("id")
+        for node in nodes
+        if isinstance(node, dict) and any(map(node.get, _DEFAULT_ROUTES))
+    ]
     for key in _DEFAULT_ROUTES:
         retained.pop(key, None)
     if hosts:
-        notes.append(f"default routes of {some(hosts)} are not set: every host has the shortest path to each other one")
+        notes.append(
+            f"default routes of {some(hosts)} are not set: every host has the shortest path to each other one"
+        )
 
 
 def _read_kinds(nodes: list[Fields]) -> None:
@@ -134,13 +179,18 @@ def without_loops(links: list[Fields], one_way: list[bool], notes: list[str]) ->
     if loops:
         count = f"{len(loops)} link{'s' if len(loops) > 1 else ''}"
         notes.append(f"left out: {count} from a node to itself, at {some(dict.fromkeys(loops))}")
-    return [way if link.get("source") != link.get("target") else None for link, way in zip(links, one_way, strict=True)]
+    return [
+        way if link.get("source") != link.get("target") else None
+        for link, way in zip(links, one_way, strict=True)
+    ]
 
 
 def some(names: Iterable[object], most: int = 6) -> str:
     """The first names, as messages quote them, and how many more there are."""
     listed = [repr(name)[:_SHOWN] for name in names]
-    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
+    return ", ".join(listed[:most]) + (
+        f" and {len(listed) - most} more" if len(listed) > most else ""
+    )
 
 
 def _refuse_misspelt(names: Iterable[str], scope: str, place: str) -> None:
@@ -150,10 +200,14 @@ def _refuse_misspelt(names: Iterable[str], scope: str, place: str) -> None:
         if near is not None:
             unit = f" It is in {_UNITS[near]}" if near in _UNITS else ""
             start = f"{place}: " if place else ""
-            raise TopologyError(f"{start}unknown key {name[:_SHOWN]!r}; did you mean {near!r}?{unit}")
+            raise TopologyError(
+                f"{start}unknown key {name[:_SHOWN]!r}; did you mean {near!r}?{unit}"
+            )
 
 
-def _attributes(entry: Fields, scope: str, place: str, retained: Retained, *, mininet: bool = False) -> Fields:
+def _attributes(
+    entry: Fields, scope: str, place: str, retained: Retained, *, mininet: bool = False
+) -> Fields:
     """The entry with its quantities as numbers, without values that no file can hold; what is not read is noted in
     ``retained``. ``mininet``: whether a link's parameters of Mininet are read."""
     fields = {key: value for key, value in entry.items() if key != BACK}
@@ -162,11 +216,17 @@ def _attributes(entry: Fields, scope: str, place: str, retained: Retained, *, mi
     elif scope == "link":
         _read_quantities(fields, place)
     used = {_RAW} if scope == "link" and _raw_capacity(fields) else set()
-    for key in [k for k, v in fields.items() if k not in (*_UNITS, "position", BACK) and not _is_finite(v)]:
+    for key in [
+        k for k, v in fields.items() if k not in (*_UNITS, "position", BACK) and not _is_finite(v)
+    ]:
         del fields[key]
         retained[_GONE][key] = None
     schema = network_schema()["$defs"][scope]["properties"]
-    others = [key for key in fields | fields.get(BACK, {}) if key not in (*schema, *used, BACK, "ips", "macs")]
+    others = [
+        key
+        for key in fields | fields.get(BACK, {})
+        if key not in (*schema, *used, BACK, "ips", "macs")
+    ]
     _refuse_misspelt(others, scope, place)
     retained["graph" if scope == "graph" else f"{scope}s"] |= dict.fromkeys(others)
     return fields
@@ -215,7 +275,11 @@ def _raw_capacity(fields: Fields) -> bool:
     """Whether the Zoo's capacity is taken for the link's, which has none of its own."""
     raw = fields.get(_RAW)
     value = rate_bps(raw) if isinstance(raw, str) else raw
-    if "capacity_bps" in fields or not is_finite(value) or not MIN_CAPACITY_BPS <= value <= MAX_CAPACITY_BPS:
+    if (
+        "capacity_bps" in fields
+        or not is_finite(value)
+        or not MIN_CAPACITY_BPS <= value <= MAX_CAPACITY_BPS
+    ):
         return False
     fields["capacity_bps"] = float(value)
     return True
@@ -225,7 +289,11 @@ def _name_nodes(nodes: list[Any], links: list[Any], notes: list[str]) -> None:
     """Give every node and every end of a link an id that is text or a whole number, where what is there says which."""
     tables = [node for node in nodes if isinstance(node, dict)]
     named = [node.get("name") for node in tables]
-    if tables and not any("id" in node for node in tables) and all(isinstance(name, str) and name for name in named):
+    if (
+        tables
+        and not any("id" in node for node in tables)
+        and all(isinstance(name, str) and name for name in named)
+    ):
         notes.append("nodes have no id and are named by their 'name'")
         for node in tables:
             node["id"] = node["name"]
@@ -250,7 +318,10 @@ def _id_text(value: object, deep: int = 4) -> str | None:
         return None
     plain = (str, int)
     parts = [
-        str(one) if isinstance(one, plain) and not isinstance(one, bool) else _id_text(one, deep - 1) for one in value
+        str(one)
+        if isinstance(one, plain) and not isinstance(one, bool)
+        else _id_text(one, deep - 1)
+        for one in value
     ]
     return None if None in parts else "_".join(map(str, parts))
 
@@ -259,7 +330,9 @@ def _by_position(nodes: list[Fields], links: list[Fields], notes: list[str]) -> 
     """Ends of links that are no ids but positions in the list of nodes become ids."""
     ids = [node.get("id") for node in nodes]
     ends = [link.get(end) for link in links for end in ("source", "target")]
-    places = all(isinstance(end, int) and not isinstance(end, bool) and 0 <= end < len(ids) for end in ends)
+    places = all(
+        isinstance(end, int) and not isinstance(end, bool) and 0 <= end < len(ids) for end in ends
+    )
     if not ends or not places or any(not isinstance(one, str) or one.isdecimal() for one in ids):
         return
     for link in links:
@@ -276,9 +349,18 @@ def is_near(word: str, ours: str) -> bool:
     """
     if abs(len(word) - len(ours)) > 1:
         return False
-    start = next((i for i, (a, b) in enumerate(zip(word, ours, strict=False)) if a != b), min(len(word), len(ours)))
+    start = next(
+        (i for i, (a, b) in enumerate(zip(word, ours, strict=False)) if a != b),
+        min(len(word), len(ours)),
+    )
     one, other = word[start:], ours[start:]
-    swapped = len(one) > 1 and len(other) > 1 and one[0] == other[1] and one[1] == other[0] and one[2:] == other[2:]
+    swapped = (
+        len(one) > 1
+        and len(other) > 1
+        and one[0] == other[1]
+        and one[1] == other[0]
+        and one[2:] == other[2:]
+    )
     return one[1:] == other or one == other[1:] or one[1:] == other[1:] or swapped
 
 

@@ -52,7 +52,9 @@ def write_atomically(path: str | Path, content: bytes) -> None:
         finally:
             os.close(folder)
     except (OSError, ValueError) as error:
-        raise TopologyError(f"{shortened(path)}: cannot be written ({reason(error)}); choose another place") from error
+        raise TopologyError(
+            f"{shortened(path)}: cannot be written ({reason(error)}); choose another place"
+        ) from error
 
 
 def _refuse_planted_link(path: Path) -> None:
@@ -62,7 +64,9 @@ def _refuse_planted_link(path: Path) -> None:
         link, folder = path.lstat(), path.parent.stat()
         anybody_s = folder.st_mode & (stat.S_ISVTX | stat.S_IWOTH) == stat.S_ISVTX | stat.S_IWOTH
         if anybody_s and link.st_uid not in (os.geteuid(), folder.st_uid):
-            raise OSError(errno.EACCES, "another user's symbolic link in a folder that all may write")
+            raise OSError(
+                errno.EACCES, "another user's symbolic link in a folder that all may write"
+            )
 
 
 def open_to_write(path: Path) -> BinaryIO:
@@ -98,7 +102,9 @@ def read_topohub(key: str, delay: str = "none") -> Network:
     TopologyError, naming the nearest keys, where there is none, and for another ``delay``.
     """
     if delay not in ("none", "geo"):
-        raise TopologyError(f"topohub:{shortened(key)}: delay={delay[:40]}: give geo (by the length of fibres) or none")
+        raise TopologyError(
+            f"topohub:{shortened(key)}: delay={delay[:40]}: give geo (by the length of fibres) or none"
+        )
     document = _topohub_document(key)
     name = f"topohub:{key}" + (",delay=geo" if delay == "geo" else "")
     document["graph"] = {"name": name, "family": "topohub", "routing": "shortest-path"}
@@ -116,7 +122,10 @@ def read_topohub_demands(key: str) -> dict[tuple[str, str], float]:
     empty where it has none. Raises TopologyError as ``read_topohub``."""
     demands = _topohub_document(key)["graph"].get("demands") or {}
     return {
-        (str(a), str(b)): float(rate) for a, row in demands.items() for b, rate in row.items() if a != b and rate > 0
+        (str(a), str(b)): float(rate)
+        for a, row in demands.items()
+        for b, rate in row.items()
+        if a != b and rate > 0
     }
 
 
@@ -141,7 +150,9 @@ def topohub_keys() -> tuple[str, ...]:
     import topohub
 
     folder = Path(topohub.__file__).parent / "data"
-    return tuple(sorted(p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.json")))
+    return tuple(
+        sorted(p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.json"))
+    )
 
 
 def near_topohub_keys(word: str) -> list[str]:
@@ -156,7 +167,9 @@ def near_topohub_keys(word: str) -> list[str]:
         return []
     by_lower = {k.lower(): k for k in keys}
     tails = ((lower.rsplit("/", 1)[-1], original) for lower, original in by_lower.items())
-    by_tail = lists_by_key((name, original) for name, original in tails if not name.isdecimal())  # numbers are no names
+    by_tail = lists_by_key(
+        (name, original) for name, original in tails if not name.isdecimal()
+    )  # numbers are no names
     tail = word.lower().rsplit("/", 1)[-1]
     same = sorted(by_tail.get(tail, []), reverse=True)
     near = [by_lower[k] for k in difflib.get_close_matches(word.lower(), by_lower, n=3)]

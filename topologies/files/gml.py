@@ -35,7 +35,9 @@ def gml_document(text: str, notes: list[str]) -> JsonObject:
         raise TopologyError(f"{len(graphs)} graphs; leave exactly one")
     graph = dict(graphs[0])
     nodes = [_fields(one, f"node {i}", "id") for i, one in enumerate(graph.pop("node", []))]
-    links = [_fields(one, f"edge {i}", "source", "target") for i, one in enumerate(graph.pop("edge", []))]
+    links = [
+        _fields(one, f"edge {i}", "source", "target") for i, one in enumerate(graph.pop("edge", []))
+    ]
     key = next((key for key in _NAMES if _are_names([node.get(key) for node in nodes])), None)
     if key is not None:
         names = {node.get("id"): node[key] for node in nodes}
@@ -45,19 +47,31 @@ def gml_document(text: str, notes: list[str]) -> JsonObject:
             node["id"] = node[key]
         for i, link in enumerate(links):
             for end in (end for end in ("source", "target") if end in link):
-                if link[end] not in names and not isinstance(link[end], str):  # a label may look like it
-                    raise TopologyError(f"edge {i}: {end} {link[end]} is the id of no node; {end}s are ids")
+                if link[end] not in names and not isinstance(
+                    link[end], str
+                ):  # a label may look like it
+                    raise TopologyError(
+                        f"edge {i}: {end} {link[end]} is the id of no node; {end}s are ids"
+                    )
                 link[end] = names.get(link[end], link[end])
     elif any(node.get(name) is not None for node in nodes for name in _NAMES):
         notes.append("labels are missing or there twice: nodes are named by their ids")
     linked = {link.get(end) for link in links for end in ("source", "target")}
     groups = [node for node in nodes if node.get("isGroup") == 1 and node.get("id") not in linked]
     if groups:
-        notes.append(f"left out: groups of nodes, without links of their own: {some(one.get('id') for one in groups)}")
+        notes.append(
+            f"left out: groups of nodes, without links of their own: {some(one.get('id') for one in groups)}"
+        )
         nodes = [node for node in nodes if node.get("isGroup") != 1 or node.get("id") in linked]
     directed = graph.pop("directed", [0])[-1] == 1
     graph.pop("multigraph", None)
-    return {"directed": directed, "multigraph": True, "graph": _plain(graph), "nodes": nodes, "links": links}
+    return {
+        "directed": directed,
+        "multigraph": True,
+        "graph": _plain(graph),
+        "nodes": nodes,
+        "links": links,
+    }
 
 
 def _are_names(found: list[Any]) -> bool:
@@ -89,7 +103,9 @@ def _tree(text: str) -> Tree:
             key = None
         else:
             line = text.count("\n", 0, found.start()) + 1
-            raise TopologyError(f"no GML: {word[:20]!r} in line {line} is neither a key nor its value")
+            raise TopologyError(
+                f"no GML: {word[:20]!r} in line {line} is neither a key nor its value"
+            )
     if key is not None or len(inside) > 1:
         raise TopologyError("no GML: it ends within a list or before a value")
     return root
@@ -111,7 +127,9 @@ def _fields(value: object, where: str, *single: str) -> dict[str, Any]:
     fields = _plain(value)
     for key in single:
         if isinstance(fields.get(key), (dict, list)):
-            raise TopologyError(f"{where}: {key} is a list, or there twice; give one number or text")
+            raise TopologyError(
+                f"{where}: {key} is a list, or there twice; give one number or text"
+            )
     return fields
 
 

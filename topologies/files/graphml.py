@@ -22,7 +22,9 @@ _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 Scope = Literal["graph", "node", "edge"]
 
 
-def read_graphml(root: ElementTree.Element, name: str, folder: Path | None, notes: list[str]) -> Network:
+def read_graphml(
+    root: ElementTree.Element, name: str, folder: Path | None, notes: list[str]
+) -> Network:
     """The network of a <graphml> element; ``name`` is its name where the graph gives none, ``notes`` takes what is told
     of it.
 
@@ -37,7 +39,9 @@ def read_graphml(root: ElementTree.Element, name: str, folder: Path | None, note
         raise TopologyError(f"{len(graphs)} graphs; leave exactly one")
     space = str(graphs[0].tag).removesuffix("graph")
     if next(graphs[0].iter(f"{space}hyperedge"), None) is not None:
-        raise TopologyError("a hyperedge (a link of more than two ends) has no meaning here; write one edge a pair")
+        raise TopologyError(
+            "a hyperedge (a link of more than two ends) has no meaning here; write one edge a pair"
+        )
     keys = {e.get("id", ""): e for e in root.iter() if local(e) == "key"}
     default = graphs[0].get("edgedefault", "undirected")
     edges: list[ElementTree.Element] = []
@@ -80,7 +84,9 @@ def _is_group(node: ElementTree.Element) -> bool:
     return "yfiles.foldertype" in node.attrib or any(local(child) == "graph" for child in node)
 
 
-def _one_way(edges: list[ElementTree.Element], defaults: list[bool], notes: list[str]) -> list[bool]:
+def _one_way(
+    edges: list[ElementTree.Element], defaults: list[bool], notes: list[str]
+) -> list[bool]:
     """Of each edge whether it goes one way. yEd calls every edge directed: one that it draws without arrows goes both
     ways, unless the edge back is there too."""
     pairs = {(e.get("source"), e.get("target")) for e in edges}
@@ -90,8 +96,12 @@ def _one_way(edges: list[ElementTree.Element], defaults: list[bool], notes: list
         if directed not in ("true", "false"):
             raise TopologyError(f"edges[{i}]: directed {directed!r} is neither 'true' nor 'false'")
         arrows = next((e for e in edge.iter() if local(e) == "Arrows"), None)
-        alone = "directed" not in edge.attrib and (edge.get("target"), edge.get("source")) not in pairs
-        both = alone and arrows is not None and arrows.get("source") == arrows.get("target") == "none"
+        alone = (
+            "directed" not in edge.attrib and (edge.get("target"), edge.get("source")) not in pairs
+        )
+        both = (
+            alone and arrows is not None and arrows.get("source") == arrows.get("target") == "none"
+        )
         plain += default and both
         found.append(directed == "true" and not both)
     if plain:
@@ -114,11 +124,15 @@ def _read_data(
         if not number:
             raise TopologyError(f"{place}: <data> without a key; give it one")
         if len(data):  # an editor's drawing; of it the label is read (yEd)
-            label = next((e.text for e in data.iter() if local(e) in ("NodeLabel", "EdgeLabel")), None)
+            label = next(
+                (e.text for e in data.iter() if local(e) in ("NodeLabel", "EdgeLabel")), None
+            )
             if label and label.strip():
                 found.setdefault("label", label.strip())
             continue
-        _set_value(found, keys.get(number, data), number, data, place)  # a key that is not declared is text
+        _set_value(
+            found, keys.get(number, data), number, data, place
+        )  # a key that is not declared is text
     packed = found.pop(_JSON_KEY, None)
     if packed is None:
         return found
@@ -129,14 +143,27 @@ def _read_data(
     return found | rest
 
 
-def _set_value(found: JsonObject, key: ElementTree.Element, number: str, data: ElementTree.Element, place: str) -> None:
+def _set_value(
+    found: JsonObject, key: ElementTree.Element, number: str, data: ElementTree.Element, place: str
+) -> None:
     """The value under its key's name; an empty number or truth value (yEd's defaults) is none."""
     name, kind, text = key.get("attr.name", number), key.get("attr.type", "string"), data.text or ""
-    numbers = {"float": float, "double": float, "real": float, "int": int, "long": int, "integer": int}
+    numbers = {
+        "float": float,
+        "double": float,
+        "real": float,
+        "int": int,
+        "long": int,
+        "integer": int,
+    }
     if kind != "boolean" and kind not in numbers:
         found[name] = text
     elif text.strip():
         try:
-            found[name] = _TRUTH[text.strip().lower()] if kind == "boolean" else numbers[kind](text.strip())
+            found[name] = (
+                _TRUTH[text.strip().lower()] if kind == "boolean" else numbers[kind](text.strip())
+            )
         except (ValueError, KeyError) as error:
-            raise TopologyError(f"{place}: {name} {text[:40]!r} is not of its type {kind}") from error
+            raise TopologyError(
+                f"{place}: {name} {text[:40]!r} is not of its type {kind}"
+            ) from error

@@ -59,7 +59,9 @@ def _sorted_out(attributes: Json, kind: str) -> JsonObject:
     from another program may be anything."""
     known = network_schema()["$defs"][kind]["properties"].keys() - {OTHERS, *UNITS, *PAIRS}
     others = {name: value for name, value in attributes.items() if name not in known}
-    return {name: value for name, value in attributes.items() if name in known} | ({OTHERS: others} if others else {})
+    return {name: value for name, value in attributes.items() if name in known} | (
+        {OTHERS: others} if others else {}
+    )
 
 
 def _unpacked(fields: Json, place: str) -> JsonObject:
@@ -76,7 +78,9 @@ def write_document(network: Network) -> str:
     lines = []
     for name, value in document.items():
         if isinstance(value, list):
-            entries = ",\n".join("  " + _as_json(entry, f"{name}[{i}]") for i, entry in enumerate(value))
+            entries = ",\n".join(
+                "  " + _as_json(entry, f"{name}[{i}]") for i, entry in enumerate(value)
+            )
             lines.append(f' "{name}": [\n{entries}\n ]' if value else f' "{name}": []')
         else:
             lines.append(f' "{name}": {_as_json(value, name)}')
@@ -87,7 +91,9 @@ def _as_json(value: object, where: str) -> str:
     try:
         return json.dumps(value, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise TopologyError(f"{where}: JSON cannot hold this attribute ({error}); make it text or a number") from error
+        raise TopologyError(
+            f"{where}: JSON cannot hold this attribute ({error}); make it text or a number"
+        ) from error
 
 
 def parse_json(text: str) -> object:
@@ -95,13 +101,19 @@ def parse_json(text: str) -> object:
     try:
         return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
-        raise TopologyError(f"not JSON at line {error.lineno}, column {error.colno}: {error.msg}") from error
+        raise TopologyError(
+            f"not JSON at line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from error
     except TopologyError:
         raise
     except RecursionError as error:
-        raise TopologyError("not JSON that can be read: too many lists and objects in each other; use fewer") from error
+        raise TopologyError(
+            "not JSON that can be read: too many lists and objects in each other; use fewer"
+        ) from error
     except ValueError as error:  # the interpreter's limit of a whole number's digits
-        raise TopologyError("not JSON that can be read: a number has thousands of digits; shorten it") from error
+        raise TopologyError(
+            "not JSON that can be read: a number has thousands of digits; shorten it"
+        ) from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
@@ -113,7 +125,10 @@ def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
 
 
 def parse_document(
-    document: object, name: str = "network", one_way: Sequence[bool | None] | None = None, folder: Path | None = None
+    document: object,
+    name: str = "network",
+    one_way: Sequence[bool | None] | None = None,
+    folder: Path | None = None,
 ) -> Network:
     """The network of a node-link document.
 
@@ -139,7 +154,9 @@ def parse_document(
     entries = [_with_traces(f"{kind}[{i}]", entry, folder) for i, entry in enumerate(entries)]
     links = _parse_links(kind, entries, nodes, one_way or [directed] * len(entries), multigraph)
     own_name = graph.get("name")
-    text = own_name if isinstance(own_name, str) and own_name else name  # that of a file may be no text
+    text = (
+        own_name if isinstance(own_name, str) and own_name else name
+    )  # that of a file may be no text
     return Network(
         name=text.encode(errors="backslashreplace").decode(),
         nodes=nodes,
@@ -152,14 +169,20 @@ def graph_attributes(document: Json) -> JsonObject:
     """The attributes under ``graph``, which networkx once wrote as pairs."""
     graph = document.get("graph", {})
     if isinstance(graph, list):
-        graph = dict(p for p in graph if isinstance(p, list) and len(p) == 2 and isinstance(p[0], str))
+        graph = dict(
+            p for p in graph if isinstance(p, list) and len(p) == 2 and isinstance(p[0], str)
+        )
     if not isinstance(graph, dict):
         raise TopologyError(f"graph: must be an object of attributes, not {_kind_of(graph)}")
     return graph
 
 
 def _parse_links(
-    where: str, entries: Sequence[object], nodes: tuple[Node, ...], one_way: Sequence[bool | None], multigraph: bool
+    where: str,
+    entries: Sequence[object],
+    nodes: tuple[Node, ...],
+    one_way: Sequence[bool | None],
+    multigraph: bool,
 ) -> tuple[Link, ...]:
     """Links of link entries; ``where`` names their list in errors."""
     known = _each_once(nodes)
@@ -267,7 +290,11 @@ def _position(place: str, fields: JsonObject) -> tuple[float, float] | None:
         if not all(k in fields for k in keys):
             continue
         value = fields[keys[0]] if len(keys) == 1 else [fields[k] for k in keys]
-        fits = isinstance(value, list) and len(value) == 2 and all(is_finite(one) and abs(one) < 1e100 for one in value)
+        fits = (
+            isinstance(value, list)
+            and len(value) == 2
+            and all(is_finite(one) and abs(one) < 1e100 for one in value)
+        )
         if fits:
             for k in keys:
                 del fields[k]
@@ -284,7 +311,12 @@ def _identifier(place: str, what: str, value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value:
-        _wrong(place, f"{what} is missing" if value is None else f"{what} {value!r} must be text or a whole number")
+        _wrong(
+            place,
+            f"{what} is missing"
+            if value is None
+            else f"{what} {value!r} must be text or a whole number",
+        )
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -296,7 +328,10 @@ def _each_once(nodes: tuple[Node, ...]) -> dict[str, int]:
     first: dict[str, int] = {}
     for i, node in enumerate(nodes):
         if node.id in first:
-            _wrong(f"nodes[{i}]", f"the id {node.id!r} is that of nodes[{first[node.id]}] too; rename one")
+            _wrong(
+                f"nodes[{i}]",
+                f"the id {node.id!r} is that of nodes[{first[node.id]}] too; rename one",
+            )
         first[node.id] = i
     return first
 
@@ -305,7 +340,9 @@ def _links_key(document: Json) -> str:
     there = [k for k in ("links", "edges") if k in document]
     if len(there) != 1:
         raise TopologyError(
-            "both 'links' and 'edges' are there; keep one" if there else "'links' is missing; add the list of links"
+            "both 'links' and 'edges' are there; keep one"
+            if there
+            else "'links' is missing; add the list of links"
         )
     return there[0]
 
@@ -314,7 +351,9 @@ def _entries(document: Json, key: str) -> list[object]:
     value = document.get(key)
     if not isinstance(value, list):
         raise TopologyError(
-            f"'{key}' is missing; add the list" if value is None else f"'{key}' must be a list, not {_kind_of(value)}"
+            f"'{key}' is missing; add the list"
+            if value is None
+            else f"'{key}' must be a list, not {_kind_of(value)}"
         )
     return value
 
@@ -327,7 +366,13 @@ def _truth(document: Json, key: str) -> bool:
 
 
 def _kind_of(value: object) -> str:
-    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+    names = {
+        dict: "an object",
+        list: "a list",
+        str: "text",
+        bool: "true or false",
+        type(None): "null",
+    }
     return names.get(type(value), "a number")
 
 

@@ -21,14 +21,32 @@ READ = (
     "read are JSON node-link, GraphML, GML, DOT, SNDlib (XML, native), REPETITA, containerlab (.clab.yml) and"
     " MiniEdit (.mn)"
 )
-ENDINGS = (".json", ".graphml", ".xml", ".gml", ".dot", ".gv", ".graph", ".yml", ".yaml", ".mn", ".gz")
+ENDINGS = (
+    ".json",
+    ".graphml",
+    ".xml",
+    ".gml",
+    ".dot",
+    ".gv",
+    ".graph",
+    ".yml",
+    ".yaml",
+    ".mn",
+    ".gz",
+)
 """How the names of files of networks end; a name that ends so is one of a file."""
 _OTHERS = {
     ".net": "Pajek files are not read",
     ".gexf": "GEXF files are not read",
     ".csv": "tables are not read as networks",
 }
-_PACKED = {b"\x1f\x8b": "gzip twice", b"BZh": "bzip2", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstd"}
+_PACKED = {
+    b"\x1f\x8b": "gzip twice",
+    b"BZh": "bzip2",
+    b"PK\x03\x04": "zip",
+    b"\xfd7zXZ": "xz",
+    b"(\xb5/\xfd": "zstd",
+}
 _WITHOUT_ENCODING = (".gml", ".dot", ".gv", ".graph", ".txt")
 """Files of formats that are older than UTF-8."""
 MAX_PARTS = 1_000_000
@@ -56,7 +74,9 @@ def read_network_file(path: str | Path, part: str = "") -> Network:
             raise TopologyError("no node is in it; give at least one")
         slow = [link.label for link in network.links if link.capacity_bps < _MIN_CAPACITY_BPS]
         if slow:
-            notes.append(f"less than one packet of 1500 bytes a second, which switches cannot shape: {some(slow)}")
+            notes.append(
+                f"less than one packet of 1500 bytes a second, which switches cannot shape: {some(slow)}"
+            )
     except TopologyError as error:
         raise type(error)(f"{shortened(path)}: {error}") from error
     if notes:
@@ -90,14 +110,20 @@ def _read(path: Path, notes: list[str], part: str) -> Network:
     else:
         if text is None and ending in _WITHOUT_ENCODING:
             text = _windows_1252(content)
-            notes.append("it is not in UTF-8 and read as Latin-1; save it as UTF-8 if names look wrong")
+            notes.append(
+                "it is not in UTF-8 and read as Latin-1; save it as UTF-8 if names look wrong"
+            )
         document = _document(utf8(content) if text is None else text, ending, notes)
     one_way = None
     json_text = head in (b"{", b"[") or ending == ".json"
     if not json_text:
         rename_kinds(document["nodes"])
-        one_way = without_loops(document["links"], [document["directed"]] * len(document["links"]), notes)
-    return parse_document(adapted(document, notes, mininet="noted" if json_text else "no"), name, one_way, path.parent)
+        one_way = without_loops(
+            document["links"], [document["directed"]] * len(document["links"]), notes
+        )
+    return parse_document(
+        adapted(document, notes, mininet="noted" if json_text else "no"), name, one_way, path.parent
+    )
 
 
 def _of_program(path: Path, part: str, notes: list[str]) -> Network:
@@ -106,7 +132,9 @@ def _of_program(path: Path, part: str, notes: list[str]) -> Network:
     document = read_python_file(path, part, notes)
     one_way = without_loops(document["links"], [False] * len(document["links"]), notes)
     name = part.partition(",")[0]
-    return parse_document(adapted(document, notes, mininet="yes"), path.stem if name == "__main__" else name, one_way)
+    return parse_document(
+        adapted(document, notes, mininet="yes"), path.stem if name == "__main__" else name, one_way
+    )
 
 
 def _windows_1252(content: bytes) -> str:
@@ -119,7 +147,9 @@ def _windows_1252(content: bytes) -> str:
 
 def _of_xml(root: "Element", kind: str) -> JsonObject:
     if kind != "network":
-        raise TopologyError(f"the root element is <{kind[:60]}>, not <graphml> or SNDlib's <network>; {READ}")
+        raise TopologyError(
+            f"the root element is <{kind[:60]}>, not <graphml> or SNDlib's <network>; {READ}"
+        )
     from topologies.files.sndlib import xml_document
 
     return xml_document(root)
@@ -139,8 +169,14 @@ def _document(text: str, ending: str, notes: list[str]) -> Any:
 
         document = parse_json(text)
         found = other_document(document, notes)
-        if found is None and ending == ".mn" and not (isinstance(document, dict) and "nodes" in document):
-            raise TopologyError("hosts, switches and links of MiniEdit are missing; save the file with MiniEdit again")
+        if (
+            found is None
+            and ending == ".mn"
+            and not (isinstance(document, dict) and "nodes" in document)
+        ):
+            raise TopologyError(
+                "hosts, switches and links of MiniEdit are missing; save the file with MiniEdit again"
+            )
         return found or document
     if ending in _OTHERS:
         raise TopologyError(f"{_OTHERS[ending]} ({READ})")
@@ -161,4 +197,6 @@ def _document(text: str, ending: str, notes: list[str]) -> Any:
 
         return gml_document(text, notes)
     plain = ending in ("", ".txt", *ENDINGS)
-    raise TopologyError(f"{'it is in none of the formats' if plain else f'{ending} files are not read'}; {READ}")
+    raise TopologyError(
+        f"{'it is in none of the formats' if plain else f'{ending} files are not read'}; {READ}"
+    )

@@ -22,7 +22,9 @@ def repetita_document(text: str) -> JsonObject:
     >>> repetita_document(nodes + "EDGES 1\\nlabel src dest weight bw delay\\ne 0 1 3 2000 150")["links"]
     [{'source': 'a', 'target': 'b', 'capacity_bps': 2000000.0, 'delay_s': 0.00015, 'label': 'e', 'weight': 3.0}]
     """
-    lines = [(number, line.split()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = [
+        (number, line.split()) for number, line in enumerate(text.splitlines(), 1) if line.strip()
+    ]
     count, rest = _section(lines, "NODES", _NODE_HEAD)
     entries = rest[:count]
     nodes = [_node(number, words) for number, words in entries]
@@ -34,7 +36,9 @@ def repetita_document(text: str) -> JsonObject:
     first: dict[str, int] = {}
     for number, (label, *_) in entries:
         if first.setdefault(label, number) != number:
-            raise TopologyError(f"line {number}: the label {label!r} is that of line {first[label]} too; rename one")
+            raise TopologyError(
+                f"line {number}: the label {label!r} is that of line {first[label]} too; rename one"
+            )
     ids = [node["id"] for node in nodes]
     found = [_link(number, words, ids) for number, words in links]
     return {"directed": True, "multigraph": True, "graph": {}, "nodes": nodes, "links": found}
@@ -77,10 +81,16 @@ def _link(number: int, words: list[str], ids: list[str]) -> JsonObject:
     *exact, weight, kbps, microseconds = _numbers(number, words[1:])
     ends = [int(end) for end in exact]
     if ends != exact or not all(0 <= end < len(ids) for end in ends):
-        raise TopologyError(f"line {number}: src and dest are numbers of nodes, 0 to {len(ids) - 1}")
+        raise TopologyError(
+            f"line {number}: src and dest are numbers of nodes, 0 to {len(ids) - 1}"
+        )
     source, target = (ids[end] for end in ends)
     if kbps <= 0 or microseconds < 0:
-        what = f"capacity_bps of bw {kbps:g} must be positive" if kbps <= 0 else f"delay {microseconds:g} is below 0"
+        what = (
+            f"capacity_bps of bw {kbps:g} must be positive"
+            if kbps <= 0
+            else f"delay {microseconds:g} is below 0"
+        )
         raise TopologyError(f"line {number}: link {source!r} -> {target!r}: {what}")
     return {
         "source": source,

@@ -19,7 +19,9 @@ SUFFIX = ".schema.json"
 @cache
 def read_schema(package: str, name: str) -> JsonObject:
     """The schema ``NAME.schema.json`` that is in a package."""
-    schema: JsonObject = json.loads(files(package).joinpath(name + SUFFIX).read_text(encoding="utf-8"))
+    schema: JsonObject = json.loads(
+        files(package).joinpath(name + SUFFIX).read_text(encoding="utf-8")
+    )
     return schema
 
 
@@ -36,14 +38,18 @@ def refuse_unknown_keys(document: object, schema: Json) -> None:
         raise TopologyError(f"{start}unknown key {str(key)[:60]!r}; {_advice(str(key), known)}")
 
 
-def unknown_keys(value: object, schema: Json, root: Json, place: str) -> Iterator[tuple[str, str, Json]]:
+def unknown_keys(
+    value: object, schema: Json, root: Json, place: str
+) -> Iterator[tuple[str, str, Json]]:
     """(place, key, known properties) of every unknown key, in the order of the document.
 
     Of several shapes in ``anyOf`` that value's is taken which fits its type and knows most of its keys.
     """
     schema = _resolved(schema, root)
     if "anyOf" in schema:
-        fitting = [one for one in (_resolved(s, root) for s in schema["anyOf"]) if _fits(value, one)]
+        fitting = [
+            one for one in (_resolved(s, root) for s in schema["anyOf"]) if _fits(value, one)
+        ]
         if fitting:
             chosen = max(fitting, key=lambda one: _likeness(value, one))
             yield from unknown_keys(value, chosen, root, place)
@@ -54,7 +60,9 @@ def unknown_keys(value: object, schema: Json, root: Json, place: str) -> Iterato
             spot = f"{place}.{key}" if place and key in known else str(key)
             if key in known:
                 yield from unknown_keys(inside, known[key], root, spot)
-            elif others is False and spot != "$schema":  # which names the schema itself, for editors
+            elif (
+                others is False and spot != "$schema"
+            ):  # which names the schema itself, for editors
                 yield place, key, known
             elif isinstance(others, Mapping):
                 yield from unknown_keys(inside, others, root, spot)
@@ -70,15 +78,25 @@ def _resolved(schema: Json, root: Json) -> Json:
 
 
 def _fits(value: object, schema: Json) -> bool:
-    kind = "object" if isinstance(value, Mapping) else "array" if isinstance(value, (list, tuple)) else None
-    return schema.get("type", kind) == kind if kind else schema.get("type") not in ("object", "array")
+    kind = (
+        "object"
+        if isinstance(value, Mapping)
+        else "array"
+        if isinstance(value, (list, tuple))
+        else None
+    )
+    return (
+        schema.get("type", kind) == kind if kind else schema.get("type") not in ("object", "array")
+    )
 
 
 def _likeness(value: object, schema: Json) -> tuple[bool, int]:
     """Whether every required key is there, and how many keys are known."""
     if not isinstance(value, Mapping):
         return True, 0
-    return set(schema.get("required", ())[:1]) <= value.keys(), len(value.keys() & schema.get("properties", {}).keys())
+    return set(schema.get("required", ())[:1]) <= value.keys(), len(
+        value.keys() & schema.get("properties", {}).keys()
+    )
 
 
 def _advice(key: str, known: Json) -> str:

@@ -62,12 +62,18 @@ def _sections(text: str) -> dict[str, list[Item]]:
             elif word == ")" and len(inside) > 1:
                 inside.pop()
             elif word in "()":
-                raise TopologyError(f"line {number}: {word!r} has no other half; correct the parentheses")
+                raise TopologyError(
+                    f"line {number}: {word!r} has no other half; correct the parentheses"
+                )
             else:
                 inside[-1].append(word)
     if len(inside) > 1:
         raise TopologyError("it ends within parentheses; add what is missing")
-    return {name: items for name, items in pairwise(inside[0]) if isinstance(name, str) and isinstance(items, list)}
+    return {
+        name: items
+        for name, items in pairwise(inside[0])
+        if isinstance(name, str) and isinstance(items, list)
+    }
 
 
 def _nodes(items: list[Item]) -> list[JsonObject]:
@@ -75,7 +81,9 @@ def _nodes(items: list[Item]) -> list[JsonObject]:
     found = []
     for name, place in zip(items[::2], [*items[1::2], ""], strict=False):
         if not isinstance(name, str) or not isinstance(place, list):
-            raise TopologyError(f"NODES: {_shown(name)} is no entry of SNDlib's; write NAME ( X Y )")
+            raise TopologyError(
+                f"NODES: {_shown(name)} is no entry of SNDlib's; write NAME ( X Y )"
+            )
         x, y, *_ = [*map(str, place), "", ""]
         found.append(_node(name, x, y))
     return found
@@ -87,8 +95,14 @@ def _links(items: list[Item]) -> list[JsonObject]:
     while at < len(items):
         name, ends = items[at], items[at + 1] if at + 1 < len(items) else ""
         words = [end for end in ends if isinstance(end, str)]
-        if not isinstance(name, str) or not isinstance(ends, list) or not len(ends) == len(words) == 2:
-            raise TopologyError(f"LINKS: {_shown(name)} is no entry of SNDlib's; write NAME ( NODE NODE ) CAPACITY ...")
+        if (
+            not isinstance(name, str)
+            or not isinstance(ends, list)
+            or not len(ends) == len(words) == 2
+        ):
+            raise TopologyError(
+                f"LINKS: {_shown(name)} is no entry of SNDlib's; write NAME ( NODE NODE ) CAPACITY ..."
+            )
         at += 2
         values = list(takewhile(_is_value, items[at : at + _VALUES]))
         at += len(values)
@@ -111,13 +125,20 @@ def _text(element: ElementTree.Element, name: str) -> str:
 
 
 def _node(name: str, x: str, y: str) -> JsonObject:
-    places = {key: value for key, value in (("x", _number(x)), ("y", _number(y))) if value is not None}
+    places = {
+        key: value for key, value in (("x", _number(x)), ("y", _number(y))) if value is not None
+    }
     return {"id": name, **places}
 
 
 def _link(name: str, source: str, target: str, capacity: str) -> JsonObject:
     value = _number(capacity)
-    return {"source": source, "target": target, "name": name, **({} if value is None else {CAPACITY: value})}
+    return {
+        "source": source,
+        "target": target,
+        "name": name,
+        **({} if value is None else {CAPACITY: value}),
+    }
 
 
 def _number(word: str) -> float | None:

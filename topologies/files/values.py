@@ -44,7 +44,9 @@ def network_of(value: object) -> Network | None:
     with located(name):
         if _is_own_graph(value):
             return parse_document(document, name)
-        one_way = without_loops(document["links"], [document["directed"]] * len(document["links"]), notes)
+        one_way = without_loops(
+            document["links"], [document["directed"]] * len(document["links"]), notes
+        )
         network = parse_document(adapted(document, notes, mininet="yes"), name, one_way)
         if not network.nodes:
             raise TopologyError("no node is in it; give at least one")
@@ -64,7 +66,9 @@ def _document(value: Any, notes: list[str]) -> tuple[JsonObject | None, str]:
     if (document := other_document(value, notes)) is not None:
         return document, "network"
     if "nodes" in value and {"links", "edges"} & value.keys():
-        return _of_lists(value, [_node(i, one, "nodes") for i, one in _numbered(value, "nodes")]), "document"
+        return _of_lists(
+            value, [_node(i, one, "nodes") for i, one in _numbered(value, "nodes")]
+        ), "document"
     refuse_programs(value)
     return _of_neighbours(value), "network"
 
@@ -131,7 +135,9 @@ def _node(number: int, one: object, where: str) -> JsonObject:
         return {"id": _id(one[0])} | _plain(one[1] or {})
     if isinstance(one, str | int | tuple):
         return {"id": _id(one)}
-    raise TopologyError(f"{where}[{number}]: {str(one)[:60]!r} is no node; give a name, or (name, parameters)")
+    raise TopologyError(
+        f"{where}[{number}]: {str(one)[:60]!r} is no node; give a name, or (name, parameters)"
+    )
 
 
 def _link(number: int, one: object, where: str) -> JsonObject:
@@ -144,10 +150,18 @@ def _link(number: int, one: object, where: str) -> JsonObject:
         if not rest or (len(rest) == 1 and isinstance(rest[0], Mapping)):
             return ends | _plain(rest[0] if rest else {})
         if not any(isinstance(word, Mapping) for word in rest):
-            delay, rate = [*rest, None][:2]  # of a P4 tutorial: a number is in milliseconds, text as tc reads it
+            delay, rate = [*rest, None][
+                :2
+            ]  # of a P4 tutorial: a number is in milliseconds, text as tc reads it
             unit = "us" if isinstance(delay, str) else "ms"
-            return ends | {"delay": f"{delay}{unit * is_bare(str(delay))}"} | ({} if rate is None else {"bw": rate})
-    raise TopologyError(f"{where}[{number}]: {str(one)[:60]!r} is no link; give two nodes, or two and parameters")
+            return (
+                ends
+                | {"delay": f"{delay}{unit * is_bare(str(delay))}"}
+                | ({} if rate is None else {"bw": rate})
+            )
+    raise TopologyError(
+        f"{where}[{number}]: {str(one)[:60]!r} is no link; give two nodes, or two and parameters"
+    )
 
 
 def _of_neighbours(value: Mapping[Any, Any]) -> JsonObject:
@@ -157,12 +171,16 @@ def _of_neighbours(value: Mapping[Any, Any]) -> JsonObject:
     for node, near in value.items():
         if isinstance(near, str | int | float | None) or not isinstance(near, Iterable):
             raise TopologyError(f"{node!r}: {str(near)[:60]!r} are no neighbours; give {_TAKEN}")
-        pairs: Iterable[Any] = near.items() if isinstance(near, Mapping) else ((other, {}) for other in near)
+        pairs: Iterable[Any] = (
+            near.items() if isinstance(near, Mapping) else ((other, {}) for other in near)
+        )
         for other, parameters in pairs:
             if not isinstance(other, Hashable):
                 raise TopologyError(f"{node!r}: {str(other)[:60]!r} is the name of no node")
             if not isinstance(parameters, Mapping):
-                raise TopologyError(f"{node!r} -> {other!r}: {str(parameters)[:60]!r} are no parameters of a link")
+                raise TopologyError(
+                    f"{node!r} -> {other!r}: {str(parameters)[:60]!r} are no parameters of a link"
+                )
             entries[node, other] = {"source": _id(node), "target": _id(other)} | _plain(parameters)
     links = []
     for (node, other), entry in entries.items():
@@ -173,24 +191,36 @@ def _of_neighbours(value: Mapping[Any, Any]) -> JsonObject:
             ends = {end: entry[end] for end in ("source", "target")}
             links.append((entry if entry.keys() - ends.keys() else back) | ends)
     nodes = dict.fromkeys([*value, *(other for _, other in entries)])
-    return {"directed": True, "multigraph": False, "nodes": [{"id": _id(one)} for one in nodes], "links": links}
+    return {
+        "directed": True,
+        "multigraph": False,
+        "nodes": [{"id": _id(one)} for one in nodes],
+        "links": links,
+    }
 
 
 def _of_graph(graph: Any) -> JsonObject:
     """The document of a networkx graph, of any of its four classes."""
     multigraph = bool(graph.is_multigraph())
     nodes = [{**_plain(data), "id": _id(node)} for node, data in graph.nodes(data=True)]
-    edges: Iterable[Any] = graph.edges(keys=True, data=True) if multigraph else graph.edges(data=True)
+    edges: Iterable[Any] = (
+        graph.edges(keys=True, data=True) if multigraph else graph.edges(data=True)
+    )
     links = []
     for source, target, *key, data in edges:
         keyed = {"key": key[0] if isinstance(key[0], int | str) else str(key[0])} if key else {}
         keyed = {} if {"node1", "port1"} <= data.keys() else keyed  # of a Topo, which counts from 1
         links.append({**_plain(data), "source": _id(source), "target": _id(target), **keyed})
-    places = [link.get("index") for link in links]
-    if all(isinstance(place, int) for place in places) and sorted(places) == list(range(len(links))):  # type: ignore[type-var]
+    indices = [link.get("index") for link in links]
+    in_order = set(range(len(links)))
+    if all(isinstance(index, int) for index in indices) and set(indices) == in_order:
         links.sort(key=lambda link: int(link["index"]))  # the order of ``Network.to_networkx``
         links = [{key: one for key, one in link.items() if key != "index"} for link in links]
-    document = {"directed": bool(graph.is_directed()), "multigraph": multigraph, "graph": _plain(graph.graph)}
+    document = {
+        "directed": bool(graph.is_directed()),
+        "multigraph": multigraph,
+        "graph": _plain(graph.graph),
+    }
     return {**document, "nodes": nodes, "links": links}
 
 
@@ -207,7 +237,11 @@ def _id(value: Any) -> Any:
     """An id as documents have it: parts that are no list in JSON become one, any other value its text."""
     if isinstance(value, tuple):
         return [_id(one) for one in value]
-    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else str(value)
+    return (
+        value
+        if isinstance(value, str | int | float) and not isinstance(value, bool)
+        else str(value)
+    )
 
 
 def _plain(fields: Mapping[Any, Any]) -> JsonObject:

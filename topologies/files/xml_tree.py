@@ -6,7 +6,9 @@ import xml.etree.ElementTree as ElementTree
 
 from topologies.errors import TopologyError
 
-_DECLARED = re.compile(rb"""\s*<\?xml\b[^>]*?\bencoding\s*=\s*["']([A-Za-z][\w.-]*)["']""", re.ASCII)
+_DECLARED = re.compile(
+    rb"""\s*<\?xml\b[^>]*?\bencoding\s*=\s*["']([A-Za-z][\w.-]*)["']""", re.ASCII
+)
 _NO_ENCODINGS = {"idna", "raw-unicode-escape", "unicode-escape"}
 """Codecs of Python's that make text of bytes, and are none of files."""
 
@@ -21,9 +23,13 @@ def parse_xml(content: bytes, text: str | None) -> ElementTree.Element:
     parser = ElementTree.XMLParser(encoding="utf-8")
     try:
         encoding = _declared(content)
-        if encoding is not None and (text is None or content.isascii()):  # ASCII: ISO-2022-JP looks like it
+        if encoding is not None and (
+            text is None or content.isascii()
+        ):  # ASCII: ISO-2022-JP looks like it
             text = content.decode(encoding)
-        parser.feed(content.strip() if text is None else text.strip().encode("utf-8", "surrogatepass"))
+        parser.feed(
+            content.strip() if text is None else text.strip().encode("utf-8", "surrogatepass")
+        )
         root: ElementTree.Element = parser.close()
     except (ElementTree.ParseError, ValueError) as error:  # ValueError: of the encoding
         hint = "; save it as UTF-8" if text is None else ""

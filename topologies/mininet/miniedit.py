@@ -15,11 +15,17 @@ _LEFT_OUT = ("externalInterfaces", "vlanInterfaces", "privateDirectory", "cpu", 
 
 def is_miniedit(document: object) -> bool:
     """Whether a document is one of MiniEdit: its three lists, of entries with ``opts``, or its preferences."""
-    if not isinstance(document, dict) or not {"hosts", "switches", "links"} <= document.keys() or "nodes" in document:
+    if (
+        not isinstance(document, dict)
+        or not {"hosts", "switches", "links"} <= document.keys()
+        or "nodes" in document
+    ):
         return False
     lists = [document[part] for part in ("hosts", "switches") if isinstance(document[part], list)]
     entries = [one for listed in lists for one in listed]
-    return "application" in document or any(isinstance(one, dict) and "opts" in one for one in entries)
+    return "application" in document or any(
+        isinstance(one, dict) and "opts" in one for one in entries
+    )
 
 
 def miniedit_document(document: Json, notes: list[str]) -> JsonObject:
@@ -31,7 +37,9 @@ def miniedit_document(document: Json, notes: list[str]) -> JsonObject:
     for part, kind, letter in (("hosts", "host", "h"), ("switches", "switch", "s")):
         for number, entry in enumerate(_listed(document, part)):
             nodes.append(_node(entry, f"{part}[{number}]", kind, letter, left_out))
-    controllers = {_options(one, "controllers").get("hostname") for one in _listed(document, "controllers")}
+    controllers = {
+        _options(one, "controllers").get("hostname") for one in _listed(document, "controllers")
+    }
     bare: list[JsonObject] = []
     for number, entry in enumerate(_listed(document, "links")):
         place = f"links[{number}]"
@@ -40,7 +48,11 @@ def miniedit_document(document: Json, notes: list[str]) -> JsonObject:
         if not all(isinstance(end, str) and end for end in ends):
             raise TopologyError(f"{place}: give src and dest, the names of two nodes")
         if not controllers & set(ends):
-            given = {key: value for key, value in options.items() if value not in ("", None) and key != "speedup"}
+            given = {
+                key: value
+                for key, value in options.items()
+                if value not in ("", None) and key != "speedup"
+            }
             bare.append(link_entry(ends[0], ends[1], given, notes, {}))
     note_rest({}, bare, notes)
     notes += [f"{name} of {', '.join(hosts)} is left out" for name, hosts in left_out.items()]
@@ -49,7 +61,9 @@ def miniedit_document(document: Json, notes: list[str]) -> JsonObject:
     return {"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "links": bare}
 
 
-def _node(entry: Any, place: str, kind: str, letter: str, left_out: dict[str, dict[str, None]]) -> JsonObject:
+def _node(
+    entry: Any, place: str, kind: str, letter: str, left_out: dict[str, dict[str, None]]
+) -> JsonObject:
     options = _options(entry, place)
     name = options.get("hostname") or f"{letter}{entry.get('number', '')}"
     node: JsonObject = {"id": name, "kind": kind}
@@ -69,7 +83,11 @@ def _node(entry: Any, place: str, kind: str, letter: str, left_out: dict[str, di
 def _listed(document: Json, part: str) -> list[Any]:
     found = document.get(part, [])
     if isinstance(found, dict):  # controllers of the first version
-        found = [{"opts": {**one, "hostname": name}} for name, one in found.items() if isinstance(one, dict)]
+        found = [
+            {"opts": {**one, "hostname": name}}
+            for name, one in found.items()
+            if isinstance(one, dict)
+        ]
     if not isinstance(found, list):
         raise TopologyError(f"{part}: must be a list, as MiniEdit writes it")
     return found

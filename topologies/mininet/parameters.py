@@ -31,7 +31,11 @@ def split_ends(fields: JsonObject, place: str) -> tuple[JsonObject, JsonObject |
     >>> split_ends({"source": "h", "target": "s", "port2": 3, "params1": {"bw": 1}}, "links[0]")
     ({'bw': 1, 'ports': [None, 3]}, {'ports': [3, None]})
     """
-    shared = {key: value for key, value in fields.items() if key not in ("source", "target", "node1", "node2")}
+    shared = {
+        key: value
+        for key, value in fields.items()
+        if key not in ("source", "target", "node1", "node2")
+    }
     backwards = "node1" in fields and (fields["node1"], fields.get("node2")) == (
         fields.get("target"),
         fields.get("source"),
@@ -41,8 +45,13 @@ def split_ends(fields: JsonObject, place: str) -> tuple[JsonObject, JsonObject |
         found = [end.pop(single, None) for end in ends]
         given = shared.pop(name, None)
         if given is not None and not (isinstance(given, list) and len(given) == 2):
-            raise TopologyError(f"{place}: {name} {str(given)[:60]!r}: give two, of the source and of the target")
-        pair = [one if one is not None else other for one, other in zip(found, given or [None, None], strict=True)]
+            raise TopologyError(
+                f"{place}: {name} {str(given)[:60]!r}: give two, of the source and of the target"
+            )
+        pair = [
+            one if one is not None else other
+            for one, other in zip(found, given or [None, None], strict=True)
+        ]
         if pair == [None, None]:
             continue
         if name == "ports" and not all(one is None or _is_whole(one) for one in pair):
@@ -57,7 +66,11 @@ def hand_over_addresses(nodes: Iterable[object], links: Iterable[object]) -> Non
 
     A host's ``ip`` is then the list of all, its own first; its ``mac`` the first one.
     """
-    known = {str(node.get("id")): node for node in nodes if isinstance(node, dict) and node.get("kind") == "host"}
+    known = {
+        str(node.get("id")): node
+        for node in nodes
+        if isinstance(node, dict) and node.get("kind") == "host"
+    }
     for link in (one for one in links if isinstance(one, dict)):
         fields = [link, link.get(BACK, {})]
         ips, macs = ([one.pop(name, None) for one in fields][:1] for name in ("ips", "macs"))
@@ -69,7 +82,9 @@ def hand_over_addresses(nodes: Iterable[object], links: Iterable[object]) -> Non
                 node.setdefault("mac", macs[0][place])
             if ips[0] and ips[0][place]:
                 old = node.get("ip", [])
-                listed = [old] if isinstance(old, str) else list(old) if isinstance(old, list) else []
+                listed = (
+                    [old] if isinstance(old, str) else list(old) if isinstance(old, list) else []
+                )
                 bare = [str(one).partition("/")[0] for one in listed]
                 new = str(ips[0][place])
                 node["ip"] = listed if new.partition("/")[0] in bare else [*listed, new]
@@ -113,7 +128,9 @@ def read_parameters(fields: JsonObject, place: str) -> list[str]:
         fields["impairments"] = " ".join(words)
     if "max_queue_size" in given:
         if not _is_whole(given["max_queue_size"]) or not given["max_queue_size"]:
-            raise TopologyError(f"{place}: max_queue_size {given['max_queue_size']!r} is no number of packets")
+            raise TopologyError(
+                f"{place}: max_queue_size {given['max_queue_size']!r} is no number of packets"
+            )
         fields["max_queue_size"] = given["max_queue_size"]
     return list(given)
 
@@ -125,7 +142,11 @@ def _refuse_twice(fields: JsonObject, name: str, ours: str, place: str) -> None:
 
 def _megabits(value: object, place: str) -> float:
     """Bits a second of a bandwidth in Mbit/s, or with its unit."""
-    number = rate_bps(value) if isinstance(value, str) and not is_bare(value) else 1e6 * _number(value, "bw", place)
+    number = (
+        rate_bps(value)
+        if isinstance(value, str) and not is_bare(value)
+        else 1e6 * _number(value, "bw", place)
+    )
     if not number > 0:
         raise TopologyError(f"{place}: bw {value!r} is no rate; give Mbit/s above 0, as bw=10")
     return number
@@ -154,7 +175,9 @@ def _number(value: Any, name: str, place: str) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise TopologyError(f"{place}: {name} {repr(value)[:60]} is no number; it is in {UNITS[name]}")
+        raise TopologyError(
+            f"{place}: {name} {repr(value)[:60]} is no number; it is in {UNITS[name]}"
+        )
     return number
 
 

@@ -10,16 +10,30 @@ from topologies.errors import TopologyError
 from topologies.text.json_types import Json, JsonObject
 
 _METHODS = ("addHost", "addSwitch", "addLink", "hosts", "switches", "iterLinks", "nodeInfo")
-_SILENT = frozenset({"isSwitch", "batch", "cls", "cls1", "cls2", "intf", "fast", "use_htb", "lo", "inNamespace"})
+_SILENT = frozenset(
+    {"isSwitch", "batch", "cls", "cls1", "cls2", "intf", "fast", "use_htb", "lo", "inNamespace"}
+)
 """What is not noted: ours do without, or it is noted as what it is."""
 _NO_ADDRESS = ("", "0.0.0.0", "no ip defined")
 """Of a host that a script gives its addresses later: MiniEdit's routers have the second."""
-_HARMLESS = ("Host", "Node", "OVSSwitch", "OVSKernelSwitch", "OVSBridge", "Link", "TCLink", "Intf", "TCIntf")
+_HARMLESS = (
+    "Host",
+    "Node",
+    "OVSSwitch",
+    "OVSKernelSwitch",
+    "OVSBridge",
+    "Link",
+    "TCLink",
+    "Intf",
+    "TCIntf",
+)
 
 
 def is_topo(value: object) -> bool:
     """Whether it has the methods of ``mininet.topo.Topo``, and is no class."""
-    return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in _METHODS)
+    return not isinstance(value, type) and all(
+        callable(getattr(value, name, None)) for name in _METHODS
+    )
 
 
 def topo_document(value: object, notes: list[str]) -> JsonObject:
@@ -68,15 +82,24 @@ def _node(name: Any, kind: str, info: Json, notes: list[str], given: dict[str, N
 
 
 def _name_of(made: Any) -> str:
-    return str(getattr(made, "__name__", None) or getattr(getattr(made, "func", None), "__name__", made))[:40]
+    return str(
+        getattr(made, "__name__", None) or getattr(getattr(made, "func", None), "__name__", made)
+    )[:40]
 
 
 def forwards(made: object) -> bool:
     """Whether a class of hosts switches forwarding on: a text in its methods names the kernel's setting."""
     made = getattr(made, "func", made)
-    methods = [one for base in getattr(made, "__mro__", ()) for one in vars(base).values()] or [made]
-    texts = [text for one in methods for text in getattr(getattr(one, "__code__", None), "co_consts", ())]
-    return any(isinstance(text, str) and "ip_forward" in text and "=0" not in text.replace(" ", "") for text in texts)
+    methods = [one for base in getattr(made, "__mro__", ()) for one in vars(base).values()] or [
+        made
+    ]
+    texts = [
+        text for one in methods for text in getattr(getattr(one, "__code__", None), "co_consts", ())
+    ]
+    return any(
+        isinstance(text, str) and "ip_forward" in text and "=0" not in text.replace(" ", "")
+        for text in texts
+    )
 
 
 def parameters(info: Json, given: dict[str, None]) -> JsonObject:
@@ -95,13 +118,20 @@ def parameters(info: Json, given: dict[str, None]) -> JsonObject:
     return found
 
 
-def link_entry(source: object, target: object, info: Json, notes: list[str], given: dict[str, None]) -> JsonObject:
+def link_entry(
+    source: object, target: object, info: Json, notes: list[str], given: dict[str, None]
+) -> JsonObject:
     """The link's parameters; bare delays get the unit that tc reads."""
     entry = parameters(info, given)
-    for fields in (entry, *(entry[name] for name in ("params1", "params2") if isinstance(entry.get(name), dict))):
+    for fields in (
+        entry,
+        *(entry[name] for name in ("params1", "params2") if isinstance(entry.get(name), dict)),
+    ):
         for name in ("delay", "jitter"):
             value = fields.get(name)
-            if isinstance(value, int | float) or (isinstance(value, str) and value.replace(".", "", 1).isdigit()):
+            if isinstance(value, int | float) or (
+                isinstance(value, str) and value.replace(".", "", 1).isdigit()
+            ):
                 fields[name] = f"{value}us"
                 line = f"{name}={value!r} has no unit: Mininet's tc reads microseconds; write '{value}ms' if so meant"
                 if line not in notes:
@@ -114,10 +144,13 @@ def note_rest(given: dict[str, None], links: list[JsonObject], notes: list[str])
     if given:
         notes.append(f"left out, as no text or number: {', '.join(given)}")
     bare = sum(
-        "bw" not in link and not any("bw" in (link.get(f"params{end}") or {}) for end in (1, 2)) for link in links
+        "bw" not in link and not any("bw" in (link.get(f"params{end}") or {}) for end in (1, 2))
+        for link in links
     )
     if bare:
-        notes.append(f"{bare} of {len(links)} links have no bw, which Mininet does not limit; here they have 10 Mbit/s")
+        notes.append(
+            f"{bare} of {len(links)} links have no bw, which Mininet does not limit; here they have 10 Mbit/s"
+        )
 
 
 def _in_port_order(links: list[JsonObject]) -> list[JsonObject]:
@@ -129,11 +162,17 @@ def _in_port_order(links: list[JsonObject]) -> list[JsonObject]:
     for number, link in enumerate(links):
         for end, port in (("target", "port2"), ("source", "port1")):
             at_node.setdefault(link[end], {})[number] = link.get(port)
-    order, named = nx.DiGraph(), [(str(link["source"]), str(link["target"]), link.get("port1")) for link in links]
+    order, named = (
+        nx.DiGraph(),
+        [(str(link["source"]), str(link["target"]), link.get("port1")) for link in links],
+    )
     try:
         for ports in at_node.values():
             nx.add_path(order, sorted(ports, key=lambda number: operator.index(ports[number])))
-        return [links[number] for number in nx.lexicographical_topological_sort(order, key=named.__getitem__)]
+        return [
+            links[number]
+            for number in nx.lexicographical_topological_sort(order, key=named.__getitem__)
+        ]
     except (TypeError, nx.NetworkXUnfeasible):  # TypeError: a port that is not said
         return links
 

@@ -38,7 +38,9 @@ class BalancedTrees:
         self._network, self._random = network, random.Random(len(network.links))
         ends = network.hosts if kind == "host" else network.switches
         self._sources = [n.id for n in ends if n.attributes.get("role") != "receiver"]
-        self._keys = [(p, n.id) for p in range(parts) for n in ends if n.attributes.get("role") != "sender"]
+        self._keys = [
+            (p, n.id) for p in range(parts) for n in ends if n.attributes.get("role") != "sender"
+        ]
         self._trees: dict[Key, Tree] = {}
         mean = math.fsum(link.capacity_bps for link in network.links) / len(network.links)
         self._share, self._load = [0.0] * len(network.links), [0.0] * len(network.links)
@@ -50,7 +52,10 @@ class BalancedTrees:
         """The path of that part; NoPathError where none leads."""
         if not self._trees:
             self._search()
-        if (part, sink) not in self._trees:  # a host that only sends: nobody's destination in the search
+        if (
+            part,
+            sink,
+        ) not in self._trees:  # a host that only sends: nobody's destination in the search
             self._trees[part, sink] = self._shortest(sink)
         found = self._path(self._trees[part, sink], source)
         if not found or self._network.links[found[-1]].target != sink:
@@ -73,7 +78,10 @@ class BalancedTrees:
         for number in range(moves):
             self._move(TOLERANCE * (1 - number / moves))
             if max(self._load) < least - 1e-9:
-                best, least = {key: dict(tree) for key, tree in self._trees.items()}, max(self._load)
+                best, least = (
+                    {key: dict(tree) for key, tree in self._trees.items()},
+                    max(self._load),
+                )
         self._trees = best
 
     def _path(self, tree: Tree, at: str) -> list[int]:
@@ -109,14 +117,23 @@ class BalancedTrees:
         key = chance.choice([key for key, tree in self._trees.items() if tree.get(node) == full])
         tree = self._trees[key]
         if chance.random() < 0.5:
-            node = chance.choice([n for n in self._network.switch_ids if full in self._path(tree, n)])
+            node = chance.choice(
+                [n for n in self._network.switch_ids if full in self._path(tree, n)]
+            )
         carried, old = self._through[key][node], self._path(tree, node)
         found: list[tuple[float, list[int]]] = []
         for number in self._network.out_links(node):
             new, target = [number, *self._path(tree, links[number].target)], links[number].target
-            if old[0] not in new and (target == key[1] or (target in self._network.switch_ids and target in tree)):
+            if old[0] not in new and (
+                target == key[1] or (target in self._network.switch_ids and target in tree)
+            ):
                 changed = (set(new) - set(old), carried), (set(old) - set(new), -carried)
-                found.append((sum(self._cost(i, by) / fullest**POWER for own, by in changed for i in own), new))
+                found.append(
+                    (
+                        sum(self._cost(i, by) / fullest**POWER for own, by in changed for i in own),
+                        new,
+                    )
+                )
         cost, best = min(found, default=(math.inf, []))
         if cost < tolerance * chance.random():
             tree[node] = best[0]
@@ -125,4 +142,6 @@ class BalancedTrees:
                 self._through[key].update({links[i].source: by for i in path[1:]})
 
     def _cost(self, number: int, transfers: int) -> float:
-        return (self._load[number] + transfers * self._share[number]) ** POWER - self._load[number] ** POWER
+        return (self._load[number] + transfers * self._share[number]) ** POWER - self._load[
+            number
+        ] ** POWER

@@ -24,17 +24,31 @@ def ipv4_addresses(value: object) -> tuple[tuple[str, int], ...]:
     """
     listed = _SEPARATOR.split(value.strip()) if isinstance(value, str) else value
     if not isinstance(listed, (list, tuple)) or not listed:
-        raise TopologyError(f"ip {value!r} is no address; write 10.0.0.1, 10.0.0.1/24, or a list of such")
+        raise TopologyError(
+            f"ip {value!r} is no address; write 10.0.0.1, 10.0.0.1/24, or a list of such"
+        )
     found: dict[str, int] = {}
     for one in listed:
         try:
             known = ipaddress.IPv4Interface(one if isinstance(one, str) else "")
         except ValueError:
-            raise TopologyError(f"ip {one!r} is no IPv4 address; write 10.0.0.1 or 10.0.0.1/24") from None
+            raise TopologyError(
+                f"ip {one!r} is no IPv4 address; write 10.0.0.1 or 10.0.0.1/24"
+            ) from None
         address, subnet = known.ip, known.network
-        borders = (subnet.network_address, subnet.broadcast_address) if subnet.prefixlen < 31 else ()
-        if address.is_multicast or address.is_loopback or address.is_reserved or address in borders or int(address) < 1:
-            raise TopologyError(f"ip {one!r} is no address that a host can have; choose one within its subnet")
+        borders = (
+            (subnet.network_address, subnet.broadcast_address) if subnet.prefixlen < 31 else ()
+        )
+        if (
+            address.is_multicast
+            or address.is_loopback
+            or address.is_reserved
+            or address in borders
+            or int(address) < 1
+        ):
+            raise TopologyError(
+                f"ip {one!r} is no address that a host can have; choose one within its subnet"
+            )
         if str(address) in found:
             raise TopologyError(f"ip {one!r} is there twice; leave one out")
         found[str(address)] = subnet.prefixlen
@@ -49,7 +63,9 @@ def mac_address(value: object) -> str:
     """
     text = value.lower().replace("-", ":") if isinstance(value, str) else ""
     if not _MAC.fullmatch(text) or int(text[:2], 16) & 1 or not int(text.replace(":", ""), 16):
-        raise TopologyError(f"mac {value!r} is no address of one interface; write it as 02:00:00:00:00:01")
+        raise TopologyError(
+            f"mac {value!r} is no address of one interface; write it as 02:00:00:00:00:01"
+        )
     return text
 
 
@@ -71,5 +87,7 @@ def datapath_id(value: object) -> int:
     """
     text = value.replace(":", "") if isinstance(value, str) else ""
     if not _DPID.fullmatch(text) or not int(text, 16):
-        raise TopologyError(f"dpid {value!r} is no datapath id; write 1 to 16 hexadecimal digits as text, not 0")
+        raise TopologyError(
+            f"dpid {value!r} is no datapath id; write 1 to 16 hexadecimal digits as text, not 0"
+        )
     return int(text, 16)

@@ -33,7 +33,9 @@ def read_text(path: Path, hint: str = _CHECK) -> str:
     return text_of(content) or utf8(content)
 
 
-def read_bytes(path: Path, hint: str = _CHECK, *, most: int, below: Path | None = None, plain: bool = False) -> bytes:
+def read_bytes(
+    path: Path, hint: str = _CHECK, *, most: int, below: Path | None = None, plain: bool = False
+) -> bytes:
     """The content of a regular file or (not ``plain``) of a pipe, at most ``most`` bytes.
 
     ``below``: the file must lie in that folder or deeper, no symbolic link may lead out of it, and the file may be
@@ -75,7 +77,12 @@ def replace_file(folder: int, name: str, content: bytes) -> None:
     stands there, a link too, is replaced and not followed. A file keeps its mode. OSError where that cannot be, and for
     a device."""
     draft = f".{name[:100]}.{secrets.token_hex(8)}"
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
+    handle = os.open(
+        draft,
+        os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
+        0o666,
+        dir_fd=folder,
+    )
     try:
         with os.fdopen(handle, "wb") as file:
             with contextlib.suppress(FileNotFoundError):
@@ -103,7 +110,9 @@ def _first_byte(pipe: int) -> bytes:
     try:
         first = os.read(pipe, 1)
         if not first:
-            raise TopologyError("nothing comes out of this pipe; start what writes into it, or name a plain file")
+            raise TopologyError(
+                "nothing comes out of this pipe; start what writes into it, or name a plain file"
+            )
     except BlockingIOError:
         first = b""
     os.set_blocking(pipe, True)
@@ -120,7 +129,9 @@ def unpacked(content: bytes) -> bytes:
     except (OSError, EOFError, zlib.error) as error:
         raise TopologyError(f"damaged gzip file ({error}); pack it again") from error
     if found is None:
-        raise TopologyError(f"it is longer than {MAX_NETWORK_BYTES} bytes when unpacked; make it smaller")
+        raise TopologyError(
+            f"it is longer than {MAX_NETWORK_BYTES} bytes when unpacked; make it smaller"
+        )
     return found
 
 

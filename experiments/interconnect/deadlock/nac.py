@@ -11,7 +11,12 @@ import statistics
 from dataclasses import replace
 
 from experiments.interconnect.deadlock import nac_times
-from experiments.interconnect.figures import LATENCY, draw_surfaces, draw_time_series, maps_around_burst
+from experiments.interconnect.figures import (
+    LATENCY,
+    draw_surfaces,
+    draw_time_series,
+    maps_around_burst,
+)
 from experiments.interconnect.runs import measure_ring
 from experiments.interconnect.samples import delivery_check, equal
 from experiments.interconnect.study_points import (
@@ -23,7 +28,19 @@ from experiments.interconnect.study_points import (
     ring_point,
     seeds_of,
 )
-from testbed.model.studies import Figures, Points, Row, Rows, Study, grouped, mean_of, parted, spread, sum_of, where
+from testbed.model.studies import (
+    Figures,
+    Points,
+    Row,
+    Rows,
+    Study,
+    grouped,
+    mean_of,
+    parted,
+    spread,
+    sum_of,
+    where,
+)
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import Figure, draw_lines
 
@@ -51,7 +68,10 @@ def points(quick: bool, seed: int) -> Points:
     )
     for s in seeds:
         for part, rates, seconds, how, burst in sets:
-            found += [ring_point(part, rate, s, seconds=seconds, deadlock=how, burst=burst) for rate in rates]
+            found += [
+                ring_point(part, rate, s, seconds=seconds, deadlock=how, burst=burst)
+                for rate in rates
+            ]
     return found + nac_times.points(quick, seed)
 
 
@@ -82,7 +102,11 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _count(name: str, required: int, rows: Rows) -> Check:
-    return Claim(name).equal(required, sum(bool(row["deadlocked"]) for row in rows)).noting(f"{len(rows)} runs")
+    return (
+        Claim(name)
+        .equal(required, sum(bool(row["deadlocked"]) for row in rows))
+        .noting(f"{len(rows)} runs")
+    )
 
 
 def _soon_and_in_order(sweep: Rows) -> list[Check]:
@@ -98,8 +122,12 @@ def _soon_and_in_order(sweep: Rows) -> list[Check]:
         .noting(f"{sum_of(high, 'deadlocked')} of {len(high)} runs"),
         Claim("the higher the rate, the sooner (medians in order)")
         .equal(len(medians), 1 + sum(b <= a for a, b in itertools.pairwise(medians.values())))
-        .against((len(medians) + 1) / 2, "the rate does not matter, and half of the steps fall by chance")
-        .noting(", ".join(f"{rate / 1000:.0f} k/s {middle:.2g} s" for rate, middle in medians.items())),
+        .against(
+            (len(medians) + 1) / 2, "the rate does not matter, and half of the steps fall by chance"
+        )
+        .noting(
+            ", ".join(f"{rate / 1000:.0f} k/s {middle:.2g} s" for rate, middle in medians.items())
+        ),
     ]
 
 
@@ -112,7 +140,10 @@ def _latency_returns(freed: Rows) -> list[Check]:
     """What the burst costs while NAC treats the deadlock, and that it is over afterwards."""
     rise, after = ([row[name] for row in freed] for name in ("rise_us", "latency_after_us"))
     before = mean_of(freed, "latency_before_us")
-    name, ours = "rise of the running mean of latency in the slot of the burst (us)", "ten messages a node, is ours"
+    name, ours = (
+        "rise of the running mean of latency in the slot of the burst (us)",
+        "ten messages a node, is ours",
+    )
     return [
         equal(name, STATED_RISE_US, rise, 1.0, f"the burst, {ours}")
         .cites("about 10.22 us (5.5.1, Figure 5.13)")
@@ -137,18 +168,27 @@ def figures(rows: Rows) -> Figures:
 
     def throughput(title: str, name: str, row: Row, shown: slice = slice(None)) -> Figure:
         values = [8 * 2048 * n / SLOT_S / 8 / 1e6 for n in row["received_slots"]]
-        return draw_time_series(title, {name: (slots[shown], values[shown])}, y=received, event=event)
+        return draw_time_series(
+            title, {name: (slots[shown], values[shown])}, y=received, event=event
+        )
 
     zoom = slice(FIRST_SHOWN_SLOT - 17, FIRST_SHOWN_SLOT + 23)
-    first, late = {"0.01 to 0.02 s": freed["first_map"]}, {"with NAC": (slots, freed["latency_slots_us"])}
+    first, late = (
+        {"0.01 to 0.02 s": freed["first_map"]},
+        {"with NAC": (slots, freed["latency_slots_us"])},
+    )
     running = "With NAC: running mean of latency (equations 5.1, 5.2)"
     return {
         "5.11": draw_surfaces("Packets received, tornado in row y = 5", first),
-        "5.12": throughput("Without NAC: throughput of the ring, 500 packets/s a node", "without NAC", bare),
+        "5.12": throughput(
+            "Without NAC: throughput of the ring, 500 packets/s a node", "without NAC", bare
+        ),
         "5.13": draw_time_series(running, late, y=LATENCY, event=event),
         "5.14": throughput("With NAC: throughput of the ring", "with NAC", freed),
         "5.15": throughput("With NAC: throughput from 1.00 to 1.40 s", "with NAC", freed, zoom),
-        "5.16-5.17": draw_surfaces("Packets received around the burst, with NAC", maps_around_burst(freed)),
+        "5.16-5.17": draw_surfaces(
+            "Packets received around the burst, with NAC", maps_around_burst(freed)
+        ),
         "sweep": _draw_sweep(where(rows, part="sweep") + where(rows, part="stated")),
         **nac_times.figures(times),
     }
@@ -162,9 +202,17 @@ def _draw_sweep(rows: Rows) -> Figure:
         lambda row: (words[bool(row["deadlocked"])], row["rate"] / 1000),
         lambda row: row["deadlock_s" if row["deadlocked"] else "seconds"],
     )
-    title, x = "Ring of eight, tornado: time to deadlock", "packets a second and node (thousands), Poisson"
-    claim, upright = (WITHIN_S, f"claim: sooner, from {ALWAYS_FROM / 1000:.0f} k/s on"), (40.7, "saturation, 40.7 k/s")
-    figure = draw_lines(title, samples, x=x, y="time to deadlock without NAC (s)", claim=claim, upright=upright)
+    title, x = (
+        "Ring of eight, tornado: time to deadlock",
+        "packets a second and node (thousands), Poisson",
+    )
+    claim, upright = (
+        (WITHIN_S, f"claim: sooner, from {ALWAYS_FROM / 1000:.0f} k/s on"),
+        (40.7, "saturation, 40.7 k/s"),
+    )
+    figure = draw_lines(
+        title, samples, x=x, y="time to deadlock without NAC (s)", claim=claim, upright=upright
+    )
     figure.axes[0].set_yscale("log")
     return figure
 

@@ -18,8 +18,17 @@ from experiments.interconnect.runs import model_of
 from testbed.faults.cable_faults import Cable, cable_fault, switch_cables
 from testbed.faults.fault import Fault
 from testbed.interconnect.model_checking.exploration import explore
-from testbed.interconnect.model_checking.small_networks import SmallNetwork, one_way_ring, small_network, two_rings
-from testbed.interconnect.model_checking.transition_system import LAGGING, NacTransitionSystem, Rules
+from testbed.interconnect.model_checking.small_networks import (
+    SmallNetwork,
+    one_way_ring,
+    small_network,
+    two_rings,
+)
+from testbed.interconnect.model_checking.transition_system import (
+    LAGGING,
+    NacTransitionSystem,
+    Rules,
+)
 from testbed.interconnect.options import FtDrbOptions, NacOptions
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.simulation import simulate
@@ -43,12 +52,20 @@ NETWORKS: dict[str, Callable[[], SmallNetwork]] = {
     "ring of 6, 3 hops": lambda: one_way_ring(6, (3,)),
     "two rings that share a link": two_rings,
     "ring of 4, a cable fails": lambda: small_network("ring:4", [(0, 2), (3, 1)], [(0, 1)], 1),
-    "ring of 4, a cable fails beside": lambda: small_network("ring:4", [(2, 0), (3, 1)], [(0, 1)], 1),
-    "torus of 2 x 2, a cable fails": lambda: small_network("torus:2x2", [(0, 3), (3, 0)], [(0, 1)], 1),
-    "torus of 2 x 3, two cables fail": lambda: small_network("torus:2x3", [(0, 1), (2, 1)], [(0, 1), (1, 2)], 2),
+    "ring of 4, a cable fails beside": lambda: small_network(
+        "ring:4", [(2, 0), (3, 1)], [(0, 1)], 1
+    ),
+    "torus of 2 x 2, a cable fails": lambda: small_network(
+        "torus:2x2", [(0, 3), (3, 0)], [(0, 1)], 1
+    ),
+    "torus of 2 x 3, two cables fail": lambda: small_network(
+        "torus:2x3", [(0, 1), (2, 1)], [(0, 1), (1, 2)], 2
+    ),
     f"{ROUTER_5} fail": lambda: small_network("torus:2x3", [(2, 4), (4, 2)], [(3, 5), (4, 5)], 2),
     f"{ROUTER_0} fail": lambda: small_network("torus:2x3", [(3, 2), (4, 0)], [(0, 1), (0, 3)], 2),
-    "mesh of 2 x 3, two cables fail": lambda: small_network("mesh:2x3", [(1, 2), (5, 0)], [(0, 1), (4, 5)], 2),
+    "mesh of 2 x 3, two cables fail": lambda: small_network(
+        "mesh:2x3", [(1, 2), (5, 0)], [(0, 1), (4, 5)], 2
+    ),
     f"{ROUTER_1} fail": lambda: small_network("mesh:2x3", [(0, 1), (3, 5)], [(0, 1), (1, 4)], 2),
 }
 """One way round, hosts send to those 1, 2, ... hops ahead; with failures, two flows (pairs of routers)."""
@@ -85,9 +102,18 @@ QUICK = 11
 NEAR_RING: Case = ("ring of 4, a cable fails beside", 1, 0, False)
 MUTANTS: dict[str, tuple[dict[str, bool], Case]] = {
     "hosts are not throttled": ({"stop_local": False}, ("ring of 3", 1, 1, True)),
-    "an avoidance buffer in use blocks its input": ({"own_request": False}, ("ring of 3", 2, 0, False)),
-    "no repeating while the avoidance buffer is in use": ({"repeat_when_full": False}, ("ring of 3", 2, 0, False)),
-    "heads do not ask anew after a repair": ({"recall": False}, ("ring of 4, a cable fails", 1, 1, False)),
+    "an avoidance buffer in use blocks its input": (
+        {"own_request": False},
+        ("ring of 3", 2, 0, False),
+    ),
+    "no repeating while the avoidance buffer is in use": (
+        {"repeat_when_full": False},
+        ("ring of 3", 2, 0, False),
+    ),
+    "heads do not ask anew after a repair": (
+        {"recall": False},
+        ("ring of 4, a cable fails", 1, 1, False),
+    ),
     "a packet put aside asks for another output": ({"keep_output": False}, NEAR_RING),
 }
 """NAC without one part; where it must deadlock."""
@@ -132,7 +158,13 @@ def points(quick: bool, seed: int) -> Points:
     found += [_point("lag", MESH, {"prompt": prompt}, what) for what, prompt in LAGS.items()]
     found += [_point("anew", case, {"ask_anew": True}) for case in (AGAIN[:3] if quick else AGAIN)]
     return found + [
-        {"part": "timed", "network": network, "seed": seed + k, "runs": 20 if quick else BATCH_RUNS, **cure}
+        {
+            "part": "timed",
+            "network": network,
+            "seed": seed + k,
+            "runs": 20 if quick else BATCH_RUNS,
+            **cure,
+        }
         for cure in ({}, {"ask_anew": True})
         for network in ("torus:2x3", "mesh:2x3")
         for k in range(1 if quick else BATCHES)
@@ -150,10 +182,16 @@ def _point(part: str, case: Case, off: Row, what: str = "") -> Results:
 def measure(point: Row) -> Results:
     """Explore one of them, or make a batch of timed runs."""
     if point["part"] == "timed":
-        return measure_batch(point["network"], point["seed"], point["runs"], ask_anew=point.get("ask_anew", False))
-    rules = Rules(**{name: point[name] for name in ("input_slots", "output_slots", "late")}, **point["off"])
+        return measure_batch(
+            point["network"], point["seed"], point["runs"], ask_anew=point.get("ask_anew", False)
+        )
+    rules = Rules(
+        **{name: point[name] for name in ("input_slots", "output_slots", "late")}, **point["off"]
+    )
     network = NETWORKS[point["network"]]()
-    found = explore(NacTransitionSystem(network, rules), most_states=point.get("most_states", MOST_STATES))
+    found = explore(
+        NacTransitionSystem(network, rules), most_states=point.get("most_states", MOST_STATES)
+    )
     return {
         **{name: getattr(found, name) for name in ("states", "steps", "symmetries", "deepest")},
         "whole": found.complete,
@@ -169,7 +207,9 @@ def measure_batch(network: str, seed: int, runs: int, *, ask_anew: bool) -> dict
     stayed under way permanently (``stuck``), and the same of runs without NAC (``bare``, ``bare_stuck``; not with
     ``ask_anew``, ``NacOptions.ask_anew``).
     """
-    counted = Counter(dict.fromkeys(("messages", "failures", "moved", "moving", "stuck", "bare", "bare_stuck"), 0))
+    counted = Counter(
+        dict.fromkeys(("messages", "failures", "moved", "moving", "stuck", "bare", "bare_stuck"), 0)
+    )
     for number in range(runs):
         rng = np.random.default_rng([seed, number])
         parameters = drawn_parameters(rng)
@@ -216,7 +256,9 @@ def drawn_load(
     else:
         chosen = [(a, b) for a in range(6) for b in range(6) if a != b]
         every = switch_cables(load_network(network))
-        cables = tuple(every[i] for i in rng.choice(len(every), size=int(rng.integers(1, 5)), replace=False))
+        cables = tuple(
+            every[i] for i in rng.choice(len(every), size=int(rng.integers(1, 5)), replace=False)
+        )
     load = float(rng.choice([0.7, 1.5, 3.0])) * min(1.0, 6 / len(chosen))
     sent = _poisson(rng, chosen, 1200 // len(chosen), packet_s / load)
     end_s = float(sent.time_ps[-1]) / 1e12
@@ -255,7 +297,11 @@ def judge(rows: Rows) -> Verdict:
             .equal(len(nac), sum_of(nac, "whole"))
             .against(0.0, "none came to an end")
             .noting(f"{sum_of(nac, 'states')} states, {sum_of(nac, 'steps')} steps"),
-            _never_drain("conditions judged in the present state", [row for row in nac if not row["late"]], bare),
+            _never_drain(
+                "conditions judged in the present state",
+                [row for row in nac if not row["late"]],
+                bare,
+            ),
             _never_drain("knowledge may be old", [row for row in nac if row["late"]], bare),
             Claim("of these networks, those that deadlock without NAC")
             .equal(len(bare), len(dead))
@@ -264,7 +310,9 @@ def judge(rows: Rows) -> Verdict:
                 Claim(f"NAC spoilt: {row['mutant']}: states that can never drain")
                 .at_least(1.0, row["stuck"])
                 .against(0.0, "the exploration does not see it")
-                .noting(f"{row['network']}; {len(row['trace'])} steps to the first, {row['states']} states")
+                .noting(
+                    f"{row['network']}; {len(row['trace'])} steps to the first, {row['states']} states"
+                )
                 for row in where(rows, part="mutant")
             ),
             _priority(where(rows, part="lag")),
@@ -284,7 +332,9 @@ def _never_drain(how: str, nac: Rows, bare: Rows) -> Check:
         .equal(0.0, sum_of(nac, "stuck"))
         .cites("free of deadlock (4.2, 4.2.4: semi-formal)")
         .against(rival, "as without NAC on the same networks")
-        .noting(f"{len(nac)} explorations" + (f"; all of them on: {', '.join(stuck)}" if stuck else ""))
+        .noting(
+            f"{len(nac)} explorations" + (f"; all of them on: {', '.join(stuck)}" if stuck else "")
+        )
     )
 
 
@@ -293,10 +343,18 @@ def _priority(lag: Rows) -> Check:
     arbiters let it."""
     stuck = {row["mutant"]: row["stuck"] for row in lag}
     return (
-        Claim("knowledge of any age, but avoidance buffers go first: states under NAC that can never drain")
+        Claim(
+            "knowledge of any age, but avoidance buffers go first: states under NAC that can never drain"
+        )
         .equal(0.0, stuck[NO_PRIORITY])
-        .against(stuck[EVERYTHING], "as where an input may go before an avoidance buffer that can have the output")
-        .noting(f"{lag[0]['network']}; " + ", ".join(f"{what} lags: {count}" for what, count in stuck.items()))
+        .against(
+            stuck[EVERYTHING],
+            "as where an input may go before an avoidance buffer that can have the output",
+        )
+        .noting(
+            f"{lag[0]['network']}; "
+            + ", ".join(f"{what} lags: {count}" for what, count in stuck.items())
+        )
     )
 
 
@@ -309,24 +367,34 @@ def _again(rows: Rows) -> Check:
     if not any(row["stuck"] for row in before):
         before = where(rows, part="lag", mutant=EVERYTHING)
     return (
-        Claim("heads of inputs ask anew after each failure and repair: states under NAC that can never drain")
+        Claim(
+            "heads of inputs ask anew after each failure and repair: states under NAC that can never drain"
+        )
         .equal(0.0, sum_of(cured, "stuck"))
         .against(sum_of(before, "stuck"), "as where they go on asking, on the same networks")
-        .noting(f"{len(cured)} explorations, {sum_of(cured, 'whole')} of them whole, {sum_of(cured, 'states')} states")
+        .noting(
+            f"{len(cured)} explorations, {sum_of(cured, 'whole')} of them whole, {sum_of(cured, 'states')} states"
+        )
     )
 
 
 def _timed(batches: Rows) -> list[Check]:
     """No run of the timed simulator with NAC stands still, where some without it do; nor where heads ask again, where
     some with NAC do."""
-    plain, again = ([row for row in batches if bool(row.get("ask_anew")) == cured] for cured in (False, True))
-    runs, bare, bare_stuck, stuck = (sum_of(plain, name) for name in ("runs", "bare", "bare_stuck", "stuck"))
+    plain, again = (
+        [row for row in batches if bool(row.get("ask_anew")) == cured] for cured in (False, True)
+    )
+    runs, bare, bare_stuck, stuck = (
+        sum_of(plain, name) for name in ("runs", "bare", "bare_stuck", "stuck")
+    )
     cure = "of inputs ask anew when a cable fails or works again"
     return [
         Claim("timed simulator, cables that fail again and again: runs with NAC that stand still")
         .equal(0.0, stuck)
         .cites("free of deadlock (4.2, 4.2.4: semi-formal)")
-        .against(runs * bare_stuck / bare, f"as without NAC ({bare_stuck:g} of {bare:g} of these runs)")
+        .against(
+            runs * bare_stuck / bare, f"as without NAC ({bare_stuck:g} of {bare:g} of these runs)"
+        )
         .noting(_format(plain)),
         Claim(f"the same runs, where heads {cure}: runs with NAC that stand still")
         .equal(0.0, sum_of(again, "stuck"))
@@ -337,21 +405,30 @@ def _timed(batches: Rows) -> list[Check]:
 
 def _format(batches: Rows) -> str:
     runs, messages, failures, moved, moving = (
-        f"{sum_of(batches, name):.0f}" for name in ("runs", "messages", "failures", "moved", "moving")
+        f"{sum_of(batches, name):.0f}"
+        for name in ("runs", "messages", "failures", "moved", "moving")
     )
     places = ", ".join(sorted({row["network"] for row in batches if row["stuck"]}))
-    return f"{runs} runs, {messages} messages, {failures} failures, {moved} packets put aside in {moving} runs" + (
-        f"; all that stand still on {places}" if places else ""
+    return (
+        f"{runs} runs, {messages} messages, {failures} failures, {moved} packets put aside in {moving} runs"
+        + (f"; all that stand still on {places}" if places else "")
     )
 
 
 def figures(rows: Rows) -> Figures:
     """States explored in each network, with NAC and without."""
     shown = where(rows, part="nac")
-    title, size = f"States that NAC can reach, {sum_of(shown, 'stuck')} of them stuck", (8.6, 0.4 * len(shown) + 1.4)
-    figure, axes = chart(title, size=size, xlabel="states (of each class of symmetric ones one)", xscale="log")
+    title, size = (
+        f"States that NAC can reach, {sum_of(shown, 'stuck')} of them stuck",
+        (8.6, 0.4 * len(shown) + 1.4),
+    )
+    figure, axes = chart(
+        title, size=size, xlabel="states (of each class of symmetric ones one)", xscale="log"
+    )
     old = {True: ", old knowledge", False: ""}
-    names = [f"{r['network']}, {r['input_slots']}+{r['output_slots']}{old[r['late']]}" for r in shown]
+    names = [
+        f"{r['network']}, {r['input_slots']}+{r['output_slots']}{old[r['late']]}" for r in shown
+    ]
     axes.barh(names, [r["states"] for r in shown], height=0.6)
     axes.invert_yaxis()
     return {"states": figure}

@@ -18,7 +18,17 @@ from testbed.interconnect.options import NacOptions
 from testbed.interconnect.results import NAC_EVENTS, SimulationResult
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic.injection import Injections, build_pattern, burst_at
-from testbed.model.studies import Figures, Points, Results, Row, Rows, grouped, spread, sum_of, where
+from testbed.model.studies import (
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    grouped,
+    spread,
+    sum_of,
+    where,
+)
 from testbed.model.verdict import Check, Claim
 from testbed.report.drawing.charts import Figure, draw_lines
 
@@ -41,9 +51,15 @@ def points(quick: bool, seed: int) -> Points:
     torus."""
     seeds = range(seed, seed + (2 if quick else 10))
     base = {"slots": 2, "slack": 0, "deadlock": "nac", "load": 0.0, "faults": 0, "seed": seed}
-    found = [base | {"part": "burst", "network": f"ring:{n}", "slots": k} for n in RINGS for k in SLOTS]
+    found = [
+        base | {"part": "burst", "network": f"ring:{n}", "slots": k} for n in RINGS for k in SLOTS
+    ]
     worst = base | {"part": "worst", "slots": 1}
-    found += [worst | {"network": f"ring:{n}", "anew": again} for n in WORST_RINGS for again in (False, True)]
+    found += [
+        worst | {"network": f"ring:{n}", "anew": again}
+        for n in WORST_RINGS
+        for again in (False, True)
+    ]
     ring = base | {"part": "ring", "network": "ring:8"}
     for s in seeds:
         found.append(ring | {"load": LOADS[-1], "seed": s, "anew": True})
@@ -54,7 +70,13 @@ def points(quick: bool, seed: int) -> Points:
                 found += [mine | {"slack": slack} for slack in SLACKS]
         for load in TORUS_LOADS:
             for faults in FAILED:
-                torus = base | {"part": "torus", "network": "torus:8x8", "load": load, "faults": faults, "seed": s}
+                torus = base | {
+                    "part": "torus",
+                    "network": "torus:8x8",
+                    "load": load,
+                    "faults": faults,
+                    "seed": s,
+                }
                 found += [torus | {"deadlock": how} for how in ("none", "nac")]
     return found
 
@@ -70,7 +92,9 @@ def measure(point: Row) -> Results:
     network = network_of(of.network)
     nodes = len(network.hosts)
     if point["part"] == "burst":
-        messages = burst_at(build_pattern("tornado", nodes), time_s=0.0, messages=2 * point["slots"] + 2)
+        messages = burst_at(
+            build_pattern("tornado", nodes), time_s=0.0, messages=2 * point["slots"] + 2
+        )
     else:
         messages = _one_after_the_other(nodes) if worst else traffic_of(of)
     retry_s = WORST_RETRY_S if worst else None
@@ -92,13 +116,19 @@ def _one_after_the_other(nodes: int) -> Injections:
     """Three messages of each host, half-way round, later by APART_TF than those of the host before it."""
     hosts = np.repeat(np.arange(nodes, dtype=np.int32), 3)
     born = np.rint(hosts * APART_TF * CONTROL_S * 1e12).astype(np.int64)
-    return Injections(time_ps=born, source=hosts, destination=((hosts + nodes // 2) % nodes).astype(np.int32))
+    return Injections(
+        time_ps=born, source=hosts, destination=((hosts + nodes // 2) % nodes).astype(np.int32)
+    )
 
 
 def _timeline(run: SimulationResult) -> tuple[IntArray, float, dict[str, NDArray[np.bool_]]]:
     """The tick of each event of NAC, ticks of a t_f, and by kind which events are of it."""
     ticks, kinds = run.nac_timeline[:, 0], run.nac_timeline[:, 1]
-    return ticks, run.ticks_per_s * CONTROL_S, {name: kinds == number for number, name in enumerate(NAC_EVENTS)}
+    return (
+        ticks,
+        run.ticks_per_s * CONTROL_S,
+        {name: kinds == number for number, name in enumerate(NAC_EVENTS)},
+    )
 
 
 def _moves(run: SimulationResult) -> list[float]:
@@ -120,7 +150,9 @@ def _identification(run: SimulationResult) -> Results:
         return {"first_tf": None, "waits_tf": None}
     first = ticks[identified][0]
     waits, since = [], {}
-    for tick, is_blocked, is_identified, link in zip(ticks, blocked, identified, run.nac_timeline[:, 3], strict=True):
+    for tick, is_blocked, is_identified, link in zip(
+        ticks, blocked, identified, run.nac_timeline[:, 3], strict=True
+    ):
         if is_blocked:
             since[link] = tick
         elif is_identified and link in since:
@@ -144,7 +176,9 @@ def _times(rows: Rows) -> list[Check]:
         mine = [row["first_tf"] for row in where(rows, network=f"ring:{n}", part="burst")]
         took = [value for value in mine if value is not None]
         found.append(
-            Claim(f"ring of {n}, burst: time to identify the cycle, the longest of all buffers (t_f)")
+            Claim(
+                f"ring of {n}, burst: time to identify the cycle, the longest of all buffers (t_f)"
+            )
             .equal(n, max(took, default=0.0), 1.0)
             .cites("n t_f a run round the cycle (equation 4.8)")
             .against(n * n, "the worst case of equation 4.9")
@@ -176,7 +210,9 @@ def _worst(rows: Rows) -> list[Check]:
             .equal(n * n, last[True] - (n - 1), 1.0)
             .cites("n times n t_f (equation 4.9)")
             .against(2.0 * n, "equation 4.8"),
-            Claim(f"ring of {n}, every router identifies it anew: until the last router has moved, over equation 4.9")
+            Claim(
+                f"ring of {n}, every router identifies it anew: until the last router has moved, over equation 4.9"
+            )
             .at_most(1.0, last[True] / (n * n))
             .cites("the upper bound (equation 4.9)")
             .against(1.0 + (n - 1) / (n * n), "with one t_f more for each of the n - 1 signals"),
@@ -189,8 +225,13 @@ def _worst(rows: Rows) -> list[Check]:
         Claim(f"{random}, the longest of all runs (t_f)")
         .at_most(64.0, max(first, default=math.nan))
         .cites("the upper bound (equation 4.9)")
-        .against(longest, "as long as an input is blocked at worst, the wait for the cycle to close included")
-        .noting(f"{len(first)} runs, {sum(bool(row.get('anew')) for row in ring)} of them with identification anew")
+        .against(
+            longest,
+            "as long as an input is blocked at worst, the wait for the cycle to close included",
+        )
+        .noting(
+            f"{len(first)} runs, {sum(bool(row.get('anew')) for row in ring)} of them with identification anew"
+        )
     )
     return found
 
@@ -206,7 +247,9 @@ def _help(rows: Rows) -> list[Check]:
     bare, lanes = (where(busy, deadlock=how) for how in ("none", "virtual-channels"))
     return [
         Claim(f"blocked inputs a packet, {max(SLOTS)} slots over one")
-        .at_most(0.9, seen("blocked", slots=max(SLOTS), slack=0) / seen("blocked", slots=1, slack=0))
+        .at_most(
+            0.9, seen("blocked", slots=max(SLOTS), slack=0) / seen("blocked", slots=1, slack=0)
+        )
         .cites("deeper buffers reduce deadlock-prone situations (4.3)")
         .against(1.0, "deeper buffers change nothing"),
         Claim("cycles identified a packet, two slots of slack over none")
@@ -238,7 +281,10 @@ def _failures(rows: Rows) -> list[Check]:
 
 def _delivered(rows: Rows) -> Check:
     """Runs with NAC, or two channels, that leave a message undelivered."""
-    retained, bare = [row for row in rows if row["deadlock"] != "none"], where(rows, deadlock="none")
+    retained, bare = (
+        [row for row in rows if row["deadlock"] != "none"],
+        where(rows, deadlock="none"),
+    )
     left, rival = (sum(row["received"] < row["sent"] for row in some) for some in (retained, bare))
     check = Claim("runs with NAC or two channels that leave a message undelivered").equal(0.0, left)
     return check.against(rival, "as without either").noting(f"{len(retained)} runs")
@@ -254,7 +300,9 @@ def figures(rows: Rows) -> Figures:
 
     def shares(part: str, title: str, x: str, x_label: str) -> Figure:
         bare = where(rows, part=part, deadlock="none")
-        found = grouped(bare, lambda row: (f"{row['load']} of a link a node", float(row[x])), "deadlocked")
+        found = grouped(
+            bare, lambda row: (f"{row['load']} of a link a node", float(row[x])), "deadlocked"
+        )
         return draw_lines(title, found, x=x_label, y="share of runs", most=1.0)
 
     ring = "Ring of 8, tornado, 10 ms: runs that deadlock without avoidance"

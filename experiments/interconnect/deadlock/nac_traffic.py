@@ -11,7 +11,14 @@ from dataclasses import replace
 from experiments.interconnect.figures import draw_surfaces, maps_around_burst
 from experiments.interconnect.runs import measure_ring
 from experiments.interconnect.samples import COUNTED, at_most
-from experiments.interconnect.study_points import BURST_AT_S, BURST_MESSAGES, POISSON, SLOT_S, ring_point, seeds_of
+from experiments.interconnect.study_points import (
+    BURST_AT_S,
+    BURST_MESSAGES,
+    POISSON,
+    SLOT_S,
+    ring_point,
+    seeds_of,
+)
 from testbed.model.studies import Check, Claim, Verdict, grouped, half_width, spread, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.report.drawing.charts import Figure, Mark, draw_bars
@@ -30,7 +37,9 @@ def points(quick: bool, seed: int) -> Points:
     """Rates by patterns in the rest of the torus (none, and four), all with NAC."""
     seeds = seeds_of(seed, quick, few=1)
     return [
-        ring_point("burst", rate, s, seconds=2.0, deadlock="nac", burst=BURST_MESSAGES, others=others)
+        ring_point(
+            "burst", rate, s, seconds=2.0, deadlock="nac", burst=BURST_MESSAGES, others=others
+        )
         for s in seeds
         for rate in RATES
         for others in (("", "bit-reversal") if quick else ("", *OTHERS))
@@ -44,11 +53,21 @@ def judge(rows: Rows) -> Verdict:
     drift = 100.0 * abs(worst["latency_after_us"] / worst["latency_before_us"] - 1)
     throughput = max(r["throughput_dip_percent"] for r in rows)
     name = "every packet is delivered, and NAC moved packets in every run (% lost)"
-    delivered = Claim(name).count(0.0, lost, COUNTED).noting(f"{len(rows)} runs, {sum_of(rows, 'nac_moves')} moves")
+    delivered = (
+        Claim(name)
+        .count(0.0, lost, COUNTED)
+        .noting(f"{len(rows)} runs, {sum_of(rows, 'nac_moves')} moves")
+    )
     rise = "rise of the running mean over the latency before, tornado alone, the highest rate (%)"
     checks = (
-        replace(delivered, passed=delivered.passed and all(r["nac_moves"] > 0 and not r["deadlocked"] for r in rows)),
-        Claim("latency of the slots after the treatment against that of before, the worst run (% apart)")
+        replace(
+            delivered,
+            passed=delivered.passed
+            and all(r["nac_moves"] > 0 and not r["deadlocked"] for r in rows),
+        ),
+        Claim(
+            "latency of the slots after the treatment against that of before, the worst run (% apart)"
+        )
         .equal(0.0, drift, 2.0)
         .against(
             min(100.0 * r["rise_us"] / r["latency_before_us"] for r in rows),
@@ -58,7 +77,10 @@ def judge(rows: Rows) -> Verdict:
         Claim("packets of the run that are late while NAC treats the deadlock, the worst run (%)")
         .at_most(0.33, throughput)
         .cites("0.33 % of throughput at most (Figure 5.20)")
-        .against(100.0 * (1 - BURST_AT_S / worst["seconds"]), "the deadlock stays, and so do all packets after it"),
+        .against(
+            100.0 * (1 - BURST_AT_S / worst["seconds"]),
+            "the deadlock stays, and so do all packets after it",
+        ),
         *(_steeper(rows, low, high, by) for low, high, by in STEPS),
         at_most(rise, 50.0, list(map(_rise_percent, where(rows, rate=RATES[-1], others=""))))
         .cites("an increase of 50 % (5.5.2)")
@@ -74,9 +96,14 @@ def _rise_percent(row: Row) -> float:
 
 def _steeper(rows: Rows, low: float, high: float, by: float) -> Check:
     """Whether the burst costs more latency at the higher rate, by what the document says."""
-    below, above = ([row["rise_us"] for row in where(rows, rate=rate, others="")] for rate in (low, high))
+    below, above = (
+        [row["rise_us"] for row in where(rows, rate=rate, others="")] for rate in (low, high)
+    )
     ratio = spread(above)[0] / spread(below)[0]
-    apart = math.hypot(half_width(above) / spread(above)[0], half_width(below) / spread(below)[0]) * ratio
+    apart = (
+        math.hypot(half_width(above) / spread(above)[0], half_width(below) / spread(below)[0])
+        * ratio
+    )
     return (
         Claim(f"rise of latency at {high:.0f} packets/s over that at {low:.0f}")
         .equal(by, (ratio, apart if len(below) > 1 else None), 0.03)
@@ -90,7 +117,9 @@ def figures(rows: Rows) -> Figures:
     """5.18-5.23: latency and throughput degradation by rate and pattern; 5.24: surface maps with bit reversal;
     A.1-A.17."""
 
-    def bars(title: str, value: Callable[[Row], float], y: str, claim: Mark | None = None) -> Figure:
+    def bars(
+        title: str, value: Callable[[Row], float], y: str, claim: Mark | None = None
+    ) -> Figure:
         samples = grouped(
             sorted(rows, key=lambda row: row["rate"]),
             lambda row: (row["others"] or "tornado alone", f"{row['rate']:.0f} packets/s"),
@@ -102,14 +131,25 @@ def figures(rows: Rows) -> Figures:
     late = "Throughput not delivered while NAC treats the deadlock"
     running, latency = "Running mean of latency", "latency (us)"
     return {
-        "5.18-5.21": bars(f"Rise of the {running.lower()} in the slot of the burst", lambda r: r["rise_us"], latency),
+        "5.18-5.21": bars(
+            f"Rise of the {running.lower()} in the slot of the burst",
+            lambda r: r["rise_us"],
+            latency,
+        ),
         "5.19-5.22": bars("The same, relative to before", _rise_percent, "latency (%)"),
         "5.20-5.23": bars(
-            late, lambda r: r["throughput_dip_percent"], "packets of the run (%)", (0.33, "claim: at most 0.33 %")
+            late,
+            lambda r: r["throughput_dip_percent"],
+            "packets of the run (%)",
+            (0.33, "claim: at most 0.33 %"),
         ),
-        "5.24": draw_surfaces("Packets received, tornado at 500/s and bit reversal at 200/s", maps_around_burst(shown)),
+        "5.24": draw_surfaces(
+            "Packets received, tornado at 500/s and bit reversal at 200/s", maps_around_burst(shown)
+        ),
         "A.1": draw_bars(f"{running}, tornado alone", _running(rows, alone=True), y=latency),
-        "A.5": draw_bars(f"{running}, other traffic beside", _running(rows, alone=False), y=latency),
+        "A.5": draw_bars(
+            f"{running}, other traffic beside", _running(rows, alone=False), y=latency
+        ),
         **_appendix_maps(rows),
     }
 
@@ -122,7 +162,11 @@ def _running(rows: Rows, *, alone: bool) -> dict[tuple[str, str], list[float]]:
     for row in sorted(rows, key=lambda row: (row["others"], row["rate"])):
         if alone == (row["others"] == ""):
             group = f"{row['rate']:.0f}/s" + ("" if alone else f", {row['others']}")
-            for moment, slot in (("before", burst - 1), ("slot of the burst", burst), ("end of the run", -1)):
+            for moment, slot in (
+                ("before", burst - 1),
+                ("slot of the burst", burst),
+                ("end of the run", -1),
+            ):
                 found.setdefault((moment, group), []).append(row["latency_slots_us"][slot])
     return found
 
@@ -136,10 +180,15 @@ def _appendix_maps(rows: Rows) -> Results:
         maps: dict[str, Sequence[Sequence[float]]] = {}
         for rate in RATES:
             for row in where(rows, others=others, rate=rate)[:1]:
-                maps |= {f"{rate:.0f}/s, {slot}": values for slot, values in zip(slots, row["maps"], strict=True)}
+                maps |= {
+                    f"{rate:.0f}/s, {slot}": values
+                    for slot, values in zip(slots, row["maps"], strict=True)
+                }
         if maps:
             comparison = f", {others} at 200/s beside it" if others else " alone"
-            drawn[numbers] = draw_surfaces(f"Packets received in a slot, tornado{comparison}", maps, columns=4)
+            drawn[numbers] = draw_surfaces(
+                f"Packets received in a slot, tornado{comparison}", maps, columns=4
+            )
     return drawn
 
 

@@ -10,7 +10,19 @@ from itertools import product
 import numpy as np
 
 from experiments.interconnect.samples import at_least, at_most
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, sum_of, where
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    sum_of,
+    where,
+)
 from testbed.report.drawing.charts import Figure, draw_lines
 from testbed.routers.measurements import RouterRun, find_cycle
 from testbed.routers.plan import RouterPlan, dependency_cycles, ring_plan, two_failures_plan
@@ -26,7 +38,10 @@ SHOWN_S = 0.02
 def points(quick: bool, seed: int) -> Points:
     """Both networks by avoidance, number of slots and seed (quick: two slots, one seed)."""
     runs = product(range(1 if quick else 3), (2,) if quick else SLOTS, _CASES)
-    return [{"network": name, "avoidance": how, "slots": slots, "seed": seed + k} for k, slots, (name, how) in runs]
+    return [
+        {"network": name, "avoidance": how, "slots": slots, "seed": seed + k}
+        for k, slots, (name, how) in runs
+    ]
 
 
 _CASES = ((RING, "none"), (RING, "nac"), (RING, "bubble"), (FAILURES, "none"), (FAILURES, "nac"))
@@ -74,14 +89,18 @@ def judge(rows: Rows) -> Verdict:
     bubbles."""
     checks: list[Check] = []
     for network, length in ((RING, ROUTERS), (FAILURES, 8)):
-        bare, nac = (where(rows, network=network, avoidance=avoidance) for avoidance in ("none", "nac"))
+        bare, nac = (
+            where(rows, network=network, avoidance=avoidance) for avoidance in ("none", "nac")
+        )
         left = sum(row["made"] - row["received"] for row in bare)
         checks += [
             Claim(f"{network}: runs without avoidance in which nothing moves any more for a second")
             .equal(len(bare), sum(row["stuck_for_s"] >= 1.0 and row["held"] > 0 for row in bare))
             .against(0.0, "none, as with NAC")
             .noting(f"{sum_of(bare, 'held')} packets in full buffers of {len(bare)} runs"),
-            Claim(f"{network}: full inputs that wait for each other in a cycle then, the shortest of all runs")
+            Claim(
+                f"{network}: full inputs that wait for each other in a cycle then, the shortest of all runs"
+            )
             .equal(length, min(len(row["circle"]) for row in bare))
             .cites("full buffers of the communication cycle (4.1)" if network == FAILURES else None)
             .against(0.0, "no cycle: they only wait"),
@@ -89,21 +108,29 @@ def judge(rows: Rows) -> Verdict:
             .equal(0.0, sum(row["made"] - row["received"] for row in nac))
             .against(left, "as without")
             .noting(f"{sum_of(nac, 'made')} messages in {len(nac)} runs"),
-            at_least(f"{network}: packets that NAC put aside, the mean run", 1.0, list(map(_moves, nac))).against(
-                0.0, "it would not have deadlocked"
-            ),
+            at_least(
+                f"{network}: packets that NAC put aside, the mean run", 1.0, list(map(_moves, nac))
+            ).against(0.0, "it would not have deadlocked"),
         ]
     checks += [_compare_with_bubble(rows), _cycles_need_both(), _retained(rows)]
     dropped = sum_of(rows, "frames_dropped")
-    invalid = f"{dropped} frames found a socket full: the machine could not keep up" if dropped else None
+    invalid = (
+        f"{dropped} frames found a socket full: the machine could not keep up" if dropped else None
+    )
     return Verdict(checks=tuple(checks), invalid=invalid)
 
 
 def _compare_with_bubble(rows: Rows) -> Check:
     """How long NAC takes for all messages over how long bubble flow control takes, seed by seed."""
-    nac, bubble = (where(rows, network=RING, avoidance=avoidance) for avoidance in ("nac", "bubble"))
-    ratio = [a["seconds"] / b["seconds"] for a, b in zip(nac, bubble, strict=True) if a["slots"] > 1]
-    check = at_most("ring of 8: time until all have arrived, NAC over bubble flow control", 1.25, ratio)
+    nac, bubble = (
+        where(rows, network=RING, avoidance=avoidance) for avoidance in ("nac", "bubble")
+    )
+    ratio = [
+        a["seconds"] / b["seconds"] for a, b in zip(nac, bubble, strict=True) if a["slots"] > 1
+    ]
+    check = at_most(
+        "ring of 8: time until all have arrived, NAC over bubble flow control", 1.25, ratio
+    )
     check = check.against(2.0, "twice as slow, as if cycles were treated one packet after another")
     return check.noting(f"{len(ratio)} runs of 2 slots or more")
 
@@ -114,7 +141,9 @@ def _cycles_need_both() -> Check:
     found = sum(len(dependency_cycles(flow.path for flow in plan.flows)) for plan in fewer)
     both = len(dependency_cycles(flow.path for flow in two_failures_plan(messages=1).flows))
     return (
-        Claim("two failed links: cycles of channels with neither or only one of them failed (computed)")
+        Claim(
+            "two failed links: cycles of channels with neither or only one of them failed (computed)"
+        )
         .equal(0.0, found)
         .cites("cyclic dependency by two link failures (4.1, Figure 4.2)")
         .against(both, "as with both")
@@ -123,8 +152,13 @@ def _cycles_need_both() -> Check:
 
 def _retained(rows: Rows) -> Check:
     """Messages that arrived twice, or over another number of cables; changed payloads end a run."""
-    wrong, why = sum_of(rows, "wrong_hops") + sum_of(rows, "twice"), "none: each is counted, and carries a check sum"
-    check = Claim("messages that arrived twice or by another way than theirs").count(0.0, wrong, why)
+    wrong, why = (
+        sum_of(rows, "wrong_hops") + sum_of(rows, "twice"),
+        "none: each is counted, and carries a check sum",
+    )
+    check = Claim("messages that arrived twice or by another way than theirs").count(
+        0.0, wrong, why
+    )
     return check.noting(f"{sum_of(rows, 'received')} messages received")
 
 
@@ -147,7 +181,10 @@ _DRAWN = {"none": "no avoidance", "nac": "NAC", "bubble": "bubble flow control"}
 def _draw(network: str, rows: Rows) -> Figure:
     title, y = f"{network}: real packets between software routers", "messages received"
     samples = {
-        (f"{_DRAWN[row['avoidance']]}: {row['received']} of {row['made']}", SHOWN_S * k): (count, 0.0)
+        (f"{_DRAWN[row['avoidance']]}: {row['received']} of {row['made']}", SHOWN_S * k): (
+            count,
+            0.0,
+        )
         for row in rows
         for k, count in enumerate(row["received_by"])
     }

@@ -49,7 +49,15 @@ def points(quick: bool, seed: int) -> Points:
         for routing in ("dor", "ft-drb"):
             add("cost", s, routing=routing)
         for deadlock in ("none", "nac"):
-            add("deadlock", s, deadlock=deadlock, faults=8, fault_kind="start", rate=BUSY_RATE, seconds=0.002)
+            add(
+                "deadlock",
+                s,
+                deadlock=deadlock,
+                faults=8,
+                fault_kind="start",
+                rate=BUSY_RATE,
+                seconds=0.002,
+            )
         full = {"rate": 0.8 * 2e9 / (2048 * 8), "seconds": FULL_TORUS_S / (10 if quick else 1)}
         add("torus", s, routing="dor", bytes=2048, buffer_bytes=4096, **full)
         for name, options in ALTERNATIVES.items():
@@ -75,9 +83,13 @@ def judge(rows: Rows) -> Verdict:
         .cites("no overhead without failures (3.5.3)")
         .against(100.0 * ACK_BYTES / 512, "every message waits for an ACK of 64 bytes before it")
         .noting("its ACKs share the links"),
-        Claim("fault-free FT-DRB sends every packet over the dimension-order path (packets rerouted)")
+        Claim(
+            "fault-free FT-DRB sends every packet over the dimension-order path (packets rerouted)"
+        )
         .equal(0.0, rerouted)
-        .against(half, "dimension order is one of the two orders of a torus, and is taken by chance"),
+        .against(
+            half, "dimension order is one of the two orders of a torus, and is taken by chance"
+        ),
         Claim("without NAC, FT-DRB with failures deadlocks (runs)")
         .at_least(0.5 * len(bare), stuck)
         .against(0.0, "none, as with NAC")
@@ -89,10 +101,14 @@ def judge(rows: Rows) -> Verdict:
         .at_least(1.0, min(moves))
         .against(0.0, "they would not have deadlocked anyway")
         .noting(f"{sum(moves)} moves in {len(safe)} runs"),
-        Claim("8x8 uniform at 0.8 of a link with NAC: runs that deadlock or deliver less than was sent")
+        Claim(
+            "8x8 uniform at 0.8 of a link with NAC: runs that deadlock or deliver less than was sent"
+        )
         .equal(0.0, _unsafe(torus))
         .against(len(torus), "all, as in the ring without NAC from 34,000 packets/s on")
-        .noting(f"{len(torus)} runs of {torus[0]['seconds']:g} s, {sum_of(torus, 'nac_moves')} moves"),
+        .noting(
+            f"{len(torus)} runs of {torus[0]['seconds']:g} s, {sum_of(torus, 'nac_moves')} moves"
+        ),
         *(_improvement(rows, design) for design in IMPROVEMENTS),
         replace(delivery_check(rest), name="sent = received in every run but those without NAC"),
     )
@@ -117,10 +133,17 @@ def _improvement(rows: Rows, design: str) -> Check:
 
 def figures(rows: Rows) -> Figures:
     """Packets delivered with and without NAC; escapes by design alternative."""
-    names, offered = {"none": "without NAC", "nac": "with NAC"}, "0.6 of a link offered by each node"
+    names, offered = (
+        {"none": "without NAC", "nac": "with NAC"},
+        "0.6 of a link offered by each node",
+    )
     busy = where(rows, part="deadlock")
-    delivered = grouped(busy, lambda r: (names[r["deadlock"]], offered), lambda r: 100.0 * r["received"] / r["sent"])
-    escapes = grouped(where(rows, part="alternatives"), lambda r: ("FT-DRB", r["design"]), "escapes")
+    delivered = grouped(
+        busy, lambda r: (names[r["deadlock"]], offered), lambda r: 100.0 * r["received"] / r["sent"]
+    )
+    escapes = grouped(
+        where(rows, part="alternatives"), lambda r: ("FT-DRB", r["design"]), "escapes"
+    )
     title, y = "FT-DRB with 8 failed links above saturation", "packets delivered (%)"
     tried = "Design alternatives (3.6): escapes with ten transient failures"
     return {

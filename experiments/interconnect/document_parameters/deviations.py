@@ -13,7 +13,19 @@ from experiments.interconnect.study_points import UNIFORM_S, Run, faults_of, net
 from testbed.interconnect.options import NacOptions
 from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import simulate
-from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, spread, sum_of, where
+from testbed.model.studies import (
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    spread,
+    sum_of,
+    where,
+)
 from testbed.report.drawing.charts import draw_bars
 
 NETWORK, LINK_BPS = "torus:8x8", 2e9
@@ -29,7 +41,12 @@ OPTIONS: dict[str, Results] = {
 }
 OF_FT_DRB, OF_NAC = tuple(OPTIONS)[:4], tuple(OPTIONS)[4:]
 RING = "ring of 8"
-BUSY: Results = {"rate": 0.6 * LINK_BPS / (8 * 2048), "seconds": 0.002, "faults": 8, "fault_kind": "start"}
+BUSY: Results = {
+    "rate": 0.6 * LINK_BPS / (8 * 2048),
+    "seconds": 0.002,
+    "faults": 8,
+    "fault_kind": "start",
+}
 PLACES: dict[str, Results] = {
     "400 packets/s": {"faults": 12, "fault_kind": "start"},
     "transient faults": {"faults": 12, "fault_kind": "transient"},
@@ -73,7 +90,9 @@ def points(quick: bool, seed: int) -> Points:
 def measure(point: Row) -> Results:
     """One run: what arrived, by when, how late (equations 5.1 and 5.2), and what FT-DRB and NAC did."""
     chosen, end = OPTIONS.get(point["option"], {}), point["seconds"]
-    settings = {"network": NETWORK, "pattern": "uniform", "seed": point["seed"]} | PLACES[point["place"]]
+    settings = {"network": NETWORK, "pattern": "uniform", "seed": point["seed"]} | PLACES[
+        point["place"]
+    ]
     of = Run(**settings | {"seconds": end, "options": chosen.get("options", {})})
     parameters = replace(parameters_of(of), nac=NacOptions(**chosen.get("nac", {})))
     faults = () if point["whole"] else faults_of(of)
@@ -97,20 +116,31 @@ def judge(rows: Rows) -> Verdict:
     checks = [
         Claim("messages that a run leaves undelivered, with any of the departures and without")
         .count(0.0, sent - received, COUNTED)
-        .noting(f"{len(rows)} runs, {sent} messages, {sum(bool(row['deadlocked']) for row in rows)} deadlocked")
+        .noting(
+            f"{len(rows)} runs, {sent} messages, {sum(bool(row['deadlocked']) for row in rows)} deadlocked"
+        )
         .of(sent + received)
     ]
     cost = spread([100.0 * (1.0 - own) for own, _ in _performances(rows, STATED[0], DEFAULT)])[0]
     for place in STATED:
         for option in options_at(place):
             apart = [100.0 * (a - b) for a, b in _performances(rows, place, option)]
-            check = equal(f"{place}, {option}: performance beside that without (points)", 0.0, apart, 0.1)
-            checks.append(check.against(cost, "as much as the failed links themselves cost for good"))
+            check = equal(
+                f"{place}, {option}: performance beside that without (points)", 0.0, apart, 0.1
+            )
+            checks.append(
+                check.against(cost, "as much as the failed links themselves cost for good")
+            )
     arrived = "ring of 8, stop_st at detection: time until all has arrived, over that without"
-    last, strict = (_ratios(rows, RING, name, "last_s") for name in ("stop_st at detection", "strict avoidance buffer"))
+    last, strict = (
+        _ratios(rows, RING, name, "last_s")
+        for name in ("stop_st at detection", "strict avoidance buffer")
+    )
     late = _ratios(rows, "0.6 of a link", "ACKs share buffers")
     checks += [
-        equal(arrived, 1.0, last, 0.02).against(spread(strict)[0], "as with a strict avoidance buffer"),
+        equal(arrived, 1.0, last, 0.02).against(
+            spread(strict)[0], "as with a strict avoidance buffer"
+        ),
         at_least("0.6 of a link, ACKs share buffers: latency over that without", 1.1, late).against(
             1.0, "ACKs take no room that messages miss"
         ),
@@ -121,10 +151,15 @@ def judge(rows: Rows) -> Verdict:
 def _performances(rows: Rows, place: str, option: str) -> Iterable[tuple[float, float]]:
     """L0 / Lf of each seed with the departure and without it; L0 is of the run without failures under the same
     option."""
-    latency = {(row["place"], row["option"], row["seed"], row["whole"]): row["latency_s"] for row in rows}
+    latency = {
+        (row["place"], row["option"], row["seed"], row["whole"]): row["latency_s"] for row in rows
+    }
     for row in where(rows, whole=True, option=option):
         seed = row["seed"]
-        own, other = (latency[STATED[0], o, seed, True] / latency[place, o, seed, False] for o in (option, DEFAULT))
+        own, other = (
+            latency[STATED[0], o, seed, True] / latency[place, o, seed, False]
+            for o in (option, DEFAULT)
+        )
         yield own, other
 
 

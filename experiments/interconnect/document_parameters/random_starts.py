@@ -4,11 +4,28 @@ As `interconnect_permanent`, where they all begin half-way: two tori and a fat t
 links.
 """
 
-from experiments.interconnect.permanent import above_95, at_ten_percent, failing_points, of_escapes_alone, over_failures
+from experiments.interconnect.permanent import (
+    above_95,
+    at_ten_percent,
+    failing_points,
+    of_escapes_alone,
+    over_failures,
+)
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import delivery_check, of_failures
 from experiments.interconnect.study_points import POISSON_512, TEN_PERCENT, seeds_of
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Rows, Study, Verdict, spread, where
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Rows,
+    Study,
+    Verdict,
+    spread,
+    where,
+)
 
 SEEDS = {"torus:8x8": 10, "fat-tree:4,3": 10, "torus:16x16": 5}
 FIGURES = {"torus:8x8": "A.18", "torus:16x16": "A.19", "fat-tree:4,3": "A.20"}
@@ -26,7 +43,9 @@ def judge(rows: Rows) -> Verdict:
     own = [row for row in rows if not row["options"]]
     found, alone = at_ten_percent(own), of_escapes_alone(rows)
     checks = [delivery_check(rows), *above_95(found, alone, ", from random moments on", stated)]
-    checks += [check for network in FIGURES for check in _gradual(where(own, network=network), network)]
+    checks += [
+        check for network in FIGURES for check in _gradual(where(own, network=network), network)
+    ]
     return Verdict.of(checks)
 
 

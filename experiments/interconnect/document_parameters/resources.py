@@ -31,7 +31,19 @@ from testbed.interconnect.parameters import TICKS_PER_S, SimulationParameters
 from testbed.interconnect.results import SimulationResult, summarize
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic.injection import Injections
-from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, spread, sum_of, where
+from testbed.model.studies import (
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    spread,
+    sum_of,
+    where,
+)
 from testbed.report.drawing.charts import draw_bars
 from topologies import Network
 
@@ -58,7 +70,15 @@ def points(quick: bool, seed: int) -> Points:
             found.append(timed | {"part": "waits", "arbitration": arbitration})
         found.append(drb_point(network, "uniform", s, **failed) | {"part": "stored"})
         for count, routing in [*((n, "ft-drb") for n in ROUTERS), (ROUTERS[1], "dor")]:
-            point = drb_point(network, "uniform", s, quick=True, faults=count, fault_kind="routers", routing=routing)
+            point = drb_point(
+                network,
+                "uniform",
+                s,
+                quick=True,
+                faults=count,
+                fault_kind="routers",
+                routing=routing,
+            )
             found.append(point | {"part": "routers"})
     return found
 
@@ -70,7 +90,10 @@ def measure(point: Row) -> Results:
     parameters = replace(parameters_of(run), arbitration=point.get("arbitration", "round-robin"))
     if point["part"] == "routers":
         dead = dead_routers(network, max(ROUTERS), run.seed)
-        traffic, faults = between_live(network, traffic, dead), faults_of_routers(network, dead[: run.faults])
+        traffic, faults = (
+            between_live(network, traffic, dead),
+            faults_of_routers(network, dead[: run.faults]),
+        )
     else:
         faults = faults_of(run)
     model = model_of(run.network, parameters)
@@ -85,7 +108,15 @@ def measure(point: Row) -> Results:
     crossed = int(done.carried.sum()) - int((done.hops + 1).sum())
     stored = {f"most_{name}": number for name, number in done.most_entries.items()}
     latency_s = summarize(done, start_s=0.0, end_s=run.seconds).destination_mean_latency_s
-    return found | stored | {"latency_s": latency_s, "message_links": int((done.hops + 1).sum()), "ack_links": crossed}
+    return (
+        found
+        | stored
+        | {
+            "latency_s": latency_s,
+            "message_links": int((done.hops + 1).sum()),
+            "ack_links": crossed,
+        }
+    )
 
 
 def successive_grants(packet: NDArray[np.int_]) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
@@ -109,7 +140,9 @@ def longest_wait(model: NetworkModel, run: SimulationResult) -> tuple[float, int
     head[behind] = np.maximum(head[behind], tick[later[first]])
     span = run.stopped_tick + 2
     taken = np.sort(channel * span + tick)
-    until, since = (np.searchsorted(taken, channel[later] * span + at) for at in (tick[later], head))
+    until, since = (
+        np.searchsorted(taken, channel[later] * span + at) for at in (tick[later], head)
+    )
     return float((tick[later] - head).max()) / TICKS_PER_S, int((until - since).max())
 
 
@@ -122,7 +155,9 @@ def flow_control_signals(
     tick, channel, packet = run.trace[run.trace[:, 2] < run.sent].T
     pairs = np.stack(successive_grants(packet))
     before, later = pairs[:, channel[pairs[0]] < model.layout.links]
-    left = tick[later] + parameters.serialization_ticks(parameters.packet_bytes + parameters.header_bytes)
+    left = tick[later] + parameters.serialization_ticks(
+        parameters.packet_bytes + parameters.header_bytes
+    )
     buffer, change = np.tile(channel[before], 2), np.repeat((1, -1), len(before))
     by_time = np.lexsort((change, np.concatenate((tick[before], left)), buffer))
     held = np.cumsum(change[by_time])  # every packet that enters leaves: each buffer begins at 0
@@ -146,10 +181,14 @@ def faults_of_routers(network: Network, dead: Sequence[str]) -> tuple[Fault, ...
 def between_live(network: Network, traffic: Injections, dead: Sequence[str]) -> Injections:
     """The messages neither from nor to a node of these routers."""
     hosts = {host.id: i for i, host in enumerate(network.hosts)}
-    gone = [hosts[link.target] for link in network.links if link.source in dead and link.target in hosts]
+    gone = [
+        hosts[link.target] for link in network.links if link.source in dead and link.target in hosts
+    ]
     retained = ~(np.isin(traffic.source, gone) | np.isin(traffic.destination, gone))
     return Injections(
-        time_ps=traffic.time_ps[retained], source=traffic.source[retained], destination=traffic.destination[retained]
+        time_ps=traffic.time_ps[retained],
+        source=traffic.source[retained],
+        destination=traffic.destination[retained],
     )
 
 
@@ -163,12 +202,24 @@ def judge(rows: Rows) -> Verdict:
         most = max(row["passed_over"] for row in own)
         check = at_most(f"{pattern}, {arbitration}: longest wait of a head, over the time of the load", 0.25, shares,
                         f"at most {most} others went before it").cites("not indefinitely blocked (3.5)")  # fmt: skip
-        checks.append(check.against(1.0, "a head that starves waits until the load ends").of(sum_of(own, "grants")))
-    for arbitration in ARBITRATIONS:
-        few, many = (where(rows, part="waits", pattern=pattern, arbitration=arbitration) for pattern in WAITS)
-        ratios, full = ([row["on_off_signals"] / row["credits"] for row in own] for own in (few, many))
         checks.append(
-            at_most(f"uniform, {arbitration}: signals of on/off flow control for each credit", 1.0, ratios)
+            check.against(1.0, "a head that starves waits until the load ends").of(
+                sum_of(own, "grants")
+            )
+        )
+    for arbitration in ARBITRATIONS:
+        few, many = (
+            where(rows, part="waits", pattern=pattern, arbitration=arbitration) for pattern in WAITS
+        )
+        ratios, full = (
+            [row["on_off_signals"] / row["credits"] for row in own] for own in (few, many)
+        )
+        checks.append(
+            at_most(
+                f"uniform, {arbitration}: signals of on/off flow control for each credit",
+                1.0,
+                ratios,
+            )
             .cites("can greatly reduce the amount of sender signaling in certain cases (2.1.4)")
             .against(float(np.mean(full)), "as of gathered traffic, which keeps buffers full")
             .of(sum_of(few, "credits"))
@@ -177,7 +228,10 @@ def judge(rows: Rows) -> Verdict:
         own, nodes = where(rows, part="stored", network=network), len(network_of(network).hosts)
         paths, cables = (max(row[name] for row in own) for name in ("most_paths", "most_cables"))
         stored, pairs = PATH_BYTES * paths + CABLE_BYTES * cables, (nodes - 1) * own[0]["paths"]
-        acks = [100.0 * ACK_BYTES * row["ack_links"] / (MESSAGE_BYTES * row["message_links"]) for row in own]
+        acks = [
+            100.0 * ACK_BYTES * row["ack_links"] / (MESSAGE_BYTES * row["message_links"])
+            for row in own
+        ]
         one = 100.0 * ACK_BYTES / MESSAGE_BYTES
         checks += [
             Claim(f"{network}: bytes that the source stores which stores the most")
@@ -185,7 +239,9 @@ def judge(rows: Rows) -> Verdict:
             .cites("latencies of paths and their intermediate nodes (3.5.3)")
             .against(None, "none: the bound of four paths a destination and all failed links")
             .noting(f"{paths} paths, {cables} failed links"),
-            at_most(f"{network}: bytes of ACKs over those of messages on links (%)", 1.05 * one, acks)
+            at_most(
+                f"{network}: bytes of ACKs over those of messages on links (%)", 1.05 * one, acks
+            )
             .cites("low overheads (3.5.3)")
             .against(2 * one, "as if each message had a failure told, too"),
         ]
@@ -193,13 +249,19 @@ def judge(rows: Rows) -> Verdict:
         drb, fixed = where(routers, routing="ft-drb"), where(routers, routing="dor")
         lost, stuck = (sum_of(some, "sent") - sum_of(some, "received") for some in (drb, fixed))
         checks.append(
-            Claim(f"{network}: messages between live nodes that are lost with up to {max(ROUTERS)} failed routers")
+            Claim(
+                f"{network}: messages between live nodes that are lost with up to {max(ROUTERS)} failed routers"
+            )
             .equal(0.0, lost)
             .against(stuck, "as with one failed router and static routes")
             .of(sum_of(drb, "sent"), COUNTED)
         )
-        retained = (f"{n}: {spread(values)[0]:.2f} %" for n, values in of_failures(drb, "faults").items())
-        notes.append(f"{network}: performance by the number of failed routers: {', '.join(retained)}")
+        retained = (
+            f"{n}: {spread(values)[0]:.2f} %" for n, values in of_failures(drb, "faults").items()
+        )
+        notes.append(
+            f"{network}: performance by the number of failed routers: {', '.join(retained)}"
+        )
     return Verdict.of(checks, notes)
 
 
@@ -207,7 +269,9 @@ def figures(rows: Rows) -> Figures:
     """Performance by the number of failed routers."""
     own = where(rows, part="routers", routing="ft-drb")
     retained = of_failures(own, lambda row: (row["network"], f"{row['faults']} routers"))
-    return {"routers": draw_bars("Routers that fail, under FT-DRB", retained, y=PERFORMANCE, low=80)}
+    return {
+        "routers": draw_bars("Routers that fail, under FT-DRB", retained, y=PERFORMANCE, low=80)
+    }
 
 
 STUDY = Study.of_module(
@@ -219,5 +283,7 @@ STUDY = Study.of_module(
         "A router fails with all its cables, from the start; nodes attached to it take no part.",
     ),
     answers="Zarza 2011, 3.5 (free of starvation) and 3.5.3 (required resources); 2.2 leaves failures of routers out",
-    signed=("ack_links",),  # links crossed less those of whole ways, of messages too that a failed router took
+    signed=(
+        "ack_links",
+    ),  # links crossed less those of whole ways, of messages too that a failed router took
 )

@@ -21,8 +21,25 @@ from experiments.interconnect.study_points import network_of
 from testbed.interconnect.parameters import FLIT_CYCLE_S, SimulationParameters
 from testbed.interconnect.results import SimulationResult, summarize
 from testbed.interconnect.simulation import simulate
-from testbed.interconnect.traffic.injection import DestinationPattern, InjectionProcess, build_injections, build_pattern
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, half_width, spread, sum_of, where
+from testbed.interconnect.traffic.injection import (
+    DestinationPattern,
+    InjectionProcess,
+    build_injections,
+    build_pattern,
+)
+from testbed.model.studies import (
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    grouped,
+    half_width,
+    spread,
+    sum_of,
+    where,
+)
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 
@@ -55,7 +72,11 @@ def points(quick: bool, seed: int) -> Points:
         for model, seeds in (("booksim", 1 if quick else SEEDS), ("thesis", 1)):
             if model == "booksim" or row["routing"] != "valiant":
                 parts = [("latency", row["load"], s) for s in range(seed, seed + seeds)]
-                parts += [("saturation", row["saturation"], seed)] if row["share"] == 0.9 and not quick else []
+                parts += (
+                    [("saturation", row["saturation"], seed)]
+                    if row["share"] == 0.9 and not quick
+                    else []
+                )
                 for part, rate, s in parts:
                     found.append(common | {"part": part, "model": model, "rate": rate, "seed": s})
     return found
@@ -74,7 +95,11 @@ def measure(point: Row) -> Results:
     """Part "latency": one run; part "saturation": the search, ``load`` in flits a cycle and node."""
     if point["part"] == "saturation":
         searched = SEARCH_WARM_UP, SEARCH_MEASURED
-        return {"load": saturation_of(lambda load, seed: _run(point, load, seed, *searched)[1], point["rate"])}
+        return {
+            "load": saturation_of(
+                lambda load, seed: _run(point, load, seed, *searched)[1], point["rate"]
+            )
+        }
     run, latency_cycles = _run(point, point["rate"], point["seed"], WARM_UP_CYCLES, MEASURED_CYCLES)
     return {"sent": run.sent, "received": run.received, "latency_cycles": latency_cycles}
 
@@ -100,19 +125,27 @@ def saturation_of(latency: Callable[[float, int], float], guess: float) -> float
     return (low + high) / 2
 
 
-def _run(point: Row, load: float, seed: int, warm_up: int, measured: int) -> tuple[SimulationResult, float]:
+def _run(
+    point: Row, load: float, seed: int, warm_up: int, measured: int
+) -> tuple[SimulationResult, float]:
     """A run, and the mean latency, in cycles, of messages made after the warm-up."""
     network, hop = network_of(point["network"]), point["model"]
     parameters = _parameters(point["routing"], hop, seed)
     attributes = network.attributes
     shape: Sequence[int] = attributes.get("shape") or [attributes["k"]] * attributes["n"]
-    pattern = build_pattern(point["pattern"], len(network.hosts), shape=shape, to_itself=parameters.hop.to_itself)
+    pattern = build_pattern(
+        point["pattern"], len(network.hosts), shape=shape, to_itself=parameters.hop.to_itself
+    )
     if "shape" in attributes:
         pattern = as_numbered_there(pattern, shape)
     process = InjectionProcess(rate_per_s=load / (PACKET_FLITS * FLIT_CYCLE_S))
-    injections = build_injections(pattern, process, duration_s=(warm_up + measured) * FLIT_CYCLE_S, seed=seed)
+    injections = build_injections(
+        pattern, process, duration_s=(warm_up + measured) * FLIT_CYCLE_S, seed=seed
+    )
     run = simulate(model_of(point["network"], parameters), injections, parameters)
-    window = summarize(run, start_s=warm_up * FLIT_CYCLE_S, end_s=(warm_up + measured) * FLIT_CYCLE_S)
+    window = summarize(
+        run, start_s=warm_up * FLIT_CYCLE_S, end_s=(warm_up + measured) * FLIT_CYCLE_S
+    )
     return run, (window.mean_latency_s or 0.0) / FLIT_CYCLE_S
 
 
@@ -150,7 +183,11 @@ def judge(rows: Rows) -> Verdict:
 
 def _delivery(rows: Rows) -> Check:
     sent, received = (sum_of(where(rows, part="latency"), name) for name in ("sent", "received"))
-    check = Claim("messages undelivered").count(0.0, sent - received, COUNTED).noting(f"{sent} messages sent")
+    check = (
+        Claim("messages undelivered")
+        .count(0.0, sent - received, COUNTED)
+        .noting(f"{sent} messages sent")
+    )
     return check.of(sent + received)
 
 
@@ -166,7 +203,9 @@ def _latency_checks(rows: Rows, share: float, mean: float, worst: float | None) 
         Claim(f"{name}: the mean over networks and patterns")
         .at_most(mean, _mean_size(own))
         .against(rival, THESIS)
-        .noting(f"{len(own)} points, {sum(value for value, _ in own.values()) / len(own):+.1%} in the signed mean")
+        .noting(
+            f"{len(own)} points, {sum(value for value, _ in own.values()) / len(own):+.1%} in the signed mean"
+        )
     ]
     if worst is not None:
         found.append(
@@ -187,7 +226,10 @@ def _switch_hold_check(rows: Rows) -> Check:
         if values and row.get("without_hold") and row["share"] > 0.5:
             with_hold.append(abs(spread(values)[0] / spread(row["cycles"])[0] - 1))
             without.append(abs(spread(values)[0] / spread(row["without_hold"])[0] - 1))
-    means, far = (f"{sum(apart) / len(apart):.1%}" for apart in (with_hold, without)), "how far from BookSim2"
+    means, far = (
+        (f"{sum(apart) / len(apart):.1%}" for apart in (with_hold, without)),
+        "how far from BookSim2",
+    )
     return (
         Claim(f"{far} at 70 and 90 % of saturation, over {far} without hold_switch_for_packet")
         .at_most(0.8, sum(with_hold) / sum(without))
@@ -211,7 +253,9 @@ def _saturation_checks(rows: Rows) -> list[Check]:
         Claim(f"{name}: the mean over networks and patterns")
         .at_most(SATURATION_APART, (sum(map(abs, own.values())) / count, step / math.sqrt(count)))
         .against(sum(apart) / len(apart), THESIS)
-        .noting(f"{count} networks and patterns, {sum(own.values()) / count:+.1%} in the signed mean"),
+        .noting(
+            f"{count} networks and patterns, {sum(own.values()) / count:+.1%} in the signed mean"
+        ),
         Claim(f"{name}: the farthest")
         .at_most(WORST_SATURATION_APART, (abs(own[farthest]), step))
         .against(max(apart), f"{THESIS}, at its farthest")
@@ -222,7 +266,11 @@ def _saturation_checks(rows: Rows) -> list[Check]:
 def _detours(rows: Rows) -> Check:
     """Valiant's latencies up to 70 % of saturation; the rival: those of shortest paths at the same share, in
     BookSim2."""
-    apart = {key: value for key, value in _apart(rows, "booksim").items() if key[0][1] == "valiant" and key[1] < 0.9}
+    apart = {
+        key: value
+        for key, value in _apart(rows, "booksim").items()
+        if key[0][1] == "valiant" and key[1] < 0.9
+    }
     straight = {
         (row["network"], row["pattern"], row["share"]): spread(row["cycles"])[0]
         for row in where(_stored(), routing="dor")
@@ -233,9 +281,13 @@ def _detours(rows: Rows) -> Check:
         if row["share"] < 0.9
     ]
     return (
-        Claim("Valiant: mean latency at 30 and 70 % of its saturation, apart from BookSim2's: the mean")
+        Claim(
+            "Valiant: mean latency at 30 and 70 % of its saturation, apart from BookSim2's: the mean"
+        )
         .at_most(0.05, _mean_size(apart))
-        .against(sum(comparison) / len(comparison), "as shortest paths take at the same share of theirs")
+        .against(
+            sum(comparison) / len(comparison), "as shortest paths take at the same share of theirs"
+        )
         .noting(f"{len(apart)} points")
     )
 
@@ -250,7 +302,11 @@ def _place(row: Row) -> Place:
 
 
 def _values(model: str, rows: Rows) -> dict[tuple[Place, float], list[float]]:
-    return grouped(where(rows, part="latency", model=model), lambda row: (_place(row), row["share"]), "latency_cycles")
+    return grouped(
+        where(rows, part="latency", model=model),
+        lambda row: (_place(row), row["share"]),
+        "latency_cycles",
+    )
 
 
 def _apart(rows: Rows, model: str) -> dict[tuple[Place, float], tuple[float, float]]:
@@ -259,7 +315,9 @@ def _apart(rows: Rows, model: str) -> dict[tuple[Place, float], tuple[float, flo
     found = {}
     for key, ours in _values(model, rows).items():
         ratio = spread(ours)[0] / spread(theirs[key])[0]
-        width = math.hypot(half_width(ours) / spread(ours)[0], half_width(theirs[key]) / spread(theirs[key])[0])
+        width = math.hypot(
+            half_width(ours) / spread(ours)[0], half_width(theirs[key]) / spread(theirs[key])[0]
+        )
         found[key] = (ratio - 1, ratio * width)
     return found
 
@@ -282,8 +340,13 @@ def figures(rows: Rows) -> Figures:
             for (place, share), (value, width) in apart.items()
             if place[:2] == (network, routing)
         }
-        title, y = f"{network}, {routing}: our mean latency beside BookSim2's", "ours over BookSim2's, less 1 (%)"
-        drawn[f"{named(network)}-{routing}"] = draw_lines(title, lines, x=offered, y=y, claim=(0.0, "BookSim2"))
+        title, y = (
+            f"{network}, {routing}: our mean latency beside BookSim2's",
+            "ours over BookSim2's, less 1 (%)",
+        )
+        drawn[f"{named(network)}-{routing}"] = draw_lines(
+            title, lines, x=offered, y=y, claim=(0.0, "BookSim2")
+        )
     return drawn
 
 

@@ -51,16 +51,28 @@ def measure(point: Row) -> Results:
         "bottleneck_load": load,
         "liquid": load / run_wormhole(paths, schedule.frames, barrier=True).duration,
         "wormhole": load / run_wormhole(paths, rounds, barrier=False).duration,
-        **{f"virtual-{n}": load / run_virtual_links(paths, rounds, number=n).duration for n in VIRTUAL_LINKS},
+        **{
+            f"virtual-{n}": load / run_virtual_links(paths, rounds, number=n).duration
+            for n in VIRTUAL_LINKS
+        },
         "cut-through": load / max(run_queues(paths, rounds, stored_fraction=0.0)),
         "store-and-forward": load / max(run_queues(paths, rounds, stored_fraction=1.0)),
-        "wormhole-blocks": [_in_blocks(paths, rounds, load, n, worm=True) for n in BLOCKS] if small else None,
-        "cut-through-blocks": [_in_blocks(paths, rounds, load, n, worm=False) for n in BLOCKS] if small else None,
+        "wormhole-blocks": [_in_blocks(paths, rounds, load, n, worm=True) for n in BLOCKS]
+        if small
+        else None,
+        "cut-through-blocks": [_in_blocks(paths, rounds, load, n, worm=False) for n in BLOCKS]
+        if small
+        else None,
     }
 
 
 def _in_blocks(
-    paths: Sequence[Sequence[int]], rounds: Sequence[Sequence[int]], load: int, number: int, *, worm: bool
+    paths: Sequence[Sequence[int]],
+    rounds: Sequence[Sequence[int]],
+    load: int,
+    number: int,
+    *,
+    worm: bool,
 ) -> float:
     copies = [path for _ in range(number) for path in paths]
     passes = [[i + k * len(paths) for i in round_] for k in range(number) for round_ in rounds]
@@ -111,7 +123,9 @@ def _block_checks(rows: Rows) -> list[Check]:
         .at_least(SOLVED, mean["cut-through"][-1])
         .cites("liquid as the packet size tends to zero (2002, section 1)")
         .against(mean["cut-through"][0], "whole messages"),
-        Claim(f"wormhole in {BLOCKS[-1]} blocks, share of the liquid throughput, mean of {len(cut)} patterns")
+        Claim(
+            f"wormhole in {BLOCKS[-1]} blocks, share of the liquid throughput, mean of {len(cut)} patterns"
+        )
         .at_least(SOLVED, mean["wormhole"][-1])
         .cites("liquid as the packet size tends to zero (2002, section 1)")
         .against(mean["wormhole"][0], "whole messages"),
@@ -149,7 +163,10 @@ def _blocks_figure(rows: Rows) -> Figure:
         for words, priced in (("nothing", list), (f"{OVERHEAD:g} of a message", with_overhead))
         for n, share in zip(BLOCKS, priced(_of_blocks(cut, kind)), strict=True)
     }
-    title, claim = f"Fluidity against overhead: round robin in blocks, mean of {len(cut)} patterns", (1.0, "liquid")
+    title, claim = (
+        f"Fluidity against overhead: round robin in blocks, mean of {len(cut)} patterns",
+        (1.0, "liquid"),
+    )
     figure = draw_lines(title, samples, x="blocks a message", y=SHARE, claim=claim)
     ticks(figure.axes[0], BLOCKS)
     return figure

@@ -25,7 +25,9 @@ INSENSITIVE, TOLERANCE, ATTEMPTS = 0.1, 0.1, 3
 
 def points(quick: bool, seed: int) -> Points:
     """Every distance, five times; once with ``quick``, at fewer distances."""
-    return grid(repetition=range(1 if quick else 5), stops=STOPS[::2] if quick else STOPS, seed=seed)
+    return grid(
+        repetition=range(1 if quick else 5), stops=STOPS[::2] if quick else STOPS, seed=seed
+    )
 
 
 def measure(point: Row) -> Results:
@@ -44,12 +46,19 @@ def measure(point: Row) -> Results:
     return found
 
 
-def _carried(point: Row, way: str, hops: Sequence[tuple[int, int]], fabric: "EmulatedBulkFabric") -> Results:
+def _carried(
+    point: Row, way: str, hops: Sequence[tuple[int, int]], fabric: "EmulatedBulkFabric"
+) -> Results:
     from testbed.bulk.workload import bulk_plan
 
     pattern = tuple((f"h{a}", f"h{b}") for a, b in hops)
     sizes: Results = {"message_bytes": MESSAGE_BYTES, "inject_packets": 0}
-    how: Results = {"scheduling": "identical", "link_rate_bps": LINK_BPS, "pattern": pattern, "seed": point["seed"]}
+    how: Results = {
+        "scheduling": "identical",
+        "link_rate_bps": LINK_BPS,
+        "pattern": pattern,
+        "seed": point["seed"],
+    }
     plan = bulk_plan(f"mesh:{STOPS[-1] + 1}", **sizes, **how)
     plan = replace(plan, frames=tuple((k,) for k in range(len(hops))))
     run = repeated(lambda: fabric.run(plan), lambda run: run.failure, ATTEMPTS - 1)
@@ -57,16 +66,23 @@ def _carried(point: Row, way: str, hops: Sequence[tuple[int, int]], fabric: "Emu
         raise InvalidRunError(f"{way}: {run.failure}")
     records = run.transfers
     began, done = records[0].started_s or 0.0, records[-1].done_s or 0.0
-    return {f"{way}_s": done - began, f"{way}_verified": sum(record.deliveries == 1 for record in records)}
+    return {
+        f"{way}_s": done - began,
+        f"{way}_verified": sum(record.deliveries == 1 for record in records),
+    }
 
 
 def judge(rows: Rows) -> Verdict:
     """The time that each further stop adds, in the time over one stop."""
     good = where(rows, invalid=None)
     if len(good) < 0.9 * len(rows):
-        return Verdict(checks=(), invalid=next(row["invalid"] for row in rows if row["invalid"] is not None))
+        return Verdict(
+            checks=(), invalid=next(row["invalid"] for row in rows if row["invalid"] is not None)
+        )
     stored, streamed = (growth(good, way) for way in ("stored", "streamed"))
-    missing = sum(1 - row["streamed_verified"] + row["stops"] - row["stored_verified"] for row in good)
+    missing = sum(
+        1 - row["streamed_verified"] + row["stops"] - row["stored_verified"] for row in good
+    )
     return Verdict.of(
         (
             Claim("stored at every stop: each further stop adds, in times over one stop")
@@ -89,7 +105,9 @@ def growth(rows: Rows, way: str) -> tuple[float, float]:
     x = [float(row["stops"]) for row in rows]
     y = [row[f"{way}_s"] / single for row in rows]
     fit = statistics.linear_regression(x, y)
-    spread = sum((b - fit.intercept - fit.slope * a) ** 2 for a, b in zip(x, y, strict=True)) / max(1, len(x) - 2)
+    spread = sum((b - fit.intercept - fit.slope * a) ** 2 for a, b in zip(x, y, strict=True)) / max(
+        1, len(x) - 2
+    )
     middle = statistics.mean(x)
     return fit.slope, 1.96 * (spread / sum((a - middle) ** 2 for a in x)) ** 0.5
 

@@ -4,7 +4,19 @@
 from collections.abc import Mapping
 
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    grid,
+    where,
+)
 from testbed.report.drawing.charts import draw_bars
 
 ALL, NONE = "all", "none"
@@ -36,9 +48,19 @@ def points(quick: bool, seed: int) -> Points:
 
 def measure(point: Row) -> Results:
     """One operation: each of two processes has every other block of the file, in random order."""
-    nodes: Results = {"compute_nodes": PROCESSES, "io_nodes": IO_NODES, "link_rate_bps": LINK_RATE_BPS}
-    blocks: Results = {"stripe_unit": STRIPE_UNIT, "access": "random", "access_block_bytes": BLOCK_BYTES}
-    return accessed(f"crossbar:{IO_NODES + PROCESSES}", point, disable=WITHOUT[point["way"]], **nodes, **blocks)
+    nodes: Results = {
+        "compute_nodes": PROCESSES,
+        "io_nodes": IO_NODES,
+        "link_rate_bps": LINK_RATE_BPS,
+    }
+    blocks: Results = {
+        "stripe_unit": STRIPE_UNIT,
+        "access": "random",
+        "access_block_bytes": BLOCK_BYTES,
+    }
+    return accessed(
+        f"crossbar:{IO_NODES + PROCESSES}", point, disable=WITHOUT[point["way"]], **nodes, **blocks
+    )
 
 
 def judge(rows: Rows) -> Verdict:
@@ -64,7 +86,9 @@ def _counts(operation: str, found: Mapping[str, Row]) -> list[Check]:
         return (
             Claim(f"{operation}: {what} with {way} over those with all optimisations")
             .at_least(least, found[way][key] / found[ALL][key])
-            .cites("requests are sorted and combined, one transmission to each I/O node, section 2.6")
+            .cites(
+                "requests are sorted and combined, one transmission to each I/O node, section 2.6"
+            )
             .against(1.0, "it saves none")
         )
 
@@ -83,7 +107,9 @@ def figures(rows: Rows) -> Figures:
     title = f"Blocks of {BLOCK_BYTES} bytes in random order, {nodes}"
     for key, (label, unit, scale) in SHOWN.items():
         samples = {(row["operation"], row["way"]): (row[key] / unit, 0.0) for row in rows}
-        drawn[f"ablation-{label.partition(',')[0].replace(' ', '-')}"] = figure = draw_bars(title, samples, y=label)
+        drawn[f"ablation-{label.partition(',')[0].replace(' ', '-')}"] = figure = draw_bars(
+            title, samples, y=label
+        )
         figure.axes[0].set(xlabel="optimisations", yscale=scale)
         figure.axes[0].autoscale(axis="y")
     return drawn

@@ -25,11 +25,21 @@ STORED = 0.8
 
 def points(quick: bool, seed: int) -> Points:
     """Every scenario written and read in one call; fragmented ones in a call a piece as well."""
-    pieces, size, calls = (QUICK_PIECES, QUICK_BYTES_EACH, QUICK_CALLS) if quick else (PIECES, BYTES_EACH, CALLS)
+    pieces, size, calls = (
+        (QUICK_PIECES, QUICK_BYTES_EACH, QUICK_CALLS) if quick else (PIECES, BYTES_EACH, CALLS)
+    )
     both = {"operation": ("write", "read"), "seed": seed}
     whole = grid(**both, piece_bytes=pieces, scenario=SCENARIOS, at_once=True, bytes_each=size)
-    alone = grid(**both, piece_bytes=SMALL, scenario=list(SCENARIOS)[1:], at_once=False, bytes_each=calls * SMALL)
-    return [point for point in whole if point["scenario"] != "neither" or point["piece_bytes"] == SMALL] + alone
+    alone = grid(
+        **both,
+        piece_bytes=SMALL,
+        scenario=list(SCENARIOS)[1:],
+        at_once=False,
+        bytes_each=calls * SMALL,
+    )
+    return [
+        point for point in whole if point["scenario"] != "neither" or point["piece_bytes"] == SMALL
+    ] + alone
 
 
 def measure(point: Row) -> Results:
@@ -38,8 +48,12 @@ def measure(point: Row) -> Results:
     from testbed.striping.emulated.fragmented_access import FragmentedAccess, run_fragmented
 
     in_memory, in_file, _ = SCENARIOS[point["scenario"]]
-    own = {name: point[name] for name in ("bytes_each", "piece_bytes", "at_once", "operation", "seed")}
-    access = FragmentedAccess(**own, in_memory=in_memory, in_file=in_file, stripe_unit=STRIPE_UNIT, repeat=REPEAT)
+    own = {
+        name: point[name] for name in ("bytes_each", "piece_bytes", "at_once", "operation", "seed")
+    }
+    access = FragmentedAccess(
+        **own, in_memory=in_memory, in_file=in_file, stripe_unit=STRIPE_UNIT, repeat=REPEAT
+    )
     found = repeated(
         lambda: run_fragmented(f"crossbar:{NODES}", NODES, LINK_RATE_BPS, access),
         lambda found: found["invalid"] if point["at_once"] else None,
@@ -54,14 +68,19 @@ def measure(point: Row) -> Results:
 
 def judge(rows: Rows) -> Verdict:
     """What a fragmented access keeps of the contiguous one's throughput, and what one call is worth."""
-    speed = {(r["operation"], r["scenario"], r["piece_bytes"], r["at_once"]): r["throughput_bps"] for r in rows}
+    speed = {
+        (r["operation"], r["scenario"], r["piece_bytes"], r["at_once"]): r["throughput_bps"]
+        for r in rows
+    }
     checks: list[Check] = []
     for operation in ("write", "read"):
         whole = speed[operation, "neither", SMALL, True]
         for name, (_, _, words) in list(SCENARIOS.items())[1:]:
             alone = speed[operation, name, SMALL, False]
             checks.append(
-                Claim(f"{operation}, {words}, pieces of {SMALL} bytes in one call, over contiguous in both")
+                Claim(
+                    f"{operation}, {words}, pieces of {SMALL} bytes in one call, over contiguous in both"
+                )
                 .at_least(STORED, speed[operation, name, SMALL, True] / whole)
                 .cites("efficient for all four scenarios, section 2.9, Figure 22 (no value)")
                 .against(alone / whole, "a call for each piece")
@@ -73,7 +92,10 @@ def figures(rows: Rows) -> Figures:
     """Throughput of each scenario and size of piece, written and read."""
     drawn, claim = {}, (NODES * LINK_RATE_BPS / 1e6, "all links together")
     for operation in ("write", "read"):
-        own, title = where(rows, operation=operation), f"{operation}: {NODES} processes, as many I/O nodes"
+        own, title = (
+            where(rows, operation=operation),
+            f"{operation}: {NODES} processes, as many I/O nodes",
+        )
         samples = throughputs(own, "piece_bytes", _name)
         figure = draw_lines(title, samples, x="bytes of a piece", y=TOGETHER, claim=claim)
         drawn[operation] = finish(figure, own, "piece_bytes")

@@ -20,7 +20,12 @@ MIN_OVERLAP = 0.5
 
 def points(quick: bool, seed: int) -> Points:
     """Network slow, disk slow, both; with the window of messages and without."""
-    return grid(pipelined=WINDOWS, slow=SLOW, file_bytes=QUICK_FILE_BYTES if quick else FILE_BYTES, seed=seed)
+    return grid(
+        pipelined=WINDOWS,
+        slow=SLOW,
+        file_bytes=QUICK_FILE_BYTES if quick else FILE_BYTES,
+        seed=seed,
+    )
 
 
 def measure(point: Row) -> Results:
@@ -31,7 +36,11 @@ def measure(point: Row) -> Results:
         place = Path(folder) / "mounted"
         place.mkdir()
         with paced_disk(place, DISK_BYTES, None if point["slow"] == "network" else RATE_BPS / 8):
-            file = {"stripe_unit": STRIPE_UNIT, "access": "random", "access_block_bytes": BLOCK_BYTES}
+            file = {
+                "stripe_unit": STRIPE_UNIT,
+                "access": "random",
+                "access_block_bytes": BLOCK_BYTES,
+            }
             disable = () if point["pipelined"] else ("pipeline",)
             rate_bps = FAST_BPS if point["slow"] == "disk" else RATE_BPS
             how: Results = {**file, "disable": disable, "link_rate_bps": rate_bps}
@@ -59,13 +68,17 @@ def judge(rows: Rows) -> Verdict:
     checks = (
         Claim("share of the shorter of network and disk that cost no time, pipelined")
         .at_least(MIN_OVERLAP, overlapped(rows, True))
-        .cites("disk and network are overlapped, resulting in additional performance gain, section 2.3 (no value)")
+        .cites(
+            "disk and network are overlapped, resulting in additional performance gain, section 2.3 (no value)"
+        )
         .against(0.0, "one after the other"),
         Claim("share that cost no time, pipelined, less that of one message at a time")
         .at_least(0.25, overlapped(rows, True) - overlapped(rows, False))
         .cites("accesses to the network and disks are made asynchronously, section 2.3")
         .against(0.0, "the window of messages is worth nothing"),
-        Claim("both slow: throughput with the window of messages over that of one message at a time")
+        Claim(
+            "both slow: throughput with the window of messages over that of one message at a time"
+        )
         .at_least(WORTH, window_gain(rows))
         .cites("optimisations of network and disk accesses, section 2.6 (no value for each)")
         .against(1.0, "worth nothing"),
@@ -78,11 +91,15 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Seconds of each, and what the sum of both would be."""
-    samples = {(SLOW[row["slow"]], WINDOWS[row["pipelined"]]): (row["seconds"], 0.0) for row in rows}
+    samples = {
+        (SLOW[row["slow"]], WINDOWS[row["pipelined"]]): (row["seconds"], 0.0) for row in rows
+    }
     for words in WINDOWS.values():
         alone = (samples[SLOW[slow], words][0] for slow in ("network", "disk"))
         samples["sum of the two alone", words] = sum(alone), 0.0
-    figure = draw_bars("Writing over a link of 20 Mbit/s to a disk of 20 Mbit/s", samples, y="seconds")
+    figure = draw_bars(
+        "Writing over a link of 20 Mbit/s to a disk of 20 Mbit/s", samples, y="seconds"
+    )
     figure.axes[0].set_xlabel("messages under way")
     return {"overlap": figure}
 

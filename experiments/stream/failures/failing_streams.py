@@ -20,13 +20,21 @@ SIMULATED_PPS = 100.0
 MOST_FAILURES = 50_000
 
 
-def failing_plan(point: Row, stream: StreamParameters | None = None) -> tuple[StreamPlan, PoissonFaults]:
+def failing_plan(
+    point: Row, stream: StreamParameters | None = None
+) -> tuple[StreamPlan, PoissonFaults]:
     """``failures_an_hour``: of all loaded cables together, each of ``lasts_s``. The same point gives the same failures.
 
     Symbols are small where none are requested, as the simulator carries them all the same.
     """
-    stream = stream or StreamParameters(rate_pps=SIMULATED_PPS, playback_s=PLAYBACK_S, symbol_bytes=16)
-    settings = vars(stream) | {"layers": point.get("layers") or None, "faults": (), "seed": point["seed"]}
+    stream = stream or StreamParameters(
+        rate_pps=SIMULATED_PPS, playback_s=PLAYBACK_S, symbol_bytes=16
+    )
+    settings = vars(stream) | {
+        "layers": point.get("layers") or None,
+        "faults": (),
+        "seed": point["seed"],
+    }
     plan = stream_plan(point["network"], point["source"], point["sink"], **settings)
     rate_per_s = point["failures_an_hour"] / 3600 / len(loaded_cables(plan))
     faults = PoissonFaults(rate_per_s=rate_per_s, lasts_s=point["lasts_s"], most=MOST_FAILURES)

@@ -26,7 +26,10 @@ DEVIATIONS = 4.0
 
 def points(quick: bool, seed: int) -> Points:
     """A simulated stretch of failures for each duration of one failure."""
-    return [{"kind": KIND, "failure_s": s, "failures": 5_000 if quick else 50_000, "seed": seed} for s in DURATIONS_S]
+    return [
+        {"kind": KIND, "failure_s": s, "failures": 5_000 if quick else 50_000, "seed": seed}
+        for s in DURATIONS_S
+    ]
 
 
 def measure(point: Row) -> Results:
@@ -75,20 +78,32 @@ def overlap_checks(rows: Rows) -> list[Check]:
         return float(abs(value - row[f"predicted_{what}"]) / row[f"{what}_deviation"])
 
     at = {s: overlap_probability(LINKS, s, BETWEEN_S) for s in (1, 2)}
-    doubled = min(off(row, "overlaps", overlap_probability(LINKS, 2 * row["failure_s"], BETWEEN_S)) for row in rows)
-    chance, least = "against simulation, in standard deviations of chance, worst", "at the duration that shows it least"
+    doubled = min(
+        off(row, "overlaps", overlap_probability(LINKS, 2 * row["failure_s"], BETWEEN_S))
+        for row in rows
+    )
+    chance, least = (
+        "against simulation, in standard deviations of chance, worst",
+        "at the duration that shows it least",
+    )
     return [
         Claim(f"overlap probability (equation 39) {chance} over the durations")
         .at_most(DEVIATIONS, max(off(row, "overlaps", row["overlaps"]) for row in rows))
-        .against(doubled, f"the example of Figure 67, in which 1 s has the probability of 2 s, {least}"),
+        .against(
+            doubled, f"the example of Figure 67, in which 1 s has the probability of 2 s, {least}"
+        ),
         Claim(f"k1, the share of time with one link down, {chance}")
         .at_most(DEVIATIONS, max(off(row, "one", row["one"]) for row in rows))
-        .against(min(off(row, "one", 1.0) for row in rows), f"single failures only (k1 = 1), {least}"),
+        .against(
+            min(off(row, "one", 1.0) for row in rows), f"single failures only (k1 = 1), {least}"
+        ),
         Claim("overlap probability at 2 s")
         .equal(at[2], 0.0274, 5e-5)
         .cites("2.74 % for 1 s (appendix G.1)")
         .against(at[1], "that of 1 s, for which it is printed"),
-        Claim("overlap probability at 1 s").equal(0.0138, at[1], 5e-5).against(at[2], "that of 2 s"),
+        Claim("overlap probability at 1 s")
+        .equal(0.0138, at[1], 5e-5)
+        .against(at[2], "that of 2 s"),
         Claim("links up to an overlap probability of 5 %, 5 s once a day")
         .equal(886, int(most_links(0.05, 5, 86400)))
         .cites("nearly 900 (appendix G.1)")
@@ -108,7 +123,10 @@ def figures(rows: Rows) -> Figures:
         title = f"{LINKS} links, each failing once an hour on average"
         return draw_lines(title, samples, x="duration of one failure (s)", y=y, claim=claim)
 
-    simulated, printed = "simulated, 95 % of chance", (0.0274, "2.74 %: reached at 2 s, printed for 1 s")
+    simulated, printed = (
+        "simulated, 95 % of chance",
+        (0.0274, "2.74 %: reached at 2 s, printed for 1 s"),
+    )
     k1 = {"predicted_one": "all overlaps", "one_of_two": "two at most", "one": simulated}
     overlaps = {"predicted_overlaps": "equation 39", "overlaps": simulated}
     return {

@@ -13,7 +13,18 @@ from experiments.stream.failures.failing_streams import (
     predictions_check,
 )
 from testbed.faults.fault import PoissonFaults
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, mean_of, sum_of, verdict_of
+from testbed.model.studies import (
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    grouped,
+    mean_of,
+    sum_of,
+    verdict_of,
+)
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 
@@ -32,7 +43,10 @@ def points(quick: bool, seed: int) -> Points:
     half minutes of one)."""
     pieces, duration_s = ({0.1: 2}, 25.0) if quick else ({0.03: 5, 0.05: 2, 0.1: 1, 0.2: 1}, 60.0)
     rates = [rate for rate, count in pieces.items() for _ in range(count)]
-    return [{"rate_per_s": rate, "duration_s": duration_s, "seed": seed + k} for k, rate in enumerate(rates)]
+    return [
+        {"rate_per_s": rate, "duration_s": duration_s, "seed": seed + k}
+        for k, rate in enumerate(rates)
+    ]
 
 
 def measure(point: Row, fabric: str = "emulation") -> Results:
@@ -49,7 +63,9 @@ def measure(point: Row, fabric: str = "emulation") -> Results:
     costs = cost_figures(plan, session.run)
     del costs["by_cable"]
     found, campaign = campaign_row(session)
-    outages = [outage for outage in campaign["outages"] if outage["predicted_most"] or outage["measured"]]
+    outages = [
+        outage for outage in campaign["outages"] if outage["predicted_most"] or outage["measured"]
+    ]
     return {**costs, "expected": expected_redundancy(plan, faults), **found, "outages": outages}
 
 
@@ -87,7 +103,9 @@ def _expectation(rate: float, rows: Rows, name: str) -> Check:
     alone."""
     inside = rate * LASTS_S * rows[0]["expected"]["cables"] <= MOST_IN_REGIME
     return (
-        Claim(f"redundancy sent over the runs, {name}: {'equation 45 as corrected' if inside else 'all states'}")
+        Claim(
+            f"redundancy sent over the runs, {name}: {'equation 45 as corrected' if inside else 'all states'}"
+        )
         .equal(
             _mean(rows, "equation_45" if inside else "mean"),
             _mean(rows, "redundancy"),
@@ -140,7 +158,10 @@ def figures(rows: Rows) -> Figures:
         for rate, own in by_rate(rows).items()
     }
     title = f"{NETWORK}, {SOURCE} to {SINK}: {sum_of(rows, 'failures')} failures"
-    x, y = "failures of each cable, 1/s (each lasts 1 s)", "redundancy, packets beyond rest over those of rest"
+    x, y = (
+        "failures of each cable, 1/s (each lasts 1 s)",
+        "redundancy, packets beyond rest over those of rest",
+    )
     return {"redundancy": draw_lines(title, samples, x=x, y=y)}
 
 

@@ -25,7 +25,18 @@ from experiments.stream.failures.failing_streams import (
 )
 from experiments.stream.networks import points_over
 from testbed.model.code_description import describe_code
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, mean_of, sum_of, where
+from testbed.model.studies import (
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    grouped,
+    mean_of,
+    sum_of,
+    where,
+)
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines, ticks
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -41,7 +52,21 @@ from testbed.stream.workload import stream_plan
 FULL = 0
 """Stands for all layers."""
 LAYERS = (1, 2, 3, 5, 10, FULL)
-UNAVAILABLE = (0.0001, 0.0003, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1)
+UNAVAILABLE = (
+    0.0001,
+    0.0003,
+    0.001,
+    0.002,
+    0.003,
+    0.005,
+    0.0075,
+    0.01,
+    0.015,
+    0.02,
+    0.03,
+    0.05,
+    0.1,
+)
 STATES = 6000
 SHOWN = ("manet:nodes=40,seed=4", "n0", "n39")
 """The network of the packets."""
@@ -69,7 +94,12 @@ def points(quick: bool, seed: int) -> Points:
     duration_s = 720.0 if quick else 3600.0
     for unavailable, lasts_s, hours in (OFTEN,) if quick else (RARE, OFTEN):
         for hour in range(1 if quick else hours):
-            failing = {"unavailable": unavailable, "lasts_s": lasts_s, "duration_s": duration_s, "seed": seed + hour}
+            failing = {
+                "unavailable": unavailable,
+                "lasts_s": lasts_s,
+                "duration_s": duration_s,
+                "seed": seed + hour,
+            }
             states += points_over([SHOWN], kind="packets", layers=(1, FULL), **failing)
     return states + failure_overlaps.points(quick, seed)
 
@@ -89,7 +119,10 @@ def route_plan(point: Row) -> StreamPlan:
 
 def _states(point: Row) -> Results:
     costs = StateCosts(route_plan(point), reports=False)
-    draws = [np.random.default_rng(_number(point["seed"], cable)).random(STATES) for cable in costs.cables]
+    draws = [
+        np.random.default_rng(_number(point["seed"], cable)).random(STATES)
+        for cable in costs.cables
+    ]
     means = redundancy_means(costs, UNAVAILABLE, np.array(draws).transpose())
     ror = costs.redundancies(costs.singles())
     return {
@@ -122,13 +155,19 @@ def judge(rows: Rows) -> Verdict:
     for unavailable, own in sorted(grouped(where(rows, kind="packets"), "unavailable").items()):
         if {row["layers"] for row in own} == {1, FULL}:
             checks += [_order(unavailable, own), *_streams(unavailable, own)]
-    return Verdict.of(checks + failure_overlaps.overlap_checks(where(rows, kind=failure_overlaps.KIND)))
+    return Verdict.of(
+        checks + failure_overlaps.overlap_checks(where(rows, kind=failure_overlaps.KIND))
+    )
 
 
 def whole_networks(rows: Rows) -> dict[str, dict[int, Row]]:
     """Network -> layers -> computed row, of those that have every layer and no link that carries everything."""
     found = grouped(where(rows, kind="states"), "network")
-    whole = {n: own for n, own in found.items() if len(own) == len(LAYERS) and not sum_of(own, "infinite")}
+    whole = {
+        n: own
+        for n, own in found.items()
+        if len(own) == len(LAYERS) and not sum_of(own, "infinite")
+    }
     return {name: {row["layers"]: row for row in own} for name, own in whole.items()}
 
 
@@ -151,7 +190,9 @@ def turn(first: Sequence[float], full: Sequence[float]) -> float | None:
 
 def turns(rows: Rows) -> dict[str, float | None]:
     """Network -> ``turn`` of its first layer and its full route."""
-    return {name: turn(own[1]["mean"], own[FULL]["mean"]) for name, own in whole_networks(rows).items()}
+    return {
+        name: turn(own[1]["mean"], own[FULL]["mean"]) for name, own in whole_networks(rows).items()
+    }
 
 
 def _saving(rows: Rows) -> Check:
@@ -159,13 +200,18 @@ def _saving(rows: Rows) -> Check:
     whole = list(whole_networks(rows).values())
     if not whole:
         return Check.unmeasured(
-            "saving of the full route over the first layer", "no network was computed at every layer"
+            "saving of the full route over the first layer",
+            "no network was computed at every layer",
         )
     predicted = sum(1 - own[FULL]["ror"] / own[1]["ror"] for own in whole) / len(whole)
     found = sum(1 - own[FULL]["mean"][0] / own[1]["mean"][0] for own in whole) / len(whole)
     found_at = list(turns(rows).values())
     at = sorted(one for one in found_at if one)
-    where = f" at an unavailability of {at[0]:.2%} to {at[-1]:.2%}, median {statistics.median(at):.2%}" if at else ""
+    where = (
+        f" at an unavailability of {at[0]:.2%} to {at[-1]:.2%}, median {statistics.median(at):.2%}"
+        if at
+        else ""
+    )
     return (
         Claim(
             f"computed: saving of the full route over the first layer while each cable is broken {UNAVAILABLE[0]:.2%} "
@@ -187,7 +233,10 @@ def _order(unavailable: float, rows: Rows) -> Check:
     that hours would be needed by the dozen.
     """
     of = {layers: where(rows, layers=layers) for layers in (1, FULL)}
-    sent, came = ({k: mean_of(own, key) for k, own in of.items()} for key in ("redundancy", "redundancy_states"))
+    sent, came = (
+        {k: mean_of(own, key) for k, own in of.items()}
+        for key in ("redundancy", "redundancy_states")
+    )
     expected = {k: expected_mean(own, "mean") for k, own in of.items()}
     known = {k: sent[k] - came[k] + expected[k] for k in of}
     spread = math.hypot(*map(chance_spread, of.values()))
@@ -197,7 +246,11 @@ def _order(unavailable: float, rows: Rows) -> Check:
             "on packets: mean redundancy of the full route less that of the first layer, "
             f"each cable broken {unavailable:.1%} of the time"
         )
-        .equal(expected[FULL] - expected[1], known[FULL] - known[1], SHARE * (expected[FULL] + expected[1]))
+        .equal(
+            expected[FULL] - expected[1],
+            known[FULL] - known[1],
+            SHARE * (expected[FULL] + expected[1]),
+        )
         .against(0.0, "no difference")
         .noting(
             f"{min(map(len, of.values()))} streams each; "
@@ -209,7 +262,10 @@ def _order(unavailable: float, rows: Rows) -> Check:
 def _streams(unavailable: float, rows: Rows) -> list[Check]:
     """What was sent against the states of the failures that came; the rival takes it to be the same over either
     route."""
-    of = {words: where(rows, layers=layers) for layers, words in ((1, "layer 1"), (FULL, "all layers"))}
+    of = {
+        words: where(rows, layers=layers)
+        for layers, words in ((1, "layer 1"), (FULL, "all layers"))
+    }
     first, full = (mean_of(own, "redundancy_states") for own in of.values())
     return [
         Claim(f"on packets: redundancy for the failures that came, {words}, {unavailable:.1%}")
@@ -219,7 +275,9 @@ def _streams(unavailable: float, rows: Rows) -> list[Check]:
             f"{sum_of(own, 'failures')} failures; {sum_of(own, 'undecodable')} of "
             f"{sum_of(own, 'blocks')} blocks undecodable, beyond reach for {sum_of(own, 'beyond_s'):.0f} s"
         )
-        for (words, own), predicted, other in zip(of.items(), (first, full), (full, first), strict=True)
+        for (words, own), predicted, other in zip(
+            of.items(), (first, full), (full, first), strict=True
+        )
     ]
 
 
@@ -238,7 +296,10 @@ def figures(rows: Rows) -> Figures:
         for u, own in grouped(where(rows, kind="packets", layers=layers), "unavailable").items():
             chance = 1.96 * chance_spread(own) / u
             shown[f"{words}, expected of packets", 100 * u] = expected_mean(own, "mean") / u, 0.0
-            shown[f"{words}, packets sent, 95 % of chance", 100 * u] = mean_of(own, "redundancy") / u, chance
+            shown[f"{words}, packets sent, 95 % of chance", 100 * u] = (
+                mean_of(own, "redundancy") / u,
+                chance,
+            )
     x = "time for which each cable is broken: rate x duration, %"
     title, y = f"Geometric mean of {len(whole)} networks", "mean redundancy, over that of layer 1"
     drawn = {

@@ -9,7 +9,18 @@ from testbed.download.judgement import judge_download
 from testbed.download.prediction import alternatives, predict, tolerances
 from testbed.download.simulated import simulate_download
 from testbed.download.workload import download_plan
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grid, grouped, verdict_of, where
+from testbed.model.studies import (
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    grid,
+    grouped,
+    verdict_of,
+    where,
+)
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 
@@ -39,8 +50,15 @@ def measure(point: Row) -> Results:
     """One download; the most loaded link of its route is down for the middle half of an undisturbed one."""
     method, constant_rate = DOWNLOADS[point["download"]]
     network = point["network"]
-    sender: Results = {"routing": method, "constant_rate": constant_rate, "code": point["code"], "seed": point["seed"]}
-    plan = download_plan(network, *PAIRS[network], file_bytes=point["bytes"], last_mile_rate_bps=LAST_BPS, **sender)
+    sender: Results = {
+        "routing": method,
+        "constant_rate": constant_rate,
+        "code": point["code"],
+        "seed": point["seed"],
+    }
+    plan = download_plan(
+        network, *PAIRS[network], file_bytes=point["bytes"], last_mile_rate_bps=LAST_BPS, **sender
+    )
     if point["fabric"] == "simulator":
         run = simulate_download(plan)
     else:
@@ -50,7 +68,9 @@ def measure(point: Row) -> Results:
     verdict = judge_download(plan, run).verdict
     return {
         "seconds": run.seconds,
-        "predicted_s": alternatives(plan).constant_rate_s if constant_rate else predict(plan).seconds,
+        "predicted_s": alternatives(plan).constant_rate_s
+        if constant_rate
+        else predict(plan).seconds,
         "tolerance_s": tolerances(plan)[0],
         "sent": run.sent,
         "verified": run.verified,
@@ -58,7 +78,9 @@ def measure(point: Row) -> Results:
         "invalid": verdict.invalid,
         "outage_s": [[fault.start_s, fault.stop_s] for fault in plan.faults],
         "asked_pps": plan.parameters.arrival_pps,
-        "arrived": np.bincount([int(at_s / BIN_S) for at_s in run.arrivals_s], minlength=1).tolist(),
+        "arrived": np.bincount(
+            [int(at_s / BIN_S) for at_s in run.arrivals_s], minlength=1
+        ).tolist(),
     }
 
 
@@ -72,15 +94,23 @@ def judge(rows: Rows) -> Verdict:
         for download, row in own.items():
             passing, single = download != "never raises it", download == "single path"
             checks.append(
-                Claim(f"{name}: verdict of the {download if single else f'download that {download}'}")
+                Claim(
+                    f"{name}: verdict of the {download if single else f'download that {download}'}"
+                )
                 .equal(float(passing), float(row["verdict"] == "passed"))
                 .against(float(not passing), "1: passed, 0: failed")
             )
             if row is raised:
                 continue
-            saved, took, quick = row["predicted_s"] - raised["predicted_s"], _seconds(row), _seconds(raised)
+            saved, took, quick = (
+                row["predicted_s"] - raised["predicted_s"],
+                _seconds(row),
+                _seconds(raised),
+            )
             checks.append(
-                Claim(f"{name}: seconds saved, raised rate over {download if single else 'constant rate'}")
+                Claim(
+                    f"{name}: seconds saved, raised rate over {download if single else 'constant rate'}"
+                )
                 .equal(saved, took - quick, raised["tolerance_s"])
                 .against(0.0, "nothing is saved")
                 .noting(f"{quick:.2f} s instead of {took:.2f} s")
@@ -96,14 +126,21 @@ def _seconds(row: Row) -> float:
 def figures(rows: Rows) -> Figures:
     """How full the last mile was, second by second, by network and fabric; the first code."""
     drawn = {}
-    for (network, fabric), own in grouped(where(rows, code=rows[0]["code"]), ("network", "fabric")).items():
+    for (network, fabric), own in grouped(
+        where(rows, code=rows[0]["code"]), ("network", "fabric")
+    ).items():
         share = {
             (row["download"], BIN_S * (k + 0.5)): (100 * count / BIN_S / row["asked_pps"], 0.0)
             for row in own
             for k, count in enumerate(row["arrived"])
         }
-        title, y = f"{network}, {fabric} (grey: the most loaded link is down)", "arrivals, % of the rate asked for"
-        drawn[f"{network.replace(':', '-')}-{fabric}"] = figure = draw_lines(title, share, x="s", y=y)
+        title, y = (
+            f"{network}, {fabric} (grey: the most loaded link is down)",
+            "arrivals, % of the rate asked for",
+        )
+        drawn[f"{network.replace(':', '-')}-{fabric}"] = figure = draw_lines(
+            title, share, x="s", y=y
+        )
         figure.axes[0].axvspan(*own[0]["outage_s"][0], color="0.92", zorder=0)
     return drawn
 

@@ -10,7 +10,17 @@ import numpy as np
 from testbed.download.planning import with_last_kilometre
 from testbed.faults.fault import Fault
 from testbed.faults.impaired_link import queue_bytes
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, interval, verdict_of, where
+from testbed.model.studies import (
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    interval,
+    verdict_of,
+    where,
+)
 from testbed.model.verdict import Check, Claim, Verdict, repeated
 from testbed.report.drawing.charts import chart
 from testbed.stream.judgement.timing_errors import MAX_LAG
@@ -53,8 +63,12 @@ CASES: dict[str, tuple[Literal["fifo", "priority"], bool, str, bool]] = {
 def points(quick: bool, seed: int) -> Points:
     """Every case; the two that are compared four times, with different seeds, and the outage with priority twice."""
     again = {"one queue": 4, "priority": 4, "priority, code, outage": 2}
-    repeated = [(case, seed + k) for case, runs in again.items() for k in range(1, 1 if quick else runs)]
-    return [{"case": case, "seed": at} for case, at in (*((case, seed) for case in CASES), *repeated)]
+    repeated = [
+        (case, seed + k) for case, runs in again.items() for k in range(1, 1 if quick else runs)
+    ]
+    return [
+        {"case": case, "seed": at} for case, at in (*((case, seed) for case in CASES), *repeated)
+    ]
 
 
 def last_mile_plan(point: Row) -> StreamPlan:
@@ -62,7 +76,9 @@ def last_mile_plan(point: Row) -> StreamPlan:
     _, _, redundancy, outage = CASES[point["case"]]
     profile = PROFILES["voip"]
     network, last = with_last_kilometre(load_network(NETWORK), EDGE, LAST_BPS)
-    stream = StreamParameters(**profile, block_size=profile["source_packets"] if redundancy == "none" else None)
+    stream = StreamParameters(
+        **profile, block_size=profile["source_packets"] if redundancy == "none" else None
+    )
     faults = (FAULT,) if outage else ()
     settings = vars(stream) | {"faults": faults, "duration_s": LASTS_S, "seed": point["seed"]}
     return stream_plan(network, SOURCE, last[1], **settings)
@@ -75,7 +91,9 @@ def measure(point: Row) -> Results:
     queues, tcp, _, _ = CASES[point["case"]]
     plan = last_mile_plan(point)
     greedy_bps = GREEDY_BPS if tcp else 0.0
-    fabric = EmulatedStreamFabric(queues=queues, background_bps=greedy_bps, background_connections=CONNECTIONS)
+    fabric = EmulatedStreamFabric(
+        queues=queues, background_bps=greedy_bps, background_connections=CONNECTIONS
+    )
     run = repeated(lambda: fabric.run(plan), partial(lag_reason, plan), 2)
     return {**last_mile_row(plan, run), "invalid": lag_reason(plan, run)}
 
@@ -88,7 +106,11 @@ def lag_reason(plan: StreamPlan, run: StreamMeasurements) -> str | None:
             f"the sender lagged {1000 * run.health.sender_lag_s:.0f} ms behind its schedule (limit "
             f"{1000 * most_s:.0f} ms)"
         )
-    return f"{run.health.unplanned_drops} datagrams dropped at a socket" if run.health.unplanned_drops else None
+    return (
+        f"{run.health.unplanned_drops} datagrams dropped at a socket"
+        if run.health.unplanned_drops
+        else None
+    )
 
 
 def last_mile_row(plan: StreamPlan, run: StreamMeasurements) -> Results:
@@ -96,7 +118,10 @@ def last_mile_row(plan: StreamPlan, run: StreamMeasurements) -> Results:
     delays = source_delays(plan, run)
     arrived = delays[np.isfinite(delays)]
     sent_pps = len(run.sent.symbol) / (plan.duration_s - plan.stream.playback_s)
-    tcp_bytes, tcp_s = (float(run.counters.get(f"background_{key}", k)) for k, key in enumerate(("carried_bytes", "s")))
+    tcp_bytes, tcp_s = (
+        float(run.counters.get(f"background_{key}", k))
+        for k, key in enumerate(("carried_bytes", "s"))
+    )
     return {
         "lost": float(np.isinf(delays).mean()),
         "not_in_time": float((delays > IN_TIME_S).mean()),
@@ -106,7 +131,10 @@ def last_mile_row(plan: StreamPlan, run: StreamMeasurements) -> Results:
         "sent_per_source": len(run.sent.symbol) / len(delays),
         "stream_bps": 8 * sent_pps * (plan.stream.symbol_bytes + HEADERS_BYTES),
         "tcp_bps": 8 * tcp_bytes / tcp_s,
-        "delays": [float(q) for q in np.quantile(np.where(np.isinf(delays), 1e3, delays), np.linspace(0, 1, 101))],
+        "delays": [
+            float(q)
+            for q in np.quantile(np.where(np.isinf(delays), 1e3, delays), np.linspace(0, 1, 101))
+        ],
     }
 
 
@@ -132,7 +160,9 @@ def _queue_checks(rows: Rows, plan: StreamPlan) -> list[Check]:
     queue_s = queue_bytes(link.capacity_bps, MTU) * 8 / LAST_BPS
     return [
         Claim("one queue: median delay, s")
-        .equal(TCP_FILLS * queue_s, mean(rows, "one queue", "median_s")[0], (1 - TCP_FILLS) * queue_s)
+        .equal(
+            TCP_FILLS * queue_s, mean(rows, "one queue", "median_s")[0], (1 - TCP_FILLS) * queue_s
+        )
         .against(mean(rows, "alone", "median_s")[0], "without TCP")
         .noting(f"TCP keeps the queue, {queue_s:.3f} s long, between 70 and 100 % full"),
         *(
@@ -142,7 +172,9 @@ def _queue_checks(rows: Rows, plan: StreamPlan) -> list[Check]:
             for case in ("alone", "priority")
         ),
         Claim("priority: delay that 99 % stay below, s")
-        .at_most(QUEUED_PACKETS * (MTU + 14) * 8 / LAST_BPS + own_s, mean(rows, "priority", "p99_s"))
+        .at_most(
+            QUEUED_PACKETS * (MTU + 14) * 8 / LAST_BPS + own_s, mean(rows, "priority", "p99_s")
+        )
         .against(mean(rows, "one queue", "p99_s")[0], "in one queue with TCP"),
     ]
 
@@ -176,8 +208,19 @@ def figures(rows: Rows) -> Figures:
     figure, axes = chart(title, size=(7.5, 4.6), xlabel=x, ylabel=y, xlim=(0, 400), ylim=(0, 101))
     for number, case in enumerate(dict.fromkeys(row["case"] for row in rows)):
         own = np.mean([row["delays"] for row in where(rows, case=case)], axis=0)
-        axes.plot(1000 * own, np.arange(101), color=f"C{number}", linestyle="--" if "code" in case else "-", label=case)
-    axes.axvline(1000 * IN_TIME_S, color="k", linestyle=":", label=f"{1000 * IN_TIME_S:.0f} ms: a conversation")
+        axes.plot(
+            1000 * own,
+            np.arange(101),
+            color=f"C{number}",
+            linestyle="--" if "code" in case else "-",
+            label=case,
+        )
+    axes.axvline(
+        1000 * IN_TIME_S,
+        color="k",
+        linestyle=":",
+        label=f"{1000 * IN_TIME_S:.0f} ms: a conversation",
+    )
     axes.legend()
     return {"delays": figure}
 

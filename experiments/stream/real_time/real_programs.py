@@ -12,17 +12,32 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from experiments.stream.networks import NETWORKS, points_over
-from testbed.model.studies import Check, Figures, Points, Results, Row, Rows, Study, Verdict, grouped, verdict_of
+from testbed.model.studies import (
+    Check,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    grouped,
+    verdict_of,
+)
 from testbed.model.workload import How, Judgement
 
 if TYPE_CHECKING:
     from testbed.tunnel.trial import TrialPlan
 
-_SLOW = tuple((f"{name}{',' if ':' in name else ':'}capacity_bps=2000000", a, b) for name, a, b in NETWORKS)
+_SLOW = tuple(
+    (f"{name}{',' if ':' in name else ':'}capacity_bps=2000000", a, b) for name, a, b in NETWORKS
+)
 """For TCP at will, which takes more than two processors where it fills coded links of 10 Mbit/s."""
 TITLES = {
     network: title
-    for (network, *_), title in zip(NETWORKS + _SLOW, 2 * ("Swiss-T1", "optical cloud", "MANET"), strict=True)
+    for (network, *_), title in zip(
+        NETWORKS + _SLOW, 2 * ("Swiss-T1", "optical cloud", "MANET"), strict=True
+    )
 }
 KINDS = {"down": "down", "one way": "down one-way", "blackhole": "blackhole", "loss": "loss 0.5"}
 """Name -> the manner of a fault."""
@@ -34,12 +49,22 @@ _WORST_FIRST = ("fails", "holds", "cannot-tell")
 
 def points(quick: bool, seed: int) -> Points:
     """Networks, kinds of fault, one at a time and overlapping, five seeds; TCP alone, once. Quick: two runs of 5 s."""
-    common = {"workload": "ping,voip,video", "duration_s": 5.0 if quick else 10.0, "seed": range(seed, seed + 5)}
+    common = {
+        "workload": "ping,voip,video",
+        "duration_s": 5.0 if quick else 10.0,
+        "seed": range(seed, seed + 5),
+    }
     if quick:
         cases = (("down", "overlapping"), ("blackhole", "single"))
         (end,) = points_over(NETWORKS[:1], **(common | {"seed": seed}))
         return [end | {"kind": kind, "span": span} for kind, span in cases]
-    tcp = common | {"workload": "tcp", "duration_s": 12.0, "kind": "down", "span": "single", "seed": seed}
+    tcp = common | {
+        "workload": "tcp",
+        "duration_s": 12.0,
+        "kind": "down",
+        "span": "single",
+        "seed": seed,
+    }
     return points_over(NETWORKS, **common, kind=KINDS, span=SPANS) + points_over(_SLOW, **tcp)
 
 
@@ -66,7 +91,9 @@ def broken_cables(point: Row) -> list[str]:
 
     plan, lasts_s = planned(point, "none"), point["duration_s"]
     loaded = plan.tunnel.there.forward.loaded
-    pairs = [pair for pair in combinations(loaded, 2) if set(pair) & set(plan.direct.paths[0].links)]
+    pairs = [
+        pair for pair in combinations(loaded, 2) if set(pair) & set(plan.direct.paths[0].links)
+    ]
     for pair in random.Random(point["seed"]).sample(pairs, len(pairs)):
         faults = [
             f"{plan.network.links[i].label}@{start * lasts_s:g}-{stop * lasts_s:g} {KINDS[point['kind']]}"
@@ -95,20 +122,30 @@ def results_of(judged: Judgement) -> Results:
 def judge(rows: Rows) -> Verdict:
     """Of each network, one failure at a time and overlapping, over all kinds and seeds: the worst run of each check."""
     checks = []
-    rows = [row for row in rows if ("faults-came", 0) not in ((one["key"], one["predicted"]) for one in row["checks"])]
+    rows = [
+        row
+        for row in rows
+        if ("faults-came", 0) not in ((one["key"], one["predicted"]) for one in row["checks"])
+    ]
     for (network, span, tcp), own in grouped(rows, _case).items():
         where = ", ".join((TITLES[network], span, *(["TCP"] if tcp else [])))
         for key, same in grouped((found for row in own for found in row["checks"]), "key").items():
             worst = min(map(_check, same), key=_merit)
             name = f"{worst.name}, {where}"
-            checks.append(replace(worst, name=name, about=where, key=key, detail=f"the worst of {len(same)} runs"))
+            checks.append(
+                replace(
+                    worst, name=name, about=where, key=key, detail=f"the worst of {len(same)} runs"
+                )
+            )
     return verdict_of(rows, checks)
 
 
 def _merit(check: Check) -> tuple[int, float]:
     """By outcome, then by how far the figure is from the prediction."""
     off = abs((check.measured or 0) - (check.predicted or 0))
-    return _WORST_FIRST.index(check.outcome), off if check.passed and check.relation != "equals" else -off
+    return _WORST_FIRST.index(
+        check.outcome
+    ), off if check.passed and check.relation != "equals" else -off
 
 
 def _case(row: Row) -> tuple[str, str, bool]:
@@ -127,11 +164,22 @@ def figures(rows: Rows) -> Figures:
         for row in rows:
             for rival, found in row["rivals"].items():
                 if found[figure] is not None:
-                    yield {"place": (rival, f"{row['kind']}, {row['span']}"), "value": found[figure]}
+                    yield {
+                        "place": (rival, f"{row['kind']}, {row['span']}"),
+                        "value": found[figure],
+                    }
 
-    drawn = {"voice": ("voice_mos", "mean opinion score of voice"), "picture": ("psnr_db", "PSNR, dB (100: identical)")}
-    found = {name: (grouped(samples(key), "place", "value"), words) for name, (key, words) in drawn.items()}
-    return {name: draw_bars(words, values, y=words) for name, (values, words) in found.items() if values}
+    drawn = {
+        "voice": ("voice_mos", "mean opinion score of voice"),
+        "picture": ("psnr_db", "PSNR, dB (100: identical)"),
+    }
+    found = {
+        name: (grouped(samples(key), "place", "value"), words)
+        for name, (key, words) in drawn.items()
+    }
+    return {
+        name: draw_bars(words, values, y=words) for name, (values, words) in found.items() if values
+    }
 
 
 STUDY = Study.of_module(

@@ -5,7 +5,18 @@ from dataclasses import replace
 from itertools import product
 
 from testbed.faults.fault import Fault
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, sum_of, verdict_of, where
+from testbed.model.studies import (
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    grouped,
+    sum_of,
+    verdict_of,
+    where,
+)
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_bars
 from testbed.stream.fabric import open_fabric
@@ -19,7 +30,11 @@ from testbed.stream.workload import stream_plan
 
 NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
 START_S, REST_S = 1.0, 0.6
-SENDERS = {"single path, retransmission": "single", "RS(30,23), two paths": "disjoint-2", "capillary": "capillary"}
+SENDERS = {
+    "single path, retransmission": "single",
+    "RS(30,23), two paths": "disjoint-2",
+    "capillary": "capillary",
+}
 """Name -> routing method; the baseline of the literature has a fixed code."""
 MOST_OVERHEAD = 2.0
 """Of the single path: with more it would fill its link by itself."""
@@ -31,7 +46,12 @@ def points(quick: bool, seed: int) -> Points:
     """Every sender through a short and a long failure, for VOIP and (not when quick) video."""
     profiles = ("voip",) if quick else ("voip", "video")
     return [
-        {"profile": profile, "sender": sender, "failure_s": multiple * PROFILES[profile]["playback_s"], "seed": seed}
+        {
+            "profile": profile,
+            "sender": sender,
+            "failure_s": multiple * PROFILES[profile]["playback_s"],
+            "seed": seed,
+        }
         for profile, sender, multiple in product(profiles, SENDERS, MULTIPLES)
     ]
 
@@ -91,20 +111,29 @@ def judge(rows: Rows) -> Verdict:
             where(own, sender=name, failure_s=longest)[0]
             for name in ("single path, retransmission", "RS(30,23), two paths")
         )
-        total, lost, lossy = sum_of(own, "virtual_lost"), sum_of(own, "lost"), [r for r in own if r["virtual_lost"]]
+        total, lost, lossy = (
+            sum_of(own, "virtual_lost"),
+            sum_of(own, "lost"),
+            [r for r in own if r["virtual_lost"]],
+        )
         checks += [
             Claim(f"{profile}, single path: packets lost by a failure of {longest:g} s")
             .at_least(0.98 * unavoidable(single), single["lost"])
             .against(0.0, "a code that outlasts the failure")
             .noting(f"buffer of {playback_s:g} s; {_sent(single)}"),
-            Claim(f"{profile}, RS(30,23) over two paths: packets lost by a failure of {longest:g} s")
+            Claim(
+                f"{profile}, RS(30,23) over two paths: packets lost by a failure of {longest:g} s"
+            )
             .equal(0.5 * rate_pps * longest, static["lost"], static["block"])
             .against(0.0, "the code repairs it")
             .noting(f"half of all; {_sent(static)}"),
             *(
                 Claim(f"{profile}, capillary: packets lost by a failure of {row['failure_s']:g} s")
                 .equal(0.0, row["lost"], 1.0)
-                .against(row["load"] * rate_pps * row["failure_s"], "without a code, what the failed link carries")
+                .against(
+                    row["load"] * rate_pps * row["failure_s"],
+                    "without a code, what the failed link carries",
+                )
                 .noting(_sent(row))
                 for row in where(own, sender="capillary")
             ),
@@ -135,6 +164,8 @@ STUDY = Study.of_module(
     title="Telephony and video through failures shorter and longer than the playback buffer",
     answers="Gabrielyan 2007, sections 4.1 and 4.3: real-time streams survive long failures over many paths; rivals: "
     "a single path, a fixed code",
-    deviations=("The document measured no stream; profiles are G.711 telephony and 2 Mbit/s video over Swiss-T1.",),
+    deviations=(
+        "The document measured no stream; profiles are G.711 telephony and 2 Mbit/s video over Swiss-T1.",
+    ),
     emulation=True,
 )

@@ -11,7 +11,20 @@ from functools import cache
 import numpy as np
 
 from testbed.faults.fault import Fault, cables_of
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, sum_of, where
+from testbed.model.studies import (
+    Check,
+    Claim,
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    Verdict,
+    grid,
+    sum_of,
+    where,
+)
 from testbed.report.drawing.charts import draw_lines
 from testbed.stream.endpoints import label_sequence
 from testbed.stream.plan import StreamPlan
@@ -46,7 +59,13 @@ def points(quick: bool, seed: int) -> Points:
 def calm_plan(sender: str, seed: int) -> StreamPlan:
     """The stream before anything fails."""
     method, block_size = SENDERS[sender]
-    settings: Results = {"method": method, "faults": (), "duration_s": 1.0, "seed": seed, "hold_s": 0.5}
+    settings: Results = {
+        "method": method,
+        "faults": (),
+        "duration_s": 1.0,
+        "seed": seed,
+        "hold_s": 0.5,
+    }
     settings |= {"rate_pps": RATE_PPS, "source_packets": M, "block_size": block_size}
     return stream_plan(NETWORK, SOURCE, SINK, **settings)
 
@@ -88,7 +107,10 @@ def predicted_loss(plan: StreamPlan) -> tuple[int, int]:
     """
     size = plan.stream.block_size
     assert size is not None
-    order, blocks = label_sequence(plan), int((plan.duration_s - plan.stream.playback_s) * RATE_PPS / M)
+    order, blocks = (
+        label_sequence(plan),
+        int((plan.duration_s - plan.stream.playback_s) * RATE_PPS / M),
+    )
     labels = np.array([order.label(k) for k in range(size * blocks)]).reshape(-1, size)
     parity = M - 1 + (np.arange(size - M) + 0.5) * M / max(1, size - M)
     due_s = (np.arange(blocks)[:, None] * M + np.concatenate([np.arange(M), parity])) / RATE_PPS
@@ -121,7 +143,9 @@ def judge(rows: Rows) -> Verdict:
         .equal(0.5, static["lost"] / static["cables"] / LONGEST, 0.05)
         .against(0.0, "the code repairs it")
         .noting(f"either path carries half, more than 7 of 30; {_sent(static)}"),
-        Claim("adaptive, capillary: lost while a cable is down for a second, summed over the route's cables, shares")
+        Claim(
+            "adaptive, capillary: lost while a cable is down for a second, summed over the route's cables, shares"
+        )
         .at_most(0.1 * static["lost"] / LONGEST, adaptive["lost"] / LONGEST)
         .against(static["lost"] / LONGEST, "RS(30,23) over two paths")
         .noting(f"{adaptive['cables']} cables instead of {static['cables']}; {_sent(adaptive)}"),
@@ -138,7 +162,9 @@ def _prediction_check(sender: str, rows: Rows) -> Check:
     own = where(rows, sender=sender)
     total, uncoded = sum_of(own, "predicted"), sum_of(own, "uncoded")
     return (
-        Claim(f"{sender}: source packets lost, all lengths together, over those that labels and schedule predict")
+        Claim(
+            f"{sender}: source packets lost, all lengths together, over those that labels and schedule predict"
+        )
         .equal(1.0, sum_of(own, "lost") / total, 0.01)
         .against(uncoded / total, "without a code")
         .noting(f"{total:.0f} predicted over {len(own)} lengths")
@@ -156,7 +182,10 @@ def longest_without_loss(rows: Rows) -> float:
 
 def figures(rows: Rows) -> Figures:
     """What failures of one length cost, summed over the route's cables."""
-    samples = {(row["sender"], 1000 * row["packets"] / RATE_PPS): (row["lost"] / row["packets"], 0.0) for row in rows}
+    samples = {
+        (row["sender"], 1000 * row["packets"] / RATE_PPS): (row["lost"] / row["packets"], 0.0)
+        for row in rows
+    }
     y = "lost or late, of the packets sent meanwhile, summed over cables"
     figure = draw_lines("Source packets lost or late", samples, x="length of a failure, ms", y=y)
     figure.axes[0].set_xscale("log")

@@ -45,7 +45,9 @@ def short_blocks(arrived: BoolArray, size: int, m: int) -> tuple[int, int]:
     return int((came < m).sum()), blocks
 
 
-def weighted_short_blocks(arrived: BoolArray, size: int, m: int, lost: float, load: float) -> tuple[float, float]:
+def weighted_short_blocks(
+    arrived: BoolArray, size: int, m: int, lost: float, load: float
+) -> tuple[float, float]:
     """Which share of blocks would have fewer than ``m`` packets arrive if the share ``load`` of all packets were lost,
     estimated from packets of which the share ``lost`` was (likelihood ratios), and its standard error."""
     blocks = len(arrived) // size

@@ -28,8 +28,14 @@ def judge_counts(rows: Rows) -> Verdict:
     checks += [_share_of_equation(random, rate) for rate in judged]
     left_out = [rate for rate in RATES if random and rate not in judged]
     few = [f"random labels, error rate {rate:g}: too few blocks to tell" for rate in left_out]
-    weighed = [pair for row in random for pair in zip(row.get("load", ()), row.get("rare", ()), strict=False)]
-    rare = [one for load, one in weighed if one["lost"] > load]  # else any further failure takes every path
+    weighed = [
+        pair
+        for row in random
+        for pair in zip(row.get("load", ()), row.get("rare", ()), strict=False)
+    ]
+    rare = [
+        one for load, one in weighed if one["lost"] > load
+    ]  # else any further failure takes every path
     return Verdict.of([*checks, _rare_share(rare)] if rare else checks, few)
 
 
@@ -43,16 +49,25 @@ def links_of(rows: Rows, at: int = 0) -> Iterator[Row]:
     labels: 0), but for those of so few labels that N is M and N - 1 is none."""
     for row in rows:
         for number, load in enumerate(row.get("load", ())):
-            own = {name: row[name][number][at] for name in ("claimed", "counted", "short", "blocks", "allowed")}
+            own = {
+                name: row[name][number][at]
+                for name in ("claimed", "counted", "short", "blocks", "allowed")
+            }
             if len(own["short"]) > 1:
-                yield {"network": row["network"], "link": row["link"][number], "load": load, "base": row["base"]} | own
+                yield {
+                    "network": row["network"],
+                    "link": row["link"][number],
+                    "load": load,
+                    "base": row["base"],
+                } | own
 
 
 def _worst_windows(rows: Rows) -> list[Check]:
     links = list(links_of(rows))
     seen, blocks = len(links), sum(one["blocks"][0] for one in links)
     equal, fewer_claimed = (
-        sum(one["counted"] == one["claimed"] - less for one in links) / max(1, seen) for less in range(2)
+        sum(one["counted"] == one["claimed"] - less for one in links) / max(1, seen)
+        for less in range(2)
     )
     short = [[one["short"][less] for one in links] for less in range(2)]
     needed = [one for one in links if one["claimed"] > one["base"]]
@@ -61,7 +76,9 @@ def _worst_windows(rows: Rows) -> list[Check]:
         for name, less in (("claimed", 0), ("counted", 0), ("claimed", 1))
     )
     return [
-        Claim("stratified labels: failed links for which the N that was counted is the one claimed, share")
+        Claim(
+            "stratified labels: failed links for which the N that was counted is the one claimed, share"
+        )
         .at_least(1.0, equal)
         .against(fewer_claimed, "N - 1 claimed for every link")
         .noting(f"{seen} links")
@@ -69,14 +86,22 @@ def _worst_windows(rows: Rows) -> list[Check]:
         Claim("stratified labels: blocks that cannot be decoded with N packets")
         .equal(0, sum(short[0]))
         .against(sum(short[1]), ONE_FEWER)
-        .noting(f"of {blocks} blocks: below {binomial_interval(sum(short[0]), max(1, blocks), 0.95)[1]:.2%} (95 %)")
+        .noting(
+            f"of {blocks} blocks: below {binomial_interval(sum(short[0]), max(1, blocks), 0.95)[1]:.2%} (95 %)"
+        )
         .of(blocks),
         Claim("stratified labels: failed links that lose blocks with N - 1 packets, share")
         .at_least(0.9, sum(n > 0 for n in short[1]) / max(1, seen))
-        .against(sum(n > 0 for n in short[0]) / max(1, seen), "N itself, counted on the same packets")
-        .noting("N holds for blocks in any phase; blocks laid one after another need not meet the worst")
+        .against(
+            sum(n > 0 for n in short[0]) / max(1, seen), "N itself, counted on the same packets"
+        )
+        .noting(
+            "N holds for blocks in any phase; blocks laid one after another need not meet the worst"
+        )
         .of(seen),
-        Claim("stratified labels: ROR of the N counted over ROR of the N claimed, all routes together")
+        Claim(
+            "stratified labels: ROR of the N counted over ROR of the N claimed, all routes together"
+        )
         .equal(1.0, counted / (claimed or 1.0), 0.005)
         .against(fewer / (claimed or 1.0), "N - 1 for every failure")
         .noting(f"ROR {claimed:.2f} claimed over {len(rows)} routes")
@@ -87,11 +112,14 @@ def _worst_windows(rows: Rows) -> list[Check]:
 def _share_of_equation(rows: Rows, rate: float) -> Check:
     links = list(links_of(rows, RATES.index(rate)))
     short, allowed = (
-        [math.fsum(one[name][less] for one in links) for less in range(2)] for name in ("short", "allowed")
+        [math.fsum(one[name][less] for one in links) for less in range(2)]
+        for name in ("short", "allowed")
     )
     blocks = sum(one["blocks"][0] for one in links)
     return (
-        Claim(f"random labels, N of error rate {rate:g}: short blocks over those that equation 25 expects")
+        Claim(
+            f"random labels, N of error rate {rate:g}: short blocks over those that equation 25 expects"
+        )
         .equal(1.0, short[0] / (allowed[0] or 1.0), ALLOWED[rate])
         .plus_minus(Z95 * math.sqrt(short[0]) / (allowed[0] or 1.0))
         .against(short[1] / (allowed[0] or 1.0), ONE_FEWER)
@@ -106,11 +134,18 @@ def _rare_share(links: Rows) -> Check:
     errors = [one["error"][0] / one["expected"][0] for one in links]
     mean = math.fsum(own for own, _ in ratios) / len(links)
     return (
-        Claim(f"random labels, N of error rate {RARE:g}: short blocks, weighted, over those that equation 25 expects")
+        Claim(
+            f"random labels, N of error rate {RARE:g}: short blocks, weighted, over those that equation 25 expects"
+        )
         .equal(1.0, mean, RARE_ALLOWED)
         .plus_minus(Z95 * math.hypot(*errors) / len(links))
-        .against(min(fewer for _, fewer in ratios), "one packet a block fewer, for the link that it harms least")
-        .noting(f"{len(links)} links, {min(one['lost'] for one in links):.2g} of the packets lost or more")
+        .against(
+            min(fewer for _, fewer in ratios),
+            "one packet a block fewer, for the link that it harms least",
+        )
+        .noting(
+            f"{len(links)} links, {min(one['lost'] for one in links):.2g} of the packets lost or more"
+        )
         .of(len(links))
     )
 
@@ -123,6 +158,12 @@ def counting_figures(rows: Rows) -> Results:
     claimed = [link["claimed"] for link in links]
     span = [min(claimed, default=20) - 1, max(claimed, default=21) + 1]
     axes.plot(span, span, "--", color=INK, label="as claimed")
-    axes.plot(claimed, [link["counted"] for link in links], "o", color=BLUE, label=f"{len(links)} failed links")
+    axes.plot(
+        claimed,
+        [link["counted"] for link in links],
+        "o",
+        color=BLUE,
+        label=f"{len(links)} failed links",
+    )
     axes.legend(loc="upper left")
     return {"counted_block_sizes": sizes}

@@ -3,7 +3,14 @@ it does not."""
 
 import math
 
-from experiments.stream.ror.measured_routes import LABELS, RouteRor, allowed, beyond_notes, carried, mean_ror
+from experiments.stream.ror.measured_routes import (
+    LABELS,
+    RouteRor,
+    allowed,
+    beyond_notes,
+    carried,
+    mean_ror,
+)
 from experiments.stream.ror.sender_checks import sender_checks
 from testbed.model.studies import Check, Claim, Results, Row, Rows, Verdict, grouped, where
 from testbed.report.drawing.charts import draw_bars
@@ -24,14 +31,23 @@ def judge_layers(rows: Rows) -> Verdict:
     for labels in (labels for labels in LABELS if where(rows, labels=labels)):
         means = layer_means(rows, labels)
         checks += [*_mean_checks(labels, means), _fall_check(labels, means)]
-    checks += sender_checks(rows, where(rows, layers=1), "no fall: what layer 1 calls for, at every layer")
+    checks += sender_checks(
+        rows, where(rows, layers=1), "no fall: what layer 1 calls for, at every layer"
+    )
     return Verdict.of(checks, left_out)
 
 
 def whole_networks(rows: Rows, labels: str) -> list[dict[int, Row]]:
     """For each network that has been measured at every layer, and whose ROR is finite there: layers -> row."""
-    layers, by_network = {row["layers"] for row in rows}, grouped(where(rows, labels=labels), "network").values()
-    found = [{row["layers"]: row for row in own} for own in by_network if not any(row["forced"] for row in own)]
+    layers, by_network = (
+        {row["layers"] for row in rows},
+        grouped(where(rows, labels=labels), "network").values(),
+    )
+    found = [
+        {row["layers"]: row for row in own}
+        for own in by_network
+        if not any(row["forced"] for row in own)
+    ]
     return [one for one in found if one.keys() == layers]
 
 
@@ -55,7 +71,11 @@ def _rival_of_mean(labels: str, layers: int, means: dict[int, RouteRor]) -> tupl
     """No fall; for the first layer, which falls from nothing, and where theory foretells no fall either, nothing sent
     at all."""
     one, first = means[layers], means.get(1)
-    if layers == 1 or first is None or abs(first.predicted - one.predicted) <= allowed(labels, one.predicted):
+    if (
+        layers == 1
+        or first is None
+        or abs(first.predicted - one.predicted) <= allowed(labels, one.predicted)
+    ):
         return 0.0, "a sender that never raises N"
     return first.predicted, "no fall from layer 1"
 
@@ -63,7 +83,9 @@ def _rival_of_mean(labels: str, layers: int, means: dict[int, RouteRor]) -> tupl
 def _fall_check(labels: str, means: dict[int, RouteRor]) -> Check:
     name = f"{labels} labels: fall of mean ROR from layer 1 to the full route"
     if 1 not in means or FULL not in means:
-        return Check.unmeasured(name, "no network was measured at every layer", rival_note="no fall")
+        return Check.unmeasured(
+            name, "no network was measured at every layer", rival_note="no fall"
+        )
     first, last = means[1], means[FULL]
     predicted = first.predicted - last.predicted
     return (
@@ -80,11 +102,21 @@ def layer_figures(rows: Rows) -> Results:
     drawn = {}
     for labels in (labels for labels in LABELS if layer_means(rows, labels)):
         means = layer_means(rows, labels)
-        predicted = {layer_name(k): (one.predicted, allowed(labels, one.predicted)) for k, one in means.items()}
+        predicted = {
+            layer_name(k): (one.predicted, allowed(labels, one.predicted))
+            for k, one in means.items()
+        }
         measured = {layer_name(k): (one.measured, one.uncertainty) for k, one in means.items()}
-        words = {"predicted (equation 23), tolerance": predicted, "measured, 95 % interval": measured}
-        samples = {(name, layers): values for name, of in words.items() for layers, values in of.items()}
+        words = {
+            "predicted (equation 23), tolerance": predicted,
+            "measured, 95 % interval": measured,
+        }
+        samples = {
+            (name, layers): values for name, of in words.items() for layers, values in of.items()
+        }
         title = f"{labels} labels, {len(whole_networks(rows, labels))} networks: mean ROR by capillary layers"
         no_fall = next(iter(predicted.values()))[0], "rival: no fall"
-        drawn[f"mean_ror_by_layer_{labels}"] = draw_bars(title, samples, y="mean ROR", claim=no_fall)
+        drawn[f"mean_ror_by_layer_{labels}"] = draw_bars(
+            title, samples, y="mean ROR", claim=no_fall
+        )
     return drawn

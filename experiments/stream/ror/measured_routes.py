@@ -73,17 +73,29 @@ def measure_route(point: Row, fabric: str = "simulator") -> Results:
     """
     faults = EachLink(precision=PRECISION[fabric], most=point.get("most_links", MOST_LINKS[fabric]))
     settings = {key: point[key] for key in ("labels", "seed", "method") if key in point}
-    settings |= {"layers": point.get("layers") or None, "faults": faults, "hold_s": 0.3, "symbol_bytes": SYMBOL_BYTES}
+    settings |= {
+        "layers": point.get("layers") or None,
+        "faults": faults,
+        "hold_s": 0.3,
+        "symbol_bytes": SYMBOL_BYTES,
+    }
     settings |= {"rate_pps": RATE_PPS[fabric], "playback_s": PLAYBACK_S[fabric]}
     plan = stream_plan(point["network"], point["source"], point["sink"], **settings)
     forced = [i for i in plan.forward.loaded if plan.forward.load(i) == 1]
     finite = protectable_links(plan)
-    row = _finite_part(_session(plan, fabric).analysis, plan.stream.source_packets) if finite else dict(_NOTHING)
+    row = (
+        _finite_part(_session(plan, fabric).analysis, plan.stream.source_packets)
+        if finite
+        else dict(_NOTHING)
+    )
     cut = _session(_with_failures_of(plan, forced), fabric).analysis.faults if forced else ()
     sizes = _predicted_sizes(plan, finite)
     whole = sum(size / block_size_policy(plan).base - 1 for size in sizes)
     row |= {"whole": whole, "of_links": len(finite), "forced": len(forced)}
-    row |= {"beyond": sum(size > MAX_SYMBOLS for size in sizes), "forced_open": sum(f.measured_loss != 1 for f in cut)}
+    row |= {
+        "beyond": sum(size > MAX_SYMBOLS for size in sizes),
+        "forced_open": sum(f.measured_loss != 1 for f in cut),
+    }
     return {key: round(value, 9) for key, value in row.items()}
 
 
@@ -107,7 +119,10 @@ def carried(rows: Rows) -> list[Row]:
 def beyond_notes(rows: Rows) -> list[str]:
     """Which routes are left out because the code cannot carry them."""
     beyond = [row for row in rows if row.get("beyond", 0)]
-    left = [f"{row['network']} ({row.get('method', row.get('layers'))}, {row['labels']} labels)" for row in beyond]
+    left = [
+        f"{row['network']} ({row.get('method', row.get('layers'))}, {row['labels']} labels)"
+        for row in beyond
+    ]
     why = f"left out, because a link of theirs asks for more than {MAX_SYMBOLS} packets a block: {', '.join(left)}"
     return [why] if left else []
 
@@ -117,8 +132,12 @@ def _with_failures_of(plan: StreamPlan, links: Sequence[int]) -> StreamPlan:
     lasts_s, every_s = 0.6, 0.6 + plan.stream.recovery_s
     starts = [WARM_UP_S + k * every_s for k in range(len(links))]
     ids = [plan.network.links[i].id for i in links]
-    faults = tuple(Fault(link=i, start_s=at, stop_s=at + lasts_s) for i, at in zip(ids, starts, strict=True))
-    return replace(plan, faults=faults, duration_s=WARM_UP_S + len(links) * every_s + plan.stream.playback_s)
+    faults = tuple(
+        Fault(link=i, start_s=at, stop_s=at + lasts_s) for i, at in zip(ids, starts, strict=True)
+    )
+    return replace(
+        plan, faults=faults, duration_s=WARM_UP_S + len(links) * every_s + plan.stream.playback_s
+    )
 
 
 def _session(plan: StreamPlan, fabric: str) -> StreamJudgement:
@@ -128,20 +147,30 @@ def _session(plan: StreamPlan, fabric: str) -> StreamJudgement:
         return run_and_judge(plan, open_fabric(fabric))
     session = repeated(lambda: run_and_judge(plan, open_fabric(fabric)), _reason, ATTEMPTS - 1)
     if (reason := _reason(session)) is not None:
-        raise InvalidRunError(f"{plan.network.name}, {plan.method}: {reason}, {ATTEMPTS} times in a row; repeat it")
+        raise InvalidRunError(
+            f"{plan.network.name}, {plan.method}: {reason}, {ATTEMPTS} times in a row; repeat it"
+        )
     return session
 
 
 def _reason(session: StreamJudgement) -> str | None:
     """Why a run says nothing."""
     open_to, limit = Z95 * session.analysis.ror_error, session.analysis.ror_tolerance
-    left_open = f"counting blocks leaves {open_to:.2f} of ROR open (limit {limit:.2f})" if open_to > limit else None
+    left_open = (
+        f"counting blocks leaves {open_to:.2f} of ROR open (limit {limit:.2f})"
+        if open_to > limit
+        else None
+    )
     return session.verdict.invalid or left_open
 
 
 _NOTHING = {
-    **dict.fromkeys(("predicted", "measured", "tolerance", "error", "spread", "astray", "astray_rival"), 0.0),
-    **dict.fromkeys(("links", "unanswered", "steady_blocks", "undecodable", "heavy", "right", "wrong"), 0),
+    **dict.fromkeys(
+        ("predicted", "measured", "tolerance", "error", "spread", "astray", "astray_rival"), 0.0
+    ),
+    **dict.fromkeys(
+        ("links", "unanswered", "steady_blocks", "undecodable", "heavy", "right", "wrong"), 0
+    ),
 }
 
 
@@ -162,7 +191,8 @@ def _finite_part(analysis: SessionAnalysis, m: int) -> Results:
         "error": analysis.ror_error,
         "spread": statistics.stdev(off) if len(off) > 1 else 0.0,
         "astray": sum(map(abs, off)),
-        "astray_rival": sum(abs(other - n) for (_, n), other in zip(reported, after, strict=True)) / base,
+        "astray_rival": sum(abs(other - n) for (_, n), other in zip(reported, after, strict=True))
+        / base,
         "links": len(counted),
         "unanswered": len(counted) - len(reported),
         "steady_blocks": sum(f.steady_blocks for f, n in counted if n > base),
@@ -194,7 +224,10 @@ def route_ror(row: Row) -> RouteRor:
     failed, of = row["links"], row["of_links"]
     if not failed:
         return RouteRor(0.0, 0.0, 0.0)
-    chosen, off = row["spread"] * math.sqrt(failed * (1 - failed / of)), row["measured"] - row["predicted"]
+    chosen, off = (
+        row["spread"] * math.sqrt(failed * (1 - failed / of)),
+        row["measured"] - row["predicted"],
+    )
     uncertainty = Z95 * of / failed * math.hypot(row["error"], chosen)
     return RouteRor(row["whole"], row["whole"] + of / failed * off, uncertainty)
 
@@ -202,7 +235,9 @@ def route_ror(row: Row) -> RouteRor:
 def mean_ror(rows: Rows) -> RouteRor:
     """The mean over routes, one or more."""
     predicted, measured, uncertainty = zip(*(astuple(route_ror(row)) for row in rows), strict=True)
-    return RouteRor(sum(predicted) / len(rows), sum(measured) / len(rows), math.hypot(*uncertainty) / len(rows))
+    return RouteRor(
+        sum(predicted) / len(rows), sum(measured) / len(rows), math.hypot(*uncertainty) / len(rows)
+    )
 
 
 def allowed(labels: str, predicted: float) -> float:

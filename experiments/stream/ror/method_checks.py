@@ -9,7 +9,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from experiments.stream.ror.measured_routes import LABELS, allowed, beyond_notes, carried, mean_ror, route_ror
+from experiments.stream.ror.measured_routes import (
+    LABELS,
+    allowed,
+    beyond_notes,
+    carried,
+    mean_ror,
+    route_ror,
+)
 from experiments.stream.ror.sender_checks import sender_checks
 from testbed.model.studies import Check, Claim, Results, Row, Rows, Verdict, sum_of, where
 from testbed.report.drawing.charts import draw_bars
@@ -61,7 +68,10 @@ def pairs(rows: Rows, labels: str) -> list[Pair]:
         one, two = route_ror(a), route_ror(b)
         measured = 0.0 if both_infinite else measured_a - measured_b
         tolerance = allowed(labels, max(one.predicted, two.predicted))
-        uncertainty, names = math.hypot(one.uncertainty, two.uncertainty), (a["network"], a["method"], b["method"])
+        uncertainty, names = (
+            math.hypot(one.uncertainty, two.uncertainty),
+            (a["network"], a["method"], b["method"]),
+        )
         found.append(Pair(*names, predicted_a - predicted_b, measured, tolerance, uncertainty))
     return found
 
@@ -72,12 +82,16 @@ def judge_methods(rows: Rows) -> Verdict:
     checks, notes, rows = [], beyond_notes(rows), carried(rows)
     for labels in (labels for labels in LABELS if where(rows, labels=labels)):
         checks.append(_order_check(labels, pairs(rows, labels)))
-        comparison = [_compare_with_capillary(rows, labels, method) for method in METHODS if method != MEASURE]
+        comparison = [
+            _compare_with_capillary(rows, labels, method) for method in METHODS if method != MEASURE
+        ]
         checks += [one for one in comparison if isinstance(one, Check)]
         notes += [one for one in comparison if isinstance(one, str)]
     forced = sum_of(rows, "forced")
     checks.append(
-        Claim("failures of links that carry everything in which something arrived: ROR is infinite where nothing does")
+        Claim(
+            "failures of links that carry everything in which something arrived: ROR is infinite where nothing does"
+        )
         .equal(0, sum_of(rows, "forced_open"))
         .against(forced, "something arrives, so that some N would do")
         .noting(f"{forced} failures on {sum(row['forced'] > 0 for row in rows)} routes")
@@ -96,17 +110,25 @@ def _order_check(labels: str, found: Sequence[Pair]) -> Check:
     networks = len({pair.network for pair in judged})
     counted = f"{len(judged)} pairs on {networks} networks; {len(found) - len(judged)} more differ by less"
     otherwise = f"; not so: {', '.join(astray)}" if astray else ""
-    check = Claim(name).at_least(1.0, 1 - len(astray) / len(judged)).against(0.0, "the order swapped")
+    check = (
+        Claim(name).at_least(1.0, 1 - len(astray) / len(judged)).against(0.0, "the order swapped")
+    )
     return check.noting(f"{counted} than twice the tolerance{otherwise}")
 
 
 def _compare_with_capillary(rows: Rows, labels: str, method: str) -> Check | str:
     """The mean difference over the networks on which both are finite, where theory tells them apart; else a note."""
-    finite = {(row["network"], row["method"]): row for row in where(rows, labels=labels) if not row["forced"]}
+    finite = {
+        (row["network"], row["method"]): row
+        for row in where(rows, labels=labels)
+        if not row["forced"]
+    }
     shared = [n for n, name in finite if name == method and (n, MEASURE) in finite]
     if not shared:
         return f"{labels} labels: {method} is infinite on every network"
-    one, two = (mean_ror([finite[network, name] for network in shared]) for name in (method, MEASURE))
+    one, two = (
+        mean_ror([finite[network, name] for network in shared]) for name in (method, MEASURE)
+    )
     predicted = one.predicted - two.predicted
     tolerance = allowed(labels, predicted)
     words = f"{labels} labels: mean ROR of {method} less that of capillary routing"
@@ -114,7 +136,11 @@ def _compare_with_capillary(rows: Rows, labels: str, method: str) -> Check | str
         return f"{words}: {predicted:.2f}, too near to be told apart"
     return (
         Claim(words)
-        .equal(predicted, (one.measured - two.measured, math.hypot(one.uncertainty, two.uncertainty)), tolerance)
+        .equal(
+            predicted,
+            (one.measured - two.measured, math.hypot(one.uncertainty, two.uncertainty)),
+            tolerance,
+        )
         .against(-predicted, "the two swapped")
         .noting(f"{len(shared)} networks on which both are finite")
     )
@@ -125,12 +151,18 @@ def method_figures(rows: Rows) -> Results:
     where both are finite; the bar is what networks differ by."""
     drawn, y = {}, "ROR less that of capillary routing"
     for labels in (labels for labels in LABELS if where(rows, labels=labels)):
-        finite = {(row["network"], row["method"]): row for row in where(rows, labels=labels) if not row["forced"]}
+        finite = {
+            (row["network"], row["method"]): row
+            for row in where(rows, labels=labels)
+            if not row["forced"]
+        }
         samples: dict[tuple[str, str], list[float]] = {}
         for method, (network, name) in itertools.product(METHODS, finite):
             if method == name != MEASURE and (network, MEASURE) in finite:
                 one, other = route_ror(finite[network, method]), route_ror(finite[network, MEASURE])
-                samples.setdefault(("predicted", method), []).append(one.predicted - other.predicted)
+                samples.setdefault(("predicted", method), []).append(
+                    one.predicted - other.predicted
+                )
                 samples.setdefault(("measured", method), []).append(one.measured - other.measured)
         drawn[f"methods_beside_capillary_{labels}"] = draw_bars(f"{labels} labels", samples, y=y)
     return drawn

@@ -70,13 +70,17 @@ def measure(point: Row) -> Results:
     and ``allowed`` is how many blocks equation 25 expects to be short; ``rare``: see ``rare_errors``. ``base``: N at
     rest."""
     plan, labels, found = route_plan(point), point["labels"], []
-    own = zlib.crc32(repr(sorted(point.items())).encode())  # routes with the same labels would not be independent
+    own = zlib.crc32(
+        repr(sorted(point.items())).encode()
+    )  # routes with the same labels would not be independent
     for number, link in enumerate(choose_links(plan, MOST_LINKS[labels])):
         if plan.forward.load(link) == 1:  # no code helps
             continue
         seeded = replace(plan, seed=own + number)
         arrived = arrived_with_links_down(seeded, [link], PACKETS[labels], SENT_SIZE)
-        found.append(counted(plan, link, claimed_sizes(plan, link), dict.fromkeys(range(3), arrived)))
+        found.append(
+            counted(plan, link, claimed_sizes(plan, link), dict.fromkeys(range(3), arrived))
+        )
         if labels == "random":
             found[-1]["rare"] = rare_errors(replace(seeded, seed=own + 100 + number), link)
     return as_row(plan, found)
@@ -85,7 +89,9 @@ def measure(point: Row) -> Results:
 def as_row(plan: StreamPlan, links: Sequence[Results]) -> Results:
     """The lists of a row, from an entry a link."""
     names = links[0] if links else ()
-    return {"base": block_size_policy(plan).base} | {name: [one[name] for one in links] for name in names}
+    return {"base": block_size_policy(plan).base} | {
+        name: [one[name] for one in links] for name in names
+    }
 
 
 def claimed_sizes(plan: StreamPlan, link: int) -> list[int]:
@@ -136,16 +142,24 @@ def arrived_with_links_down(
     plan: StreamPlan, links: Sequence[int], packets: int, size: int, fabric: str = "simulator"
 ) -> BoolArray:
     """Which packets of a stream of fixed block size arrive while links carry nothing, from start to end."""
-    lasts = round(1 + (packets / size + LEAD_BLOCKS) * plan.stream.block_s + plan.stream.playback_s, 4)
+    lasts = round(
+        1 + (packets / size + LEAD_BLOCKS) * plan.stream.block_s + plan.stream.playback_s, 4
+    )
     ids = [plan.network.links[link].id for link in links]
-    faults = tuple(Fault(link=name, start_s=0.0, stop_s=lasts + 1, direction="forward") for name in ids)
-    disturbed = replace(plan, stream=replace(plan.stream, block_size=size), faults=faults, duration_s=lasts)
+    faults = tuple(
+        Fault(link=name, start_s=0.0, stop_s=lasts + 1, direction="forward") for name in ids
+    )
+    disturbed = replace(
+        plan, stream=replace(plan.stream, block_size=size), faults=faults, duration_s=lasts
+    )
     if fabric == "simulator":
         run = open_fabric(fabric).run(disturbed, None)
     else:
         judged = run_and_judge(disturbed, open_fabric(fabric), repeats_if_invalid=2)
         if judged.verdict.invalid is not None:
-            raise InvalidRunError(f"{plan.network.name}, N = {size}: {judged.verdict.invalid}; repeat it")
+            raise InvalidRunError(
+                f"{plan.network.name}, N = {size}: {judged.verdict.invalid}; repeat it"
+            )
         run = judged.run
     return np.asarray(arrived_in_order(run, size)[:packets])
 
@@ -153,17 +167,26 @@ def arrived_with_links_down(
 def route_plan(point: Row, rate_pps: float = 1000.0) -> StreamPlan:
     """The stream of a point, without faults."""
     settings = {key: point[key] for key in ("labels", "seed", "method") if key in point}
-    settings |= {"layers": point.get("layers") or None, "symbol_bytes": SYMBOL_BYTES, "rate_pps": rate_pps}
+    settings |= {
+        "layers": point.get("layers") or None,
+        "symbol_bytes": SYMBOL_BYTES,
+        "rate_pps": rate_pps,
+    }
     return stream_plan(point["network"], point["source"], point["sink"], **settings)
 
 
-def counted(plan: StreamPlan, link: int, claimed: Sequence[int], arrived: Mapping[int, BoolArray]) -> Results:
+def counted(
+    plan: StreamPlan, link: int, claimed: Sequence[int], arrived: Mapping[int, BoolArray]
+) -> Results:
     """A failed link's entry in each list of a row; ``arrived``: of the packets of which ``less`` a block fewer than N
     are judged."""
     m, share = plan.stream.source_packets, float(plan.forward.load(link))
     rates = RATES if plan.stream.labels == "random" else (0.0,)
     needed = packets_needed(arrived[0], m)
-    shorts = [[short_blocks(own, n - less, m) for less, own in arrived.items() if n - less >= m] for n in claimed]
+    shorts = [
+        [short_blocks(own, n - less, m) for less, own in arrived.items() if n - less >= m]
+        for n in claimed
+    ]
     return {
         "link": plan.network.links[link].label,
         "load": round(share, 9),

@@ -5,7 +5,13 @@ link of the route is down throughout.
 from experiments.stream.networks import NETWORKS, points_over
 from experiments.stream.ror.counting_checks import counting_figures, judge_counts
 from experiments.stream.ror.measured_routes import LABELS
-from experiments.stream.ror.ror_by_counting import arrived_with_links_down, as_row, claimed_sizes, counted, route_plan
+from experiments.stream.ror.ror_by_counting import (
+    arrived_with_links_down,
+    as_row,
+    claimed_sizes,
+    counted,
+    route_plan,
+)
 from testbed.model.code_description import BOTH_LABELS
 from testbed.model.studies import Points, Results, Row, Study
 from testbed.stream.planning import protectable_links
@@ -28,10 +34,15 @@ def measure(point: Row) -> Results:
     link = max(protectable_links(plan), key=lambda i: (plan.forward.load(i), -i))
     claimed = claimed_sizes(plan, link)
     if point["labels"] == "random":
-        arrived = dict.fromkeys(range(3), arrived_with_links_down(plan, [link], packets, WIDE, "emulation"))
+        arrived = dict.fromkeys(
+            range(3), arrived_with_links_down(plan, [link], packets, WIDE, "emulation")
+        )
     else:
         sizes = {less: claimed[0] - less for less in range(3)}
-        arrived = {less: arrived_with_links_down(plan, [link], packets, n, "emulation") for less, n in sizes.items()}
+        arrived = {
+            less: arrived_with_links_down(plan, [link], packets, n, "emulation")
+            for less, n in sizes.items()
+        }
     return as_row(plan, [counted(plan, link, claimed, arrived)])
 
 
@@ -43,5 +54,7 @@ STUDY = Study.of_module(
     judge=judge_counts,
     figures=counting_figures,
     emulation=True,
-    deviations=("The most loaded link of each route fails; the study in virtual time has more links and routes.",),
+    deviations=(
+        "The most loaded link of each route fails; the study in virtual time has more links and routes.",
+    ),
 )

@@ -21,7 +21,13 @@ from fec.protocol.compiled.tables import Tabled, fields
 from fec.protocol.compiled.words import HEADER
 from fec.protocol.loss_report import MAX_BLOCKS, MAX_PATH
 from fec.protocol.probation import Schedule
-from fec.protocol.receiver_types import BlockComplete, Event, OpenBlock, ReceiverParameters, SourceDelivered
+from fec.protocol.receiver_types import (
+    BlockComplete,
+    Event,
+    OpenBlock,
+    ReceiverParameters,
+    SourceDelivered,
+)
 
 _FAR = 1 << 62
 _AT = {name: place for place, name in enumerate(steps.RECEIVER.names or ())}
@@ -36,14 +42,19 @@ class _Symbols(dict[int, bytes]):
         self._tables, self._own = tables, tables.blocks[slot]
         place, count, length = self._own["place"], int(self._own["arrived"]), tables.bodies.shape[2]
         data, order = tables.bodies[place, :count].tobytes(), tables.symbols[place, :count].tolist()
-        super().__init__((symbol, data[k * length : (k + 1) * length]) for k, symbol in enumerate(order))
+        super().__init__(
+            (symbol, data[k * length : (k + 1) * length]) for k, symbol in enumerate(order)
+        )
 
     def __setitem__(self, symbol: int, body: bytes) -> None:
         own, t = self._own, self._tables
         if own["place"] < 0:
             t.receiver["free"] -= 1
             own["place"] = t.free[t.receiver["free"][0]]
-        t.symbols[own["place"], len(self)], t.bodies[own["place"], len(self)] = symbol, np.frombuffer(body, np.uint8)
+        t.symbols[own["place"], len(self)], t.bodies[own["place"], len(self)] = (
+            symbol,
+            np.frombuffer(body, np.uint8),
+        )
         super().__setitem__(symbol, body)
         own["arrived"] = len(self)
 
@@ -134,8 +145,14 @@ class BatchEvents:
     """What happened in a batch, in order. An event is made when it is asked for; ``sources`` has all source packets at
     once."""
 
-    def __init__(self, parts: list[_Part], times: NDArray[np.float64], *rows: NDArray[np.uint8]) -> None:
-        self._parts, self._times, self._data = parts, times.copy(), b"".join(part.data for part in rows)
+    def __init__(
+        self, parts: list[_Part], times: NDArray[np.float64], *rows: NDArray[np.uint8]
+    ) -> None:
+        self._parts, self._times, self._data = (
+            parts,
+            times.copy(),
+            b"".join(part.data for part in rows),
+        )
 
     def __len__(self) -> int:
         return sum(map(len, self._parts))
@@ -164,7 +181,11 @@ class BatchEvents:
                 for event in part:
                     if isinstance(event, SourceDelivered):
                         data.append(event.payload)
-                        rows.append(np.array([(event.index, at, at := at + len(event.payload), event.recovered)]))
+                        rows.append(
+                            np.array(
+                                [(event.index, at, at := at + len(event.payload), event.recovered)]
+                            )
+                        )
             else:
                 rows.append(part.compress(part[:, 1] >= 0, axis=0)[:, :4])
         return np.concatenate(rows), b"".join(data)
@@ -174,19 +195,39 @@ class CompiledReceiver(Tabled, BatchReceiver):
     """EngineUnavailable where nothing was compiled ahead for this machine, and without ISA-L. Its tables take memory
     for 8193 blocks, as far as they are used."""
 
-    _known, _newest, _highest, _session = fields(steps.RECEIVER, "known", "newest_us", "highest", "session")
+    _known, _newest, _highest, _session = fields(
+        steps.RECEIVER, "known", "newest_us", "highest", "session"
+    )
     _newest_at_s, _alive_s, _window_s = fields(steps.RECEIVER, "newest_at_s", "alive_s", "window_s")
-    _offset_s, _least_s, _usual_s, _closing_s = fields(steps.RECEIVER, "offset_s", "least_s", "usual_s", "closing_s")
-    worst_reordering_s, _accepted, logged = fields(steps.RECEIVER, "worst_reordering_s", "accepted", "logged")
+    _offset_s, _least_s, _usual_s, _closing_s = fields(
+        steps.RECEIVER, "offset_s", "least_s", "usual_s", "closing_s"
+    )
+    worst_reordering_s, _accepted, logged = fields(
+        steps.RECEIVER, "worst_reordering_s", "accepted", "logged"
+    )
 
     def __init__(self, parameters: ReceiverParameters, code: ReedSolomonCode) -> None:
         super().__init__(parameters, code)
-        self.write(m=self._m, half=self._half, symbol_bytes=parameters.symbol_bytes, stream_id=parameters.stream_id)
-        self.write(playback_s=parameters.playback_s, quicker_s=self._quicker_s, latest_s=self._latest_s)
+        self.write(
+            m=self._m,
+            half=self._half,
+            symbol_bytes=parameters.symbol_bytes,
+            stream_id=parameters.stream_id,
+        )
+        self.write(
+            playback_s=parameters.playback_s, quicker_s=self._quicker_s, latest_s=self._latest_s
+        )
         t, engine = self._tables, code.engine_at_addresses
-        self.write(flags=self._reader._flags, rows_at=t.rows.ctypes.data, bodies_at=t.bodies.ctypes.data)
-        self.write(crc_at=engine.crc_at, prepare_at=engine.prepare_at, multiply_at=engine.multiply_at)
-        self.write(pointers_at=t.numbers[steps.POINTERS].ctypes.data, multipliers_at=self._multipliers.ctypes.data)
+        self.write(
+            flags=self._reader._flags, rows_at=t.rows.ctypes.data, bodies_at=t.bodies.ctypes.data
+        )
+        self.write(
+            crc_at=engine.crc_at, prepare_at=engine.prepare_at, multiply_at=engine.multiply_at
+        )
+        self.write(
+            pointers_at=t.numbers[steps.POINTERS].ctypes.data,
+            multipliers_at=self._multipliers.ctypes.data,
+        )
         self.write(coefficients_at=t.coefficients.ctypes.data)
 
     def _lay_out(self, parameters: ReceiverParameters) -> None:
@@ -245,7 +286,12 @@ class CompiledReceiver(Tabled, BatchReceiver):
 
     def receive_many(self, count: int) -> BatchEvents:
         parts, words, tables = list[_Part](), self.words, self._tables
-        words[_AT["next"]], words[_AT["count"]], words[_AT["logged"]], words[_AT["restored"]] = 0, count, 0, 0
+        words[_AT["next"]], words[_AT["count"]], words[_AT["logged"]], words[_AT["restored"]] = (
+            0,
+            count,
+            0,
+            0,
+        )
         if self.parameters.key is not None:
             self._check_seals(count)
         stopped = True
@@ -292,9 +338,13 @@ class CompiledReceiver(Tabled, BatchReceiver):
     def _note_symbols(self) -> None:
         """For the next report, the symbols of blocks since the last one."""
         highest, tables = self._highest, self._tables
-        numbers = np.arange(max(self.table["touched"].item(), highest - MAX_BLOCKS + 1), highest + 1)
+        numbers = np.arange(
+            max(self.table["touched"].item(), highest - MAX_BLOCKS + 1), highest + 1
+        )
         numbers = numbers[tables.blocks["number"][numbers % SLOTS] == numbers]
         bits = tables.bits[numbers % SLOTS].tobytes()
         for k, number in enumerate(numbers.tolist()):
-            self._reporter.note(number, int.from_bytes(bits[32 * k : 32 * k + 32], "little"), highest)
+            self._reporter.note(
+                number, int.from_bytes(bits[32 * k : 32 * k + 32], "little"), highest
+            )
         self.table["touched"] = _FAR

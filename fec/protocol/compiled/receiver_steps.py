@@ -28,11 +28,48 @@ PLACES = 2 * FARTHEST_AHEAD + 1
 """For symbols: of blocks that are open and not complete."""
 MISSING, SUMS, POINTERS = range(3)
 """Rows of numbers while a block is decoded."""
-_TIMES = ("newest_at_s", "alive_s", "window_s", "offset_s", "least_s", "usual_s", "closing_s", "worst_reordering_s")
+_TIMES = (
+    "newest_at_s",
+    "alive_s",
+    "window_s",
+    "offset_s",
+    "least_s",
+    "usual_s",
+    "closing_s",
+    "worst_reordering_s",
+)
 _FIXED_TIMES = ("playback_s", "quicker_s", "latest_s")
-COUNTED = ("duplicate", "reordered", "unused_parity", "unused_sources", "decoded_blocks", "recovered")
-_BLOCKS = ("highest", "oldest", "stop", "touched", "in_time", "urgent", "decodable", "free", "accepted", "delivered")
-_PACKETS = ("known", "newest_us", "session", "waiting", "next", "count", "noted", "logged", "restored")
+COUNTED = (
+    "duplicate",
+    "reordered",
+    "unused_parity",
+    "unused_sources",
+    "decoded_blocks",
+    "recovered",
+)
+_BLOCKS = (
+    "highest",
+    "oldest",
+    "stop",
+    "touched",
+    "in_time",
+    "urgent",
+    "decodable",
+    "free",
+    "accepted",
+    "delivered",
+)
+_PACKETS = (
+    "known",
+    "newest_us",
+    "session",
+    "waiting",
+    "next",
+    "count",
+    "noted",
+    "logged",
+    "restored",
+)
 _FIXED = ("m", "half", "symbol_bytes", "flags", "stream_id", "rows_at", "crc_at", "bodies_at")
 _DECODING = ("coefficients_at", "multipliers_at", "pointers_at", "prepare_at", "multiply_at")
 RECEIVER = np.dtype(
@@ -85,7 +122,12 @@ def is_sealed(t: ReceiverTables, k: int) -> Any:
     """Whether a datagram is a packet of this stream."""
     r, row = t.receiver[0], t.rows[k]
     stop = HEADER + r.symbol_bytes
-    if t.lengths[k] != stop or row[1] != r.flags or get(row, 2, 2) != r.stream_id or get(row, 12, 2) != r.m:
+    if (
+        t.lengths[k] != stop
+        or row[1] != r.flags
+        or get(row, 2, 2) != r.stream_id
+        or get(row, 12, 2) != r.m
+    ):
         return False
     symbol, seal = row[7], get(row, SEAL, 4)
     if symbol > MAX_SYMBOL_ID or row[14] < r.m or get(row, 18, 2) != r.symbol_bytes:
@@ -105,7 +147,9 @@ def plan_closing(t: ReceiverTables) -> None:
     r = t.receiver[0]
     r.closing_s = np.inf
     if r.oldest < r.stop:
-        r.closing_s = t.blocks[r.oldest & (SLOTS - 1)].start_us * S_PER_US + r.offset_s + r.playback_s
+        r.closing_s = (
+            t.blocks[r.oldest & (SLOTS - 1)].start_us * S_PER_US + r.offset_s + r.playback_s
+        )
 
 
 def began(t: ReceiverTables, number: int, sent_us: int) -> None:
@@ -132,7 +176,9 @@ def close_complete(t: ReceiverTables, now_s: float) -> bool:
 def may_begin(t: ReceiverTables, number: int, sent_us: int, now_s: float) -> Any:
     """Whether a block that is not open is the next one, and begins as usual."""
     r = t.receiver[0]
-    is_next = number == r.highest + 1 == r.stop and r.oldest < r.stop < r.oldest + 2 * FARTHEST_AHEAD
+    is_next = (
+        number == r.highest + 1 == r.stop and r.oldest < r.stop < r.oldest + 2 * FARTHEST_AHEAD
+    )
     usual = now_s >= r.newest_at_s - r.quicker_s and t.schedule[PERIOD_US] >= 0
     return is_next and usual and sent_us >= earliest_us(t.schedule, number)
 
@@ -211,7 +257,9 @@ def restore(t: ReceiverTables, number: int, k: int) -> int:
         for j in range(count):
             pointers[m + j] = r.rows_at + (first + j) * t.rows.shape[1] + HEADER
         call(r.prepare_at, m, count, r.coefficients_at, r.multipliers_at, 0, 0)
-        call(r.multiply_at, length, m, count, r.multipliers_at, r.pointers_at, r.pointers_at + 8 * m)
+        call(
+            r.multiply_at, length, m, count, r.multipliers_at, r.pointers_at, r.pointers_at + 8 * m
+        )
     for j in range(count):
         if get(t.rows[first + j], HEADER, 2) + 2 > length:
             return -1
@@ -266,12 +314,19 @@ def take(t: ReceiverTables) -> int:
     r = t.receiver[0]
     while r.next < r.count:
         k, row, now_s = r.next, t.rows[r.next], t.times[r.next]
-        if not close_complete(t, now_s) or not r.known or not is_sealed(t, k) or get(row, 8, 4) != r.session:
+        if (
+            not close_complete(t, now_s)
+            or not r.known
+            or not is_sealed(t, k)
+            or get(row, 8, 4) != r.session
+        ):
             return OTHER
         number, symbol = near(get(row, 4, 3), r.highest, BLOCK_NUMBERS), np.int64(row[7])
         sent_us = near(get(row, 20, 4), r.newest_us, STAMPS)
         transit_s = now_s - sent_us * S_PER_US
-        if not 0 <= transit_s - r.offset_s <= r.latest_s or (symbol < r.m and get(row, HEADER, 2) + 2 > r.symbol_bytes):
+        if not 0 <= transit_s - r.offset_s <= r.latest_s or (
+            symbol < r.m and get(row, HEADER, 2) + 2 > r.symbol_bytes
+        ):
             return OTHER
         if not r.oldest <= number < r.stop:
             if not may_begin(t, number, sent_us, now_s):
@@ -291,7 +346,11 @@ def take(t: ReceiverTables) -> int:
             continue
         r.accepted += 1
         t.bits[slot, symbol >> 6] |= np.int64(1) << (symbol & 63)
-        b.top, b.size, r.touched = max(b.top, symbol + 1), max(b.size, np.int64(row[14])), min(r.touched, number)
+        b.top, b.size, r.touched = (
+            max(b.top, symbol + 1),
+            max(b.size, np.int64(row[14])),
+            min(r.touched, number),
+        )
         decodable = use(t, k, number, symbol, sent_us)
         if row[15]:
             count(t.paths[row[15]], get(row, 16, 2))

@@ -37,19 +37,29 @@ class CompiledSender(Tabled, BatchSender):
     _now_s, _due_s, _limit, _made = fields(steps.SENDER, "now_s", "due_s", "limit", "made")
 
     def __init__(
-        self, parameters: SenderParameters, code: ReedSolomonCode, labels: Any, *arguments: Any, **headers: bytes
+        self,
+        parameters: SenderParameters,
+        code: ReedSolomonCode,
+        labels: Any,
+        *arguments: Any,
+        **headers: bytes,
     ) -> None:
         self.keep_in(np.zeros(1, steps.SENDER))
         super().__init__(parameters, code, labels, *arguments, **headers)
         engine = code.engine_at_addresses
         if not hasattr(labels, "table"):
-            raise EngineUnavailable("packets are handled one by one: their labels are drawn at random")
+            raise EngineUnavailable(
+                "packets are handled one by one: their labels are drawn at random"
+            )
         length, m = parameters.symbol_bytes, self._m
         # Of blocks that are kept their sources are, as far as there is memory; always those that are fetched ahead.
         blocks = int(parameters.playback_s / (m * self._interval)) + 3
         slots = min(blocks, _MOST_BLOCKS - 1, _MOST_BYTES // length // m)
         slots = 1 << max(slots, MOST_SENT // m + 2).bit_length()
-        own, parity = slots * m, min(slots * (self.control.largest - m) + _ROOM, _MOST_BYTES // length)
+        own, parity = (
+            slots * m,
+            min(slots * (self.control.largest - m) + _ROOM, _MOST_BYTES // length),
+        )
         places = own + (1 << max(11, parity.bit_length()))
         self._prepared, self._noted = dict[int, Any](), 0
         flags, stream, session = self._identity
@@ -61,18 +71,32 @@ class CompiledSender(Tabled, BatchSender):
             ends=np.zeros((2, 2), np.int64),
             blocks=np.full(slots, -1, np.int64).repeat(steps.BLOCK.itemsize // 8).view(steps.BLOCK),
             sizes=np.zeros(_SIZES, np.int64),
-            bodies=np.full((places, length), 0, np.uint8),  # written, so that no page is missing in mid-stream
+            bodies=np.full(
+                (places, length), 0, np.uint8
+            ),  # written, so that no page is missing in mid-stream
             labels=np.array(labels.table, np.uint16),
-            paths=np.frombuffer(bytearray(self._numbers.path_of if self._numbers else LABELS), np.uint8),
+            paths=np.frombuffer(
+                bytearray(self._numbers.path_of if self._numbers else LABELS), np.uint8
+            ),
             numbers=np.zeros(256, np.int64),
             multipliers=np.zeros(256, np.int64),
             rows=self.rows,
             log=self.log,
         )
         self._symbols: Any = memoryview(t.bodies.reshape(-1))  # type: ignore[arg-type]
-        self._pointers = t.bodies.ctypes.data + np.arange(places, dtype=np.uint64) * np.uint64(length)
-        self.write(interval_s=self._interval, playback_s=parameters.playback_s, m=m, symbol_bytes=length)
-        self.write(own=own, front=self._front, flags=flags, crc_at=engine.crc_at, multiply_at=engine.multiply_at)
+        self._pointers = t.bodies.ctypes.data + np.arange(places, dtype=np.uint64) * np.uint64(
+            length
+        )
+        self.write(
+            interval_s=self._interval, playback_s=parameters.playback_s, m=m, symbol_bytes=length
+        )
+        self.write(
+            own=own,
+            front=self._front,
+            flags=flags,
+            crc_at=engine.crc_at,
+            multiply_at=engine.multiply_at,
+        )
         self.write(rows_at=self.rows.ctypes.data, pointers_at=self._pointers.ctypes.data)
         self._slots, self._own, self._places = slots, own, places - own
         self._fill = bound(steps.FILL, t)
@@ -104,7 +128,9 @@ class CompiledSender(Tabled, BatchSender):
         return made
 
     def packets_due(self, now_s: float, limit: int = MOST_SENT) -> list[OutgoingPacket]:
-        made = zip(self.log[: self.fill(now_s, limit)].tolist(), self.rows[:, self._front :], strict=False)
+        made = zip(
+            self.log[: self.fill(now_s, limit)].tolist(), self.rows[:, self._front :], strict=False
+        )
         return [
             OutgoingPacket(due_s, int(label), row.tobytes(), int(block), int(symbol), int(size))
             for (due_s, block, symbol, label, size), row in made
@@ -113,9 +139,17 @@ class CompiledSender(Tabled, BatchSender):
     def _look_ahead(self, now_s: float) -> None:
         """Payloads of the source packets that leave by now, as many as there is room for, and N of the blocks that they
         begin."""
-        m, length, interval, first, after = self._m, self._symbol_bytes, self._interval, self._ready, self._next_source
+        m, length, interval, first, after = (
+            self._m,
+            self._symbol_bytes,
+            self._interval,
+            self._ready,
+            self._next_source,
+        )
         stop = max(after + 1, min(int(now_s / interval) + 1, after + self._limit - self._made))
-        stop = min(stop, first - first % self._own + self._own, -(-after // m) * m if self._ended else stop)
+        stop = min(
+            stop, first - first % self._own + self._own, -(-after // m) * m if self._ended else stop
+        )
         if stop > first:
             payloads = list(map(self._source, range(first, stop)))
             if {*map(type, payloads)} == {bytes} and {*map(len, payloads)} == {length - 2}:
@@ -141,9 +175,13 @@ class CompiledSender(Tabled, BatchSender):
         m, begun = self._m, -(-self._next_source // self._m)
         places = np.arange(max(self._noted, begun - self._slots), begun) % self._slots
         for number, first_label, size, _, started_s in self._tables.blocks[places].tolist():
-            self._blocks[number] = SentBlock(number, (number % BLOCK_NUMBERS) << 8, first_label, started_s, size)
+            self._blocks[number] = SentBlock(
+                number, (number % BLOCK_NUMBERS) << 8, first_label, started_s, size
+            )
         if len(places):
-            forget_older(self._blocks, started_s - self.parameters.playback_s - 2 * m * self._interval)
+            forget_older(
+                self._blocks, started_s - self.parameters.playback_s - 2 * m * self._interval
+            )
         self._noted = begun
 
     def _room(self, count: int) -> int:
@@ -161,11 +199,15 @@ class CompiledSender(Tabled, BatchSender):
 
     def _seal_rows(self, made: int) -> None:
         for row in self.rows[:made, self._front :]:
-            row[SEAL:HEADER_BYTES] = list(self._seal(row[:HEADER_BYTES].tobytes(), row[HEADER_BYTES:].tobytes()))
+            row[SEAL:HEADER_BYTES] = list(
+                self._seal(row[:HEADER_BYTES].tobytes(), row[HEADER_BYTES:].tobytes())
+            )
 
     def _send_late_parity(self, block: SentBlock, arrived: int, now_s: float) -> None:
         row = self._tables.blocks[block.number % self._slots]
-        if row["number"] == block.number and self._ready <= block.number * self._m + self._own:  # its sources are there
+        if (
+            row["number"] == block.number and self._ready <= block.number * self._m + self._own
+        ):  # its sources are there
             block.sent = int(row["sent"])
             super()._send_late_parity(block, arrived, now_s)
             row["size"] = block.size
@@ -181,5 +223,14 @@ class CompiledSender(Tabled, BatchSender):
             last = runs[(ends[1] - 1) % steps.RUNS]
             start = max(now_s, float(last["first_s"] + (last["stop"] - 1) * step) + step)
         if ends[1] - ends[0] < steps.RUNS:
-            runs[ends[1] % steps.RUNS] = (start, step, 0.0, 0, stop - first, first, block.number, row)
+            runs[ends[1] % steps.RUNS] = (
+                start,
+                step,
+                0.0,
+                0,
+                stop - first,
+                first,
+                block.number,
+                row,
+            )
             ends[1] += 1

@@ -15,7 +15,17 @@ RUNS = 8192
 """Queued in a lane at most."""
 _COUNTS = ("limit", "made", "block", "symbol", "ready", "sized", "next_label", "laid", "ended")
 _SUMS = ("parity_sent", "late_sent")
-_FIXED = ("m", "symbol_bytes", "own", "front", "flags", "rows_at", "pointers_at", "crc_at", "multiply_at")
+_FIXED = (
+    "m",
+    "symbol_bytes",
+    "own",
+    "front",
+    "flags",
+    "rows_at",
+    "pointers_at",
+    "crc_at",
+    "multiply_at",
+)
 SENDER = np.dtype(
     [(name, "f8") for name in ("now_s", "due_s", "interval_s", "playback_s")]
     + [(name, "i8") for name in (*_COUNTS, *_SUMS, *_FIXED)]
@@ -25,7 +35,9 @@ the block up to which ``sizes`` tells N; ``next_label``: place in ``labels`` of 
 many of ``bodies`` are for source symbols, ``laid``: parity ever written into the others, round and round; ``front``:
 bytes of a row in front of the packet; ``due_s``: of the next packet that was not made; ``pointers_at``: where a pointer
 to each of ``bodies`` lies; ``crc_at``, ``multiply_at``: ISA-L's functions."""
-BLOCK = np.dtype([(name, "i8") for name in ("number", "first_label", "size", "sent")] + [("started_s", "f8")])
+BLOCK = np.dtype(
+    [(name, "i8") for name in ("number", "first_label", "size", "sent")] + [("started_s", "f8")]
+)
 RUN = np.dtype(
     [(name, "f8") for name in ("first_s", "step_s", "half")]
     + [(name, "i8") for name in ("done", "stop", "first", "block", "row")]
@@ -106,7 +118,13 @@ def make_parity(t: SenderTables, number: int, due_s: float) -> None:
     )  # fmt: skip
     if t.ends[ON_TIME, 1] - t.ends[ON_TIME, 0] < RUNS:
         run = t.runs[ON_TIME, t.ends[ON_TIME, 1] & (RUNS - 1)]
-        run.first_s, run.step_s, run.half, run.done, run.stop = due_s, s.m * s.interval_s / count, 0.5, 0, count
+        run.first_s, run.step_s, run.half, run.done, run.stop = (
+            due_s,
+            s.m * s.interval_s / count,
+            0.5,
+            0,
+            count,
+        )
         run.first, run.block, run.row = s.m, number, place
         t.ends[ON_TIME, 1] += 1
 
@@ -170,5 +188,10 @@ def fill(t: SenderTables) -> int:
 
 
 FILL = compiled_entry(
-    fill, teach=teach, taught=(call,), inline=(due_next, begin, take, write, put), error_model="numpy", _nrt=False
+    fill,
+    teach=teach,
+    taught=(call,),
+    inline=(due_next, begin, take, write, put),
+    error_model="numpy",
+    _nrt=False,
 )

@@ -28,5 +28,10 @@ def fields(record: np.dtype[Any], *names: str) -> list[Any]:
 
 
 def _field(record: np.dtype[Any], name: str) -> Any:
-    at, view = (record.names or ()).index(name), attrgetter("reals" if record[name].kind == "f" else "words")
-    return property(lambda owner: view(owner)[at], lambda owner, value: view(owner).__setitem__(at, value))
+    at, view = (
+        (record.names or ()).index(name),
+        attrgetter("reals" if record[name].kind == "f" else "words"),
+    )
+    return property(
+        lambda owner: view(owner)[at], lambda owner, value: view(owner).__setitem__(at, value)
+    )

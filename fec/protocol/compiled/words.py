@@ -58,11 +58,16 @@ def _register_call() -> None:
 
     @lower_builtin(call, *[types.Integer] * 7)  # type: ignore[untyped-decorator]
     def make_call(
-        context: "BaseContext", builder: "IRBuilder", signature: "Signature", arguments: "Sequence[Value]"
+        context: "BaseContext",
+        builder: "IRBuilder",
+        signature: "Signature",
+        arguments: "Sequence[Value]",
     ) -> "Value":
         word = ir.IntType(64)
         function, *given = (
             context.cast(builder, argument, kind, types.int64)
             for argument, kind in zip(arguments, signature.args, strict=True)
         )
-        return builder.call(builder.inttoptr(function, ir.FunctionType(word, [word] * 6).as_pointer()), given)
+        return builder.call(
+            builder.inttoptr(function, ir.FunctionType(word, [word] * 6).as_pointer()), given
+        )

@@ -14,7 +14,13 @@ from fec.protocol.framing import MAX_SYMBOL_ID, SHORT_FLAG, as_bytes, signed
 from fec.protocol.packet_reader import FIRST_BYTES, Fields, PacketReader
 from fec.protocol.probation import EARLY_BLOCKS, LAST_US, PERIOD_US, Schedule
 from fec.protocol.receiver import StreamReceiver
-from fec.protocol.receiver_types import Event, OpenBlock, ReceiverParameters, SourceDelivered, StreamRestarted
+from fec.protocol.receiver_types import (
+    Event,
+    OpenBlock,
+    ReceiverParameters,
+    SourceDelivered,
+    StreamRestarted,
+)
 from fec.protocol.wire import HEADER, HEADER_BYTES
 
 _MOST_WAITING = 4096
@@ -37,7 +43,9 @@ class _Flow:
     __slots__ = ("held", "next")
 
     def __init__(self, first: int) -> None:
-        self.next = max(0, first - _MOST_WAITING)  # where it was under way before, some earlier ones may still come
+        self.next = max(
+            0, first - _MOST_WAITING
+        )  # where it was under way before, some earlier ones may still come
         self.held: list[tuple[int, float, bytes, bool]] = []
 
 
@@ -58,7 +66,9 @@ class FlowOrder:
         self._until: list[tuple[float, int]] = []
         """(time, flow) of everything held, some of which may have gone on by then."""
 
-    def take(self, flow: int, number: int, payload: bytes, now_s: float, recovered: bool) -> list[Delivered]:
+    def take(
+        self, flow: int, number: int, payload: bytes, now_s: float, recovered: bool
+    ) -> list[Delivered]:
         """A packet of the network; what may be handed on now."""
         own = self._flows.get(flow) or self._flows.setdefault(flow, _Flow(number))
         number = own.next + signed(number - own.next, NUMBERS)
@@ -134,7 +144,9 @@ class _Reader(PacketReader):
     def read(self, data: bytes) -> Fields | None:
         data = as_bytes(data)
         if HEADER_BYTES < len(data) <= self._packet_bytes:
-            first, flags, stream, ids, session, k, n, path, sequence, length, stamp, _ = HEADER.unpack_from(data)
+            first, flags, stream, ids, session, k, n, path, sequence, length, stamp, _ = (
+                HEADER.unpack_from(data)
+            )
             body, symbol, short = data[HEADER_BYTES:], ids & 0xFF, bool(flags & SHORT_FLAG)
             if (
                 flags & ~SHORT_FLAG == self._flags
@@ -145,7 +157,10 @@ class _Reader(PacketReader):
                 and k <= n
                 and first == FIRST_BYTES[symbol < self._m]
                 and symbol <= MAX_SYMBOL_ID
-                and (symbol >= self._m or len(body) == 2 + int.from_bytes(body[:2], "big") >= FRAMING.size)
+                and (
+                    symbol >= self._m
+                    or len(body) == 2 + int.from_bytes(body[:2], "big") >= FRAMING.size
+                )
             ):
                 self.known = k
                 return session, ids >> 8, symbol, n, stamp, body, path, sequence
@@ -165,7 +180,15 @@ class _Blocks(StreamReceiver):
         super().__init__(parameters, code)
         self._half = 1
 
-    def _use(self, block: OpenBlock, symbol: int, body: bytes, sent_us: int, now_s: float, events: list[Event]) -> None:
+    def _use(
+        self,
+        block: OpenBlock,
+        symbol: int,
+        body: bytes,
+        sent_us: int,
+        now_s: float,
+        events: list[Event],
+    ) -> None:
         if self._reader.known < self._m and not block.complete:
             absent = range(self._reader.known, self._m)
             block.symbols |= {number: b"" for number in absent if not block.bitmap >> number & 1}
@@ -173,7 +196,11 @@ class _Blocks(StreamReceiver):
         super()._use(block, symbol, body, sent_us, now_s, events)
 
     def _close(self, block: OpenBlock, now_s: float, events: list[Event]) -> None:
-        if not block.complete and block.bitmap & (block.bitmap + 1) == 0 and block.bitmap >> self._m == 0:
+        if (
+            not block.complete
+            and block.bitmap & (block.bitmap + 1) == 0
+            and block.bitmap >> self._m == 0
+        ):
             block.complete = True  # its first packets and no parity: likely all that it had
             self._counts["unconfirmed_blocks"] += 1
         super()._close(block, now_s, events)
@@ -187,9 +214,13 @@ class EventReceiver:
     bytes of a datagram are, nothing is raised. FecError for an order that holds longer than packets are waited for.
     """
 
-    def __init__(self, parameters: ReceiverParameters, code: VariableLengthCode, order_s: float = 0.08) -> None:
+    def __init__(
+        self, parameters: ReceiverParameters, code: VariableLengthCode, order_s: float = 0.08
+    ) -> None:
         if not 0 <= order_s <= parameters.playback_s:
-            raise FecError(f"order for {order_s} s: give 0 (as they come) to {parameters.playback_s:g} s, the playback")
+            raise FecError(
+                f"order for {order_s} s: give 0 (as they come) to {parameters.playback_s:g} s, the playback"
+            )
         self._blocks, self._order = _Blocks(parameters, code), FlowOrder(order_s)
         self.rejected = self._blocks.rejected
 
@@ -227,5 +258,7 @@ class EventReceiver:
             elif isinstance(event, SourceDelivered) and len(event.payload) >= _NUMBER_BYTES:
                 word = int.from_bytes(event.payload[:_NUMBER_BYTES], "big")
                 flow, number = divmod(word, NUMBERS)
-                out += self._order.take(flow, number, event.payload[_NUMBER_BYTES:], now_s, event.recovered)
+                out += self._order.take(
+                    flow, number, event.payload[_NUMBER_BYTES:], now_s, event.recovered
+                )
         return out

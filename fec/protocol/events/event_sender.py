@@ -143,7 +143,10 @@ class EventSender(StreamSender):
         block.parity = self._code.parity(block.sources, m, block.size)
         self._next_label = block.first_label + block.size - block.absent
         self._parity_sent += block.size - m
-        return [self._packet(block, symbol, now_s, now_s, _stamp(now_s)) for symbol in range(m, block.size)]
+        return [
+            self._packet(block, symbol, now_s, now_s, _stamp(now_s))
+            for symbol in range(m, block.size)
+        ]
 
     def due(self, now_s: float, limit: int = 64) -> list[OutgoingPacket]:
         """What time asks for: parity of a block whose time is over, then late parity, of which ``limit`` at most."""
@@ -158,7 +161,9 @@ class EventSender(StreamSender):
     def next_due_s(self) -> float:
         """When ``due`` has something to give (inf: never, if nothing is offered or reported)."""
         late_s = self._late[0][0] if self._late else math.inf
-        return min(late_s, self._closing_s(self._filling) if self._filling is not None else math.inf)
+        return min(
+            late_s, self._closing_s(self._filling) if self._filling is not None else math.inf
+        )
 
     def _closing_s(self, block: SentBlock) -> float:
         patience = 1 if len(block.sources) >= FEW else PATIENCE
@@ -168,17 +173,24 @@ class EventSender(StreamSender):
         return True
 
     def _label(self, block: SentBlock, symbol: int) -> int:
-        return self._label_of(block.first_label + symbol - (block.absent if symbol >= self._m else 0))
+        return self._label_of(
+            block.first_label + symbol - (block.absent if symbol >= self._m else 0)
+        )
 
     def _size_at(self, begins_s: float) -> int:
         """As the clocked sender, but that silence counts from the first packet that a report should have followed."""
         size = self.control.block_size_at(begins_s)
-        silent = self._unheard_s > self._last_report_s and begins_s > self._unheard_s + self.parameters.silence_s
+        silent = (
+            self._unheard_s > self._last_report_s
+            and begins_s > self._unheard_s + self.parameters.silence_s
+        )
         return min(self.control.largest, max(size, self.parameters.silent_size) if silent else size)
 
     def _size_now(self, block: SentBlock) -> int:
         size = self.block_size
-        parity = self._policy.parity_of(self._m - block.absent, size) if block.absent else size - self._m
+        parity = (
+            self._policy.parity_of(self._m - block.absent, size) if block.absent else size - self._m
+        )
         return min(self.control.largest, self._m + max(0, parity))
 
 
@@ -187,4 +199,6 @@ def _stamp(now_s: float) -> int:
 
 
 def _no_source(index: int) -> bytes:
-    raise FecError(f"source packet {index}: this sender has no clock, so that packets are offered to it")
+    raise FecError(
+        f"source packet {index}: this sender has no clock, so that packets are offered to it"
+    )

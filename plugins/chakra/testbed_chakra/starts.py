@@ -39,7 +39,9 @@ class TracedRun:
     turns: int
 
 
-def trace_starts(ranks: Sequence[Sequence[TraceNode]], network: Network, parameters: SimulationParameters) -> TracedRun:
+def trace_starts(
+    ranks: Sequence[Sequence[TraceNode]], network: Network, parameters: SimulationParameters
+) -> TracedRun:
     """Rank k is the network's k-th host. Without faults.
 
     Raises InputError for more ranks than hosts, a receive without a send or the other way round, nodes that wait for
@@ -120,12 +122,17 @@ def _order(nodes: Mapping[Key, TraceNode], receives: Mapping[Key, Key]) -> list[
                 ready.append(other)
     if len(found) < len(nodes):
         rank, number = next(key for key, count in waits.items() if count)
-        raise InputError(f"trace: node {number} of rank {rank} waits for itself, over others; break the cycle")
+        raise InputError(
+            f"trace: node {number} of rank {rank} waits for itself, over others; break the cycle"
+        )
     return found
 
 
 def _times(
-    nodes: Mapping[Key, TraceNode], receives: Mapping[Key, Key], order: Sequence[Key], under_way: Mapping[Key, int]
+    nodes: Mapping[Key, TraceNode],
+    receives: Mapping[Key, Key],
+    order: Sequence[Key],
+    under_way: Mapping[Key, int],
 ) -> tuple[dict[Key, int], dict[Key, int]]:
     """(when each node is done, when each send starts), in ticks."""
     done: dict[Key, int] = {}
@@ -141,12 +148,16 @@ def _times(
     return done, starts
 
 
-def _arrivals(messages: Sequence[Json], model: NetworkModel, parameters: SimulationParameters) -> list[int]:
+def _arrivals(
+    messages: Sequence[Json], model: NetworkModel, parameters: SimulationParameters
+) -> list[int]:
     """The tick at which the last packet of each message has arrived."""
     injections = read_messages({"messages": list(messages)}, model.network, parameters)
     run = simulate(model, injections, parameters)
     if (run.delivered < 0).any():
-        raise InputError("trace: messages never arrive; take a routing without deadlock, or --deadlock-avoidance")
+        raise InputError(
+            "trace: messages never arrive; take a routing without deadlock, or --deadlock-avoidance"
+        )
     hosts = {host.id: n for n, host in enumerate(model.network.hosts)}
     # packets of a host stand in the order in which its messages start; those of one moment in the order of the trace
     packets: dict[int, deque[int]] = {}

@@ -15,7 +15,16 @@ from dataclasses import dataclass
 from testbed.errors import InputError
 from topologies.text.json_types import Json, JsonObject
 
-KINDS = ("INVALID", "METADATA", "MEM_LOAD", "MEM_STORE", "COMP", "COMM_SEND", "COMM_RECV", "COMM_COLL")
+KINDS = (
+    "INVALID",
+    "METADATA",
+    "MEM_LOAD",
+    "MEM_STORE",
+    "COMP",
+    "COMM_SEND",
+    "COMM_RECV",
+    "COMM_COLL",
+)
 _ID, _KIND, _CTRL, _DATA, _DURATION, _ATTRIBUTE = 1, 3, 4, 5, 7, 10
 _SIGNED = {15, 17}
 _WHOLE = {7, 9, 11, 13, 15, 17, 27}
@@ -39,7 +48,10 @@ class TraceNode:
 def read_rank(content: bytes, rank: int, where: str) -> tuple[TraceNode, ...]:
     """The nodes of one rank's file, protobuf or JSON. InputError names file and node."""
     json_form = content.lstrip()[:1] == b"{"
-    found = tuple(_node(fields, rank, where) for fields in (_json_nodes if json_form else _wire_nodes)(content, where))
+    found = tuple(
+        _node(fields, rank, where)
+        for fields in (_json_nodes if json_form else _wire_nodes)(content, where)
+    )
     known = {node.id for node in found}
     if len(known) < len(found):
         raise InputError(f"{where}: two nodes have one id")
@@ -53,7 +65,10 @@ def read_rank(content: bytes, rank: int, where: str) -> tuple[TraceNode, ...]:
 def _node(fields: Json, rank: int, where: str) -> TraceNode:
     number, kind, attributes = fields["id"], fields["kind"], fields["attributes"]
     base = TraceNode(
-        id=number, kind=kind, after=tuple(dict.fromkeys(fields["after"])), duration_s=fields["duration"] / 1e6
+        id=number,
+        kind=kind,
+        after=tuple(dict.fromkeys(fields["after"])),
+        duration_s=fields["duration"] / 1e6,
     )
     if kind == "COMM_COLL":
         raise InputError(
@@ -66,13 +81,23 @@ def _node(fields: Json, rank: int, where: str) -> TraceNode:
         for name, own in zip(_ENDS, (kind == "COMM_SEND", kind == "COMM_RECV"), strict=False)
     )
     size = attributes.get("comm_size", 0)
-    if min(source, sink) < 0 or source == sink or (source if kind == "COMM_SEND" else sink) != rank or size < 1:
+    if (
+        min(source, sink) < 0
+        or source == sink
+        or (source if kind == "COMM_SEND" else sink) != rank
+        or size < 1
+    ):
         raise InputError(
             f"{where}: node {number}: from {source} to {sink}, {size} bytes; give comm_src, comm_dst and comm_size, "
             f"one end rank {rank}"
         )
     return TraceNode(
-        id=number, kind=kind, after=base.after, ends=(source, sink), size_bytes=size, tag=attributes.get("comm_tag", 0)
+        id=number,
+        kind=kind,
+        after=base.after,
+        ends=(source, sink),
+        size_bytes=size,
+        tag=attributes.get("comm_tag", 0),
     )
 
 
@@ -90,7 +115,8 @@ def _json_nodes(content: bytes, where: str) -> Iterator[Json]:
                 one["name"]: int(value)
                 for one in document.get("attr", ())
                 for key, value in one.items()
-                if one["name"] in _ENDS and key.lower().replace("_", "").endswith(("int32val", "int64val"))
+                if one["name"] in _ENDS
+                and key.lower().replace("_", "").endswith(("int32val", "int64val"))
             }
             yield {
                 "id": int(document.get("id", 0)),
@@ -104,7 +130,9 @@ def _json_nodes(content: bytes, where: str) -> Iterator[Json]:
                 "attributes": attributes,
             }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{where}: no Chakra trace in JSON ({error}); give its objects one after another") from None
+        raise InputError(
+            f"{where}: no Chakra trace in JSON ({error}); give its objects one after another"
+        ) from None
 
 
 def _wire_nodes(content: bytes, where: str) -> Iterator[Json]:
@@ -112,7 +140,9 @@ def _wire_nodes(content: bytes, where: str) -> Iterator[Json]:
     while at < len(content):
         length, at = _varint(content, at, where)
         if at + length > len(content):
-            raise InputError(f"{where}: it ends within a message, at byte {len(content)}; give the whole file")
+            raise InputError(
+                f"{where}: it ends within a message, at byte {len(content)}; give the whole file"
+            )
         if not first:  # the first message is the metadata
             yield _wire_node(content[at : at + length], where)
         at, first = at + length, False
@@ -126,7 +156,9 @@ def _wire_node(message: bytes, where: str) -> Json:
         elif field == _ID:
             node["id"] = value
         elif field == _KIND:
-            node["kind"] = KINDS[value] if isinstance(value, int) and value < len(KINDS) else "other"
+            node["kind"] = (
+                KINDS[value] if isinstance(value, int) and value < len(KINDS) else "other"
+            )
         elif field == _DURATION:
             node["duration"] = value
         elif field == _ATTRIBUTE and isinstance(value, bytes):
@@ -159,7 +191,9 @@ def _fields(message: bytes, where: str) -> Iterator[tuple[int, int | bytes]]:
         elif kind in (1, 5):
             length = 8 if kind == 1 else 4
         else:
-            raise InputError(f"{where}: wire type {kind} of no protobuf message; is it a Chakra trace?")
+            raise InputError(
+                f"{where}: wire type {kind} of no protobuf message; is it a Chakra trace?"
+            )
         if at + length > len(message):
             raise InputError(f"{where}: a field is longer than its message; is it a Chakra trace?")
         part = message[at : at + length]

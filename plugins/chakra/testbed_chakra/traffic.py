@@ -17,7 +17,9 @@ from testbed_chakra.trace_files import read_rank
 from topologies import Network
 
 
-def read_trace(ending: str, named: str, network: Network, parameters: SimulationParameters) -> Mapping[str, Any]:
+def read_trace(
+    ending: str, named: str, network: Network, parameters: SimulationParameters
+) -> Mapping[str, Any]:
     """The messages of the trace whose files are NAME.0.et, NAME.1.et and so on (or .et.json), and a summary of it."""
     files = _files(named, ending)
     ranks = [read_rank(_content(file), rank, str(file)) for rank, file in enumerate(files)]
@@ -35,7 +37,9 @@ def _files(named: str, ending: str) -> list[Path]:
     while (file := Path(f"{stem}.{len(found)}{ending}")).is_file():
         found.append(file)
     if not found:
-        raise InputError(f"--traffic {named}: there is no {stem}.0{ending}; a trace has a file for each rank, from 0")
+        raise InputError(
+            f"--traffic {named}: there is no {stem}.0{ending}; a trace has a file for each rank, from 0"
+        )
     return found
 
 
@@ -60,15 +64,21 @@ def _json(kind: int) -> bytes:
     """The same node as ``_wire``'s."""
     values = {"comm_src": 0, "comm_dst": 1, "comm_size": 8}
     attributes = [{"name": name, "int64Val": str(value)} for name, value in values.items()]
-    return json.dumps({"id": "1", "type": f"COMM_{'SEND' if kind == 5 else 'RECV'}_NODE", "attr": attributes}).encode()
+    return json.dumps(
+        {"id": "1", "type": f"COMM_{'SEND' if kind == 5 else 'RECV'}_NODE", "attr": attributes}
+    ).encode()
 
 
 def _example(ending: str, directory: Path) -> str:
     """Rank 0 sends one message to rank 1."""
     for rank, kind in enumerate((5, 6)):
-        (directory / f"example.{rank}{ending}").write_bytes((_wire if ending == ".et" else _json)(kind))
+        (directory / f"example.{rank}{ending}").write_bytes(
+            (_wire if ending == ".et" else _json)(kind)
+        )
     return str(directory / f"example{ending}")
 
 
 TRACES = TrafficFormat(read=partial(read_trace, ".et"), example=partial(_example, ".et"))
-TRACES_IN_JSON = TrafficFormat(read=partial(read_trace, ".et.json"), example=partial(_example, ".et.json"))
+TRACES_IN_JSON = TrafficFormat(
+    read=partial(read_trace, ".et.json"), example=partial(_example, ".et.json")
+)

@@ -40,10 +40,13 @@ def wire(nodes: list[dict[str, Any]], *, packed: bool = True) -> bytes:
     messages = [sized(1, b"0.0.4")]
     for node in nodes:
         deps = (
-            sized(5, b"".join(map(varint, node["after"]))) if packed else b"".join(whole(5, n) for n in node["after"])
+            sized(5, b"".join(map(varint, node["after"])))
+            if packed
+            else b"".join(whole(5, n) for n in node["after"])
         )
         attributes = b"".join(
-            sized(10, sized(1, name.encode()) + whole(9, value)) for name, value in node.get("attr", {}).items()
+            sized(10, sized(1, name.encode()) + whole(9, value))
+            for name, value in node.get("attr", {}).items()
         )
         messages.append(
             whole(1, node["id"])
@@ -63,7 +66,11 @@ def in_json(nodes: list[dict[str, Any]]) -> bytes:
     for node in nodes:
         attributes = [{"name": k, "int64Val": str(v)} for k, v in node.get("attr", {}).items()]
         objects.append(
-            {"id": str(node["id"]), "type": names[node["type"]], "dataDeps": [str(n) for n in node["after"]]}
+            {
+                "id": str(node["id"]),
+                "type": names[node["type"]],
+                "dataDeps": [str(n) for n in node["after"]],
+            }
             | {"durationMicros": str(node.get("us", 0)), "attr": attributes}
         )
     return "\n".join(json.dumps(one, indent=1) for one in objects).encode()
@@ -80,7 +87,10 @@ CHAIN = [
         {"id": 2, "type": 4, "after": [1], "us": 100},
         {"id": 3, "type": 5, "after": [2], "attr": ends(1, 2)},
     ],
-    [{"id": 9, "type": 6, "after": [], "attr": ends(1, 2)}, {"id": 10, "type": 5, "after": [9], "attr": ends(2, 0)}],
+    [
+        {"id": 9, "type": 6, "after": [], "attr": ends(1, 2)},
+        {"id": 10, "type": 5, "after": [9], "attr": ends(2, 0)},
+    ],
     [],
 ]
 """0 sends to 1, which computes 100 us and sends to 2, which answers to 0 (receive below)."""
@@ -102,7 +112,9 @@ def test_a_chain_starts_when_by_hand_it_must() -> None:
     found = trace_starts(read(wire), network, PARAMETERS)
     near, far = (zero_load_ticks(PARAMETERS, routers, 2048) / TICKS_PER_S for routers in (2, 3))
     assert (near, far) == pytest.approx((8.446e-6, 8.573e-6))
-    assert found.starts_s == pytest.approx({(0, 1): 0.0, (1, 3): near + 1e-4, (2, 10): 2 * near + 1e-4}, abs=2e-11)
+    assert found.starts_s == pytest.approx(
+        {(0, 1): 0.0, (1, 3): near + 1e-4, (2, 10): 2 * near + 1e-4}, abs=2e-11
+    )
     assert found.finished_s == pytest.approx(2 * near + 1e-4 + far, abs=3e-11)
 
 
@@ -147,7 +159,9 @@ def spoilt(rank: int, place: int, **change: Any) -> list[list[dict[str, Any]]]:
 def test_what_is_no_trace_is_refused(trace: list[list[dict[str, Any]]], says: str) -> None:
     with pytest.raises(InputError, match=says):
         trace_starts(
-            [read_rank(wire(own), k, f"rank {k}") for k, own in enumerate(trace)], load_network("ring:4"), PARAMETERS
+            [read_rank(wire(own), k, f"rank {k}") for k, own in enumerate(trace)],
+            load_network("ring:4"),
+            PARAMETERS,
         )
 
 
@@ -157,7 +171,9 @@ def test_a_file_cut_short_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("form", "suffix"), [(wire, "et"), (in_json, "et.json")])
-def test_the_command_runs_a_trace(form: Any, suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_runs_a_trace(
+    form: Any, suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for rank, nodes in enumerate(CHAIN):
         (tmp_path / f"x.{rank}.{suffix}").write_bytes(form(nodes))
     words = [

@@ -17,4 +17,6 @@ def write_algorithm(traffic: Traffic, schedule: Schedule) -> tuple[bytes, dict[s
     algorithm = read_algorithm(text)
     carried = carry_out(algorithm)
     check_all_to_all(carried)
-    return text.encode(), {"msccl": {"ranks": algorithm.ranks, "blocks_carried": len(carried.arrivals)}}
+    return text.encode(), {
+        "msccl": {"ranks": algorithm.ranks, "blocks_carried": len(carried.arrivals)}
+    }

@@ -69,16 +69,24 @@ def capacities(network: Network, chunk_bits: float, slot_s: float) -> dict[tuple
     return dict(found)
 
 
-def _missing_links(moves: Sequence[Move], known: Mapping[tuple[str, str], float]) -> list[Violation]:
+def _missing_links(
+    moves: Sequence[Move], known: Mapping[tuple[str, str], float]
+) -> list[Violation]:
     return [
-        Violation(kind="link", text=f"chunk {move.chunk} goes {a} to {b}, where no link leads", line=move.line)
+        Violation(
+            kind="link",
+            text=f"chunk {move.chunk} goes {a} to {b}, where no link leads",
+            line=move.line,
+        )
         for move in moves
         for a, b in itertools.pairwise(move.nodes)
         if (a, b) not in known
     ]
 
 
-def _too_early(wanted: Mapping[Hashable, tuple[str, str]], moves: Sequence[Move]) -> list[Violation]:
+def _too_early(
+    wanted: Mapping[Hashable, tuple[str, str]], moves: Sequence[Move]
+) -> list[Violation]:
     """Where more of a chunk has left a node by a slot than had come before that slot."""
     by_chunk: dict[Hashable, list[Move]] = defaultdict(list)
     for move in moves:
@@ -86,12 +94,16 @@ def _too_early(wanted: Mapping[Hashable, tuple[str, str]], moves: Sequence[Move]
     found = []
     for chunk, own in by_chunk.items():
         if chunk not in wanted:
-            found.append(Violation(kind="order", text=f"chunk {chunk} is nobody's", line=own[0].line))
+            found.append(
+                Violation(kind="order", text=f"chunk {chunk} is nobody's", line=own[0].line)
+            )
             continue
         source = wanted[chunk][0]
         for move in own:
             at = move.nodes[0]
-            came = sum(m.volume for m in own if m.nodes[-1] == at and m.arrives < move.slot) + (at == source)
+            came = sum(m.volume for m in own if m.nodes[-1] == at and m.arrives < move.slot) + (
+                at == source
+            )
             left = sum(m.volume for m in own if m.nodes[0] == at and m.slot <= move.slot)
             if left > came * (1 + TOLERANCE) + 1e-9:
                 text = f"chunk {chunk}: {left:.6g} of it has left {at} by slot {move.slot}, where {came:.6g} had come"
@@ -100,12 +112,16 @@ def _too_early(wanted: Mapping[Hashable, tuple[str, str]], moves: Sequence[Move]
     return found
 
 
-def _undelivered(wanted: Mapping[Hashable, tuple[str, str]], moves: Sequence[Move]) -> list[Violation]:
+def _undelivered(
+    wanted: Mapping[Hashable, tuple[str, str]], moves: Sequence[Move]
+) -> list[Violation]:
     arrived: dict[Hashable, float] = defaultdict(float)
     for move in moves:
         if move.chunk in wanted:
             sink = wanted[move.chunk][1]
-            arrived[move.chunk] += move.volume * ((move.nodes[-1] == sink) - (move.nodes[0] == sink))
+            arrived[move.chunk] += move.volume * (
+                (move.nodes[-1] == sink) - (move.nodes[0] == sink)
+            )
     return [
         Violation(kind="delivery", text=f"chunk {chunk}: {arrived[chunk]:.6g} of it reaches {sink}")
         for chunk, (source, sink) in wanted.items()
@@ -121,10 +137,12 @@ def _overfull(moves: Sequence[Move], known: Mapping[tuple[str, str], float]) -> 
             slot = move.slot + (0 if move.together else hop)
             used[link, slot] += move.volume
             most = known.get(link)
-            if most is not None and used[link, slot] > most * (1 + TOLERANCE) + 1e-9 and (link, slot) not in told:
+            if (
+                most is not None
+                and used[link, slot] > most * (1 + TOLERANCE) + 1e-9
+                and (link, slot) not in told
+            ):
                 told.add((link, slot))
-                text = (
-                    f"{link[0]} to {link[1]} carries {used[link, slot]:.6g} chunks in slot {slot}, {most:.6g} at most"
-                )
+                text = f"{link[0]} to {link[1]} carries {used[link, slot]:.6g} chunks in slot {slot}, {most:.6g} at most"
                 found.append(Violation(kind="capacity", text=text, line=move.line))
     return found

@@ -22,11 +22,15 @@ def parse_xml(text: str) -> ElementTree.Element:
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         if next(numbers) > MOST_ELEMENTS:
-            raise InputError(f"MSCCL: line {parser.CurrentLineNumber}: more than {MOST_ELEMENTS} elements in one file")
+            raise InputError(
+                f"MSCCL: line {parser.CurrentLineNumber}: more than {MOST_ELEMENTS} elements in one file"
+            )
         builder.start(tag, {**attributes, LINE: str(parser.CurrentLineNumber)})
 
     def declared(*_: object) -> None:
-        raise InputError(f"MSCCL: line {parser.CurrentLineNumber}: no XML of an algorithm: it declares a type")
+        raise InputError(
+            f"MSCCL: line {parser.CurrentLineNumber}: no XML of an algorithm: it declares a type"
+        )
 
     parser.StartElementHandler = start
     parser.EndElementHandler = builder.end

@@ -80,10 +80,16 @@ def read_algorithm(text: str) -> Algorithm:
     exist."""
     root = parse_xml(text)
     if root.tag != "algo" or root.get("coll") != "alltoall":
-        raise InputError(f'MSCCL: <{root.tag} coll="{root.get("coll")}">; only <algo coll="alltoall"> is read')
-    ranks, chunks, channels = (_whole(root, name, 1) for name in ("ngpus", "nchunksperloop", "nchannels"))
+        raise InputError(
+            f'MSCCL: <{root.tag} coll="{root.get("coll")}">; only <algo coll="alltoall"> is read'
+        )
+    ranks, chunks, channels = (
+        _whole(root, name, 1) for name in ("ngpus", "nchunksperloop", "nchannels")
+    )
     if chunks % ranks:
-        raise InputError(f"MSCCL: {place_of(root)}{chunks} chunks do not divide among {ranks} ranks")
+        raise InputError(
+            f"MSCCL: {place_of(root)}{chunks} chunks do not divide among {ranks} ranks"
+        )
     gpus = list(root)
     if [(gpu.tag, gpu.get("id")) for gpu in gpus] != [("gpu", str(n)) for n in range(ranks)]:
         raise InputError(f"MSCCL: give the {ranks} GPUs 0 to {ranks - 1}, in order")
@@ -91,7 +97,9 @@ def read_algorithm(text: str) -> Algorithm:
     return Algorithm(root.get("name", ""), ranks, chunks, read)
 
 
-def _gpu(gpu: ElementTree.Element, ranks: int, chunks: int, channels: int) -> tuple[ThreadBlock, ...]:
+def _gpu(
+    gpu: ElementTree.Element, ranks: int, chunks: int, channels: int
+) -> tuple[ThreadBlock, ...]:
     where = f"{place_of(gpu)}GPU {gpu.get('id')}"
     scratch = _whole(gpu, "s_chunks", 0) if gpu.get("s_chunks") is not None else 0
     sizes = {"i": chunks, "o": chunks, "s": scratch}
@@ -103,9 +111,17 @@ def _gpu(gpu: ElementTree.Element, ranks: int, chunks: int, channels: int) -> tu
         here = f"{place_of(block)}GPU {gpu.get('id')}, thread block {number}"
         send, receive, channel = (_whole(block, name, -1) for name in ("send", "recv", "chan"))
         if block.tag != "tb" or _whole(block, "id", 0) != number or not 0 <= channel < channels:
-            raise InputError(f"MSCCL: {here}: give <tb> with ids in order, and a channel below {channels}")
-        if max(send, receive) >= ranks or str(send) == gpu.get("id") or str(receive) == gpu.get("id"):
-            raise InputError(f"MSCCL: {here}: peers {send} and {receive} must be other ranks below {ranks}, or -1")
+            raise InputError(
+                f"MSCCL: {here}: give <tb> with ids in order, and a channel below {channels}"
+            )
+        if (
+            max(send, receive) >= ranks
+            or str(send) == gpu.get("id")
+            or str(receive) == gpu.get("id")
+        ):
+            raise InputError(
+                f"MSCCL: {here}: peers {send} and {receive} must be other ranks below {ranks}, or -1"
+            )
         steps = tuple(_step(step, n, here, sizes) for n, step in enumerate(block))
         for step in steps:
             sends, receives = KINDS[step.kind]
@@ -132,11 +148,25 @@ def _step(step: ElementTree.Element, number: int, where: str, sizes: dict[str, i
         )
     if not set(buffers) <= set(sizes):
         raise InputError(f"MSCCL: {where}: buffers {buffers}; only i, o and s are read")
-    used = [(buffers[0], source)] * (kind in ("s", "cpy")) + [(buffers[1], sink)] * (kind in ("r", "cpy"))
-    if kind != "nop" and (count < 1 or any(not 0 <= at <= sizes[name] - count for name, at in used)):
-        raise InputError(f"MSCCL: {where}: {count} chunks: give 1 or more, within the {sizes} that there are")
+    used = [(buffers[0], source)] * (kind in ("s", "cpy")) + [(buffers[1], sink)] * (
+        kind in ("r", "cpy")
+    )
+    if kind != "nop" and (
+        count < 1 or any(not 0 <= at <= sizes[name] - count for name, at in used)
+    ):
+        raise InputError(
+            f"MSCCL: {where}: {count} chunks: give 1 or more, within the {sizes} that there are"
+        )
     waits = (block, after) if block >= 0 else None
-    return Step(kind, (buffers[0], source), (buffers[1], sink), count, int(step.get(LINE, "0")), waits, marked == 1)
+    return Step(
+        kind,
+        (buffers[0], source),
+        (buffers[1], sink),
+        count,
+        int(step.get(LINE, "0")),
+        waits,
+        marked == 1,
+    )
 
 
 def _whole(element: ElementTree.Element, name: str, least: int) -> int:
@@ -164,7 +194,11 @@ class _Run:
         self._algorithm, self._slots, self._path = algorithm, slots, path
         self._carried = Carried(outputs=[{} for _ in range(algorithm.ranks)])
         self._memory: list[dict[str, dict[int, Block]]] = [
-            {"i": {n: (rank, n) for n in range(algorithm.chunks)}, "o": self._carried.outputs[rank], "s": {}}
+            {
+                "i": {n: (rank, n) for n in range(algorithm.chunks)},
+                "o": self._carried.outputs[rank],
+                "s": {},
+            }
             for rank in range(algorithm.ranks)
         ]
         self._under_way: dict[tuple[int, int, int], deque[tuple[list[Block], int]]] = {}
@@ -221,7 +255,9 @@ class _Run:
                 return False
             held, arrived = way.popleft()
             if len(held) != step.count:
-                raise InputError(f"MSCCL: line {step.line}: GPU {rank} receives {step.count} of {len(held)} blocks")
+                raise InputError(
+                    f"MSCCL: line {step.line}: GPU {rank} receives {step.count} of {len(held)} blocks"
+                )
             memory[buffer].update(enumerate(held, chunk))
             self._carried.arrivals += [(block.receive, rank)] * len(held)
             ready = max(ready, arrived)
@@ -254,4 +290,6 @@ def check_all_to_all(carried: Carried, chunks: int | None = None) -> None:
         for place in range(ranks * each):
             wanted = (place // each, rank * each + place % each)
             if output.get(place) != wanted:
-                raise InputError(f"MSCCL: output chunk {place} of GPU {rank} holds {output.get(place)}, not {wanted}")
+                raise InputError(
+                    f"MSCCL: output chunk {place} of GPU {rank} holds {output.get(place)}, not {wanted}"
+                )

@@ -55,19 +55,25 @@ def read_teccl(document: dict[str, Any], text: str, network: Network) -> TimedCh
         line = lines.of(key)
         match = _DEMAND.fullmatch(key)
         if match is None or not isinstance(found, list):
-            raise InputError(f'TE-CCL: line {line}: {key[:60]!r}: give "Demand at D for chunk C from S met by epoch E"')
+            raise InputError(
+                f'TE-CCL: line {line}: {key[:60]!r}: give "Demand at D for chunk C from S met by epoch E"'
+            )
         sink, number, source, _ = match.groups()
         chunk = (_node(network, source, line), _node(network, sink, line), int(number))
         wanted[chunk] = chunk[:2]
         for path in found:
             if not isinstance(path, list):
-                raise InputError(f"TE-CCL: line {line}: a path of chunk {number} from {source} is no list of hops")
+                raise InputError(
+                    f"TE-CCL: line {line}: a path of chunk {number} from {source} is no list of hops"
+                )
             moves += [_move(network, chunk, hop, lines) for hop in path]
     ranks = len({end for pair in wanted.values() for end in pair})
     size = (
         _positive(document, "9-Chunk_Size")
         if "9-Chunk_Size" in document
-        else _positive(document, "5-Algo_Bandwidth") * _positive(document, "4-Collective_Finish_Time") / ranks
+        else _positive(document, "5-Algo_Bandwidth")
+        * _positive(document, "4-Collective_Finish_Time")
+        / ranks
     )
     return TimedChunks(wanted=wanted, moves=moves, chunk_bits=size * GIGABYTE_BITS, slot_s=slot_s)
 
@@ -79,7 +85,9 @@ def _move(network: Network, chunk: Chunk, hop: Any, lines: _Lines) -> Move:
     line = lines.after(segment)
     match = _HOP.fullmatch(segment)
     if match is None:
-        raise InputError(f'TE-CCL: line {line}: {segment[:60]!r}: give "A->B with volume V in epoch K"')
+        raise InputError(
+            f'TE-CCL: line {line}: {segment[:60]!r}: give "A->B with volume V in epoch K"'
+        )
     first, last, volume, epoch, switches = match.groups()
     names = [first, *re.findall(r"\d+", switches or ""), last]
     try:
@@ -87,7 +95,9 @@ def _move(network: Network, chunk: Chunk, hop: Any, lines: _Lines) -> Move:
     except ValueError:
         amount = math.nan
     if not 0 < amount <= 1.01 or len(epoch) > 9:
-        raise InputError(f"TE-CCL: line {line}: {segment[:60]!r}: give a volume above 0 and up to 1, and an epoch")
+        raise InputError(
+            f"TE-CCL: line {line}: {segment[:60]!r}: give a volume above 0 and up to 1, and an epoch"
+        )
     nodes = tuple(_node(network, name, line) for name in names)
     return Move(chunk=chunk, nodes=nodes, slot=int(epoch), volume=amount, line=line)
 

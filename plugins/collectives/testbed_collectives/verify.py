@@ -31,29 +31,48 @@ def verify_xml(file: str, network: Network) -> dict[str, Any]:
     algorithm = read_algorithm(_text(file))
     ends = [node.id for node in network.hosts or network.nodes]
     if len(ends) < algorithm.ranks:
-        raise InputError(f"{file}: {algorithm.ranks} ranks; network {network.name!r} has {len(ends)} end points")
+        raise InputError(
+            f"{file}: {algorithm.ranks} ranks; network {network.name!r} has {len(ends)} end points"
+        )
     route = static_routing(network)
     try:
         carried = carry_out(algorithm, MSCCL_SLOTS, lambda a, b: route(ends[a], ends[b]))
-    except (
-        InputError
-    ) as error:  # it reads what has not come, or is blocked: its steps are an algorithm that does not work
+    except InputError as error:  # it reads what has not come, or is blocked: its steps are an algorithm that does not work
         line = re.search(r"line (\d+)", str(error))
         broken = Violation(kind="order", text=str(error), line=int(line[1]) if line else 0)
-        return _judged("MSCCL", equal_links(network), (_wanted(algorithm, ends), []), (1.0, 1.0), [broken], broken=True)
+        return _judged(
+            "MSCCL",
+            equal_links(network),
+            (_wanted(algorithm, ends), []),
+            (1.0, 1.0),
+            [broken],
+            broken=True,
+        )
     paths = {(a, b): route(ends[a], ends[b]) for _, a, b, _, _ in carried.moves}
     moves = [
-        Move(chunk=chunk, nodes=(ends[a], *(link[1] for link in paths[a, b])), slot=frame, together=True, line=line)
+        Move(
+            chunk=chunk,
+            nodes=(ends[a], *(link[1] for link in paths[a, b])),
+            slot=frame,
+            together=True,
+            line=line,
+        )
         for chunk, a, b, frame, line in carried.moves
     ]
     each = algorithm.chunks // algorithm.ranks
     misplaced = _misplaced(algorithm, carried, each)
-    return _judged("MSCCL", equal_links(network), (_wanted(algorithm, ends), moves), (1.0, 1.0), misplaced)
+    return _judged(
+        "MSCCL", equal_links(network), (_wanted(algorithm, ends), moves), (1.0, 1.0), misplaced
+    )
 
 
 def _wanted(algorithm: Algorithm, ends: Sequence[str]) -> dict[Any, tuple[str, str]]:
     each = algorithm.chunks // algorithm.ranks
-    return {(a, k): (ends[a], ends[k // each]) for a in range(algorithm.ranks) for k in range(algorithm.chunks)}
+    return {
+        (a, k): (ends[a], ends[k // each])
+        for a in range(algorithm.ranks)
+        for k in range(algorithm.chunks)
+    }
 
 
 def verify_json(file: str, network: Network) -> dict[str, Any]:
@@ -65,9 +84,13 @@ def verify_json(file: str, network: Network) -> dict[str, Any]:
         raise InputError(f"{file}: no JSON ({error})") from None
     if is_teccl(document):
         found = read_teccl(document, text, network)
-        return _judged("TE-CCL", network, (found.wanted, found.moves), (found.chunk_bits, found.slot_s), [])
+        return _judged(
+            "TE-CCL", network, (found.wanted, found.moves), (found.chunk_bits, found.slot_s), []
+        )
     if not isinstance(document, dict) or not isinstance(document.get("transfers"), list):
-        raise InputError(f"{file}: neither a schedule of TE-CCL nor transfers and frames of the testbed")
+        raise InputError(
+            f"{file}: neither a schedule of TE-CCL nor transfers and frames of the testbed"
+        )
     wanted, moves = _own(document, file, network)
     return _judged("testbed", equal_links(network), (wanted, moves), (1.0, 1.0), [])
 
@@ -90,7 +113,11 @@ def _judged(
     pairs = [ends for ends in wanted.values() if ends[0] != ends[1]]
     bound = 0.0
     if pairs:
-        bound = flow_bound(network, pairs, float("inf")) * bits / min(link.capacity_bps for link in network.links)
+        bound = (
+            flow_bound(network, pairs, float("inf"))
+            * bits
+            / min(link.capacity_bps for link in network.links)
+        )
     found = {
         "format": name,
         "network": network.name,
@@ -101,7 +128,10 @@ def _judged(
         "flow_bound": bound,
         "over_flow_bound": length / bound if bound else 1.0,
         "kinds": dict(Counter(one.kind for one in violations)),
-        "violations": [{"kind": one.kind, "line": one.line or None, "text": one.text} for one in violations[:SHOWN]],
+        "violations": [
+            {"kind": one.kind, "line": one.line or None, "text": one.text}
+            for one in violations[:SHOWN]
+        ],
     }
     return {**found, "text": _in_words(found)}
 
@@ -109,7 +139,9 @@ def _judged(
 def _in_words(found: dict[str, Any]) -> str:
     """For people."""
     kinds = ", ".join(f"{count} of {kind}" for kind, count in found["kinds"].items())
-    told = [f"{one['kind']}, line {one['line'] or '-'}: {one['text']}" for one in found["violations"]]
+    told = [
+        f"{one['kind']}, line {one['line'] or '-'}: {one['text']}" for one in found["violations"]
+    ]
     lines = [
         f"schedule           {found['format']}, {found['chunks']} chunks over {found['network']}",
         f"flow bound         {found['flow_bound']:.6g} {found['unit']}",
@@ -129,13 +161,18 @@ def _misplaced(algorithm: Algorithm, carried: Carried, each: int) -> list[Violat
     ]
 
 
-def _own(document: dict[str, Any], file: str, network: Network) -> tuple[dict[Any, tuple[str, str]], list[Move]]:
+def _own(
+    document: dict[str, Any], file: str, network: Network
+) -> tuple[dict[Any, tuple[str, str]], list[Move]]:
     frames, wanted, moves = document.get("frames"), {}, []
     if not isinstance(frames, list) or not all(isinstance(frame, list) for frame in frames):
         raise InputError(f'{file}: give "frames": [[transfer, ...], ...]')
     paths: list[tuple[str, ...]] = []
     for number, links in enumerate(document["transfers"]):
-        known = [network.link_of_label.get(link) if isinstance(link, str) else None for link in links or [None]]
+        known = [
+            network.link_of_label.get(link) if isinstance(link, str) else None
+            for link in links or [None]
+        ]
         if None in known:
             raise InputError(
                 f"{file}: transfer {number}: {str(links)[:60]}: network {network.name!r} has no such links"
@@ -147,7 +184,11 @@ def _own(document: dict[str, Any], file: str, network: Network) -> tuple[dict[An
         wanted[number] = (paths[-1][0], paths[-1][-1])
     for slot, frame in enumerate(frames):
         for number in frame:
-            if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(paths):
+            if (
+                isinstance(number, bool)
+                or not isinstance(number, int)
+                or not 0 <= number < len(paths)
+            ):
                 raise InputError(f"{file}: frame {slot}: {str(number)[:20]} is no transfer")
             moves.append(Move(chunk=number, nodes=paths[number], slot=slot, together=True))
     return wanted, moves

@@ -29,13 +29,17 @@ def msccl_algorithm(traffic: Traffic, schedule: Schedule, name: str) -> str:
     frames = [[pairs[i] for i in frame if pairs[i][0] != pairs[i][1]] for frame in schedule.frames]
     channels = -(-(ranks - 1) // BLOCKS_A_CHANNEL)
     if 2 * (ranks - 1) + 1 > MOST_BLOCKS or channels > MOST_CHANNELS:
-        raise InputError(f"MSCCL: {ranks} ranks need {2 * ranks - 1} thread blocks a GPU; it takes {MOST_BLOCKS}")
+        raise InputError(
+            f"MSCCL: {ranks} ranks need {2 * ranks - 1} thread blocks a GPU; it takes {MOST_BLOCKS}"
+        )
     root = ElementTree.Element(
         "algo", name=name, proto="Simple", nchannels=str(channels), nchunksperloop=str(ranks), ngpus=str(ranks),
         coll="alltoall", inplace="0", outofplace="1", minBytes="0", maxBytes="0",
     )  # fmt: skip
     for rank in range(ranks):
-        gpu = ElementTree.SubElement(root, "gpu", id=str(rank), i_chunks=str(ranks), o_chunks=str(ranks), s_chunks="0")
+        gpu = ElementTree.SubElement(
+            root, "gpu", id=str(rank), i_chunks=str(ranks), o_chunks=str(ranks), s_chunks="0"
+        )
         _Gpu(gpu, rank, ranks).carry(frames)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode") + "\n"
@@ -44,7 +48,9 @@ def msccl_algorithm(traffic: Traffic, schedule: Schedule, name: str) -> str:
 def _ranks(traffic: Traffic) -> tuple[int, list[tuple[int, int]]]:
     """(ranks, source and destination rank of each transfer)."""
     if not len(traffic.ends):
-        raise InputError("MSCCL: the transfers do not say whose they are; give a network, not --traffic")
+        raise InputError(
+            "MSCCL: the transfers do not say whose they are; give a network, not --traffic"
+        )
     sources: dict[str, int] = {}
     sinks: dict[str, int] = {}
     if {a for a, _ in traffic.ends} == {b for _, b in traffic.ends}:
@@ -55,7 +61,12 @@ def _ranks(traffic: Traffic) -> tuple[int, list[tuple[int, int]]]:
             sinks.setdefault(b, len(sinks))
     pairs = [(sources[a], sinks[b]) for a, b in traffic.ends]
     ranks, others = len(sources), {pair for pair in pairs if pair[0] != pair[1]}
-    if len(sinks) != ranks or ranks < 2 or len(set(pairs)) < len(pairs) or len(others) != ranks * (ranks - 1):
+    if (
+        len(sinks) != ranks
+        or ranks < 2
+        or len(set(pairs)) < len(pairs)
+        or len(others) != ranks * (ranks - 1)
+    ):
         raise InputError(
             f"MSCCL: {len(pairs)} transfers of {ranks} senders and {len(sinks)} receivers are no all-to-all exchange; "
             "give --pattern all-to-all or all-to-others"
@@ -73,7 +84,13 @@ class _Gpu:
         for sends in (True, False):
             for place, other in enumerate(self._others):
                 self._blocks.append(
-                    _block(element, len(self._blocks), other if sends else -1, -1 if sends else other, place)
+                    _block(
+                        element,
+                        len(self._blocks),
+                        other if sends else -1,
+                        -1 if sends else other,
+                        place,
+                    )
                 )
         own = _block(element, len(self._blocks), -1, -1, 0)
         _step(own, "cpy", rank, rank, None)
@@ -86,10 +103,14 @@ class _Gpu:
             for sink in sent:
                 last = self._add("s", self._others.index(sink), (sink, self._rank), last)
             for source in received:
-                last = self._add("r", len(self._others) + self._others.index(source), (self._rank, source), last)
+                last = self._add(
+                    "r", len(self._others) + self._others.index(source), (self._rank, source), last
+                )
         for block in self._blocks:
             if len(block) > MOST_STEPS:
-                raise InputError(f"MSCCL: a thread block would have {len(block)} steps; it takes {MOST_STEPS}")
+                raise InputError(
+                    f"MSCCL: a thread block would have {len(block)} steps; it takes {MOST_STEPS}"
+                )
 
     def _add(self, kind: str, number: int, offsets: tuple[int, int], after: Place | None) -> Place:
         block = self._blocks[number]
@@ -99,13 +120,22 @@ class _Gpu:
         return number, len(block) - 1
 
 
-def _block(gpu: ElementTree.Element, number: int, send: int, receive: int, place: int) -> ElementTree.Element:
+def _block(
+    gpu: ElementTree.Element, number: int, send: int, receive: int, place: int
+) -> ElementTree.Element:
     return ElementTree.SubElement(
-        gpu, "tb", id=str(number), send=str(send), recv=str(receive), chan=str(place // BLOCKS_A_CHANNEL)
+        gpu,
+        "tb",
+        id=str(number),
+        send=str(send),
+        recv=str(receive),
+        chan=str(place // BLOCKS_A_CHANNEL),
     )
 
 
-def _step(block: ElementTree.Element, kind: str, source: int, sink: int, waits: Place | None) -> ElementTree.Element:
+def _step(
+    block: ElementTree.Element, kind: str, source: int, sink: int, waits: Place | None
+) -> ElementTree.Element:
     """One block of data from chunk ``source`` of the input to chunk ``sink`` of the output."""
     after = waits or (-1, -1)
     return ElementTree.SubElement(

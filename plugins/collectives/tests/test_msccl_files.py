@@ -48,7 +48,9 @@ def test_each_rank_keeps_the_order_of_the_frames() -> None:
     carried = carry_out(read_algorithm(msccl_algorithm(traffic, schedule, "test")))
     ranks = {a: n for n, a in enumerate(dict.fromkeys(a for a, _ in traffic.ends))}
     sinks = {b: n for n, b in enumerate(dict.fromkeys(b for _, b in traffic.ends))}
-    frame = {(ranks[a], sinks[b]): int(schedule.frame_of[i]) for i, (a, b) in enumerate(traffic.ends)}
+    frame = {
+        (ranks[a], sinks[b]): int(schedule.frame_of[i]) for i, (a, b) in enumerate(traffic.ends)
+    }
     for rank in range(len(ranks)):
         received = [frame[pair] for pair in carried.arrivals if pair[1] == rank]
         assert received == sorted(received)
@@ -94,11 +96,16 @@ def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["schedule", "crossbar:4", "--output", str(file), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["msccl"] == {"ranks": 4, "blocks_carried": 12}
     check_all_to_all(carry_out(read_algorithm(file.read_text())))
-    assert main(["schedule", "crossbar:4", "--pattern", "h0:h1", "--output", str(tmp_path / "y.xml")]) == 2
+    assert (
+        main(["schedule", "crossbar:4", "--pattern", "h0:h1", "--output", str(tmp_path / "y.xml")])
+        == 2
+    )
     assert not (tmp_path / "y.xml").exists()
 
 
-def test_a_file_of_more_elements_than_any_algorithm_has_is_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_more_elements_than_any_algorithm_has_is_refused_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(lines, "MOST_ELEMENTS", 3)
     with pytest.raises(InputError, match="line 2: more than 3 elements"):
         read_algorithm("<algo>\n" + "<gpu/>" * 9 + "</algo>")

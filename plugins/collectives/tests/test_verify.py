@@ -23,7 +23,11 @@ RING = {
 }
 RING_FILE = {
     **RING,
-    "links": [{"source": str(a), "target": str((a + s) % 4), "capacity_bps": 8e9} for a in range(4) for s in (1, 3)],
+    "links": [
+        {"source": str(a), "target": str((a + s) % 4), "capacity_bps": 8e9}
+        for a in range(4)
+        for s in (1, 3)
+    ],
 }
 """Four GPUs that relay, links of a gigabyte a second both ways round."""
 
@@ -56,12 +60,21 @@ def relayed() -> str:
 
     def gpu(rank: int, scratch: int, blocks: list[tuple[int, int, list[str]]]) -> str:
         text = "".join(
-            f'\n<tb id="{n}" send="{send}" recv="{recv}" chan="0">' + "".join("\n" + step for step in steps) + "</tb>"
+            f'\n<tb id="{n}" send="{send}" recv="{recv}" chan="0">'
+            + "".join("\n" + step for step in steps)
+            + "</tb>"
             for n, (send, recv, steps) in enumerate(blocks)
         )
         return f'\n<gpu id="{rank}" i_chunks="6" o_chunks="6" s_chunks="{scratch}">{text}</gpu>'
 
-    def step(n: int, kind: str, source: str, sink: str, waits: tuple[int, int] = (-1, -1), marked: int = 0) -> str:
+    def step(
+        n: int,
+        kind: str,
+        source: str,
+        sink: str,
+        waits: tuple[int, int] = (-1, -1),
+        marked: int = 0,
+    ) -> str:
         buffers = f'srcbuf="{source[0]}" srcoff="{source[1]}" dstbuf="{sink[0]}" dstoff="{sink[1]}"'
         after = f'depid="{waits[0]}" deps="{waits[1]}" hasdep="{marked}"'
         return f'<step s="{n}" type="{kind}" {buffers} cnt="2" {after}/>'
@@ -75,7 +88,16 @@ def relayed() -> str:
         (2, -1, [step(0, "s", "s0", "o0", (0, 1)), step(1, "s", "i4", "o2")]), (-1, 2, receive_4), own[1],
     ])  # fmt: skip
     last = [step(0, "r", "s0", "o0"), step(1, "r", "i4", "o2")]
-    third = gpu(2, 0, [(-1, 1, last), (0, -1, [step(0, "s", "i0", "o4")]), (1, -1, [step(0, "s", "i2", "o4")]), own[2]])
+    third = gpu(
+        2,
+        0,
+        [
+            (-1, 1, last),
+            (0, -1, [step(0, "s", "i0", "o4")]),
+            (1, -1, [step(0, "s", "i2", "o4")]),
+            own[2],
+        ],
+    )
     head = '<algo name="relayed" proto="Simple" nchannels="1" nchunksperloop="6" ngpus="3" coll="alltoall" inplace="0">'
     return head + first + second + third + "\n</algo>\n"
 
@@ -97,7 +119,9 @@ def verified(
     return code, json.loads(out) if out else {}, err
 
 
-def test_a_schedule_of_te_ccl_holds(tmp_path: Path, ring: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_schedule_of_te_ccl_holds(
+    tmp_path: Path, ring: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, found, _ = verified(capsys, tmp_path / "t.json", json.dumps(teccl(), indent=1), ring)
     assert (code, found["valid"], found["chunks"], found["format"]) == (0, True, 12, "TE-CCL")
     assert (found["length"], found["flow_bound"]) == (pytest.approx(3), pytest.approx(2))
@@ -115,15 +139,33 @@ def replaced(old: str, new: str) -> Callable[[str], str]:
     ("spoil", "kind"),
     [
         (replaced("0->1 with volume 0.5 in epoch 1", "0->1 with volume 0.5 in epoch 2"), "order"),
-        (replaced("1->2 with volume 0.5 in epoch 2", "1->2 with volume 0.4 in epoch 2"), "delivery"),
-        (replaced("0->1 with volume 1.0 in epoch 0", "0->1 with volume 1.0 in epoch 1"), "capacity"),
-        (replaced("0->1 with volume 1.0 in epoch 0", "0->1 with volume 1.0 in epoch 0 via switches 2"), "link"),
-        (replaced("0->1 with volume 1.0 in epoch 0", "0->3 with volume 1.0 in epoch 0"), "delivery"),
+        (
+            replaced("1->2 with volume 0.5 in epoch 2", "1->2 with volume 0.4 in epoch 2"),
+            "delivery",
+        ),
+        (
+            replaced("0->1 with volume 1.0 in epoch 0", "0->1 with volume 1.0 in epoch 1"),
+            "capacity",
+        ),
+        (
+            replaced(
+                "0->1 with volume 1.0 in epoch 0", "0->1 with volume 1.0 in epoch 0 via switches 2"
+            ),
+            "link",
+        ),
+        (
+            replaced("0->1 with volume 1.0 in epoch 0", "0->3 with volume 1.0 in epoch 0"),
+            "delivery",
+        ),
         (replaced('"1-Epoch_Duration": 1.0', '"1-Epoch_Duration": 0.9'), "capacity"),
     ],
 )
 def test_a_spoilt_schedule_of_te_ccl_is_told_with_its_line(
-    spoil: Callable[[str], str], kind: str, tmp_path: Path, ring: str, capsys: pytest.CaptureFixture[str]
+    spoil: Callable[[str], str],
+    kind: str,
+    tmp_path: Path,
+    ring: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = spoil(json.dumps(teccl(), indent=1))
     code, found, _ = verified(capsys, tmp_path / "t.json", text, ring)
@@ -144,13 +186,21 @@ def test_a_spoilt_schedule_of_te_ccl_is_told_with_its_line(
     ],
 )
 def test_what_is_no_schedule_of_te_ccl_is_refused_in_one_line(
-    spoil: Callable[[str], str], says: str, tmp_path: Path, ring: str, capsys: pytest.CaptureFixture[str]
+    spoil: Callable[[str], str],
+    says: str,
+    tmp_path: Path,
+    ring: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, found, err = verified(capsys, tmp_path / "t.json", spoil(json.dumps(teccl(), indent=1)), ring)
+    code, found, err = verified(
+        capsys, tmp_path / "t.json", spoil(json.dumps(teccl(), indent=1)), ring
+    )
     assert (code, found) == (2, {}) and says in err and len(err.splitlines()) == 1
 
 
-def test_an_algorithm_with_scratch_counts_and_relays_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_algorithm_with_scratch_counts_and_relays_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, found, err = verified(capsys, tmp_path / "a.xml", relayed(), "ring:3")
     assert (code, found.get("valid"), err) == (0, True, ""), (found, err)
     assert found["chunks"] == 18 and found["length"] >= found["flow_bound"] == pytest.approx(4)
@@ -170,32 +220,59 @@ def test_an_algorithm_with_scratch_counts_and_relays_holds(tmp_path: Path, capsy
     ],
 )  # fmt: skip
 def test_a_spoilt_algorithm_is_told(
-    spoil: Callable[[str], str], code: int, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spoil: Callable[[str], str],
+    code: int,
+    says: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     got, found, err = verified(capsys, tmp_path / "a.xml", spoil(relayed()), "ring:3")
     assert got == code and says in err + str(found), (got, err, found)
     assert code != 2 or len(err.splitlines()) == 1
 
 
-def test_a_network_with_too_few_end_points_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_network_with_too_few_end_points_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert verified(capsys, tmp_path / "a.xml", relayed(), "crossbar:1")[0] == 2
 
 
-def test_what_schedule_wrote_holds_with_parts_and_is_spoilt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_schedule_wrote_holds_with_parts_and_is_spoilt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     written = tmp_path / "w.json"
-    words = ["schedule", "bipartite:2,2", "--pattern", "all-switches", "--parts", "2", "--output", str(written)]
+    words = [
+        "schedule",
+        "bipartite:2,2",
+        "--pattern",
+        "all-switches",
+        "--parts",
+        "2",
+        "--output",
+        str(written),
+    ]
     assert main(words) == 0
     document = json.loads(written.read_text())
     code, found, _ = verified(capsys, tmp_path / "x.json", json.dumps(document), "bipartite:2,2")
     assert (code, found["over_flow_bound"]) == (0, pytest.approx(1))
-    merged = {**document, "frames": [document["frames"][0] + document["frames"][1], *document["frames"][2:]]}
-    assert verified(capsys, tmp_path / "x.json", json.dumps(merged), "bipartite:2,2")[1]["kinds"].keys() == {"capacity"}
+    merged = {
+        **document,
+        "frames": [document["frames"][0] + document["frames"][1], *document["frames"][2:]],
+    }
+    assert verified(capsys, tmp_path / "x.json", json.dumps(merged), "bipartite:2,2")[1][
+        "kinds"
+    ].keys() == {"capacity"}
     forgotten = {**document, "frames": document["frames"][1:]}
-    assert "delivery" in verified(capsys, tmp_path / "x.json", json.dumps(forgotten), "bipartite:2,2")[1]["kinds"]
+    assert (
+        "delivery"
+        in verified(capsys, tmp_path / "x.json", json.dumps(forgotten), "bipartite:2,2")[1]["kinds"]
+    )
     assert verified(capsys, tmp_path / "x.json", json.dumps(document), "ring:3")[0] == 2
 
 
-def test_an_algorithm_that_schedule_wrote_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_algorithm_that_schedule_wrote_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "w.xml"
     assert main(["schedule", "torus:3x3", "--output", str(file)]) == 0
     assert 'minBytes="0" maxBytes="0"' in file.read_text()
@@ -208,11 +285,20 @@ def test_an_algorithm_that_schedule_wrote_holds(tmp_path: Path, capsys: pytest.C
 def test_the_referee_imports_no_scheduler_and_no_reader() -> None:
     tree = ast.parse(Path(str(checker_module.__file__)).read_text())
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert imported == {"__future__", "collections", "collections.abc", "dataclasses", "topologies.network"}
+    assert imported == {
+        "__future__",
+        "collections",
+        "collections.abc",
+        "dataclasses",
+        "topologies.network",
+    }
 
 
 def test_half_a_chunk_cannot_be_sent_on_whole() -> None:
     network = load_network("ring:3")
     capacity = {(k.source, k.target): 1.0 for k in network.links}
-    moves = [Move(chunk=0, nodes=("s0", "s1"), slot=0, volume=0.5), Move(chunk=0, nodes=("s1", "s2"), slot=1)]
+    moves = [
+        Move(chunk=0, nodes=("s0", "s1"), slot=0, volume=0.5),
+        Move(chunk=0, nodes=("s1", "s2"), slot=1),
+    ]
     assert [one.kind for one in check_moves({0: ("s0", "s2")}, moves, capacity)] == ["order"]

@@ -99,14 +99,18 @@ CALLS = {Kind.BARRIER: "barrier", Kind.GATHER: "all_gather"}
 def parse_address(address: str) -> tuple[socket.AddressFamily, str | tuple[str, int]]:
     """`unix:/path` or `tcp:host:port`. Raises UsageError."""
     if not isinstance(address, str):
-        raise UsageError(f"address of the process group is {address!r}: give unix:/path or tcp:host:port")
+        raise UsageError(
+            f"address of the process group is {address!r}: give unix:/path or tcp:host:port"
+        )
     scheme, _, rest = address.partition(":")
     if scheme == "unix" and rest:
         return socket.AF_UNIX, rest
     host, _, port = rest.rpartition(":")
     if scheme == "tcp" and host and port.isdecimal() and int(port) < 65536:
         return family_of(host), (host.strip("[]"), int(port))
-    raise UsageError(f"address of the process group is {address!r}: give unix:/path or tcp:host:port")
+    raise UsageError(
+        f"address of the process group is {address!r}: give unix:/path or tcp:host:port"
+    )
 
 
 def watch_silence(connection: socket.socket) -> None:
@@ -148,7 +152,9 @@ class GroupServer(contextlib.AbstractContextManager["GroupServer"]):
         try:
             self._listening = _bind(address)
         except OSError as error:
-            raise GroupError(f"cannot listen for the process group at {address}: {error.strerror}") from error
+            raise GroupError(
+                f"cannot listen for the process group at {address}: {error.strerror}"
+            ) from error
         if self._listening.family == socket.AF_UNIX:
             self._unix_path = Path(address.partition(":")[2])
             self.address = address
@@ -160,7 +166,9 @@ class GroupServer(contextlib.AbstractContextManager["GroupServer"]):
         self._items: dict[int, Frame] = {}  # of the round under way
         self._counters: Counter[bytes] = Counter()
         self._failure: Frame | None = None
-        self._process = os.getpid()  # a child of fork has neither the thread nor the right to end the group
+        self._process = (
+            os.getpid()
+        )  # a child of fork has neither the thread nor the right to end the group
         self._closed, self._began = False, threading.Event()
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._serve()), name="sfio process group", daemon=True
@@ -192,9 +200,14 @@ class GroupServer(contextlib.AbstractContextManager["GroupServer"]):
         server.close()
         leaving = list(self._members.values())
         if self._failure is None and (self._members or len(self._joined) < self.size):
-            self._fail("the coordinator of the process group (rank 0 or the launcher) has ended", None)
+            self._fail(
+                "the coordinator of the process group (rank 0 or the launcher) has ended", None
+            )
         if leaving:
-            await asyncio.wait([self._loop.create_task(_closed(writer)) for writer in leaving], timeout=LOSS_NOTICED_S)
+            await asyncio.wait(
+                [self._loop.create_task(_closed(writer)) for writer in leaving],
+                timeout=LOSS_NOTICED_S,
+            )
         for writer in leaving:
             writer.transport.abort()
 
@@ -230,7 +243,9 @@ class GroupServer(contextlib.AbstractContextManager["GroupServer"]):
             return failure("a malformed hello", None)
         size, rank = HELLO.unpack(frame.payload)[0], frame.rank
         if size != self.size:
-            return failure(f"rank {rank} says the group has {size} ranks, the coordinator {self.size}", rank)
+            return failure(
+                f"rank {rank} says the group has {size} ranks, the coordinator {self.size}", rank
+            )
         if not 0 <= rank < self.size:
             return failure(f"rank {rank} is none of 0..{self.size - 1}", rank)
         return failure(f"rank {rank} joined twice", rank) if rank in self._joined else None
@@ -263,18 +278,25 @@ class GroupServer(contextlib.AbstractContextManager["GroupServer"]):
             self._fail(f"rank {rank} sent a {frame.kind.name} that it may not send", rank)
 
     def _give(self, rank: int, frame: Frame) -> None:
-        first, kind = next(((other, item.kind) for other, item in self._items.items()), (rank, frame.kind))
+        first, kind = next(
+            ((other, item.kind) for other, item in self._items.items()), (rank, frame.kind)
+        )
         if len(self._joined) < self.size or rank in self._items:
             self._fail(f"rank {rank} makes a collective call out of turn", rank)
         elif kind is not frame.kind:
             text = f"rank {rank} calls {CALLS[frame.kind]} where rank {first} calls {CALLS[kind]}"
-            self._fail(f"{text}: every rank makes the same collective calls in the same order", rank)
+            self._fail(
+                f"{text}: every rank makes the same collective calls in the same order", rank
+            )
         else:
             self._items[rank] = frame
             self._check_left()
         if len(self._items) == self.size and self._failure is None:
             items, self._items = self._items, {}
-            whole = b"".join(Frame(Kind.GATHERED, rank, items[rank].payload).encode() for rank in range(self.size))
+            whole = b"".join(
+                Frame(Kind.GATHERED, rank, items[rank].payload).encode()
+                for rank in range(self.size)
+            )
             for writer in self._members.values():
                 writer.write(whole)
 

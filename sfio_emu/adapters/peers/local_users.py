@@ -26,7 +26,9 @@ def is_foreign_user(stream: socket.socket) -> bool:
         return True  # it went away
     if user is None and stream.family != socket.AF_UNIX:
         address = ip_address(theirs[0])
-        local = (getattr(address, "ipv4_mapped", None) or address).is_loopback or theirs[0] == ours[0]
+        local = (getattr(address, "ipv4_mapped", None) or address).is_loopback or theirs[0] == ours[
+            0
+        ]
         return bool(local)
     return user != os.geteuid()
 
@@ -53,9 +55,13 @@ def _user_of_peer(stream: socket.socket) -> int | None:
     try:
         addresses = [socket.inet_pton(stream.family, address) for address in (theirs, ours)]
         places = _PLACES.pack(their_port, our_port, *addresses)
-        body = _QUESTION.pack(stream.family, socket.IPPROTO_TCP, 0, 1 << _ESTABLISHED, places, _ANY_COOKIE)
+        body = _QUESTION.pack(
+            stream.family, socket.IPPROTO_TCP, 0, 1 << _ESTABLISHED, places, _ANY_COOKIE
+        )
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as asking:
-            asking.send(_HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _REQUEST, 1, 0) + body)
+            asking.send(
+                _HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _REQUEST, 1, 0) + body
+            )
             said = asking.recv(4096)
         if _HEADER.unpack_from(said)[1] != _SOCK_DIAG_BY_FAMILY:
             return None

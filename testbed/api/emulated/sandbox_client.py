@@ -36,7 +36,10 @@ class SandboxProcess(AbstractContextManager["SandboxProcess"]):
     """
 
     def __init__(
-        self, task: JsonObject, name: str | None = None, report_progress: ReportProgress | None = None
+        self,
+        task: JsonObject,
+        name: str | None = None,
+        report_progress: ReportProgress | None = None,
     ) -> None:
         require_emulation()
         self.name = name or unused_name("session")
@@ -62,9 +65,14 @@ class SandboxProcess(AbstractContextManager["SandboxProcess"]):
         started = threading.Event()
         numbers = (listener.fileno(), lifeline.fileno())
         words = sandbox_command(
-            [sys.executable, "-P", "-m", "testbed.api.emulated.sandbox_server", str(numbers[1])], die_with_parent=True
+            [sys.executable, "-P", "-m", "testbed.api.emulated.sandbox_server", str(numbers[1])],
+            die_with_parent=True,
         )
-        environment = {**os.environ, VARIABLE: str(numbers[0]), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        environment = {
+            **os.environ,
+            VARIABLE: str(numbers[0]),
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }
 
         def live() -> None:
             try:
@@ -94,14 +102,20 @@ class SandboxProcess(AbstractContextManager["SandboxProcess"]):
         """What the process inside answers; raises what it raised, SessionClosedError where it has ended."""
         return self._answer(header, value).header
 
-    def measured(self, header: JsonObject, plan: object, report_progress: ReportProgress | None) -> object:
+    def measured(
+        self, header: JsonObject, plan: object, report_progress: ReportProgress | None
+    ) -> object:
         """What a run of the plan inside measured; raises as ``ask``."""
         return pickle.loads(self._answer(header, plan, report_progress).body)
 
-    def _answer(self, header: JsonObject, value: object, report_progress: ReportProgress | None = None) -> Frame:
+    def _answer(
+        self, header: JsonObject, value: object, report_progress: ReportProgress | None = None
+    ) -> Frame:
         self.check()
         try:
-            return send_request(self.name, header, b"" if value is None else pickle.dumps(value), report_progress)
+            return send_request(
+                self.name, header, b"" if value is None else pickle.dumps(value), report_progress
+            )
         except TestbedError:
             self.check()
             raise
@@ -109,7 +123,9 @@ class SandboxProcess(AbstractContextManager["SandboxProcess"]):
     def check(self) -> None:
         """Raise SessionClosedError where the process has ended."""
         if self._ended.is_set():
-            raise SessionClosedError(f"the network {self.name!r} is not up any more{self._last_words()}")
+            raise SessionClosedError(
+                f"the network {self.name!r} is not up any more{self._last_words()}"
+            )
 
     @property
     def pid(self) -> int:

@@ -26,7 +26,11 @@ def main(lifeline_number: int) -> int:
     task: JsonObject = pickle.loads(checked(receive(lifeline)).body)
     with ExitStack() as stack:
         try:
-            handlers = _work() if task["do"] == "work" else _session_network(task, stack, progress_to(lifeline))
+            handlers = (
+                _work()
+                if task["do"] == "work"
+                else _session_network(task, stack, progress_to(lifeline))
+            )
         except Exception as error:  # noqa: BLE001 - whatever it is, the owner has to be told
             with suppress(TestbedError):
                 send(lifeline, error_header(error))
@@ -65,11 +69,15 @@ def _work() -> dict[str, Handler]:
     return {"run": run}
 
 
-def _session_network(task: JsonObject, stack: ExitStack, report_progress: ReportProgress) -> dict[str, Handler]:
+def _session_network(
+    task: JsonObject, stack: ExitStack, report_progress: ReportProgress
+) -> dict[str, Handler]:
     from testbed.api.emulated.session_network import SessionNetwork
 
     report_progress(Progress(doing="building the network"))
-    network = stack.enter_context(SessionNetwork(task["network"], task["ends"], mtu=task["mtu"], shape=task["shape"]))
+    network = stack.enter_context(
+        SessionNetwork(task["network"], task["ends"], mtu=task["mtu"], shape=task["shape"])
+    )
     return network.handlers(progress_to)
 
 

@@ -45,8 +45,12 @@ class SessionNetwork(FromParts):
         self._numbers = itertools.count(1)
         self._tunnels = itertools.count(1)
         self._installed: dict[Pair, tuple[int, Rules]] = {}
-        self._chosen: set[Pair] = set()  # of those, routes that were asked for; the others are ways back
-        self._aside: set[int] = set()  # of those, what a stream between the same ends has taken out while it runs
+        self._chosen: set[Pair] = (
+            set()
+        )  # of those, routes that were asked for; the others are ways back
+        self._aside: set[int] = (
+            set()
+        )  # of those, what a stream between the same ends has taken out while it runs
 
     def _build(self, parts: ExitStack) -> None:
         self._platform = parts.enter_context(here(self._wiring, mtu=self._mtu, shape=self._shape))
@@ -65,7 +69,9 @@ class SessionNetwork(FromParts):
         def bulk(sock: socket.socket, request: Frame) -> None:
             standing = service.faults.texts()
             if standing:
-                raise InputError(f"bulk: {standing[0]} is active; restore it first, or pass it in faults")
+                raise InputError(
+                    f"bulk: {standing[0]} is active; restore it first, or pass it in faults"
+                )
             plan = self._own(pickle.loads(request.body), BulkPlan)
             send(sock, {"done": True}, pickle.dumps(self.bulk(plan, progress_to(sock))))
 
@@ -76,23 +82,36 @@ class SessionNetwork(FromParts):
 
         def tunnel(sock: socket.socket, request: Frame) -> None:
             with self.tunnel(pickle.loads(request.body)) as running:
-                send(sock, {"addresses": running.addresses, "device": running.device, "mtu": running.mtu})
+                send(
+                    sock,
+                    {"addresses": running.addresses, "device": running.device, "mtu": running.mtu},
+                )
                 while (asked := receive(sock)) is not None and asked.header.get("do") == "counters":
                     send(sock, running.counters())
                 if asked is not None:
                     send(sock, {}, pickle.dumps((running.start_s, running.results())))
 
-        return {**service.handlers(), "stream": stream, "bulk": bulk, "install": install, "tunnel": tunnel}
+        return {
+            **service.handlers(),
+            "stream": stream,
+            "bulk": bulk,
+            "install": install,
+            "tunnel": tunnel,
+        }
 
     def _own(self, plan: object, kind: type[P]) -> P:
         if not isinstance(plan, kind) or plan.network.links != self._wiring.network.links:
-            raise InputError(f"the plan is for another network than {self._wiring.network.name!r}, which is up here")
+            raise InputError(
+                f"the plan is for another network than {self._wiring.network.name!r}, which is up here"
+            )
         if getattr(plan, "changes", ()):
             raise InputError("mobility plans are not supported in a session; use testbed.run(plan)")
         changed = next(iter(self.net.configured().items()), None)
         if changed is not None:
             text = f"{label_of(changed[0])} has {changed[1]}"
-            raise InputError(f"{text}, and predictions are of the network as it was; configure the link with reset")
+            raise InputError(
+                f"{text}, and predictions are of the network as it was; configure the link with reset"
+            )
         return plan
 
     def install(self, splits: Sequence[LabelSplit]) -> tuple[int, float]:
@@ -144,7 +163,9 @@ class SessionNetwork(FromParts):
             own = split_rules(self._wiring, plan.forward, plan.backward)
             try:
                 with self._installing:
-                    self._aside = {self._installed[pair][0] for pair in pairs if pair in self._installed}
+                    self._aside = {
+                        self._installed[pair][0] for pair in pairs if pair in self._installed
+                    }
                     for one, rules in self._installed.values():
                         if one in self._aside:
                             self._take(one, rules)

@@ -24,12 +24,24 @@ def main(words: list[str]) -> None:
     enter({"die_with_parent": True, "read_only": True})
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    for capability in range(_CAPABILITIES):  # those of its root end with the next program; unknown ones are refused
+    for capability in range(
+        _CAPABILITIES
+    ):  # those of its root end with the next program; unknown ones are refused
         libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (_PROCESSOR_S, _PROCESSOR_S))
-    os.environ |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "HOME": os.environ.get("TMPDIR", "/")}
-    command = [sys.executable, "-P", "-m", "testbed.emulation.network.mininet_network.recorded_network", *words]
+    os.environ |= {
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HOME": os.environ.get("TMPDIR", "/"),
+    }
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "testbed.emulation.network.mininet_network.recorded_network",
+        *words,
+    ]
     os.execv(command[0], command)
 
 

@@ -31,20 +31,32 @@ class Listed(NamedTuple):
 
 
 _STREAM = "stream coded packets over a network while links fail; verdict on every prediction"
-_MOBILITY = "stream while nodes move; routes are recomputed for each frame and replaced without loss"
+_MOBILITY = (
+    "stream while nodes move; routes are recomputed for each frame and replaced without loss"
+)
 _DOWNLOAD = "send a file over many paths to a host behind a slow last-mile link"
-_TUNNEL = "carry any program's packets through a coded tunnel while links fail; four rivals side by side"
+_TUNNEL = (
+    "carry any program's packets through a coded tunnel while links fail; four rivals side by side"
+)
 LISTED = {
     "stream": Listed(SEND, _STREAM, "testbed.api.workloads.streams:STREAM_COMMAND"),
     "mobility": Listed(SEND, _MOBILITY, "testbed.stream.workload:MOBILITY"),
-    "bulk": Listed(SCHEDULE, "bulk transfers frame by frame over circuits", "testbed.bulk.workload:BULK"),
+    "bulk": Listed(
+        SCHEDULE, "bulk transfers frame by frame over circuits", "testbed.bulk.workload:BULK"
+    ),
     "download": Listed(SEND, _DOWNLOAD, "testbed.download.workload:DOWNLOAD"),
     "tunnel": Listed(SEND, _TUNNEL, "testbed.tunnel.workload:TUNNEL"),
-    "sfio": Listed(STRIPE, "striped files over an emulated network", "testbed.striping.workload:STRIPING"),
-    "wavelengths": Listed(
-        SCHEDULE, "assign wavelengths in an optical cloud", "testbed.wavelengths.workload:WAVELENGTHS"
+    "sfio": Listed(
+        STRIPE, "striped files over an emulated network", "testbed.striping.workload:STRIPING"
     ),
-    "simulate": Listed(SIMULATE, "simulate an interconnection network", "testbed.simulation.workload:SIMULATION"),
+    "wavelengths": Listed(
+        SCHEDULE,
+        "assign wavelengths in an optical cloud",
+        "testbed.wavelengths.workload:WAVELENGTHS",
+    ),
+    "simulate": Listed(
+        SIMULATE, "simulate an interconnection network", "testbed.simulation.workload:SIMULATION"
+    ),
 }
 """Command -> its workload, in the order of ``testbed --help``."""
 

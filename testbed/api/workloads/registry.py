@@ -36,5 +36,9 @@ def workload_of(plan: object) -> Work:
             workload = WORKLOADS.find(name)
             if workload is not None and isinstance(plan, workload.plan):
                 return workload
-    kinds = ", ".join(w.plan.__name__ for name in WORKLOADS.names() if (w := WORKLOADS.find(name)) is not None)
-    raise UsageError(f"plan: got a {type(plan).__name__}; give one of {kinds} (testbed.stream_plan(...) makes one)")
+    kinds = ", ".join(
+        w.plan.__name__ for name in WORKLOADS.names() if (w := WORKLOADS.find(name)) is not None
+    )
+    raise UsageError(
+        f"plan: got a {type(plan).__name__}; give one of {kinds} (testbed.stream_plan(...) makes one)"
+    )

@@ -15,7 +15,14 @@ from testbed.model.options import kinds
 from testbed.model.options.option import Only, coded, ends, nested, options, routed
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, Work
-from testbed.stream.options import CODED, NOT_PROBING, PROBING, UNCODED, StreamOptions, StreamRunOptions
+from testbed.stream.options import (
+    CODED,
+    NOT_PROBING,
+    PROBING,
+    UNCODED,
+    StreamOptions,
+    StreamRunOptions,
+)
 from testbed.stream.plan import ProbePlan, StreamsPlan
 from testbed.stream.workload import PROBE, STREAMS
 from topologies.text.json_types import JsonObject
@@ -46,7 +53,9 @@ class StreamCommandOptions(StreamOptions):
         "the controller): a stream without a code (emulation)",
     )
     probe_block_size: bool = coded(
-        default=False, only=(CODED,), help="fix N, count decoding failures at N and N-1 over --probe-blocks"
+        default=False,
+        only=(CODED,),
+        help="fix N, count decoding failures at N and N-1 over --probe-blocks",
     )
     blocks: int = coded(
         flag="--probe-blocks",
@@ -61,7 +70,9 @@ class StreamCommandOptions(StreamOptions):
         only=(PROBING,),
         help="a->b that is down while probing (default: the most loaded one)",
     )
-    ft_drb: MetapathOptions = nested(default_factory=MetapathOptions, group="--routing ft-drb", only=(_FT_DRB,))
+    ft_drb: MetapathOptions = nested(
+        default_factory=MetapathOptions, group="--routing ft-drb", only=(_FT_DRB,)
+    )
 
 
 def _build(requested: StreamCommandOptions) -> StreamsPlan | ProbePlan | MetapathPlan:
@@ -76,8 +87,13 @@ def _build(requested: StreamCommandOptions) -> StreamsPlan | ProbePlan | Metapat
     from testbed.stream.planning import build_together
 
     network = known_network(requested.network)
-    pairs = [(requested.source, requested.sink), *(read_pair(word, network, "--flow") for word in requested.also)]
-    plans = build_together([replace(requested, network=network, source=a, sink=b) for a, b in pairs])
+    pairs = [
+        (requested.source, requested.sink),
+        *(read_pair(word, network, "--flow") for word in requested.also),
+    ]
+    plans = build_together(
+        [replace(requested, network=network, source=a, sink=b) for a, b in pairs]
+    )
     titles = tuple(f"{requested.network} {a} to {b}" for a, b in pairs)
     return StreamsPlan(plans=plans, titles=titles)
 
@@ -95,7 +111,9 @@ def _plain(requested: StreamCommandOptions) -> MetapathPlan:
     return build_metapath(MetapathPlanOptions(**same, **source))
 
 
-def _carry_plain(plan: MetapathPlan, how: How, report_progress: ReportProgress | None) -> MetapathRun:
+def _carry_plain(
+    plan: MetapathPlan, how: How, report_progress: ReportProgress | None
+) -> MetapathRun:
     if how.fabric != "emulation" or METAPATH.emulate is None:
         raise CapabilityError(
             f"--routing {plan.routing} runs on switches only; simulated: testbed simulate --routing ft-drb"

@@ -37,7 +37,9 @@ Retransmissions = dict[int, TcpRetransmissions]
 _OFFSET_FOR_S = 1.0
 
 
-def start_agent(machine: MachineState, name: str, role: Role, nodes: tuple[str, ...], messages: MessageSet) -> None:
+def start_agent(
+    machine: MachineState, name: str, role: Role, nodes: tuple[str, ...], messages: MessageSet
+) -> None:
     """Fork the process for these nodes, and let the coordinator have its pipe."""
     ends = Receiver if role == "receiver" else Sender
     process = AgentProcess(role, nodes, ends(network_of(machine), nodes, messages).run)
@@ -66,8 +68,12 @@ def stop_agent(machine: MachineState, name: str) -> None:
 class _Agent(PipeEnd):
     """A process on one of the platform's machines; what it reports of times is told on our clock."""
 
-    def __init__(self, platform: Platform, machine: int, name: str, role: Role, nodes: Sequence[str]) -> None:
-        super().__init__(role, nodes, Connection(platform.open_stream(machine, f"agent {name}").detach()))
+    def __init__(
+        self, platform: Platform, machine: int, name: str, role: Role, nodes: Sequence[str]
+    ) -> None:
+        super().__init__(
+            role, nodes, Connection(platform.open_stream(machine, f"agent {name}").detach())
+        )
         self._platform, self._machine, self._name = platform, machine, name
         self._ahead_s, self._reported_s = 0.0, -math.inf
 
@@ -82,7 +88,10 @@ class _Agent(PipeEnd):
         message."""
         now_s = time.monotonic()
         if now_s - self._reported_s > _OFFSET_FOR_S:
-            self._ahead_s, self._reported_s = self._platform.theirs_s(self._machine, now_s) - now_s, now_s
+            self._ahead_s, self._reported_s = (
+                self._platform.theirs_s(self._machine, now_s) - now_s,
+                now_s,
+            )
         return self._ahead_s
 
     def kill(self) -> None:
@@ -100,26 +109,34 @@ class BulkEndpoints:
     def __init__(self, platform: Platform, plan: BulkPlan, messages: MessageSet) -> None:
         self._platform, self._messages = platform, messages
         with ExitStack() as stack:
-            self._receiving = self._start(stack, "receiver", plan.receivers, [k.node for k in plan.killed])
+            self._receiving = self._start(
+                stack, "receiver", plan.receivers, [k.node for k in plan.killed]
+            )
             self._sending = self._start(stack, "sender", plan.senders, [])
             self._stack = stack.pop_all()
 
-    def _start(self, stack: ExitStack, role: Role, nodes: Sequence[str], killed: Sequence[str]) -> list[_Agent]:
+    def _start(
+        self, stack: ExitStack, role: Role, nodes: Sequence[str], killed: Sequence[str]
+    ) -> list[_Agent]:
         """The processes for these nodes, ready; ``killed``: nodes that are to be killed."""
         platform = self._platform
         groups = [
             (machine, group)
             for machine in range(len(platform.names))
-            for group in process_groups([node for node in nodes if platform.machine_of(node) == machine], killed)
+            for group in process_groups(
+                [node for node in nodes if platform.machine_of(node) == machine], killed
+            )
         ]
         named = [(f"{role} {number}", *one) for number, one in enumerate(groups)]
         requested = [
-            platform.call(machine, start_agent, name, role, group, self._messages) for name, machine, group in named
+            platform.call(machine, start_agent, name, role, group, self._messages)
+            for name, machine, group in named
         ]
         for one in requested:
             one.result(ANSWER_S)
         agents = [
-            stack.enter_context(closing(_Agent(platform, machine, name, role, group))) for name, machine, group in named
+            stack.enter_context(closing(_Agent(platform, machine, name, role, group)))
+            for name, machine, group in named
         ]
         for agent in agents:
             agent.receive()
@@ -142,7 +159,9 @@ class BulkEndpoints:
     def completed(self, limit_s: float) -> list[MessageDone]:
         """The next messages that receivers report; empty where none came within the limit."""
         by_file = {process.fileno(): process for process in self._receiving}
-        reports = [by_file[file].receive() for file in select.select(list(by_file), (), (), limit_s)[0]]
+        reports = [
+            by_file[file].receive() for file in select.select(list(by_file), (), (), limit_s)[0]
+        ]
         return [report for report in reports if isinstance(report, MessageDone)]
 
     def kill(self, node: str) -> None:
@@ -151,7 +170,9 @@ class BulkEndpoints:
 
     def retransmitted(self) -> Retransmissions:
         """What TCP has sent again so far."""
-        return {number: TcpRetransmissions(*counts) for number, *counts in self._counted(self._sending)}
+        return {
+            number: TcpRetransmissions(*counts) for number, *counts in self._counted(self._sending)
+        }
 
     def deliveries(self) -> dict[int, int]:
         """Message -> how often its receiver delivered it, whole and verified; of receivers that live."""

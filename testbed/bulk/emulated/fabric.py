@@ -35,9 +35,16 @@ def run_on(
 
     def until_now() -> dict[str, object]:
         """What was going on when a machine died; messages that were whole by then."""
-        return {"doing": last.doing, "messages": int(last.done_s) if last.reading is not None else 0}
+        return {
+            "doing": last.doing,
+            "messages": int(last.done_s) if last.reading is not None else 0,
+        }
 
-    with platform.running(until_now), timely(platform), BulkRun(platform, plan, reported, options) as run:
+    with (
+        platform.running(until_now),
+        timely(platform),
+        BulkRun(platform, plan, reported, options) as run,
+    ):
         measured = _measured(platform, plan, run)
     found = platform.report(plan.link_rate_bps / 8 / platform.network.mtu)
     if found is not None:
@@ -55,7 +62,10 @@ def _measured(platform: Platform, plan: BulkPlan, run: BulkRun) -> BulkMeasureme
     deliveries = run.deliveries()
     return replace(
         measured,
-        transfers=tuple(replace(r, deliveries=deliveries.get(r.transfer, r.deliveries)) for r in measured.transfers),
+        transfers=tuple(
+            replace(r, deliveries=deliveries.get(r.transfer, r.deliveries))
+            for r in measured.transfers
+        ),
         goodput=goodput,
         links=links,
         dropped=dropped_at_switches(platform.wiring, links),
@@ -78,7 +88,9 @@ def _counters_at_rest(platform: Platform) -> Counters:
 def _counted_since(before: Counters, after: Counters) -> dict[LinkId, LinkCount]:
     found = {}
     for link, counts in after.items():
-        packets, octets, drops = (now - then for now, then in zip(counts, before[link], strict=True))
+        packets, octets, drops = (
+            now - then for now, then in zip(counts, before[link], strict=True)
+        )
         found[link] = LinkCount(packets=packets, bytes=octets, queue_drops=drops)
     return found
 
@@ -128,7 +140,9 @@ class EmulatedBulkFabric(ExitStack):
         self._requested = machines
         self._network: Platform | None = None
 
-    def run(self, plan: BulkPlan, report_progress: ReportProgress | None = None) -> BulkMeasurements:
+    def run(
+        self, plan: BulkPlan, report_progress: ReportProgress | None = None
+    ) -> BulkMeasurements:
         """Run the plan. Raises InvalidRunError where this machine cannot carry as many paths at once as a frame holds,
         CapabilityError where it cannot build the network, MachineDiedError where one of several dies."""
         report = report_progress or (lambda _: None)

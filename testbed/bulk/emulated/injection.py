@@ -40,7 +40,9 @@ class InjectionChoice:
         """The transfer's message is complete."""
         self._arrived.add(transfer)
 
-    def pair(self, now_s: float, has_circuit: Callable[[int], bool], *, ended: bool = False) -> Pair | None:
+    def pair(
+        self, now_s: float, has_circuit: Callable[[int], bool], *, ended: bool = False
+    ) -> Pair | None:
         """The first pair whose transfers are over and whose circuit was first seen gone ``FORGOTTEN_S`` ago, None where
         there is none yet. ``ended``: the run is over and the switches have forgotten everything, so any such pair will
         do."""
@@ -67,6 +69,8 @@ def inject(machine: MachineState, pair: Pair, path: Path, count: int) -> int:
 
 def data_packet(source: WiredHost, sink: WiredHost, following: WiredHost) -> bytes:
     """An Ethernet packet with TCP data for the bulk port, for the IP node that follows; its checksums are right."""
-    addressed = Ether(src=source.mac, dst=following.mac) / IP(src=source.ip, dst=sink.ip, id=0, flags="DF")
+    addressed = Ether(src=source.mac, dst=following.mac) / IP(
+        src=source.ip, dst=sink.ip, id=0, flags="DF"
+    )
     segment = TCP(sport=_SOURCE_PORT, dport=BULK_PORT, seq=1, ack=1, flags="PA", window=1024)
     return bytes(addressed / segment / _PAYLOAD)

@@ -50,7 +50,9 @@ class Receiver:
 
     def run(self, port: Connection) -> None:
         for node, part in self._doors:
-            sock = self._net.open_socket(self._net.wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
+            sock = self._net.open_socket(
+                self._net.wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM
+            )
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             reset_on_close(sock)
             sock.bind(("0.0.0.0", BULK_PORT + part))
@@ -68,7 +70,9 @@ class Receiver:
                     self._accept(self._listening[file])
                 else:
                     port.recv()
-                    port.send(Counted(counts=tuple((n, int(self._inbox.has(n))) for n in self._numbers)))
+                    port.send(
+                        Counted(counts=tuple((n, int(self._inbox.has(n))) for n in self._numbers))
+                    )
 
     def _accept(self, listening: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -104,7 +108,9 @@ class Receiver:
         if self._inbox.take(event):
             self._complete(number)
         intact = self._inbox.has(number)
-        port.send(MessageDone(transfer=number, attempt=event.header.attempt, intact=intact, at_s=at))
+        port.send(
+            MessageDone(transfer=number, attempt=event.header.attempt, intact=intact, at_s=at)
+        )
 
     def _keep(self, event: MessageStarted | PayloadPart) -> None:
         number = event.header.transfer

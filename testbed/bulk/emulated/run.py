@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from testbed.bulk.calibration import CalibrationJob, calibrate, calibration_ends, recalibrate, uncalibrated
+from testbed.bulk.calibration import (
+    CalibrationJob,
+    calibrate,
+    calibration_ends,
+    recalibrate,
+    uncalibrated,
+)
 from testbed.bulk.circuit_rules import packet_switching_rules, shared_return_rules
 from testbed.bulk.coordinator import BulkCoordinator, Circuit, OnDeadlock
 from testbed.bulk.emulated.agent_process import PipeEnd
@@ -55,7 +61,11 @@ class BulkRun(FromParts):
     """A context manager: entered, all connections stand, and in circuit switching no data finds a way."""
 
     def __init__(
-        self, platform: Platform, plan: BulkPlan, report_progress: ReportProgress, options: RunOptions
+        self,
+        platform: Platform,
+        plan: BulkPlan,
+        report_progress: ReportProgress,
+        options: RunOptions,
     ) -> None:
         self._platform, self._plan = platform, plan
         self._report_progress, self._options = report_progress, options
@@ -72,14 +82,29 @@ class BulkRun(FromParts):
     def _build(self, parts: ExitStack) -> None:
         plan, wiring = self._plan, self._platform.wiring
         if wiring.routed and plan.parts > 1:
-            raise InputError("--parts: hosts with several cables, or that forward, send a pair's packets one way only")
-        self._switchboard = CircuitSwitchboard(self._platform, [(t.source, t.sink) for t in plan.transfers])
+            raise InputError(
+                "--parts: hosts with several cables, or that forward, send a pair's packets one way only"
+            )
+        self._switchboard = CircuitSwitchboard(
+            self._platform, [(t.source, t.sink) for t in plan.transfers]
+        )
         parts.callback(self._switchboard.close)
-        paths = [{(t.source, t.sink): t.path for t in plan.transfers if t.part == part} for part in range(plan.parts)]
+        paths = [
+            {(t.source, t.sink): t.path for t in plan.transfers if t.part == part}
+            for part in range(plan.parts)
+        ]
         # Ways back for acknowledgements; and for data while connections are made (packet switching: until the end).
         self._switchboard.set_paths(paths[0])
-        data = [rule for part, own in enumerate(paths) for rule in packet_switching_rules(wiring, own, part)]
-        back = (rule for part, own in enumerate(paths) for rule in shared_return_rules(wiring, own, part))
+        data = [
+            rule
+            for part, own in enumerate(paths)
+            for rule in packet_switching_rules(wiring, own, part)
+        ]
+        back = (
+            rule
+            for part, own in enumerate(paths)
+            for rule in shared_return_rules(wiring, own, part)
+        )
         rules = (*back, *data)
         self._switchboard.change_rules(rules, "add")
         self._switchboard.flush_flow_cache()  # drops of the run before are not for this one's first packets
@@ -142,7 +167,9 @@ class BulkRun(FromParts):
         driver, records = self._driver, self._coordinator.records()
         return BulkMeasurements(
             fabric="emulation",
-            seconds=max((r.done_s for r in records if r.done_s is not None), default=driver.ended_s),
+            seconds=max(
+                (r.done_s for r in records if r.done_s is not None), default=driver.ended_s
+            ),
             transfers=records,
             frame_times_s=self._coordinator.frame_times(),
             goodput=goodput,
@@ -160,8 +187,12 @@ class BulkRun(FromParts):
     def _drive(self) -> None:
         """The run between its first and its last event."""
         self._start_s = time.monotonic()
-        self._driver = CircuitDriver(self._coordinator, self._switchboard, self._endpoints.send, start_s=self._start_s)
-        readers = {process.fileno(): partial(self._read, process) for process in self._endpoints.processes}
+        self._driver = CircuitDriver(
+            self._coordinator, self._switchboard, self._endpoints.send, start_s=self._start_s
+        )
+        readers = {
+            process.fileno(): partial(self._read, process) for process in self._endpoints.processes
+        }
         with FaultSchedule(self._platform.network, self._plan.faults, self._start_s) as faults:
             self._driver.run(readers, partial(self._on_round, faults), self._next_kill_s)
         if self._driver.failure is None and not self._injected and self._to_inject:
@@ -178,7 +209,9 @@ class BulkRun(FromParts):
             self._inject()
         done, total = self._coordinator.done, len(self._plan.transfers)
         frame, frames = self._coordinator.frames_open, len(self._plan.frames)
-        reading = CounterReading(at_s=self._driver.now_s, frame=frame, frames=frames, faults=faults.in_force())
+        reading = CounterReading(
+            at_s=self._driver.now_s, frame=frame, frames=frames, faults=faults.in_force()
+        )
         words = f"{done} of {total} messages, time frame {frame} of {frames}"
         self._report_progress(Progress(done_s=done, total_s=total, doing=words, reading=reading))
 
@@ -194,19 +227,27 @@ class BulkRun(FromParts):
                 at_s = report.at_s - self._start_s
                 self._coordinator.message_done(report.transfer, report.attempt, report.intact, at_s)
             elif isinstance(report, ConnectionBroke):
-                self._coordinator.connection_broke(report.transfer, report.attempt, self._driver.now_s)
+                self._coordinator.connection_broke(
+                    report.transfer, report.attempt, self._driver.now_s
+                )
 
     def _inject(self, *, ended: bool = False) -> None:
         pair = self._choice.pair(self._driver.now_s, self._coordinator.has_circuit, ended=ended)
         if pair is not None:
             where = self._platform.machine_of(pair[0])
             path = next(t.path for t in self._plan.transfers if (t.source, t.sink) == pair)
-            self._injected = int(self._platform.call(where, inject, pair, path, self._to_inject).result(30))
+            self._injected = int(
+                self._platform.call(where, inject, pair, path, self._to_inject).result(30)
+            )
 
     def deliveries(self) -> dict[int, int]:
         """Transfer -> how often its receiver delivered a whole and verified message; of receivers that live."""
         count = len(self._plan.transfers)
-        return {number: times for number, times in self._endpoints.deliveries().items() if number < count}
+        return {
+            number: times
+            for number, times in self._endpoints.deliveries().items()
+            if number < count
+        }
 
 
 def circuit_share(mtu: int) -> float:
@@ -234,7 +275,10 @@ def retransmitted_since(before: Retransmissions, after: Retransmissions) -> Retr
     or not at all where its count is lower now."""
     return {
         number: TcpRetransmissions(
-            *(max(0, now - then) for now, then in zip(counts, before.get(number, TcpRetransmissions()), strict=True))
+            *(
+                max(0, now - then)
+                for now, then in zip(counts, before.get(number, TcpRetransmissions()), strict=True)
+            )
         )
         for number, counts in after.items()
     }

@@ -20,7 +20,14 @@ from testbed.bulk.circuit_rules import BULK_PORT
 from testbed.bulk.coordinator import Send
 from testbed.bulk.emulated.agent_process import ANSWER_S, reset_on_close
 from testbed.bulk.measurements import TcpRetransmissions
-from testbed.bulk.messages import ConnectionBroke, Counted, MessageHeader, MessageSet, Ready, trailer
+from testbed.bulk.messages import (
+    ConnectionBroke,
+    Counted,
+    MessageHeader,
+    MessageSet,
+    Ready,
+    trailer,
+)
 from testbed.bulk.plan import Ends
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import CapabilityError
@@ -69,7 +76,9 @@ class Sender:
                 self._send(number, attempt)
         else:
             first = {ends: n for n, ends in reversed(list(enumerate(self._messages.ends)))}
-            counts = tuple((first[ends], *_retransmitted(o.sock)) for ends, o in self._by_ends.items())
+            counts = tuple(
+                (first[ends], *_retransmitted(o.sock)) for ends, o in self._by_ends.items()
+            )
             port.send(Counted(counts=counts))
 
     def _connect_all(self) -> None:
@@ -86,7 +95,9 @@ class Sender:
             while left:
                 left = self._connect_some(left)
                 if left and time.monotonic() > until:
-                    raise CapabilityError(f"no connection from {left[0][0]} to {left[0][1]} in {ANSWER_S / 2:g} s")
+                    raise CapabilityError(
+                        f"no connection from {left[0][0]} to {left[0][1]} in {ANSWER_S / 2:g} s"
+                    )
 
     def _connect_some(self, every: Sequence[Ends]) -> list[Ends]:
         """Make these connections; those that had no answer in time are closed and returned."""
@@ -117,7 +128,9 @@ class Sender:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._messages.pacing_bps is not None:
             sock.setsockopt(
-                socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("@Q", round(self._messages.pacing_bps / 8))
+                socket.SOL_SOCKET,
+                _SO_MAX_PACING_RATE,
+                struct.pack("@Q", round(self._messages.pacing_bps / 8)),
             )
         with contextlib.suppress(BlockingIOError):
             sock.connect((sink.ip, BULK_PORT + ends[2]))
@@ -130,10 +143,14 @@ class Sender:
             self._drop(ends)
             self._open(ends)
         outgoing = self._by_ends[ends]
-        header = MessageHeader(transfer=number, attempt=attempt, length=self._messages.message_bytes).encode()
+        header = MessageHeader(
+            transfer=number, attempt=attempt, length=self._messages.message_bytes
+        ).encode()
         payload = self._messages.payloads.payload(number)
         end = trailer(self._messages.payloads.checksum(number))
-        outgoing.waiting.append((number, attempt, deque([memoryview(header), payload, memoryview(end)])))
+        outgoing.waiting.append(
+            (number, attempt, deque([memoryview(header), payload, memoryview(end)]))
+        )
         if not outgoing.watched:
             self._poll.register(outgoing.sock.fileno(), select.EPOLLOUT)
             outgoing.watched = True
@@ -149,7 +166,9 @@ class Sender:
         number, attempt, pieces = outgoing.waiting[0]
         try:
             while pieces:
-                sent = outgoing.sock.send(pieces[0][:_WRITE_BYTES], 0 if len(pieces) == 1 else socket.MSG_MORE)
+                sent = outgoing.sock.send(
+                    pieces[0][:_WRITE_BYTES], 0 if len(pieces) == 1 else socket.MSG_MORE
+                )
                 if sent < len(pieces[0]):
                     pieces[0] = pieces[0][sent:]
                 else:
@@ -181,4 +200,6 @@ def _retransmitted(sock: socket.socket) -> TcpRetransmissions:
 
 
 def _counted(info: bytes, form: str, at: int) -> int:
-    return int(struct.unpack_from(form, info, at)[0]) if len(info) >= at + struct.calcsize(form) else 0
+    return (
+        int(struct.unpack_from(form, info, at)[0]) if len(info) >= at + struct.calcsize(form) else 0
+    )

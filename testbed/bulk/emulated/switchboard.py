@@ -73,7 +73,9 @@ class CircuitSwitchboard:
 
     def close(self) -> None:
         """The switches keep the rules they have; hosts send as before again."""
-        self._platform.route((route for routes in self._routes.values() for route in routes), add=False)
+        self._platform.route(
+            (route for routes in self._routes.values() for route in routes), add=False
+        )
         for sock in self._sockets.values():
             sock.close()
 
@@ -94,7 +96,9 @@ class CircuitSwitchboard:
         changed = [pair for pair, own in routes.items() if own != self._routes.get(pair, ())]
         if changed:
             self._platform.route(route for pair in changed for route in routes[pair])
-            self._platform.route((route for pair in changed for route in self._routes.pop(pair, ())), add=False)
+            self._platform.route(
+                (route for pair in changed for route in self._routes.pop(pair, ())), add=False
+            )
             self._routes |= {pair: routes[pair] for pair in changed}
 
     def start_change(self, set_up: Iterable[Circuit], tear_down: Iterable[Circuit]) -> None:
@@ -102,8 +106,14 @@ class CircuitSwitchboard:
         if self._wiring.routed:
             set_up = tuple(set_up)
             self.set_paths({self._pairs[circuit.transfer]: circuit.path for circuit in set_up})
-        changes = ((circuit, up) for circuits, up in ((tear_down, False), (set_up, True)) for circuit in circuits)
-        self._send(lists_by_key(item for change in changes for item in self._messages(*change).items()))
+        changes = (
+            (circuit, up)
+            for circuits, up in ((tear_down, False), (set_up, True))
+            for circuit in circuits
+        )
+        self._send(
+            lists_by_key(item for change in changes for item in self._messages(*change).items())
+        )
 
     def change_rules(self, rules: Iterable[FlowRule], action: Literal["add", "remove"]) -> None:
         """Add or remove standing rules; returns when every switch has confirmed."""
@@ -116,11 +126,15 @@ class CircuitSwitchboard:
         until = time.monotonic() + _ANSWER_S
         while self._waiting:
             files = self.files
-            ready = select.select([f for f, dpid in files.items() if dpid in self._waiting], (), (), 1.0)[0]
+            ready = select.select(
+                [f for f, dpid in files.items() if dpid in self._waiting], (), (), 1.0
+            )[0]
             for file in ready:
                 self.receive(files[file])
             if time.monotonic() > until:
-                raise CapabilityError(f"switches {sorted(self._waiting)} gave no answer within {_ANSWER_S:g} s")
+                raise CapabilityError(
+                    f"switches {sorted(self._waiting)} gave no answer within {_ANSWER_S:g} s"
+                )
 
     @property
     def changing(self) -> bool:
@@ -138,9 +152,13 @@ class CircuitSwitchboard:
                 del self._waiting[dpid]
                 confirmed = not self._waiting
             elif isinstance(event, parser.OFPErrorMsg):
-                raise CapabilityError(f"switch {dpid} refused a circuit's rule (type {event.type}, code {event.code})")
+                raise CapabilityError(
+                    f"switch {dpid} refused a circuit's rule (type {event.type}, code {event.code})"
+                )
             elif isinstance(event, parser.OFPEchoRequest):
-                self._sockets[dpid].sendall(as_bytes(parser.OFPEchoReply(ANY_SWITCH, event.data), event.xid))
+                self._sockets[dpid].sendall(
+                    as_bytes(parser.OFPEchoReply(ANY_SWITCH, event.data), event.xid)
+                )
             elif isinstance(event, parser.OFPPortStatus) and is_down(event):
                 lost += self._links.get((dpid, event.desc.port_no), ())
         if confirmed:
@@ -158,7 +176,9 @@ class CircuitSwitchboard:
             self._sockets[dpid].sendall(b"".join(parts) + as_bytes(barrier(), number))
 
     def _message(self, rule: FlowRule, action: Literal["add", "remove"]) -> bytes:
-        return as_bytes(add_rule(rule, _COOKIE) if action == "add" else remove_rule(rule), next(self._numbers))
+        return as_bytes(
+            add_rule(rule, _COOKIE) if action == "add" else remove_rule(rule), next(self._numbers)
+        )
 
     def _messages(self, circuit: Circuit, up: bool) -> Batch:
         known = self._known.get((circuit, up))
@@ -174,7 +194,9 @@ class CircuitSwitchboard:
         pair = self._pairs[circuit.transfer]
         rules = circuit_rules(self._wiring, pair, circuit.path, part=circuit.part)
         if circuit.own_return:
-            rules += return_rules(self._wiring, pair, circuit.path, priority=CIRCUIT_PRIORITY, part=circuit.part)
+            rules += return_rules(
+                self._wiring, pair, circuit.path, priority=CIRCUIT_PRIORITY, part=circuit.part
+            )
         return rules
 
 
@@ -224,7 +246,10 @@ class CircuitDriver:
         ``readers``: file descriptor -> what reads it when it is readable; ``on_round`` is called in every round of the
         loop, ``due_s()`` at the latest. Raises CapabilityError where a switch refuses a rule or does not answer.
         """
-        calls = {**readers, **{file: self._reader(dpid) for file, dpid in self._switchboard.files.items()}}
+        calls = {
+            **readers,
+            **{file: self._reader(dpid) for file, dpid in self._switchboard.files.items()},
+        }
         with select.epoll() as poll:
             for file in calls:
                 poll.register(file, select.EPOLLIN)
@@ -263,7 +288,9 @@ class CircuitDriver:
             if self._switchboard.changing:
                 self._switchboard.wait()  # only where the run ends in the middle of a change
             self._switchboard.start_change(action.set_up, action.tear_down)
-            if not self._switchboard.changing and not self.coordinator.over:  # no switch had anything to change
+            if (
+                not self._switchboard.changing and not self.coordinator.over
+            ):  # no switch had anything to change
                 self.coordinator.circuits_changed(self.now_s)
         else:
             self.failure = action.failure

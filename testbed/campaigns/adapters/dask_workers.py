@@ -20,7 +20,9 @@ LOST_WORKERS = 100
 
 
 @contextmanager
-def dask_client(workers: int, scheduler: str | None, security: "Security | None" = None) -> "Iterator[Client]":
+def dask_client(
+    workers: int, scheduler: str | None, security: "Security | None" = None
+) -> "Iterator[Client]":
     """A client of ``workers`` processes here, or of the scheduler at that address. Raises CapabilityError where it
     cannot be reached.
 
@@ -31,7 +33,12 @@ def dask_client(workers: int, scheduler: str | None, security: "Security | None"
     import dask
     from distributed import Client
 
-    quiet_dask({"distributed.scheduler.allowed-failures": LOST_WORKERS, "distributed.comm.timeouts.connect": CONNECT_S})
+    quiet_dask(
+        {
+            "distributed.scheduler.allowed-failures": LOST_WORKERS,
+            "distributed.comm.timeouts.connect": CONNECT_S,
+        }
+    )
     if scheduler is None:
         # workers watch for the end of this process and go with it, kill -9 included
         with (
@@ -59,14 +66,20 @@ def dask_client(workers: int, scheduler: str | None, security: "Security | None"
 
 
 def shared_out(
-    client: "Client", compute: Callable[..., R], items: Sequence[T], say: Callable[[T], str], *common: object
+    client: "Client",
+    compute: Callable[..., R],
+    items: Sequence[T],
+    say: Callable[[T], str],
+    *common: object,
 ) -> "Iterator[tuple[T, R]]":
     """Each item with what ``compute(*common, item)`` gives, as workers finish. CapabilityError where workers die of
     one, which ``say`` names."""
     from distributed import KilledWorker, as_completed
 
     given = [[one] * len(items) for one in common]
-    futures = dict(zip(client.map(compute, *given, items, pure=False, retries=0), items, strict=True))
+    futures = dict(
+        zip(client.map(compute, *given, items, pure=False, retries=0), items, strict=True)
+    )
     try:
         for future in as_completed(list(futures)):
             item = futures[future]

@@ -43,7 +43,9 @@ def run_campaign(
     if missing:
         with dask_client(workers, scheduler, security) as client:
             shared = client.scatter(campaign, broadcast=True)
-            for unit, (problem, rows, notes) in shared_out(client, _guarded, missing, _named, shared):
+            for unit, (problem, rows, notes) in shared_out(
+                client, _guarded, missing, _named, shared
+            ):
                 for note in notes:
                     warnings.warn(note, stacklevel=2)
                 if problem is not None:
@@ -61,7 +63,9 @@ def write_rows(rows: Sequence[Json], path: Path) -> None:
 
     kinds = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
     schema = pa.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
-    columns = [pa.array([row[name] for row in rows], type=schema.field(name).type) for name in COLUMNS]
+    columns = [
+        pa.array([row[name] for row in rows], type=schema.field(name).type) for name in COLUMNS
+    ]
     content = pa.BufferOutputStream()
     parquet.write_table(pa.Table.from_arrays(columns, schema=schema), content, compression="zstd")
     write_below(path.parent, path.name, content.getvalue().to_pybytes())
@@ -71,7 +75,9 @@ def _named(unit: Unit) -> str:
     return f"unit {unit.index} ({unit.network})"
 
 
-def _guarded(campaign: Campaign, unit: Unit) -> tuple[str | None, list[JsonObject], list[Warning | str]]:
+def _guarded(
+    campaign: Campaign, unit: Unit
+) -> tuple[str | None, list[JsonObject], list[Warning | str]]:
     """On a worker: the rows, or the words of an error that is the user's (Dask would log a traceback for it); and what
     was warned of, which the campaign's own process shows."""
     with warnings.catch_warnings(record=True) as caught:

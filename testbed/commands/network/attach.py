@@ -15,7 +15,9 @@ DESCRIPTION = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the command."""
     parser.add_argument("name", metavar="NAME", nargs="?", help="the network's name")
-    parser.add_argument("--json", action="store_true", help="without NAME: print one JSON object on stdout")
+    parser.add_argument(
+        "--json", action="store_true", help="without NAME: print one JSON object on stdout"
+    )
 
 
 def run(args: argparse.Namespace) -> Answer | int:
@@ -26,5 +28,7 @@ def run(args: argparse.Namespace) -> Answer | int:
     if args.name is None:
         names = network_names()
         return Answer({"networks": names}, partial(print, "\n".join(names) or "no network is up"))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # the prompt hears Ctrl-C more than once
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # the prompt hears Ctrl-C more than once
     return give_prompt(args.name, sign=f"{args.name}> ")

@@ -36,7 +36,9 @@ def _routes() -> None:
     from topologies import load_network
 
     FloatRouter(load_network("torus:4x4")).loads("s0_0", "s2_2")
-    final_loads(LinkArrays(nodes=3, tail=[0, 0, 1], head=[1, 2, 2], weight=[1, 1, 1]), 0, 2, compiled=True)
+    final_loads(
+        LinkArrays(nodes=3, tail=[0, 0, 1], head=[1, 2, 2], weight=[1, 1, 1]), 0, 2, compiled=True
+    )
 
 
 def _schedules() -> None:
@@ -93,8 +95,13 @@ def _packets() -> None:
     from fec.redundancy.block_size_control import fixed_block_size
     from fec.redundancy.labels import StratifiedLabels
 
-    code, sender = ReedSolomonCode(2), SenderParameters(source_packets=2, symbol_bytes=9, rate_pps=1000.0)
-    CompiledSender(sender, code, StratifiedLabels(), fixed_block_size(3), lambda index: b"payload").fill(0.1)
+    code, sender = (
+        ReedSolomonCode(2),
+        SenderParameters(source_packets=2, symbol_bytes=9, rate_pps=1000.0),
+    )
+    CompiledSender(
+        sender, code, StratifiedLabels(), fixed_block_size(3), lambda index: b"payload"
+    ).fill(0.1)
     CompiledReceiver(ReceiverParameters(source_packets=2, symbol_bytes=9), code).receive_many(1)
 
 
@@ -102,7 +109,9 @@ TASKS: dict[str, Callable[[], None]] = {
     "router simulator, FT-DRB": partial(_router_simulator, routing="ft-drb"),
     "router simulator, NAC": partial(_router_simulator, deadlock="nac"),
     "router simulator": partial(_router_simulator, deadlock="virtual-channels"),
-    "router simulator, two processors": partial(_router_simulator, "torus:32x32", load=0.2, processors=2),
+    "router simulator, two processors": partial(
+        _router_simulator, "torus:32x32", load=0.2, processors=2
+    ),
     "liquid schedules": _schedules,
     "orders of labels": _codes,
     "capillary routes": _routes,

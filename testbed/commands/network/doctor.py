@@ -19,9 +19,13 @@ _FORMER_KEYS = renames("Keys of JSON", "doctor")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     exclusive = parser.add_mutually_exclusive_group()
-    exclusive.add_argument("--strict", action="store_true", help="exit with 3 where emulation is not possible")
     exclusive.add_argument(
-        "--compile", action="store_true", help="compile ahead what is compiled at first use (a minute, once)"
+        "--strict", action="store_true", help="exit with 3 where emulation is not possible"
+    )
+    exclusive.add_argument(
+        "--compile",
+        action="store_true",
+        help="compile ahead what is compiled at first use (a minute, once)",
     )
     exclusive.add_argument(
         "--calibrate",
@@ -47,7 +51,9 @@ def run(args: argparse.Namespace) -> Answer:
     answer = Answer(document, partial(_show, found, missing, carried), former=_FORMER_KEYS)
     if missing and args.strict:
         answer.given(args)
-        raise CapabilityError(f"emulation is not possible here: {found[missing[0]].detail}; {found[missing[0]].mend}")
+        raise CapabilityError(
+            f"emulation is not possible here: {found[missing[0]].detail}; {found[missing[0]].mend}"
+        )
     return answer
 
 
@@ -83,7 +89,9 @@ def _calibrate(as_json: bool) -> Answer:
             link = f"links of {rate_bps / 1e6:>3g} Mbit/s, {link_bps / 1e6:>5.0f} over all together"
             print(f"{link}: {words}", flush=True)
         if why and not carried:
-            raise InvalidRunError(f"this machine carries not even {rate_bps / 1e6:g} Mbit/s a link now: {why}")
+            raise InvalidRunError(
+                f"this machine carries not even {rate_bps / 1e6:g} Mbit/s a link now: {why}"
+            )
         if why:
             break
         carried.append((rate_bps, link_bps))
@@ -98,10 +106,14 @@ def _calibrate(as_json: bool) -> Answer:
     )
     path = save_carried(load)
     says = f"this machine carries {load.link_bps / 1e6:.0f} Mbit/s over all links together; stored in {path}"
-    return Answer({"carried": load.to_json(), "file": str(path)}, partial(print, says), former=_FORMER_KEYS)
+    return Answer(
+        {"carried": load.to_json(), "file": str(path)}, partial(print, says), former=_FORMER_KEYS
+    )
 
 
-def _show(found: "dict[str, Capability]", missing: list[str], carried: "MachineCapacity | None") -> None:
+def _show(
+    found: "dict[str, Capability]", missing: list[str], carried: "MachineCapacity | None"
+) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -116,7 +128,11 @@ def _show(found: "dict[str, Capability]", missing: list[str], carried: "MachineC
         table.add_row(mark, name, Text(capability.detail), Text(capability.mend))
     console = Terminal()
     if missing:
-        console.print(Text(f"Emulated networks cannot be run here ({', '.join(missing)}); the simulated fabric can."))
+        console.print(
+            Text(
+                f"Emulated networks cannot be run here ({', '.join(missing)}); the simulated fabric can."
+            )
+        )
     else:
         console.print(Text("Emulated networks can be run here."))
     console.print(table)
@@ -144,7 +160,11 @@ def _tried(rate_bps: float) -> tuple[float, str]:
     from testbed.model.machine.capacity import busy_links
 
     plan = bulk_plan(
-        NETWORK, pattern=PAIRS, link_rate_bps=rate_bps, message_bytes=round(rate_bps * MESSAGE_S / 8), inject_packets=0
+        NETWORK,
+        pattern=PAIRS,
+        link_rate_bps=rate_bps,
+        message_bytes=round(rate_bps * MESSAGE_S / 8),
+        inject_packets=0,
     )
     link_bps = rate_bps * busy_links([len(t.path) for t in plan.transfers], len(plan.frames))
     why = ""
@@ -157,5 +177,7 @@ def _tried(rate_bps: float) -> tuple[float, str]:
             continue
         if judged.verdict.passed:
             return link_bps, ""
-        why = judged.verdict.invalid or f"{judged.document['ratio']:.2f} of the predicted throughput"
+        why = (
+            judged.verdict.invalid or f"{judged.document['ratio']:.2f} of the predicted throughput"
+        )
     return link_bps, why

@@ -15,9 +15,13 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the command."""
-    parser.add_argument("name", metavar="NAME", help="the network's name (testbed attach lists those that are up)")
+    parser.add_argument(
+        "name", metavar="NAME", help="the network's name (testbed attach lists those that are up)"
+    )
     parser.add_argument("host", metavar="HOST", help="a host or switch, as the network calls it")
-    parser.add_argument("words", metavar="-- CMD", nargs=argparse.REMAINDER, help="the program and its arguments")
+    parser.add_argument(
+        "words", metavar="-- CMD", nargs=argparse.REMAINDER, help="the program and its arguments"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -27,7 +31,9 @@ def run(args: argparse.Namespace) -> int:
     words = args.words[1:] if args.words[:1] == ["--"] else args.words
     if not words:
         raise InputError("say what to run: testbed exec RUN HOST -- CMD")
-    described = send_request(args.name, {"do": "describe"}).header  # a network that is not up is reported in our words
+    described = send_request(
+        args.name, {"do": "describe"}
+    ).header  # a network that is not up is reported in our words
     exec_program(args.name, known_host(args.host, described), words)
     return 0
 

@@ -14,13 +14,19 @@ DESCRIPTION = "Routings, schedulers, codes, static routings, networks, workloads
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the command."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))
-    listing = actions.add_parser("list", help="every plug-in with its package, broken ones with the reason")
+    actions = parser.add_subparsers(
+        dest="action", metavar="ACTION", required=True, parser_class=type(parser)
+    )
+    listing = actions.add_parser(
+        "list", help="every plug-in with its package, broken ones with the reason"
+    )
     listing.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     listing.set_defaults(run=run_list)
     checking = actions.add_parser("check", help="judge one by its group's suite; ours too")
     checking.add_argument("name", metavar="NAME", help="as commands call it")
-    checking.add_argument("--group", metavar="GROUP", help="testbed.routings, ...: where several groups have the name")
+    checking.add_argument(
+        "--group", metavar="GROUP", help="testbed.routings, ...: where several groups have the name"
+    )
     checking.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     checking.set_defaults(run=run_check)
 
@@ -43,7 +49,9 @@ def _print(groups: "dict[str, Registry[Any]]") -> None:
 
 
 def _document(registry: "Registry[Any]") -> JsonObject:
-    listed = [{"name": p.name, "package": p.package, "broken": p.broken} for p in registry.plugins()]
+    listed = [
+        {"name": p.name, "package": p.package, "broken": p.broken} for p in registry.plugins()
+    ]
     return {"ours": list(registry.builtin_names()), "plugins": listed}
 
 

@@ -7,14 +7,18 @@ from functools import partial
 from testbed.commands.answer import Answer
 from testbed.model.schemas import KINDS, schema_of
 
-DESCRIPTION = "Print the JSON Schema of a kind of file, or list the kinds. Unknown keys are refused."
+DESCRIPTION = (
+    "Print the JSON Schema of a kind of file, or list the kinds. Unknown keys are refused."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the command."""
     parser.add_argument("kind", metavar="KIND", nargs="?", choices=KINDS, help=", ".join(KINDS))
     parser.add_argument(
-        "--json", action="store_true", help="print one JSON object on stdout: without KIND, all of them"
+        "--json",
+        action="store_true",
+        help="print one JSON object on stdout: without KIND, all of them",
     )
 
 

@@ -14,7 +14,17 @@ from testbed.commands.answer import Answer
 from testbed.commands.arguments import TableOptions, add_options
 from testbed.errors import InputError
 from testbed.model.naming.printable import printable
-from topologies import JsonObject, Link, Network, Node, catalogue, lists_by_key, load_network, nearest, reverse_of
+from topologies import (
+    JsonObject,
+    Link,
+    Network,
+    Node,
+    catalogue,
+    lists_by_key,
+    load_network,
+    nearest,
+    reverse_of,
+)
 from topologies.catalog import COMMON
 from topologies.impairments import to_text
 from topologies.routing_relations import switch_neighbours
@@ -24,9 +34,15 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))
-    listing = actions.add_parser("list", help="every family of networks, with parameters and defaults")
-    listing.add_argument("family", metavar="FAMILY", nargs="?", help="one family alone; of topohub, its keys")
+    actions = parser.add_subparsers(
+        dest="action", metavar="ACTION", required=True, parser_class=type(parser)
+    )
+    listing = actions.add_parser(
+        "list", help="every family of networks, with parameters and defaults"
+    )
+    listing.add_argument(
+        "family", metavar="FAMILY", nargs="?", help="one family alone; of topohub, its keys"
+    )
     add_options(listing, TableOptions)
     listing.set_defaults(run=run_list)
     show = actions.add_parser("show", help="what a network is made of")
@@ -35,9 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "FILE.py:NAME of a Mininet file"
     )
     show.add_argument("network", metavar="NETWORK", help=network)
-    show.add_argument("--json", action="store_true", help="the node-link document on standard output")
+    show.add_argument(
+        "--json", action="store_true", help="the node-link document on standard output"
+    )
     show.add_argument("--nodes", action="store_true", help="the names of its nodes, one a line")
-    show.add_argument("--links", action="store_true", help="the names of its links, a->b, one a line")
+    show.add_argument(
+        "--links", action="store_true", help="the names of its links, a->b, one a line"
+    )
     show.add_argument("--plot", metavar="FILE", help="draw it: .svg, .png or .pdf")
     show.set_defaults(run=run_show)
     draw = actions.add_parser("draw", help="draw a network into a file")
@@ -57,7 +77,9 @@ def run_list(args: argparse.Namespace) -> Answer:
     if args.family is not None:
         families = [one for one in families if one["name"] == args.family]
         if not families:
-            raise InputError(f"family {args.family!r}: {nearest(args.family, [one.name for one in catalogue()])}")
+            raise InputError(
+                f"family {args.family!r}: {nearest(args.family, [one.name for one in catalogue()])}"
+            )
     if args.family == "topohub":
         from topologies.files.formats import topohub_keys
 
@@ -71,8 +93,17 @@ def _show_families(families: list[dict[str, Any]]) -> Iterator[Part]:
 
     rows = []
     for one in families:
-        given = [p["name"] if p["default"] is None else f"{p['name']}={p['default']}" for p in one["parameters"]]
-        rows.append((one["name"] if "=" in one["pattern"] else one["pattern"], " ".join(given), one["description"]))
+        given = [
+            p["name"] if p["default"] is None else f"{p['name']}={p['default']}"
+            for p in one["parameters"]
+        ]
+        rows.append(
+            (
+                one["name"] if "=" in one["pattern"] else one["pattern"],
+                " ".join(given),
+                one["description"],
+            )
+        )
     yield Table(name="networks", headings=("name", "parameter=default", "what it is"), rows=rows)
     yield f"All but topohub also take {', '.join(f'{p.name}={p.default}' for p in COMMON)}."
     yield (
@@ -138,7 +169,9 @@ def run_export(args: argparse.Namespace) -> int:
 
     network = load_network(args.network)
     write_network_file(network, args.file)
-    print(f"{args.file}: {len(network.nodes)} nodes, {len(network.links)} directed links of {printable(network.name)}")
+    print(
+        f"{args.file}: {len(network.nodes)} nodes, {len(network.links)} directed links of {printable(network.name)}"
+    )
     return 0
 
 
@@ -164,14 +197,20 @@ def summary(network: Network) -> list[tuple[str, str]]:
 
 def _impaired(network: Network) -> list[tuple[str, str]]:
     """Which links do something to packets besides, and what."""
-    found = lists_by_key((to_text(link.impaired_by), link.label) for link in network.links if link.impairments)
+    found = lists_by_key(
+        (to_text(link.impaired_by), link.label) for link in network.links if link.impairments
+    )
     return [("impaired", f"{words}{_examples(labels)}") for words, labels in found.items()]
 
 
 def _examples(names: list[str]) -> str:
     if not names:
         return ""
-    return f"   {', '.join(names)}" if len(names) <= 4 else f"   {names[0]}, {names[1]}, ... {names[-1]}"
+    return (
+        f"   {', '.join(names)}"
+        if len(names) <= 4
+        else f"   {names[0]}, {names[1]}, ... {names[-1]}"
+    )
 
 
 def _spread(values: list[float], write: Callable[[float], str]) -> str:

@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, Any
 from testbed.commands.answer import start_live
 from testbed.commands.arguments import LiveOptions, add_options, adder
 from testbed.commands.parsing import read_ends
-from testbed.commands.several_machines import MachineOptions, enter_unless_elsewhere, machines_request, said_when_lost
+from testbed.commands.several_machines import (
+    MachineOptions,
+    enter_unless_elsewhere,
+    machines_request,
+    said_when_lost,
+)
 from testbed.emulation.sandbox.control_socket import unused_name
 from testbed.errors import InputError, InvalidRunError, MachineDiedError
 from testbed.model.naming.names import parse_captures
@@ -50,7 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     ends("--from", dest="source", metavar="NODE")
     ends("--to", dest="sink", metavar="NODE")
-    running("--pcap", action="append", default=[], metavar="LINK[=FILE]", help="record what arrives over a link, a->b")
+    running(
+        "--pcap",
+        action="append",
+        default=[],
+        metavar="LINK[=FILE]",
+        help="record what arrives over a link, a->b",
+    )
     ends("--mtu", type=kinds.mtu_bytes, default=1500, metavar="SIZE", help="of every interface")
     running("--name", help="by which testbed exec and attach reach it (default up-PROCESS)")
     running(
@@ -58,8 +69,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="remote[,IP[,PORT]]",
         help="have a controller of your own rule the switches (default address 127.0.0.1,6653)",
     )
-    ends("--ipv6", action="store_true", help="give hosts IPv6 addresses too, fd00::N (default: IPv6 is off)")
-    ends("--no-shaping", dest="no_shape", action="store_true", help="do not hold links to their capacity and delay")
+    ends(
+        "--ipv6",
+        action="store_true",
+        help="give hosts IPv6 addresses too, fd00::N (default: IPv6 is off)",
+    )
+    ends(
+        "--no-shaping",
+        dest="no_shape",
+        action="store_true",
+        help="do not hold links to their capacity and delay",
+    )
     add_options(parser, MachineOptions, LiveOptions)
 
 
@@ -77,7 +97,9 @@ def run(args: argparse.Namespace) -> int:
     ends = _end_points(args, network)
     machines = machines_request(args, "emulation")
     if captures and machines is not None:
-        raise InputError("--pcap: on one machine only; leave out --machines, or record in a host with testbed exec")
+        raise InputError(
+            "--pcap: on one machine only; leave out --machines, or record in a host with testbed exec"
+        )
     remote = _remote_controller(args, machines is not None)
     if args.ipv6:
         from testbed.emulation.control.ipv6 import require_mtu
@@ -149,12 +171,22 @@ def _serve(
     with ExitStack() as stack:
         with spinner(f"building {network.name}"):
             rules, routes = _route_rules(args, network, wiring)
-            options: dict[str, Any] = {"mtu": args.mtu, "shape": not args.no_shape, "controlled": bool(rules)}
-            remote = None if args.controller is None else RemoteController(*parse_controller(args.controller))
+            options: dict[str, Any] = {
+                "mtu": args.mtu,
+                "shape": not args.no_shape,
+                "controlled": bool(rules),
+            }
+            remote = (
+                None
+                if args.controller is None
+                else RemoteController(*parse_controller(args.controller))
+            )
             if remote is not None:
                 options["controller_port"] = remote.port
             opened: AbstractContextManager[Platform] = (
-                over_machines(machines, wiring, lambda _: None, **options) if machines else here(wiring, **options)
+                over_machines(machines, wiring, lambda _: None, **options)
+                if machines
+                else here(wiring, **options)
             )
             up = stack.enter_context(opened)
             if rules:
@@ -204,7 +236,9 @@ def _route_rules(args: argparse.Namespace, network: Network, wiring: Wiring) -> 
     from testbed.openflow.rules import split_rules
     from testbed.stream.workload import stream_plan
 
-    plan = stream_plan(network, args.source, args.sink, method=args.route, faults=(), duration_s=1.0)
+    plan = stream_plan(
+        network, args.source, args.sink, method=args.route, faults=(), duration_s=1.0
+    )
     return split_rules(wiring, plan.forward, plan.backward)
 
 
@@ -229,10 +263,14 @@ def banner(spread: DistributedNetwork, seconds: float, name: str) -> str:
         f"{len(wiring.cables)} cables, {len(spread.placement.crossing(wiring))} of them between machines, "
         f"up in {seconds:.1f} s"
     ]
-    for number, (machine, facts) in enumerate(zip(spread.machines.names, spread.machines.facts, strict=True)):
+    for number, (machine, facts) in enumerate(
+        zip(spread.machines.names, spread.machines.facts, strict=True)
+    ):
         switches = [s.node for s in wiring.switches if spread.machine_of(s.node) == number]
         hosts = [f"{h.node} {h.ip}" for h in wiring.hosts if spread.machine_of(h.node) == number]
-        lines.append(f"{machine} ({facts.address}): switches {_some(switches)}; hosts {_some(hosts)}")
+        lines.append(
+            f"{machine} ({facts.address}): switches {_some(switches)}; hosts {_some(hosts)}"
+        )
     first = wiring.hosts[0].node if wiring.hosts else wiring.switches[0].node
     lines.append(
         f"a program in a host: testbed exec {name} {shlex.quote(first)} -- ip address; "
@@ -244,7 +282,9 @@ def banner(spread: DistributedNetwork, seconds: float, name: str) -> str:
 
 def _some(names: Sequence[str]) -> str:
     most = 8
-    return (", ".join(names[:most]) or "none") + (f" and {len(names) - most} more" if len(names) > most else "")
+    return (", ".join(names[:most]) or "none") + (
+        f" and {len(names) - most} more" if len(names) > most else ""
+    )
 
 
 @contextmanager

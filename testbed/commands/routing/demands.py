@@ -47,8 +47,14 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the command."""
-    add, ends, sent, routed, running = (adder(parser, group) for group in (None, ENDS, SENT, ROUTED, RUN))
-    add("network", metavar="NETWORK", help="a catalogue name (topohub:sndlib/abilene, swiss-t1, ...) or a file")
+    add, ends, sent, routed, running = (
+        adder(parser, group) for group in (None, ENDS, SENT, ROUTED, RUN)
+    )
+    add(
+        "network",
+        metavar="NETWORK",
+        help="a catalogue name (topohub:sndlib/abilene, swiss-t1, ...) or a file",
+    )
     sent(
         "--matrix",
         default="gravity",
@@ -62,7 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("switches", "hosts"),
         default="switches",
         help="end points of uniform and gravity",
-        only=Only(when=lambda a: a.matrix in ("uniform", "gravity"), needs="--matrix uniform or gravity"),
+        only=Only(
+            when=lambda a: a.matrix in ("uniform", "gravity"), needs="--matrix uniform or gravity"
+        ),
     )
     sent(
         "--total-rate",
@@ -80,7 +88,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_options(parser, RatedCoding)
     running("--seed", type=kinds.seed, default=1, help="random seed, of the routing trees")
-    running("--show-links", dest="links", action="store_true", help="list the load of every link too")
+    running(
+        "--show-links", dest="links", action="store_true", help="list the load of every link too"
+    )
     add_answer_options(parser)
 
 
@@ -146,13 +156,17 @@ def demands_document(
     from testbed.routing.demands.redundancy import unavoidable_links
 
     every = list(dict.fromkeys(("optimum", "capillary", *methods)))
-    timed = {name: (routed, s) for name, routed, s in timed_routings(matrix, every, args.seed, time.perf_counter)}
+    timed = {
+        name: (routed, s)
+        for name, routed, s in timed_routings(matrix, every, args.seed, time.perf_counter)
+    }
     optimum, forced = timed["optimum"][0], unavoidable_links(timed["capillary"][0])
     rated, found = [], {}
     for method in methods:
         found[method], taken = timed[method]
         rated.append(
-            _rated(found[method], method, taken, optimum, (coding, forced)) | _link_list(found[method], args.links)
+            _rated(found[method], method, taken, optimum, (coding, forced))
+            | _link_list(found[method], args.links)
         )
     best = checked(optimum)
     document = {
@@ -167,7 +181,11 @@ def demands_document(
             "bound": best.bound,
             "proved": best.bound >= best.utilisation * (1 - 1e-5),
         },
-        "coding": {"tolerance": coding.tolerance, "m": coding.source_packets, "der": coding.decoding_error_rate}
+        "coding": {
+            "tolerance": coding.tolerance,
+            "m": coding.source_packets,
+            "der": coding.decoding_error_rate,
+        }
         | {"labels": coding.labels, "large_blocks": coding.large_blocks},
         "methods": rated,
     }
@@ -175,7 +193,11 @@ def demands_document(
 
 
 def _rated(
-    routed: RoutedDemands, method: str, seconds: float, optimum: RoutedDemands, rating: tuple[Coding, csr_array]
+    routed: RoutedDemands,
+    method: str,
+    seconds: float,
+    optimum: RoutedDemands,
+    rating: tuple[Coding, csr_array],
 ) -> JsonObject:
     from testbed.routing.demands.matrix import checked, fair_rates
     from testbed.routing.demands.redundancy import total_ror
@@ -202,13 +224,31 @@ def _link_list(routed: RoutedDemands, required: bool) -> JsonObject:
     if not required:
         return {}
 
-    rows = zip(routed.matrix.network.links, routed.loads_bps.tolist(), routed.utilisations.tolist(), strict=True)
-    return {"links": [link_fields(link.id) | {"load_bps": load, "utilisation": used} for link, load, used in rows]}
+    rows = zip(
+        routed.matrix.network.links,
+        routed.loads_bps.tolist(),
+        routed.utilisations.tolist(),
+        strict=True,
+    )
+    return {
+        "links": [
+            link_fields(link.id) | {"load_bps": load, "utilisation": used}
+            for link, load, used in rows
+        ]
+    }
 
 
 def _show(document: JsonObject) -> Iterator[Part]:
-    best, total, links = document["optimum"], document["total_bps"], "links" in document["methods"][0]
-    left_out = f", {document['left_out']} pairs that no path joins left out" if document["left_out"] else ""
+    best, total, links = (
+        document["optimum"],
+        document["total_bps"],
+        "links" in document["methods"][0],
+    )
+    left_out = (
+        f", {document['left_out']} pairs that no path joins left out"
+        if document["left_out"]
+        else ""
+    )
     yield (
         f"{document['network']}, {document['matrix']}: {document['pairs']} pairs, {total / 1e6:.4g} Mbit/s{left_out}; "
         + (
@@ -240,7 +280,10 @@ def _show(document: JsonObject) -> Iterator[Part]:
     for one in document["methods"]:
         yield from (f"WRONG {one['method']}: {violation}" for violation in one["violations"])
         loads = [
-            {"link": label_of((link["source"], link["target"], link["key"])), "load (bit/s)": link["load_bps"]}
+            {
+                "link": label_of((link["source"], link["target"], link["key"])),
+                "load (bit/s)": link["load_bps"],
+            }
             | {"utilisation": link["utilisation"]}
             for link in one.get("links", ())
         ]
@@ -262,5 +305,7 @@ def _figures(document: JsonObject, routed: Mapping[str, RoutedDemands]) -> JsonO
     for method, one in list(routed.items())[:MOST_DRAWN]:
         caption = f"{method}: how full each link is, as wide; the fullest, {one.greatest_utilisation:.1%}, is widest."
         links = _link_list(one, True)["links"]
-        drawn[f"loads-{method}"] = loaded_figure(one.matrix.network, links, of="utilisation", caption=caption)
+        drawn[f"loads-{method}"] = loaded_figure(
+            one.matrix.network, links, of="utilisation", caption=caption
+        )
     return drawn

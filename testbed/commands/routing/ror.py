@@ -40,8 +40,14 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the command."""
-    add, ends, routed, coded, failing = (adder(parser, group) for group in (None, ENDS, ROUTED, CODE, FAULTS))
-    add("network", metavar="NETWORK", help="a catalogue name (swiss-t1, manet:nodes=115, ...) or a file")
+    add, ends, routed, coded, failing = (
+        adder(parser, group) for group in (None, ENDS, ROUTED, CODE, FAULTS)
+    )
+    add(
+        "network",
+        metavar="NETWORK",
+        help="a catalogue name (swiss-t1, manet:nodes=115, ...) or a file",
+    )
     ends("--from", dest="source", required=True, metavar="NODE", help="where the flow starts")
     ends("--to", dest="sink", required=True, metavar="NODE", help="where it ends")
     routed(
@@ -56,11 +62,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=kinds.count,
         metavar="K",
         help="capillary: only the first K layers",
-        only=Only(when=lambda a: "capillary" in (a.method or ["capillary"]), needs="--routing capillary"),
+        only=Only(
+            when=lambda a: "capillary" in (a.method or ["capillary"]), needs="--routing capillary"
+        ),
     )
     add_options(parser, RatedCoding)
     coded(
-        "--code", choices=("any", "reed-solomon", "raptorq"), default="any", help="refuse blocks too long for the code"
+        "--code",
+        choices=("any", "reed-solomon", "raptorq"),
+        default="any",
+        help="refuse blocks too long for the code",
     )
     failing(
         "--down",
@@ -115,7 +126,9 @@ def run(args: argparse.Namespace) -> Answer:
     return Answer(whole, partial(_show, documents), former=former, title=title, figures=drawn)
 
 
-def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Namespace) -> JsonObject:
+def _document(
+    route: SplitRoute, method: str, coding: Coding, args: argparse.Namespace
+) -> JsonObject:
     from testbed.routing.redundancy.route_ror import block_size_at_rest, named_rors, route_breakdown
 
     terms = route_breakdown(route, coding)
@@ -137,7 +150,9 @@ def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Nam
         "per_link": [
             {
                 **link_fields(links[i].id),
-                "load": str(term.load) if term.load.denominator < 10**12 else repr(float(term.load)),
+                "load": str(term.load)
+                if term.load.denominator < 10**12
+                else repr(float(term.load)),
                 "load_float": float(term.load),
                 "block_size": term.block_size,
                 "bound": _bound(term, coding),
@@ -188,7 +203,9 @@ def _failure(route: SplitRoute, names: list[str], coding: Coding) -> JsonObject:
     by_label = {link.label: i for i, link in enumerate(route.network.links)}
     for name in names:
         if name not in by_label:
-            raise InputError(f"--down {name}: network {route.network.name!r} has no such link; name it as a->b")
+            raise InputError(
+                f"--down {name}: network {route.network.name!r} has no such link; name it as a->b"
+            )
     failed = [by_label[name] for name in names]
     loss = failure_loss(route, failed)
     on_switches = interval_loss(spray(route), failed)
@@ -239,7 +256,10 @@ def _show(documents: list[JsonObject]) -> Iterator[Part]:
         title = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
         rows = []
         for one in document["per_link"]:
-            row = {"link": label_of((one["source"], one["target"], one["key"])), "load": one["load_float"]}
+            row = {
+                "link": label_of((one["source"], one["target"], one["key"])),
+                "load": one["load_float"],
+            }
             row["block size N"] = one["block_size"]
             if document["labels"] == "stratified":
                 row["least any order needs"] = one["bound"]
@@ -277,14 +297,18 @@ def _finite(overhead: float | None) -> float:
 
 
 def _compared(documents: Sequence[Json]) -> Comparison | None:
-    return compare_methods("ror", _summary(documents), ("ROR", "ROR of this label order", "worst overhead", "links"))
+    return compare_methods(
+        "ror", _summary(documents), ("ROR", "ROR of this label order", "worst overhead", "links")
+    )
 
 
 def _figures(network: Network, documents: Sequence[Json]) -> JsonObject:
     """Several methods beside each other, and the loads of each on the network."""
     routes = route_figures(network, documents, "per_link")
     compared = _compared(documents)
-    return routes if compared is None else {"methods": draw_comparison(compared, "methods"), **routes}
+    return (
+        routes if compared is None else {"methods": draw_comparison(compared, "methods"), **routes}
+    )
 
 
 def _answer(document: Json) -> str:

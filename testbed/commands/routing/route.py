@@ -30,7 +30,9 @@ MAX_DIGITS = 24
 """Longer fractions (solvers make them) are shown by their float alone."""
 
 
-CAPILLARY = Only(when=lambda a: a.method.partition(":")[0] == "capillary", needs="--routing capillary")
+CAPILLARY = Only(
+    when=lambda a: a.method.partition(":")[0] == "capillary", needs="--routing capillary"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,20 +49,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A:B",
         help="a further flow of one unit; may be repeated",
     )
-    routed("--float", dest="floats", action="store_true", help="capillary loads in floats: many times faster")
-    routed("--routing", dest="method", default="capillary", metavar="METHOD", help="how to split it")
-    routed("--layers", type=kinds.count, metavar="K", help="keep to the first K capillary layers", only=CAPILLARY)
-    routed("--certify", action="store_true", help="prove the full capillary route by the certificate")
+    routed(
+        "--float",
+        dest="floats",
+        action="store_true",
+        help="capillary loads in floats: many times faster",
+    )
+    routed(
+        "--routing", dest="method", default="capillary", metavar="METHOD", help="how to split it"
+    )
+    routed(
+        "--layers",
+        type=kinds.count,
+        metavar="K",
+        help="keep to the first K capillary layers",
+        only=CAPILLARY,
+    )
+    routed(
+        "--certify", action="store_true", help="prove the full capillary route by the certificate"
+    )
     add_answer_options(parser)
 
 
 def run(args: argparse.Namespace) -> Answer:
     """The routes; exit code 1 where a certificate is requested and refused."""
     if (args.source is None) != (args.sink is None) or (args.source is None and not args.also):
-        raise InputError("say where the flow starts and ends: --from NODE --to NODE, or --flow A:B (repeatable)")
+        raise InputError(
+            "say where the flow starts and ends: --from NODE --to NODE, or --flow A:B (repeatable)"
+        )
     if args.floats and (args.method != "capillary" or args.layers or args.certify):
-        raise InputError("--float is for the full capillary route, without --layers and --certify: leave those out")
-    routing_method(args.method, args.layers)  # a wrong method is reported before the network is read
+        raise InputError(
+            "--float is for the full capillary route, without --layers and --certify: leave those out"
+        )
+    routing_method(
+        args.method, args.layers
+    )  # a wrong method is reported before the network is read
     network = load_network(args.network)
     read_ends(args, network)
     pairs = [] if args.source is None else [(args.source, args.sink)]
@@ -79,7 +102,9 @@ def run(args: argparse.Namespace) -> Answer:
     whole = documents[0] if len(documents) == 1 else {"routes": documents}
     title = f"{network.name}, {', '.join(f'{source} to {sink}' for source, sink in pairs[:4])}: {args.method} route"
     drawn = partial(route_figures, network, documents)
-    return Answer(whole, partial(_show, documents), 0 if certified else 1, title=title, figures=drawn)
+    return Answer(
+        whole, partial(_show, documents), 0 if certified else 1, title=title, figures=drawn
+    )
 
 
 def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list[JsonObject]:
@@ -91,7 +116,9 @@ def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list
         loads = router.loads(source, sink).tolist()
         links = _link_rows(network, loads, [0] * len(loads), repr)
         if not links:
-            raise InputError(f"--float: capacities of {network.name!r} differ too much for floats; leave it out")
+            raise InputError(
+                f"--float: capacities of {network.name!r} differ too much for floats; leave it out"
+            )
         ends = {"network": network.name, "source": source, "sink": sink, "method": "capillary"}
         documents.append(ends | {"note": None, "links": links, "layers": []})
     return documents
@@ -151,8 +178,14 @@ def _certify(route: SplitRoute) -> JsonObject:
     from testbed.routing.capillary.certificate import check_certificate
 
     if route.method.partition(":")[0] != "capillary":
-        raise InputError(f"--certify: requires capillary routes, not {route.method!r}; leave it out")
-    full = route if route.method == "capillary" else capillary_route(route.network, route.source, route.sink)
+        raise InputError(
+            f"--certify: requires capillary routes, not {route.method!r}; leave it out"
+        )
+    full = (
+        route
+        if route.method == "capillary"
+        else capillary_route(route.network, route.source, route.sink)
+    )
     found = check_certificate(full.network, full.source, full.sink, full.loads)
     violations = list(found.violations)
     if full is not route:
@@ -160,9 +193,13 @@ def _certify(route: SplitRoute) -> JsonObject:
         for i, (layer, true) in enumerate(zip(route.link_layers, full.link_layers, strict=True)):
             label = route.network.links[i].label
             if layer and (layer != true or route.loads[i] != full.loads[i]):
-                violations.append(f"link {label}: its load {route.loads[i]} is not that of layer {layer}")
+                violations.append(
+                    f"link {label}: its load {route.loads[i]} is not that of layer {layer}"
+                )
             elif not layer and route.utilisations[i] > lowest * (1 + 1e-12):
-                violations.append(f"link {label}: its load {route.loads[i]} is above the last layer's")
+                violations.append(
+                    f"link {label}: its load {route.loads[i]} is above the last layer's"
+                )
     return {"valid": not violations, "levels": len(found.levels), "violations": violations}
 
 
@@ -172,7 +209,10 @@ def _show(documents: list[JsonObject]) -> Iterator[Part]:
         of = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
         most = max(links, key=lambda entry: entry["utilisation"])
         words = f"{document['source']} -> {document['sink']}: {counted(len(links), 'link')}"
-        yield f"{words}, the busiest carries {_exact(most)} of the flow" + f"; {len(layers)} layers" * bool(layers)
+        yield (
+            f"{words}, the busiest carries {_exact(most)} of the flow"
+            + f"; {len(layers)} layers" * bool(layers)
+        )
         rows = [
             (
                 label_of((one["source"], one["target"], one["key"])),
@@ -183,7 +223,9 @@ def _show(documents: list[JsonObject]) -> Iterator[Part]:
             for one in links
         ]
         heads = ("link", "load", "utilisation", "layer")[: 4 if layers else 3]
-        yield Table(name="links", title=of, headings=heads, rows=[row[: len(heads)] for row in rows])
+        yield Table(
+            name="links", title=of, headings=heads, rows=[row[: len(heads)] for row in rows]
+        )
         heads = ("layer", "utilisation", "factor F", "bottlenecks")
         numbered = [
             (number, _exact(layer), layer["factor"], len(layer["bottlenecks"]))
@@ -191,7 +233,12 @@ def _show(documents: list[JsonObject]) -> Iterator[Part]:
         ]
         if layers:
             yield Table(
-                name="layers", title=f"layers, {of}", headings=heads, rows=numbered, spare=heads[2:3], summary=True
+                name="layers",
+                title=f"layers, {of}",
+                headings=heads,
+                rows=numbered,
+                spare=heads[2:3],
+                summary=True,
             )
         if document["note"]:
             yield f"note: {document['note']}"

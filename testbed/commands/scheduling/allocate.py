@@ -24,7 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the command."""
     add = adder(parser)
     add("network", metavar="NETWORK", help="swiss-t1")
-    add("--nodes", type=kinds.job_nodes, required=True, metavar="N", help="how many nodes the job needs, 1 to 32")
+    add(
+        "--nodes",
+        type=kinds.job_nodes,
+        required=True,
+        metavar="N",
+        help="how many nodes the job needs, 1 to 32",
+    )
     add(
         "--list",
         dest="count",
@@ -61,7 +67,9 @@ def parse_counts(text: str) -> tuple[int, ...]:
     """Counts joined by ``-``; InputError for anything else."""
     words = text.split("-")
     if not all(word.isascii() and word.isdigit() for word in words):
-        raise InputError(f"--occupied {text!r}: give eight counts from 0 to 4 joined by '-', as in 4-4-0-0-0-0-0-0")
+        raise InputError(
+            f"--occupied {text!r}: give eight counts from 0 to 4 joined by '-', as in 4-4-0-0-0-0-0-0"
+        )
     return tuple(int(word) for word in words)
 
 
@@ -81,7 +89,9 @@ def _document(args: argparse.Namespace, choice: Choice) -> JsonObject:
         "candidates": choice.candidates,
         "allocations": [entry(allocation) for allocation in choice.best],
         "worst": entry(choice.worst),
-        "bottleneck_loads": [{"load": load, "allocations": number} for load, number in choice.loads],
+        "bottleneck_loads": [
+            {"load": load, "allocations": number} for load, number in choice.loads
+        ],
     }
 
 
@@ -90,7 +100,11 @@ def _show(args: argparse.Namespace, choice: Choice) -> Iterator[Part]:
     yield f"{args.nodes} nodes, {choice.candidates} allocations, {len(choice.loads)} different liquid throughputs"
     yield f"from {_rate(worst, args.link_rate)} to {_rate(best, args.link_rate)}; the last of these is the worst"
     rows = [
-        {"allocation": one.name, "bottleneck load": one.bottleneck_load, "links": float(one.liquid_throughput)}
+        {
+            "allocation": one.name,
+            "bottleneck load": one.bottleneck_load,
+            "links": float(one.liquid_throughput),
+        }
         | {"Gbit/s": float(one.liquid_throughput) * args.link_rate / 1e9}
         for one in (*choice.best, choice.worst)
     ]

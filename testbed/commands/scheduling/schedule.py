@@ -55,7 +55,11 @@ def _run_document(traffic: Traffic, run: WormholeRun) -> JsonObject:
         "carried": carried,
         "throughput_links": carried / run.duration if run.duration else 0.0,
         "deadlock": [
-            {"transfer": wait.transfer, "waits_for": traffic.links[wait.link], "held_by": wait.holder}
+            {
+                "transfer": wait.transfer,
+                "waits_for": traffic.links[wait.link],
+                "held_by": wait.holder,
+            }
             for wait in run.deadlock
         ],
         "retries": run.retries,
@@ -66,7 +70,9 @@ def _run_document(traffic: Traffic, run: WormholeRun) -> JsonObject:
 def _figures(traffic: Traffic, schedule: Schedule, network: str | None, title: str) -> JsonObject:
     """The time frames; pictograms of the network where there is one."""
     if len(traffic) > MAX_DRAWN:
-        raise InputError(f"--plot: {len(traffic)} transfers exceed the limit of {MAX_DRAWN}; draw a smaller network")
+        raise InputError(
+            f"--plot: {len(traffic)} transfers exceed the limit of {MAX_DRAWN}; draw a smaller network"
+        )
     found = None if network is None else load_network(network)
     return {"frames": draw_schedule(list(_transfers(traffic)), schedule.frames, found, title=title)}
 
@@ -82,7 +88,10 @@ def _extra_facts(document: Json) -> Iterator[tuple[str, str]]:
     if "chunks" in document:
         chunks = document["chunks"]
         lost = f"a liquid schedule loses {100 * chunks['loss']:.2f} % (at most {100 * chunks['loss_bound']:.2f} %)"
-        yield "chunks", f"of {chunks['chunk_bytes']} bytes, time frames of {chunks['frame_s']:.6g} s; {lost}"
+        yield (
+            "chunks",
+            f"of {chunks['chunk_bytes']} bytes, time frames of {chunks['frame_s']:.6g} s; {lost}",
+        )
     for name, run in document.get("wormhole", {}).items():
         words = f"{run['frames']:g} frames, {run['throughput_links']:.3f} links"
         yield f"wormhole, {name.replace('_', ' ')}", words + _trouble(run)
@@ -92,7 +101,9 @@ def _trouble(run: Json) -> str:
     waits: Sequence[Json] = run["deadlock"]
     if not waits:
         return f", {run['retries']} given up and repeated" if run["retries"] else ""
-    circle = ", ".join(f"{w['transfer']} waits for {w['waits_for']} of {w['held_by']}" for w in waits[:6])
+    circle = ", ".join(
+        f"{w['transfer']} waits for {w['waits_for']} of {w['held_by']}" for w in waits[:6]
+    )
     more = f" and {len(waits) - 6} more" if len(waits) > 6 else ""
     return f", then a DEADLOCK of {len(waits)} transfers: {circle}{more} (try --on-deadlock virtual-channels)"
 
@@ -105,9 +116,12 @@ DESCRIPTION = (
 
 
 _OF_NETWORK = Only(
-    when=lambda a: a.network is not None, needs="NETWORK, whose nodes it names (files have their transfers)"
+    when=lambda a: a.network is not None,
+    needs="NETWORK, whose nodes it names (files have their transfers)",
 )
-_ROUTED = Only(when=lambda a: a.network is not None and a.check is None, needs="NETWORK, over which it routes")
+_ROUTED = Only(
+    when=lambda a: a.network is not None and a.check is None, needs="NETWORK, over which it routes"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -122,7 +136,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "JSON file of pairs",
         only=_OF_NETWORK,
     )
-    routed("--routing", metavar="METHOD", help="static method, or balanced (default: the network's own)", only=_ROUTED)
+    routed(
+        "--routing",
+        metavar="METHOD",
+        help="static method, or balanced (default: the network's own)",
+        only=_ROUTED,
+    )
     sent(
         "--parts",
         type=kinds.whole(1, 64),
@@ -130,8 +149,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="equal parts of every message, each on a route of its own (balanced ones by default)",
         only=_ROUTED,
     )
-    sent("--traffic", type=Path, metavar="FILE", help='instead of a network: {"transfers": [[link, ...], ...]}')
-    routed("--verify", dest="check", type=Path, metavar="FILE", help='only check a file with "transfers" and "frames"')
+    sent(
+        "--traffic",
+        type=Path,
+        metavar="FILE",
+        help='instead of a network: {"transfers": [[link, ...], ...]}',
+    )
+    routed(
+        "--verify",
+        dest="check",
+        type=Path,
+        metavar="FILE",
+        help='only check a file with "transfers" and "frames"',
+    )
     routed(
         "--network",
         dest="verified_over",
@@ -148,9 +178,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help='messages and links that differ: {"sizes_bytes": [...] or one number, "chunk_bytes": ..., '
         '"capacities_bps": {link: ...}} (a network has capacities of its own); chunks are scheduled, not messages',
-        only=Only(when=lambda a: a.check is None, needs="a search: a file to --verify has its transfers already"),
+        only=Only(
+            when=lambda a: a.check is None,
+            needs="a search: a file to --verify has its transfers already",
+        ),
     )
-    routed("--wormhole", action="store_true", help="carry the schedule over a wormhole network in virtual time")
+    routed(
+        "--wormhole",
+        action="store_true",
+        help="carry the schedule over a wormhole network in virtual time",
+    )
     routed(
         "--on-deadlock",
         dest="remedy",
@@ -170,10 +207,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     """Schedule, or check."""
-    others = (args.network, args.traffic, *((args.output, args.wormhole or None) if args.verified_over else ()))
+    others = (
+        args.network,
+        args.traffic,
+        *((args.output, args.wormhole or None) if args.verified_over else ()),
+    )
     if args.check is not None and any(one is not None for one in others):
         words = "a network or --traffic, nor over a --network with --output or --wormhole"
-        raise InputError(f"--verify FILE cannot be combined with {words}: the file has the transfers and the frames")
+        raise InputError(
+            f"--verify FILE cannot be combined with {words}: the file has the transfers and the frames"
+        )
     if args.verified_over is not None:
         return _verified(args)
     extras: JsonObject = {}
@@ -195,7 +238,12 @@ def run(args: argparse.Namespace) -> Answer:
     title += _proved(schedule)
     drawn = partial(_figures, traffic, schedule, None if args.unequal else args.network, title)
     figures = drawn if len(traffic) <= MAX_DRAWN or args.plot is not None else None
-    return Answer({**document, **extras}, partial(_show, traffic, schedule, extras), title=title, figures=figures)
+    return Answer(
+        {**document, **extras},
+        partial(_show, traffic, schedule, extras),
+        title=title,
+        figures=figures,
+    )
 
 
 def _bounded(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> JsonObject:
@@ -204,9 +252,16 @@ def _bounded(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> 
 
     with spinner("flow bound"):
         pairs = traffic.ends[: len(traffic) // traffic.parts]
-        bound = flow_bound(equal_links(load_network(args.network)), pairs, traffic.bottleneck_load / traffic.parts)
+        bound = flow_bound(
+            equal_links(load_network(args.network)), pairs, traffic.bottleneck_load / traffic.parts
+        )
     length = schedule.length / traffic.parts
-    return {"parts": traffic.parts, "flow_bound": bound, "messages": length, "over_flow_bound": length / bound}
+    return {
+        "parts": traffic.parts,
+        "flow_bound": bound,
+        "messages": length,
+        "over_flow_bound": length / bound,
+    }
 
 
 def traffic_of_options(
@@ -223,7 +278,9 @@ def traffic_of_options(
 
     assert network is not None
     found = load_network(network)
-    routes = () if routing is None and parts is None else patterns.routes_of(found, routing, parts or 1)
+    routes = (
+        () if routing is None and parts is None else patterns.routes_of(found, routing, parts or 1)
+    )
     if pattern in patterns.NAMED:
         return patterns.NAMED[pattern](found, *routes)
     return patterns.traffic_of(found, patterns.read_pattern(pattern, found), *routes)
@@ -283,11 +340,19 @@ def _scheduled(args: argparse.Namespace, extras: JsonObject) -> tuple[Traffic, S
     if args.unequal is not None:
         from testbed.commands.scheduling.unequal_messages import chunks_document, split_traffic
 
-        traffic, chunks = split_traffic(read_json(args.unequal), str(args.unequal), traffic, args.network)
+        traffic, chunks = split_traffic(
+            read_json(args.unequal), str(args.unequal), traffic, args.network
+        )
         extras["chunks"] = chunks_document(chunks)
-    with spinner(f"{args.method}: {len(traffic)} transfers, bottleneck load {traffic.bottleneck_load}"):
+    with spinner(
+        f"{args.method}: {len(traffic)} transfers, bottleneck load {traffic.bottleneck_load}"
+    ):
         return traffic, schedule_by_name(
-            traffic, args.method, seed=args.seed, time_limit_s=args.time_limit_s, now=time.perf_counter
+            traffic,
+            args.method,
+            seed=args.seed,
+            time_limit_s=args.time_limit_s,
+            now=time.perf_counter,
         )
 
 
@@ -300,7 +365,11 @@ def _show(traffic: Traffic, schedule: Schedule, extras: Json) -> Iterator[Part]:
         "length": f"{schedule.length} frames ({ratio:.3f} of the bottleneck load)",
         "proved": _proved(schedule) + (f" ({schedule.detail})" if schedule.detail else ""),
     } | ({} if schedule.seconds is None else {"seconds": f"{schedule.seconds:.3f}"})
-    named = traffic.ends if len(traffic.ends) == len(traffic) else [(str(k),) for k in range(len(traffic))]
+    named = (
+        traffic.ends
+        if len(traffic.ends) == len(traffic)
+        else [(str(k),) for k in range(len(traffic))]
+    )
     rows = [
         (number, len(frame), " ".join(":".join(named[transfer]) for transfer in frame))
         for number, frame in enumerate(schedule.frames, 1)
@@ -318,7 +387,9 @@ def _show(traffic: Traffic, schedule: Schedule, extras: Json) -> Iterator[Part]:
 
 
 def _proved(schedule: Schedule) -> str:
-    best = {True: "optimal", False: "not optimal", None: "not known to be optimal"}[schedule.optimal]
+    best = {True: "optimal", False: "not optimal", None: "not known to be optimal"}[
+        schedule.optimal
+    ]
     return f"{schedule.proved}, {best}"
 
 
@@ -329,7 +400,9 @@ def _write(path: Path, traffic: Traffic, schedule: Schedule) -> Json:
     added: Json = {}
     if (written := find_format(SCHEDULE_FORMATS, str(path))) is None:
         document = schedule_document(traffic, schedule)
-        content = "".join(json_pieces({key: document[key] for key in ("transfers", "frames")})).encode()
+        content = "".join(
+            json_pieces({key: document[key] for key in ("transfers", "frames")})
+        ).encode()
     else:
         content, added = written(traffic, schedule)
     write_atomically(path, content)

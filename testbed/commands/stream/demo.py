@@ -33,7 +33,10 @@ def _rate_pps(fabric: str) -> float:
 
     rate_pps = affordable_rate_pps() if fabric == "emulation" else STEPS_PPS[0]
     if rate_pps < STEPS_PPS[0]:
-        print(f"testbed: a slow machine: streaming {rate_pps:g} packets/s instead of {STEPS_PPS[0]:g}", file=sys.stderr)
+        print(
+            f"testbed: a slow machine: streaming {rate_pps:g} packets/s instead of {STEPS_PPS[0]:g}",
+            file=sys.stderr,
+        )
     return rate_pps
 
 

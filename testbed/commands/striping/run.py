@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING
 from testbed.commands.answer import start_live
 from testbed.commands.arguments import LiveOptions, add_options, adder
 from testbed.commands.parsing import OneLineParser
-from testbed.commands.several_machines import MachineOptions, enter_unless_elsewhere, machines_request, said_when_lost
+from testbed.commands.several_machines import (
+    MachineOptions,
+    enter_unless_elsewhere,
+    machines_request,
+    said_when_lost,
+)
 from testbed.emulation.attach.server import RequestHandlers, control_server
 from testbed.emulation.machine.capabilities import require_emulation
 from testbed.emulation.network.kernel.link_meter import read_counters
@@ -53,9 +58,21 @@ _HERE = Only(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the command."""
-    add, ends, sent, routed, running = (adder(parser, group) for group in (None, ENDS, SENT, ROUTED, RUN))
-    add("network", metavar="NETWORK", help="a network with hosts (swiss-t1, crossbar:8, ...) or a file")
-    ends("--compute-nodes", type=kinds.some, required=True, metavar="N", help="processes of the program, one a host")
+    add, ends, sent, routed, running = (
+        adder(parser, group) for group in (None, ENDS, SENT, ROUTED, RUN)
+    )
+    add(
+        "network",
+        metavar="NETWORK",
+        help="a network with hosts (swiss-t1, crossbar:8, ...) or a file",
+    )
+    ends(
+        "--compute-nodes",
+        type=kinds.some,
+        required=True,
+        metavar="N",
+        help="processes of the program, one a host",
+    )
     ends("--io-nodes", type=kinds.some, required=True, metavar="M", help="hosts with a listener")
     sent(
         "--subfile-dir",
@@ -65,9 +82,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="directory for subfiles (default: a new directory of results)",
     )
     routed("--routing", metavar="METHOD", help="static method (default: the network's own)")
-    ends("--link-rate", type=kinds.rate_bps, metavar="RATE", help="of every link (default: the network's own)")
+    ends(
+        "--link-rate",
+        type=kinds.rate_bps,
+        metavar="RATE",
+        help="of every link (default: the network's own)",
+    )
     ends("--mtu", type=kinds.mtu_bytes, default=9000, metavar="SIZE", help="of every interface")
-    ends("--no-shaping", dest="no_shape", action="store_true", help="do not hold links to their capacity and delay")
+    ends(
+        "--no-shaping",
+        dest="no_shape",
+        action="store_true",
+        help="do not hold links to their capacity and delay",
+    )
     running(
         "--listener-timeout",
         dest="timeout",
@@ -76,7 +103,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="until a silent listener is given up",
     )
-    running("--time-limit", type=kinds.time_limit, metavar="TIME", help="end the program after this time")
+    running(
+        "--time-limit",
+        type=kinds.time_limit,
+        metavar="TIME",
+        help="end the program after this time",
+    )
     running(
         "--mpi",
         action="store_true",
@@ -84,15 +116,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         only=_HERE,
     )
     add_options(parser, MachineOptions, LiveOptions)
-    running("--name", help="by which testbed exec and attach reach the network (default run-PROCESS)")
+    running(
+        "--name", help="by which testbed exec and attach reach the network (default run-PROCESS)"
+    )
     running(
         "--results",
         type=Path,
         default=Path("results"),
         help="directory for results (default results)",
-        only=Only(when=lambda a: a.root is None, needs="a run without --subfile-dir, which says where subfiles lie"),
+        only=Only(
+            when=lambda a: a.root is None,
+            needs="a run without --subfile-dir, which says where subfiles lie",
+        ),
     )
-    parser.usage = f"{parser.prog} NETWORK --compute-nodes N --io-nodes M [OPTION ...] -- PROGRAM ..."
+    parser.usage = (
+        f"{parser.prog} NETWORK --compute-nodes N --io-nodes M [OPTION ...] -- PROGRAM ..."
+    )
     assert isinstance(parser, OneLineParser)
     parser.trailing = "command_words"
     parser.set_defaults(command_words=())
@@ -112,7 +151,10 @@ def run(args: argparse.Namespace) -> int:
         end = _carried_out(args, command, placement, root, machines, run_mpi)
     if end.rank is not None:
         node = placement.compute[end.rank]
-        print(f"testbed: rank {end.rank} on {node} ended with exit code {end.exit_code}", file=sys.stderr)
+        print(
+            f"testbed: rank {end.rank} on {node} ended with exit code {end.exit_code}",
+            file=sys.stderr,
+        )
     print(f"testbed: subfiles in {root}", file=sys.stderr)
     return end.exit_code
 
@@ -134,13 +176,23 @@ def _carried_out(
     from testbed.striping.emulated.program_run import ProgramNetwork
 
     network = ProgramNetwork(
-        placement, root, mtu=args.mtu, shape=not args.no_shape, timeout_s=args.timeout, machines=machines
+        placement,
+        root,
+        mtu=args.mtu,
+        shape=not args.no_shape,
+        timeout_s=args.timeout,
+        machines=machines,
     )
     with ExitStack() as stack:
-        platform, watched = stack.enter_context(network).platform, partial(live_watch, _view(command, placement))
+        platform, watched = (
+            stack.enter_context(network).platform,
+            partial(live_watch, _view(command, placement)),
+        )
         if isinstance(platform, Here):
             stack.enter_context(control_server(RequestHandlers(network.net).handlers()))
-            stack.enter_context(watched("the program runs", partial(read_counters, network.net.link_meter())))
+            stack.enter_context(
+                watched("the program runs", partial(read_counters, network.net.link_meter()))
+            )
         else:
             from testbed.machines.adapters.distributed_server import DistributedHandlers
 
@@ -175,7 +227,9 @@ def _command(args: argparse.Namespace) -> list[str]:
     if "/" not in words[0] and own.is_file():
         words[0] = str(own)  # python is this testbed's, which has the library
     if shutil.which(words[0]) is None:
-        raise InputError(f"program {words[0]!r} is not there or cannot be executed; name one that is")
+        raise InputError(
+            f"program {words[0]!r} is not there or cannot be executed; name one that is"
+        )
     return words
 
 
@@ -191,6 +245,8 @@ def _new_root(results: Path) -> Path:
         except FileExistsError:
             continue
         except OSError as error:
-            raise InputError(f"results in {parent}: {error.strerror}; choose a directory that can be written") from None
+            raise InputError(
+                f"results in {parent}: {error.strerror}; choose a directory that can be written"
+            ) from None
         return place
     raise InputError(f"results in {parent}: too many runs of this second; remove some")

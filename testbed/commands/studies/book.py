@@ -54,7 +54,9 @@ def pack_runs(root: Path, pages: Path = PAGES) -> int:
     saved = 0
     for run in stored_runs(root):
         if run.verdict is not None:
-            leave = [name for name in run.drawings if f"{run.name}/{run.manifest.run}/{name}" in shown]
+            leave = [
+                name for name in run.drawings if f"{run.name}/{run.manifest.run}/{name}" in shown
+            ]
             saved += pack_run(Path(run.directory), leave)
     return saved
 

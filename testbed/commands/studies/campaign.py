@@ -15,7 +15,14 @@ from testbed.campaigns.description import Campaign, parse_campaign, units
 from testbed.campaigns.loader import CampaignOptions, build_campaign, shipped_campaigns
 from testbed.campaigns.summary import campaign_figures, judge_claims, summarise
 from testbed.commands.answer import Answer, check_lines, start_live
-from testbed.commands.arguments import LiveOptions, ResultsOptions, TableOptions, add_options, adder, read_options
+from testbed.commands.arguments import (
+    LiveOptions,
+    ResultsOptions,
+    TableOptions,
+    add_options,
+    adder,
+    read_options,
+)
 from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of
 from testbed.emulation.machine.provenance import describe_run
 from testbed.errors import InputError
@@ -41,7 +48,9 @@ DESCRIPTION = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the command."""
     add = adder(parser)
-    add_options(parser, CampaignOptions, DaskOptions, TlsOptions, ResultsOptions, TableOptions, LiveOptions)
+    add_options(
+        parser, CampaignOptions, DaskOptions, TlsOptions, ResultsOptions, TableOptions, LiveOptions
+    )
     add("--list", action="store_true", help="the campaigns that come with the testbed")
     last = "go on with an unfinished run (default: the last one of this campaign)"
     add("--resume", nargs="?", const="", metavar="DIR", help=last, only=RUNNING)
@@ -60,7 +69,10 @@ def run(args: argparse.Namespace) -> Answer:
     from testbed.campaigns.adapters.runner import RESULTS, run_campaign, write_rows
 
     start_live(args)
-    with _open(args, campaign) as store, points_shown(campaign.name, lambda: _found(campaign, store)) as show_points:
+    with (
+        _open(args, campaign) as store,
+        points_shown(campaign.name, lambda: _found(campaign, store)) as show_points,
+    ):
         rows = run_campaign(
             campaign,
             store,
@@ -90,7 +102,9 @@ def _found(campaign: Campaign, store: StudyRun) -> InterimResults:
     rows = [row for entry in store.rows for row in entry.get("rows", ())]
     outcomes = tuple((check.outcome, check.name) for check in judge_claims(campaign, rows).checks)
     summary = summarise(rows)
-    return InterimResults(outcomes=outcomes, figures=rendered(store.manifest.name, lambda: campaign_figures(summary)))
+    return InterimResults(
+        outcomes=outcomes, figures=rendered(store.manifest.name, lambda: campaign_figures(summary))
+    )
 
 
 def _list() -> Answer:
@@ -103,7 +117,10 @@ def _list() -> Answer:
             "units": len(units(campaign)),
             "rows": len(units(campaign)) * campaign.rows_per_unit,
         }
-    texts = [f"{n}\n    {one['does']}\n    {one['units']} units, {one['rows']} rows" for n, one in listed.items()]
+    texts = [
+        f"{n}\n    {one['does']}\n    {one['units']} units, {one['rows']} rows"
+        for n, one in listed.items()
+    ]
     return Answer({"campaigns": listed}, lambda: print(*texts, sep="\n"))
 
 
@@ -142,7 +159,11 @@ def _show(document: JsonObject, verdict: Verdict) -> Iterator[Part]:
         }
         for row in document["summary"]
     ]
-    constant = {n: rows[0][n] for n in ("labels", "M", "DER", "equation") if len({str(row[n]) for row in rows}) == 1}
+    constant = {
+        n: rows[0][n]
+        for n in ("labels", "M", "DER", "equation")
+        if len({str(row[n]) for row in rows}) == 1
+    }
     shown = [{name: value for name, value in row.items() if name not in constant} for row in rows]
     title = ", ".join(f"{name} {value}" for name, value in constant.items())
     title = f"{document['campaign']}: mean ROR" + (f" ({title})" if title else "")

@@ -22,9 +22,15 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the command."""
-    parser.add_argument("runs", metavar="RUN", type=Path, nargs="+", help="two or more of results/<name>/<run>")
     parser.add_argument(
-        "--output", metavar="FILE", type=Path, default=Path("comparison.html"), help="the page (default %(default)s)"
+        "runs", metavar="RUN", type=Path, nargs="+", help="two or more of results/<name>/<run>"
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        type=Path,
+        default=Path("comparison.html"),
+        help="the page (default %(default)s)",
     )
     add_options(parser, TableOptions)
 

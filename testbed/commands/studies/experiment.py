@@ -43,23 +43,38 @@ def _check_study(thing: object) -> str | None:
     return f"it has no {', '.join(lacking)}" if lacking else None
 
 
-EXPERIMENTS: "Registry[Study | SessionStudy | OwnStudy]" = Registry("testbed.experiments", "study", _check_study)
+EXPERIMENTS: "Registry[Study | SessionStudy | OwnStudy]" = Registry(
+    "testbed.experiments", "study", _check_study
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="each experiment and the figure or claim of the papers it answers")
+    listing = actions.add_parser(
+        "list", help="each experiment and the figure or claim of the papers it answers"
+    )
     listing.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     listing.set_defaults(run=_list)
-    running = actions.add_parser("run", help="run one; options after the name are the experiment's own")
+    running = actions.add_parser(
+        "run", help="run one; options after the name are the experiment's own"
+    )
     running.add_argument("name", metavar="NAME")
     running.add_argument(
-        "options", nargs=argparse.REMAINDER, metavar="OPTIONS", help="--quick, --fabric, --seed, --json"
+        "options",
+        nargs=argparse.REMAINDER,
+        metavar="OPTIONS",
+        help="--quick, --fabric, --seed, --json",
     )
     running.set_defaults(run=_run)
-    new = actions.add_parser("new", help="write the skeleton of a study, its test and its sentence; it runs at once")
+    new = actions.add_parser(
+        "new", help="write the skeleton of a study, its test and its sentence; it runs at once"
+    )
     new.add_argument("name", metavar="NAME")
-    new.add_argument("--folder", required=True, help="of experiments, into which it goes: liquid, stream/failures, ...")
+    new.add_argument(
+        "--folder",
+        required=True,
+        help="of experiments, into which it goes: liquid, stream/failures, ...",
+    )
     new.set_defaults(run=_new)
 
 
@@ -69,7 +84,11 @@ def find_experiments() -> "dict[str, Study | SessionStudy | OwnStudy]":
     Our own are the ``STUDY`` of every module below ``experiments``; those of others come in as entry points.
     """
     _fill()
-    return {name: one for name in sorted(EXPERIMENTS.names()) if (one := EXPERIMENTS.find(name)) is not None}
+    return {
+        name: one
+        for name in sorted(EXPERIMENTS.names())
+        if (one := EXPERIMENTS.find(name)) is not None
+    }
 
 
 def _fill() -> None:
@@ -81,7 +100,10 @@ def _fill() -> None:
 
 def chapters() -> dict[str, int]:
     """Name -> chapter of our documents, of our own studies: what a study says itself, or its folder's ``CHAPTER``."""
-    return {study.name: study.chapter or _said(module, "CHAPTER", 0) for study, module in _with_modules()}
+    return {
+        study.name: study.chapter or _said(module, "CHAPTER", 0)
+        for study, module in _with_modules()
+    }
 
 
 def pages_of_studies() -> dict[str, str]:
@@ -92,7 +114,11 @@ def pages_of_studies() -> dict[str, str]:
 def _page(module: str, chapter: int | None) -> str:
     """That of its own chapter, else the ``PAGE`` of the nearest folder that has one, else that of its folder's
     chapter."""
-    return f"chapter_{chapter}" if chapter else str(_said(module, "PAGE", f"chapter_{_said(module, 'CHAPTER', 0)}"))
+    return (
+        f"chapter_{chapter}"
+        if chapter
+        else str(_said(module, "PAGE", f"chapter_{_said(module, 'CHAPTER', 0)}"))
+    )
 
 
 def known_experiment(name: str) -> "Study | SessionStudy | OwnStudy":
@@ -107,7 +133,9 @@ def known_experiment(name: str) -> "Study | SessionStudy | OwnStudy":
 
 def _with_modules() -> "Iterator[tuple[Study | SessionStudy, str]]":
     """Each study with the name of the module in which it lies, however deep below ``experiments``."""
-    for _, name, _ in pkgutil.walk_packages(importlib.import_module("experiments").__path__, "experiments."):
+    for _, name, _ in pkgutil.walk_packages(
+        importlib.import_module("experiments").__path__, "experiments."
+    ):
         study = getattr(importlib.import_module(name), "STUDY", None)
         if study is not None:
             yield study, name
@@ -124,10 +152,17 @@ def _said(module: str, what: str, otherwise: T) -> T:
 
 
 def _list(_: argparse.Namespace) -> Answer:
-    listed = [{"name": n, "answers": e.answers, "does": e.does} for n, e in find_experiments().items()]
-    texts = [f"{one['name']}\n    does:    {one['does']}\n    answers: {one['answers']}" for one in listed]
+    listed = [
+        {"name": n, "answers": e.answers, "does": e.does} for n, e in find_experiments().items()
+    ]
+    texts = [
+        f"{one['name']}\n    does:    {one['does']}\n    answers: {one['answers']}"
+        for one in listed
+    ]
     document = {"experiments": listed}
-    return Answer(document, lambda: print(*texts, sep="\n"), former=renames("Keys of JSON", "experiment"))
+    return Answer(
+        document, lambda: print(*texts, sep="\n"), former=renames("Keys of JSON", "experiment")
+    )
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -140,7 +175,9 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _new(args: argparse.Namespace) -> int:
-    for path in write_study(args.name, args.folder, find_experiments(), lambda module: _page(module, None)):
+    for path in write_study(
+        args.name, args.folder, find_experiments(), lambda module: _page(module, None)
+    ):
         print(f"wrote {path}")
     print(f"run:  testbed experiment run {args.name} --quick")
     return 0
@@ -202,10 +239,14 @@ def test_the_quick_run_bears_the_claims_out() -> None:
 def test_rings_with_links_missing_fail() -> None:
     assert STUDY.judged([row | {"links": 1} for row in ROWS]).outcome == "fails"
 ''')
-SENTENCE = Template("`$name` counts the links of rings of switches (`testbed experiment run $name`).")
+SENTENCE = Template(
+    "`$name` counts the links of rings of switches (`testbed experiment run $name`)."
+)
 
 
-def write_study(name: str, folder: str, taken: Container[str], page_of: Callable[[str], str]) -> list[Path]:
+def write_study(
+    name: str, folder: str, taken: Container[str], page_of: Callable[[str], str]
+) -> list[Path]:
     """Write the module into that folder of ``experiments``, its test, and its sentence at the end of its page of
     docs/replication (``page_of`` the module).
 
@@ -217,7 +258,10 @@ def write_study(name: str, folder: str, taken: Container[str], page_of: Callable
         raise InputError(f"{name!r} is no name of a study; give lower-case letters, digits and _")
     if folder not in folders:
         raise InputError(f"no folder {folder!r} in {home}; give one of {', '.join(folders)}")
-    module, test = home / folder / f"{name}.py", home.parent / "tests/experiments" / folder / f"test_{name}.py"
+    module, test = (
+        home / folder / f"{name}.py",
+        home.parent / "tests/experiments" / folder / f"test_{name}.py",
+    )
     if name in taken or module.exists() or test.exists():
         raise InputError(f"there is a study {name!r} already; give another name")
     dotted = folder.replace("/", ".")

@@ -56,11 +56,17 @@ class Replication:
 
     def runs(self, name: str) -> list[StoredRun]:
         """Those stored of this study, size and seed."""
-        return [r for r in stored_runs(self.root, name) if (r.size, r.manifest.seed) == (self.size, self.seed)]
+        return [
+            r
+            for r in stored_runs(self.root, name)
+            if (r.size, r.manifest.seed) == (self.size, self.seed)
+        ]
 
     def left(self) -> list[str]:
         """Studies that have no run that says something and are to be tried (again)."""
-        return [name for name in self.studies if name not in self.broken and self._open(self.runs(name))]
+        return [
+            name for name in self.studies if name not in self.broken and self._open(self.runs(name))
+        ]
 
     def _open(self, runs: Sequence[StoredRun]) -> bool:
         if any(run.state not in ("invalid", "unfinished") for run in runs):
@@ -71,7 +77,9 @@ class Replication:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add, running = adder(parser), adder(parser, RUN)
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--full", action="store_true", help="every study at its full size (default; many hours)")
+    size.add_argument(
+        "--full", action="store_true", help="every study at its full size (default; many hours)"
+    )
     size.add_argument("--quick", action="store_true", help="every study at its reduced size")
     add(
         "--chapter",
@@ -91,11 +99,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     running("--seed", type=kinds.seed, default=1, help="seed of every study (default 1)")
     add_options(parser, DaskOptions, TlsOptions)
-    running("--results", type=Path, help=f"directory for results (default: {STORED}, with --quick results/replication)")
-    add(
-        "--claims", action="store_true", help="run nothing, list every claim of the documents and what checks say of it"
+    running(
+        "--results",
+        type=Path,
+        help=f"directory for results (default: {STORED}, with --quick results/replication)",
     )
-    add("--report-only", dest="book", action="store_true", help="run nothing, only write the book of what is stored")
+    add(
+        "--claims",
+        action="store_true",
+        help="run nothing, list every claim of the documents and what checks say of it",
+    )
+    add(
+        "--report-only",
+        dest="book",
+        action="store_true",
+        help="run nothing, only write the book of what is stored",
+    )
     add(
         "--compress",
         dest="pack",
@@ -108,7 +127,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     root = args.results or (Path("results/replication") if args.quick else STORED)
-    replication = Replication(_chosen(args), "quick" if args.quick else "full", root, args.seed, _shared_words(args))
+    replication = Replication(
+        _chosen(args), "quick" if args.quick else "full", root, args.seed, _shared_words(args)
+    )
     if args.claims:
         return _claims(root)
     start_live(args)
@@ -127,7 +148,12 @@ def _claims(root: Path) -> Answer:
     serving = {study for row in rows for study in row.studies}
     idle = [name for name in find_experiments() if name not in serving]
     listed = [one for row in rows for one in row.to_json()]
-    document = {"claims": listed, "counts": counts_by_chapter(rows), "total": counts(rows), "idle": idle}
+    document = {
+        "claims": listed,
+        "counts": counts_by_chapter(rows),
+        "total": counts(rows),
+        "idle": idle,
+    }
     return Answer(document, partial(_print_claims, rows, idle))
 
 
@@ -135,7 +161,9 @@ def _print_claims(rows: Sequence[Row], idle: Sequence[str]) -> None:
     for row in rows:
         shown = ", ".join([*row.studies, *(one.command for one in row.shown if not one.study)])
         page = "" if row.page is None else f", page {row.page}"
-        print(f"{row.document} {row.where}{page}: {row.claim}\n    {row.standing}; {outcome_in_words(row)}; {shown}")
+        print(
+            f"{row.document} {row.where}{page}: {row.claim}\n    {row.standing}; {outcome_in_words(row)}; {shown}"
+        )
     for name, found in {**counts_by_chapter(rows), "all": counts(rows)}.items():
         print(f"{name}: " + ", ".join(f"{count} {words}" for words, count in found.items()))
     print(f"studies that serve no claim of the documents: {', '.join(idle) or 'none'}")
@@ -148,13 +176,18 @@ def _chosen(args: argparse.Namespace) -> dict[str, object]:
     return {
         name: study
         for name, study in find_experiments().items()
-        if (not args.only or name in args.only) and (not args.chapter or of.get(name) in args.chapter)
+        if (not args.only or name in args.only)
+        and (not args.chapter or of.get(name) in args.chapter)
     }
 
 
 def _shared_words(args: argparse.Namespace) -> list[str]:
     security_of(args)  # what is wrong with it is said before anything begins
-    return ["--dask", args.scheduler, *tls_words(args)] if args.scheduler else ["--workers", str(args.workers)]
+    return (
+        ["--dask", args.scheduler, *tls_words(args)]
+        if args.scheduler
+        else ["--workers", str(args.workers)]
+    )
 
 
 def _run_all(replication: Replication, deadline: float | None, quiet: bool) -> None:
@@ -182,8 +215,12 @@ def _run_all(replication: Replication, deadline: float | None, quiet: bool) -> N
 
 def _found(replication: Replication) -> InterimResults:
     """How every study stands, for the live page."""
-    states = {name: _state(replication, name, replication.runs(name)) for name in replication.studies}
-    return InterimResults(outcomes=tuple((state.replace("-", " "), name) for name, state in states.items()))
+    states = {
+        name: _state(replication, name, replication.runs(name)) for name in replication.studies
+    }
+    return InterimResults(
+        outcomes=tuple((state.replace("-", " "), name) for name, state in states.items())
+    )
 
 
 def _in_turn(replication: Replication) -> Iterator[str]:
@@ -194,12 +231,18 @@ def _in_turn(replication: Replication) -> Iterator[str]:
 def _order(replication: Replication, name: str) -> tuple[bool, float, str]:
     """Computed before timed ones; then by what an earlier run took, those never run last."""
     seconds = expected_seconds(replication, name)
-    return (not getattr(replication.studies[name], "shared", False), math.inf if seconds is None else seconds, name)
+    return (
+        not getattr(replication.studies[name], "shared", False),
+        math.inf if seconds is None else seconds,
+        name,
+    )
 
 
 def expected_seconds(replication: Replication, name: str) -> float | None:
     """What the newest whole run of this size took, here or in ``STORED``; None: there is none."""
-    runs = [run for root in dict.fromkeys((STORED, replication.root)) for run in stored_runs(root, name)]
+    runs = [
+        run for root in dict.fromkeys((STORED, replication.root)) for run in stored_runs(root, name)
+    ]
     timed = [run for run in runs if run.verdict is not None and run.size == replication.size]
     last = max(timed, key=lambda run: run.manifest.run, default=None)
     return None if last is None else last.manifest.seconds
@@ -218,7 +261,15 @@ def _estimate(replication: Replication) -> str:
 def _run_one(replication: Replication, name: str, limit_s: float | None) -> str:
     """One study in a process of its own; returns what became of it in a line."""
     study = replication.studies[name]
-    words = ["experiment", "run", name, "--results", str(replication.root), "--seed", str(replication.seed)]
+    words = [
+        "experiment",
+        "run",
+        name,
+        "--results",
+        str(replication.root),
+        "--seed",
+        str(replication.seed),
+    ]
     words += ["--quick"] if replication.size == "quick" else []
     words += replication.words if getattr(study, "shared", False) else []
     part = next((r for r in replication.runs(name) if r.state == "unfinished" and r.points), None)
@@ -240,7 +291,9 @@ def _run_one(replication: Replication, name: str, limit_s: float | None) -> str:
 
 def _with_valid_points(runs: Sequence[StoredRun]) -> Path | None:
     """The newest invalid run of which some points are invalid and others are not, which need not be measured again."""
-    for run in reversed([run for run in runs if run.state == "invalid" and is_study(Path(run.directory))]):
+    for run in reversed(
+        [run for run in runs if run.state == "invalid" and is_study(Path(run.directory))]
+    ):
         rows = load_study(Path(run.directory))[2]
         if 0 < sum(bool(row.get("invalid")) for row in rows) < len(rows):
             return Path(run.directory)
@@ -293,8 +346,13 @@ def _closing(replication: Replication, index: Path) -> Answer:
     def show() -> None:
         for name, why in replication.broken.items():
             print(f"broken: {name}: {why}")
-        counts = {state: list(states.values()).count(state) for state in dict.fromkeys(states.values())}
-        print("studies: " + (", ".join(f"{count} {state}" for state, count in counts.items()) or "none chosen"))
+        counts = {
+            state: list(states.values()).count(state) for state in dict.fromkeys(states.values())
+        }
+        print(
+            "studies: "
+            + (", ".join(f"{count} {state}" for state, count in counts.items()) or "none chosen")
+        )
         print(f"book:    {index}")
 
     code = 1 if failed else 5 if "cannot-tell" in states.values() else 4 if left else 0
@@ -322,7 +380,10 @@ def _document(
                 "state": states[name],
                 "run": None if run is None else str(run.directory),
                 "seconds": None if run is None else run.manifest.seconds,
-                "checks": {outcome: outcomes.count(outcome) for outcome in ("holds", "fails", "cannot-tell")},
+                "checks": {
+                    outcome: outcomes.count(outcome)
+                    for outcome in ("holds", "fails", "cannot-tell")
+                },
                 "invalid_runs": sum(r.state == "invalid" for r in runs),
                 "problem": replication.broken.get(name),
             }

@@ -41,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also write every figure for a paper, DIR/figures/NAME.svg and .pdf with vector text, and captions.md",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of the table"
+    )
 
 
 def run(args: argparse.Namespace) -> Answer:
@@ -83,13 +85,17 @@ def _redraw_study(args: argparse.Namespace) -> Answer:
         raise InputError(f"{place}: holds {words}; restore its files, or run it again") from None
     write_drawings(place, manifest, rows, verdict, figures)
     if args.figures and draw is not None:
-        _keep(place, figures_with_text(manifest.name, draw, formulas=formulas), study_title(manifest))
+        _keep(
+            place, figures_with_text(manifest.name, draw, formulas=formulas), study_title(manifest)
+        )
     page = str(place / "page.html")
     document = {"page": page, "manifest": manifest.to_json(), "points": rows}
 
     lines = [*(() if verdict is None else check_lines(verdict)), f"page: {page}"]
     code = verdict.exit_code if verdict else InvalidRunError.exit_code
-    return Answer(document | {"verdict": verdict.to_json() if verdict else None}, lambda: lines, code)
+    return Answer(
+        document | {"verdict": verdict.to_json() if verdict else None}, lambda: lines, code
+    )
 
 
 def _described(manifest: Manifest) -> Manifest:
@@ -100,7 +106,11 @@ def _described(manifest: Manifest) -> Manifest:
     if (workload := stored_under(manifest.name)) is not None:
         return replace(manifest, study={"title": workload.title, **manifest.study})
     code = getattr(find_experiments().get(manifest.name), "ror_code", "")
-    return replace(manifest, study={"ror_code": code, **manifest.study}) if code and manifest.study else manifest
+    return (
+        replace(manifest, study={"ror_code": code, **manifest.study})
+        if code and manifest.study
+        else manifest
+    )
 
 
 def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None) -> Draw | None:
@@ -124,7 +134,11 @@ def _keep(place: Path, figures: Mapping[str, FigureFiles], title: str) -> None:
         write_below(place, f"figures/{name}.svg", figure.svg)
         if figure.pdf:
             write_below(place, f"figures/{name}.pdf", figure.pdf)
-    lines = [f"# {title}", "", *(f"- `{name}`: {figure.caption}" for name, figure in figures.items())]
+    lines = [
+        f"# {title}",
+        "",
+        *(f"- `{name}`: {figure.caption}" for name, figure in figures.items()),
+    ]
     lines = [printable(line) for line in lines]
     write_below(place, "figures/captions.md", ("\n".join(lines) + "\n").encode())
     print(f"figures: {place / 'figures'}", file=sys.stderr)

@@ -64,7 +64,9 @@ class SharingOptions(DaskOptions):
     workers: int = option(default=1, kind=kinds.processes, help="processes that share the points")
 
 
-def run_study(study: Study | SessionStudy, argv: Sequence[str] | None = None, program: str | None = None) -> int:
+def run_study(
+    study: Study | SessionStudy, argv: Sequence[str] | None = None, program: str | None = None
+) -> int:
     """Parse options, measure what is missing, judge, draw; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     args = study_parser(study, program).parse_args(words)
@@ -74,14 +76,21 @@ def run_study(study: Study | SessionStudy, argv: Sequence[str] | None = None, pr
 
 def study_parser(study: Study | SessionStudy, program: str | None = None) -> OneLineParser:
     """The options of all studies, those of a study whose points may be shared, and its own."""
-    parser = OneLineParser(prog=program or f"testbed experiment run {study.name}", description=study.does)
+    parser = OneLineParser(
+        prog=program or f"testbed experiment run {study.name}", description=study.does
+    )
     add = adder(parser)
     add("--quick", action="store_true", help="a small version, under a minute")
     if not isinstance(study, Study):
         add_run_options(parser)
         return parser
     add("--seed", type=kinds.seed, default=1, help="seed of everything random (default 1)")
-    add("--resume", type=Path, metavar="DIR", help="go on with an unfinished run: results/NAME/RUN.unfinished")
+    add(
+        "--resume",
+        type=Path,
+        metavar="DIR",
+        help="go on with an unfinished run: results/NAME/RUN.unfinished",
+    )
     extends = "begin with the points of this finished run that are this run's too, and are valid"
     add("--reuse-points", dest="extend", type=Path, metavar="DIR", help=extends)
     until = "begin no point after this number of hours; continue later with --resume"
@@ -106,17 +115,27 @@ def _run(study: Study, args: argparse.Namespace, words: list[str]) -> int:
     listed = study.points(args.quick, args.seed, *([] if own is None else [own]))
     points = [dict(json_ready(point)) for point in listed]
     size = "quick" if args.quick else "full"
-    with _open(study, args, words, "own options" if study.options and own != study.options() else size) as run:
+    with _open(
+        study, args, words, "own options" if study.options and own != study.options() else size
+    ) as run:
         if args.extend is not None:
             _take_over(study, run, points, args.extend)
         rows = _measure_missing(study, run, points, args)
         if len(rows) < len(points):
-            print(f"stopped: {len(rows)} of {len(points)} points; go on with --resume {run.draft}", file=sys.stderr)
+            print(
+                f"stopped: {len(rows)} of {len(points)} points; go on with --resume {run.draft}",
+                file=sys.stderr,
+            )
             return 4
         verdict = study.judged(rows)
         directory = run.finish(rows, verdict, drawn(study, rows) if verdict.checks else {})
         record_page_path(directory / "page.html")
-    document = {"experiment": study.name, "study": study.name, "points": rows, "verdict": verdict.to_json()}
+    document = {
+        "experiment": study.name,
+        "study": study.name,
+        "points": rows,
+        "verdict": verdict.to_json(),
+    }
     document |= {"results": str(directory)}
     show = [*check_lines(verdict), *place_lines(directory)]
     return Answer(document, lambda: show, verdict.exit_code).given(args)
@@ -162,13 +181,17 @@ def _take_over(study: Study, run: StudyRun, points: list[Row], directory: Path) 
     run.count_earlier((manifest.seconds or 0.0) * len(taken) / max(len(rows), 1))
 
 
-def _measure_missing(study: Study, run: StudyRun, points: list[Row], args: argparse.Namespace) -> list[Row]:
+def _measure_missing(
+    study: Study, run: StudyRun, points: list[Row], args: argparse.Namespace
+) -> list[Row]:
     """The rows of all points in their order; of those measured within ``--max-hours``, where the time did not
     suffice."""
     until = float("inf") if args.hours is None else time.monotonic() + 3600 * args.hours
     known = _by_point(run.rows, points)
     missing = [point for point in points if _key(point) not in known]
-    with points_shown(study.title or study.name, lambda: _found(study, list(known.values()))) as show_points:
+    with points_shown(
+        study.title or study.name, lambda: _found(study, list(known.values()))
+    ) as show_points:
         show_points(len(points) - len(missing), len(points))
         alone = ((point, study.measure(point)) for point in missing)
         measured = _shared(study.measure, missing, args) if study.shared else alone

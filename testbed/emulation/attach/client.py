@@ -20,7 +20,9 @@ from topologies.text.json_types import Json
 _STAND_IN = Path(__file__).with_name("exec_proxy.py")
 
 
-def send_request(name: str, header: Json, body: bytes = b"", report_progress: ReportProgress | None = None) -> Frame:
+def send_request(
+    name: str, header: Json, body: bytes = b"", report_progress: ReportProgress | None = None
+) -> Frame:
     """The answer of the network of that name; raises what it says went wrong. Progress that comes first is passed
     on."""
     with connect(name) as sock:

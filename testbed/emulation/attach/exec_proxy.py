@@ -19,7 +19,14 @@ import sys
 LENGTHS = struct.Struct(">II")
 """Bytes of a message's header and body, before it."""
 _CREDENTIALS = struct.Struct("=iII")
-_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_PASSED_ON = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
 
 
 def main(address: str, header: str) -> int:
@@ -34,10 +41,15 @@ def main(address: str, header: str) -> int:
     try:
         sock.connect("\0" + address)
         if (
-            _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[1]
+            _CREDENTIALS.unpack(
+                sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            )[1]
             != os.geteuid()
         ):
-            print("testbed: the network has gone, and another user listens in its place", file=sys.stderr)
+            print(
+                "testbed: the network has gone, and another user listens in its place",
+                file=sys.stderr,
+            )
             return 3  # our terminal is not handed to a stranger
         send_message(sock, header.encode(), [0, 1, 2])
         while True:
@@ -58,7 +70,9 @@ def main(address: str, header: str) -> int:
         return 3
 
 
-def send_message(sock: socket.socket, header: bytes, descriptors: list[int], body: bytes = b"") -> None:
+def send_message(
+    sock: socket.socket, header: bytes, descriptors: list[int], body: bytes = b""
+) -> None:
     """Both, behind their lengths; OSError where nobody is there any more."""
     data = LENGTHS.pack(len(header), len(body)) + header
     sent = socket.send_fds(sock, [data], descriptors) if descriptors else 0

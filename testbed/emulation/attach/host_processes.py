@@ -36,7 +36,9 @@ def run_program(net: EmulatedNetwork, sock: socket.socket, request: Frame) -> No
             program.child.wait()
 
 
-def argv_in_host(net: EmulatedNetwork, name: str, argv: list[str], *, end_point: bool = False) -> list[str]:
+def argv_in_host(
+    net: EmulatedNetwork, name: str, argv: list[str], *, end_point: bool = False
+) -> list[str]:
     """The words that run a program there, without rights over the machine (``EmulatedNetwork.words_at``).
     ``end_point``: in the host that stands for a switch, not next to the switch.
 
@@ -55,7 +57,9 @@ def argv_in_host(net: EmulatedNetwork, name: str, argv: list[str], *, end_point:
 def _start(net: EmulatedNetwork, request: Frame) -> subprocess.Popen[bytes]:
     requested: JsonObject = request.header
     argv = list(requested.get("argv", ()))
-    words = argv_in_host(net, str(requested.get("host")), argv, end_point=bool(requested.get("end_point")))
+    words = argv_in_host(
+        net, str(requested.get("host")), argv, end_point=bool(requested.get("end_point"))
+    )
     stdin, stdout, stderr = request.descriptors
     environment = {**os.environ, **requested.get("env", {})}
     program = argv[0]
@@ -74,4 +78,6 @@ def _start(net: EmulatedNetwork, request: Frame) -> subprocess.Popen[bytes]:
     except OSError as error:
         raise InputError(f"{program}: {error.strerror}") from None
     except (TypeError, ValueError) as error:  # of the environment
-        raise error if isinstance(error, InputError) else InputError(f"{program}: {error}") from None
+        raise (
+            error if isinstance(error, InputError) else InputError(f"{program}: {error}")
+        ) from None

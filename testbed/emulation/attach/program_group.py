@@ -76,7 +76,11 @@ class ProgramGroup(contextlib.AbstractContextManager["ProgramGroup"]):
     """
 
     def __init__(
-        self, programs: Sequence[StartedProgram], *, prefixed: bool = False, check: Callable[[], None] = lambda: None
+        self,
+        programs: Sequence[StartedProgram],
+        *,
+        prefixed: bool = False,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self.programs = tuple(programs)
         self.ended: dict[int, int] = {}
@@ -102,7 +106,9 @@ class ProgramGroup(contextlib.AbstractContextManager["ProgramGroup"]):
         while watched:
             left_s = until - time.monotonic()
             if left_s <= 0:
-                raise TimeLimitError(f"the program was ended after {time_limit_s:g} s; raise --time-limit")
+                raise TimeLimitError(
+                    f"the program was ended after {time_limit_s:g} s; raise --time-limit"
+                )
             self._check()
             for file in select.select(list(watched), (), (), min(left_s, _LOOK_S))[0]:
                 rank = watched[file]

@@ -49,19 +49,25 @@ def give_prompt(name: str, words_at: WordsAt | None = None, *, sign: str = "mini
         prompt = Prompt(name, words_at, sign, stack)
         prompt.run()
     if prompt.gone:
-        raise SessionClosedError(f"the network {name!r} has gone; testbed attach lists those that are up")
+        raise SessionClosedError(
+            f"the network {name!r} has gone; testbed attach lists those that are up"
+        )
     return 2 if prompt.wrong and not prompt.typed else 0
 
 
 class Prompt(CLI):  # type: ignore[misc]
     """The prompt; ``wrong`` counts commands that could not be carried out, ``stack`` ends what it began."""
 
-    def __init__(self, name: str, words_at: WordsAt | None, sign: str, stack: contextlib.ExitStack) -> None:
+    def __init__(
+        self, name: str, words_at: WordsAt | None, sign: str, stack: contextlib.ExitStack
+    ) -> None:
         self.name, self.wrong, self.gone, self._stack, self._depth = name, 0, False, stack, 0
         self.typed = sys.stdin is not None and sys.stdin.isatty()
         self._described = send_request(name, {"do": "describe", "cables": True}).header
         self._network = prompt_words.described_network(self._described)
-        self.mn = described_mininet(self._described, words_at or partial(program_argv, name), self._set_cables)
+        self.mn = described_mininet(
+            self._described, words_at or partial(program_argv, name), self._set_cables
+        )
         for node in self.mn.values():
             node.typed = self.typed
             stack.callback(node.terminate)
@@ -73,14 +79,19 @@ class Prompt(CLI):  # type: ignore[misc]
         self.locals = {"net": self.mn, "exit": sys.exit, "quit": sys.exit}
         self.prompt, self.use_rawinput = (sign, True) if self.typed else ("", False)
         self._addresses = {
-            name: host["ip"] for host in self._described["hosts"] for name in (printable(host["name"]), host["name"])
+            name: host["ip"]
+            for host in self._described["hosts"]
+            for name in (printable(host["name"]), host["name"])
         }
 
     def run(self) -> None:
         """Ctrl-C ends the running command at a terminal, and everything where commands come from a pipe."""
         hidden = sorted(word for word in self.mn if self._is_command(word))
         if hidden:
-            print(f"also commands of this prompt: {', '.join(hidden)}; node NAME COMMAND runs one there", flush=True)
+            print(
+                f"also commands of this prompt: {', '.join(hidden)}; node NAME COMMAND runs one there",
+                flush=True,
+            )
         if self.typed:
             self.inPoller.register(sys.stdin)
             self.initReadline()
@@ -125,7 +136,9 @@ class Prompt(CLI):  # type: ignore[misc]
         if isinstance(error, TestbedError | TopologyError):
             first = line.split()[0]
             hidden = self._is_command(first) and first in self.mn
-            self.complain(f"{error}" + (f"; node {first} COMMAND runs one in the node" if hidden else ""))
+            self.complain(
+                f"{error}" + (f"; node {first} COMMAND runs one in the node" if hidden else "")
+            )
         else:
             said = traceback.format_exception_only(error)[-1]
             self.complain(f"{line.split()[0]}: {said}")
@@ -144,7 +157,11 @@ class Prompt(CLI):  # type: ignore[misc]
         if first.startswith("pingpair") and len(self.mn.hosts) < 2:
             raise InputError(f"{first}: needs two hosts, and this network has {len(self.mn.hosts)}")
         # What Python or a shell reads goes to it as it is.
-        taken = rest if first in ("py", "px", "sh", "time", "noecho", "node") else prompt_words.Words(rest)
+        taken = (
+            rest
+            if first in ("py", "px", "sh", "time", "noecho", "node")
+            else prompt_words.Words(rest)
+        )
         return bool(getattr(self, f"do_{first}")(taken))
 
     def _is_command(self, word: str) -> bool:
@@ -163,20 +180,28 @@ class Prompt(CLI):  # type: ignore[misc]
 
     def _run_at(self, name: str, command: str) -> None:
         if name not in self.mn:
-            raise InputError(f"unknown command {name[:80]!r}; help lists the commands, nodes the nodes")
+            raise InputError(
+                f"unknown command {name[:80]!r}; help lists the commands, nodes the nodes"
+            )
         if not command:
             raise InputError(f"{name}: say what to run there: NODE COMMAND")
         command = prompt_words.with_addresses(command, self._addresses)
         if self.typed and len(command.encode()) > _LONGEST:
-            raise InputError(f"{name}: a line of more than {_LONGEST} bytes; put it into a file, and run that")
-        parsed = subprocess.run(["bash", "-n"], input=command, capture_output=True, text=True, check=False)
+            raise InputError(
+                f"{name}: a line of more than {_LONGEST} bytes; put it into a file, and run that"
+            )
+        parsed = subprocess.run(
+            ["bash", "-n"], input=command, capture_output=True, text=True, check=False
+        )
         if parsed.returncode != 0:
             why = parsed.stderr.splitlines()[0].removeprefix("bash: ")
             raise InputError(f"{name}: the shell does not understand the command ({why})")
         node = self.mn[name]
         node.sendCmd(command)
         self.waitForNode(node)
-        self._ask("faults")  # SessionClosedError where the network, and the command with it, has gone
+        self._ask(
+            "faults"
+        )  # SessionClosedError where the network, and the command with it, has gone
 
     def waitForNode(self, node: Node) -> None:  # noqa: N802 - Mininet's name
         """Show what the node's command prints until it ends, and give it what is typed; what waits in a pipe is the
@@ -225,7 +250,9 @@ class Prompt(CLI):  # type: ignore[misc]
 
     def do_sh(self, line: str) -> None:
         """Run a command of this machine's shell: sh COMMAND"""
-        subprocess.run(line, shell=True, stdin=None if self.typed else subprocess.DEVNULL, check=False)
+        subprocess.run(
+            line, shell=True, stdin=None if self.typed else subprocess.DEVNULL, check=False
+        )
 
     def do_py(self, line: str) -> None:
         """Evaluate a Python expression; nodes are variables, and net["NAME"]: py h1.cmd("ls")"""
@@ -271,16 +298,24 @@ class Prompt(CLI):  # type: ignore[misc]
         for cable in self._described["cables"]:
             (a, _, near), (b, _, far) = cable["a"], cable["b"]
             state = "down down" if cable["link"] and frozenset(cable["link"]) in down else "OK OK"
-            names = "" if near.startswith(f"{a}-eth") and far.startswith(f"{b}-eth") else printable(f" {a} - {b}")
+            names = (
+                ""
+                if near.startswith(f"{a}-eth") and far.startswith(f"{b}-eth")
+                else printable(f" {a} - {b}")
+            )
             print(f"{near}<->{far} ({state}){names}")
 
     def do_switch(self, line: str) -> None:
         """Cut every cable of a switch, or bring them back: switch NAME stop|start"""
         name, what = self._words(line, 2, "switch: give a switch, then stop or start")
         cables = [
-            (c["a"][0], c["b"][0]) for c in self._described["cables"] if c["link"] and name in (c["a"][0], c["b"][0])
+            (c["a"][0], c["b"][0])
+            for c in self._described["cables"]
+            if c["link"] and name in (c["a"][0], c["b"][0])
         ]
-        if what not in ("start", "stop") or name not in {s["name"] for s in self._described["switches"]}:
+        if what not in ("start", "stop") or name not in {
+            s["name"] for s in self._described["switches"]
+        }:
             raise InputError(f"switch {line}: give a switch, then stop or start")
         for a, b in dict.fromkeys(cables):
             self._set_cables(a, b, what == "start")
@@ -306,7 +341,11 @@ class Prompt(CLI):  # type: ignore[misc]
         config LINK reset: as the network says. Without arguments: list the links that are not."""
         link, words = prompt_words.first_link(str(line), self._network, prompt_words.is_settings)
         if link:
-            settings = {key: value for key, value in asdict(parse_settings(words)).items() if value is not None}
+            settings = {
+                key: value
+                for key, value in asdict(parse_settings(words)).items()
+                if value is not None
+            }
             now = self._ask("configure", link=link, settings=settings)["now"]
             print(printable(f"{link} {now or 'as the network says'}"))
         else:
@@ -331,7 +370,9 @@ class Prompt(CLI):  # type: ignore[misc]
 
     def do_capture(self, line: str) -> None:
         """Record what arrives over a link until the prompt ends: capture LINK FILE"""
-        link, files = prompt_words.first_link(str(line), self._network, lambda _, words: len(words) == 1)
+        link, files = prompt_words.first_link(
+            str(line), self._network, lambda _, words: len(words) == 1
+        )
         if len(files) != 1:
             raise InputError("capture: give a link, a->b, and a file")
         self._stack.enter_context(Recording(self.name, link, Path(files[0])))
@@ -341,7 +382,11 @@ class Prompt(CLI):  # type: ignore[misc]
         """Hosts and switches: names, devices (which interfaces are called after), addresses, machines."""
         for host in self._described["hosts"]:
             more = f"for the switch {host['node']}" if host["outside"] else ""
-            print(printable(f"{host['name']:12} {host['device']:12} {host['ip']:15} {_machine(host)} {more}".rstrip()))
+            print(
+                printable(
+                    f"{host['name']:12} {host['device']:12} {host['ip']:15} {_machine(host)} {more}".rstrip()
+                )
+            )
         for switch in self._described["switches"]:
             about = f"datapath id {switch['dpid']} {_machine(switch)}"
             print(printable(f"{switch['name']:12} {switch['device']:12} {about}".rstrip()))

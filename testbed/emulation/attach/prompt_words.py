@@ -75,12 +75,20 @@ _COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
 def described_network(described: Json) -> Network:
     """The nodes and links of a description with cables (``testbed.model.wiring.wiring_document``), without
     capacities."""
-    links = tuple(Link(source=source, target=target, key=key) for source, target, key in described["links"])
+    links = tuple(
+        Link(source=source, target=target, key=key) for source, target, key in described["links"]
+    )
     nodes = dict.fromkeys(end for link in links for end in (link.source, link.target))
-    return Network(name=described["network"], nodes=tuple(Node(id=node, kind="switch") for node in nodes), links=links)
+    return Network(
+        name=described["network"],
+        nodes=tuple(Node(id=node, kind="switch") for node in nodes),
+        links=links,
+    )
 
 
-def first_link(line: str, network: Network, fits: Callable[[LinkId, Sequence[str]], bool]) -> tuple[str, list[str]]:
+def first_link(
+    line: str, network: Network, fits: Callable[[LinkId, Sequence[str]], bool]
+) -> tuple[str, list[str]]:
     """The link with which the line begins, and the words behind it, up to a comment.
 
     Of several links, one with whose words the line ``fits``; InputError where it does with two.
@@ -102,7 +110,9 @@ def links_of_line(line: str, network: Network) -> list[str]:
     for text in dict.fromkeys((line, _COMMENT.sub("", line))):
         readings = lists_of(text, partial(_links_before_space, text, network), sign="")
         if readings:
-            return [label_of(link) for link in one_list_of(readings, f"links {text!r}", link_text, str)]
+            return [
+                label_of(link) for link in one_list_of(readings, f"links {text!r}", link_text, str)
+            ]
     return Words(line).split()
 
 

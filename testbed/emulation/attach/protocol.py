@@ -16,7 +16,9 @@ _MAX_HEADER, _MAX_DESCRIPTORS = 1 << 24, 8
 _ERRORS = {
     name: kind
     for name, kind in (vars(errors) | vars(topology_errors)).items()
-    if isinstance(kind, type) and issubclass(kind, (TestbedError, TopologyError)) and kind is not MachineDiedError
+    if isinstance(kind, type)
+    and issubclass(kind, (TestbedError, TopologyError))
+    and kind is not MachineDiedError
 }
 """What an answer may raise here; of a machine that died only its holder knows more than the words."""
 
@@ -34,7 +36,9 @@ class Frame(NamedTuple):
             os.close(number)
 
 
-def send(sock: socket.socket, header: Json, body: bytes = b"", descriptors: Sequence[int] = ()) -> None:
+def send(
+    sock: socket.socket, header: Json, body: bytes = b"", descriptors: Sequence[int] = ()
+) -> None:
     """Raises SessionClosedError where nobody is there any more."""
     try:
         send_message(sock, json.dumps(header).encode(), list(descriptors), body)

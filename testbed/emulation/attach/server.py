@@ -17,7 +17,12 @@ from testbed.emulation.attach.host_processes import run_program
 from testbed.emulation.attach.protocol import Frame, error_header, receive, send
 from testbed.emulation.control.fault_injection import FaultInjector, FaultTarget
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.sandbox.control_socket import inherited_socket, listen, network_name, same_user
+from testbed.emulation.sandbox.control_socket import (
+    inherited_socket,
+    listen,
+    network_name,
+    same_user,
+)
 from testbed.errors import InputError, SessionClosedError
 from testbed.faults.fault import Fault, cables_of, describe
 from testbed.faults.grammar import parse_link, standing_fault
@@ -79,7 +84,9 @@ class ManualFaults:
             fault = self._active.pop(name, None)
             if fault is None:
                 standing = ", ".join(self._active) or "none"
-                raise InputError(f"restore {text}: no active fault on this link (active: {standing})")
+                raise InputError(
+                    f"restore {text}: no active fault on this link (active: {standing})"
+                )
             return self._breaker.end(fault)
 
     def set_cables(self, a: str, b: str, *, up: bool) -> None:
@@ -88,10 +95,16 @@ class ManualFaults:
         between = [link.id for link in self._network.links if {link.source, link.target} == {a, b}]
         cables = {cables_of([link]): link for link in reversed(between)}
         if not cables:
-            raise InputError(f"link: no cable of {self._network.name!r} joins {a!r} and {b!r}; links lists the cables")
+            raise InputError(
+                f"link: no cable of {self._network.name!r} joins {a!r} and {b!r}; links lists the cables"
+            )
         with self._lock:
             for cable, link in cables.items():
-                cut = [name for name, one in self._active.items() if _cuts(one) and cables_of([one.link]) == cable]
+                cut = [
+                    name
+                    for name, one in self._active.items()
+                    if _cuts(one) and cables_of([one.link]) == cable
+                ]
                 if up:
                     for name in cut:
                         self._breaker.end(self._active.pop(name))
@@ -131,17 +144,23 @@ def link_handlers(net: WiredNetwork, faults: ManualFaults) -> dict[str, Handler]
     """The requests about links, which a network answers alike on one machine and on several."""
 
     def fail(sock: socket.socket, request: Frame) -> None:
-        at_s, fault = faults.fail(_text(request, "link"), [str(word) for word in request.header.get("manner", ())])
+        at_s, fault = faults.fail(
+            _text(request, "link"), [str(word) for word in request.header.get("manner", ())]
+        )
         send(sock, {"at_s": at_s, "fault": fault})
 
     def set_cables(sock: socket.socket, request: Frame) -> None:
-        faults.set_cables(_text(request, "a"), _text(request, "b"), up=bool(request.header.get("up")))
+        faults.set_cables(
+            _text(request, "a"), _text(request, "b"), up=bool(request.header.get("up"))
+        )
         send(sock, {})
 
     def configure(sock: socket.socket, request: Frame) -> None:
         """Set a link's capacity, delay or loss, or say which links are no longer as the network has them."""
         if "link" not in request.header:
-            send(sock, {"links": {label_of(link): words for link, words in net.configured().items()}})
+            send(
+                sock, {"links": {label_of(link): words for link, words in net.configured().items()}}
+            )
             return
         link = parse_link(_text(request, "link"), net.wiring.network)
         try:
@@ -156,7 +175,9 @@ def link_handlers(net: WiredNetwork, faults: ManualFaults) -> dict[str, Handler]
 
     return {
         "fail": fail,
-        "restore": lambda sock, request: send(sock, {"at_s": faults.restore(_text(request, "link"))}),
+        "restore": lambda sock, request: send(
+            sock, {"at_s": faults.restore(_text(request, "link"))}
+        ),
         "faults": lambda sock, _: send(sock, {"standing": faults.texts(), "links": faults.links()}),
         "set cables": set_cables,
         "configure": configure,
@@ -183,8 +204,18 @@ class RequestHandlers:
         }
 
     def _describe(self, sock: socket.socket, request: Frame) -> None:
-        reported = {"datapath": self.net.datapath, "mtu": self.net.mtu, "setup_seconds": self.net.setup_seconds}
-        send(sock, {**reported, **wiring_document(self.net.wiring, cables=bool(request.header.get("cables")))})
+        reported = {
+            "datapath": self.net.datapath,
+            "mtu": self.net.mtu,
+            "setup_seconds": self.net.setup_seconds,
+        }
+        send(
+            sock,
+            {
+                **reported,
+                **wiring_document(self.net.wiring, cables=bool(request.header.get("cables"))),
+            },
+        )
 
     def _capture(self, sock: socket.socket, request: Frame) -> None:
         """Records until the connection says ``stop`` or closes."""
@@ -256,7 +287,9 @@ class ControlServer:
         handler = self._handlers.get(requested) if isinstance(requested, str) else None
         try:
             if handler is None:
-                raise InputError(f"unknown request {requested!r}; supported: {', '.join(self._handlers)}")
+                raise InputError(
+                    f"unknown request {requested!r}; supported: {', '.join(self._handlers)}"
+                )
             handler(sock, request)
         except SessionClosedError:
             raise

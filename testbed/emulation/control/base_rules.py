@@ -25,7 +25,8 @@ def install_shortest_paths(
     """
     texts = ShortestPaths(wiring).flow_texts(matches)
     return change_rules(
-        wiring, texts if switches is None else {name: texts[name] for name in texts if name in switches}
+        wiring,
+        texts if switches is None else {name: texts[name] for name in texts if name in switches},
     )
 
 
@@ -34,7 +35,10 @@ def remove_shortest_paths(wiring: Wiring) -> int:
     texts = ShortestPaths(wiring).flow_texts()
     return change_rules(
         wiring,
-        {switch: tuple(f"delete_strict {text.split(',actions=')[0]}" for text in own) for switch, own in texts.items()},
+        {
+            switch: tuple(f"delete_strict {text.split(',actions=')[0]}" for text in own)
+            for switch, own in texts.items()
+        },
     )
 
 
@@ -50,7 +54,11 @@ def change_rules(wiring: Wiring, lines: Mapping[str, tuple[str, ...]]) -> int:
 def rules_of(bridge: str, requested: str = "") -> list[str]:
     """The bridge's rules with their counters, as ovs-ofctl tells them; ``requested``: what they match
     (``cookie=1/-1``)."""
-    return [line for line in _ofctl("dump-flows", bridge, requested).splitlines() if "n_packets=" in line]
+    return [
+        line
+        for line in _ofctl("dump-flows", bridge, requested).splitlines()
+        if "n_packets=" in line
+    ]
 
 
 def _add_flows(bridge: str, texts: tuple[str, ...]) -> None:
@@ -58,4 +66,6 @@ def _add_flows(bridge: str, texts: tuple[str, ...]) -> None:
 
 
 def _ofctl(*words: str, input_text: str = "") -> str:
-    return run_tool("ovs-ofctl", "-O", "OpenFlow13", *words, limit_s=_LIMIT_S, input_text=input_text)
+    return run_tool(
+        "ovs-ofctl", "-O", "OpenFlow13", *words, limit_s=_LIMIT_S, input_text=input_text
+    )

@@ -68,9 +68,18 @@ class ControllerLink:
         with listening, theirs:
             self.port = listening.getsockname()[1]
             descriptors = [listening.fileno(), theirs.fileno()]
-            words = [sys.executable, "-m", "testbed.emulation.control.openflow_controller", *map(str, descriptors)]
+            words = [
+                sys.executable,
+                "-m",
+                "testbed.emulation.control.openflow_controller",
+                *map(str, descriptors),
+            ]
             self._process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=descriptors, start_new_session=True
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=descriptors,
+                start_new_session=True,
             )
         self._pipe = Connection(ours.detach())
         self._ready = False
@@ -142,10 +151,14 @@ class ControllerLink:
                 self._pipe.send(request)
             while answered != number:
                 if not self._pipe.poll(max(0.0, until - time.monotonic())):
-                    raise CapabilityError("the OpenFlow controller does not answer; see its messages above")
+                    raise CapabilityError(
+                        "the OpenFlow controller does not answer; see its messages above"
+                    )
                 answered, error, value = self._pipe.recv()
         except (OSError, EOFError):
-            raise CapabilityError("the OpenFlow controller has died; the switches keep their rules") from None
+            raise CapabilityError(
+                "the OpenFlow controller has died; the switches keep their rules"
+            ) from None
         if error:
             raise CapabilityError(f"OpenFlow controller: {error}")
         return value

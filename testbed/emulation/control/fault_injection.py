@@ -22,7 +22,9 @@ class FaultTarget(Protocol):
 
     def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float: ...
 
-    def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction = "both") -> float: ...
+    def set_impairments(
+        self, link: LinkId, impairments: Impairments, direction: Direction = "both"
+    ) -> float: ...
 
     def prepare_impairments(self, faults: Sequence[Fault]) -> None: ...
 
@@ -52,7 +54,9 @@ class FaultInjector:
 
     def begin(self, fault: Fault) -> float:
         """Put a fault in force next to those that are."""
-        return self._change(fault.link, lambda cable: self._faults.setdefault(cable, []).append(fault))
+        return self._change(
+            fault.link, lambda cable: self._faults.setdefault(cable, []).append(fault)
+        )
 
     def end(self, fault: Fault) -> float:
         """Take a fault back that was begun."""
@@ -82,7 +86,9 @@ class FaultInjector:
 
     def _state(self, cable: LinkId) -> _CableState:
         there = self._faults.get(cable, ())
-        whole = cable not in self._absent and not any(f.kind == "down" and f.direction == "both" for f in there)
+        whole = cable not in self._absent and not any(
+            f.kind == "down" and f.direction == "both" for f in there
+        )
         lost = [0.0, 0.0]
         impaired: list[Impairments] = [(), ()]
         for fault in there:
@@ -94,7 +100,9 @@ class FaultInjector:
                 if fault.kind == "impaired":
                     impaired[side] = (*impaired[side], *fault.impaired_by)
                 else:
-                    lost[side] += (1 - lost[side]) * (fault.loss_fraction if fault.kind == "loss" else 1.0)
+                    lost[side] += (1 - lost[side]) * (
+                        fault.loss_fraction if fault.kind == "loss" else 1.0
+                    )
         return _CableState(whole, (lost[0], lost[1]), (impaired[0], impaired[1]))
 
     def _pass_on(self, link: LinkId, cable: LinkId, before: _CableState) -> float:
@@ -104,7 +112,9 @@ class FaultInjector:
             at_s = self._network.set_link(link, now.whole, "both")
         changed = [
             way
-            for way, lost, was in zip((cable, reverse_of(cable)), now.losses, before.losses, strict=True)
+            for way, lost, was in zip(
+                (cable, reverse_of(cable)), now.losses, before.losses, strict=True
+            )
             if lost != was
         ]
         if len(changed) == 2 and now.losses[0] == now.losses[1]:
@@ -134,7 +144,11 @@ def fault_steps(faults: Sequence[Fault]) -> tuple[FaultStep, ...]:
     [(1.0, True), (2.0, False)]
     """
     steps = [FaultStep(at_s=f.start_s, begins=True, fault=i) for i, f in enumerate(faults)]
-    steps += [FaultStep(at_s=f.stop_s, begins=False, fault=i) for i, f in enumerate(faults) if not f.permanent]
+    steps += [
+        FaultStep(at_s=f.stop_s, begins=False, fault=i)
+        for i, f in enumerate(faults)
+        if not f.permanent
+    ]
     return tuple(sorted(steps))
 
 
@@ -145,7 +159,11 @@ class FaultSchedule:
     """
 
     def __init__(
-        self, network: FaultTarget, faults: Sequence[Fault], start_s: float, breaker: FaultInjector | None = None
+        self,
+        network: FaultTarget,
+        faults: Sequence[Fault],
+        start_s: float,
+        breaker: FaultInjector | None = None,
     ) -> None:
         if any(fault.impairments for fault in faults):
             network.prepare_impairments(faults)
@@ -183,14 +201,22 @@ class FaultSchedule:
     def times(self) -> tuple[FaultTimes, ...]:
         """When each fault that has begun and ended was in force, in seconds after the start, in plan order."""
         return tuple(
-            FaultTimes(fault=fault, start_s=self._begun[i] - self._start_s, stop_s=self._ended[i] - self._start_s)
+            FaultTimes(
+                fault=fault,
+                start_s=self._begun[i] - self._start_s,
+                stop_s=self._ended[i] - self._start_s,
+            )
             for i, fault in enumerate(self._faults)
             if i in self._begun and i in self._ended
         )
 
     def in_force(self) -> tuple[str, ...]:
         """The faults that have begun and not ended, in words, in plan order."""
-        return tuple(describe(f) for i, f in enumerate(self._faults) if i in self._begun and i not in self._ended)
+        return tuple(
+            describe(f)
+            for i, f in enumerate(self._faults)
+            if i in self._begun and i not in self._ended
+        )
 
     def _run(self) -> None:
         try:

@@ -50,7 +50,9 @@ def add_ipv6(net: EmulatedNetwork, *, rules: bool = True) -> None:
     if not Path("/proc/sys/net/ipv6").is_dir():
         raise CapabilityError("--ipv6: this kernel has no IPv6")
     if net.wiring.routed:
-        raise InputError("--ipv6: hosts of this network have several cables, and are given IPv4 addresses only")
+        raise InputError(
+            "--ipv6: hosts of this network have several cables, and are given IPv4 addresses only"
+        )
     known = {
         host.name: (socket.inet_pton(socket.AF_INET6, ipv6_address(host.ip)), packed_mac(host.mac))
         for host in net.wiring.hosts
@@ -60,14 +62,20 @@ def add_ipv6(net: EmulatedNetwork, *, rules: bool = True) -> None:
         if host.name in connected & net.namespaces.pids.keys():
             _add_to(net, host, known)
     if rules:
-        install_shortest_paths(net.wiring, net.switch_names, lambda host: [f"ipv6,ipv6_dst={ipv6_address(host.ip)}"])
+        install_shortest_paths(
+            net.wiring, net.switch_names, lambda host: [f"ipv6,ipv6_dst={ipv6_address(host.ip)}"]
+        )
 
 
 def _add_to(net: EmulatedNetwork, host: WiredHost, known: dict[str, tuple[bytes, bytes]]) -> None:
     interface, netlink = net.interface_of(host.name), net.namespaces.netlink_of(host.name)
     scopes = [f"ipv6/conf/{name}" for name in ("lo", interface)]
-    net.namespaces.set_sysctls(host.name, {f"{one}/{key}": value for one in scopes for key, value in _SETTINGS.items()})
+    net.namespaces.set_sysctls(
+        host.name, {f"{one}/{key}": value for one in scopes for key, value in _SETTINGS.items()}
+    )
     index = netlink.interfaces()[interface]
     messages: list[Message] = [add_address(index, ipv6_address(host.ip), PREFIX_LENGTH)]
-    messages += [add_neighbour(index, ip, mac) for name, (ip, mac) in known.items() if name != host.name]
+    messages += [
+        add_neighbour(index, ip, mac) for name, (ip, mac) in known.items() if name != host.name
+    ]
     netlink.apply(messages)

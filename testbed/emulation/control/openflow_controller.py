@@ -29,7 +29,13 @@ from os_ken.ofproto import ofproto_v1_3
 from os_ken.ofproto.ofproto_parser import MsgBase
 
 from testbed.emulation.control.controller_link import PortEvent
-from testbed.emulation.control.openflow_messages import add_group, add_rule, barrier, is_down, remove_cookie
+from testbed.emulation.control.openflow_messages import (
+    add_group,
+    add_rule,
+    barrier,
+    is_down,
+    remove_cookie,
+)
 from testbed.errors import CapabilityError, InputError, TestbedError
 from testbed.openflow.rules import FailoverGroup, FlowRule, by_switch
 from topologies import lists_by_key
@@ -125,16 +131,23 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
         listed = by_switch(rules)
         self._plans[plan] = tuple(listed)
         return self._carry_out(
-            {dpid: [(add_rule(rule, plan << 32), f"{rule}") for rule in own] for dpid, own in listed.items()}
+            {
+                dpid: [(add_rule(rule, plan << 32), f"{rule}") for rule in own]
+                for dpid, own in listed.items()
+            }
         )
 
     def _do_groups(self, groups: Sequence[FailoverGroup]) -> None:
-        self._carry_out(lists_by_key((group.dpid, (add_group(group), f"{group}")) for group in groups))
+        self._carry_out(
+            lists_by_key((group.dpid, (add_group(group), f"{group}")) for group in groups)
+        )
 
     def _do_remove(self, plan: int) -> None:
         """Nothing where it is not there."""
         cookie, gone = plan << 32, self._plans.pop(plan, ())
-        self._carry_out({dpid: [(remove_cookie(cookie), f"the removal of cookie {cookie:#x}")] for dpid in gone})
+        self._carry_out(
+            {dpid: [(remove_cookie(cookie), f"the removal of cookie {cookie:#x}")] for dpid in gone}
+        )
 
     def _do_ports(self, known: int, timeout_s: float) -> list[PortEvent]:
         with self._changed:
@@ -205,7 +218,9 @@ def main() -> None:
     _serve_on(socket.socket(fileno=int(sys.argv[1])))
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     cfg.CONF(args=[], project="os_ken", default_config_files=[])
-    AppManager.run_apps(["testbed.emulation.control.openflow_controller", "os_ken.controller.ofp_handler"])
+    AppManager.run_apps(
+        ["testbed.emulation.control.openflow_controller", "os_ken.controller.ofp_handler"]
+    )
 
 
 if __name__ == "__main__":

@@ -26,7 +26,9 @@ def hello(xid: int) -> bytes:
     else."""
     ports = 0b111  # added, deleted, modified
     masks = [0, 0], [ports, ports], [0, 0]
-    return as_bytes(parser.OFPHello(ANY_SWITCH), xid) + as_bytes(parser.OFPSetAsync(ANY_SWITCH, *masks), xid)
+    return as_bytes(parser.OFPHello(ANY_SWITCH), xid) + as_bytes(
+        parser.OFPSetAsync(ANY_SWITCH, *masks), xid
+    )
 
 
 def barrier() -> MsgBase:
@@ -44,7 +46,9 @@ def add_rule(rule: FlowRule, cookie: int) -> MsgBase:
         actions.append(parser.OFPActionOutput(rule.out_port))
     apply = parser.OFPInstructionActions(protocol.OFPIT_APPLY_ACTIONS, actions)
     match = parser.OFPMatch(**dict(rule.match))
-    return parser.OFPFlowMod(ANY_SWITCH, cookie=cookie, priority=rule.priority, match=match, instructions=[apply])
+    return parser.OFPFlowMod(
+        ANY_SWITCH, cookie=cookie, priority=rule.priority, match=match, instructions=[apply]
+    )
 
 
 def remove_rule(rule: FlowRule) -> MsgBase:
@@ -75,7 +79,9 @@ def add_group(group: FailoverGroup) -> MsgBase:
         )
         for bucket in group.buckets
     ]
-    return parser.OFPGroupMod(ANY_SWITCH, protocol.OFPGC_ADD, protocol.OFPGT_FF, group.number, buckets)
+    return parser.OFPGroupMod(
+        ANY_SWITCH, protocol.OFPGC_ADD, protocol.OFPGT_FF, group.number, buckets
+    )
 
 
 def is_down(status: MsgBase) -> bool:

@@ -67,7 +67,9 @@ def accept_each(listening: socket.socket, serve: Callable[[socket.socket], None]
     def accept() -> None:
         with suppress(OSError):
             while True:
-                threading.Thread(target=serve, args=(listening.accept()[0],), name="relay", daemon=True).start()
+                threading.Thread(
+                    target=serve, args=(listening.accept()[0],), name="relay", daemon=True
+                ).start()
 
     threading.Thread(target=accept, name="relays", daemon=True).start()
 

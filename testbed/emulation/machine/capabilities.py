@@ -134,7 +134,9 @@ def link_delays(delays_s: Sequence[float]) -> tuple[str | None, str | None]:
         lack = "this kernel neither netem nor mirred to make them; sudo modprobe sch_netem"
         return f"the network has link delays, and {lack}", None
     short = sum(delay_s < SHORT_DELAY_S for delay_s in delays_s)
-    much = f"; that is much for the {short} of less than {SHORT_DELAY_S * 1000:g} ms" if short else ""
+    much = (
+        f"; that is much for the {short} of less than {SHORT_DELAY_S * 1000:g} ms" if short else ""
+    )
     return None, (
         f"note: this kernel has no netem, so a process delays the packets of {len(delays_s)} links, by 0.1 ms or more "
         f"beyond what the network says{much} (sudo modprobe sch_netem)"
@@ -151,7 +153,10 @@ def find_capabilities() -> dict[str, Capability]:
     found |= {name: _program(program, package) for name, program, package in PROGRAMS}
     found["tun"] = _judged(tun_problem(), "/dev/net/tun opens for reading and writing")
     found |= _trials(found["namespaces"].available and found["openvswitch"].available)
-    found |= {name: _judged(refusal(commands), what, mend) for name, (commands, what, mend) in _COMMANDS.items()}
+    found |= {
+        name: _judged(refusal(commands), what, mend)
+        for name, (commands, what, mend) in _COMMANDS.items()
+    }
     found |= several_machines()
     found["socket_memory"] = _socket_memory()
     found["isal"] = _isal()
@@ -185,7 +190,9 @@ def several_machines() -> dict[str, Capability]:
 def _namespaces() -> Capability:
     who = "root" if os.geteuid() == 0 else "an ordinary user"
     found = _judged(
-        probe_sandbox(), "user, network, mount and process namespaces, veth made inside", "run the command with sudo"
+        probe_sandbox(),
+        "user, network, mount and process namespaces, veth made inside",
+        "run the command with sudo",
     )
     return replace(found, detail=f"as {who}: {found.detail}")
 
@@ -220,7 +227,10 @@ def _trials(possible: bool) -> dict[str, Capability]:
     none."""
     from testbed.emulation.machine.capability_trials import TRIALS
 
-    results, why = dict[str, dict[str, str]](), "cannot be tried without namespaces and Open vSwitch"
+    results, why = (
+        dict[str, dict[str, str]](),
+        "cannot be tried without namespaces and Open vSwitch",
+    )
     if possible:
         words = [sys.executable, "-P", "-m", "testbed.emulation.machine.capability_trials"]
         results, why = tried(sandbox_command(words, die_with_parent=True), _TRIALS_LIMIT_S)
@@ -235,26 +245,38 @@ def _trials(possible: bool) -> dict[str, Capability]:
 def tried(words: list[str], limit_s: float) -> tuple[dict[str, dict[str, str]], str]:
     """Trial -> what it found, of those that ended; why the others did not. ``limit_s``: for all together."""
     try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False)
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False
+        )
         text, said = done.stdout, done.stderr.decode(errors="replace").strip().splitlines()
         why = f"the trials failed: {(said or ['no reason given'])[-1]}"
     except subprocess.TimeoutExpired as late:
         text, why = late.stdout or b"", f"the trials came no further within {limit_s:g} s"
-    return dict(json.loads(line) for line in text.decode().splitlines(keepends=True) if line.endswith("\n")), why
+    return dict(
+        json.loads(line) for line in text.decode().splitlines(keepends=True) if line.endswith("\n")
+    ), why
 
 
 def _socket_memory(folder: Path = Path("/proc/sys/net/core")) -> Capability:
     """Limits of the kernel as they are now; a run as root raises them by itself before it starts."""
     limits = {name: folder / name for name in SOCKET_MEMORY_BYTES}
     have = {name: int(path.read_text()) for name, path in limits.items() if path.exists()}
-    if len(have) < len(limits):  # some kernels show them in the machine's own network namespace only
+    if len(have) < len(
+        limits
+    ):  # some kernels show them in the machine's own network namespace only
         return _there("not shown inside a sandbox by this kernel; ask testbed doctor")
     detail = ", ".join(f"{name} {value}" for name, value in have.items())
-    low = {name: required for name, required in SOCKET_MEMORY_BYTES.items() if have[name] < required}
+    low = {
+        name: required for name, required in SOCKET_MEMORY_BYTES.items() if have[name] < required
+    }
     if not low:
         return _there(detail)
-    hint = "sudo sysctl -w " + " ".join(f"net.core.{name}={required}" for name, required in low.items())
-    effect = "a run as root raises them" if os.geteuid() == 0 else "many shaped ports may drop packets"
+    hint = "sudo sysctl -w " + " ".join(
+        f"net.core.{name}={required}" for name, required in low.items()
+    )
+    effect = (
+        "a run as root raises them" if os.geteuid() == 0 else "many shaped ports may drop packets"
+    )
     return Capability(available=os.geteuid() == 0, detail=f"{detail} ({effect})", mend=hint)
 
 
@@ -273,7 +295,10 @@ def _machine() -> dict[str, Capability]:
     cores = len(os.sched_getaffinity(0))
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     size = f"{memory / 2**30:.1f} GiB"
-    few, little = "with one core, streams must be slow; give the machine two", "give the machine 1 GiB or more"
+    few, little = (
+        "with one core, streams must be slow; give the machine two",
+        "give the machine 1 GiB or more",
+    )
     return {
         "cores": _there(str(cores)) if cores >= 2 else _missing(str(cores), few),
         "memory": _there(size) if memory >= 1 << 30 else _missing(size, little),

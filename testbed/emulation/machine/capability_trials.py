@@ -14,7 +14,11 @@ from testbed.emulation.network.impairments.redirects import detour_rule
 from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.emulation.network.kernel.queues import netem_line, token_bucket
 from testbed.emulation.network.open_vswitch.bridges import Bridge, bridge_operations
-from testbed.emulation.network.open_vswitch.switches import PrivateSwitches, choose_datapath, probe_kernel_datapath
+from testbed.emulation.network.open_vswitch.switches import (
+    PrivateSwitches,
+    choose_datapath,
+    probe_kernel_datapath,
+)
 from testbed.errors import CapabilityError
 
 _A, _B, _C, _D = 101, 102, 103, 104
@@ -24,7 +28,9 @@ _Arrived = tuple[int, float]
 """How many packets, in how many seconds."""
 
 
-def _arrivals(count: int, netlink: rtnl.Netlink, made: Sequence[rtnl.Message], undone: rtnl.Message) -> _Arrived:
+def _arrivals(
+    count: int, netlink: rtnl.Netlink, made: Sequence[rtnl.Message], undone: rtnl.Message
+) -> _Arrived:
     """Of packets that are sent over the trial cable while what ``made`` makes is there."""
     netlink.apply(made)
     began = time.monotonic()
@@ -76,7 +82,9 @@ def _packet_loss(netlink: rtnl.Netlink) -> str:
     arrived, _ = _arrivals(_PACKETS, netlink, losing, rtnl.drop_rule(_A, _LOSS, "remove"))
     lost = 1 - arrived / _PACKETS
     if not 0.3 < lost < 0.7:
-        raise CapabilityError(f"a BPF classifier was asked to lose half of the packets and lost {lost:.0%}")
+        raise CapabilityError(
+            f"a BPF classifier was asked to lose half of the packets and lost {lost:.0%}"
+        )
     return f"a BPF classifier: asked to lose 50 %, lost {lost:.0%} of {_PACKETS} packets"
 
 
@@ -84,7 +92,11 @@ def _impairments(netlink: rtnl.Netlink) -> str:
     """Packets of the trial cable are redirected, but for those that come back with their mark."""
     netlink.apply(
         [
-            rtnl.make_veth(rtnl.VethEnd(name="trial2", index=_C), rtnl.VethEnd(name="trial3", index=_D), mtu=1500),
+            rtnl.make_veth(
+                rtnl.VethEnd(name="trial2", index=_C),
+                rtnl.VethEnd(name="trial3", index=_D),
+                mtu=1500,
+            ),
             rtnl.set_up(_D, True),
         ]
     )
@@ -113,7 +125,11 @@ def _datapath(_: rtnl.Netlink) -> str:
         switches.set_up(lambda _, kind: bridge_operations([bridge], kind))
     finally:
         switches.stop()
-    return "a bridge was made in the kernel" if chosen == "kernel" else "a bridge was made in user space"
+    return (
+        "a bridge was made in the kernel"
+        if chosen == "kernel"
+        else "a bridge was made in user space"
+    )
 
 
 TRIALS: dict[str, tuple[Callable[[rtnl.Netlink], str], str]] = {
@@ -123,9 +139,15 @@ TRIALS: dict[str, tuple[Callable[[rtnl.Netlink], str], str]] = {
     ),
     "datapath": (_datapath, "see openvswitch, tun and kernel_datapath"),
     "shaping": (_shaping, "sudo modprobe sch_tbf"),
-    "netem": (_netem, "sudo modprobe sch_netem, or a kernel that has it; without it a process makes links' delays"),
+    "netem": (
+        _netem,
+        "sudo modprobe sch_netem, or a kernel that has it; without it a process makes links' delays",
+    ),
     "packet_loss": (_packet_loss, "sudo modprobe cls_bpf sch_ingress"),
-    "impairments": (_impairments, "sudo modprobe cls_bpf act_mirred; without them links cannot be impaired"),
+    "impairments": (
+        _impairments,
+        "sudo modprobe cls_bpf act_mirred; without them links cannot be impaired",
+    ),
 }
 """Name -> (trial: what was found, or CapabilityError or NetlinkError; remedy)."""
 
@@ -135,7 +157,11 @@ def main() -> int:
     fails."""
     with rtnl.Netlink() as netlink:
         cable: list[rtnl.Message] = [
-            rtnl.make_veth(rtnl.VethEnd(name="trial0", index=_A), rtnl.VethEnd(name="trial1", index=_B), mtu=1500)
+            rtnl.make_veth(
+                rtnl.VethEnd(name="trial0", index=_A),
+                rtnl.VethEnd(name="trial1", index=_B),
+                mtu=1500,
+            )
         ]
         netlink.apply([*cable, rtnl.set_up(_B, True)])
         for name, (trial, hint) in TRIALS.items():

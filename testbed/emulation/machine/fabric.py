@@ -16,7 +16,9 @@ def require_delays(network: NetworkLike) -> None:
 
 def _no_delays(*networks: NetworkLike, quiet: bool = False) -> str | None:
     """Why this machine can give their links no delays; None where it can, and one line where a process does."""
-    delays_s = [link.delay_s for one in networks for link in known_network(one).links if link.delay_s]
+    delays_s = [
+        link.delay_s for one in networks for link in known_network(one).links if link.delay_s
+    ]
     obstacle, note = capabilities.link_delays(delays_s)
     if note is not None and not quiet:
         print(f"testbed: {note}", file=sys.stderr)
@@ -39,9 +41,14 @@ def choose_fabric(requested: str | None, *networks: NetworkLike, quiet: bool = F
     if obstacle is None:
         return "emulation"
     if requested == "emulation":
-        raise CapabilityError(f"emulation is not possible here: {obstacle}; --fabric simulator needs nothing of this")
+        raise CapabilityError(
+            f"emulation is not possible here: {obstacle}; --fabric simulator needs nothing of this"
+        )
     if not quiet:
-        print(f"testbed: running on the simulated fabric: {' '.join(obstacle.split())}", file=sys.stderr)
+        print(
+            f"testbed: running on the simulated fabric: {' '.join(obstacle.split())}",
+            file=sys.stderr,
+        )
     _refuse_queues(*networks)
     return "simulator"
 

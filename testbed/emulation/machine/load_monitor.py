@@ -89,11 +89,16 @@ def read_counts(proc: Path = _PROC) -> MachineCounts:
     )
 
 
-def load_between(before: MachineCounts, after: MachineCounts, lateness_s: Sequence[float]) -> MachineLoad:
+def load_between(
+    before: MachineCounts, after: MachineCounts, lateness_s: Sequence[float]
+) -> MachineLoad:
     """The strain between two counts; ``delay_by_late_threads_s``: by how much a thread woke late, each time that it
     wanted to wake."""
     seconds = max(after.at_s - before.at_s, 1e-9)
-    shares = {task: (spent - before.task_s.get(task, 0.0)) / seconds for task, spent in after.task_s.items()}
+    shares = {
+        task: (spent - before.task_s.get(task, 0.0)) / seconds
+        for task, spent in after.task_s.items()
+    }
     busiest = max(shares, key=lambda task: shares[task], default=("", 0))
     stalled = None
     if before.stalled_s is not None and after.stalled_s is not None:
@@ -118,7 +123,8 @@ def _required_fraction(before: MachineCounts, after: MachineCounts) -> float:
         return busy
     there_s = (after.processors.total - before.processors.total) / os.sysconf("SC_CLK_TCK")
     required_cpu_s = sum(
-        spent - before.required_cpu_s.get(thread, 0.0) for thread, spent in after.required_cpu_s.items()
+        spent - before.required_cpu_s.get(thread, 0.0)
+        for thread, spent in after.required_cpu_s.items()
     )
     required = required_cpu_s / there_s if there_s > 0 else 0.0
     return round(min(busy, required + steal_fraction(before.processors, after.processors)), 3)

@@ -31,7 +31,9 @@ def refusal(commands: str) -> str | None:
     path = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"}
     words = [*apart, "sh", "-c", commands]
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=10, check=False, env=path)
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=10, check=False, env=path
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{words[0]}: {error}"
     return (done.stderr.strip().splitlines() or ["refused"])[0] if done.returncode else None
@@ -47,13 +49,26 @@ def version_line(name: str) -> str:
     return re.sub(r"^\S+ ", "", said.splitlines()[0]) if said else ""
 
 
-PACKAGES = ("parallel-communications-testbed", "mininet", "networkx", "numba", "numpy", "os-ken", "scapy", "scipy")
+PACKAGES = (
+    "parallel-communications-testbed",
+    "mininet",
+    "networkx",
+    "numba",
+    "numpy",
+    "os-ken",
+    "scapy",
+    "scipy",
+)
 
 
 def describe_run(*, command: str, seed: int = 1, plans: Sequence[Json] = ()) -> Manifest:
     """The manifest of a run that starts now on this machine; the result store adds name, run id and times."""
     return Manifest(
-        command=command, seed=seed, versions=software_versions(), machine=describe_machine(), plans=tuple(plans)
+        command=command,
+        seed=seed,
+        versions=software_versions(),
+        machine=describe_machine(),
+        plans=tuple(plans),
     )
 
 

@@ -43,7 +43,8 @@ class HostAddresses:
         self._known = {host.name: host for host in self._wiring.hosts}
         self._tables: dict[tuple[str, Step], int] = {}
         self._addresses = {
-            host.name: (*(() if host.outside else self._wiring.network.node(host.node).addresses),) or ((host.ip, 32),)
+            host.name: (*(() if host.outside else self._wiring.network.node(host.node).addresses),)
+            or ((host.ip, 32),)
             for host in self._wiring.hosts
         }
 
@@ -57,7 +58,9 @@ class HostAddresses:
                 messages += self._routed(host, steps.get(host.name, {}))
             elif ends:
                 messages.append(add_address(ends[0].index, host.ip, _PREFIX))
-                messages += self._keep(host.name, self._wiring.first_port(host.name), self._all_neighbours(host))
+                messages += self._keep(
+                    host.name, self._wiring.first_port(host.name), self._all_neighbours(host)
+                )
             self._namespaces.netlink_of(host.name).apply(messages)
             if steps is not None:
                 self._let_pass(host)
@@ -65,7 +68,9 @@ class HostAddresses:
     def change(self, routes: Iterable[HostRoute], *, add: bool) -> None:
         """Put a plan's routes into the hosts that are here, or take them away."""
         here = [route for route in routes if route.host in self._cables.hosts]
-        self._namespaces.apply((route.host, message) for route in here for message in self._route(route, add))
+        self._namespaces.apply(
+            (route.host, message) for route in here for message in self._route(route, add)
+        )
 
     def _all_steps(self) -> dict[str, dict[str, Step]]:
         """Host -> whom it reaches -> its step."""
@@ -82,7 +87,11 @@ class HostAddresses:
         if host not in self._talking:
             return []
         index = self._index(host.name, self._wiring.first_port(host.name))
-        return [self._neighbour(index, other, other.ip) for other in self._talking if other.name != host.name]
+        return [
+            self._neighbour(index, other, other.ip)
+            for other in self._talking
+            if other.name != host.name
+        ]
 
     def _routed(self, host: WiredHost, steps: dict[str, Step]) -> list[Message]:
         """Addresses of the file with their prefixes on the interfaces in their order; the first on all others too."""
@@ -97,7 +106,9 @@ class HostAddresses:
             index, sink = self._index(host.name, step.port), self._known[name]
             for address, _ in self._addresses[name]:
                 direct = step.node == name
-                to = [self._neighbour(index, sink, address)] if direct else [self._next(index, step)]
+                to = (
+                    [self._neighbour(index, sink, address)] if direct else [self._next(index, step)]
+                )
                 via = None if direct else self._known[step.node].ip
                 to.append(add_route(address, index=index, source=host.ip, via=via))
                 messages += self._keep(host.name, step.port, to)
@@ -107,7 +118,9 @@ class HostAddresses:
         """What the kernel would else hold against packets that come and go by several interfaces."""
         scopes = ["all", "default", *(end.interface for end in self._cables.ends_of(host.name))]
         off = {f"ipv4/conf/{scope}/{name}": 0 for scope in scopes for name in _EITHER_WAY}
-        forwarding = {"ipv4/ip_forward": int(forwards(self._wiring, host))}  # a new namespace has the machine's own
+        forwarding = {
+            "ipv4/ip_forward": int(forwards(self._wiring, host))
+        }  # a new namespace has the machine's own
         self._namespaces.set_sysctls(host.name, off | forwarding)
 
     def _route(self, route: HostRoute, add: bool) -> list[Message]:
@@ -116,17 +129,28 @@ class HostAddresses:
         messages: list[Message] = []
         if add:
             via, own = self._known[route.node].ip, self._known[route.host].ip
-            to = [self._next(index, step), add_route(None, index=index, source=own, via=via, table=table)]
+            to = [
+                self._next(index, step),
+                add_route(None, index=index, source=own, via=via, table=table),
+            ]
             messages += [*self._keep(route.host, route.port, to), hold_back(table)]
         labels = None
-        if route.labels is not None:  # the kernel knows no rule for ports 0 and 65535, which go with label 0's
+        if (
+            route.labels is not None
+        ):  # the kernel knows no rule for ports 0 and 65535, which go with label 0's
             labels = max(1, route.labels[0]), min(LABELS - 2, route.labels[1] - 1)
             if labels[0] > labels[1]:
                 return messages
         source = None if route.begins else route.source_ip
         priority = _OTHERS if labels is None else _LABELS_FIRST
         rule = table_rule(
-            table, priority, sink=route.sink_ip, source=source, udp_port=route.udp_port, labels=labels, add=add
+            table,
+            priority,
+            sink=route.sink_ip,
+            source=source,
+            udp_port=route.udp_port,
+            labels=labels,
+            add=add,
         )
         return [*messages, rule]
 

@@ -39,7 +39,13 @@ from testbed.emulation.network.addresses import HostAddresses
 from testbed.emulation.network.cables import CablePlan
 from testbed.emulation.network.kernel.host_namespaces import argv_inside, packet_socket_drops
 from testbed.emulation.network.kernel.packet_capture import Capture
-from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, NetlinkError, VethEnd, packet_gate
+from testbed.emulation.network.kernel.rtnetlink import (
+    Message,
+    Netlink,
+    NetlinkError,
+    VethEnd,
+    packet_gate,
+)
 from testbed.emulation.network.kernel.tunnels import make_tunnel, remove_guard, tunnel_guard
 from testbed.emulation.network.links import NOT_RUNNING, LinkControl
 from testbed.emulation.network.mininet_network.batch import Batch, refusals
@@ -99,7 +105,9 @@ class EmulatedNetwork(LinkControl):
         self._talking = tuple(h for h in wiring.hosts if talking is None or h.node in talking)
         self._part = part
         self._hosts = {h.name: h for h in wiring.hosts if part is None or h.name in part.devices}
-        self.switch_names = frozenset(s.name for s in wiring.switches if part is None or s.name in part.devices)
+        self.switch_names = frozenset(
+            s.name for s in wiring.switches if part is None or s.name in part.devices
+        )
         """Of the switches that are built here."""
         self._underlay_index = 0
         self._batch: Batch | None = None
@@ -129,7 +137,9 @@ class EmulatedNetwork(LinkControl):
             raise
 
     def _build(self) -> None:
-        require_resources(NetworkSize.of(self.wiring, self._hosts.keys() | self.switch_names, self._talking))
+        require_resources(
+            NetworkSize.of(self.wiring, self._hosts.keys() | self.switch_names, self._talking)
+        )
         batch = self._batch = Batch(mtu=self.mtu, seed=self.impairment_seed)
         batch.begin(list(self._hosts), ports_of_bridges(self.wiring, self._part))
         batch.namespaces.netlink_of(None).apply(self._guard())
@@ -137,7 +147,9 @@ class EmulatedNetwork(LinkControl):
         net = self._mininet = batch.timed("objects", lambda: self._wired_mininet(batch))
         cables = net.cable_plan(self.wiring)
         self.lay(cables, batch.namespaces, batch.detours)
-        addresses = self.addresses = HostAddresses(cables, batch.namespaces, self._talking, self.forgotten)
+        addresses = self.addresses = HostAddresses(
+            cables, batch.namespaces, self._talking, self.forgotten
+        )
         batch.timed("addresses", lambda: addresses.set_up(self._hosts.values()))
         if self._before_bridges is not None:
             batch.timed("controller", self._before_bridges)
@@ -174,14 +186,27 @@ class EmulatedNetwork(LinkControl):
         part = self._part
         for number, tunnel in part.tunnels.items() if part is not None else ():
             cable = self.wiring.cables[number]
-            here = (cable.a, cable.a_port) if part and cable.a in part.devices else (cable.b, cable.b_port)
+            here = (
+                (cable.a, cable.a_port)
+                if part and cable.a in part.devices
+                else (cable.b, cable.b_port)
+            )
             found.append((*here, partial(self._tunnel, tunnel)))
         return found
 
     def _tunnel(self, tunnel: Tunnel, end: VethEnd) -> list[Message]:
         assert self._part is not None
         group = CablePlan.GROUP
-        return [make_tunnel(end, tunnel, self._part, underlay_index=self._underlay_index, mtu=self.mtu, group=group)]
+        return [
+            make_tunnel(
+                end,
+                tunnel,
+                self._part,
+                underlay_index=self._underlay_index,
+                mtu=self.mtu,
+                group=group,
+            )
+        ]
 
     def _guard(self) -> list[Message]:
         """What goes before the tunnels' interfaces: nothing where there are none."""
@@ -190,10 +215,15 @@ class EmulatedNetwork(LinkControl):
         with Netlink() as netlink:
             found = netlink.interfaces().get(self._part.underlay)
         if found is None:
-            raise CapabilityError(f"this machine has no interface {self._part.underlay} towards the others")
+            raise CapabilityError(
+                f"this machine has no interface {self._part.underlay} towards the others"
+            )
         self._underlay_index = found
         known = self._part.tunnels.values()
-        return [packet_gate(found), tunnel_guard(found, self._part.port, known, framed=self._part.framed)]
+        return [
+            packet_gate(found),
+            tunnel_guard(found, self._part.port, known, framed=self._part.framed),
+        ]
 
     def stop(self) -> None:
         """Take everything down; the kernel removes what is attached to namespaces and groups in its own time."""
@@ -257,7 +287,9 @@ class EmulatedNetwork(LinkControl):
     def interface_of(self, host: str, port: int | None = None) -> str:
         """Name of the host's interface of that port; None: of its first cable."""
         own = self.host(host)
-        return interface_name(own.device, self.wiring.first_port(own.name) if port is None else port)
+        return interface_name(
+            own.device, self.wiring.first_port(own.name) if port is None else port
+        )
 
     def open_socket(self, host: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
         """A socket in the host's network, owned by this process."""
@@ -301,7 +333,8 @@ class NetworkSize(NamedTuple):
     def of(cls, wiring: Wiring, here: Collection[str], talking: Sequence[WiredHost]) -> NetworkSize:
         """Of the devices ``here`` of a wiring; a cable is counted with one end here too."""
         hosts, switches, speaking = (
-            sum(one.name in here for one in listed) for listed in (wiring.hosts, wiring.switches, talking)
+            sum(one.name in here for one in listed)
+            for listed in (wiring.hosts, wiring.switches, talking)
         )
         cables = sum(cable.a in here or cable.b in here for cable in wiring.cables)
         return cls(hosts, switches, cables, speaking * len(talking))
@@ -312,7 +345,9 @@ class NetworkSize(NamedTuple):
         return _OTHER_BYTES + sum(count * size for count, size in zip(self, each, strict=True))
 
 
-def require_resources(size: NetworkSize, *, available_bytes: int | None = None, most_files: int | None = None) -> None:
+def require_resources(
+    size: NetworkSize, *, available_bytes: int | None = None, most_files: int | None = None
+) -> None:
     """CapabilityError where the network needs more memory than the machine could give, or more open files than a
     process may have.
 

@@ -79,12 +79,16 @@ class LinkControl:
         if not self.shape:
             return
         ends = self._cables.sending
-        delayed = {link: end for link, end in ends.items() if end.link is not None and end.link.delay_s}
+        delayed = {
+            link: end for link, end in ends.items() if end.link is not None and end.link.delay_s
+        }
         if delayed and self._detours.has_netem:
             self._delayed_by_netem |= {end.interface for end in delayed.values()}
         held = [(end, link) for end in ends.values() if (link := self._link_of(end)) is not None]
         try:
-            self.namespaces.apply((end.host, one) for end, link in held for one in self._queues(end, link))
+            self.namespaces.apply(
+                (end.host, one) for end, link in held for one in self._queues(end, link)
+            )
         except rtnl.NetlinkError as error:
             if error.errno == _MISSING and self._first_udp_port is not None:
                 raise CapabilityError(
@@ -142,7 +146,13 @@ class LinkControl:
     def prepare_impairments(self, faults: Sequence[Fault]) -> None:
         """Make ready what the impairing ones among these faults will need, so that each begins as quickly as a
         blackhole."""
-        self._prepare([(fault.link, fault.impaired_by, fault.direction) for fault in faults if fault.impairments])
+        self._prepare(
+            [
+                (fault.link, fault.impaired_by, fault.direction)
+                for fault in faults
+                if fault.impairments
+            ]
+        )
 
     def _prepare(self, required: Sequence[tuple[LinkId, Impairments, Direction]]) -> None:
         """All detours that these, and what the links are impaired by all the time, will need."""
@@ -155,7 +165,9 @@ class LinkControl:
         for link in links:
             self.set_impairments(link, (), "forward")
 
-    def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction = "both") -> float:
+    def set_impairments(
+        self, link: LinkId, impairments: Impairments, direction: Direction = "both"
+    ) -> float:
         """Impair the packets that enter the link, next to what the network says that it always does (none: that alone);
         returns when that was in force. Held packets of before still go their way."""
         with self._lock:
@@ -174,7 +186,9 @@ class LinkControl:
                     "sudo modprobe cls_bpf act_mirred, or use the simulated fabric"
                 ) from error
 
-    def _impaired_ends(self, link: LinkId, impairments: Impairments, direction: Direction) -> list[ImpairedEnd]:
+    def _impaired_ends(
+        self, link: LinkId, impairments: Impairments, direction: Direction
+    ) -> list[ImpairedEnd]:
         """At each end that sends onto the link and is on this machine."""
         ends = {link: self._cables.sending.get(link)}
         if direction == "both":
@@ -219,9 +233,13 @@ class LinkControl:
         with self._lock:
             try:
                 if fraction > 0:  # a bridge that was configured again has removed the hook
-                    netlink.apply([rtnl.packet_gate(end.index), rtnl.drop_rule(end.index, fraction)])
+                    netlink.apply(
+                        [rtnl.packet_gate(end.index), rtnl.drop_rule(end.index, fraction)]
+                    )
                 elif self._losing.get(end.interface, 0.0) > 0:
-                    with contextlib.suppress(rtnl.NetlinkError):  # gone with its hook: what was requested
+                    with contextlib.suppress(
+                        rtnl.NetlinkError
+                    ):  # gone with its hook: what was requested
                         netlink.apply([rtnl.drop_rule(end.index, 1.0, "remove")])
             except rtnl.NetlinkError as error:
                 missing = "; sudo modprobe cls_bpf sch_ingress" if error.errno == _MISSING else ""
@@ -255,13 +273,19 @@ class LinkControl:
         Raises InputError where links are held to nothing, or an end of the cable is not here.
         """
         if not self.shape:
-            raise InputError(f"{label_of(link)}: this network holds links to nothing (--no-shaping)")
+            raise InputError(
+                f"{label_of(link)}: this network holds links to nothing (--no-shaping)"
+            )
         links = (link,) if settings.one_way else (link, reverse_of(link))
         ends = {
-            one: end for one in links if (end := self._cables.sending.get(one)) is not None and end.link is not None
+            one: end
+            for one in links
+            if (end := self._cables.sending.get(one)) is not None and end.link is not None
         }
         if link not in ends:
-            raise InputError(f"{label_of(link)}: its sender is not on this machine, or not held to a capacity")
+            raise InputError(
+                f"{label_of(link)}: its sender is not on this machine, or not held to a capacity"
+            )
         for one, end in ends.items():
             before = self._link_of(end)
             assert before is not None and end.link is not None
@@ -273,7 +297,9 @@ class LinkControl:
                 if now.delay_s != before.delay_s and not relayed:
                     self._delayed_by_netem.add(end.interface)
                 try:
-                    self.namespaces.netlink_of(end.host).apply(self._queues(end, now) if now != before else [])
+                    self.namespaces.netlink_of(end.host).apply(
+                        self._queues(end, now) if now != before else []
+                    )
                 except rtnl.NetlinkError as error:
                     raise _shaping_refused(error) from error
                 if relayed:  # what else happens to its packets stays
@@ -288,7 +314,10 @@ class LinkControl:
     def configured(self) -> Mapping[LinkId, str]:
         """Links that are no longer what the network says -> what they are."""
         ends = {link: self._cables.sending[link].interface for link in self._changed}
-        return {link: settings_text(now, self._always_lost.get(ends[link], 0.0)) for link, now in self._changed.items()}
+        return {
+            link: settings_text(now, self._always_lost.get(ends[link], 0.0))
+            for link, now in self._changed.items()
+        }
 
     def forget_lateness(self) -> None:
         """What the relay was late by or missed until now is in no later report: a run begins."""
@@ -298,11 +327,16 @@ class LinkControl:
     def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
         """Link -> (packets, bytes, drops): sent onto the cable that way; dropped by a full queue, not by a fault."""
         found = self._counted(self._cables.sending)
-        return {link: (one.sent_packets, one.sent_bytes, one.queue_drops) for link, one in found.items()}
+        return {
+            link: (one.sent_packets, one.sent_bytes, one.queue_drops) for link, one in found.items()
+        }
 
     def arrival_counters(self) -> Mapping[LinkId, int]:
         """Link -> packets that came over it, as its receiving interface counts them."""
-        return {link: one.received_packets for link, one in self._counted(self._cables.receiving).items()}
+        return {
+            link: one.received_packets
+            for link, one in self._counted(self._cables.receiving).items()
+        }
 
     def _counted(self, ends: Mapping[LinkId, CableEnd]) -> dict[LinkId, rtnl.InterfaceCounters]:
         with self._lock:
@@ -312,10 +346,16 @@ class LinkControl:
 
     def link_meter(self) -> LinkMeter:
         """Reads the links' bytes and carriers without touching what the run uses, in a forked process too."""
-        sent = {link: near.interface for link, near in self._cables.sending.items() if near.host is None}
+        sent = {
+            link: near.interface for link, near in self._cables.sending.items() if near.host is None
+        }
         # a host's interface is not seen from here, and a tunnel's near end may lie on another machine
-        arrived = {link: far.interface for link, far in self._cables.receiving.items() if far.host is None}
-        return LinkMeter(sent=sent, received={link: name for link, name in arrived.items() if link not in sent})
+        arrived = {
+            link: far.interface for link, far in self._cables.receiving.items() if far.host is None
+        }
+        return LinkMeter(
+            sent=sent, received={link: name for link, name in arrived.items() if link not in sent}
+        )
 
     def links_down(self) -> tuple[LinkId, ...]:
         """Links without a carrier, but for those between two hosts."""
@@ -324,5 +364,7 @@ class LinkControl:
 
 def _shaping_refused(error: rtnl.NetlinkError) -> CapabilityError:
     if error.errno == _MISSING:
-        return CapabilityError("this kernel cannot shape links: it has no tbf queue; sudo modprobe sch_tbf")
+        return CapabilityError(
+            "this kernel cannot shape links: it has no tbf queue; sudo modprobe sch_tbf"
+        )
     return CapabilityError(f"the kernel refused to shape a link: {error.strerror}")

@@ -42,7 +42,9 @@ def unused_name(kind: str) -> str:
 def listen(name: str) -> socket.socket:
     """A listening socket of that name. InputError for a name that is none, or that another network of this user has."""
     if not _NAME.fullmatch(name):
-        raise InputError(f"name {name!r}: give letters, digits, dots, dashes and underscores, 64 at most")
+        raise InputError(
+            f"name {name!r}: give letters, digits, dots, dashes and underscores, 64 at most"
+        )
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(f"\0{_PREFIX}{os.geteuid()}-{secrets.token_hex(8)}-{name}")
     listener.listen(_WAITING)

@@ -19,7 +19,9 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-_REMOVES_IT = 'cat >/dev/null; for again in 1 2 3 4 5; do rm -rf "$1"; sleep 1; test -e "$1" || exit; done'
+_REMOVES_IT = (
+    'cat >/dev/null; for again in 1 2 3 4 5; do rm -rf "$1"; sleep 1; test -e "$1" || exit; done'
+)
 """What stays until its input ends, which the kernel sees to; children of who has gone may still write for a moment."""
 
 
@@ -107,7 +109,11 @@ def begin_child(niceness: int | None = None, *, with_parent: bool = True) -> Non
 
 def await_own_network(pid: int, limit_s: float, lives: Callable[[], bool] = lambda: True) -> bool:
     """Whether that process is in a network namespace other than ours within the limit, and while it ``lives``."""
-    ours, theirs, until = Path("/proc/self/ns/net").readlink(), Path(f"/proc/{pid}/ns/net"), time.monotonic() + limit_s
+    ours, theirs, until = (
+        Path("/proc/self/ns/net").readlink(),
+        Path(f"/proc/{pid}/ns/net"),
+        time.monotonic() + limit_s,
+    )
     while time.monotonic() < until and lives():
         with suppress(OSError):
             if theirs.readlink() != ours:

@@ -30,13 +30,17 @@ _MARK = "TESTBED_SANDBOX"
 def in_sandbox() -> bool:
     """Whether this process runs in a sandbox's own network: variables that strayed elsewhere name another than the
     kernel does."""
-    return _MARK in os.environ and os.environ.get(f"{_MARK}_NETWORK") == str(Path("/proc/self/ns/net").readlink())
+    return _MARK in os.environ and os.environ.get(f"{_MARK}_NETWORK") == str(
+        Path("/proc/self/ns/net").readlink()
+    )
 
 
 def require_sandbox() -> Path:
     """The sandbox's private directory; CapabilityError outside one, because there real interfaces would be touched."""
     if not in_sandbox():
-        raise CapabilityError("an emulated network is built only inside the sandbox; start it with the testbed command")
+        raise CapabilityError(
+            "an emulated network is built only inside the sandbox; start it with the testbed command"
+        )
     return Path(os.environ[_MARK])
 
 
@@ -67,7 +71,9 @@ def enter_sandbox(argv: Sequence[str], *, name: str | None = None) -> None:
     os.execv(words[0], words)
 
 
-def sandbox_command(command: Sequence[str], *, die_with_parent: bool = False, clock_offset_s: float = 0.0) -> list[str]:
+def sandbox_command(
+    command: Sequence[str], *, die_with_parent: bool = False, clock_offset_s: float = 0.0
+) -> list[str]:
     """The words that run ``command`` in a sandbox. ``die_with_parent``: the sandbox ends when its parent thread does.
 
     ``clock_offset_s``: by how much the monotonic clock inside is ahead (a time namespace).
@@ -87,14 +93,19 @@ def probe_sandbox(*, clock_offset_s: float = 0.0) -> str | None:
     words = sandbox_command(_MAKE_VETH, die_with_parent=True, clock_offset_s=clock_offset_s)
     quiet = subprocess.DEVNULL
     try:
-        done = subprocess.run(words, stdin=quiet, capture_output=True, text=True, timeout=_PROBE_S, check=False)
+        done = subprocess.run(
+            words, stdin=quiet, capture_output=True, text=True, timeout=_PROBE_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"the sandbox does not start ({error})"
     if done.returncode == 0:
         return None
     if "Unknown device type" in done.stderr:
         return "the kernel has no veth interfaces; load or build the veth module"
-    return done.stderr.strip().removeprefix("testbed: ") or f"the sandbox ended with exit code {done.returncode}"
+    return (
+        done.stderr.strip().removeprefix("testbed: ")
+        or f"the sandbox ended with exit code {done.returncode}"
+    )
 
 
 def _is_alone() -> bool:

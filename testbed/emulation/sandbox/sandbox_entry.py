@@ -19,11 +19,24 @@ import struct
 import sys
 import time
 
-CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
+    0x00020000,
+    0x10000000,
+    0x20000000,
+    0x40000000,
+)
 CLONE_NEWTIME, CLONE_NEWCGROUP, CLONE_NEWIPC = 0x00000080, 0x02000000, 0x08000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
-READ_ONLY = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/scsi", "/proc/acpi")
+READ_ONLY = (
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/scsi",
+    "/proc/acpi",
+)
 """What a program of root's could set for the whole machine; only /proc/sys/net belongs to the network namespace."""
 PR_SET_PDEATHSIG = 1
 SI_KERNEL = 0x80  # the terminal sent the signal to the whole process group; anything else was sent to one process
@@ -33,7 +46,14 @@ _READ_ONLY_BIND = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_N
 PRIVATE_MOUNT = "/dev/shm"  # exists on every Linux system, holds nothing that a command would be given as an argument
 SOCKET_MEMORY_BYTES = {"wmem_default": 4 << 20, "wmem_max": 16 << 20, "rmem_max": 32 << 20}
 
-_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_FORWARDED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -88,19 +108,29 @@ def _unshare() -> None:
         return
     uid, gid = os.geteuid(), os.getegid()
     if _libc.unshare(flags | CLONE_NEWUSER) != 0:
-        raise RefusedError(f"the kernel refuses new namespaces ({os.strerror(ctypes.get_errno())}); {_how_to_allow()}")
+        raise RefusedError(
+            f"the kernel refuses new namespaces ({os.strerror(ctypes.get_errno())}); {_how_to_allow()}"
+        )
     try:
-        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"0 {uid} 1"),
+            ("gid_map", f"0 {gid} 1"),
+        ):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
     except OSError as error:
-        raise RefusedError(f"the user namespace cannot be set up ({error.strerror}); {_how_to_allow()}") from error
+        raise RefusedError(
+            f"the user namespace cannot be set up ({error.strerror}); {_how_to_allow()}"
+        ) from error
 
 
 def _set_clocks_off(seconds: float) -> None:
     """What is forked from now on lives in a time namespace, whose monotonic clock is ahead by so much."""
     if _libc.unshare(CLONE_NEWTIME) != 0:
-        raise RefusedError(f"the kernel refuses a time namespace ({os.strerror(ctypes.get_errno())})")
+        raise RefusedError(
+            f"the kernel refuses a time namespace ({os.strerror(ctypes.get_errno())})"
+        )
     whole = int(seconds // 1)
     nanoseconds = round((seconds - whole) * 1e9)
     with open("/proc/self/timens_offsets", "w") as file:
@@ -166,8 +196,17 @@ def _die_with_parent() -> None:
 def _prepare(options: dict[str, object]) -> str:
     """Mounts and loopback of the new namespaces; returns the private directory, on a tmpfs that vanishes with them."""
     _mount("none", "/", None, MS_REC | MS_PRIVATE, "make mounts private")
-    _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mount /proc")  # refused where /proc is masked
-    _mount("tmpfs", PRIVATE_MOUNT, "tmpfs", MS_NOSUID | MS_NODEV, f"mount a tmpfs on {PRIVATE_MOUNT}", "mode=1777")
+    _mount(
+        "proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mount /proc"
+    )  # refused where /proc is masked
+    _mount(
+        "tmpfs",
+        PRIVATE_MOUNT,
+        "tmpfs",
+        MS_NOSUID | MS_NODEV,
+        f"mount a tmpfs on {PRIVATE_MOUNT}",
+        "mode=1777",
+    )
     run_directory = f"{PRIVATE_MOUNT}/testbed"
     for part in ("run", "log", "db", "etc", "tmp"):
         os.makedirs(f"{run_directory}/{part}")  # noqa: PTH103 - pathlib costs a third of this program's start
@@ -213,17 +252,29 @@ def _protect_machine(below: str) -> None:
             _mount(path, path, None, MS_BIND, f"bind {path}")
             _mount("none", path, None, _READ_ONLY_BIND, f"make {path} read-only")
     _mount("/proc/sys/net", "/proc/sys/net", None, MS_BIND, "bind /proc/sys/net")
-    _mount("none", "/proc/sys/net", None, _READ_ONLY_BIND & ~MS_RDONLY, "make /proc/sys/net writable")
+    _mount(
+        "none", "/proc/sys/net", None, _READ_ONLY_BIND & ~MS_RDONLY, "make /proc/sys/net writable"
+    )
     for path in sorted(_mounts_below(below) - _mounts_below("/proc") - {PRIVATE_MOUNT}):
         retained = os.statvfs(path).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
-        _mount("none", path, None, MS_REMOUNT | MS_BIND | MS_RDONLY | retained, f"make {path} read-only")
+        _mount(
+            "none",
+            path,
+            None,
+            MS_REMOUNT | MS_BIND | MS_RDONLY | retained,
+            f"make {path} read-only",
+        )
 
 
 def _mounts_below(directory: str) -> set[str]:
     """Mount points that can be reached and that no other mount hides: ``directory``, and those below it."""
     with open("/proc/self/mountinfo") as file:
-        found = {words[0]: words[4].encode().decode("unicode_escape") for words in map(str.split, file)}
-    below = {number: path for number, path in found.items() if (path + "/").startswith(directory + "/")}
+        found = {
+            words[0]: words[4].encode().decode("unicode_escape") for words in map(str.split, file)
+        }
+    below = {
+        number: path for number, path in found.items() if (path + "/").startswith(directory + "/")
+    }
     return {path for number, path in below.items() if _mount_seen_at(path) == number}
 
 
@@ -254,10 +305,14 @@ def _environment(run_directory: str) -> dict[str, str]:
     }
 
 
-def _mount(source: str, target: str, kind: str | None, flags: int, doing: str, data: str | None = None) -> None:
+def _mount(
+    source: str, target: str, kind: str | None, flags: int, doing: str, data: str | None = None
+) -> None:
     encoded = [None if word is None else word.encode() for word in (source, target, kind)]
     if _libc.mount(*encoded, ctypes.c_ulong(flags), None if data is None else data.encode()) != 0:
-        raise RefusedError(f"cannot {doing} in the sandbox ({os.strerror(ctypes.get_errno())}); {_how_to_allow()}")
+        raise RefusedError(
+            f"cannot {doing} in the sandbox ({os.strerror(ctypes.get_errno())}); {_how_to_allow()}"
+        )
 
 
 def _loopback_up() -> None:
@@ -269,7 +324,9 @@ def _loopback_up() -> None:
             fcntl.ioctl(sock, siocsifflags, struct.pack("16sH14x", b"lo", flags | iff_up))
         except OSError as error:
             # AppArmor lets an ordinary user make namespaces but gives no rights in them.
-            raise RefusedError(f"no rights over the sandbox's network ({error.strerror}); {_how_to_allow()}") from error
+            raise RefusedError(
+                f"no rights over the sandbox's network ({error.strerror}); {_how_to_allow()}"
+            ) from error
 
 
 def _supervise(child: int) -> int:

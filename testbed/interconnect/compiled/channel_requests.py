@@ -27,13 +27,17 @@ def wake_for_credits(net: Tables, o: EngineOptions, s: State, out: int, now: int
         events.wake_for_slots(net, s, out, 1, o.nac.slack + 2, now)
 
 
-def request_channel(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, now: int) -> None:
+def request_channel(
+    net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, now: int
+) -> None:
     """``ask_for_channel``, not put where it is called."""
     ask_for_channel(net, o, s, hook, queue, now)
 
 
 @inline
-def ask_for_channel(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, now: int) -> None:
+def ask_for_channel(
+    net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, now: int
+) -> None:
     """The head of the queue asks for its channel, and is woken when that, its reader or a slot frees."""
     packet = s.queues[queue].head
     router = s.queues[queue].router
@@ -69,7 +73,12 @@ def ask_for_channel(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: 
     events.wake_for_slots(net, s, channel, lanes, slots_waited_for(net, o), now)
     if o.nac.enabled and channel >= net.links and s.links[channel - net.links].reserved > 0:
         wake_for_credits(net, o, s, channel - net.links, now)
-    if o.timeout > 0 and router >= 0 and queue < net.links * net.lanes and queue - reader < net.data_lanes:
+    if (
+        o.timeout > 0
+        and router >= 0
+        and queue < net.links * net.lanes
+        and queue - reader < net.data_lanes
+    ):
         events.push(s, now + o.timeout, kr.TIMEOUT, queue)
     if o.bubble:
         wake_for_bubble(net, s, channel, now)

@@ -49,7 +49,9 @@ def run_compiled(inputs: EngineInputs) -> EngineResult:
         state = build_state(inputs, ack_pool=pool, heap=heap, scratch=scratch)
         hook = None
         if inputs.drb is not None:
-            hook = FtDrb(inputs.model.paths, build_sources(inputs.model.paths, inputs.drb), inputs.drb)
+            hook = FtDrb(
+                inputs.model.paths, build_sources(inputs.model.paths, inputs.drb), inputs.drb
+            )
         run_in_segments(LOOP, tables, inputs, state, hook)
         status = int(state.run["status"][0])
         if status == kr.POOL_FULL and pool < MAX_POOL:
@@ -65,11 +67,16 @@ def run_compiled(inputs: EngineInputs) -> EngineResult:
 def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None) -> EngineResult:
     """What the tables say at the end of a run."""
     run = {name: int(state.run[name][0]) for name in kr.Run.__annotations__}
-    counted = {name: run[name] for name in ("deliveries", "packet_hops", "digest", "livelocked", "acks")}
+    counted = {
+        name: run[name] for name in ("deliveries", "packet_hops", "digest", "livelocked", "acks")
+    }
     nac = inputs.options.nac.enabled
     occupied = _messages_in_network(state)
     numbers = state.packets["number"][occupied]
-    state.hops[numbers], state.escapes[numbers] = state.packets["hops"][occupied], state.packets["escapes"][occupied]
+    state.hops[numbers], state.escapes[numbers] = (
+        state.packets["hops"][occupied],
+        state.packets["escapes"][occupied],
+    )
     return EngineResult(
         entered=state.entered,
         delivered=state.delivered,
@@ -81,7 +88,9 @@ def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None
         stopped_tick=run["now"],
         stuck=_stuck(inputs, state),
         carried=np.asarray(state.channels["carried"][: inputs.model.layout.links]),
-        nac_counters=dict(zip(kr.NAC_COUNTERS, state.counters.tolist(), strict=True)) if nac else {},
+        nac_counters=dict(zip(kr.NAC_COUNTERS, state.counters.tolist(), strict=True))
+        if nac
+        else {},
         nac_timeline=np.asarray(state.log[: run["logged"]]) if nac else np.zeros((0, 4), np.int64),
         recovered=int(state.counters[kr.MOVED]) if inputs.options.timeout else 0,
         drb_counters={} if sources is None else dict(count_events(sources)),
@@ -116,7 +125,9 @@ def _stuck(inputs: EngineInputs, state: State) -> BlockedPackets:
     links = np.stack([buffers // layout.lanes, queues["want"][buffers]], axis=1) % layout.links
     waits = sorted({(int(a), int(b)) for a, b in links if a != b})
     at_sources = int(queues["occupied"][~inside].sum())
-    return BlockedPackets(packets=int(occupied.sum()), at_sources=at_sources, since_tick=since, waits=tuple(waits))
+    return BlockedPackets(
+        packets=int(occupied.sum()), at_sources=at_sources, since_tick=since, waits=tuple(waits)
+    )
 
 
 STRETCH = 1 << 39
@@ -128,22 +139,41 @@ LAST = (1 << (63 - kr.KEY_SHIFT)) - 1
 """The last tick that a key has room for."""
 
 
-def run_in_segments(loop: Callable[..., None], tables: Tables, inputs: EngineInputs, state: State, hook: Hook) -> None:
+def run_in_segments(
+    loop: Callable[..., None], tables: Tables, inputs: EngineInputs, state: State, hook: Hook
+) -> None:
     """Run to the end, as one call of the loop would if its keys had room; ``state`` then tells all times since the
     run's beginning."""
     # whole turns of the wheel, so that events stay in their buckets
     length = max(STRETCH, 1 << DIGEST_BITS, len(state.wheel) << int(state.run["wheel_shift"][0]))
     if inputs.options.end < 2 * length:
-        loop(tables, inputs.options, state, hook, inputs.messages.born, _part_of(inputs.cables, 0, 0, LAST))
+        loop(
+            tables,
+            inputs.options,
+            state,
+            hook,
+            inputs.messages.born,
+            _part_of(inputs.cables, 0, 0, LAST),
+        )
         return
     retained, born = _History(state), np.zeros_like(inputs.messages.born)
     for begin, end, last in _stretches(length, inputs.options.end):
         options = inputs.options._replace(end=end - begin)
-        first, behind = int(state.run["next_message"][0]), int(np.searchsorted(inputs.messages.born, end, side="right"))
+        first, behind = (
+            int(state.run["next_message"][0]),
+            int(np.searchsorted(inputs.messages.born, end, side="right")),
+        )
         born[first:behind] = inputs.messages.born[first:behind] - begin
         born[behind : behind + 1] = end - begin + 1  # the next is made in a later stretch
         state.run["status"][:] = kr.RUNNING
-        loop(tables, options, state, hook, born, _part_of(inputs.cables, begin, end, LAST if last else 0))
+        loop(
+            tables,
+            options,
+            state,
+            hook,
+            born,
+            _part_of(inputs.cables, begin, end, LAST if last else 0),
+        )
         retained.note(begin)
         done = state.run["status"][0] == kr.FINISHED and not np.any(inputs.cables.tick > end)
         if done or last or state.run["status"][0] not in (kr.FINISHED, kr.OUT_OF_TIME):
@@ -170,7 +200,9 @@ def _part_of(cables: CableEvents, begin: int, end: int, upto: int) -> CableEvent
     if not upto:
         some &= cables.tick <= end
     return cables._replace(
-        tick=np.minimum(cables.tick[some] - begin, upto or end), cable=cables.cable[some], down=cables.down[some]
+        tick=np.minimum(cables.tick[some] - begin, upto or end),
+        cable=cables.cable[some],
+        down=cables.down[some],
     )
 
 

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from testbed.interconnect.compiled import kernel_events as events
 from testbed.interconnect.compiled import kernel_records as kr
-from testbed.interconnect.compiled.channel_requests import request_channel, slots_waited_for, withdraw_request
+from testbed.interconnect.compiled.channel_requests import (
+    request_channel,
+    slots_waited_for,
+    withdraw_request,
+)
 from testbed.interconnect.compiled.ft_drb_hooks import target_of
 from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
 from testbed.interconnect.compiled.nac.detection import check_on_read
-from testbed.interconnect.compiled.nac.throttle import counts_credits, may_request, use_reserved_slot, watch_if_full
+from testbed.interconnect.compiled.nac.throttle import (
+    counts_credits,
+    may_request,
+    use_reserved_slot,
+    watch_if_full,
+)
 from testbed.interconnect.compiled.relation_steps import bubble_missing
 from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.route_tables import RECOVERY as RECOVERY_LANE
@@ -24,7 +33,9 @@ AVOIDANCE_GRADE, DATA_GRADE = 1 << 57, 1 << 58
 
 
 @inline
-def open_lane(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, queue: int, now: int) -> int:
+def open_lane(
+    net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, queue: int, now: int
+) -> int:
     """The first lane behind the channel that the queue's head may use and that has room; NONE: there is none.
 
     Where packets take lanes in turn, the first from the one after that which the last out of the queue took.
@@ -48,7 +59,9 @@ def open_lane(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int,
                 target = target_of(net, s, packet)
             half = net.data_lanes // 2
             feeder = events.link_of(net, queue)
-            in_first = net.lane_class[s.packets[packet].variant, s.queues[queue].router, target] == 0
+            in_first = (
+                net.lane_class[s.packets[packet].variant, s.queues[queue].router, target] == 0
+            )
             if o.keep_class and feeder < net.links and net.axis[feeder] == net.axis[link]:
                 in_first = events.lane_of(net, queue) < half
             if in_first:
@@ -85,7 +98,9 @@ def arbitrate(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int,
     cable = s.channels[channel].cable
     if cable >= 0 and s.down[cable] != 0:
         return
-    simple = net.lanes == 1 and o.turnaround == 0 and not o.bubble  # room is there for all who ask, or for none
+    simple = (
+        net.lanes == 1 and o.turnaround == 0 and not o.bubble
+    )  # room is there for all who ask, or for none
     if simple and s.queues[channel].slots > 0 and not events.has_free_slot(s, channel, now):
         return
     best, chosen, chosen_lane = kr.NEVER, NONE, NONE
@@ -119,7 +134,16 @@ def arbitrate(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int,
 
 
 @inline
-def grant(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, queue: int, lane: int, now: int) -> None:
+def grant(
+    net: Tables,
+    o: EngineOptions,
+    s: State,
+    hook: Hook,
+    channel: int,
+    queue: int,
+    lane: int,
+    now: int,
+) -> None:
     """The queue's head goes over the channel: what it leaves frees, where it goes fills, others are woken."""
     withdraw_request(net, s, queue)
     if o.nac.enabled:
@@ -139,7 +163,9 @@ def grant(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, que
     s.channels[channel].last = s.queues[queue].rank
     s.channels[channel].carried += 1
     s.run[0].last_move = now
-    s.run[0].digest = (s.run[0].digest * 48271 + channel * 7919 + s.packets[packet].number * 31 + now) & 0x7FFFFFFF
+    s.run[0].digest = (
+        s.run[0].digest * 48271 + channel * 7919 + s.packets[packet].number * 31 + now
+    ) & 0x7FFFFFFF
     if s.run[0].traced < len(s.trace):
         at = s.run[0].traced
         s.trace[at, 0], s.trace[at, 1], s.trace[at, 2] = now, channel, s.packets[packet].number
@@ -162,7 +188,14 @@ def grant(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, que
 
 @inline
 def send_over(
-    net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, packet: int, lane: int, now: int
+    net: Tables,
+    o: EngineOptions,
+    s: State,
+    hook: Hook,
+    channel: int,
+    packet: int,
+    lane: int,
+    now: int,
 ) -> None:
     """The packet is on its way over the channel: to the next buffer, or to its host."""
     head = now + s.channels[channel].delay
@@ -193,7 +226,9 @@ def send_over(
         prefetch(s.queues, behind - net.links * net.lanes)
     events.append(s, behind, packet)
     events.occupy_slot(s, behind)
-    events.push_here(s, head + s.channels[channel].stores * s.packets[packet].ticks, kr.ARRIVAL, behind)
+    events.push_here(
+        s, head + s.channels[channel].stores * s.packets[packet].ticks, kr.ARRIVAL, behind
+    )
 
 
 def recover(net: Tables, o: EngineOptions, s: State, queue: int, messages: int, now: int) -> int:
@@ -205,7 +240,11 @@ def recover(net: Tables, o: EngineOptions, s: State, queue: int, messages: int, 
         s.run[0].status = kr.NO_PROGRESS
         return NONE
     channel = s.queues[queue].want
-    if channel < 0 or now - s.queues[queue].since < o.timeout or s.run[0].token == s.queues[queue].head:
+    if (
+        channel < 0
+        or now - s.queues[queue].since < o.timeout
+        or s.run[0].token == s.queues[queue].head
+    ):
         return NONE
     link = channel if channel < net.links else channel - net.links
     if net.link[link].end < 0:

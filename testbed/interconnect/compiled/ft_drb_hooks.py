@@ -6,12 +6,23 @@ What sources and routers decide is in ``testbed/interconnect/ft_drb``, whose doc
 from __future__ import annotations
 
 from testbed.interconnect.compiled import kernel_records as kr
-from testbed.interconnect.compiled.kernel_events import drop_packet, link_of, new_packet, push, record_delivery
+from testbed.interconnect.compiled.kernel_events import (
+    drop_packet,
+    link_of,
+    new_packet,
+    push,
+    record_delivery,
+)
 from testbed.interconnect.compiled.kernel_state import State, Tables
 from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.ft_drb.escape_steps import escape_path
 from testbed.interconnect.ft_drb.source_state import FtDrb
-from testbed.interconnect.ft_drb.source_steps import clear_failure, record_failure, record_latency, select_path
+from testbed.interconnect.ft_drb.source_steps import (
+    clear_failure,
+    record_failure,
+    record_latency,
+    select_path,
+)
 from testbed.interconnect.static_paths import NONE, next_link
 
 
@@ -28,7 +39,9 @@ def advance_target(net: Tables, s: State, packet: int, router: int) -> int:
     """Where the packet is bound next from this router: its header id goes on past intermediates that are here or left
     out."""
     while s.packets[packet].header < 2:
-        middle = s.packets[packet].first if s.packets[packet].header == 0 else s.packets[packet].second
+        middle = (
+            s.packets[packet].first if s.packets[packet].header == 0 else s.packets[packet].second
+        )
         if middle >= 0 and middle != router:
             break
         s.packets[packet].header += 1
@@ -55,7 +68,14 @@ def link_towards(net: Tables, s: State, packet: int, router: int) -> int:
 
 
 def route_packet(
-    net: Tables, o: EngineOptions, s: State, hook: FtDrb, queue: int, packet: int, router: int, now: int
+    net: Tables,
+    o: EngineOptions,
+    s: State,
+    hook: FtDrb,
+    queue: int,
+    packet: int,
+    router: int,
+    now: int,
 ) -> int:
     """The channel that the packet asks for; round a dead link by an escape path, its source notified (Zarza 2011, alg.
     3.1)."""
@@ -69,7 +89,9 @@ def route_packet(
     cable = net.link[link].cable
     if cable >= 0 and down[cable] != 0:
         notify_source(net, s, hook, packet, link, now)
-        if reports_failures(s, packet):  # its error flag; of a notification the failure that it is about
+        if reports_failures(
+            s, packet
+        ):  # its error flag; of a notification the failure that it is about
             s.packets[packet].failed_cable = cable
         first, second = escape_path(
             hook.paths,
@@ -81,7 +103,11 @@ def route_packet(
             s.packets[packet].number,
             int(s.packets[packet].escapes),
         )
-        s.packets[packet].first, s.packets[packet].second, s.packets[packet].header = first, second, 0
+        s.packets[packet].first, s.packets[packet].second, s.packets[packet].header = (
+            first,
+            second,
+            0,
+        )
         s.packets[packet].escaped = 1
         s.packets[packet].escapes += 1
         link = link_towards(net, s, packet, router)
@@ -97,7 +123,11 @@ def notify_source(net: Tables, s: State, hook: FtDrb, packet: int, link: int, no
     """The router at the start of a dead link notifies the source of a message that meets it (once a message and
     cable)."""
     cable = net.link[link].cable
-    if not hook.settings.notify_by_router or not reports_failures(s, packet) or s.reports[packet].notified == cable:
+    if (
+        not hook.settings.notify_by_router
+        or not reports_failures(s, packet)
+        or s.reports[packet].notified == cable
+    ):
         return
     s.reports[packet].notified = cable
     if hook.settings.link_up_by_router:
@@ -105,7 +135,9 @@ def notify_source(net: Tables, s: State, hook: FtDrb, packet: int, link: int, no
     send_notice(s, hook, kr.FAILURE_ACK, net.link[link].start, s.packets[packet].source, cable, now)
 
 
-def send_notice(s: State, hook: FtDrb, kind: int, router: int, host: int, cable: int, now: int) -> None:
+def send_notice(
+    s: State, hook: FtDrb, kind: int, router: int, host: int, cable: int, now: int
+) -> None:
     """A notice from a router to a host."""
     packet = allocate_ack(s, hook, kind, router, host)
     if packet >= 0:
@@ -132,11 +164,17 @@ def allocate_ack(s: State, hook: FtDrb, kind: int, source: int, destination: int
     packet = new_packet(s, kind, number, source, destination, hook.settings.ack_ticks)
     if packet >= 0:
         s.run[0].acks += 1
-        s.reports[packet].sent_first, s.reports[packet].sent_second, s.reports[packet].notified = NONE, NONE, NONE
+        s.reports[packet].sent_first, s.reports[packet].sent_second, s.reports[packet].notified = (
+            NONE,
+            NONE,
+            NONE,
+        )
     return packet
 
 
-def reuse_notification(net: Tables, s: State, hook: FtDrb, packet: int, router: int, now: int) -> None:
+def reuse_notification(
+    net: Tables, s: State, hook: FtDrb, packet: int, router: int, now: int
+) -> None:
     """Hosts of a router that a failure notification passes learn from it (the first improvement of Zarza 2011,
     3.6.1)."""
     for i in range(net.router[router].host_first, net.router[router + 1].host_first):
@@ -178,8 +216,13 @@ def acknowledge(s: State, hook: FtDrb, packet: int, now: int) -> int:
     if ack < 0:
         return NONE
     s.packets[ack].failed_cable = s.packets[packet].failed_cable
-    s.reports[ack].sent_first, s.reports[ack].sent_second = s.reports[packet].sent_first, s.reports[packet].sent_second
-    s.reports[ack].latency = now - s.entered[s.packets[packet].number] if s.packets[packet].kind == kr.DATA else 0
+    s.reports[ack].sent_first, s.reports[ack].sent_second = (
+        s.reports[packet].sent_first,
+        s.reports[packet].sent_second,
+    )
+    s.reports[ack].latency = (
+        now - s.entered[s.packets[packet].number] if s.packets[packet].kind == kr.DATA else 0
+    )
     return ack
 
 
@@ -203,4 +246,6 @@ def notify_link_up(net: Tables, s: State, hook: FtDrb, link: int, now: int) -> N
     for host in range(net.hosts):
         if s.notified_host[link, host] != 0:
             s.notified_host[link, host] = 0
-            send_notice(s, hook, kr.LINK_UP_ACK, net.link[link].start, host, net.link[link].cable, now)
+            send_notice(
+                s, hook, kr.LINK_UP_ACK, net.link[link].start, host, net.link[link].cable, now
+            )

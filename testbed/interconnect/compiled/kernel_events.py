@@ -174,7 +174,11 @@ def next_identification(s: State) -> int:
     if first == s.run[0].identifications:
         return kr.NO_EVENT
     number = first & kr.ID_MASK
-    return int((s.identifications[number].tick << kr.KEY_SHIFT) | (kr.IDENTIFICATION << kr.ID_BITS) | number)
+    return int(
+        (s.identifications[number].tick << kr.KEY_SHIFT)
+        | (kr.IDENTIFICATION << kr.ID_BITS)
+        | number
+    )
 
 
 @inline

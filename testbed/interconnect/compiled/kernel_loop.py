@@ -9,12 +9,20 @@ from testbed.arrays import IntArray
 from testbed.interconnect.compiled import ft_drb_hooks
 from testbed.interconnect.compiled import kernel_events as events
 from testbed.interconnect.compiled import kernel_records as kr
-from testbed.interconnect.compiled.channel_requests import ask_for_channel, request_channel, withdraw_request
+from testbed.interconnect.compiled.channel_requests import (
+    ask_for_channel,
+    request_channel,
+    withdraw_request,
+)
 from testbed.interconnect.compiled.engine_steps import arbitrate, recover
 from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
 from testbed.interconnect.compiled.nac import detection
 from testbed.interconnect.compiled.nac.identification import pass_identifications
-from testbed.interconnect.compiled.nac.recovery import receive_recovery_signal, release_reserved_slot, reroute_all_heads
+from testbed.interconnect.compiled.nac.recovery import (
+    receive_recovery_signal,
+    release_reserved_slot,
+    reroute_all_heads,
+)
 from testbed.interconnect.compiled.nac.throttle import watch_if_full
 from testbed.interconnect.engine_inputs import CableEvents, EngineOptions
 from testbed.interconnect.ft_drb.source_state import FtDrb
@@ -23,19 +31,31 @@ from testbed.jit import by_reference, inline
 
 
 def run_events(
-    tables: Tables, options: EngineOptions, state: State, sources: Hook, born: IntArray, cables: CableEvents
+    tables: Tables,
+    options: EngineOptions,
+    state: State,
+    sources: Hook,
+    born: IntArray,
+    cables: CableEvents,
 ) -> None:
     """Handle events until nothing happens any more; ``state.run[0].status`` says why it stopped.
 
     ``born``: ticks at which the messages are made; ``cables``: ``engine_inputs.CableEvents``.
     """
-    net, o, s, hook = by_reference(tables), by_reference(options), by_reference(state), by_reference(sources)
+    net, o, s, hook = (
+        by_reference(tables),
+        by_reference(options),
+        by_reference(state),
+        by_reference(sources),
+    )
     for i in range(len(cables.tick)):
         events.push(s, cables.tick[i], kr.CABLE_EVENT, i)
     handle_events(net, o, s, hook, born, cables)
 
 
-def handle_events(net: Tables, o: EngineOptions, s: State, hook: Hook, born: IntArray, cables: CableEvents) -> None:
+def handle_events(
+    net: Tables, o: EngineOptions, s: State, hook: Hook, born: IntArray, cables: CableEvents
+) -> None:
     """The loop of ``run_events``, apart from it: among the code that copies tables, each call would cost more."""
     messages, made = len(born), next_message(s, born)
     while s.run[0].status == kr.RUNNING:
@@ -56,13 +76,21 @@ def handle_events(net: Tables, o: EngineOptions, s: State, hook: Hook, born: Int
                 made = next_message(s, born)
             else:
                 events.pop_event(s, key)
-                queue, channel, router, looks = process_event(net, o, s, hook, messages, cables, key)
+                queue, channel, router, looks = process_event(
+                    net, o, s, hook, messages, cables, key
+                )
         after_event(net, o, s, hook, queue, channel, router, looks, s.run[0].now)
 
 
 @inline
 def process_event(
-    net: Tables, o: EngineOptions, s: State, hook: Hook, messages: int, cables: CableEvents, key: int
+    net: Tables,
+    o: EngineOptions,
+    s: State,
+    hook: Hook,
+    messages: int,
+    cables: CableEvents,
+    key: int,
 ) -> tuple[int, int, int, bool]:
     """An event: what is to be served for it, a queue with a new head, a channel, a router (each or NONE).
 
@@ -119,7 +147,15 @@ def make_message(net: Tables, s: State, hook: Hook, now: int) -> int:
 
 @inline
 def after_event(
-    net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, channel: int, router: int, looks: bool, now: int
+    net: Tables,
+    o: EngineOptions,
+    s: State,
+    hook: Hook,
+    queue: int,
+    channel: int,
+    router: int,
+    looks: bool,
+    now: int,
 ) -> None:
     """After an event: a queue with a new head asks, its channel is arbitrated, NAC's detection is due at the router if
     it ``looks`` or some input may have changed. A reservation counts slots behind the link, so what asks for the way
@@ -130,7 +166,11 @@ def after_event(
         channel = s.queues[queue].want
     elif o.nac.enabled and 0 <= channel < net.links:
         entry = net.link[channel].entry
-        if entry != channel and s.links[channel].reserved > 0 and s.channels[entry].first_asker >= 0:
+        if (
+            entry != channel
+            and s.links[channel].reserved > 0
+            and s.channels[entry].first_asker >= 0
+        ):
             events.wake(s, entry, now)
     if channel >= 0:
         arbitrate(net, o, s, hook, channel, now)
@@ -140,7 +180,14 @@ def after_event(
 
 @inline
 def avoid_deadlock(
-    net: Tables, o: EngineOptions, s: State, hook: Hook, messages: int, kind: int, number: int, now: int
+    net: Tables,
+    o: EngineOptions,
+    s: State,
+    hook: Hook,
+    messages: int,
+    kind: int,
+    number: int,
+    now: int,
 ) -> int:
     """NAC's control packets and timers; the router concerned."""
     if kind == kr.DETECTION:
@@ -169,7 +216,9 @@ def enqueue(net: Tables, s: State, queue: int, packet: int) -> int:
 
 
 @inline
-def head_arrived(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, now: int) -> tuple[int, int]:
+def head_arrived(
+    net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, now: int
+) -> tuple[int, int]:
     """The head of a packet reaches a buffer: (the queue, if it is at its head; the router where that is)."""
     s.queues[queue].arrived += 1
     router = s.queues[queue].router
@@ -185,14 +234,18 @@ def head_arrived(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int
     return (queue if s.queues[queue].arrived == 1 else NONE), int(router)
 
 
-def deliver_or_notify(net: Tables, s: State, hook: FtDrb, kind: int, number: int, now: int) -> tuple[int, int]:
+def deliver_or_notify(
+    net: Tables, s: State, hook: FtDrb, kind: int, number: int, now: int
+) -> tuple[int, int]:
     """A packet is whole at its host and its ACK sets off; or a notice or probe sets off: (queue with a new head, its
     router)."""
     if kind == kr.NOTICE:
         packet = s.notices[number]
         s.notices[number] = NONE
         if s.packets[packet].kind == kr.PROBE:
-            return enqueue(net, s, net.source_queue + 2 * s.packets[packet].source + 1, packet), NONE
+            return enqueue(
+                net, s, net.source_queue + 2 * s.packets[packet].source + 1, packet
+            ), NONE
         router = s.packets[packet].source
         return enqueue(net, s, net.notice_queue + router, packet), int(router)
     s.queues[number].arrived += 1
@@ -236,7 +289,9 @@ def change_cable(
             detection.detect_later(s, net.link[cables.links[i]].start, now)
 
 
-def reroute_waiting(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, now: int) -> None:
+def reroute_waiting(
+    net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, now: int
+) -> None:
     """Heads that ask for a channel that leads nowhere are routed again, in the order of their ranks."""
     for place in range(s.channels[channel].ranks):
         queue = s.channels[channel].first_asker
@@ -248,7 +303,9 @@ def reroute_waiting(net: Tables, o: EngineOptions, s: State, hook: Hook, channel
             events.wake(s, s.queues[queue].want, now)
 
 
-def return_to_link(net: Tables, o: EngineOptions, s: State, hook: Hook, link: int, now: int) -> None:
+def return_to_link(
+    net: Tables, o: EngineOptions, s: State, hook: Hook, link: int, now: int
+) -> None:
     """Heads in the output buffer of a link that works again, which requested other outputs meanwhile, ask for the link
     again.
 
@@ -269,7 +326,11 @@ def notify_waiting(net: Tables, s: State, hook: FtDrb, link: int, now: int) -> N
             ft_drb_hooks.notify_queued(net, s, hook, link, net.inputs[i] * net.lanes + lane, now)
     for i in range(net.router[router].host_first, net.router[router + 1].host_first):
         for lane in range(net.data_lanes):
-            ft_drb_hooks.notify_queued(net, s, hook, link, net.host[net.hosts_of[i]].uplink * net.lanes + lane, now)
+            ft_drb_hooks.notify_queued(
+                net, s, hook, link, net.host[net.hosts_of[i]].uplink * net.lanes + lane, now
+            )
     if net.output_buffers:
         for lane in range(net.data_lanes):
-            ft_drb_hooks.notify_queued(net, s, hook, link, (net.links + link) * net.lanes + lane, now)
+            ft_drb_hooks.notify_queued(
+                net, s, hook, link, (net.links + link) * net.lanes + lane, now
+            )

@@ -18,7 +18,19 @@ ID_MASK = (1 << ID_BITS) - 1
 NO_EVENT = (1 << 63) - 1
 """A key behind those of all events."""
 
-CABLE_EVENT, WAKE, ARRIVAL, INJECTION, DELIVERY, NOTICE, DETECTION, IDENTIFICATION, RECOVERY, RETRY, TIMEOUT = range(11)
+(
+    CABLE_EVENT,
+    WAKE,
+    ARRIVAL,
+    INJECTION,
+    DELIVERY,
+    NOTICE,
+    DETECTION,
+    IDENTIFICATION,
+    RECOVERY,
+    RETRY,
+    TIMEOUT,
+) = range(11)
 """Kinds of events; at one tick they happen in this order, and of one kind by number."""
 
 DATA, LATENCY_ACK, FAILURE_ACK, LINK_UP_ACK, PROBE = range(5)
@@ -27,7 +39,9 @@ DATA, LATENCY_ACK, FAILURE_ACK, LINK_UP_ACK, PROBE = range(5)
 RUNNING, FINISHED, NO_PROGRESS, OUT_OF_TIME, POOL_FULL, HEAP_FULL, RING_FULL = range(7)
 """Why an engine stopped."""
 
-IDENTIFIED, MOVED, RECOVERED, RESERVED, ENDED, BLOCKED, PACKETS_SENT, RETRIES, SIGNALS_SENT = range(9)
+IDENTIFIED, MOVED, RECOVERED, RESERVED, ENDED, BLOCKED, PACKETS_SENT, RETRIES, SIGNALS_SENT = range(
+    9
+)
 """What NAC does, counted under NAC_COUNTERS: events of its timeline, numbered as ``results.NAC_EVENTS``; then
 identification packets sent or repeated, identifications tried again, recovery signals."""
 NAC_COUNTERS = (
@@ -109,7 +123,9 @@ class Packet:
     failed_cable: i4  # the cable that a notification names; of a message: its error flag
     kind: u1  # DATA, ...
     variant: u1  # of the routing tables
-    header: u1  # header id: bound for the first intermediate (0), the second (1), its destination (2)
+    header: (
+        u1  # header id: bound for the first intermediate (0), the second (1), its destination (2)
+    )
     escaped: u1  # escape bit
 
 
@@ -197,9 +213,13 @@ class Router:
 class NacLink:
     """NAC by link: as a router's input, and as an output."""
 
-    waits_for: i4  # the output that its input asks for while it meets the triggering conditions, else NONE
+    waits_for: (
+        i4  # the output that its input asks for while it meets the triggering conditions, else NONE
+    )
     retry_pending: i4  # 1: its input's retry timer runs
-    reserved_for: i4  # the input that slots behind it are reserved for, or THE_CYCLE (being identified)
+    reserved_for: (
+        i4  # the input that slots behind it are reserved for, or THE_CYCLE (being identified)
+    )
     reserved: i4  # how many slots are reserved
     first_asker: i4  # the first blocked input that asks for this output
     next_asker: i4  # the next input, by number, that asks for what this input asks for

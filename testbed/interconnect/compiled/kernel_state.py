@@ -144,7 +144,12 @@ def build_tables(model: NetworkModel) -> Tables:
         classes=model.routes.classes,
         link=records(kr.Link, layout.links, place=_places(model), **vars(links)),
         host=records(kr.Host, layout.hosts, **vars(hosts)),
-        router=records(kr.Router, layout.routers + 1, input_first=routers.input_first, host_first=routers.host_first),
+        router=records(
+            kr.Router,
+            layout.routers + 1,
+            input_first=routers.input_first,
+            host_first=routers.host_first,
+        ),
         inputs=routers.inputs,
         hosts_of=routers.hosts,
         routes=model.routes.compact,
@@ -160,7 +165,9 @@ def _places(model: NetworkModel) -> IntArray:
     begins there."""
     place = np.zeros(model.layout.links, dtype=np.int32)
     first = model.routers.input_first
-    place[model.routers.inputs] = np.arange(len(model.routers.inputs)) - np.repeat(first[:-1], np.diff(first))
+    place[model.routers.inputs] = np.arange(len(model.routers.inputs)) - np.repeat(
+        first[:-1], np.diff(first)
+    )
     return place
 
 
@@ -181,16 +188,29 @@ class Scratch:
         return cast(Records[Record], self.words(name, record_dtype(kind), count))
 
 
-def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int, scratch: Scratch | None = None) -> State:
+def build_state(
+    inputs: EngineInputs, *, ack_pool: int, heap: int, scratch: Scratch | None = None
+) -> State:
     """All tables at their first values, for so many ACKs and events at once."""
     scratch = scratch or Scratch()
     model, nac, drb = inputs.model, inputs.options.nac.enabled, inputs.drb
     layout = model.layout
-    messages, takes_turns = len(inputs.messages.born), inputs.options.turnaround > 0 or inputs.options.lanes_in_turn
+    messages, takes_turns = (
+        len(inputs.messages.born),
+        inputs.options.turnaround > 0 or inputs.options.lanes_in_turn,
+    )
     signals = kr.SIGNALS if nac else 1
     buckets = 1 << min(max((layout.channels * 4).bit_length(), 10), 16)
-    reach = max(int(inputs.messages.ticks.max()) if messages else 1, inputs.options.nac.retry if nac else 1)
-    run = records(kr.Run, 1, token=NONE, free_node=NONE, wheel_shift=max((2 * reach // buckets).bit_length() - 1, 0))
+    reach = max(
+        int(inputs.messages.ticks.max()) if messages else 1, inputs.options.nac.retry if nac else 1
+    )
+    run = records(
+        kr.Run,
+        1,
+        token=NONE,
+        free_node=NONE,
+        wheel_shift=max((2 * reach // buckets).bit_length() - 1, 0),
+    )
     log = inputs.recording.nac_events if nac else 0
     notified = (layout.links, layout.hosts) if drb is not None and drb.link_up_by_router else (1, 1)
     return State(
@@ -245,9 +265,13 @@ def _channels(model: NetworkModel) -> Records[kr.Channel]:
 def _queues(model: NetworkModel) -> Records[kr.Queue]:
     table, layout, count = model.queues, model.layout, model.layout.queues
     if int(np.max(table.rank, initial=0)) > kr.MAX_RANK:
-        raise InputError(f"{model.network.name}: a switch with more than {kr.MAX_RANK} buffers; take a smaller one")
+        raise InputError(
+            f"{model.network.name}: a switch with more than {kr.MAX_RANK} buffers; take a smaller one"
+        )
     queue = np.arange(count)
-    among = np.where(queue < layout.source_queue, queue % layout.lanes, (queue - layout.source_queue) % 2)
+    among = np.where(
+        queue < layout.source_queue, queue % layout.lanes, (queue - layout.source_queue) % 2
+    )
     return records(
         kr.Queue, count, head=NONE, tail=NONE, want=NONE, next_asker=NONE, lane_requested=NONE, slots=table.slots,
         returning_at=queue, reader=np.where(queue < layout.notice_queue, queue - among, queue), router=table.router,

@@ -24,7 +24,12 @@ from typing import NamedTuple
 from testbed.arrays import IntArray, Records
 from testbed.interconnect.compiled import kernel_events as events
 from testbed.interconnect.compiled import kernel_records as kr
-from testbed.interconnect.compiled.kernel_loop import after_event, head_arrived, make_message, next_message
+from testbed.interconnect.compiled.kernel_loop import (
+    after_event,
+    head_arrived,
+    make_message,
+    next_message,
+)
 from testbed.interconnect.compiled.kernel_state import State, Tables
 from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.static_paths import NONE
@@ -74,7 +79,9 @@ class Border(NamedTuple):
     """[box, CROSSED, ...]"""
 
 
-def run_half(tables: Tables, options: EngineOptions, state: State, other: State, border: Border, half: int) -> int:
+def run_half(
+    tables: Tables, options: EngineOptions, state: State, other: State, border: Border, half: int
+) -> int:
     """Go through windows with the half (0 or 1) until the halves are to take turns; NONE: let them, until the run ends.
 
     Where the other half lets it wait the call ends, and the next goes on.
@@ -132,7 +139,9 @@ def next_key(s: State) -> int:
     return min(next_message(s, s.messages.born), events.next_event(s))
 
 
-def handle_events(net: Tables, o: EngineOptions, s: State, b: Border, box: int, limit: int, turns: bool) -> None:
+def handle_events(
+    net: Tables, o: EngineOptions, s: State, b: Border, box: int, limit: int, turns: bool
+) -> None:
     """Handle the half's events whose keys are below the limit; taking turns, until something crosses the border.
 
     Plain routing has three kinds: a message is made, a channel is arbitrated, a head arrives.
@@ -171,7 +180,10 @@ def hand_over(net: Tables, s: State, b: Border, box: int, queue: int) -> None:
     if s.queues[queue].occupied > b.noted[box >> 1, queue]:
         kind, packet = kr.ARRIVAL, s.queues[queue].tail
         b.packets[at] = s.packets[packet]
-        tick = s.packets[packet].tail + (s.channels[events.link_of(net, queue)].stores - 1) * s.packets[packet].ticks
+        tick = (
+            s.packets[packet].tail
+            + (s.channels[events.link_of(net, queue)].stores - 1) * s.packets[packet].ticks
+        )
     else:
         last, room = s.queues[queue].returning - 1, s.queues[queue].slots * len(s.queues)
         place = s.queues[queue].returning_at + last * len(s.queues)

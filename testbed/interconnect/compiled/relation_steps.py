@@ -44,7 +44,9 @@ def free_slots_towards(net: Tables, s: State, code: int, shift: int, now: int) -
     return room
 
 
-def best_choice(net: Tables, s: State, row: int, target: int, shift: int, number: int, now: int) -> tuple[int, int]:
+def best_choice(
+    net: Tables, s: State, row: int, target: int, shift: int, number: int, now: int
+) -> tuple[int, int]:
     """(the choice with most room, how much): of equals the first from one on that differs by packet."""
     most, best = NONE, NONE
     count = 0
@@ -64,7 +66,9 @@ def row_of(net: Tables, s: State, queue: int, packet: int, router: int) -> int:
     lane = 0 if queue >= net.avoidance_queue else lane_of(net, queue)
     if net.link[link].start < 0 or lane >= net.data_lanes:
         return int(net.relation.start_row[router])
-    if net.relation.detour != NO_DETOUR and (lane < net.relation.lanes) != (s.packets[packet].variant == FIRST):
+    if net.relation.detour != NO_DETOUR and (lane < net.relation.lanes) != (
+        s.packets[packet].variant == FIRST
+    ):
         return int(net.relation.start_row[router])
     return int(net.relation.row[link * net.relation.lanes + lane % net.relation.lanes])
 
@@ -88,7 +92,9 @@ def decide_detour(net: Tables, s: State, packet: int, router: int, target: int, 
         room = free_slots_towards(net, s, straight | ANY_LANE, 0, now)
         other_room = free_slots_towards(net, s, over | ANY_LANE, 0, now)
     hops = net.relation.hops[row, target]
-    detour_hops = net.relation.hops[row, middle] + net.relation.hops[net.relation.start_row[middle], target]
+    detour_hops = (
+        net.relation.hops[row, middle] + net.relation.hops[net.relation.start_row[middle], target]
+    )
     if (slots - room) * hops > (slots - other_room) * detour_hops:
         s.packets[packet].variant = FIRST
 

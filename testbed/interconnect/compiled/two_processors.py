@@ -45,7 +45,9 @@ def run_on_two(inputs: EngineInputs, least: float) -> EngineResult:
     if lookahead <= 0 or lookahead * len(born) * routers < least * born[-1]:
         return run_compiled(inputs)
     one, two = (build_state(inputs, ack_pool=len(channels), heap=EVENTS) for _ in range(2))
-    shared = {name: getattr(one, name) for name in ("entered", "delivered", "hops", "escapes", "diverted")}
+    shared = {
+        name: getattr(one, name) for name in ("entered", "delivered", "hops", "escapes", "diverted")
+    }
     states = (one, two._replace(**shared))
     border = _share(inputs, states, half_of, channels, lookahead)
     _run(inputs, states, border)
@@ -61,16 +63,33 @@ def _lookahead(inputs: EngineInputs, channels: IntArray) -> int:
     runs go in stretches.
     """
     options, model, ticks = inputs.options, inputs.model, inputs.messages.ticks
-    at_once = options.nac.enabled or options.timeout > 0 or inputs.drb is not None or len(inputs.cables.tick) > 0
+    at_once = (
+        options.nac.enabled
+        or options.timeout > 0
+        or inputs.drb is not None
+        or len(inputs.cables.tick) > 0
+    )
     looks_further = model.layout.output_buffers and model.relation.all_lanes > 0
-    if at_once or looks_further or options.end >= 2 * STRETCH or not len(channels) or not len(ticks):
+    if (
+        at_once
+        or looks_further
+        or options.end >= 2 * STRETCH
+        or not len(channels)
+        or not len(ticks)
+    ):
         return 0
-    slot = (0 if options.head_release else ticks.min()) + (0 if model.layout.output_buffers else options.credit_delay)
+    slot = (0 if options.head_release else ticks.min()) + (
+        0 if model.layout.output_buffers else options.credit_delay
+    )
     return int(min(slot, model.channels.delay[channels].min()))
 
 
 def _share(
-    inputs: EngineInputs, states: tuple[State, State], half_of: IntArray, channels: IntArray, lookahead: int
+    inputs: EngineInputs,
+    states: tuple[State, State],
+    half_of: IntArray,
+    channels: IntArray,
+    lookahead: int,
 ) -> loop.Border:
     """What the halves share; each state is made that of its half."""
     model, messages, lanes = inputs.model, inputs.messages, inputs.model.layout.lanes
@@ -86,13 +105,21 @@ def _share(
         following[own[:-1]] = own[1:]
         state.run["next_message"][:] = own[0] if len(own) else count
         state.queues["router"][queues[np.repeat(half_of[fills], lanes) == half]] = loop.OTHER_HALF
-    last = int(messages.born[-1] - messages.ticks.max()) - inputs.options.credit_delay - inputs.options.turnaround
+    last = (
+        int(messages.born[-1] - messages.ticks.max())
+        - inputs.options.credit_delay
+        - inputs.options.turnaround
+    )
     room = len(channels) * (lookahead // int(messages.ticks.min()) + 2)
     first = np.searchsorted(pairs[0], np.arange(model.layout.routers + 1))
     keys, packets = np.zeros(4 * room, dtype=np.int64), records(kr.Packet, 4 * room)
-    windows, own, boxes = (np.zeros(shape, dtype=np.int64) for shape in (2 * loop.LINE, (2, 16), (4, 16)))
+    windows, own, boxes = (
+        np.zeros(shape, dtype=np.int64) for shape in (2 * loop.LINE, (2, 16), (4, 16))
+    )
     of_buffers = first, pairs[1], np.zeros((2, model.layout.queues), dtype=np.int64)
-    return loop.Border(lookahead, max(last, 0), room, following, *of_buffers, keys, packets, windows, own, boxes)
+    return loop.Border(
+        lookahead, max(last, 0), room, following, *of_buffers, keys, packets, windows, own, boxes
+    )
 
 
 def _run(inputs: EngineInputs, states: tuple[State, State], border: loop.Border) -> None:
@@ -100,7 +127,9 @@ def _run(inputs: EngineInputs, states: tuple[State, State], border: loop.Border)
     tables, stopped = build_tables(inputs.model), Event()
 
     def call(half: int) -> int:
-        return int(RUN_HALF(tables, inputs.options, *(states if half < 1 else states[::-1]), border, half))
+        return int(
+            RUN_HALF(tables, inputs.options, *(states if half < 1 else states[::-1]), border, half)
+        )
 
     def go_through_windows(half: int) -> None:
         waits = 0

@@ -28,7 +28,14 @@ def mixed(first: int, second: int) -> int:
 
 
 def measure_path(
-    paths: Paths, bad: IntArray, around: int, start: int, arrived: int, first: int, second: int, target: int
+    paths: Paths,
+    bad: IntArray,
+    around: int,
+    start: int,
+    arrived: int,
+    first: int,
+    second: int,
+    target: int,
 ) -> tuple[int, int]:
     """(links, signature) of the multistep path start, first, second, target (Zarza 2011, eqs. 3.1, 3.2); NONE: left
     out.
@@ -62,7 +69,9 @@ def measure_path(
     return length, signature
 
 
-def measure_straight_path(paths: Paths, start: int, first: int, second: int, target: int) -> tuple[int, int]:
+def measure_straight_path(
+    paths: Paths, start: int, first: int, second: int, target: int
+) -> tuple[int, int]:
     """``measure_path`` over a grid (its ``CompactRoutes``) where no cable is bad, stretch by stretch; signatures of its
     own."""
     routes = paths.routes
@@ -77,7 +86,10 @@ def measure_straight_path(paths: Paths, start: int, first: int, second: int, tar
             if here == there:
                 continue
             turn = int(routes.turn[0, k, here, there])
-            if begins and paths.cable[routes.links[at, turn]] == paths.cable[routes.links[at, last ^ 1]]:
+            if (
+                begins
+                and paths.cable[routes.links[at, turn]] == paths.cable[routes.links[at, last ^ 1]]
+            ):
                 return TOO_LONG, 0
             if turn != last:
                 signature, stretch = mixed(signature, (stretch << 4) + last), 0
@@ -88,7 +100,14 @@ def measure_straight_path(paths: Paths, start: int, first: int, second: int, tar
 
 
 def escape_path(
-    paths: Paths, counters: IntArray, down: IntArray, router: int, arrived: int, target: int, packet: int, escapes: int
+    paths: Paths,
+    counters: IntArray,
+    down: IntArray,
+    router: int,
+    arrived: int,
+    target: int,
+    packet: int,
+    escapes: int,
 ) -> tuple[int, int]:
     """Intermediates that lead a packet round this router's dead links (Zarza 2011, section 3.2); both NONE if all are
     dead.
@@ -104,7 +123,9 @@ def escape_path(
     turn = mixed(packet, escapes * 977 + router)
     for reach in range(0 if escapes < LOCAL_ESCAPES else 1, 2):
         for back in range(2):
-            first, second = best_escape(paths, down, router, arrived, target, turn, escapes, reach, back)
+            first, second = best_escape(
+                paths, down, router, arrived, target, turn, escapes, reach, back
+            )
             if first != NONE:
                 return first, second
     counters[NO_WAY] += 1
@@ -112,7 +133,15 @@ def escape_path(
 
 
 def best_escape(
-    paths: Paths, down: IntArray, router: int, arrived: int, target: int, turn: int, escapes: int, reach: int, back: int
+    paths: Paths,
+    down: IntArray,
+    router: int,
+    arrived: int,
+    target: int,
+    turn: int,
+    escapes: int,
+    reach: int,
+    back: int,
 ) -> tuple[int, int]:
     """The best pair of intermediates whose first is a live neighbour: ahead, or (``back`` 1) where the packet came
     from.
@@ -128,21 +157,37 @@ def best_escape(
             continue
         middle = paths.link_target[link]
         low, high = paths.near_first[middle], paths.near_first[middle + 1]
-        many = high - low if reach == 0 else paths.routers if escapes == 0 else min(FAR_DRAWN, paths.routers)
+        many = (
+            high - low
+            if reach == 0
+            else paths.routers
+            if escapes == 0
+            else min(FAR_DRAWN, paths.routers)
+        )
         for j in range(-1, many):
             if reach == 0 and j >= 0 and paths.near_hops[low + j] > 1:
                 break
             other = NONE
             if j >= 0:
-                other = paths.near[low + j] if reach == 0 else j if escapes == 0 else far_router(paths, target, turn, j)
+                other = (
+                    paths.near[low + j]
+                    if reach == 0
+                    else j
+                    if escapes == 0
+                    else far_router(paths, target, turn, j)
+                )
             if other == router:
                 continue
             if other == middle:
                 continue
-            length, signature = measure_path(paths, down, router, router, NONE, middle, other, target)
+            length, signature = measure_path(
+                paths, down, router, router, NONE, middle, other, target
+            )
             if length == TOO_LONG:
                 continue
-            key = ((length + mixed(signature, turn) % (1 + DETOUR * escapes)) << 32) + mixed(turn, signature)
+            key = ((length + mixed(signature, turn) % (1 + DETOUR * escapes)) << 32) + mixed(
+                turn, signature
+            )
             if key < best:
                 best, first, second = key, int(middle), int(other)
     return first, second

@@ -6,11 +6,18 @@ package's docstring tells the whole algorithm.
 """
 
 from testbed.interconnect.ft_drb import source_state as ft
-from testbed.interconnect.ft_drb.escape_steps import TOO_LONG, measure_path, measure_straight_path, mixed
+from testbed.interconnect.ft_drb.escape_steps import (
+    TOO_LONG,
+    measure_path,
+    measure_straight_path,
+    mixed,
+)
 from testbed.interconnect.static_paths import NONE, Paths, links_between, next_link
 
 
-def select_path(drb: ft.FtDrb, source: int, destination: int, message: int, now: int) -> tuple[int, int]:
+def select_path(
+    drb: ft.FtDrb, source: int, destination: int, message: int, now: int
+) -> tuple[int, int]:
     """The two intermediates of the next message from host to host (Zarza 2011, Figure 3.11); both NONE: its minimal
     path.
 
@@ -24,7 +31,9 @@ def select_path(drb: ft.FtDrb, source: int, destination: int, message: int, now:
         return NONE, NONE
     pair = source * len(paths.host_router) + destination
     faulty = state.permanents[source] > 0 and minimal_path_failed(drb, source, destination)
-    if not faulty and (not settings.always or (state.configured[pair] == 0 and settings.first_paths == 1)):
+    if not faulty and (
+        not settings.always or (state.configured[pair] == 0 and settings.first_paths == 1)
+    ):
         state.counters[ft.DIRECT] += 1
         return NONE, NONE
     if faulty and is_probe(drb, source, now):
@@ -39,7 +48,9 @@ def select_path(drb: ft.FtDrb, source: int, destination: int, message: int, now:
         return NONE, NONE
     chosen = sample_path(state, pair, mixed(settings.seed + message, source))
     first, second = int(state.first_middle[pair, chosen]), int(state.second_middle[pair, chosen])
-    state.counters[ft.ALTERNATIVE if faulty else ft.DIRECT if first == NONE and second == NONE else ft.BALANCED] += 1
+    state.counters[
+        ft.ALTERNATIVE if faulty else ft.DIRECT if first == NONE and second == NONE else ft.BALANCED
+    ] += 1
     return first, second
 
 
@@ -139,7 +150,9 @@ def clear_failure(state: ft.SourceState, source: int, cable: int) -> None:
         state.version[source] += 1
 
 
-def record_latency(drb: ft.FtDrb, source: int, destination: int, first: int, second: int, latency: int) -> None:
+def record_latency(
+    drb: ft.FtDrb, source: int, destination: int, first: int, second: int, latency: int
+) -> None:
     """A latency ACK has reached the source: its path works; the metapath grows or shrinks (Zarza 2011, Algorithm 3.3).
 
     Of a synthetic probe (latency 0): its path works.
@@ -191,7 +204,11 @@ def open_metapath(drb: ft.FtDrb, source: int, destination: int) -> None:
     if mean <= threshold + settings.tolerance * threshold:
         return
     configure_metapath(drb, source, destination)
-    if state.known[pair] > 0 and state.first_middle[pair, 0] == NONE and state.second_middle[pair, 0] == NONE:
+    if (
+        state.known[pair] > 0
+        and state.first_middle[pair, 0] == NONE
+        and state.second_middle[pair, 0] == NONE
+    ):
         state.latency[pair, 0] = mean
         state.measured[pair] = 1
     if state.active[pair] < state.known[pair]:
@@ -330,7 +347,9 @@ def add_path(drb: ft.FtDrb, source: int, destination: int, first: int, second: i
     if state.listed[source] == 0 and paths.routes.dimensions > 0:
         length, signature = measure_straight_path(paths, start, first, second, target)
     else:
-        length, signature = measure_path(paths, state.notified[source], NONE, start, NONE, first, second, target)
+        length, signature = measure_path(
+            paths, state.notified[source], NONE, start, NONE, first, second, target
+        )
     if length == TOO_LONG:
         return
     estimate = zero_load(drb, length)
@@ -347,7 +366,10 @@ def add_path(drb: ft.FtDrb, source: int, destination: int, first: int, second: i
     while k > 0 and state.latency[pair, k - 1] > estimate:
         state.first_middle[pair, k] = state.first_middle[pair, k - 1]
         state.second_middle[pair, k] = state.second_middle[pair, k - 1]
-        state.latency[pair, k], state.signature[k] = state.latency[pair, k - 1], state.signature[k - 1]
+        state.latency[pair, k], state.signature[k] = (
+            state.latency[pair, k - 1],
+            state.signature[k - 1],
+        )
         k -= 1
     state.first_middle[pair, k], state.second_middle[pair, k] = first, second
     state.latency[pair, k], state.signature[k] = estimate, signature

@@ -21,8 +21,17 @@ from testbed.interconnect.model_checking.compiled.model_tables import (
     row_bytes,
     state_of,
 )
-from testbed.interconnect.model_checking.compiled.successors import SuccessorBuffer, step_name, successors
-from testbed.interconnect.model_checking.compiled.visited import Visited, canonical, number_of, visited_states
+from testbed.interconnect.model_checking.compiled.successors import (
+    SuccessorBuffer,
+    step_name,
+    successors,
+)
+from testbed.interconnect.model_checking.compiled.visited import (
+    Visited,
+    canonical,
+    number_of,
+    visited_states,
+)
 from testbed.interconnect.model_checking.symmetry import Image, state_images
 from testbed.interconnect.model_checking.transition_system import NacTransitionSystem
 from testbed.jit import by_reference, compiled_entry
@@ -103,7 +112,9 @@ class CompiledSearch:
 
     def stuck(self) -> IntArray:
         """States from which no sure steps lead to a drained state, or to one not looked at."""
-        drains: BoolArray = ~np.any(self.seen.rows[: self.reached, : self.model.reserved_at], axis=1)
+        drains: BoolArray = ~np.any(
+            self.seen.rows[: self.reached, : self.model.reserved_at], axis=1
+        )
         drains[self.looked_at :] = True
         first = np.concatenate([[0], np.cumsum(self._sure, dtype=np.int64)])
         while SWEEP(first, self.sure_targets, drains):
@@ -120,7 +131,11 @@ def found_steps(most: int, width: int) -> SuccessorBuffer:
 
 
 def look_at(
-    tables: ModelTables, seen: Visited, found: SuccessorBuffer, work: IntArray, edges: tuple[IntArray, IntArray, int]
+    tables: ModelTables,
+    seen: Visited,
+    found: SuccessorBuffer,
+    work: IntArray,
+    edges: tuple[IntArray, IntArray, int],
 ) -> int:
     """Look at the next ``BATCH`` states (at first at the empty network); the sure steps of each, counted and by their
     targets. How many of these there are."""
@@ -128,7 +143,9 @@ def look_at(
     t, ended = by_reference(tables), 0
     work_words = work.view(np.int64)
     if seen.count[0] == 0:
-        number_of(seen, work_words[1], -1)  # the empty network: all 0, as the rows to work in still are
+        number_of(
+            seen, work_words[1], -1
+        )  # the empty network: all 0, as the rows to work in still are
     for k in range(len(sure)):
         at = seen.count[1]
         if at >= seen.count[0] or seen.count[0] > most_states:

@@ -37,7 +37,9 @@ class SmallNetwork:
 
     def dead_links(self, down: int) -> frozenset[int]:
         """The links of the failed cables of a bit set."""
-        return frozenset(link for c, links in enumerate(self.cables) if down >> c & 1 for link in links)
+        return frozenset(
+            link for c, links in enumerate(self.cables) if down >> c & 1 for link in links
+        )
 
     def places(self) -> list[tuple[int, int]]:
         """(router, destination): where packets of the flows can come to be, whatever fails on their way."""
@@ -53,7 +55,10 @@ class SmallNetwork:
 
 
 def small_network(
-    name: str, flows: Sequence[tuple[int, int]], failing: Sequence[tuple[int, int]] = (), most_down: int = 0
+    name: str,
+    flows: Sequence[tuple[int, int]],
+    failing: Sequence[tuple[int, int]] = (),
+    most_down: int = 0,
 ) -> SmallNetwork:
     """A network of the catalogue under these flows; ``failing``: pairs of routers whose cable may fail, ``most_down``
     at once.
@@ -72,9 +77,12 @@ def small_network(
     number = {old: new for new, (old, _, _) in enumerate(every)}
     ends = tuple((a, b) for _, a, b in every)
     own = tuple(
-        tuple(number.get(int(paths.next_link[r, t]), NONE) for t in range(paths.routers)) for r in range(paths.routers)
+        tuple(number.get(int(paths.next_link[r, t]), NONE) for t in range(paths.routers))
+        for r in range(paths.routers)
     )
-    cables = tuple(tuple(i for i, (a, b) in enumerate(ends) if {a, b} == set(pair)) for pair in failing)
+    cables = tuple(
+        tuple(i for i, (a, b) in enumerate(ends) if {a, b} == set(pair)) for pair in failing
+    )
     tables = {}
     for down in range(1 << len(cables)):
         if down.bit_count() <= most_down:
@@ -117,7 +125,9 @@ def two_rings() -> SmallNetwork:
     links = ((0, 1), (1, 2), (2, 0), (1, 3), (3, 4), (4, 0))
     flows = ((0, 2), (1, 0), (2, 1), (0, 3), (1, 4), (3, 0), (4, 1))
     table = _fewest_links(5, links, set())
-    return SmallNetwork(name="two rings that share a link", routers=5, links=links, flows=flows, tables={0: table})
+    return SmallNetwork(
+        name="two rings that share a link", routers=5, links=links, flows=flows, tables={0: table}
+    )
 
 
 def _fewest_links(routers: int, ends: Sequence[tuple[int, int]], dead: set[int]) -> Table:
@@ -129,7 +139,14 @@ def _fewest_links(routers: int, ends: Sequence[tuple[int, int]], dead: set[int])
 
     def first(router: int, goal: int) -> int:
         left = hops[router].get(goal)
-        return next((i for i, (a, b) in live.items() if a == router and hops[b].get(goal, routers) + 1 == left), NONE)
+        return next(
+            (
+                i
+                for i, (a, b) in live.items()
+                if a == router and hops[b].get(goal, routers) + 1 == left
+            ),
+            NONE,
+        )
 
     return tuple(tuple(first(r, t) for t in range(routers)) for r in range(routers))
 
@@ -140,10 +157,14 @@ def _only_used(whole: SmallNetwork) -> SmallNetwork:
     for router, goal in whole.places():
         for table in whole.tables.values():
             if table[router][goal] == NONE and router != goal:
-                raise InputError(f"{whole.name}: no way from router {router} to {goal} after the failures")
+                raise InputError(
+                    f"{whole.name}: no way from router {router} to {goal} after the failures"
+                )
             used |= {table[router][goal]} - {NONE}
     if any(not used & set(links) for links in whole.cables):
-        raise InputError(f"{whole.name}: a cable that is to fail carries none of the flows; name one that does")
+        raise InputError(
+            f"{whole.name}: a cable that is to fail carries none of the flows; name one that does"
+        )
     retained = sorted(used)
     number = {old: new for new, old in enumerate(retained)}
     number[NONE] = NONE

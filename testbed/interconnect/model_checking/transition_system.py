@@ -57,7 +57,9 @@ class Rules:
         if not (1 <= self.input_slots <= 4 and 0 <= self.output_slots <= 4):
             raise InputError("buffers to explore: give 1 to 4 slots an input and 0 to 4 an output")
         if unknown := [part for part in self.prompt if part not in LAGGING]:
-            raise InputError(f"knowledge to explore: {unknown[0]!r} does not lag; give some of {', '.join(LAGGING)}")
+            raise InputError(
+                f"knowledge to explore: {unknown[0]!r} does not lag; give some of {', '.join(LAGGING)}"
+            )
 
     def lags(self, part: str) -> bool:
         """Whether that (of ``LAGGING``) may be by old knowledge."""
@@ -72,7 +74,9 @@ class NacTransitionSystem:
         self.network, self.rules = network, rules
         links = len(network.links)
         if links > MOST_LINKS:
-            raise InputError(f"{network.name}: {links} links to explore; give a network of {MOST_LINKS} at most")
+            raise InputError(
+                f"{network.name}: {links} links to explore; give a network of {MOST_LINKS} at most"
+            )
         self.links, self.a, self.o = links, rules.input_slots, rules.output_slots
         self.inputs_at = links * self.o
         self.avoidance_at = self.inputs_at + links * self.a
@@ -113,13 +117,17 @@ class NacTransitionSystem:
             for out in sorted(wants[origin]):
                 walk((origin,), out)
         if len(found) > 255:
-            raise InputError(f"{self.network.name}: {len(found)} cycles of links; explore fewer flows (255 at most)")
+            raise InputError(
+                f"{self.network.name}: {len(found)} cycles of links; explore fewer flows (255 at most)"
+            )
         return found
 
     @cached_property
     def cycles_of(self) -> dict[tuple[int, int], list[int]]:
         """(input, output) -> numbers of the cycles that both are on."""
-        return lists_by_key(((path[0], path[-1]), number) for number, path in enumerate(self.cycles))
+        return lists_by_key(
+            ((path[0], path[-1]), number) for number, path in enumerate(self.cycles)
+        )
 
     def _may_want(self) -> list[set[int]]:
         """Of each link the links that a packet which has come over it may ask for, whatever has failed on its way."""

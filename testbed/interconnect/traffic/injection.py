@@ -30,7 +30,9 @@ class DestinationPattern:
         for source, there in enumerate(self.choices):
             if there and not 0 <= min(there) <= max(there) < nodes:
                 wrong = next(d for d in there if not 0 <= d < nodes)
-                raise InputError(f"pattern {self.name}: node {source} sends to {wrong}; there are {nodes} nodes")
+                raise InputError(
+                    f"pattern {self.name}: node {source} sends to {wrong}; there are {nodes} nodes"
+                )
 
     @property
     def senders(self) -> tuple[int, ...]:
@@ -50,7 +52,12 @@ PATTERNS = ("uniform", *PERMUTATIONS, "tornado", "scatter", "gather")
 
 
 def build_pattern(
-    name: str, nodes: int, *, shape: Sequence[int] | None = None, root: int = 0, to_itself: bool = False
+    name: str,
+    nodes: int,
+    *,
+    shape: Sequence[int] | None = None,
+    root: int = 0,
+    to_itself: bool = False,
 ) -> DestinationPattern:
     """The pattern of that name over so many nodes.
 
@@ -62,14 +69,18 @@ def build_pattern(
     ((3,), (2,), (1,), (0,))
     """
     if nodes < 2:
-        raise InputError(f"pattern {name}: {nodes} hosts have nobody to send to; choose a network with 2 or more")
+        raise InputError(
+            f"pattern {name}: {nodes} hosts have nobody to send to; choose a network with 2 or more"
+        )
     if name in PERMUTATIONS:
         return _fixed(name, _permutation(name, nodes), to_itself)
     if name == "tornado":
         return _fixed(name, _tornado(tuple(shape or (nodes,)), nodes), to_itself)
     if name == "uniform":
         everyone = tuple(range(nodes))
-        choices = (everyone if to_itself else everyone[:s] + everyone[s + 1 :] for s in range(nodes))
+        choices = (
+            everyone if to_itself else everyone[:s] + everyone[s + 1 :] for s in range(nodes)
+        )
         return DestinationPattern(name=name, choices=tuple(choices))
     if name in ("scatter", "gather"):
         return _collective(name, nodes, root)
@@ -92,7 +103,9 @@ def tornado_in_one_row(shape: Sequence[int], row: int) -> DestinationPattern:
     [1, 5, 9, 13]
     """
     if len(shape) != 2 or not 0 <= row < shape[1]:
-        raise InputError(f"a row {row} in a torus of shape {'x'.join(map(str, shape))}: give a row of a 2-D torus")
+        raise InputError(
+            f"a row {row} in a torus of shape {'x'.join(map(str, shape))}: give a row of a 2-D torus"
+        )
     width, height = shape
     offset = math.ceil(width / 2) - 1
     choices: list[tuple[int, ...]] = [()] * (width * height)
@@ -118,7 +131,9 @@ def _permutation(name: str, nodes: int) -> list[int]:
     bits = _bits(name, nodes)
     of = [PERMUTATIONS[name](i, bits) for i in range(bits)]
     inverted = nodes - 1 if name == "complement" else 0
-    return [inverted ^ sum((source >> of[i] & 1) << i for i in range(bits)) for source in range(nodes)]
+    return [
+        inverted ^ sum((source >> of[i] & 1) << i for i in range(bits)) for source in range(nodes)
+    ]
 
 
 def _bits(name: str, nodes: int) -> int:
@@ -138,7 +153,9 @@ def _bits(name: str, nodes: int) -> int:
 def _tornado(shape: tuple[int, ...], nodes: int) -> list[int]:
     """Each coordinate goes ceil(k/2) - 1 further round its ring."""
     if math.prod(shape) != nodes:
-        raise InputError(f"pattern tornado: the shape {'x'.join(map(str, shape))} has not {nodes} nodes")
+        raise InputError(
+            f"pattern tornado: the shape {'x'.join(map(str, shape))} has not {nodes} nodes"
+        )
     place = np.unravel_index(np.arange(nodes), shape)
     goal = [(at + math.ceil(size / 2) - 1) % size for at, size in zip(place, shape, strict=True)]
     table: list[int] = np.ravel_multi_index(goal, shape).tolist()
@@ -157,7 +174,9 @@ def _collective(name: str, nodes: int, root: int) -> DestinationPattern:
     if name == "scatter":
         choices = tuple(others if s == root else () for s in range(nodes))
         return DestinationPattern(name=name, choices=choices, in_turn=True)
-    return DestinationPattern(name=name, choices=tuple(() if s == root else (root,) for s in range(nodes)))
+    return DestinationPattern(
+        name=name, choices=tuple(() if s == root else (root,) for s in range(nodes))
+    )
 
 
 PROCESSES = ("poisson", "periodic", "burst")
@@ -179,7 +198,9 @@ class Injections:
         if not self.time_ps.shape == self.source.shape == self.destination.shape:
             raise InputError("injections: times, sources and destinations must be of one length")
         if self.size_bytes is not None and len(self.size_bytes) != len(self.time_ps):
-            raise InputError(f"messages: {len(self.size_bytes)} sizes for {len(self.time_ps)} messages")
+            raise InputError(
+                f"messages: {len(self.size_bytes)} sizes for {len(self.time_ps)} messages"
+            )
         if len(self.time_ps) and (self.time_ps[0] < 0 or bool((np.diff(self.time_ps) < 0).any())):
             raise InputError("injections: times must be sorted and none before 0")
 
@@ -203,15 +224,25 @@ class InjectionProcess:
 
     def __post_init__(self) -> None:
         if self.kind not in PROCESSES:
-            raise InputError(f"injection {self.kind!r} is unknown; give one of {', '.join(PROCESSES)}")
+            raise InputError(
+                f"injection {self.kind!r} is unknown; give one of {', '.join(PROCESSES)}"
+            )
         if not 0 <= self.rate_per_s < PS_PER_S:
-            raise InputError(f"injection: a rate of {self.rate_per_s} messages a second; give 0 or more")
+            raise InputError(
+                f"injection: a rate of {self.rate_per_s} messages a second; give 0 or more"
+            )
         if self.burst_messages < 1:
-            raise InputError(f"injection: a burst of {self.burst_messages} messages; give 1 or more")
+            raise InputError(
+                f"injection: a burst of {self.burst_messages} messages; give 1 or more"
+            )
 
 
 def build_injections(
-    pattern: DestinationPattern, process: InjectionProcess, *, duration_s: float, seed: int | Sequence[int]
+    pattern: DestinationPattern,
+    process: InjectionProcess,
+    *,
+    duration_s: float,
+    seed: int | Sequence[int],
 ) -> Injections:
     """Every message that the pattern's senders make before ``duration_s``; the same seed gives the same messages.
 
@@ -227,7 +258,11 @@ def build_injections(
         chance = np.random.default_rng([*seeds, source])
         times = _times(process, duration_s, chance, rank / len(senders))
         there = np.asarray(pattern.choices[source], dtype=np.int32)
-        picked = np.arange(len(times)) % len(there) if pattern.in_turn else chance.integers(len(there), size=len(times))
+        picked = (
+            np.arange(len(times)) % len(there)
+            if pattern.in_turn
+            else chance.integers(len(there), size=len(times))
+        )
         own = np.full(len(times), source, dtype=np.int32)
         parts.append(Injections(time_ps=times, source=own, destination=there[picked]))
     return merge(parts)
@@ -240,10 +275,14 @@ def merge(parts: Iterable[Injections]) -> Injections:
     """
     listed = list(parts)
     if any(part.size_bytes is not None for part in listed):
-        raise InputError("injections: messages with sizes of their own cannot be merged; give one traffic")
+        raise InputError(
+            "injections: messages with sizes of their own cannot be merged; give one traffic"
+        )
     if not listed:
         return Injections(
-            time_ps=np.empty(0, np.int64), source=np.empty(0, np.int32), destination=np.empty(0, np.int32)
+            time_ps=np.empty(0, np.int64),
+            source=np.empty(0, np.int32),
+            destination=np.empty(0, np.int32),
         )
     time = np.concatenate([part.time_ps for part in listed])
     source = np.concatenate([part.source for part in listed])
@@ -258,12 +297,20 @@ def burst_at(pattern: DestinationPattern, *, time_s: float, messages: int) -> In
     if time_s < 0 or messages < 1:
         raise InputError(f"burst: {messages} messages at {time_s} s; give 1 or more at 0 or later")
     source = np.repeat(np.asarray(pattern.senders, dtype=np.int32), messages)
-    there = [pattern.choices[s][k % len(pattern.choices[s])] for s in pattern.senders for k in range(messages)]
+    there = [
+        pattern.choices[s][k % len(pattern.choices[s])]
+        for s in pattern.senders
+        for k in range(messages)
+    ]
     time = np.full(len(source), round(time_s * PS_PER_S), dtype=np.int64)
-    return merge([Injections(time_ps=time, source=source, destination=np.asarray(there, dtype=np.int32))])
+    return merge(
+        [Injections(time_ps=time, source=source, destination=np.asarray(there, dtype=np.int32))]
+    )
 
 
-def _times(process: InjectionProcess, duration_s: float, chance: np.random.Generator, phase: float) -> IntArray:
+def _times(
+    process: InjectionProcess, duration_s: float, chance: np.random.Generator, phase: float
+) -> IntArray:
     """Picoseconds, sorted, all below the duration; ``phase`` in 0..1 is the sender's share of a period."""
     end = round(duration_s * PS_PER_S)
     if process.rate_per_s == 0:
@@ -273,7 +320,11 @@ def _times(process: InjectionProcess, duration_s: float, chance: np.random.Gener
         times = _poisson(gap, end, chance)
     else:
         period = gap * (process.burst_messages if process.kind == "burst" else 1)
-        first = 0.0 if process.in_phase else period * (chance.random() if process.kind == "burst" else phase)
+        first = (
+            0.0
+            if process.in_phase
+            else period * (chance.random() if process.kind == "burst" else phase)
+        )
         times = np.arange(first, end, period)
         if process.kind == "burst":
             times = np.repeat(times, process.burst_messages)

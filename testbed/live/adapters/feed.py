@@ -62,7 +62,9 @@ class Feed:
 
     def close(self, outcome: str) -> None:
         """Tell how the run ended, and wait until the pages know."""
-        self.send(RunEnded(outcome=outcome, page="" if self.page is None else str(self.page.absolute())))
+        self.send(
+            RunEnded(outcome=outcome, page="" if self.page is None else str(self.page.absolute()))
+        )
         self._sock.settimeout(_FAREWELL_S)
         with suppress(OSError):
             self._sock.recv(64)
@@ -80,23 +82,31 @@ def start_server(view: RunView | None = None) -> str:
     """
     lacking = [name for name in NEEDED if not installed(name)]
     if lacking:
-        raise CapabilityError(f"--live: the Python package {lacking[0]} is not installed; {pip_command('live')}")
+        raise CapabilityError(
+            f"--live: the Python package {lacking[0]} is not installed; {pip_command('live')}"
+        )
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         words = [sys.executable, "-P", "-m", "testbed.live.adapters.server", str(theirs.fileno())]
-        subprocess.Popen(words, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        subprocess.Popen(
+            words, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
     ours.settimeout(_START_S)
     try:
         address = ours.recv(4096).decode()
     except OSError:
         address = ""
     if not address:
-        raise CapabilityError("--live: the server of the page did not start; run again without --live")
+        raise CapabilityError(
+            "--live: the server of the page did not start; run again without --live"
+        )
     ours.settimeout(None)
     if view is not None:
         Feed(ours).open(view)
-        Feed(ours).send(Sample(clock_s=time.monotonic(), done=0.0, doing="the network is being built"))
+        Feed(ours).send(
+            Sample(clock_s=time.monotonic(), done=0.0, doing="the network is being built")
+        )
     ours.set_inheritable(True)
     os.environ[VARIABLE] = str(ours.detach())
     return address
@@ -147,7 +157,11 @@ def live_progress(title: str, view: Callable[[], RunView]) -> Iterator[ReportPro
 
 @contextmanager
 def live_watch(
-    view: Callable[[], RunView], doing: str, look: ReadCounters | None = None, *, ask: ReadCounters | None = None
+    view: Callable[[], RunView],
+    doing: str,
+    look: ReadCounters | None = None,
+    *,
+    ask: ReadCounters | None = None,
 ) -> Iterator[None]:
     """The live page, where there is one, of something that goes on until its user ends it; nothing on the terminal,
     which is the user's."""
@@ -183,14 +197,18 @@ class LiveReport(AbstractContextManager["LiveReport"]):
         if (look := progress.read_local) is not None and look != self._look:
             self._looking.close()
             self._look = look
-            process = multiprocessing.get_context("fork").Process(target=_look_on, args=(self._feed, look), daemon=True)
+            process = multiprocessing.get_context("fork").Process(
+                target=_look_on, args=(self._feed, look), daemon=True
+            )
             process.start()
             self._looking.callback(process.join)
             self._looking.callback(process.kill)
         if (ask := progress.read_remote) is not None and ask != self._ask:
             self._asking.close()
             self._ask, stop = ask, threading.Event()
-            thread = threading.Thread(target=self._keep_asking, args=(ask, stop), name="live", daemon=True)
+            thread = threading.Thread(
+                target=self._keep_asking, args=(ask, stop), name="live", daemon=True
+            )
             thread.start()
             self._asking.callback(thread.join)
             self._asking.callback(stop.set)

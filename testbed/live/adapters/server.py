@@ -86,10 +86,16 @@ class LiveServer:
         app.router.add_get("/{token}/metrics", self._metrics)
         app.router.add_post("/{token}/cable", self._set_cable)
         runner = web.AppRunner(
-            app, handle_signals=False, access_log=None, shutdown_timeout=FAREWELL_S, keepalive_timeout=PATIENCE_S
+            app,
+            handle_signals=False,
+            access_log=None,
+            shutdown_timeout=FAREWELL_S,
+            keepalive_timeout=PATIENCE_S,
         )
         await runner.setup()
-        server = await asyncio.get_running_loop().create_server(lambda: self._connection(runner), ADDRESS, 0)
+        server = await asyncio.get_running_loop().create_server(
+            lambda: self._connection(runner), ADDRESS, 0
+        )
         try:
             port = server.sockets[0].getsockname()[1]
             self._hosts = frozenset((f"{ADDRESS}:{port}", f"localhost:{port}"))
@@ -106,7 +112,9 @@ class LiveServer:
             return _Refused()
         handler, loop = runner.server(), asyncio.get_running_loop()
         self._silent.add(handler)
-        self._begun.add(handler)  # of those that come together none is among the server's before the loop's next turn
+        self._begun.add(
+            handler
+        )  # of those that come together none is among the server's before the loop's next turn
         loop.call_soon(self._begun.discard, handler)
         loop.call_later(PATIENCE_S, self._drop_silent, handler)
         return handler
@@ -184,7 +192,9 @@ class LiveServer:
         while True:
             await asyncio.sleep(CURVES_S)
             if self._shown():
-                drawn = await asyncio.to_thread(curves_markup, self._view.session(), [*self._view.history])
+                drawn = await asyncio.to_thread(
+                    curves_markup, self._view.session(), [*self._view.history]
+                )
                 self._tell((Update(name="curves", data={"html": str(drawn)}),))
 
     def _tell(self, messages: tuple[Update, ...]) -> None:
@@ -201,15 +211,21 @@ class LiveServer:
         if request.headers.get("Host") not in self._hosts or (
             origin is not None and origin != f"http://{request.headers['Host']}"
         ):
-            return web.Response(status=403, text="This page is for its own address only.\n", headers=HEADERS)
-        if not hmac.compare_digest(request.match_info.get("token", "").encode(), self._token.encode()):
+            return web.Response(
+                status=403, text="This page is for its own address only.\n", headers=HEADERS
+            )
+        if not hmac.compare_digest(
+            request.match_info.get("token", "").encode(), self._token.encode()
+        ):
             return web.Response(status=404, text="There is nothing here.\n", headers=HEADERS)
         return await handler(request)
 
     async def _page(self, _: web.Request) -> web.StreamResponse:
         title = self._view.view.title if self._view.view is not None else "A run"
         headers = HEADERS | {"Content-Security-Policy": policy()}
-        return web.Response(text=live_page(title), content_type="text/html", charset="utf-8", headers=headers)
+        return web.Response(
+            text=live_page(title), content_type="text/html", charset="utf-8", headers=headers
+        )
 
     async def _metrics(self, _: web.Request) -> web.StreamResponse:
         kind = "text/plain; version=0.0.4; charset=utf-8"
@@ -220,11 +236,18 @@ class LiveServer:
         but the page itself."""
         view = self._view.view
         if "Origin" not in request.headers or view is None or not view.control:
-            return web.Response(status=403, text="Only the page itself cuts cables.\n", headers=HEADERS)
+            return web.Response(
+                status=403, text="Only the page itself cuts cables.\n", headers=HEADERS
+            )
         try:
             asked = json.loads(await request.text())
             link = next(one for one in view.links if one.label == asked["link"])
-            header = {"do": "set cables", "a": link.source, "b": link.target, "up": bool(asked["up"])}
+            header = {
+                "do": "set cables",
+                "a": link.source,
+                "b": link.target,
+                "up": bool(asked["up"]),
+            }
             await asyncio.to_thread(send_request, view.control, header)
         except (ValueError, LookupError, TypeError, StopIteration, TestbedError) as error:
             return web.Response(status=400, text=f"{printable(error)}\n", headers=HEADERS)
@@ -232,7 +255,11 @@ class LiveServer:
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         if len(self._pages) >= MOST_PAGES:
-            return web.Response(status=503, text="Too many pages of this run are open; close one.\n", headers=HEADERS)
+            return web.Response(
+                status=503,
+                text="Too many pages of this run are open; close one.\n",
+                headers=HEADERS,
+            )
         response = web.StreamResponse(headers=HEADERS | {"Content-Type": "text/event-stream"})
         await response.prepare(request)
         mine: asyncio.Queue[Update | None] = asyncio.Queue(BACKLOG)
@@ -246,7 +273,10 @@ class LiveServer:
                     await response.write(written.encode())
                 if message.name == "ended":
                     break
-        except (ConnectionError, TimeoutError):  # gone, or it reads no more: its place is for another
+        except (
+            ConnectionError,
+            TimeoutError,
+        ):  # gone, or it reads no more: its place is for another
             if request.transport is not None:
                 request.transport.abort()
         finally:

@@ -39,12 +39,37 @@ def uplink_argv(pasta: str, pid: int, port: int, *, root: bool = False) -> list[
     setpriv --pdeathsig KILL pasta --foreground -t 20006 -u 20006,20007 -T none -U none 7
     """
     ports = ["-t", str(port), "-u", f"{port},{port + 1}", "-T", "none", "-U", "none"]
-    words = [pasta, "--config-net", "--ipv4-only", "--mtu", "65520", "--no-map-gw", "--quiet", "--foreground", *ports]
+    words = [
+        pasta,
+        "--config-net",
+        "--ipv4-only",
+        "--mtu",
+        "65520",
+        "--no-map-gw",
+        "--quiet",
+        "--foreground",
+        *ports,
+    ]
     if not root:
         return ["setpriv", "--pdeathsig", "KILL", *words, str(pid)]
-    steps = ["mount -t tmpfs none /mnt", ": > /mnt/net", f"mount --bind /proc/{pid}/ns/net /mnt/net", 'exec "$@"']
+    steps = [
+        "mount -t tmpfs none /mnt",
+        ": > /mnt/net",
+        f"mount --bind /proc/{pid}/ns/net /mnt/net",
+        'exec "$@"',
+    ]
     mounted = ["unshare", "--mount", "sh", "-c", " && ".join(steps), "sh"]
-    return ["setpriv", "--pdeathsig", "KILL", *mounted, *words, "--runas", "0:0", "--netns", "/mnt/net"]
+    return [
+        "setpriv",
+        "--pdeathsig",
+        "KILL",
+        *mounted,
+        *words,
+        "--runas",
+        "0:0",
+        "--netns",
+        "/mnt/net",
+    ]
 
 
 def start_uplink(pid: int, port: int) -> subprocess.Popen[bytes] | None:
@@ -77,7 +102,9 @@ def _reason(said: str) -> str:
     >>> _reason("Couldn't open network namespace /proc/7/ns/net\\nFailed to send 9 bytes to syslog\\n")
     " (Couldn't open network namespace /proc/7/ns/net)"
     """
-    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("Failed to send")]
+    lines = [
+        line for line in said.splitlines() if line.strip() and not line.startswith("Failed to send")
+    ]
     return f" ({lines[-1].strip()})" if lines else "; see testbed doctor"
 
 
@@ -97,11 +124,20 @@ class MachineActor:
         ours, theirs = socket.socketpair()
         with theirs:
             number = str(theirs.fileno())
-            words = [sys.executable, "-P", "-m", "testbed.machines.adapters.machine_process", number, self._name]
+            words = [
+                sys.executable,
+                "-P",
+                "-m",
+                "testbed.machines.adapters.machine_process",
+                number,
+                self._name,
+            ]
             apart = not in_sandbox()
             if apart:
                 words = sandbox_command(words, die_with_parent=True)
-            self._process = subprocess.Popen(words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+            )
         if apart:
             self._uplink = await asyncio.to_thread(start_uplink, self._process.pid, port)
         reader, self._writer = await asyncio.open_connection(sock=ours)

@@ -15,7 +15,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from testbed.errors import CapabilityError, InvalidRunError, MachineDiedError
 from testbed.machines.adapters import rpc_network
 from testbed.machines.adapters.actor import MachineActor
-from testbed.machines.adapters.clusters.dask_security import local_cluster, quiet_dask, scheduler_security
+from testbed.machines.adapters.clusters.dask_security import (
+    local_cluster,
+    quiet_dask,
+    scheduler_security,
+)
 from testbed.machines.adapters.local_machines import address_of, local_machines, make_bridge
 from testbed.machines.adapters.stream_forwarding import listen_address
 from testbed.machines.adapters.wireguard import encrypt
@@ -51,13 +55,17 @@ class Pending(Generic[T]):
         while not self._future.done():
             self._machines.check()
             if time.monotonic() > until:
-                raise InvalidRunError(f"{self._machines.names[self._number]} gave no answer within {limit_s:g} s")
+                raise InvalidRunError(
+                    f"{self._machines.names[self._number]} gave no answer within {limit_s:g} s"
+                )
             time.sleep(0.001)
         try:
             data = self._future.result()
         except (OSError, RuntimeError) as error:
             self._machines.check(after_s=2.0)
-            raise MachineDiedError(f"{self._machines.names[self._number]}: {error}", self._number) from None
+            raise MachineDiedError(
+                f"{self._machines.names[self._number]}: {error}", self._number
+            ) from None
         return cast("T", unwrap(pickle.loads(data), self._machines.names[self._number]))
 
 
@@ -65,7 +73,9 @@ class Machines:
     """Machines that are up; ``names``, ``facts`` and ``carriers`` (of their tunnels) in their order. ``key`` is this
     run's own."""
 
-    def __init__(self, client: Client, actors: Sequence[Actor], workers: Sequence[str], names: Sequence[str]) -> None:
+    def __init__(
+        self, client: Client, actors: Sequence[Actor], workers: Sequence[str], names: Sequence[str]
+    ) -> None:
         self.names = tuple(names)
         self.run = secrets.randbits(30)
         self.facts: tuple[rpc_network.MachineFacts, ...] = ()
@@ -82,7 +92,9 @@ class Machines:
     def __len__(self) -> int:
         return len(self.names)
 
-    def call(self, number: int, function: Callable[..., T], *args: object, lane: str = MAIN) -> Pending[T]:
+    def call(
+        self, number: int, function: Callable[..., T], *args: object, lane: str = MAIN
+    ) -> Pending[T]:
         """Ask one machine; returns at once."""
         self.check()
         request = pickle.dumps((function, args, lane))
@@ -92,7 +104,9 @@ class Machines:
             self.check(after_s=2.0)
             raise MachineDiedError(f"{self.names[number]}: {error}", number) from None
 
-    def all(self, function: Callable[..., T], *args: object, lane: str = MAIN, limit_s: float = 120.0) -> list[T]:
+    def all(
+        self, function: Callable[..., T], *args: object, lane: str = MAIN, limit_s: float = 120.0
+    ) -> list[T]:
         """Ask all the same at once; their answers in order."""
         requested = [self.call(number, function, *args, lane=lane) for number in range(len(self))]
         return [one.result(limit_s) for one in requested]
@@ -121,7 +135,9 @@ class Machines:
 
     def _lately(self, number: int) -> RemoteClock:
         """A clock as its last seconds show it: quick to make, however long the run is."""
-        return RemoteClock(machine=self.names[number], exchanges=self.clocks[number].exchanges[-_LATELY:])
+        return RemoteClock(
+            machine=self.names[number], exchanges=self.clocks[number].exchanges[-_LATELY:]
+        )
 
     def degraded_links(self) -> str | None:
         """Why the link to one of them was too poor, or None."""
@@ -141,7 +157,8 @@ class Machines:
         self.facts = tuple(self.all(rpc_network.describe_machine, underlay))
         port = tunnel_port(self.run)
         self.carriers = tuple(
-            Carrier(interface=f.underlay, address=f.address, mtu=f.mtu, port=port) for f in self.facts
+            Carrier(interface=f.underlay, address=f.address, mtu=f.mtu, port=port)
+            for f in self.facts
         )
         key, port = secrets.token_bytes(KEY_BYTES), tunnel_port(self.run) + 1
         requested = [
@@ -167,11 +184,19 @@ class Machines:
                 there = self._client.sync(self._client.scheduler.identity, n_workers=-1)["workers"]
                 for number, worker in enumerate(self._workers):
                     if worker not in there:
-                        self._lost = (number, time.monotonic(), "has died: its worker left the scheduler")
+                        self._lost = (
+                            number,
+                            time.monotonic(),
+                            "has died: its worker left the scheduler",
+                        )
             now_ns = time.monotonic_ns()
             for number, one in enumerate(self.clocks):
                 found = one.exchanges
-                if found and now_ns - found[-1].returned_ns > _SILENT_S * 1e9 and self._lost is None:
+                if (
+                    found
+                    and now_ns - found[-1].returned_ns > _SILENT_S * 1e9
+                    and self._lost is None
+                ):
                     self._lost = (number, time.monotonic(), f"has not answered for {_SILENT_S:g} s")
 
     def close(self) -> None:
@@ -200,31 +225,50 @@ def machines_up(requested: MachinesRequest) -> Iterator[Machines]:
         scheduler, expected = requested.scheduler, None
         if scheduler is None:
             make_bridge()
-            beneath = stack.enter_context(ExitStack())  # the scheduler takes leave of its workers before they go
+            beneath = stack.enter_context(
+                ExitStack()
+            )  # the scheduler takes leave of its workers before they go
             host = address_of(-1)
             cluster = stack.enter_context(local_cluster(n_workers=0, host=host))
             scheduler, security = cluster.scheduler_address, cluster.security
             certificate = security.tls_worker_cert, security.tls_worker_key
-            expected = beneath.enter_context(local_machines(requested.count, scheduler, certificate))
+            expected = beneath.enter_context(
+                local_machines(requested.count, scheduler, certificate)
+            )
         else:
             security = scheduler_security(scheduler, requested.tls)
         try:
-            client = stack.enter_context(Client(scheduler, security=security, timeout=15, direct_to_workers=True))
+            client = stack.enter_context(
+                Client(scheduler, security=security, timeout=15, direct_to_workers=True)
+            )
         except (OSError, ValueError) as error:
-            raise CapabilityError(f"scheduler {scheduler}: cannot be reached ({type(error).__name__})") from None
+            raise CapabilityError(
+                f"scheduler {scheduler}: cannot be reached ({type(error).__name__})"
+            ) from None
         workers = _await_workers(client, requested, expected)
         names, addresses = list(workers), list(workers.values())
         actors = [
-            client.submit(MachineActor, name, actor=True, workers=[address], allow_other_workers=False, pure=False)
+            client.submit(
+                MachineActor,
+                name,
+                actor=True,
+                workers=[address],
+                allow_other_workers=False,
+                pure=False,
+            )
             for name, address in workers.items()
         ]
         running = _in_time(actors, names, requested.start_s)
         machines = Machines(client, running, addresses, names)
         stack.callback(machines.close)
-        _in_time([actor.start(tunnel_port(machines.run)) for actor in running], names, requested.start_s)
+        _in_time(
+            [actor.start(tunnel_port(machines.run)) for actor in running], names, requested.start_s
+        )
         machines.introduce(requested.underlay, stack)
         if requested.encrypt:
-            machines.carriers, machines.encrypted_by = encrypt(machines.call, machines.names, machines.carriers)
+            machines.carriers, machines.encrypted_by = encrypt(
+                machines.call, machines.names, machines.carriers
+            )
         yield machines
 
 
@@ -241,13 +285,17 @@ def _in_time(pending: Sequence[ActorFuture], names: Sequence[str], limit_s: floa
     return found
 
 
-def _await_workers(client: Client, requested: MachinesRequest, expected: Sequence[str] | None) -> dict[str, str]:
+def _await_workers(
+    client: Client, requested: MachinesRequest, expected: Sequence[str] | None
+) -> dict[str, str]:
     """Name -> address of the machines' workers, by name. CapabilityError names those that did not come up."""
     until = time.monotonic() + requested.start_s
     while True:
         there = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
         found = {str(one["name"]): address for address, one in there.items()}
-        required = expected if expected is not None else sorted(found)[: requested.count or len(found)]
+        required = (
+            expected if expected is not None else sorted(found)[: requested.count or len(found)]
+        )
         missing = [name for name in required if name not in found]
         if not missing and len(required) >= max(1, requested.count):
             return {name: found[name] for name in required}

@@ -20,9 +20,21 @@ from testbed.faults.fault import Direction, Fault
 from testbed.faults.link_settings import LinkSettings
 from testbed.machines.adapters import rpc_network
 from testbed.machines.adapters.cluster import Machines, machines_up
-from testbed.machines.adapters.stream_forwarding import BRIDGE, KEY_BYTES, connect_relay, serve_streams
+from testbed.machines.adapters.stream_forwarding import (
+    BRIDGE,
+    KEY_BYTES,
+    connect_relay,
+    serve_streams,
+)
 from testbed.machines.clocks.remote_clock import FloatArray
-from testbed.machines.machines_report import ClockReport, Counts, MachinesReport, clock_report, lost_on_the_way, merged
+from testbed.machines.machines_report import (
+    ClockReport,
+    Counts,
+    MachinesReport,
+    clock_report,
+    lost_on_the_way,
+    merged,
+)
 from testbed.machines.machines_request import MachinesRequest
 from testbed.machines.partition import Placement, parse_placement, partition
 from testbed.machines.tunnel_plan import plan_parts, require_room, tunnel_port
@@ -122,7 +134,10 @@ class DistributedNetwork(rpc_network.AllMachines):
         """By all exchanges of time stamps of the run."""
         if self._start_s is None or not len(times_s):
             return times_s
-        return self.machines.clock(machine).ours(times_s + self._starts[machine]).middle_s - self._start_s
+        return (
+            self.machines.clock(machine).ours(times_s + self._starts[machine]).middle_s
+            - self._start_s
+        )
 
     @cached_property
     def _relays(self) -> tuple[bytes, list[tuple[str, int]]]:
@@ -142,15 +157,22 @@ class DistributedNetwork(rpc_network.AllMachines):
         return self.open_stream(self._of_bridge[name], BRIDGE + name)
 
     def live(self, request: Callable[..., CounterReading], progress: Progress) -> Progress:
-        return replace(progress, read_remote=lambda: together(self.all(request, lane=rpc_network.LANE_LIVE)))
+        return replace(
+            progress, read_remote=lambda: together(self.all(request, lane=rpc_network.LANE_LIVE))
+        )
 
     def report(self, most_pps: float) -> MachinesReport:
         machines = self.machines
-        sent, lost = lost_on_the_way(self._before, self.counts(), self.crossing, self.gaps_s, most_pps)
+        sent, lost = lost_on_the_way(
+            self._before, self.counts(), self.crossing, self.gaps_s, most_pps
+        )
         if (degraded := machines.degraded_links()) is not None:
             raise InvalidRunError(degraded)
         return MachinesReport(
-            clocks=tuple(_clock_report(machines, number, self._start_s or 0.0) for number in range(len(machines))),
+            clocks=tuple(
+                _clock_report(machines, number, self._start_s or 0.0)
+                for number in range(len(machines))
+            ),
             crossing_links=len(self.crossing),
             sent=sent,
             lost=lost,
@@ -166,7 +188,9 @@ class DistributedNetwork(rpc_network.AllMachines):
     def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float:
         return self._at_ends(link, direction, rpc_network.set_loss, fraction)
 
-    def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction = "both") -> float:
+    def set_impairments(
+        self, link: LinkId, impairments: Impairments, direction: Direction = "both"
+    ) -> float:
         """Refused by name: CapabilityError."""
         raise CapabilityError(
             f"{to_text(impairments)} on {label_of(link)}: links are impaired on one machine only, or on the simulator"
@@ -178,7 +202,9 @@ class DistributedNetwork(rpc_network.AllMachines):
             if fault.impairments:
                 self.set_impairments(fault.link, fault.impaired_by, fault.direction)
 
-    def _at_ends(self, link: LinkId, direction: Direction, function: Callable[..., float], value: object) -> float:
+    def _at_ends(
+        self, link: LinkId, direction: Direction, function: Callable[..., float], value: object
+    ) -> float:
         """At both ends of the cable, or where the link is sent onto, at one moment, or at once where one machine has
         all of it.
 
@@ -186,14 +212,26 @@ class DistributedNetwork(rpc_network.AllMachines):
         last.
         """
         sender, receiver = self._ends(link)
-        required = {self._machine[sender]} | ({self._machine[receiver]} if direction == "both" else set())
+        required = {self._machine[sender]} | (
+            {self._machine[receiver]} if direction == "both" else set()
+        )
         at_s = time.monotonic() + (FAULT_LEAD_S if len(required) > 1 else 0.0)
         requested = {
-            k: self.call(k, function, link, value, direction, self.theirs_s(k, at_s), lane=rpc_network.LANE_FAULTS)
+            k: self.call(
+                k,
+                function,
+                link,
+                value,
+                direction,
+                self.theirs_s(k, at_s),
+                lane=rpc_network.LANE_FAULTS,
+            )
             for k in sorted(required)
         }
         done_s = {k: self.ours_s(k, one.result(30)) for k, one in requested.items()}
-        if function is not rpc_network.set_link:  # lost where it is sent, whenever the other end follows
+        if (
+            function is not rpc_network.set_link
+        ):  # lost where it is sent, whenever the other end follows
             return done_s[self._machine[sender]]
         first_s, last_s = min(done_s.values()), max(done_s.values())
         if len(done_s) == 2:
@@ -211,7 +249,9 @@ class DistributedNetwork(rpc_network.AllMachines):
         alone, at_s = replace(settings, one_way=True), 0.0
         for one in links[: 1 if settings.one_way else 2]:
             machine = self._machine[self._ends(one)[0]]
-            done = self.call(machine, rpc_network.configure, one, alone, lane=rpc_network.LANE_FAULTS)
+            done = self.call(
+                machine, rpc_network.configure, one, alone, lane=rpc_network.LANE_FAULTS
+            )
             at_s = max(at_s, self.ours_s(machine, done.result(30)))
         return at_s
 
@@ -225,7 +265,9 @@ class DistributedNetwork(rpc_network.AllMachines):
         for rule in rules:
             own[self._of_dpid[rule.dpid]].append(rule)
         lane = rpc_network.LANE_RULES
-        requested = [self.call(k, rpc_network.install, some, plan_id, lane=lane) for k, some in own.items()]
+        requested = [
+            self.call(k, rpc_network.install, some, plan_id, lane=lane) for k, some in own.items()
+        ]
         return max(float(one.result()) for one in requested)
 
     def port_events(self) -> tuple[PortEvent, ...]:
@@ -236,7 +278,9 @@ class DistributedNetwork(rpc_network.AllMachines):
             if not events:
                 continue
             ours_s = self.machines.clock(number).ours([event.at_s for event in events]).middle_s
-            found += [replace(event, at_s=float(at_s)) for event, at_s in zip(events, ours_s, strict=True)]
+            found += [
+                replace(event, at_s=float(at_s)) for event, at_s in zip(events, ours_s, strict=True)
+            ]
         return tuple(sorted(found, key=lambda event: event.at_s))
 
     def counts(self) -> Counts:
@@ -276,13 +320,17 @@ def together(reported: Sequence[CounterReading]) -> CounterReading:
 def _clock_report(machines: Machines, number: int, start_s: float) -> ClockReport:
     clock = machines.clock(number)
     from_s, to_s = machines.theirs_s(number, start_s), clock.exchanges[-1].answered_ns / 1e9
-    return clock_report(clock, requested=machines.clocks[number].requested, from_s=from_s, to_s=to_s)
+    return clock_report(
+        clock, requested=machines.clocks[number].requested, from_s=from_s, to_s=to_s
+    )
 
 
 def placement_of(machines: Machines, wiring: Wiring, requested: MachinesRequest) -> Placement:
     """As the user said, or by what each machine's processors can carry."""
     if requested.place is not None:
-        return parse_placement(requested.place, wiring.network, "--machine-placement", machines=len(machines))
+        return parse_placement(
+            requested.place, wiring.network, "--machine-placement", machines=len(machines)
+        )
     return partition(wiring.network, [float(facts.processors) for facts in machines.facts])
 
 
@@ -303,7 +351,9 @@ def over_machines(
     Bad input is refused before anything is started; CapabilityError names machines that did not come up.
     """
     if requested.place is not None:
-        parse_placement(requested.place, wiring.network, "--machine-placement", machines=requested.count or None)
+        parse_placement(
+            requested.place, wiring.network, "--machine-placement", machines=requested.count or None
+        )
     report_progress(Progress(doing="starting the machines"))
     with machines_up(requested) as machines:
         report_progress(Progress(doing="building the network"))
@@ -326,7 +376,11 @@ def distributed_network(
         require_room(mtu, name, facts.mtu, facts.mtu - carrier.mtu)
     parts = plan_parts(wiring, placement, run=machines.run, carriers=machines.carriers)
     requested = [
-        machines.call(k, rpc_network.build, rpc_network.PartitionSpec(wiring=wiring, part=part, mtu=mtu, **options))
+        machines.call(
+            k,
+            rpc_network.build,
+            rpc_network.PartitionSpec(wiring=wiring, part=part, mtu=mtu, **options),
+        )
         for k, part in enumerate(parts)
     ]
     limit_s = _BUILD_S + _BUILD_SWITCH_S * len(wiring.switches)

@@ -42,13 +42,20 @@ class DistributedHandlers:
         machines = list(self.network.machines.names)
         for one in (*document["hosts"], *document["switches"]):
             one["machine"] = machines[self.network.machine_of(one["node"])]
-        reported = {"datapath": "user", "mtu": self.network.mtu, "machines": machines, "setup_seconds": {}}
+        reported = {
+            "datapath": "user",
+            "mtu": self.network.mtu,
+            "machines": machines,
+            "setup_seconds": {},
+        }
         send(sock, {**reported, **document})
 
     def _exec(self, sock: socket.socket, request: Frame) -> None:
         try:
             if len(request.descriptors) != 3:
-                raise InputError("a program needs standard input, output and error; give three descriptors")
+                raise InputError(
+                    "a program needs standard input, output and error; give three descriptors"
+                )
             machine = self.machine_of(str(request.header.get("host")))
             program = RemoteProgram(self.network, machine, request.header)
             send(sock, {"pid": 0})  # that of another machine would name another process here
@@ -57,4 +64,6 @@ class DistributedHandlers:
             request.close()
 
     def _refuse_recording(self, sock: socket.socket, _: Frame) -> None:
-        raise InputError("capture: links are recorded on a network on one machine; record in a host with testbed exec")
+        raise InputError(
+            "capture: links are recorded on a network on one machine; record in a host with testbed exec"
+        )

@@ -46,7 +46,9 @@ class _LocalMachine:
         self._certificate = certificate
         program = [sys.executable, "-P", "-m", "testbed.machines.adapters.local_worker"]
         words = [*program, scheduler, self.name, self.address]
-        command = sandbox_command(words, die_with_parent=True, clock_offset_s=CLOCK_STEP_S * (number + 1))
+        command = sandbox_command(
+            words, die_with_parent=True, clock_offset_s=CLOCK_STEP_S * (number + 1)
+        )
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE)
 
     def connect(self) -> None:
@@ -71,7 +73,9 @@ class _LocalMachine:
         if await_own_network(self.process.pid, _START_S, lambda: self.process.poll() is None):
             return
         if self.process.poll() is not None:
-            raise CapabilityError(f"{self.name} could not be started on this machine; see its output above")
+            raise CapabilityError(
+                f"{self.name} could not be started on this machine; see its output above"
+            )
         raise CapabilityError(f"{self.name} not ready within {_START_S:g} s")
 
     def close(self) -> None:
@@ -106,7 +110,9 @@ def _remove_links(names: Sequence[str]) -> None:
     """Now, and those of a dead network namespace too, which the kernel takes away in its own time: the names are used
     again."""
     commands = "".join(f"link delete {name}\n" for name in names)
-    subprocess.run(["ip", "-force", "-batch", "-"], input=commands, capture_output=True, text=True, check=False)
+    subprocess.run(
+        ["ip", "-force", "-batch", "-"], input=commands, capture_output=True, text=True, check=False
+    )
 
 
 def make_bridge() -> None:
@@ -128,7 +134,13 @@ def _compute_checksums(interface: str) -> None:
 
 def ip_batch(commands: Sequence[str], pid: int | None = None) -> None:
     """iproute2 commands in order, in a process's network namespace. CapabilityError with the kernel's words."""
-    words = ["ip", "-batch", "-"] if pid is None else ["nsenter", "-t", str(pid), "-n", "ip", "-batch", "-"]
-    done = subprocess.run(words, input="\n".join(commands) + "\n", capture_output=True, text=True, check=False)
+    words = (
+        ["ip", "-batch", "-"]
+        if pid is None
+        else ["nsenter", "-t", str(pid), "-n", "ip", "-batch", "-"]
+    )
+    done = subprocess.run(
+        words, input="\n".join(commands) + "\n", capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise CapabilityError(f"machines on this machine: {done.stderr.strip().splitlines()[0]}")

@@ -34,13 +34,21 @@ class _Lanes:
     def __init__(self, machine: MachineState, sock: socket.socket) -> None:
         self._machine, self._sock = machine, sock
         self._sending = threading.Lock()
-        self._queues: dict[str, queue.SimpleQueue[tuple[int, Request]]] = {MAIN: queue.SimpleQueue()}
+        self._queues: dict[str, queue.SimpleQueue[tuple[int, Request]]] = {
+            MAIN: queue.SimpleQueue()
+        }
 
     def put(self, number: int, data: bytes) -> None:
         try:
             request: Request = pickle.loads(data)
         except Exception as error:  # noqa: BLE001 - a function that is not there, most likely another version
-            self._answer(number, (None, ("CapabilityError", f"cannot read a request ({error}); same version there?")))
+            self._answer(
+                number,
+                (
+                    None,
+                    ("CapabilityError", f"cannot read a request ({error}); same version there?"),
+                ),
+            )
             return
         lane = request[2]
         if lane not in self._queues:

@@ -92,7 +92,9 @@ class Here(AllMachines):
         """Where the node's host or switch lies."""
         return 0
 
-    def call(self, machine: int, request: Callable[..., T], *args: object, lane: str = MAIN) -> Answer[T]:
+    def call(
+        self, machine: int, request: Callable[..., T], *args: object, lane: str = MAIN
+    ) -> Answer[T]:
         """Ask one machine. The answer's ``result`` raises MachineDiedError where a machine dies first, InvalidRunError
         after its limit."""
         return Answer(request(self._machine, *args))
@@ -109,7 +111,11 @@ class Here(AllMachines):
         """Around a run, which goes before other programs where it has a controller. ``measured``: what is told of it
         where a machine dies."""
         self._machine.objects["processors"] = processor_times()
-        with going_first(self.controller.pid) if "controller" in self._machine.objects else nullcontext():
+        with (
+            going_first(self.controller.pid)
+            if "controller" in self._machine.objects
+            else nullcontext()
+        ):
             yield
 
     def theirs_s(self, machine: int, ours_s: float) -> float:
@@ -165,7 +171,10 @@ class Here(AllMachines):
 
 
 def network_up(
-    machines: MachinesRequest | None, wiring: Wiring, report_progress: ReportProgress, **options: Any
+    machines: MachinesRequest | None,
+    wiring: Wiring,
+    report_progress: ReportProgress,
+    **options: Any,
 ) -> AbstractContextManager[Platform]:
     """The wiring's network, up on this machine as of ``here``, or over those that are requested as of
     ``over_machines``, where a smaller ``mtu`` will do."""
@@ -218,7 +227,9 @@ def going_first(controller_pid: int) -> Iterator[None]:
     with suppress(PermissionError):  # an ordinary user's processes wait their turn
         for thread in (0, *(int(p.name) for p in Path(f"/proc/{controller_pid}/task").iterdir())):
             with suppress(ProcessLookupError):  # a thread of the controller that has ended since
-                os.setpriority(os.PRIO_PROCESS, thread, FIRST)  # of one thread; those that it starts inherit it
+                os.setpriority(
+                    os.PRIO_PROCESS, thread, FIRST
+                )  # of one thread; those that it starts inherit it
     try:
         yield
     finally:

@@ -13,7 +13,14 @@ from testbed.emulation.attach.program_group import attend
 from testbed.emulation.attach.protocol import Frame, checked, receive, send
 from testbed.errors import SessionClosedError
 from testbed.machines.adapters.distributed_network import DistributedNetwork
-from testbed.machines.adapters.rpc_programs import CONTROL, ERRORS, IN, OUT, prepare_program, stream_name
+from testbed.machines.adapters.rpc_programs import (
+    CONTROL,
+    ERRORS,
+    IN,
+    OUT,
+    prepare_program,
+    stream_name,
+)
 from topologies import Json
 
 _PART = 1 << 16
@@ -68,7 +75,9 @@ class RemoteProgram:
         return checked(frame)
 
 
-def programs_in_hosts(network: DistributedNetwork, requested: Sequence[tuple[int, Json]]) -> list[RemoteProgram]:
+def programs_in_hosts(
+    network: DistributedNetwork, requested: Sequence[tuple[int, Json]]
+) -> list[RemoteProgram]:
     """Programs that read nothing, each on its machine, in order; all or none."""
     programs: list[RemoteProgram] = []
     try:
@@ -90,7 +99,9 @@ def attend_here(program: RemoteProgram, asker: socket.socket, descriptors: Seque
     """
     stopped, stop = os.pipe()
     pumps = [
-        threading.Thread(target=_pump_in, args=(descriptors[0], program.stdin, stopped), daemon=True),
+        threading.Thread(
+            target=_pump_in, args=(descriptors[0], program.stdin, stopped), daemon=True
+        ),
         threading.Thread(target=_pump_out, args=(program.stdout, descriptors[1]), daemon=True),
         threading.Thread(target=_pump_out, args=(program.stderr, descriptors[2]), daemon=True),
     ]

@@ -57,8 +57,12 @@ def describe_machine(machine: MachineState, underlay: str) -> MachineFacts:
             address = socket.inet_ntoa(fcntl.ioctl(sock, _SIOCGIFADDR, request)[20:24])
             (mtu,) = struct.unpack_from("=i", fcntl.ioctl(sock, _SIOCGIFMTU, request), 16)
         except OSError as error:
-            raise CapabilityError(f"its interface {underlay} cannot be used ({error.strerror})") from None
-    return MachineFacts(underlay=underlay, address=address, mtu=mtu, processors=len(os.sched_getaffinity(0)))
+            raise CapabilityError(
+                f"its interface {underlay} cannot be used ({error.strerror})"
+            ) from None
+    return MachineFacts(
+        underlay=underlay, address=address, mtu=mtu, processors=len(os.sched_getaffinity(0))
+    )
 
 
 def answer_clocks(machine: MachineState, address: str, port: int, key: bytes, asker: str) -> None:
@@ -113,7 +117,9 @@ def build(machine: MachineState, spec: PartitionSpec) -> Mapping[str, float]:
     net.impairment_seed = spec.seed
     built.enter_context(net)
     if controller is not None:
-        controller.wait_for_switches([s.dpid for s in spec.wiring.switches if s.name in net.switch_names])
+        controller.wait_for_switches(
+            [s.dpid for s in spec.wiring.switches if s.name in net.switch_names]
+        )
         machine.objects["controller"] = controller
         if spec.part is not None:  # a process of its own: here a run alone goes first
             _go_first(controller.pid)
@@ -125,7 +131,9 @@ def build(machine: MachineState, spec: PartitionSpec) -> Mapping[str, float]:
 def _go_first(controller_pid: int) -> None:
     """This process, whose threads note when faults are in force, and the controller go before other programs."""
     with suppress(PermissionError):  # an ordinary user's processes wait their turn
-        threads = [p for pid in (controller_pid, os.getpid()) for p in Path(f"/proc/{pid}/task").iterdir()]
+        threads = [
+            p for pid in (controller_pid, os.getpid()) for p in Path(f"/proc/{pid}/task").iterdir()
+        ]
         for thread in threads:
             os.setpriority(os.PRIO_PROCESS, int(thread.name), FIRST)
 
@@ -173,13 +181,17 @@ def port_events(machine: MachineState) -> tuple[PortEvent, ...]:
     return controller_of(machine).port_events()
 
 
-def set_link(machine: MachineState, link: LinkId, up: bool, direction: Direction, at_s: float) -> float:
+def set_link(
+    machine: MachineState, link: LinkId, up: bool, direction: Direction, at_s: float
+) -> float:
     """Cut or repair at that moment, at whatever ends of the cable are here; when it was in force."""
     _wait_until(at_s)
     return network_of(machine).set_link(link, up, direction)
 
 
-def set_loss(machine: MachineState, link: LinkId, fraction: float, direction: Direction, at_s: float) -> float:
+def set_loss(
+    machine: MachineState, link: LinkId, fraction: float, direction: Direction, at_s: float
+) -> float:
     """Likewise; 1 is a blackhole."""
     _wait_until(at_s)
     return network_of(machine).set_loss(link, fraction, direction)
@@ -218,7 +230,14 @@ def forget_lateness(machine: MachineState) -> None:
 def delay_problem(machine: MachineState) -> str | None:
     """Why links whose delay a process makes here spoil a run, None where none does."""
     reports = network_of(machine).impairment_reports()
-    return next((f"{name}: {why}" for name, one in reports.items() if one.delay_s and (why := one.problem())), None)
+    return next(
+        (
+            f"{name}: {why}"
+            for name, one in reports.items()
+            if one.delay_s and (why := one.problem())
+        ),
+        None,
+    )
 
 
 def switch_drops(machine: MachineState) -> int:
@@ -234,7 +253,9 @@ def processors_busy(machine: MachineState) -> float:
 class AskAll(Protocol):
     """Asks all machines the same; their answers in order."""
 
-    def __call__(self, request: Callable[..., T], /, *args: object, lane: str = MAIN) -> list[T]: ...
+    def __call__(
+        self, request: Callable[..., T], /, *args: object, lane: str = MAIN
+    ) -> list[T]: ...
 
 
 class AllMachines:

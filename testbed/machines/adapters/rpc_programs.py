@@ -48,7 +48,10 @@ def prepare_program(machine: MachineState, requested: Json) -> int:
     """
     net = network_of(machine)
     argv_in_host(
-        net, str(requested.get("host")), list(requested.get("argv", ())), end_point=bool(requested.get("end_point"))
+        net,
+        str(requested.get("host")),
+        list(requested.get("argv", ())),
+        end_point=bool(requested.get("end_point")),
     )
     folder = str(requested.get("cwd") or "/")
     if not Path(folder).is_dir():
@@ -62,7 +65,9 @@ def prepare_program(machine: MachineState, requested: Json) -> int:
     def begin() -> Opened:
         ours, theirs = socket.socketpair()
         request = Frame(header, b"", (from_us, out_of_it, errors_of_it))
-        threading.Thread(target=_attend, args=(net, ours, request), name=f"program {number}", daemon=True).start()
+        threading.Thread(
+            target=_attend, args=(net, ours, request), name=f"program {number}", daemon=True
+        ).start()
         descriptor = theirs.detach()
         return descriptor, descriptor
 

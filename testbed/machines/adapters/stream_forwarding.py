@@ -41,7 +41,9 @@ def connect_relay(address: str, port: int, key: bytes, name: str) -> socket.sock
     try:
         sock = socket.create_connection((address, port), _CONNECT_S)
     except OSError as error:
-        raise CapabilityError(f"the stream {name} of a machine cannot be reached ({error})") from None
+        raise CapabilityError(
+            f"the stream {name} of a machine cannot be reached ({error})"
+        ) from None
     sock.settimeout(None)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.sendall(key + name.encode().ljust(_NAME_BYTES, b"\0"))
@@ -67,7 +69,9 @@ def _serve(machine: MachineState, key: bytes, sock: socket.socket) -> None:
         sock.settimeout(_CONNECT_S)
         head = b""
         with contextlib.suppress(OSError):
-            while len(head) < KEY_BYTES + _NAME_BYTES and (part := sock.recv(KEY_BYTES + _NAME_BYTES - len(head))):
+            while len(head) < KEY_BYTES + _NAME_BYTES and (
+                part := sock.recv(KEY_BYTES + _NAME_BYTES - len(head))
+            ):
                 head += part
         name = head[KEY_BYTES:].rstrip(b"\0").decode(errors="replace")
         open_stream = machine.objects.get(("stream", name))

@@ -51,7 +51,9 @@ def inside_address(number: int) -> str:
     ('198.18.0.1', '198.18.1.0')
     """
     if not 0 <= number < TUNNEL_NETWORK.num_addresses - 2:
-        raise InputError(f"machine {number}: WireGuard has addresses for {TUNNEL_NETWORK.num_addresses - 2}")
+        raise InputError(
+            f"machine {number}: WireGuard has addresses for {TUNNEL_NETWORK.num_addresses - 2}"
+        )
     return str(TUNNEL_NETWORK[number + 1])
 
 
@@ -71,13 +73,17 @@ class Peer:
         return f"{self.inside}/32"
 
 
-def peers_of(number: int, public_keys: Sequence[str], addresses: Sequence[str], port: int) -> tuple[Peer, ...]:
+def peers_of(
+    number: int, public_keys: Sequence[str], addresses: Sequence[str], port: int
+) -> tuple[Peer, ...]:
     """All machines but ``number``; ``addresses`` on the underlay, ``port`` WireGuard's on all of them.
 
     CapabilityError where an address of the underlay is one of those inside, or two machines have the same key.
     """
     if len(set(public_keys)) < len(public_keys):
-        raise CapabilityError("two machines have the same WireGuard key: are they the same machine?")
+        raise CapabilityError(
+            "two machines have the same WireGuard key: are they the same machine?"
+        )
     for address in addresses:
         if ipaddress.ip_address(address) in TUNNEL_NETWORK:
             raise CapabilityError(
@@ -98,7 +104,11 @@ def configuration(peers: Iterable[Peer]) -> str:
     """
     parts = []
     for peer in peers:
-        if len(peer.public_key) != _KEY_CHARACTERS or not peer.public_key.endswith("=") or "\n" in peer.public_key:
+        if (
+            len(peer.public_key) != _KEY_CHARACTERS
+            or not peer.public_key.endswith("=")
+            or "\n" in peer.public_key
+        ):
             raise ValueError(f"not a WireGuard key: {peer.public_key!r}")
         parts.append(
             f"[Peer]\nPublicKey = {peer.public_key}\nAllowedIPs = {peer.allowed_ips}\n"
@@ -117,7 +127,9 @@ def peers_with_handshake(text: str) -> frozenset[str]:
     return frozenset(key for key, at_s in pairs if int(at_s) > 0)
 
 
-def missing_handshake_reason(names: Sequence[str], unheard: Mapping[int, Iterable[int]]) -> str | None:
+def missing_handshake_reason(
+    names: Sequence[str], unheard: Mapping[int, Iterable[int]]
+) -> str | None:
     """``unheard``: machine -> the peers that it has not heard. Who is not heard by most comes first; None where all
     are.
 
@@ -126,7 +138,10 @@ def missing_handshake_reason(names: Sequence[str], unheard: Mapping[int, Iterabl
     """
     by = lists_by_key((one, listener) for listener, silent in unheard.items() for one in silent)
     worst = sorted(by, key=lambda one: (-len(by[one]), one))
-    reported = [f"{names[one]} is not heard by {', '.join(names[k] for k in sorted(by[one]))}" for one in worst]
+    reported = [
+        f"{names[one]} is not heard by {', '.join(names[k] for k in sorted(by[one]))}"
+        for one in worst
+    ]
     return "; ".join(reported) or None
 
 
@@ -157,7 +172,9 @@ class _WireguardState:
     inside: tuple[str, ...]
 
 
-def open_wireguard(machine: MachineState, number: int, underlay: str, port: int, mtu: int) -> OpenedInterface:
+def open_wireguard(
+    machine: MachineState, number: int, underlay: str, port: int, mtu: int
+) -> OpenedInterface:
     """The interface, with a new key, listening on ``port``; nobody is its peer yet. ``mtu``: of the underlay.
 
     CapabilityError where this machine has neither kernel nor program for it, or they refuse.
@@ -176,7 +193,16 @@ def open_wireguard(machine: MachineState, number: int, underlay: str, port: int,
         netlink.apply([packet_gate(index), tunnel_guard(index, VXLAN_PORT, ())])
     private = _format([TOOL, "genkey"])
     public = _format([TOOL, "pubkey"], private).strip()
-    words = [*state.inside, TOOL, "set", name, "listen-port", str(port), "private-key", "/dev/stdin"]
+    words = [
+        *state.inside,
+        TOOL,
+        "set",
+        name,
+        "listen-port",
+        str(port),
+        "private-key",
+        "/dev/stdin",
+    ]
     _format(words, private)
     del private
     lines = [
@@ -185,7 +211,9 @@ def open_wireguard(machine: MachineState, number: int, underlay: str, port: int,
     ]
     _format(["ip", "-batch", "-"], "\n".join(lines) + "\n")
     machine.objects[_STORED] = state
-    return OpenedInterface(interface=name, public_key=public, by="kernel" if by == "kernel" else "wireguard-go")
+    return OpenedInterface(
+        interface=name, public_key=public, by="kernel" if by == "kernel" else "wireguard-go"
+    )
 
 
 def add_peers(machine: MachineState, peers: tuple[Peer, ...]) -> None:
@@ -198,7 +226,9 @@ def unheard_peers(machine: MachineState, keys: tuple[str, ...], limit_s: float) 
     """Of the peers with these keys, those with whom no key was agreed within the limit."""
     state, until = machine.held(_STORED, _WireguardState), time.monotonic() + limit_s
     while True:
-        heard = peers_with_handshake(_format([*state.inside, TOOL, "show", state.interface, "latest-handshakes"]))
+        heard = peers_with_handshake(
+            _format([*state.inside, TOOL, "show", state.interface, "latest-handshakes"])
+        )
         missing = frozenset(keys) - heard
         if not missing or time.monotonic() > until:
             return missing
@@ -222,19 +252,29 @@ def _user_space(machine: str, program: str, name: str) -> tuple[str, ...]:
     )
     with suppress(PermissionError):  # an ordinary user's waits its turn, as its switches do
         os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
-    until, path = time.monotonic() + _START_S, Path(f"/proc/{process.pid}/root/run/wireguard/{name}.sock")
+    until, path = (
+        time.monotonic() + _START_S,
+        Path(f"/proc/{process.pid}/root/run/wireguard/{name}.sock"),
+    )
     while not (_there(name) and path.exists()):
         if process.poll() is not None or time.monotonic() > until:
             process.kill()
-            raise CapabilityError(f"--encrypt: {program} made no interface; is /dev/net/tun open to this user?")
+            raise CapabilityError(
+                f"--encrypt: {program} made no interface; is /dev/net/tun open to this user?"
+            )
         time.sleep(_POLL_S)
-    threading.Thread(target=_end_with, args=(machine, process), name="wireguard-go", daemon=True).start()
+    threading.Thread(
+        target=_end_with, args=(machine, process), name="wireguard-go", daemon=True
+    ).start()
     return ("nsenter", "--mount", "--target", str(process.pid))
 
 
 def _end_with(machine: str, process: subprocess.Popen[bytes]) -> None:
     process.wait()
-    print(f"testbed: {machine}: wireguard-go has ended, and with it what crosses between machines", file=sys.stderr)
+    print(
+        f"testbed: {machine}: wireguard-go has ended, and with it what crosses between machines",
+        file=sys.stderr,
+    )
     os._exit(1)
 
 
@@ -249,7 +289,9 @@ def _there(name: str) -> bool:
 def _format(words: list[str], text: str = "") -> str:
     """What a command says. CapabilityError with its last words where it fails; never with what it was given."""
     try:
-        done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=_COMMAND_S, check=False)
+        done = subprocess.run(
+            words, input=text, capture_output=True, text=True, timeout=_COMMAND_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CapabilityError(f"--encrypt: {words[0]}: {type(error).__name__}") from None
     if done.returncode != 0:
@@ -271,13 +313,17 @@ Ask = Callable[..., _Answer]
 """(number, function, *arguments): as of ``Machines.call``."""
 
 
-def encrypt(ask: Ask, names: Sequence[str], plain: Sequence[Carrier]) -> tuple[tuple[Carrier, ...], tuple[str, ...]]:
+def encrypt(
+    ask: Ask, names: Sequence[str], plain: Sequence[Carrier]
+) -> tuple[tuple[Carrier, ...], tuple[str, ...]]:
     """What the tunnels go through instead of ``plain``, and what speaks WireGuard on each machine.
 
     CapabilityError names a machine that cannot, and those that are not heard.
     """
     port = plain[0].port
-    requested = [ask(k, open_wireguard, k, one.interface, port, one.mtu) for k, one in enumerate(plain)]
+    requested = [
+        ask(k, open_wireguard, k, one.interface, port, one.mtu) for k, one in enumerate(plain)
+    ]
     opened: list[OpenedInterface] = [one.result() for one in requested]
     keys = [one.public_key for one in opened]
     everybody = range(len(plain))
@@ -285,10 +331,15 @@ def encrypt(ask: Ask, names: Sequence[str], plain: Sequence[Carrier]) -> tuple[t
     for one in [ask(k, add_peers, peers[k]) for k in everybody]:
         one.result()
     # What each is known by to the others: a machine whose key is another is waited for in vain.
-    waiting = [ask(k, unheard_peers, tuple(peer.public_key for peer in peers[k]), HEARD_S) for k in everybody]
+    waiting = [
+        ask(k, unheard_peers, tuple(peer.public_key for peer in peers[k]), HEARD_S)
+        for k in everybody
+    ]
     silent = [one.result(HEARD_S + _MORE_S) for one in waiting]
     number = {key: n for n, key in enumerate(keys)}
-    reason = missing_handshake_reason(names, {k: [number[key] for key in silent[k]] for k in everybody})
+    reason = missing_handshake_reason(
+        names, {k: [number[key] for key in silent[k]] for k in everybody}
+    )
     if reason is not None:
         raise CapabilityError(
             f"--encrypt: {reason} by WireGuard within {HEARD_S:g} s; check that UDP port {port} is reachable "

@@ -68,4 +68,8 @@ def parse_answer(data: bytes, key: bytes) -> tuple[int, int, int] | None:
     if len(data) != _ANSWER.size:
         return None
     kind, given, *stamps = _ANSWER.unpack(data)
-    return (stamps[0], stamps[1], stamps[2]) if kind == _SAYS and hmac.compare_digest(given, key) else None
+    return (
+        (stamps[0], stamps[1], stamps[2])
+        if kind == _SAYS and hmac.compare_digest(given, key)
+        else None
+    )

@@ -74,9 +74,13 @@ class RemoteClock:
 
     def __post_init__(self) -> None:
         if not self.exchanges:
-            raise InputError(f"the clock of {self.machine}: no exchange of time stamps was answered")
+            raise InputError(
+                f"the clock of {self.machine}: no exchange of time stamps was answered"
+            )
         if not 0 <= self.drift_bound < 1:
-            raise InputError(f"drift bound {self.drift_bound!r}: give 0 to below 1, seconds a second")
+            raise InputError(
+                f"drift bound {self.drift_bound!r}: give 0 to below 1, seconds a second"
+            )
         at = self._vertices
         apart = at.latest_s - at.earliest_s
         if apart.min() < 0:
@@ -116,7 +120,8 @@ class RemoteClock:
 
     def _since_base(self, theirs_s: FloatArray) -> LocalTimes:
         return LocalTimes(
-            earliest_s=self._upper.bound(theirs_s) - ROUNDING_S, latest_s=self._lower.bound(theirs_s) + ROUNDING_S
+            earliest_s=self._upper.bound(theirs_s) - ROUNDING_S,
+            latest_s=self._lower.bound(theirs_s) + ROUNDING_S,
         )
 
     def ours(self, stamps_s: Sequence[float] | FloatArray) -> LocalTimes:
@@ -124,7 +129,9 @@ class RemoteClock:
         exchanges)."""
         ours, theirs = self._base
         found = self._since_base(np.asarray(stamps_s, dtype=np.float64) - theirs / 1e9)
-        return LocalTimes(earliest_s=found.earliest_s + ours / 1e9, latest_s=found.latest_s + ours / 1e9)
+        return LocalTimes(
+            earliest_s=found.earliest_s + ours / 1e9, latest_s=found.latest_s + ours / 1e9
+        )
 
     def offset(self, stamp_s: float) -> tuple[float, float]:
         """What the foreign clock is ahead of ours when it shows ``stamp_s``: (guess, uncertainty), seconds."""
@@ -169,7 +176,9 @@ class _Cones:
     earliest: bool
 
     @classmethod
-    def of(cls, points: Sequence[tuple[float, float]], drift_bound: float, *, earliest: bool) -> _Cones:
+    def of(
+        cls, points: Sequence[tuple[float, float]], drift_bound: float, *, earliest: bool
+    ) -> _Cones:
         """``points``: (ours, theirs), seconds. An earliest time grows slowly after its point and falls fast before
         it."""
         ours, theirs = np.array(points, dtype=np.float64).T

@@ -81,7 +81,11 @@ class Steering:
 
 @contextmanager
 def source_process(
-    net: EmulatedNetwork, wiring: Wiring, plan: MetapathPlan, known: LabelledPathPair | None, warm: Sequence[int]
+    net: EmulatedNetwork,
+    wiring: Wiring,
+    plan: MetapathPlan,
+    known: LabelledPathPair | None,
+    warm: Sequence[int],
 ) -> Iterator[tuple[EndpointProcess, Callable[[JsonObject], None]]]:
     """The source's end, and the call that notifies it of a port (a JSON object). ``warm``: labels to send under before
     the start."""
@@ -95,7 +99,9 @@ def source_process(
 
     def prepare(frames: Frames, reports: socket.socket, _: memoryview[float]) -> Run:
         reported = DatagramReceiver(reports, peer=sink.ip)
-        return _prepare_source(plan, Steering(path_source), frames, (reports, reported, there), tick_s, warm)
+        return _prepare_source(
+            plan, Steering(path_source), frames, (reports, reported, there), tick_s, warm
+        )
 
     with here, there, endpoint(net, "sender", source, sink, prepare) as process:
         yield process, lambda notice: here.sendall(json.dumps(notice).encode())
@@ -162,7 +168,10 @@ def _prepare_source(
 
 
 def _prepare_sink(
-    plan: MetapathPlan, frames: Frames, forward: tuple[socket.socket, Arrivals], return_labels: Sequence[int]
+    plan: MetapathPlan,
+    frames: Frames,
+    forward: tuple[socket.socket, Arrivals],
+    return_labels: Sequence[int],
 ) -> Run:
     """``forward``: where packets come, and what takes them."""
     stream, arrivals = forward
@@ -189,8 +198,12 @@ def _prepare_sink(
                     frames.send(label, report)
         rows = np.array(log, dtype=np.float64).reshape(-1, 3)
         taken = ReceivedDatagrams(
-            time_s=rows[:, 0], number=rows[:, 1].astype(np.int64), dead_link=rows[:, 2].astype(np.int64)
+            time_s=rows[:, 0],
+            number=rows[:, 1].astype(np.int64),
+            dead_link=rows[:, 2].astype(np.int64),
         )
-        return SinkResult(log=taken, socket_drops=socket_drops(stream), reports=reports, foreign=arrivals.foreign)
+        return SinkResult(
+            log=taken, socket_drops=socket_drops(stream), reports=reports, foreign=arrivals.foreign
+        )
 
     return run

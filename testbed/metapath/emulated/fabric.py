@@ -11,11 +11,21 @@ from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.network.kernel.link_meter import read_counters
 from testbed.machines.adapters.platform import Here, here, timely
 from testbed.metapath.cable_states import CableStates
-from testbed.metapath.emulated.endpoints import SinkResult, SourceResult, sink_process, source_process
+from testbed.metapath.emulated.endpoints import (
+    SinkResult,
+    SourceResult,
+    sink_process,
+    source_process,
+)
 from testbed.metapath.emulated.recomputed_routes import RecomputedRoutes
 from testbed.metapath.escape_check import check_escapes
 from testbed.metapath.escape_rules import escape_rules_together
-from testbed.metapath.labelled_paths import LabelledPathPair, cable_number, labelled_path_pair, path_label
+from testbed.metapath.labelled_paths import (
+    LabelledPathPair,
+    cable_number,
+    labelled_path_pair,
+    path_label,
+)
 from testbed.metapath.plan import BACKGROUND_AFTER_S, MetapathPlan, MetapathRun
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
@@ -35,12 +45,18 @@ _READY_S, _RESULT_S = 90.0, 60.0
 _WARM_EVERY = 1024
 
 
-def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | None = None) -> MetapathRun:
+def run_metapath_stream(
+    plan: MetapathPlan, report_progress: ReportProgress | None = None
+) -> MetapathRun:
     """One plan on a network of its own. CapabilityError where this machine cannot, InvalidRunError where an end
     dies."""
     report_progress = report_progress or (lambda _: None)
     check_escapes(plan)
-    paths = labelled_path_pair(plan.network, plan.source, plan.sink) if plan.routing == "ft-drb" else None
+    paths = (
+        labelled_path_pair(plan.network, plan.source, plan.sink)
+        if plan.routing == "ft-drb"
+        else None
+    )
     report_progress(Progress(doing="building the network"))
     wiring = wire(plan.network, [plan.source, plan.sink])
     with here(wiring) as platform:
@@ -50,7 +66,9 @@ def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | No
             controller.install_groups([group for part in parts for group in part.groups])
             controller.install([rule for part in parts for rule in part.rules], plan_id=1)
         elif plan.routing == "single":
-            for plan_id, ends in enumerate(((plan.source, plan.sink), (plan.sink, plan.source)), start=1):
+            for plan_id, ends in enumerate(
+                ((plan.source, plan.sink), (plan.sink, plan.source)), start=1
+            ):
                 split = spray(route_by_name(plan.network, *ends, "single"))
                 controller.install(stream_rules(wiring, split), plan_id=plan_id)
         else:
@@ -86,12 +104,16 @@ def _stream(
         stack.callback(watch.stop)
         watch.start()
         look = partial(read_counters, net.link_meter())
-        report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="streaming", read_local=look))
+        report_progress(
+            Progress(done_s=0, total_s=plan.duration_s, doing="streaming", read_local=look)
+        )
         start = platform.start()
         for end in ends:
             end.begin(start)
         schedule = stack.enter_context(FaultSchedule(net, plan.faults, start))
-        with tcp_between(net, wiring, (plan.source, plan.sink), _background(plan, start)) as carried:
+        with tcp_between(
+            net, wiring, (plan.source, plan.sink), _background(plan, start)
+        ) as carried:
             watch_run(start, plan.duration_s, schedule, report_progress, partial(_check_ends, ends))
         sent, received = source.result(_RESULT_S), sink.result(_RESULT_S)
         if any(fault.stop_s > plan.duration_s for fault in plan.faults):

@@ -35,7 +35,11 @@ class RecomputedRoutes:
         except NoPathError:
             return
         flush_flow_cache()
-        self.done.append(Rerouting(notified_s=notified_s, routed_s=routed_s, done_s=time.monotonic(), rules=rules))
+        self.done.append(
+            Rerouting(
+                notified_s=notified_s, routed_s=routed_s, done_s=time.monotonic(), rules=rules
+            )
+        )
         time.sleep(_DRAIN_S)
         for plan_id in (2 * self._number + 1, 2 * self._number):
             self._controller.remove(plan_id)
@@ -43,7 +47,10 @@ class RecomputedRoutes:
     def reroutings(self, start_s: float) -> tuple[Rerouting, ...]:
         """What was done, in seconds after the stream's start."""
         times = ("notified_s", "routed_s", "done_s")
-        return tuple(replace(one, **{name: getattr(one, name) - start_s for name in times}) for one in self.done)
+        return tuple(
+            replace(one, **{name: getattr(one, name) - start_s for name in times})
+            for one in self.done
+        )
 
     def _install(self) -> tuple[float, int]:
         whole = self._plan.network

@@ -64,7 +64,10 @@ def rate_for(carried: MachineCapacity | None, busy: float) -> float:
     if most >= USUAL_RATE_BPS:
         return USUAL_RATE_BPS
     power = 10.0 ** math.floor(math.log10(max(most, MIN_RATE_BPS)))
-    return max((step * power for step in _STEPS if MIN_RATE_BPS <= step * power <= most), default=MIN_RATE_BPS)
+    return max(
+        (step * power for step in _STEPS if MIN_RATE_BPS <= step * power <= most),
+        default=MIN_RATE_BPS,
+    )
 
 
 def rate_description(rate_bps: float, carried: MachineCapacity | None, busy: float) -> str:
@@ -73,5 +76,7 @@ def rate_description(rate_bps: float, carried: MachineCapacity | None, busy: flo
     if carried is None:
         return f"{rate}, the usual rate: what this machine carries was never measured (testbed doctor --calibrate)"
     load = f"{busy * rate_bps / 1e6:.0f} Mbit/s over all links at once"
-    most = f"{carried.link_bps / 1e6:.0f} that this machine was measured to carry ({carried.measured})"
+    most = (
+        f"{carried.link_bps / 1e6:.0f} that this machine was measured to carry ({carried.measured})"
+    )
     return f"{rate}: that asks for {load}, of {most}"

@@ -42,7 +42,9 @@ class MachineLoadLimits:
     busiest_task_fraction: float | None = None
 
 
-def overload_reason(strains: Sequence[MachineLoad], limits: MachineLoadLimits, seconds: float) -> str | None:
+def overload_reason(
+    strains: Sequence[MachineLoad], limits: MachineLoadLimits, seconds: float
+) -> str | None:
     """Why the machine did not keep up, None where it did: the first limit that the median over ``strains`` reaches.
 
     ``strains``: of one run, or of several that are judged together; ``seconds``: how long the run took.
@@ -80,7 +82,9 @@ MAX_UNPLANNED = 1e-4
 precision of a loss."""
 
 
-def dropped_reason(drops: int, packets: int, where: str, hint: str = LOWER_PACKET_RATE) -> str | None:
+def dropped_reason(
+    drops: int, packets: int, where: str, hint: str = LOWER_PACKET_RATE
+) -> str | None:
     """Why a run says nothing of whose packets so many were dropped there, or None.
 
     >>> dropped_reason(2, 20_000, "at a full socket")
@@ -127,7 +131,9 @@ def first_exceeded(latenesses: Sequence[TimingError], hint: str) -> str | None:
 
 def as_figures(latenesses: Sequence[TimingError]) -> Mapping[str, Mapping[str, float | None]]:
     """Name -> what it was and what is borne, JSON-ready (null: without bound)."""
-    return {one.name: {"was": _finite(one.measured), "bears": _finite(one.limit)} for one in latenesses}
+    return {
+        one.name: {"was": _finite(one.measured), "bears": _finite(one.limit)} for one in latenesses
+    }
 
 
 def _finite(value: float) -> float | None:

@@ -49,7 +49,11 @@ def device_names(hosts: Mapping[str, int], switches: Mapping[str, int]) -> dict[
                 continue
             short = f"{letter}{name}" if name.isdigit() else ""
             if short in taken or not _fits(short, top):
-                short = next(free for free in (f"{letter}{number}" for number in numbers) if free not in taken)
+                short = next(
+                    free
+                    for free in (f"{letter}{number}" for number in numbers)
+                    if free not in taken
+                )
             found[name] = short
             taken.add(short)
     return found
@@ -64,7 +68,9 @@ def end_point_name(switch: str, taken: Collection[str]) -> str:
     number = re.fullmatch(r"s?([0-9]+)", switch)
     required = [f"h{number[1]}"] if number else []
     further = (f"h_{switch}_{n}" for n in itertools.count(2))
-    return next(name for name in itertools.chain(required, [f"h_{switch}"], further) if name not in taken)
+    return next(
+        name for name in itertools.chain(required, [f"h_{switch}"], further) if name not in taken
+    )
 
 
 def _fits(name: str, top_port: int) -> bool:

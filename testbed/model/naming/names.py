@@ -49,7 +49,9 @@ def read_node(text: str, network: Network) -> str:
 def read_pair(text: str, network: Network, where: str) -> Pair:
     """The two nodes of ``A:B``. InputError, which begins with ``where``, for anything else."""
     readings = whole(text, pairs_at(text, 0, network))
-    return one_of(readings, f"{where} {text!r}", pair_text, lambda: f"{where}: {_no_pair(text, network)}")
+    return one_of(
+        readings, f"{where} {text!r}", pair_text, lambda: f"{where}: {_no_pair(text, network)}"
+    )
 
 
 def read_pairs(text: str, network: Network, where: str) -> tuple[Pair, ...]:
@@ -57,7 +59,10 @@ def read_pairs(text: str, network: Network, where: str) -> tuple[Pair, ...]:
     readings = lists_of(text, lambda at: pairs_at(text, at, network))
     words = (word for word in text.split(",") if not whole(word, pairs_at(word, 0, network)))
     return one_list_of(
-        readings, f"{where} {text!r}", pair_text, lambda: f"{where}: {_no_pair(next(words, text), network)}"
+        readings,
+        f"{where} {text!r}",
+        pair_text,
+        lambda: f"{where}: {_no_pair(next(words, text), network)}",
     )
 
 
@@ -71,7 +76,9 @@ def read_link(text: str, network: Network) -> LinkId:
     labelled = network.link_of_label.get(text)
     if labelled is not None:
         return labelled
-    readings = [link for link in whole(text, links_at(text, 0, network)) if link in network.link_index]
+    readings = [
+        link for link in whole(text, links_at(text, 0, network)) if link in network.link_index
+    ]
     return one_of(readings, f"link {text!r}", link_text, lambda: no_link(text, network))
 
 
@@ -135,7 +142,9 @@ def whole(text: str, found: Iterable[tuple[T, int]]) -> list[T]:
     return list(dict.fromkeys(value for value, end in found if not text[end:].strip()))
 
 
-def lists_of(text: str, items_at: Callable[[int], Iterable[tuple[T, int]]], sign: str = ",") -> list[tuple[T, ...]]:
+def lists_of(
+    text: str, items_at: Callable[[int], Iterable[tuple[T, int]]], sign: str = ","
+) -> list[tuple[T, ...]]:
     """The readings of all of the text as a list with the sign between: none, one or the first two."""
     reached: dict[int, list[tuple[T, ...]]] = {0: [()]}
     complete: list[tuple[T, ...]] = []
@@ -143,24 +152,37 @@ def lists_of(text: str, items_at: Callable[[int], Iterable[tuple[T, int]]], sign
         before = reached.pop(at, [])
         for value, end in items_at(at) if before else ():
             behind = after(text, end, sign)
-            grown = complete if not text[end:].strip() else None if behind is None else reached.setdefault(behind, [])
+            grown = (
+                complete
+                if not text[end:].strip()
+                else None
+                if behind is None
+                else reached.setdefault(behind, [])
+            )
             for some in before if grown is not None and len(grown) < 2 else ():
                 if grown is not None and (*some, value) not in grown:
                     grown.append((*some, value))
     return complete[:2]
 
 
-def one_of(readings: Sequence[T], where: str, write: Callable[[T], str], why_none: Callable[[], str]) -> T:
+def one_of(
+    readings: Sequence[T], where: str, write: Callable[[T], str], why_none: Callable[[], str]
+) -> T:
     """The only reading; InputError where there is none, by ``why_none``, or two, as ``write`` writes them."""
     if len(readings) == 1:
         return readings[0]
     if not readings:
         raise InputError(why_none())
-    raise InputError(f"{where} can be read in two ways; write {write(readings[0])} or {write(readings[1])}")
+    raise InputError(
+        f"{where} can be read in two ways; write {write(readings[0])} or {write(readings[1])}"
+    )
 
 
 def one_list_of(
-    readings: Sequence[tuple[T, ...]], where: str, write: Callable[[T], str], why_none: Callable[[], str]
+    readings: Sequence[tuple[T, ...]],
+    where: str,
+    write: Callable[[T], str],
+    why_none: Callable[[], str],
 ) -> tuple[T, ...]:
     """As ``one_of``, of lists: what is written is where the two part."""
     if len(readings) == 2:
@@ -181,7 +203,9 @@ def no_link(text: str, network: Network) -> str:
         return f"{said}; from {ends[0]} there is {', '.join(others[:_LISTED]) or 'no link'}{more}"
     near = difflib.get_close_matches(text, network.link_of_label, n=2)
     hint = (
-        f"did you mean {' or '.join(near)}?" if near else "write it a->b, as testbed topology show --links lists them"
+        f"did you mean {' or '.join(near)}?"
+        if near
+        else "write it a->b, as testbed topology show --links lists them"
     )
     return f"{said}; {hint}"
 

@@ -12,7 +12,14 @@ from functools import lru_cache
 LAYOUT = "\n\t"
 """What a whole text is laid out with. In a single name neither is left as it is."""
 _UNSEEN = (
-    *((0x34F, 0x34F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x3164, 0x3164), (0xFE00, 0xFE0F)),
+    *(
+        (0x34F, 0x34F),
+        (0x115F, 0x1160),
+        (0x17B4, 0x17B5),
+        (0x180B, 0x180F),
+        (0x3164, 0x3164),
+        (0xFE00, 0xFE0F),
+    ),
     *((0xFFA0, 0xFFA0), (0xE0000, 0xE0FFF)),
 )
 """What shows nothing although its category does not say so (Unicode's Default_Ignorable_Code_Point, letters and

@@ -21,7 +21,9 @@ _BYTES = _THOUSANDS | {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 SIZES = {prefix + unit: factor for prefix, factor in _BYTES.items() for unit in ("", "b")}
 RATES = {
     prefix + unit: factor
-    for (prefix, factor), unit in itertools.product(_THOUSANDS.items(), ("", "b", "bit", "bps", "bit/s"))
+    for (prefix, factor), unit in itertools.product(
+        _THOUSANDS.items(), ("", "b", "bit", "bps", "bit/s")
+    )
 }
 _BYTES_A_SECOND = re.compile("B(ps)?$")
 """Of a rate: eight times the bits that the small letter stands for."""
@@ -63,7 +65,10 @@ class Kind:
     def checked(self, value: object, name: str) -> int | float:
         """The number itself. Raises UsageError for what is no number, InputError for one of another kind."""
         kinds = int if self.whole else (int, float)
-        number = cast("float", require_type(value, kinds, name, "a whole number" if self.whole else "a number"))
+        number = cast(
+            "float",
+            require_type(value, kinds, name, "a whole number" if self.whole else "a number"),
+        )
         if not self._allows(number):
             raise InputError(f"{name} {str(number)[:_SHOWN]}: give {self.says}")
         return int(number) if self.whole else float(number)
@@ -74,8 +79,14 @@ class Kind:
         if not self.above and not self.below:
             bounds = f"{_short(self.least)} to {_short(self.most)}"
         else:
-            low = f"more than {_short(self.least)}" if self.above else f"{_short(self.least)} or more"
-            bounds = low + (f" and below {_short(self.most)}" if self.below else f" and at most {_short(self.most)}")
+            low = (
+                f"more than {_short(self.least)}" if self.above else f"{_short(self.least)} or more"
+            )
+            bounds = low + (
+                f" and below {_short(self.most)}"
+                if self.below
+                else f" and at most {_short(self.most)}"
+            )
         return f"{self.noun}, {bounds}" + (f", as in {self.hint}" if self.hint else "")
 
     def _allows(self, value: float) -> bool:
@@ -113,7 +124,11 @@ def _short(bound: float) -> str:
     >>> _short(254), _short(1e15), _short(0.1), _short(2**53 - 1)
     ('254', '1e+15', '0.1', '9007199254740991')
     """
-    return str(int(bound)) if (bound == int(bound) and abs(bound) < 1e7) or bound == MAX_SEED else f"{bound:.12g}"
+    return (
+        str(int(bound))
+        if (bound == int(bound) and abs(bound) < 1e7) or bound == MAX_SEED
+        else f"{bound:.12g}"
+    )
 
 
 def whole(least: int, most: int, noun: str = "a whole number") -> Kind:
@@ -123,12 +138,16 @@ def whole(least: int, most: int, noun: str = "a whole number") -> Kind:
 
 def times(least: float, most: float, *, above: bool = False) -> Kind:
     """Seconds from ``least`` (``above``: more than that) to ``most``."""
-    return Kind("seconds", least, most, above=above, units=TIMES, hint="2.5 or 250ms", metavar="TIME")
+    return Kind(
+        "seconds", least, most, above=above, units=TIMES, hint="2.5 or 250ms", metavar="TIME"
+    )
 
 
 def bytes_up_to(most: int) -> Kind:
     """Sizes of 1 to ``most`` bytes."""
-    return Kind("bytes", 1, most, whole=True, units=SIZES, hint="1MB, 500kB or 64KiB", metavar="SIZE")
+    return Kind(
+        "bytes", 1, most, whole=True, units=SIZES, hint="1MB, 500kB or 64KiB", metavar="SIZE"
+    )
 
 
 any_whole = whole(-MAX_SEED, MAX_SEED)

@@ -54,7 +54,9 @@ class Only:
 
 RUNNING = Only(
     when=lambda a: (
-        getattr(a, "fabric", None) != "none" and not getattr(a, "list", False) and not getattr(a, "book", False)
+        getattr(a, "fabric", None) != "none"
+        and not getattr(a, "list", False)
+        and not getattr(a, "book", False)
     ),
     needs="a run (--list, --report-only and --fabric none make none)",
 )
@@ -102,7 +104,13 @@ class Option:
     @property
     def words(self) -> str:
         """The help, with the default in it."""
-        default = "no" if self.negated and self.default is False else self.default if self.shown is None else self.shown
+        default = (
+            "no"
+            if self.negated and self.default is False
+            else self.default
+            if self.shown is None
+            else self.shown
+        )
         return with_default(self.help.replace("{default}", str(default)), default)
 
     def checked(self, value: object) -> object:
@@ -120,13 +128,19 @@ class Option:
                 require_type(one, simple[0], self.name, simple[1])
             choices = self.choices() if callable(self.choices) else self.choices
             if choices and one not in choices:
-                from topologies.errors import nearest  # the networks' package: what says --help does without
+                from topologies.errors import (
+                    nearest,
+                )  # the networks' package: what says --help does without
 
-                raise InputError(f"{self.name} {one!r}: {nearest(str(one), choices, 'choose from ', len(choices))}")
+                raise InputError(
+                    f"{self.name} {one!r}: {nearest(str(one), choices, 'choose from ', len(choices))}"
+                )
         return value
 
 
-def option(*, default: object = MISSING, kw_only: bool = True, kind: Kind | None = None, **said: Any) -> Any:
+def option(
+    *, default: object = MISSING, kw_only: bool = True, kind: Kind | None = None, **said: Any
+) -> Any:
     """A field of an options class; see ``Option``. A default that is text and has a ``kind`` is written in its unit:
     "4MB".
 
@@ -152,7 +166,13 @@ link_rate = partial(ends, default=None, kind=rate_bps, help=(
 ))  # fmt: skip
 
 
-def nested(*, default_factory: type[T], prefix: str = "", group: str | None = None, only: tuple[Only, ...] = ()) -> T:
+def nested(
+    *,
+    default_factory: type[T],
+    prefix: str = "",
+    group: str | None = None,
+    only: tuple[Only, ...] = (),
+) -> T:
     """A field that is itself of an options class, ``default_factory`` (a name that mypy reads): its options are the
     command's as well, flags behind ``prefix`` ("--nac-"), under the heading ``group``, with a meaning where ``only``
     holds too."""
@@ -186,7 +206,9 @@ def declared(one: dataclasses.Field[T]) -> Option:
     said: Option = one.metadata["option"]
     flag = None if not said.listed else "" if said.positional else said.flag or flag_of(one.name)
     annotation = str(getattr(one.type, "__name__", one.type))
-    return replace(said, name=one.name, flag=flag, former=former_flags(one.name), annotation=annotation)
+    return replace(
+        said, name=one.name, flag=flag, former=former_flags(one.name), annotation=annotation
+    )
 
 
 def flag_of(name: str) -> str:
@@ -215,7 +237,9 @@ def with_default(said: str, default: object) -> str:
     """
     if default is None or default is False or default in (MISSING, "", (), []) or "default" in said:
         return said
-    text = "yes" if default is True else f"{default:g}" if isinstance(default, float) else str(default)
+    text = (
+        "yes" if default is True else f"{default:g}" if isinstance(default, float) else str(default)
+    )
     return f"{said} (default {text})" if said else f"default {text}"
 
 

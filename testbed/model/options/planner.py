@@ -17,7 +17,9 @@ O = TypeVar("O")  # noqa: E741 - options
 L = TypeVar("L")
 
 
-def planner(name: str, says: str, options: Callable[P, O], plan: Callable[[O], L]) -> Callable[P, L]:
+def planner(
+    name: str, says: str, options: Callable[P, O], plan: Callable[[O], L]
+) -> Callable[P, L]:
     """The function that makes a plan of what the options class takes. ``says``: its docstring, to which the options are
     added.
 
@@ -30,10 +32,14 @@ def planner(name: str, says: str, options: Callable[P, O], plan: Callable[[O], L
         given: Any = _present(name, named)
         known = [one.name for one in fields(kind)]
         for wrong in set(given) - set(known):
-            raise UsageError(f"{name}: there is no argument {wrong!r}; there are {', '.join(known)}")
+            raise UsageError(
+                f"{name}: there is no argument {wrong!r}; there are {', '.join(known)}"
+            )
         try:
             bound = inspect.signature(options).bind_partial(*words, **given).arguments
-            if left_out := [one.name for one in options_of(kind) if one.required and one.name not in bound]:
+            if left_out := [
+                one.name for one in options_of(kind) if one.required and one.name not in bound
+            ]:
                 raise UsageError(f"{name}: give {' and '.join(left_out)}")
             return plan(build(kind, bound))
         except TestbedError:
@@ -42,7 +48,9 @@ def planner(name: str, says: str, options: Callable[P, O], plan: Callable[[O], L
             raise UsageError(f"{name}: an argument is of the wrong kind: {error}") from error
 
     made.__name__ = made.__qualname__ = name
-    made.__doc__ = "\n".join([says, "", *(f"* ``{o.name}``: {o.words or o.metavar or ''}" for o in options_of(kind))])
+    made.__doc__ = "\n".join(
+        [says, "", *(f"* ``{o.name}``: {o.words or o.metavar or ''}" for o in options_of(kind))]
+    )
     setattr(made, "__signature__", inspect.signature(options))  # noqa: B010 - mypy knows no such name of a function
     return made
 
@@ -63,7 +71,9 @@ def _present(function: str, named: Json) -> JsonObject:
         if old not in found or (values and str(found[old]) not in values):
             continue
         if present in found:
-            raise UsageError(f"{function}: {old} is now {present}, which is there too; give it once")
+            raise UsageError(
+                f"{function}: {old} is now {present}, which is there too; give it once"
+            )
         said = f"{function}: {old} is now {present}; the old name goes in 0.4"
         warnings.warn(said, DeprecationWarning, stacklevel=4)
         found[present] = found.pop(old)

@@ -5,7 +5,17 @@ from testbed.model.json_values import located
 from topologies.files.schemas import network_schema, read_schema, refuse_unknown_keys
 from topologies.text.json_types import JsonObject
 
-KINDS = ("network", "faults", "pattern", "schedule", "messages", "unequal", "demands", "campaign", "placement")
+KINDS = (
+    "network",
+    "faults",
+    "pattern",
+    "schedule",
+    "messages",
+    "unequal",
+    "demands",
+    "campaign",
+    "placement",
+)
 
 
 def schema_of(kind: str) -> JsonObject:

@@ -1,7 +1,27 @@
 """Studies as values: what is measured, how it is judged and drawn; a command runs them. A study imports from here."""
 
-from testbed.model.studies.samples import crossing, grouped, half_width, interval, mean_of, reader, spread, sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, parted, verdict_of, where
+from testbed.model.studies.samples import (
+    crossing,
+    grouped,
+    half_width,
+    interval,
+    mean_of,
+    reader,
+    spread,
+    sum_of,
+)
+from testbed.model.studies.study import (
+    Figures,
+    Points,
+    Results,
+    Row,
+    Rows,
+    Study,
+    grid,
+    parted,
+    verdict_of,
+    where,
+)
 from testbed.model.verdict import Check, Claim, Verdict, repeated
 
 __all__ = [

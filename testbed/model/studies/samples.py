@@ -17,10 +17,14 @@ Reader = Callable[[Row], Any] | str | tuple[str, ...]
 
 def reader(what: Reader) -> Callable[[Row], Any]:
     """The function that reads it."""
-    return what if callable(what) else itemgetter(what) if isinstance(what, str) else itemgetter(*what)
+    return (
+        what if callable(what) else itemgetter(what) if isinstance(what, str) else itemgetter(*what)
+    )
 
 
-def grouped(rows: Iterable[Row], label: Reader, value: Reader | None = None) -> dict[Any, list[Any]]:
+def grouped(
+    rows: Iterable[Row], label: Reader, value: Reader | None = None
+) -> dict[Any, list[Any]]:
     """The value of each row (the row itself where None) under its label; labels and values in the order of the rows.
 
     >>> grouped([{"load": 0.1, "us": 4}, {"load": 0.2, "us": 5}, {"load": 0.1, "us": 6}], "load", "us")
@@ -69,7 +73,9 @@ def half_width(values: Sequence[float]) -> float:
 
 def t_quantile(count: int) -> float:
     """Of Student's t for the 95 % interval of a mean of ``count`` values."""
-    from scipy.special import stdtrit  # scipy.stats, whose quantile calls it, takes half a second to import
+    from scipy.special import (
+        stdtrit,
+    )  # scipy.stats, whose quantile calls it, takes half a second to import
 
     return float(stdtrit(count - 1, 0.975))
 

@@ -49,13 +49,18 @@ def grid(**fields: object) -> Points:
     >>> grid(nodes=(2, 4), way=["liquid"], seed=1)
     [{'nodes': 2, 'way': 'liquid', 'seed': 1}, {'nodes': 4, 'way': 'liquid', 'seed': 1}]
     """
-    collections = [[v] if isinstance(v, str) or not isinstance(v, Iterable) else v for v in fields.values()]
+    collections = [
+        [v] if isinstance(v, str) or not isinstance(v, Iterable) else v for v in fields.values()
+    ]
     return [dict(zip(fields, values, strict=True)) for values in product(*collections)]
 
 
 def verdict_of(rows: Rows, checks: Iterable[Check]) -> Verdict:
     """That of a study whose rows say under ``invalid`` why a run says nothing, or None."""
-    return Verdict(checks=tuple(checks), invalid="; ".join(filter(None, (row.get("invalid") for row in rows))) or None)
+    return Verdict(
+        checks=tuple(checks),
+        invalid="; ".join(filter(None, (row.get("invalid") for row in rows))) or None,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +118,9 @@ class Study(Subject):
         """
         own = vars(sys.modules[module])
         summary = " ".join((own["__doc__"] or "").split("\n\n")[0].replace("``", "").split())
-        names = {name: name for name in ("points", "measure", "judge", "figures")} | {"options": "Options"}
+        names = {name: name for name in ("points", "measure", "judge", "figures")} | {
+            "options": "Options"
+        }
         found = {field: own[name] for field, name in names.items() if name in own}
         return cls(**{"name": module.rpartition(".")[2], "does": summary} | found | values)
 
@@ -136,14 +143,22 @@ class Study(Subject):
             why = f"the points lack what the checks compare ({type(error).__name__}: {error})"
             return Verdict(checks=(), notes=(why,))
         beyond = dict(figure for row in rows for figure in _impossible("", row))
-        reasons = [f"{name} is {one:g}, which no run has" for name, one in beyond.items() if name not in self.signed]
-        return replace(verdict, invalid="; ".join(filter(None, (verdict.invalid, *reasons))) or None)
+        reasons = [
+            f"{name} is {one:g}, which no run has"
+            for name, one in beyond.items()
+            if name not in self.signed
+        ]
+        return replace(
+            verdict, invalid="; ".join(filter(None, (verdict.invalid, *reasons))) or None
+        )
 
 
 def _impossible(name: str, found: Json) -> Iterator[tuple[str, float]]:
     """Figures of a field, or within it, that are below 0, no number, or a part that is more than the whole."""
     if isinstance(found, dict | list | tuple):
-        for own, one in found.items() if isinstance(found, dict) else zip(repeat(name), found, strict=False):
+        for own, one in (
+            found.items() if isinstance(found, dict) else zip(repeat(name), found, strict=False)
+        ):
             yield from _impossible(own, one)
     elif isinstance(found, int | float) and not 0 <= found <= (
         1.1 if name.endswith(("_fraction", "_share")) else found

@@ -51,7 +51,11 @@ def layer_colour(layer: int, layers: int) -> str:
     none."""
     if layer < 1:
         return LIGHT["plain-load"]
-    step = layer - 1 if layers <= LAYER_STEPS else round((layer - 1) / (layers - 1) * (LAYER_STEPS - 1))
+    step = (
+        layer - 1
+        if layers <= LAYER_STEPS
+        else round((layer - 1) / (layers - 1) * (LAYER_STEPS - 1))
+    )
     return LIGHT[f"layer-{step}"]
 
 
@@ -100,17 +104,26 @@ Mark = tuple[float, str]
 
 
 def panels(
-    width: float, height: float, rows: int = 1, columns: int = 1, sharex: bool = False, sharey: bool = False
+    width: float,
+    height: float,
+    rows: int = 1,
+    columns: int = 1,
+    sharex: bool = False,
+    sharey: bool = False,
 ) -> tuple[Figure, list[Axes]]:
     """(figure of that size in inches, its axes row by row)."""
     figure = bare(width, height, layout="constrained")
-    axes: list[Axes] = list(figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).flat)
+    axes: list[Axes] = list(
+        figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).flat
+    )
     for each in axes:
         each.grid(True)
     return figure, axes
 
 
-def chart(title: str = "", *, size: tuple[float, float] = (7.6, 4.4), **named: object) -> tuple[Figure, Axes]:
+def chart(
+    title: str = "", *, size: tuple[float, float] = (7.6, 4.4), **named: object
+) -> tuple[Figure, Axes]:
     """(figure, its only axes, which keep their size whatever stands next to them); ``named``: what matplotlib's
     ``Axes.set`` takes."""
     figure = bare(*size)
@@ -135,7 +148,9 @@ def ticks(axes: Axes, values: Iterable[float], *, axis: str = "x") -> None:
     axes.minorticks_off()
 
 
-def draw_dots(axes: Axes, place: float, values: Sequence[float], colour: str, *, width: float = 0.3) -> None:
+def draw_dots(
+    axes: Axes, place: float, values: Sequence[float], colour: str, *, width: float = 0.3
+) -> None:
     """Values as dots in their order, spread over ``width`` round their place."""
     shifts = [width * (k / max(1, len(values) - 1) - 0.5) for k in range(len(values))]
     axes.plot([place + shift for shift in shifts], sorted(values), ".", color=colour, alpha=0.5)
@@ -150,7 +165,10 @@ def draw_lines(
     figure, axes = chart(title, xlabel=x, ylabel=y)
     for k, (name, points) in enumerate(_by_series(samples).items()):
         xs = sorted(points)
-        style: JsonObject = {"marker": MARKS[k % len(MARKS)], "linestyle": _DASHES[k // len(HUES) % len(_DASHES)]}
+        style: JsonObject = {
+            "marker": MARKS[k % len(MARKS)],
+            "linestyle": _DASHES[k // len(HUES) % len(_DASHES)],
+        }
         means, reach = _whiskers([points[x] for x in xs], most)
         axes.errorbar(xs, means, yerr=reach, label=name, color=HUES[k % len(HUES)], **style)
     if upright is not None:
@@ -160,7 +178,12 @@ def draw_lines(
 
 
 def draw_bars(
-    title: str, samples: Samples[str], *, y: str, low: float | None = None, claim: Mark | None = None
+    title: str,
+    samples: Samples[str],
+    *,
+    y: str,
+    low: float | None = None,
+    claim: Mark | None = None,
 ) -> Figure:
     """Groups of bars, one a series. ``low``: where the axis begins (0 where None)."""
     figure, axes = chart(title, ylabel=y)
@@ -168,12 +191,21 @@ def draw_bars(
     groups = list(dict.fromkeys(group for bars in series.values() for group in bars))
     width = 0.8 / max(len(series), 1)
     for k, (name, bars) in enumerate(series.items()):
-        places = [i + (k - (len(series) - 1) / 2) * width for i, group in enumerate(groups) if group in bars]
+        places = [
+            i + (k - (len(series) - 1) / 2) * width
+            for i, group in enumerate(groups)
+            if group in bars
+        ]
         means, reach = _whiskers([bars[group] for group in groups if group in bars], math.inf)
-        style: JsonObject = {"color": HUES[k % len(HUES)], "hatch": _HATCHES[k // len(HUES) % len(_HATCHES)]}
+        style: JsonObject = {
+            "color": HUES[k % len(HUES)],
+            "hatch": _HATCHES[k // len(HUES) % len(_HATCHES)],
+        }
         axes.bar(places, means, width * 0.92, yerr=reach, label=name, **style)
     many = len(groups) > 4 or sum(map(len, groups)) > 60
-    axes.set_xticks(range(len(groups)), groups, rotation=20 if many else 0, ha="right" if many else "center")
+    axes.set_xticks(
+        range(len(groups)), groups, rotation=20 if many else 0, ha="right" if many else "center"
+    )
     axes.set_ylim(bottom=low)
     _finish(axes, claim)
     return figure
@@ -183,14 +215,21 @@ def _by_series(samples: Samples[Place]) -> dict[str, dict[Place, tuple[float, fl
     """Series -> place -> (mean, half width of its interval)."""
     found: dict[str, dict[Place, tuple[float, float]]] = {}
     for (name, place), values in samples.items():
-        found.setdefault(name, {})[place] = (values[0], values[1]) if isinstance(values, tuple) else spread(values)
+        found.setdefault(name, {})[place] = (
+            (values[0], values[1]) if isinstance(values, tuple) else spread(values)
+        )
     return found
 
 
-def _whiskers(points: Sequence[tuple[float, float]], most: float) -> tuple[list[float], list[list[float]]]:
+def _whiskers(
+    points: Sequence[tuple[float, float]], most: float
+) -> tuple[list[float], list[list[float]]]:
     """Means, and how far their intervals reach below and above."""
     reach = [whiskers(mean, half, most) for mean, half in points]
-    return [mean for mean, _ in points], [[below for below, _ in reach], [above for _, above in reach]]
+    return [mean for mean, _ in points], [
+        [below for below, _ in reach],
+        [above for _, above in reach],
+    ]
 
 
 def _finish(axes: Axes, claim: Mark | None) -> None:

@@ -44,7 +44,9 @@ def draw_schedule(
     rows = math.ceil(min(len(frames), MAX_PICTOGRAMS) / columns) if network is not None else 0
     strip = 0.9 + 0.16 * min(len(loads), MAX_ROWS)
     figure = Figure(figsize=(11, 2.0 * rows + strip + (0.0 if rows else 0.6)))
-    figure.suptitle(title or f"{len(transfers)} transfers in {len(frames)} time frames", y=0.995, fontsize=11)
+    figure.suptitle(
+        title or f"{len(transfers)} transfers in {len(frames)} time frames", y=0.995, fontsize=11
+    )
     upper: Figure | None = None
     lower: Figure = figure
     if rows:
@@ -57,11 +59,15 @@ def draw_schedule(
     box = (0.17, below / height, 0.81, 1 - (below + above) / height)
     draw_busy_links(lower.add_axes(box), transfers, frames)
     pictograms = "A drawing of the network for each time frame, below it e" if rows else "E"
-    figure.set_label(f"{pictograms}very link over all frames; brown: a bottleneck, blue: another busy link.")
+    figure.set_label(
+        f"{pictograms}very link over all frames; brown: a bottleneck, blue: another busy link."
+    )
     return figure
 
 
-def draw_busy_links(axes: Axes, transfers: Sequence[Sequence[str]], frames: Sequence[Sequence[int]]) -> None:
+def draw_busy_links(
+    axes: Axes, transfers: Sequence[Sequence[str]], frames: Sequence[Sequence[int]]
+) -> None:
     """One row a link (the 64 most loaded), one column a frame; a bottleneck's row is full in a liquid schedule."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
@@ -79,12 +85,20 @@ def draw_busy_links(axes: Axes, transfers: Sequence[Sequence[str]], frames: Sequ
     colours = ListedColormap([LIGHT["wash"], BUSY, BOTTLENECK])
     axes.pcolormesh(cells, cmap=colours, vmin=0, vmax=2, edgecolors=LIGHT["paper"], linewidth=0.4)
     axes.invert_yaxis()
-    axes.set_yticks([at + 0.5 for at in range(len(shown))], [f"{link} ({loads[link]})" for link in shown], fontsize=6)
+    axes.set_yticks(
+        [at + 0.5 for at in range(len(shown))],
+        [f"{link} ({loads[link]})" for link in shown],
+        fontsize=6,
+    )
     step = max(1, len(frames) // 24)
     shown_frames = range(0, len(frames), step)
-    axes.set_xticks([at + 0.5 for at in shown_frames], [str(at + 1) for at in shown_frames], fontsize=7)
+    axes.set_xticks(
+        [at + 0.5 for at in shown_frames], [str(at + 1) for at in shown_frames], fontsize=7
+    )
     axes.tick_params(length=0)
-    hidden = f"; {len(loads) - len(shown)} less loaded ones left out" if len(loads) > len(shown) else ""
+    hidden = (
+        f"; {len(loads) - len(shown)} less loaded ones left out" if len(loads) > len(shown) else ""
+    )
     axes.set_xlabel("time frame", fontsize=8)
     axes.set_ylabel(f"links (transfers over them){hidden}", fontsize=8)
     legend = [
@@ -92,7 +106,14 @@ def draw_busy_links(axes: Axes, transfers: Sequence[Sequence[str]], frames: Sequ
         Patch(color=BUSY, label="busy"),
         Patch(color=LIGHT["wash"], label="idle"),
     ]
-    axes.legend(handles=legend, ncols=3, fontsize=7, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0))
+    axes.legend(
+        handles=legend,
+        ncols=3,
+        fontsize=7,
+        frameon=False,
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1.0),
+    )
     for side in axes.spines.values():
         side.set_visible(False)
 
@@ -107,13 +128,22 @@ def _draw_pictograms(
 ) -> None:
     places, most = place_network(network), max(loads.values())
     grid = figure.subplots(*shape, squeeze=False)
-    figure.subplots_adjust(left=0.02, right=0.98, bottom=0.02, top=1 - 0.26 / shape[0], wspace=0.08, hspace=0.22)
+    figure.subplots_adjust(
+        left=0.02, right=0.98, bottom=0.02, top=1 - 0.26 / shape[0], wspace=0.08, hspace=0.22
+    )
     for at, axes in enumerate(grid.flat):
         axes.set_axis_off()
         if at < min(len(frames), MAX_PICTOGRAMS):
-            busy = {link for i in frames[at] for link in transfers[i] if link in network.link_of_label}
-            colours = {network.link_of_label[link]: BOTTLENECK if loads[link] == most else BUSY for link in busy}
-            marks = Marks(loads={link: Load(share=0.05, colour=colour) for link, colour in colours.items()})
+            busy = {
+                link for i in frames[at] for link in transfers[i] if link in network.link_of_label
+            }
+            colours = {
+                network.link_of_label[link]: BOTTLENECK if loads[link] == most else BUSY
+                for link in busy
+            }
+            marks = Marks(
+                loads={link: Load(share=0.05, colour=colour) for link, colour in colours.items()}
+            )
             draw_on(axes, network, places, marks, PICTOGRAM_INCHES)
             axes.set_title(f"frame {at + 1}: {len(frames[at])} transfers", fontsize=7, pad=2)
     if len(frames) > MAX_PICTOGRAMS:

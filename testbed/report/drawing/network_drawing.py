@@ -75,9 +75,13 @@ def draw_network(network: Network, path: str | Path, marks: Marks = Marks()) -> 
     """
     path = Path(path)
     if path.suffix.lower() not in PLOT_FORMATS:
-        raise InputError(f"{path}: the ending {path.suffix!r} names no picture; use {', '.join(PLOT_FORMATS)}")
+        raise InputError(
+            f"{path}: the ending {path.suffix!r} names no picture; use {', '.join(PLOT_FORMATS)}"
+        )
     if not 0 < len(network.nodes) <= MAX_NODES:
-        raise InputError(f"{path}: a network of {len(network.nodes)} nodes cannot be drawn; 1 to {MAX_NODES} can")
+        raise InputError(
+            f"{path}: a network of {len(network.nodes)} nodes cannot be drawn; 1 to {MAX_NODES} can"
+        )
     write_atomically(path, picture(network, path.suffix.lower()[1:], marks))
 
 
@@ -86,7 +90,9 @@ def picture(network: Network, picture_format: str, marks: Marks = Marks()) -> by
     import matplotlib
 
     # No date and a fixed salt: the same network gives the same file.
-    with matplotlib.rc_context({"svg.hashsalt": network.name, "svg.fonttype": "none", "font.family": "DejaVu Sans"}):
+    with matplotlib.rc_context(
+        {"svg.hashsalt": network.name, "svg.fonttype": "none", "font.family": "DejaVu Sans"}
+    ):
         figure = network_figure(network, marks)
         return saved_figure(figure, picture_format, dpi=150, facecolor=LIGHT["paper"])
 
@@ -104,13 +110,21 @@ def network_figure(
     if titled:
         _write_title(figure, network, size)
     if marks.legend:
-        handles = [axes.plot([], [], color=colour, linewidth=4, label=name)[0] for name, colour in marks.legend.items()]
+        handles = [
+            axes.plot([], [], color=colour, linewidth=4, label=name)[0]
+            for name, colour in marks.legend.items()
+        ]
         figure.legend(handles=handles, loc="upper right", frameon=False, ncols=4)
     return figure
 
 
 def draw_on(
-    axes: Axes, network: Network, places: Mapping[str, Point], marks: Marks, size: Size, least_font: float = LEAST_FONT
+    axes: Axes,
+    network: Network,
+    places: Mapping[str, Point],
+    marks: Marks,
+    size: Size,
+    least_font: float = LEAST_FONT,
 ) -> None:
     """The network on axes of about that size in inches."""
     _, box = _canvas(places, 1.0, 0.0)
@@ -124,7 +138,11 @@ def draw_on(
     _draw_nodes(axes, network, places, sides, marks.ends)
     if len(network.nodes) <= MAX_LABELS:
         for node in network.nodes:
-            font = least_font if len(network.nodes) <= MAX_OUTSIDE_LABELS or node.id in marks.ends else -least_font
+            font = (
+                least_font
+                if len(network.nodes) <= MAX_OUTSIDE_LABELS or node.id in marks.ends
+                else -least_font
+            )
             ink = LIGHT["paper" if node.kind == "switch" or node.id in marks.ends else "ink"]
             _write_label(axes, node, places[node.id], sides[node.kind], font, ink)
 
@@ -152,8 +170,14 @@ def _sides(network: Network, places: Mapping[str, Point], size: Size, box: Box) 
     """Node kind -> the side of its mark in points: small enough that nine in ten of its kind stay apart."""
     points_per_unit = 72 * size[0] / (box[2] - box[0])
     room = math.sqrt((box[2] - box[0]) * (box[3] - box[1]) / len(places)) * points_per_unit
-    switch = min(26.0, 0.36 * room, 0.8 * points_per_unit * close_distance([places[n.id] for n in network.switches]))
-    host = min(0.75 * switch, 0.8 * points_per_unit * close_distance([places[n.id] for n in network.hosts]))
+    switch = min(
+        26.0,
+        0.36 * room,
+        0.8 * points_per_unit * close_distance([places[n.id] for n in network.switches]),
+    )
+    host = min(
+        0.75 * switch, 0.8 * points_per_unit * close_distance([places[n.id] for n in network.hosts])
+    )
     if not network.switches:
         host = min(20.0, 0.3 * room, host)
     return {"switch": max(2.5, switch), "host": max(2.0, host)}
@@ -178,21 +202,43 @@ def _draw_links(axes: Axes, network: Network, places: Mapping[str, Point], dot: 
             colours.append(colour)
         else:
             tip = max(6.0, dot * 0.55)
-            _draw_arrow(axes, ends, bend, dot, mutation_scale=tip, color=LIGHT["soft"], linewidth=width, zorder=1)
-    axes.add_collection(LineCollection(lines, linewidths=widths, colors=colours, capstyle="round", zorder=1))
+            _draw_arrow(
+                axes,
+                ends,
+                bend,
+                dot,
+                mutation_scale=tip,
+                color=LIGHT["soft"],
+                linewidth=width,
+                zorder=1,
+            )
+    axes.add_collection(
+        LineCollection(lines, linewidths=widths, colors=colours, capstyle="round", zorder=1)
+    )
 
 
-def _draw_arrow(axes: Axes, ends: tuple[Point, Point], bend: float, dot: float, **style: Any) -> Patch:
+def _draw_arrow(
+    axes: Axes, ends: tuple[Point, Point], bend: float, dot: float, **style: Any
+) -> Patch:
     """From node to node, bent, clear of the marks of both."""
     from matplotlib.patches import FancyArrowPatch
 
     curve = f"arc3,rad={-bend:.3f}"
     return axes.add_patch(
-        FancyArrowPatch(*ends, arrowstyle="-|>", shrinkA=dot * 0.55, shrinkB=dot * 0.6, connectionstyle=curve, **style)
+        FancyArrowPatch(
+            *ends,
+            arrowstyle="-|>",
+            shrinkA=dot * 0.55,
+            shrinkB=dot * 0.6,
+            connectionstyle=curve,
+            **style,
+        )
     )
 
 
-def _draw_marks(axes: Axes, network: Network, places: Mapping[str, Point], marks: Marks, dot: float) -> None:
+def _draw_marks(
+    axes: Axes, network: Network, places: Mapping[str, Point], marks: Marks, dot: float
+) -> None:
     """Loaded links as arrows by their load, with words where there is room; a badge on each broken cable."""
     bends: dict[LinkId, float] = {}
     for link, both, bend in _bends(network, places):
@@ -204,7 +250,11 @@ def _draw_marks(axes: Axes, network: Network, places: Mapping[str, Point], marks
     few = len(marks.loads) <= MAX_WORDS
     taken = [(axes.transData.transform(place), 0.7 * dot + 9) for place in places.values()]
     for loaded, load in marks.loads.items():
-        ends, tip, width = (places[loaded[0]], places[loaded[1]]), max(8.0, dot * 0.6), line_width(load.share)
+        ends, tip, width = (
+            (places[loaded[0]], places[loaded[1]]),
+            max(8.0, dot * 0.6),
+            line_width(load.share),
+        )
         style = {"mutation_scale": tip, "color": load.colour, "linewidth": width, "zorder": 2}
         arrow = _draw_arrow(axes, ends, bends[loaded], dot, **style)
         mark(arrow, "link load", title=load.title, link=label_of(loaded))
@@ -230,7 +280,13 @@ def _write_badge(axes: Axes, failure: Failure, place: Point) -> Text:
     disc = {"boxstyle": "circle,pad=0.25", "facecolor": colour if failure.wrong else LIGHT["paper"]}
     ink = LIGHT["paper"] if failure.wrong else colour
     box: JsonObject = {**disc, "edgecolor": colour, "linewidth": 1.6}
-    style: JsonObject = {"fontsize": 9, "fontweight": "bold", "ha": "center", "va": "center", "zorder": 5}
+    style: JsonObject = {
+        "fontsize": 9,
+        "fontweight": "bold",
+        "ha": "center",
+        "va": "center",
+        "zorder": 5,
+    }
     return axes.text(*place, failure.words, color=ink, bbox=box, **style)
 
 
@@ -305,13 +361,20 @@ def _arc(start: Point, end: Point, bend: float) -> Sequence[Point]:
     steps = 16
     weights = [i / steps for i in range(steps + 1)]
     return [
-        ((1 - t) ** 2 * x0 + 2 * t * (1 - t) * x1 + t**2 * x2, (1 - t) ** 2 * y0 + 2 * t * (1 - t) * y1 + t**2 * y2)
+        (
+            (1 - t) ** 2 * x0 + 2 * t * (1 - t) * x1 + t**2 * x2,
+            (1 - t) ** 2 * y0 + 2 * t * (1 - t) * y1 + t**2 * y2,
+        )
         for t in weights
     ]
 
 
 def _draw_nodes(
-    axes: Axes, network: Network, places: Mapping[str, Point], sides: Mapping[str, float], ends: Sequence[str] = ()
+    axes: Axes,
+    network: Network,
+    places: Mapping[str, Point],
+    sides: Mapping[str, float],
+    ends: Sequence[str] = (),
 ) -> None:
     for nodes, marker, fill, edge, order in (
         (network.hosts, "o", LIGHT["paper"], LIGHT["soft"], 2),
@@ -322,10 +385,21 @@ def _draw_nodes(
             xs, ys = zip(*(places[n.id] for n in nodes), strict=True)
             line = max(0.4, side / 24)
             fills = [LIGHT["predicted"] if n.id in ends else fill for n in nodes]
-            axes.scatter(xs, ys, s=side**2, marker=marker, c=fills, edgecolors=edge, linewidths=line, zorder=order)
+            axes.scatter(
+                xs,
+                ys,
+                s=side**2,
+                marker=marker,
+                c=fills,
+                edgecolors=edge,
+                linewidths=line,
+                zorder=order,
+            )
 
 
-def _write_label(axes: Axes, node: Node, place: Point, side: float, least_font: float, ink: str) -> None:
+def _write_label(
+    axes: Axes, node: Node, place: Point, side: float, least_font: float, ink: str
+) -> None:
     """The id inside its mark where it is legible there, else above it, else (a host, or, where ``least_font`` is
     negative, in a crowd) not at all; below a switch what its file calls it as well (Topology Zoo, topohub)."""
     inside = min(9.0, side * 0.62, side * 0.95 / (0.62 * len(node.id)))
@@ -335,7 +409,11 @@ def _write_label(axes: Axes, node: Node, place: Point, side: float, least_font: 
     elif outside:
         _write(axes, node.id, place, side * 0.6, max(6.5, least_font), LIGHT["ink"])
     other = node.attributes.get("label", node.attributes.get("name"))
-    named = isinstance(other, str) and other.isprintable() and other.strip() not in ("", "None", node.id)
+    named = (
+        isinstance(other, str)
+        and other.isprintable()
+        and other.strip() not in ("", "None", node.id)
+    )
     if named and outside and node.kind == "switch":
         _write(axes, str(other)[:24], place, -side * 0.6, max(5.5, least_font), LIGHT["soft"])
 
@@ -363,9 +441,16 @@ def _write_title(figure: Figure, network: Network, size: Size) -> None:
     name = name if len(name) <= most else name[: most - 1] + "…"
     one_way = sum(reverse_of(k.id) not in network.link_index for k in network.links)
     cables = (len(network.links) - one_way) // 2
-    parts = [counted(len(network.switches), "switch", "switches"), counted(len(network.hosts), "host")]
+    parts = [
+        counted(len(network.switches), "switch", "switches"),
+        counted(len(network.hosts), "host"),
+    ]
     parts += [counted(cables, "two-way cable")] if cables or not one_way else []
     parts += [counted(one_way, "one-way link")] if one_way else []
     style: JsonObject = {"va": "center", "parse_math": False}
-    figure.text(inset, 1 - 0.3 / size[1], name, fontsize=12, fontweight="bold", color=LIGHT["ink"], **style)
-    figure.text(inset, 1 - 0.52 / size[1], " · ".join(parts), fontsize=9, color=LIGHT["soft"], **style)
+    figure.text(
+        inset, 1 - 0.3 / size[1], name, fontsize=12, fontweight="bold", color=LIGHT["ink"], **style
+    )
+    figure.text(
+        inset, 1 - 0.52 / size[1], " · ".join(parts), fontsize=9, color=LIGHT["soft"], **style
+    )

@@ -33,9 +33,13 @@ def place_network(network: Network, ends: tuple[str, str] | None = None) -> dict
     return places
 
 
-def _turned(places: dict[str, Point], network: Network, ends: tuple[str, str] | None) -> dict[str, Point]:
+def _turned(
+    places: dict[str, Point], network: Network, ends: tuple[str, str] | None
+) -> dict[str, Point]:
     """Turned about the origin so that the second end (or its switch) lies straight to the right of the first."""
-    switch_of = {k.source: k.target for k in network.links} | {k.target: k.source for k in network.links}
+    switch_of = {k.source: k.target for k in network.links} | {
+        k.target: k.source for k in network.links
+    }
     at = [places.get(end, places.get(switch_of.get(end, ""))) for end in ends or ()]
     if len(at) < 2 or at[0] is None or at[1] is None:
         return places
@@ -47,7 +51,8 @@ def _turned(places: dict[str, Point], network: Network, ends: tuple[str, str] | 
 def _in_rows(network: Network) -> dict[str, Point]:
     """Fat trees: hosts below, one row a level, each row as wide as the hosts', indices from left to right."""
     rows = lists_by_key(
-        (int(node.attributes["level"]) if node.kind == "switch" else -1, node.id) for node in network.nodes
+        (int(node.attributes["level"]) if node.kind == "switch" else -1, node.id)
+        for node in network.nodes
     )
     width = max(len(row) for row in rows.values())
     height = max(1.0, width / 2.0 / max(1, len(rows) - 1))
@@ -62,7 +67,11 @@ def _on_grid(network: Network) -> dict[str, Point]:
     """Switches with ``coordinates``: a circle for one dimension, else a grid; a third one and on shift it aslant."""
     points = {n.id: n.attributes.get("coordinates") for n in network.switches}
     shape = network.attributes.get("shape")
-    if not points or not isinstance(shape, list) or not all(isinstance(p, list) and p for p in points.values()):
+    if (
+        not points
+        or not isinstance(shape, list)
+        or not all(isinstance(p, list) and p for p in points.values())
+    ):
         return {}
     if len(shape) == 1 and network.attributes.get("wraps"):
         return _circle(list(points))
@@ -89,12 +98,19 @@ def _by_shape(network: Network) -> dict[str, Point]:
     graph = nx.Graph()
     graph.add_nodes_from(core)
     inside = set(core)
-    graph.add_edges_from((k.source, k.target) for k in network.links if k.source in inside and k.target in inside)
-    if len(core) <= MAX_ON_CIRCLE and 2 * graph.number_of_edges() > len(core) * (len(core) - 1) * 0.7:
+    graph.add_edges_from(
+        (k.source, k.target) for k in network.links if k.source in inside and k.target in inside
+    )
+    if (
+        len(core) <= MAX_ON_CIRCLE
+        and 2 * graph.number_of_edges() > len(core) * (len(core) - 1) * 0.7
+    ):
         return _circle(core)
     places: dict[str, Point] = {}
     offset = 0.0
-    for part in sorted(nx.connected_components(graph), key=lambda c: (-len(c), core.index(min(c, key=core.index)))):
+    for part in sorted(
+        nx.connected_components(graph), key=lambda c: (-len(c), core.index(min(c, key=core.index)))
+    ):
         members = [node for node in core if node in part]
         piece = nx.Graph()
         piece.add_nodes_from(members)
@@ -114,7 +130,9 @@ def _by_shape(network: Network) -> dict[str, Point]:
 def _circle(nodes: Sequence[str]) -> dict[str, Point]:
     radius = max(1.0, len(nodes) / 2 / math.pi) if len(nodes) > 1 else 0.0
     angles = (math.pi / 2 - 2 * math.pi * i / len(nodes) for i in range(len(nodes)))
-    return {n: (radius * math.cos(a), radius * math.sin(a)) for n, a in zip(nodes, angles, strict=True)}
+    return {
+        n: (radius * math.cos(a), radius * math.sin(a)) for n, a in zip(nodes, angles, strict=True)
+    }
 
 
 def _fan_out(network: Network, places: dict[str, Point]) -> None:
@@ -134,7 +152,11 @@ def _fan_out(network: Network, places: dict[str, Point]) -> None:
             break
         fresh: dict[str, Point] = {}
         for parent, fan in children.items():
-            angles = [_angle(places[parent], places[n]) for n in neighbours[parent] if n in places and n != parent]
+            angles = [
+                _angle(places[parent], places[n])
+                for n in neighbours[parent]
+                if n in places and n != parent
+            ]
             fresh |= _fan(places[parent], angles, fan, reach)
         places |= fresh
         reach *= 0.8
@@ -144,11 +166,19 @@ def _fan_out(network: Network, places: dict[str, Point]) -> None:
     places |= {node: (left + 2 * reach * i, bottom) for i, node in enumerate(lonely)}
 
 
-def _fan(centre: Point, taken: Sequence[float], fan: Sequence[str], reach: float) -> dict[str, Point]:
+def _fan(
+    centre: Point, taken: Sequence[float], fan: Sequence[str], reach: float
+) -> dict[str, Point]:
     """The fan's nodes in the widest angle between the taken ones, farther out the more there are."""
     around = sorted(taken)
-    gaps = [(b - a, a) for a, b in zip(around, [*around[1:], around[0] + 2 * math.pi], strict=True)] if around else []
-    width, start = max(gaps, key=lambda g: (round(g[0], 6), -g[1])) if gaps else (2 * math.pi, math.pi / 2)
+    gaps = (
+        [(b - a, a) for a, b in zip(around, [*around[1:], around[0] + 2 * math.pi], strict=True)]
+        if around
+        else []
+    )
+    width, start = (
+        max(gaps, key=lambda g: (round(g[0], 6), -g[1])) if gaps else (2 * math.pi, math.pi / 2)
+    )
     used = min(width, math.radians(205), math.radians(26) * (len(fan) + 1)) if taken else width
     first = start + (width - used) / 2
     steps = len(fan) + 1 if taken else len(fan)

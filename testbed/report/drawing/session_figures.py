@@ -6,7 +6,13 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from testbed.model.run_records import FaultRecord, LinkLoad, SessionRecord, SessionRun, network_document
+from testbed.model.run_records import (
+    FaultRecord,
+    LinkLoad,
+    SessionRecord,
+    SessionRun,
+    network_document,
+)
 from testbed.report.column_units import percent, plain
 from testbed.report.drawing.charts import LAYER_STEPS, LIGHT, Axes, Figure, bare, layer_colour
 from testbed.report.drawing.network_drawing import Failure, Load, Marks, network_figure
@@ -47,13 +53,22 @@ def shown_network(run: SessionRun) -> Network:
     those that are two links away from the route at most."""
     session = run.session
     whole = parse_document(session.network)
-    busy = {session.source, session.sink, *(n for link in session.links for n in (link.source, link.target))}
+    busy = {
+        session.source,
+        session.sink,
+        *(n for link in session.links for n in (link.source, link.target)),
+    }
     busy &= whole.node_index.keys()
     near = {node.id for node in whole.nodes if node.kind != "host" or node.id in busy}
     if len(near) > CROWD and busy:
         around = set(busy)
         for _ in range(2):
-            around |= {end for link in whole.links for end in (link.source, link.target) if around & {*link.id[:2]}}
+            around |= {
+                end
+                for link in whole.links
+                for end in (link.source, link.target)
+                if around & {*link.id[:2]}
+            }
         near &= around
     nodes = tuple(node for node in whole.nodes if node.id in near)
     links = tuple(link for link in whole.links if link.source in near and link.target in near)
@@ -83,12 +98,21 @@ def route_figure(run: SessionRun) -> Figure:
 
 
 def loaded_figure(
-    network: Network, links: Iterable[Json], *, ends: tuple[str, str] = ("", ""), of: str = "load", caption: str = ""
+    network: Network,
+    links: Iterable[Json],
+    *,
+    ends: tuple[str, str] = ("", ""),
+    of: str = "load",
+    caption: str = "",
 ) -> Figure:
     """The network with these links loaded: objects of ``link_fields`` with a ``load`` (field ``of``, a number or a
     fraction as text) and perhaps a ``layer``."""
     loads = tuple(
-        LinkLoad(**{k: one[k] for k in ("source", "target", "key")}, load=Fraction(one[of]), layer=one.get("layer", 0))
+        LinkLoad(
+            **{k: one[k] for k in ("source", "target", "key")},
+            load=Fraction(one[of]),
+            layer=one.get("layer", 0),
+        )
         for one in links
         if float(Fraction(one[of]))
     )
@@ -110,7 +134,10 @@ def _layer_names(layers: int, others: bool) -> dict[str, str]:
 
 
 def _loads(
-    run: SessionRun, drawn: Mapping[LinkId, LinkLoad], faults: Mapping[LinkId, Numbered], layers: int
+    run: SessionRun,
+    drawn: Mapping[LinkId, LinkLoad],
+    faults: Mapping[LinkId, Numbered],
+    layers: int,
 ) -> dict[LinkId, Load]:
     shapes = shaped_links(run.session.network)
     most = max((float(load.load) for load in drawn.values()), default=1.0) or 1.0
@@ -140,9 +167,12 @@ def _route_caption(run: SessionRun, network: Network, layers: int) -> str:
     return " ".join(
         [
             *(
-                ["A line is as wide as the link\u2019s share of the stream; an arrow points where it goes."]
+                [
+                    "A line is as wide as the link\u2019s share of the stream; an arrow points where it goes."
+                ]
                 if run.session.source
-                else ["A line is as wide as the link\u2019s load beside the busiest\u2019s."] * bool(run.session.links)
+                else ["A line is as wide as the link\u2019s load beside the busiest\u2019s."]
+                * bool(run.session.links)
             ),
             *(["Colour: the capillary layer whose bottleneck the link is."] if layers else []),
             *(["Numbers: faults in their order."] if run.faults else []),
@@ -159,8 +189,14 @@ def drawn_until_s(run: SessionRun) -> float:
     timeline = run.timeline
     if timeline is None or not timeline.t_s:
         return 0.0
-    sent = [t for t, pps in zip(timeline.t_s, timeline.sent_pps, strict=True) if pps > 0] if run.summary else []
-    return float(max([(sent or timeline.t_s)[-1] + timeline.bin_s, *(f.stop_s for f in run.faults)]))
+    sent = (
+        [t for t, pps in zip(timeline.t_s, timeline.sent_pps, strict=True) if pps > 0]
+        if run.summary
+        else []
+    )
+    return float(
+        max([(sent or timeline.t_s)[-1] + timeline.bin_s, *(f.stop_s for f in run.faults)])
+    )
 
 
 def timeline_figure(run: SessionRun) -> Figure | None:
@@ -172,22 +208,36 @@ def timeline_figure(run: SessionRun) -> Figure | None:
     width = 1120
     figure, until_s, faults = bare(width * PX, 380 * PX), drawn_until_s(run), numbered_faults(run)
     at_rest = run.summary.base_block_size if run.summary else None
-    series: tuple[tuple[str, str, Sequence[float | None], Callable[[FaultRecord], float | None]], ...] = (
+    series: tuple[
+        tuple[str, str, Sequence[float | None], Callable[[FaultRecord], float | None]], ...
+    ] = (
         ("loss", "Packets lost", timeline.loss, lambda fault: fault.predicted_loss),
-        ("redundancy", "Redundancy N/M − 1", timeline.redundancy, lambda f: _redundancy(run, f.predicted_block_size)),
+        (
+            "redundancy",
+            "Redundancy N/M − 1",
+            timeline.redundancy,
+            lambda f: _redundancy(run, f.predicted_block_size),
+        ),
     )
     for k, (name, title, values, predicted) in enumerate(series):
-        axes = figure.add_axes((54 / width, 0.57 - 0.46 * k, 1 - 64 / width, 0.33), xlim=(0, until_s))
+        axes = figure.add_axes(
+            (54 / width, 0.57 - 0.46 * k, 1 - 64 / width, 0.33), xlim=(0, until_s)
+        )
         axes.grid(True, axis="y")
         drawn = [value if value is not None else float("nan") for value in (*values, values[-1])]
         (line,) = axes.plot(
-            [*timeline.t_s, timeline.t_s[-1] + timeline.bin_s], drawn, drawstyle="steps-post", color=LIGHT["measured"]
+            [*timeline.t_s, timeline.t_s[-1] + timeline.bin_s],
+            drawn,
+            drawstyle="steps-post",
+            color=LIGHT["measured"],
         )
         mark(line, f"steps {name}")
         for number, fault in faults:
             _draw_fault(axes, run, number, fault, predicted(fault))
         axes.set_title(title, loc="left", fontweight="bold", pad=20 if k == 0 else 8)
-        most = max([0.01, *(v for v in values if v is not None), *(predicted(f) or 0.0 for _, f in faults)])
+        most = max(
+            [0.01, *(v for v in values if v is not None), *(predicted(f) or 0.0 for _, f in faults)]
+        )
         axes.set_ylim(0, 1.08 * most)
         axes.yaxis.set_major_formatter(lambda value, _: f"{plain(100 * value, 1)} %")
         axes.locator_params(axis="y", nbins=5)
@@ -205,15 +255,23 @@ def timeline_figure(run: SessionRun) -> Figure | None:
 def _redundancy(run: SessionRun, block_size: float | None) -> float | None:
     """N/M - 1 with M of the session's code, from its parameters."""
     m = run.session.parameters.get("source_packets")
-    return block_size / m - 1 if block_size is not None and isinstance(m, (int, float)) and m > 0 else None
+    return (
+        block_size / m - 1
+        if block_size is not None and isinstance(m, (int, float)) and m > 0
+        else None
+    )
 
 
-def _draw_fault(axes: Axes, run: SessionRun, number: int, fault: FaultRecord, predicted: float | None) -> None:
+def _draw_fault(
+    axes: Axes, run: SessionRun, number: int, fault: FaultRecord, predicted: float | None
+) -> None:
     band = axes.axvspan(fault.start_s, fault.stop_s, color=LIGHT["band"], alpha=0.16, linewidth=0)
     mark(band, "band", title=fault_title(number, fault), about=_about(run, number))
     if predicted is not None:
         ends_s = [fault.start_s, fault.stop_s]
-        (dashed,) = axes.plot(ends_s, [predicted] * 2, color=LIGHT["predicted"], linestyle="--", linewidth=2)
+        (dashed,) = axes.plot(
+            ends_s, [predicted] * 2, color=LIGHT["predicted"], linestyle="--", linewidth=2
+        )
         mark(dashed, "predicted")
 
 
@@ -224,7 +282,11 @@ def _number_bands(axes: Axes, faults: Numbered, s_per_px: float) -> None:
         middle_s, half_s = (fault.start_s + fault.stop_s) / 2, s_per_px * (5 * len(str(number)) + 1)
         if middle_s - half_s >= clear_from_s:
             colour = LIGHT["bad" if fault.passed is False else "predicted"]
-            place: JsonObject = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom"}
+            place: JsonObject = {
+                "transform": axes.get_xaxis_transform(),
+                "ha": "center",
+                "va": "bottom",
+            }
             axes.text(middle_s, 1.03, str(number), color=colour, fontweight="bold", **place)
             clear_from_s = middle_s + half_s
 
@@ -254,7 +316,14 @@ def loss_figure(run: SessionRun) -> Figure | None:
 def size_figure(run: SessionRun) -> Figure | None:
     """Measured against predicted block sizes; None where none was measured."""
     points = [
-        _Point(n, f, f.predicted_block_size, f.measured_block_size, f.size_range, _size_holds(f, f.measured_block_size))
+        _Point(
+            n,
+            f,
+            f.predicted_block_size,
+            f.measured_block_size,
+            f.size_range,
+            _size_holds(f, f.measured_block_size),
+        )
         for n, f in numbered_faults(run)
         if f.measured_block_size is not None and f.predicted_block_size is not None
     ]
@@ -263,11 +332,18 @@ def size_figure(run: SessionRun) -> Figure | None:
 
 
 def _size_holds(fault: FaultRecord, measured: float) -> bool:
-    return fault.size_range is None or fault.size_range[0] - 0.5 <= measured <= fault.size_range[1] + 0.5
+    return (
+        fault.size_range is None
+        or fault.size_range[0] - 0.5 <= measured <= fault.size_range[1] + 0.5
+    )
 
 
 def _scatter(
-    run: SessionRun, points: Sequence[_Point], quantity: str, where: str, write: Callable[[float, object], str]
+    run: SessionRun,
+    points: Sequence[_Point],
+    quantity: str,
+    where: str,
+    write: Callable[[float, object], str],
 ) -> Figure | None:
     """One mark a fault, a cross where both do not agree, whiskers where there is an interval."""
     if not points:
@@ -281,13 +357,31 @@ def _scatter(
     mark(axes.plot(ends, ends, color=LIGHT["predicted"], linestyle="--")[0], "diagonal")
     for point in points:
         if point.interval is not None:
-            axes.plot([point.predicted] * 2, point.interval, "_-", color=LIGHT["measured"], linewidth=1.2, alpha=0.75)
-        style: JsonObject = {"marker": "o", "alpha": 0.7} if point.holds else {"marker": "x", "markeredgewidth": 2.6}
+            axes.plot(
+                [point.predicted] * 2,
+                point.interval,
+                "_-",
+                color=LIGHT["measured"],
+                linewidth=1.2,
+                alpha=0.75,
+            )
+        style: JsonObject = (
+            {"marker": "o", "alpha": 0.7}
+            if point.holds
+            else {"marker": "x", "markeredgewidth": 2.6}
+        )
         colour = LIGHT["measured" if point.holds else "bad"]
-        (drawn,) = axes.plot([point.predicted], [point.measured], markersize=8, color=colour, **style)
+        (drawn,) = axes.plot(
+            [point.predicted], [point.measured], markersize=8, color=colour, **style
+        )
         title = f"{fault_title(point.number, point.fault)}\n{quantity}: {write(point.predicted, None)} predicted, "
         title += f"{write(point.measured, None)} measured"
-        mark(drawn, "point" if point.holds else "point bad", title=title, about=_about(run, point.number))
+        mark(
+            drawn,
+            "point" if point.holds else "point bad",
+            title=title,
+            about=_about(run, point.number),
+        )
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(write)
     axes.locator_params(nbins=5)

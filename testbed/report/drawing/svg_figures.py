@@ -20,7 +20,20 @@ from urllib.parse import quote, unquote
 
 from testbed.extras import installed, pip_command
 from testbed.model.naming.printable import printable
-from testbed.report.drawing.charts import AMBER, BLUE, DARK, GREEN, GREY, INK, LIGHT, ORANGE, PURPLE, RED, SKY, STYLE
+from testbed.report.drawing.charts import (
+    AMBER,
+    BLUE,
+    DARK,
+    GREEN,
+    GREY,
+    INK,
+    LIGHT,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    STYLE,
+)
 from testbed.report.markup import Markup, lines, tag
 from topologies.files.formats import write_atomically
 from topologies.text.json_types import Json
@@ -44,7 +57,9 @@ def following_dark_mode(document: str) -> str:
     >>> following_dark_mode('<svg><path style="fill: #ffffff"/></svg>').partition("</style>")[2]
     '<path style="fill: var(--c-ffffff)"/></svg>'
     """
-    used = {colour.lower() for style in IN_STYLE.findall(document) for colour in COLOUR.findall(style)}
+    used = {
+        colour.lower() for style in IN_STYLE.findall(document) for colour in COLOUR.findall(style)
+    }
     known = sorted(colour for colour in used | {"#000000"} if colour in _ON_DARK)
 
     def variable(found: re.Match[str]) -> str:
@@ -53,9 +68,10 @@ def following_dark_mode(document: str) -> str:
 
     varied = IN_STYLE.sub(lambda style: COLOUR.sub(variable, style[0]), document)
     light, dark = (
-        "".join(f"--c-{colour[1:]}:{value};" for colour, value in ((one, of.get(one, one)) for one in known)).rstrip(
-            ";"
-        )
+        "".join(
+            f"--c-{colour[1:]}:{value};"
+            for colour, value in ((one, of.get(one, one)) for one in known)
+        ).rstrip(";")
         for of in ({}, _ON_DARK)
     )
     rules = f"svg{{{light};fill:var(--c-000000)}}@media screen and (prefers-color-scheme:dark){{svg{{{dark}}}}}"
@@ -85,14 +101,21 @@ def caption_of(figure: Figure, name: str) -> str:
         return printable(own)
     axes = [each for each in figure.axes if each.get_visible() and each.get_label() != "<colorbar>"]
     titles = list(dict.fromkeys(filter(None, (_plain(each.get_title()) for each in axes))))
-    title = _plain(figure.get_suptitle()) or (titles[0] if len(titles) == 1 else name_in_words(name))
+    title = _plain(figure.get_suptitle()) or (
+        titles[0] if len(titles) == 1 else name_in_words(name)
+    )
     sentences = [title.rstrip(".")]
     against = list(dict.fromkeys(filter(None, map(_against, axes))))
     if against:
         sentences.append("; ".join(against[:2]))
     if len(titles) > 1:
         sentences.append(_listed("Panels", titles))
-    named = (_plain(word) for each in axes for word in each.get_legend_handles_labels()[1] if word and word[0] != "_")
+    named = (
+        _plain(word)
+        for each in axes
+        for word in each.get_legend_handles_labels()[1]
+        if word and word[0] != "_"
+    )
     lines = list(dict.fromkeys(named))
     if len(lines) > 1:
         sentences.append(_listed("Drawn", lines))
@@ -156,7 +179,9 @@ def rendered(salt: str, draw: Draw, *, formulas: bool = False) -> dict[str, str]
 
 def figures_with_text(salt: str, draw: Draw, *, formulas: bool = False) -> dict[str, FigureFiles]:
     """The same figures for a paper: letters are text in both formats."""
-    found = _saved(salt, draw, {"svg.fonttype": "none", "pdf.fonttype": 42}, ("svg", "pdf"), formulas, **_TIGHT)
+    found = _saved(
+        salt, draw, {"svg.fonttype": "none", "pdf.fonttype": 42}, ("svg", "pdf"), formulas, **_TIGHT
+    )
     return {
         name: FigureFiles(svg=files["svg"], pdf=files["pdf"], caption=caption)
         for name, (caption, files) in found.items()
@@ -166,7 +191,9 @@ def figures_with_text(salt: str, draw: Draw, *, formulas: bool = False) -> dict[
 def write_figure(path: Path, salt: str, draw: Draw) -> None:
     """Write the first of the figures that ``draw`` makes; the file's ending is the format."""
     kind = path.suffix.lower()[1:]
-    found = _saved(salt, draw, {"svg.fonttype": "path"}, (kind,), **_TIGHT, dpi=150, facecolor=LIGHT["paper"])
+    found = _saved(
+        salt, draw, {"svg.fonttype": "path"}, (kind,), **_TIGHT, dpi=150, facecolor=LIGHT["paper"]
+    )
     write_atomically(path, next(iter(found.values()))[1][kind])
 
 
@@ -214,11 +241,19 @@ def _element(before: str, name: str, document: str, words: str) -> Markup:
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', opening)
     assert box is not None
     coloured = IN_STYLE.sub(
-        lambda style: COLOUR.sub(lambda colour: _VARIABLES.get(colour[0].lower(), colour[0]), style[0]), inside
+        lambda style: COLOUR.sub(
+            lambda colour: _VARIABLES.get(colour[0].lower(), colour[0]), style[0]
+        ),
+        inside,
     )
     drawing = _MARK.sub(_group, _NOT_OF_A_PAGE.sub("", coloured))
     drawing = re.sub(r'( id="|href="#)', rf"\1{before}", drawing)
-    own = {"class_": name, "viewBox": f"0 0 {box[1]} {box[2]}", "width": float(box[1]), "height": float(box[2])}
+    own = {
+        "class_": name,
+        "viewBox": f"0 0 {box[1]} {box[2]}",
+        "width": float(box[1]),
+        "height": float(box[2]),
+    }
     return tag("svg", Markup(drawing.removesuffix("</svg>\n")), role="img", aria_label=words, **own)
 
 
@@ -227,7 +262,9 @@ def _group(found: re.Match[str]) -> str:
     if not found[1].startswith("%5B"):
         return "<g>"
     kind, title, about, link = json.loads(unquote(found[1]))
-    opening = tag("g", class_=kind, data_fault=about or None, data_link=link or None).removesuffix("</g>")
+    opening = tag("g", class_=kind, data_fault=about or None, data_link=link or None).removesuffix(
+        "</g>"
+    )
     return opening + (tag("title", lines(title)) if title else "")
 
 
@@ -244,7 +281,10 @@ def saved_figure(
     gives the same bytes (``svg.hashsalt`` fixes the ids in it); ``marked``: with what ``mark`` says, ``options``: what
     ``savefig`` takes."""
     out = io.BytesIO()
-    words = {"svg": {"Date": None, "Description": caption}, "pdf": {"CreationDate": None, "Subject": caption}}.get(kind)
+    words = {
+        "svg": {"Date": None, "Description": caption},
+        "pdf": {"CreationDate": None, "Subject": caption},
+    }.get(kind)
     with warnings.catch_warnings():
         # a box stands for a letter, on pages it is the reader's; the longest of names leave a figure no room
         warnings.filterwarnings("ignore", "Glyph .* missing|constrained_layout not applied")
@@ -270,7 +310,12 @@ def _take_names_literally(figure: Figure) -> None:
 
 
 def _saved(
-    salt: str, draw: Draw, settings: Json, formats: tuple[str, ...], formulas: bool = False, **options: Any
+    salt: str,
+    draw: Draw,
+    settings: Json,
+    formats: tuple[str, ...],
+    formulas: bool = False,
+    **options: Any,
 ) -> dict[str, tuple[str, dict[str, bytes]]]:
     import matplotlib
     import matplotlib.pyplot as plt
@@ -284,7 +329,10 @@ def _saved(
                 _take_names_literally(figure)
             for artist in figure.findobj() if options.get("marked") else ():
                 artist.set_clip_on(False)  # a page may have one of an id, and names of its own
-            found[name] = caption, {kind: saved_figure(figure, kind, caption, **options) for kind in formats}
+            found[name] = (
+                caption,
+                {kind: saved_figure(figure, kind, caption, **options) for kind in formats},
+            )
             plt.close(figure)
     return found
 
@@ -298,7 +346,8 @@ def without_matplotlib() -> str:
 def _in_place_of_figures() -> str:
     """An SVG document of that text, a line each."""
     rows = "".join(
-        f'<text x="10" y="{24 * n + 24}">{line}</text>' for n, line in enumerate(without_matplotlib().split("; "))
+        f'<text x="10" y="{24 * n + 24}">{line}</text>'
+        for n, line in enumerate(without_matplotlib().split("; "))
     )
     size = 'width="760" height="88" viewBox="0 0 760 88"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="14">{rows}</svg>\n'

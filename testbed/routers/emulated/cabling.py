@@ -35,7 +35,10 @@ def lay_cables(plan: RouterPlan) -> Iterator[tuple[HostNamespaces, Sockets]]:
         with refusals():
             batch.flush()
         sockets = tuple(
-            tuple(stack.enter_context(_open_socket(batch.namespaces, number, port)) for port in range(len(neighbours)))
+            tuple(
+                stack.enter_context(_open_socket(batch.namespaces, number, port))
+                for port in range(len(neighbours))
+            )
             for number, neighbours in enumerate(plan.ports)
         )
         yield batch.namespaces, sockets
@@ -49,7 +52,9 @@ def _end(plan: RouterPlan, here: int, there: int) -> tuple[str, str, str]:
 
 def _open_socket(namespaces: HostNamespaces, router: int, port: int) -> socket.socket:
     """Whole frames of our type alone; never waits."""
-    sock = namespaces.open_socket(f"r{router}", socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE))
+    sock = namespaces.open_socket(
+        f"r{router}", socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE)
+    )
     sock.bind((f"p{port}", ETHERTYPE))
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BYTES)
     sock.setblocking(False)

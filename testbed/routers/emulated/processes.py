@@ -40,7 +40,11 @@ def run_routers(plan: RouterPlan) -> RouterRun:
         for number, gauge in enumerate(gauges):
             with namespaces.inside(f"r{number}"):
                 prepare = partial(_Loop, plan, number, sockets[number], (gauge, over))
-                processes.append(stack.enter_context(closing(EndpointProcess(f"router {number}", prepare, gauge))))
+                processes.append(
+                    stack.enter_context(
+                        closing(EndpointProcess(f"router {number}", prepare, gauge))
+                    )
+                )
         for process in processes:
             process.wait_until_ready(_ANSWER_S)
         start_s = time.monotonic() + _LEAD_S
@@ -53,7 +57,9 @@ def run_routers(plan: RouterPlan) -> RouterRun:
     return RouterRun(made=plan.messages, reports=reports, seconds=seconds, stuck_for_s=stuck_for_s)
 
 
-def _watch(plan: RouterPlan, processes: Sequence[EndpointProcess], gauges: Sequence[Gauge], start_s: float) -> float:
+def _watch(
+    plan: RouterPlan, processes: Sequence[EndpointProcess], gauges: Sequence[Gauge], start_s: float
+) -> float:
     """Seconds for which nothing had moved when it was given up; 0 where everything arrived."""
     known: list[tuple[float, float]] = []
     moved_at_s = start_s
@@ -75,7 +81,11 @@ class _Loop:
     """Sockets in, the router's decisions, sockets out. ``reported``: the router's gauge; whether the run is over."""
 
     def __init__(
-        self, plan: RouterPlan, number: int, sockets: Sequence[socket.socket], reported: tuple[Gauge, Gauge]
+        self,
+        plan: RouterPlan,
+        number: int,
+        sockets: Sequence[socket.socket],
+        reported: tuple[Gauge, Gauge],
     ) -> None:
         self.router = build_router(plan, number)
         self.messages = plan.messages_of(number)
@@ -99,13 +109,19 @@ class _Loop:
             if now_s >= 0:
                 router.advance(now_s)
                 self._flush()
-            self.gauge[0], self.gauge[1], self.gauge[2] = router.moves, len(router.log), time.monotonic()
+            self.gauge[0], self.gauge[1], self.gauge[2] = (
+                router.moves,
+                len(router.log),
+                time.monotonic(),
+            )
             due_s = self.messages[made][0] if made < len(self.messages) else NEVER
             next_s = min(now_s + _TELL_EVERY_S, router.next_time_s(), due_s)
             for descriptor, _ in poll.poll(max(0.0, 1e3 * (next_s - (time.monotonic() - start_s)))):
                 self._read(descriptor, start_s)
         dropped = sum(map(socket_drops, self.sockets))
-        return RouterReport(log=router.log, snapshot=router.snapshot(), nac=router.done, frames_dropped=dropped)
+        return RouterReport(
+            log=router.log, snapshot=router.snapshot(), nac=router.done, frames_dropped=dropped
+        )
 
     def _read(self, descriptor: int, start_s: float) -> None:
         port = self.ports[descriptor]

@@ -32,7 +32,9 @@ class Certificate:
         return not self.violations
 
 
-def check_certificate(network: Network, source: str, sink: str, loads: Sequence[Fraction]) -> Certificate:
+def check_certificate(
+    network: Network, source: str, sink: str, loads: Sequence[Fraction]
+) -> Certificate:
     """Are the ``loads`` (one a link) the capillary route of one unit from ``source`` to ``sink``?
 
     They are if, and only if, flow is conserved and, for every level v of load over capacity, no link at level v has
@@ -52,7 +54,9 @@ def check_certificate(network: Network, source: str, sink: str, loads: Sequence[
     ('link a->c: its load 2/3 can be lowered', 'link c->d: its load 2/3 can be lowered')
     """
     _check_question(network, source, sink, loads)
-    violations = _unsound_loads(network, source, sink, loads) + _unbalanced_nodes(network, source, sink, loads)
+    violations = _unsound_loads(network, source, sink, loads) + _unbalanced_nodes(
+        network, source, sink, loads
+    )
     levels, ranks = _rank_levels(network, loads)
     if not violations:
         violations = [
@@ -62,7 +66,9 @@ def check_certificate(network: Network, source: str, sink: str, loads: Sequence[
     return Certificate(levels=levels, violations=tuple(violations))
 
 
-def _rank_levels(network: Network, loads: Sequence[Fraction]) -> tuple[tuple[Fraction, ...], list[int]]:
+def _rank_levels(
+    network: Network, loads: Sequence[Fraction]
+) -> tuple[tuple[Fraction, ...], list[int]]:
     """The levels, highest first, and each link's place among them from the lowest, 1; 0 for no load."""
     reference = Fraction(max((link.capacity_bps for link in network.links), default=1))
     # Equal loads are mostly one object: one division and one comparison for each, not for each link.
@@ -80,10 +86,14 @@ def _rank_levels(network: Network, loads: Sequence[Fraction]) -> tuple[tuple[Fra
 
 def _check_question(network: Network, source: str, sink: str, loads: Sequence[Fraction]) -> None:
     if len(loads) != len(network.links):
-        raise InputError(f"certificate: {len(loads)} loads for {len(network.links)} links; give one a link")
+        raise InputError(
+            f"certificate: {len(loads)} loads for {len(network.links)} links; give one a link"
+        )
     for node in (source, sink):
         if node not in network.node_index:
-            raise InputError(f"certificate: network {network.name!r} has no node {node!r}; name one that it has")
+            raise InputError(
+                f"certificate: network {network.name!r} has no node {node!r}; name one that it has"
+            )
     if source == sink:
         raise InputError(f"certificate: source and sink are both {source!r}; name two nodes")
 
@@ -94,9 +104,13 @@ def _barred_links(network: Network, source: str, sink: str) -> list[bool]:
     return [link.source in silent or link.target in silent for link in network.links]
 
 
-def _unsound_loads(network: Network, source: str, sink: str, loads: Sequence[Fraction]) -> list[str]:
+def _unsound_loads(
+    network: Network, source: str, sink: str, loads: Sequence[Fraction]
+) -> list[str]:
     found = []
-    for link, load, barred in zip(network.links, loads, _barred_links(network, source, sink), strict=True):
+    for link, load, barred in zip(
+        network.links, loads, _barred_links(network, source, sink), strict=True
+    ):
         if load.numerator < 0:
             found.append(f"link {link.label}: negative load {load}")
         elif barred and load.numerator > 0:
@@ -104,7 +118,9 @@ def _unsound_loads(network: Network, source: str, sink: str, loads: Sequence[Fra
     return found
 
 
-def _unbalanced_nodes(network: Network, source: str, sink: str, loads: Sequence[Fraction]) -> list[str]:
+def _unbalanced_nodes(
+    network: Network, source: str, sink: str, loads: Sequence[Fraction]
+) -> list[str]:
     scale = math.lcm(*{load.denominator for load in loads})
     balance = {node.id: 0 for node in network.nodes}  # in units of 1 / scale
     for link, load in zip(network.links, loads, strict=True):
@@ -133,13 +149,22 @@ def _relievable(network: Network, source: str, sink: str, ranks: Sequence[int]) 
         top = np.zeros(count, dtype=np.int64)  # one a component: the highest level inside it
         np.maximum.at(top, component[tail[alive]], rank[alive])
         limit = top[component[tail]]
-        forward, backward = alive & (rank < limit), alive & (rank > 0)  # can take more; can give back
+        forward, backward = (
+            alive & (rank < limit),
+            alive & (rank > 0),
+        )  # can take more; can give back
         rows = np.concatenate([tail[forward], head[backward]])
         columns = np.concatenate([head[forward], tail[backward]])
-        changeable = csr_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(count, count))
-        component = np.asarray(connected_components(changeable, directed=True, connection="strong")[1])
+        changeable = csr_array(
+            (np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(count, count)
+        )
+        component = np.asarray(
+            connected_components(changeable, directed=True, connection="strong")[1]
+        )
         inside = component[tail] == component[head]
-        highest = alive & (rank == limit)  # where nothing has load, no two nodes are of one component
+        highest = alive & (
+            rank == limit
+        )  # where nothing has load, no two nodes are of one component
         found += np.flatnonzero(highest & inside).tolist()
         alive &= inside & ~highest
     return sorted(found)

@@ -21,7 +21,9 @@ from topologies.network import Network
 DISCONNECTED = -1
 PUSH_TOLERANCE = 1e-13  # of a link's capacity: less than this is rounding, not room for flow
 MIN_NEED = 1e-12  # of the piece's load: less than this is met
-FINAL_TOLERANCE = 1e-9  # of a link's capacity: full or empty within this is taken for full or empty, then checked
+FINAL_TOLERANCE = (
+    1e-9  # of a link's capacity: full or empty within this is taken for full or empty, then checked
+)
 VANISHING = 1e-12
 """Of the level of the piece above: a demand below this is rounding (where the recursion keeps to floats)."""
 
@@ -64,7 +66,9 @@ def solve_piece(graph: flow.Residual, low: int, high: int) -> tuple[int, float]:
     return flow.label_components(graph, low, high, FINAL_TOLERANCE), load
 
 
-def freeze_crossing(graph: flow.Residual, low: int, high: int, level: float, loads: flow.Numbers) -> None:
+def freeze_crossing(
+    graph: flow.Residual, low: int, high: int, level: float, loads: flow.Numbers
+) -> None:
     """Links between components are final: their loads are noted, their flow leaves the demands of their ends."""
     for node in graph.order[low:high]:
         for arc in range(graph.first[node], graph.last[node]):
@@ -79,7 +83,9 @@ def freeze_crossing(graph: flow.Residual, low: int, high: int, level: float, loa
                 graph.weight[link] = 0.0
 
 
-def gather_components(graph: flow.Residual, low: int, high: int, count: int, bounds: flow.Numbers) -> None:
+def gather_components(
+    graph: flow.Residual, low: int, high: int, count: int, bounds: flow.Numbers
+) -> None:
     """Sort the piece's nodes by component; component c is then ``order[bounds[c]:bounds[c + 1]]``."""
     bounds[: count + 1] = 0
     for at in range(low, high):
@@ -113,7 +119,9 @@ def balance_demand(graph: flow.Residual, low: int, high: int, level: float) -> b
     return bool(abs(graph.demand[graph.order[largest]]) >= VANISHING * level)
 
 
-def solve_all(graph: flow.Residual, loads: flow.Numbers, stack: flow.Numbers, bounds: flow.Numbers) -> bool:
+def solve_all(
+    graph: flow.Residual, loads: flow.Numbers, stack: flow.Numbers, bounds: flow.Numbers
+) -> bool:
     """The whole recursion in floats: fills ``loads`` (relative to the largest weight); False where the sink is cut off.
 
     ``stack`` of shape (2 * nodes + 2,) holds the pieces that wait, ``bounds`` (nodes + 1,) the components of one.
@@ -128,7 +136,9 @@ def solve_all(graph: flow.Residual, loads: flow.Numbers, stack: flow.Numbers, bo
             if low == 0 and high == len(graph.order):
                 return False
             continue
-        if count == 1:  # rounding has hidden the bottleneck; what is left is below what floats tell apart
+        if (
+            count == 1
+        ):  # rounding has hidden the bottleneck; what is left is below what floats tell apart
             continue
         freeze_crossing(graph, low, high, level, loads)
         gather_components(graph, low, high, count, bounds)
@@ -153,7 +163,9 @@ def solve_wave(
     for piece in range(len(counts)):
         counts[piece], _ = solve_piece(graph, bounds[piece], bounds[piece + 1])
         if counts[piece] > 0:
-            found = flow.list_crossing(graph, bounds[piece], bounds[piece + 1], crossing, full, found)
+            found = flow.list_crossing(
+                graph, bounds[piece], bounds[piece + 1], crossing, full, found
+            )
         crossing_bounds[piece + 1] = found
 
 
@@ -166,18 +178,27 @@ def _empty_residual(nodes: int, links: int) -> flow.Residual:
     """Of arrays. Indices without a sign: compiled code looks at every other one's sign before it is used, which takes a
     quarter of the time."""
     return flow.build_residual(
-        nodes, links, lambda n: np.zeros(n, dtype=np.int32), np.zeros, lambda n: np.zeros(n, dtype=np.uint32)
+        nodes,
+        links,
+        lambda n: np.zeros(n, dtype=np.int32),
+        np.zeros,
+        lambda n: np.zeros(n, dtype=np.uint32),
     )
 
 
 class CompiledSolver:
     """Splits pieces in floats; holds the flow between waves, so that a piece starts from what its parent found."""
 
-    def __init__(self, nodes: int, tail: Sequence[int], head: Sequence[int], weight: Sequence[int]) -> None:
+    def __init__(
+        self, nodes: int, tail: Sequence[int], head: Sequence[int], weight: Sequence[int]
+    ) -> None:
         links, largest = len(tail), max(weight)
         self._graph = _empty_residual(nodes, links)
         self._graph.weight[:] = [w / largest for w in weight]
-        self._crossing, self._full = np.zeros(links, dtype=np.int32), np.zeros(links, dtype=np.int32)
+        self._crossing, self._full = (
+            np.zeros(links, dtype=np.int32),
+            np.zeros(links, dtype=np.int32),
+        )
         INDEX_ARCS(self._graph, np.array(tail, dtype=np.int32), np.array(head, dtype=np.int32))
 
     def finish(self, links: Sequence[int]) -> None:
@@ -191,15 +212,25 @@ class CompiledSolver:
         np.cumsum([len(piece.nodes) for piece in pieces], out=bounds[1:])
         nodes = np.array([node for piece in pieces for node in piece.nodes], dtype=np.int32)
         self._graph.order[: len(nodes)] = nodes
-        self._graph.demand[nodes] = [b / piece.denominator for piece in pieces for b in piece.demand]
-        counts, crossing_bounds = np.zeros(len(pieces), dtype=np.int32), np.zeros(len(pieces) + 1, dtype=np.int32)
+        self._graph.demand[nodes] = [
+            b / piece.denominator for piece in pieces for b in piece.demand
+        ]
+        counts, crossing_bounds = (
+            np.zeros(len(pieces), dtype=np.int32),
+            np.zeros(len(pieces) + 1, dtype=np.int32),
+        )
         SOLVE_WAVE(self._graph, bounds, counts, self._crossing, self._full, crossing_bounds)
         component = self._graph.component[nodes].tolist()
-        crossing, full = self._crossing[: crossing_bounds[-1]].tolist(), self._full[: crossing_bounds[-1]].tolist()
+        crossing, full = (
+            self._crossing[: crossing_bounds[-1]].tolist(),
+            self._full[: crossing_bounds[-1]].tolist(),
+        )
         found: list[Split | None] = []
         for piece, count in enumerate(counts.tolist()):
             part = slice(crossing_bounds[piece], crossing_bounds[piece + 1])
-            split = Split(count, component[bounds[piece] : bounds[piece + 1]], crossing[part], full[part])
+            split = Split(
+                count, component[bounds[piece] : bounds[piece + 1]], crossing[part], full[part]
+            )
             found.append(split if count > 0 else None)
         return found
 
@@ -243,6 +274,8 @@ class FloatRouter:
         graph.order[:] = np.arange(nodes)
         graph.demand[source], graph.demand[sink] = 1.0, -1.0
         INDEX_ARCS(graph, links.tail[usable].astype(np.int32), links.head[usable].astype(np.int32))
-        reached = SOLVE_ALL(graph, found, np.zeros(2 * nodes + 2, np.int32), np.zeros(nodes + 1, np.int32))
+        reached = SOLVE_ALL(
+            graph, found, np.zeros(2 * nodes + 2, np.int32), np.zeros(nodes + 1, np.int32)
+        )
         loads[usable] = found
         return bool(reached)

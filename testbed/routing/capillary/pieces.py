@@ -37,7 +37,9 @@ class IntegerSolver:
     """Splits the pieces of one network into components, wave after wave, in plain integers: exact, and slow on large
     networks."""
 
-    def __init__(self, nodes: int, tail: Sequence[int], head: Sequence[int], weight: Sequence[int]) -> None:
+    def __init__(
+        self, nodes: int, tail: Sequence[int], head: Sequence[int], weight: Sequence[int]
+    ) -> None:
         self._graph = flow.integer_residual(nodes, tail, head, weight)
         self._graph.weight[:] = weight
 
@@ -62,7 +64,11 @@ class IntegerSolver:
             arcs = sum(graph.last[node] - graph.first[node] for node in piece.nodes)
             crossing, full = [0] * arcs, [0] * arcs
             links = flow.list_crossing(graph, 0, size, crossing, full, 0)
-            found.append(Split(count, [graph.component[n] for n in piece.nodes], crossing[:links], full[:links]))
+            found.append(
+                Split(
+                    count, [graph.component[n] for n in piece.nodes], crossing[:links], full[:links]
+                )
+            )
         return found
 
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from testbed.routing.capillary.kernel import CompiledSolver
 
 
-def capillary_route(network: Network, source: str, sink: str, layers: int | None = None) -> SplitRoute:
+def capillary_route(
+    network: Network, source: str, sink: str, layers: int | None = None
+) -> SplitRoute:
     """The capillary route from ``source`` to ``sink``: exact, unique, with its layers and their bottleneck links.
 
     A link's load is the fraction of the flow that it carries; what is minimised, greatest first, is load over capacity
@@ -46,23 +48,34 @@ def capillary_route(network: Network, source: str, sink: str, layers: int | None
     ['1/2', '1/2', '1/2', '1/2']
     """
     layers = python_number(layers)
-    if layers is not None and (isinstance(layers, bool) or not isinstance(layers, int) or layers < 1):
-        raise InputError(f"capillary route: layers {layers!r} must be a whole number of at least 1, or None for all")
+    if layers is not None and (
+        isinstance(layers, bool) or not isinstance(layers, int) or layers < 1
+    ):
+        raise InputError(
+            f"capillary route: layers {layers!r} must be a whole number of at least 1, or None for all"
+        )
     problem = flow_problem(network, source, sink)
     try:
         final = final_loads(problem, problem.source, problem.sink)
     except DisconnectedError:
         raise problem.no_path() from None
     if layers is None or layers >= len(final.levels):
-        return _with_layers(problem, final, _full_shares(problem, final), len(final.levels), "capillary")
-    return _with_layers(problem, final, _shares_after(problem, final, layers), layers, f"capillary:{layers}")
+        return _with_layers(
+            problem, final, _full_shares(problem, final), len(final.levels), "capillary"
+        )
+    return _with_layers(
+        problem, final, _shares_after(problem, final, layers), layers, f"capillary:{layers}"
+    )
 
 
 def _full_shares(problem: FlowProblem, final: FinalLoads) -> list[Fraction]:
     nothing = Fraction(0)
     rows = zip(final.rank, final.saturated, problem.weight, strict=True)
     levels = final.levels
-    return [(levels[at] if weight == 1 else levels[at] * weight) if full else nothing for at, full, weight in rows]
+    return [
+        (levels[at] if weight == 1 else levels[at] * weight) if full else nothing
+        for at, full, weight in rows
+    ]
 
 
 def _shares_after(problem: FlowProblem, final: FinalLoads, layers: int) -> list[Fraction]:
@@ -131,7 +144,9 @@ class FinalLoads:
     saturated: tuple[bool, ...]
 
 
-def final_loads(links: LinkArrays, source: int, sink: int, *, compiled: bool | None = None) -> FinalLoads:
+def final_loads(
+    links: LinkArrays, source: int, sink: int, *, compiled: bool | None = None
+) -> FinalLoads:
     """Lexicographically least levels of one unit from ``source`` to ``sink``.
 
     ``compiled`` False keeps to plain integers, True to the kernel, None chooses by the work done so far: the answer is
@@ -156,12 +171,22 @@ def final_loads(links: LinkArrays, source: int, sink: int, *, compiled: bool | N
 def _run(links: LinkArrays, source: int, sink: int, *, compiled: bool) -> FinalLoads:
     demand = [0] * links.nodes
     demand[source], demand[sink] = 1, -1
-    whole = Piece(nodes=list(range(links.nodes)), demand=demand, denominator=1, bound=None, in_integers=not compiled)
+    whole = Piece(
+        nodes=list(range(links.nodes)),
+        demand=demand,
+        denominator=1,
+        bound=None,
+        in_integers=not compiled,
+    )
     recursion = _Recursion(links)
     pieces = [whole]
     while pieces:
-        in_floats = recursion.advance([piece for piece in pieces if not piece.in_integers], in_integers=False)
-        pieces = in_floats + recursion.advance([piece for piece in pieces if piece.in_integers], in_integers=True)
+        in_floats = recursion.advance(
+            [piece for piece in pieces if not piece.in_integers], in_integers=False
+        )
+        pieces = in_floats + recursion.advance(
+            [piece for piece in pieces if piece.in_integers], in_integers=True
+        )
     return recursion.final_loads()
 
 
@@ -199,7 +224,9 @@ class _Recursion:
     def _solver(self, in_integers: bool) -> IntegerSolver | CompiledSolver:
         if in_integers not in self._solvers:
             links = self._links
-            weight = [w if number < 0 else 0 for number, w in zip(self._final, links.weight, strict=True)]
+            weight = [
+                w if number < 0 else 0 for number, w in zip(self._final, links.weight, strict=True)
+            ]
             if in_integers:
                 self._solvers[True] = IntegerSolver(links.nodes, links.tail, links.head, weight)
             else:
@@ -211,7 +238,9 @@ class _Recursion:
     def final_loads(self) -> FinalLoads:
         """Once no pieces are left."""
         levels = sorted(self._level_number, reverse=True)
-        rank = [0] * len(levels) + [len(levels)]  # by number; the last, -1, for links that no piece made final
+        rank = [0] * len(levels) + [
+            len(levels)
+        ]  # by number; the last, -1, for links that no piece made final
         for at, level in enumerate(levels):
             rank[self._level_number[level]] = at
         ranks = tuple(rank[number] for number in self._final)
@@ -225,7 +254,9 @@ def _again(piece: Piece) -> Piece:
     return replace(piece, in_integers=True)
 
 
-def settle(piece: Piece, split: Split | None, links: LinkArrays) -> tuple[Fraction, list[Piece]] | None:
+def settle(
+    piece: Piece, split: Split | None, links: LinkArrays
+) -> tuple[Fraction, list[Piece]] | None:
     """A piece's exact level and what is left inside its components; None where the split does not balance exactly or
     its level is not below the bound.
 

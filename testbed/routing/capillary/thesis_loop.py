@@ -105,7 +105,9 @@ def hunt_layers(
     for layer in found:
         for link in layer.bottlenecks:
             loads[link] = layer.load * capacity[link]
-    return HuntedRoute(layers=tuple(found), loads=tuple(loads), linear_programs=hunt.solved, failure=failure)
+    return HuntedRoute(
+        layers=tuple(found), loads=tuple(loads), linear_programs=hunt.solved, failure=failure
+    )
 
 
 def thesis_route(network: Network, source: str, sink: str) -> SplitRoute:
@@ -128,7 +130,10 @@ class _Hunt:
         self._problem, self._basic, self._interior = problem, basic, interior
         self._full = INTERIOR_FULL if interior else FULL
         self.capacity = np.array(problem.weight, dtype=np.float64) / problem.largest_weight
-        self._tail, self._head = np.array(problem.tail, dtype=np.int64), np.array(problem.head, dtype=np.int64)
+        self._tail, self._head = (
+            np.array(problem.tail, dtype=np.int64),
+            np.array(problem.head, dtype=np.int64),
+        )
         self._left = np.arange(len(problem.links))
         self._out = np.array(problem.demand(), dtype=np.float64)
         self._load = 1.0
@@ -155,7 +160,9 @@ class _Hunt:
         if self._basic is None:
             self._repair()
         named = tuple(self._problem.links[i] for i in bottlenecks)
-        return HuntedLayer(load=self._load, factor=before / self._load, suspects=suspects, bottlenecks=named)
+        return HuntedLayer(
+            load=self._load, factor=before / self._load, suspects=suspects, bottlenecks=named
+        )
 
     def _grown(self, capacity: FloatArray) -> tuple[NDArray[np.int64], tuple[int, ...]]:
         """The stable form: what nodes send out grows until it fills capacities of one; the links that are left full."""
@@ -172,20 +179,28 @@ class _Hunt:
         self._out = self._out * factor
         return self._hunted(capacity, np.flatnonzero(x[:links] > capacity * (1 - self._full)))
 
-    def _lowered(self, capacity: FloatArray, rule: Rule) -> tuple[NDArray[np.int64], tuple[int, ...]]:
+    def _lowered(
+        self, capacity: FloatArray, rule: Rule
+    ) -> tuple[NDArray[np.int64], tuple[int, ...]]:
         """The basic form: the least greatest load over capacity; the links that the rule fixes at it."""
         links = len(capacity)
         cost = np.append(np.zeros(links), 1.0)
-        below = hstack([diags_array(np.ones(links)), csr_array(-capacity.reshape(-1, 1))], format="csr")
+        below = hstack(
+            [diags_array(np.ones(links)), csr_array(-capacity.reshape(-1, 1))], format="csr"
+        )
         at_most = (csr_array(below), np.zeros(links))
-        x, prices = self._solve(cost, (self._balance(links + 1), self._out), np.full(links + 1, np.inf), at_most)
+        x, prices = self._solve(
+            cost, (self._balance(links + 1), self._out), np.full(links + 1, np.inf), at_most
+        )
         self._load = float(x[links])
         full = np.flatnonzero(x[:links] >= self._load * capacity * (1 - self._full))
         if rule == "hunted":
             return self._hunted(self._load * capacity, full)
         return (np.flatnonzero(prices > PRICED) if rule == "priced" else full), ()
 
-    def _hunted(self, most: FloatArray, candidates: NDArray[np.int64]) -> tuple[NDArray[np.int64], tuple[int, ...]]:
+    def _hunted(
+        self, most: FloatArray, candidates: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], tuple[int, ...]]:
         """The candidates that stay full whenever the sum of their flows is made least, and how many there were before
         and after each turn."""
         balance, counts = self._balance(len(most)), [len(candidates)]
@@ -199,7 +214,9 @@ class _Hunt:
                 return candidates, tuple(counts)
 
     def _balance(self, columns: int) -> csr_array:
-        return balance_matrix(self._problem.nodes, self._tail[self._left], self._head[self._left], columns)
+        return balance_matrix(
+            self._problem.nodes, self._tail[self._left], self._head[self._left], columns
+        )
 
     def _solve(
         self,

@@ -66,19 +66,29 @@ def check_demands(
     scale = max(loads, default=0.0)
     for link, load, claimed in zip(network.links, loads, claimed_loads_bps, strict=True):
         if abs(load - claimed) > tolerance * scale:
-            violations.append(f"link {link.label}: {claimed:g} bit/s are claimed, the shares come to {load:g}")
-    utilisation = max(load / link.capacity_bps for link, load in zip(network.links, loads, strict=True))
+            violations.append(
+                f"link {link.label}: {claimed:g} bit/s are claimed, the shares come to {load:g}"
+            )
+    utilisation = max(
+        load / link.capacity_bps for link, load in zip(network.links, loads, strict=True)
+    )
     bound = 0.0 if prices is None else price_bound(network, demands, prices)
     if bound > utilisation * (1 + tolerance):
-        violations.append(f"the bound {bound:g} is above the utilisation {utilisation:g}: one of the two is wrong")
-    return DemandCheck(utilisation=utilisation, bound=bound, unmet_bps=unmet, violations=tuple(violations))
+        violations.append(
+            f"the bound {bound:g} is above the utilisation {utilisation:g}: one of the two is wrong"
+        )
+    return DemandCheck(
+        utilisation=utilisation, bound=bound, unmet_bps=unmet, violations=tuple(violations)
+    )
 
 
 def price_bound(network: Network, demands: Sequence[Demand], prices: Sequence[float]) -> float:
     """A greatest utilisation that no routing of the demands goes below; prices below 0 count as 0. Hosts do not
     forward."""
     sound = [max(0.0, price) for price in prices]
-    worth = math.fsum(link.capacity_bps * price for link, price in zip(network.links, sound, strict=True))
+    worth = math.fsum(
+        link.capacity_bps * price for link, price in zip(network.links, sound, strict=True)
+    )
     if worth == 0:
         return 0.0
     by_source = lists_by_key((source, (sink, rate)) for source, sink, rate in demands)
@@ -108,16 +118,22 @@ def price_distances(network: Network, source: str, prices: Sequence[float]) -> d
     return final
 
 
-def _flow_violations(network: Network, source: str, sink: str, own: Mapping[int, float], tolerance: float) -> list[str]:
+def _flow_violations(
+    network: Network, source: str, sink: str, own: Mapping[int, float], tolerance: float
+) -> list[str]:
     found = []
     balance: dict[str, float] = {source: -1.0, sink: 1.0}
     hosts = network.silent_hosts - {source, sink}
     for at, share in own.items():
         link = network.links[at]
         if not -tolerance <= share <= 1 + tolerance:
-            found.append(f"{source} to {sink}: share {share:g} of link {link.label} is outside 0 to 1")
+            found.append(
+                f"{source} to {sink}: share {share:g} of link {link.label} is outside 0 to 1"
+            )
         if share > tolerance and (link.source in hosts or link.target in hosts):
-            found.append(f"{source} to {sink}: {link.label} leads through a host, which does not forward")
+            found.append(
+                f"{source} to {sink}: {link.label} leads through a host, which does not forward"
+            )
         balance[link.source] = balance.get(link.source, 0.0) + share
         balance[link.target] = balance.get(link.target, 0.0) - share
     found += [
@@ -139,7 +155,10 @@ class FillingLevel:
 
 
 def check_fair_rates(
-    network: Network, demands: Sequence[Demand], levels: Sequence[FillingLevel], tolerance: float = 1e-4
+    network: Network,
+    demands: Sequence[Demand],
+    levels: Sequence[FillingLevel],
+    tolerance: float = 1e-4,
 ) -> list[str]:
     """What is wrong with the claim that the levels' heights times the demands are the max-min-fair rates; empty where
     it is proved.
@@ -151,9 +170,14 @@ def check_fair_rates(
     rates: dict[int, float] = {}
     for number, level in enumerate(levels):
         prices = [max(0.0, float(price)) for price in level.prices]
-        paid = [demands[i][2] * distance for i, distance in enumerate(paid_distances(network, demands, prices))]
+        paid = [
+            demands[i][2] * distance
+            for i, distance in enumerate(paid_distances(network, demands, prices))
+        ]
         rising = [i for i in range(len(demands)) if i not in rates]
-        worth = math.fsum(link.capacity_bps * price for link, price in zip(network.links, prices, strict=True))
+        worth = math.fsum(
+            link.capacity_bps * price for link, price in zip(network.links, prices, strict=True)
+        )
         left = worth - math.fsum(rates[i] * paid[i] for i in rates)
         whole = math.fsum(paid[i] for i in rising)
         if not whole > 0:
@@ -163,13 +187,20 @@ def check_fair_rates(
                 f"level {number}: height {level.height:.6g}; the prices let the pairs rise to {left / whole:.6g}"
             )
         loose = [i for i in level.pairs if i in rates or paid[i] < 1e-9 * whole]
-        wrong += [f"level {number}: pair {i} is not stopped by its prices, or stands twice" for i in loose]
+        wrong += [
+            f"level {number}: pair {i} is not stopped by its prices, or stands twice" for i in loose
+        ]
         rates |= dict.fromkeys(level.pairs, level.height)
     missing = [i for i in range(len(demands)) if i not in rates]
     return wrong + [f"pair {i} has no level" for i in missing]
 
 
-def paid_distances(network: Network, demands: Sequence[Demand], prices: Sequence[float]) -> list[float]:
+def paid_distances(
+    network: Network, demands: Sequence[Demand], prices: Sequence[float]
+) -> list[float]:
     """Of each demand, infinite where no path leads."""
-    from_source = {source: price_distances(network, source, prices) for source in {demand[0] for demand in demands}}
+    from_source = {
+        source: price_distances(network, source, prices)
+        for source in {demand[0] for demand in demands}
+    }
     return [from_source[source].get(sink, math.inf) for source, sink, _ in demands]

@@ -28,9 +28,15 @@ def flow_bound(network: Network, pairs: Sequence[tuple[str, str]], load: float) 
     for end, numbers in ((0, network.out_links), (1, network.in_links)):
         for node, count in Counter(pair[end] for pair in pairs).items():
             if node not in network.switch_ids:
-                bound = max(bound, count * unit / sum(network.links[i].capacity_bps for i in numbers(node)))
-    between = [float({link.source, link.target} <= network.switch_ids.keys()) for link in network.links]
-    slow = [own * (link.capacity_bps == unit) for own, link in zip(between, network.links, strict=True)]
+                bound = max(
+                    bound, count * unit / sum(network.links[i].capacity_bps for i in numbers(node))
+                )
+    between = [
+        float({link.source, link.target} <= network.switch_ids.keys()) for link in network.links
+    ]
+    slow = [
+        own * (link.capacity_bps == unit) for own, link in zip(between, network.links, strict=True)
+    ]
     bound = max(bound, *(price_bound(network, demands, priced) for priced in (between, slow)))
     sources = len({source for source, _, _ in demands})
     if demands and bound < load * (1 - 1e-9) and sources * len(network.links) <= MOST_VARIABLES:

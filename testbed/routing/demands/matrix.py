@@ -37,7 +37,9 @@ class DemandMatrix:
 
     def __post_init__(self) -> None:
         if not self.pairs or len(self.pairs) != len(self.rates_bps):
-            raise InputError(f"demand matrix {self.name!r}: give at least one pair of nodes, and a rate for each")
+            raise InputError(
+                f"demand matrix {self.name!r}: give at least one pair of nodes, and a rate for each"
+            )
         seen: set[Pair] = set()
         for pair, rate in zip(self.pairs, self.rates_bps, strict=True):
             for node in pair:
@@ -71,7 +73,9 @@ class DemandMatrix:
     def scaled_to(self, total_bps: float) -> "DemandMatrix":
         """The same shares of another total."""
         if not (math.isfinite(total_bps) and total_bps > 0):
-            raise InputError(f"demand matrix {self.name!r}: total {total_bps!r} bits a second; give one above 0")
+            raise InputError(
+                f"demand matrix {self.name!r}: total {total_bps!r} bits a second; give one above 0"
+            )
         factor = total_bps / self.total_bps
         return replace(self, rates_bps=tuple(rate * factor for rate in self.rates_bps))
 
@@ -99,17 +103,27 @@ def given_matrix(network: Network, name: str, rates: Mapping[Pair, float]) -> De
     """The matrix of these rates, bits a second; pairs of rate 0 are left out. Raises InputError as DemandMatrix
     does."""
     retained = {pair: float(rate) for pair, rate in rates.items() if rate != 0}
-    return DemandMatrix(network=network, name=name, pairs=tuple(retained), rates_bps=tuple(retained.values()))
+    return DemandMatrix(
+        network=network, name=name, pairs=tuple(retained), rates_bps=tuple(retained.values())
+    )
 
 
 def _weighted(
-    network: Network, name: str, ends: Sequence[str], out: Mapping[str, float], into: Mapping[str, float]
+    network: Network,
+    name: str,
+    ends: Sequence[str],
+    out: Mapping[str, float],
+    into: Mapping[str, float],
 ) -> DemandMatrix:
     hops, index = LinkGraph(network).hops(), network.node_index
     requested = [(a, b) for a in ends for b in ends if a != b]
-    weights = {(a, b): out[a] * into[b] for a, b in requested if math.isfinite(hops[index[a], index[b]])}
+    weights = {
+        (a, b): out[a] * into[b] for a, b in requested if math.isfinite(hops[index[a], index[b]])
+    }
     if not weights:
-        raise InputError(f"network {network.name!r}: no two of its {len(ends)} end points can reach each other")
+        raise InputError(
+            f"network {network.name!r}: no two of its {len(ends)} end points can reach each other"
+        )
     unit = USUAL_BPS * len(weights) / math.fsum(weights.values())
     return DemandMatrix(
         network=network,
@@ -141,7 +155,9 @@ class RoutedDemands:
     @property
     def utilisations(self) -> FloatArray:
         """Load over capacity, shape (links,)."""
-        return np.asarray(self.loads_bps / np.array([link.capacity_bps for link in self.matrix.network.links]))
+        return np.asarray(
+            self.loads_bps / np.array([link.capacity_bps for link in self.matrix.network.links])
+        )
 
     @property
     def greatest_utilisation(self) -> float:
@@ -160,7 +176,10 @@ def checked(routed: RoutedDemands) -> DemandCheck:
     return check_demands(
         matrix.network,
         matrix.demands,
-        [dict(zip(shares.indices[own].tolist(), shares.data[own].tolist(), strict=True)) for own in rows],
+        [
+            dict(zip(shares.indices[own].tolist(), shares.data[own].tolist(), strict=True))
+            for own in rows
+        ],
         routed.loads_bps.tolist(),
         None if routed.prices is None else routed.prices.tolist(),
     )
@@ -174,7 +193,9 @@ def sparse_shares(rows: list[FloatArray], least: float = 1e-12) -> csr_array:
         columns.append(retained)
         values.append(row[retained])
         bounds.append(bounds[-1] + len(retained))
-    return csr_array((np.concatenate(values), np.concatenate(columns), bounds), shape=(len(rows), len(rows[0])))
+    return csr_array(
+        (np.concatenate(values), np.concatenate(columns), bounds), shape=(len(rows), len(rows[0]))
+    )
 
 
 def fair_rates(routed: RoutedDemands) -> FloatArray:

@@ -28,7 +28,13 @@ MOST_BPS = 1e15
 _SNDLIB = re.compile(r"\s*\S+\s*\(\s*(\S+)\s+(\S+)\s*\)\s+\S+\s+(\S+)")
 """One demand: name ( source target ) routing_unit value path_length."""
 _HEADINGS = frozenset(
-    {("source", "sink"), ("source", "target"), ("source", "destination"), ("from", "to"), ("src", "dst")}
+    {
+        ("source", "sink"),
+        ("source", "target"),
+        ("source", "destination"),
+        ("from", "to"),
+        ("src", "dst"),
+    }
 )
 _NUMBER = re.compile(r"[-+0-9.,e]+", re.IGNORECASE)
 _OTHER_UNIT = re.compile(
@@ -47,7 +53,11 @@ def read_matrix_file(file: str, network: Network, hint: str) -> DemandMatrix:
         text = text_of(content)
         if text is None:
             is_xml = content.lstrip().startswith(b"<")
-            text = ElementTree.tostring(parse_xml(content, None), "unicode") if is_xml else utf8(content)
+            text = (
+                ElementTree.tostring(parse_xml(content, None), "unicode")
+                if is_xml
+                else utf8(content)
+            )
     except TopologyError as error:
         raise InputError(f"{file}: {error}") from None
     return parse_matrix(text, network, file)
@@ -92,7 +102,9 @@ def _of_json(document: object, where: str) -> dict[Pair, float]:
         entries = [(one.get("source"), one.get("sink"), one.get("bps")) for one in document]
     else:
         raise InputError(f"{where}: no demands in it; {FORMS}")
-    return _gathered([(str(a), str(b), rate, f"entry {i}") for i, (a, b, rate) in enumerate(entries)], where)
+    return _gathered(
+        [(str(a), str(b), rate, f"entry {i}") for i, (a, b, rate) in enumerate(entries)], where
+    )
 
 
 def _of_csv(text: str, network: Network, where: str) -> dict[Pair, float]:
@@ -106,24 +118,39 @@ def _of_csv(text: str, network: Network, where: str) -> dict[Pair, float]:
     if said:
         lines[0] = ""
     by_sign = {sign: _rows_of_csv(lines, sign) for sign in (said[1] if said else ",;\t")}
-    fitting = [sign for sign, rows in by_sign.items() if rows and all(len(row) == 3 for _, row in rows)]
+    fitting = [
+        sign for sign, rows in by_sign.items() if rows and all(len(row) == 3 for _, row in rows)
+    ]
     named = [sign for sign in fitting if set(by_sign[sign][-1][1][:2]) <= set(network.node_index)]
     sign = next(iter([*named, *fitting, *by_sign]))
     rows = by_sign[sign]
-    if rows and tuple(word.lower() for word in rows[0][1][:2]) in _HEADINGS and not _NUMBER.fullmatch(rows[0][1][-1]):
+    if (
+        rows
+        and tuple(word.lower() for word in rows[0][1][:2]) in _HEADINGS
+        and not _NUMBER.fullmatch(rows[0][1][-1])
+    ):
         unit = rows[0][1][-1]
         if any(map(_OTHER_UNIT.search, (unit, re.sub("(?<=[a-z])(?=[A-Z])", " ", unit)))):
-            raise InputError(f"{where}, line {rows[0][0]}: the rates are in {unit!r}; give bits a second, headed bps")
+            raise InputError(
+                f"{where}, line {rows[0][0]}: the rates are in {unit!r}; give bits a second, headed bps"
+            )
         rows = rows[1:]
     wrong = next((number for number, row in rows if len(row) != 3), None)
     if wrong is not None or not rows:
-        raise InputError(f"{where}" + (f", line {wrong}" if wrong else "") + f": not source,sink,bps; {FORMS}")
+        raise InputError(
+            f"{where}" + (f", line {wrong}" if wrong else "") + f": not source,sink,bps; {FORMS}"
+        )
     point = "," if sign == "," else "."
-    return _gathered([(a, b, rate.replace(",", point), f"line {number}") for number, (a, b, rate) in rows], where)
+    return _gathered(
+        [(a, b, rate.replace(",", point), f"line {number}") for number, (a, b, rate) in rows], where
+    )
 
 
 def _rows_of_csv(lines: Sequence[str], sign: str) -> list[tuple[int, list[str]]]:
-    rows = [(number, [cell.strip() for cell in row]) for number, row in enumerate(csv.reader(lines, delimiter=sign), 1)]
+    rows = [
+        (number, [cell.strip() for cell in row])
+        for number, row in enumerate(csv.reader(lines, delimiter=sign), 1)
+    ]
     for _, row in rows:
         while row and not row[-1]:
             row.pop()
@@ -149,7 +176,9 @@ def _of_repetita(text: str, network: Network, where: str) -> dict[Pair, float]:
             ) from None
     announced = re.match(r"\s*DEMANDS\s+(\d+)\s*$", text, re.MULTILINE)
     if announced is None or int(announced[1]) != len(found):
-        raise InputError(f"{where}: {' '.join(text.split()[:2])} is announced, {len(found)} follow; is the file whole?")
+        raise InputError(
+            f"{where}: {' '.join(text.split()[:2])} is announced, {len(found)} follow; is the file whole?"
+        )
     return _gathered(found, where)
 
 
@@ -164,7 +193,9 @@ def _of_sndlib(text: str, network: Network, where: str) -> dict[Pair, float]:
         if said:
             found.append((said[1], said[2], said[3], f"demand {said[1]} {said[2]}"))
         elif words.strip():
-            raise InputError(f"{where}: {words.strip()[:60]!r} is not 'name ( source target ) unit value path_length'")
+            raise InputError(
+                f"{where}: {words.strip()[:60]!r} is not 'name ( source target ) unit value path_length'"
+            )
     return _of_named(found, network, where)
 
 
@@ -185,11 +216,17 @@ def _of_xml(text: str, network: Network, where: str) -> dict[Pair, float]:
     return _of_named(found, network, where)
 
 
-def _of_named(entries: Sequence[tuple[str, str, object, str]], network: Network, where: str) -> dict[Pair, float]:
+def _of_named(
+    entries: Sequence[tuple[str, str, object, str]], network: Network, where: str
+) -> dict[Pair, float]:
     """Demands between nodes called by id or by the attribute ``name``."""
-    names = {str(node.attributes["name"]): node.id for node in network.nodes if "name" in node.attributes}
+    names = {
+        str(node.attributes["name"]): node.id for node in network.nodes if "name" in node.attributes
+    }
     known = names | {node.id: node.id for node in network.nodes}
-    return _gathered([(known.get(a, a), known.get(b, b), rate, place) for a, b, rate, place in entries], where)
+    return _gathered(
+        [(known.get(a, a), known.get(b, b), rate, place) for a, b, rate, place in entries], where
+    )
 
 
 def _gathered(entries: Sequence[tuple[str, str, Any, str]], where: str) -> dict[Pair, float]:
@@ -201,7 +238,9 @@ def _gathered(entries: Sequence[tuple[str, str, Any, str]], where: str) -> dict[
         except (TypeError, ValueError):
             value = math.nan
         if not 0 <= value <= MOST_BPS:
-            raise InputError(f"{where}, {place}: {str(rate)[:40]!r} is not a rate in bits a second, 0 to 1e15; {FORMS}")
+            raise InputError(
+                f"{where}, {place}: {str(rate)[:40]!r} is not a rate in bits a second, 0 to 1e15; {FORMS}"
+            )
         if source != sink:
             rates[source, sink] = rates.get((source, sink), 0.0) + value
     return rates

@@ -22,7 +22,16 @@ from topologies.registry import PluginError, Registry, function_check
 MAX_PATHS = 1000
 USUAL_PATHS = 4
 """Paths a pair, as Kumar et al. 2018."""
-USUAL_METHODS = ("single", "ecmp", "capillary", "ksp:4", "semi-ksp:4", "raecke", "smore:4", "optimum")
+USUAL_METHODS = (
+    "single",
+    "ecmp",
+    "capillary",
+    "ksp:4",
+    "semi-ksp:4",
+    "raecke",
+    "smore:4",
+    "optimum",
+)
 
 
 class DemandRouting(Protocol):
@@ -43,7 +52,9 @@ def route_demands(matrix: DemandMatrix, method: str, seed: int = 1) -> RoutedDem
     """
     routed = demand_routing(method)(matrix, seed=seed)
     if not isinstance(routed, RoutedDemands) or routed.matrix is not matrix:
-        raise PluginError(f"routing of demands {method!r} gave {type(routed).__name__}, no routing of this matrix")
+        raise PluginError(
+            f"routing of demands {method!r} gave {type(routed).__name__}, no routing of this matrix"
+        )
     return routed
 
 
@@ -68,7 +79,9 @@ def demand_routing(method: str) -> DemandRouting:
         return made
     if method == "least-ror":
         return demand_routing("least-ror:")
-    if ROUTINGS.find(method) is None and name not in {known.partition(":")[0] for known in ROUTINGS.builtin_names()}:
+    if ROUTINGS.find(method) is None and name not in {
+        known.partition(":")[0] for known in ROUTINGS.builtin_names()
+    }:
         every = dict.fromkeys([*ROUTINGS.names(), *DEMAND_ROUTINGS.names()])
         raise InputError(
             f"routing method {method!r} is not known; {nearest(method, every, 'choose one of ', len(every))}"
@@ -83,9 +96,18 @@ def _with_paths(name: str) -> Callable[[str], DemandRouting]:
     """From the text after the colon, a number of paths, to the routing."""
 
     def made(number: str) -> DemandRouting:
-        if not (number.isascii() and number.isdigit() and len(number) < 5 and 1 <= int(number) <= MAX_PATHS):
-            raise InputError(f"method '{name}:{number}': {number!r} must be a whole number of paths, 1 to {MAX_PATHS}")
-        return lambda matrix, *, seed=1: _WITH_PATHS[name](matrix, int(number), seed, f"{name}:{number}")
+        if not (
+            number.isascii()
+            and number.isdigit()
+            and len(number) < 5
+            and 1 <= int(number) <= MAX_PATHS
+        ):
+            raise InputError(
+                f"method '{name}:{number}': {number!r} must be a whole number of paths, 1 to {MAX_PATHS}"
+            )
+        return lambda matrix, *, seed=1: _WITH_PATHS[name](
+            matrix, int(number), seed, f"{name}:{number}"
+        )
 
     return made
 
@@ -97,10 +119,14 @@ def _least_ror(number: str) -> DemandRouting:
     except ValueError:
         above = math.nan
     if not above >= 1:
-        raise InputError(f"method {method!r}: give the limit in optima, 1 or more, such as least-ror:1.05")
+        raise InputError(
+            f"method {method!r}: give the limit in optima, 1 or more, such as least-ror:1.05"
+        )
 
     def route(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
-        limit = above * optimal_demands(matrix).greatest_utilisation if math.isfinite(above) else above
+        limit = (
+            above * optimal_demands(matrix).greatest_utilisation if math.isfinite(above) else above
+        )
         found = least_ror_demands(matrix, unavoidable_links(capillary_demands(matrix)), limit)
         if found is None:
             raise InputError(
@@ -113,17 +139,26 @@ def _least_ror(number: str) -> DemandRouting:
 
 
 DEMAND_ROUTINGS: Registry[Callable[..., Any]] = Registry(
-    "testbed.demand_routings", "routing of demands", function_check("a matrix"), (TestbedError, TopologyError)
+    "testbed.demand_routings",
+    "routing of demands",
+    function_check("a matrix"),
+    (TestbedError, TopologyError),
 )
 _WITH_PATHS: dict[str, Callable[[DemandMatrix, int, int, str], RoutedDemands]] = {
     "ksp": lambda matrix, paths, seed, method: shortest_path_set(matrix, paths).routed(method),
-    "semi-ksp": lambda matrix, paths, seed, method: best_rates(shortest_path_set(matrix, paths), method),
-    "smore": lambda matrix, paths, seed, method: best_rates(tree_path_set(matrix, seed).heaviest(paths), method),
+    "semi-ksp": lambda matrix, paths, seed, method: best_rates(
+        shortest_path_set(matrix, paths), method
+    ),
+    "smore": lambda matrix, paths, seed, method: best_rates(
+        tree_path_set(matrix, seed).heaviest(paths), method
+    ),
 }
 """Methods that a number of paths makes: functions of matrix, paths, seed and the whole name."""
 DEMAND_ROUTINGS.register("ksp:K", _with_paths("ksp"))
 DEMAND_ROUTINGS.register("semi-ksp:K", _with_paths("semi-ksp"))
-DEMAND_ROUTINGS.register("raecke", lambda matrix, *, seed=1: tree_path_set(matrix, seed).routed("raecke"))
+DEMAND_ROUTINGS.register(
+    "raecke", lambda matrix, *, seed=1: tree_path_set(matrix, seed).routed("raecke")
+)
 DEMAND_ROUTINGS.register("smore:K", _with_paths("smore"))
 DEMAND_ROUTINGS.register("optimum", lambda matrix, *, seed=1: optimal_demands(matrix))
 DEMAND_ROUTINGS.register("fair", lambda matrix, *, seed=1: fair_demands(matrix))

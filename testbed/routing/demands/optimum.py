@@ -31,7 +31,13 @@ from testbed.errors import InputError
 from testbed.routing.demands.checker import FillingLevel, paid_distances
 from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands, sparse_shares
 from testbed.routing.flows.end_points import drop_circulations
-from testbed.routing.flows.linear_programs import UnsolvedError, balance_matrix, emptiest, solve_lp, solving
+from testbed.routing.flows.linear_programs import (
+    UnsolvedError,
+    balance_matrix,
+    emptiest,
+    solve_lp,
+    solving,
+)
 from testbed.routing.flows.link_graph import LinkGraph
 from topologies import lists_by_key
 
@@ -62,7 +68,9 @@ def optimal_demands(matrix: DemandMatrix) -> RoutedDemands:
     else:
         links = len(problem.graph.tail)
         flow, _, prices = problem.solve(np.zeros(links), np.ones(links, dtype=bool))
-    return RoutedDemands(matrix=matrix, method="optimum", shares=problem.shares(flow), prices=problem.scaled(prices))
+    return RoutedDemands(
+        matrix=matrix, method="optimum", shares=problem.shares(flow), prices=problem.scaled(prices)
+    )
 
 
 def fair_demands(matrix: DemandMatrix) -> RoutedDemands:
@@ -83,7 +91,9 @@ def fair_demands(matrix: DemandMatrix) -> RoutedDemands:
         if not (final.any() and free.any()):
             break
         flow, greatest, prices = problem.solve(level, free)
-    return RoutedDemands(matrix=matrix, method="fair", shares=problem.shares(flow), prices=problem.scaled(proof))
+    return RoutedDemands(
+        matrix=matrix, method="fair", shares=problem.shares(flow), prices=problem.scaled(proof)
+    )
 
 
 @dataclass(frozen=True)
@@ -114,18 +124,27 @@ class DemandProgramme:
         self.balance, self.required = self._conservation()
         rows = np.concatenate([one.links for one in self.commodities])
         ones = np.ones(self.columns)
-        self.loads = csr_array((ones, (rows, np.arange(self.columns))), shape=(len(self.capacity), self.columns))
+        self.loads = csr_array(
+            (ones, (rows, np.arange(self.columns))), shape=(len(self.capacity), self.columns)
+        )
 
-    def solve(self, level: FloatArray, free: NDArray[np.bool_]) -> tuple[FloatArray, float, FloatArray]:
+    def solve(
+        self, level: FloatArray, free: NDArray[np.bool_]
+    ) -> tuple[FloatArray, float, FloatArray]:
         """(flow, utilisation, prices): the least utilisation of the ``free`` links while the others keep to their
         ``level``."""
-        greatest, limit = np.where(free, self.capacity, 0.0), np.where(free, 0.0, level * self.capacity)
+        greatest, limit = (
+            np.where(free, self.capacity, 0.0),
+            np.where(free, 0.0, level * self.capacity),
+        )
         with self.solving():
             return emptiest(self.loads, greatest, (self.balance, self.required), limit)
 
     def solving(self) -> AbstractContextManager[None]:
         """Around a programme: InputError where it has no solution."""
-        return solving(f"network {self.matrix.network.name!r}, demands {self.matrix.name!r}: no optimum found")
+        return solving(
+            f"network {self.matrix.network.name!r}, demands {self.matrix.name!r}: no optimum found"
+        )
 
     def scaled(self, prices: FloatArray | None) -> FloatArray | None:
         """Prices whose sum times the capacities in bits a second is 1."""
@@ -146,12 +165,16 @@ class DemandProgramme:
                 if not row.any():
                     row[direct.way(one.source, sink)] = 1.0
             found.append(sparse_shares(list(rows)))
-        return vstack(found, format="csr")[np.argsort([pair for one in self.commodities for pair in one.pairs])]
+        return vstack(found, format="csr")[
+            np.argsort([pair for one in self.commodities for pair in one.pairs])
+        ]
 
     def _commodities(self) -> list[Commodity]:
         self.graph.hops(self.matrix.pairs)
         index = self.matrix.network.node_index
-        by_source = lists_by_key((index[ends[0]], pair) for pair, ends in enumerate(self.matrix.pairs))
+        by_source = lists_by_key(
+            (index[ends[0]], pair) for pair, ends in enumerate(self.matrix.pairs)
+        )
         found: list[Commodity] = []
         first = 0
         for source, pairs in by_source.items():
@@ -166,7 +189,10 @@ class DemandProgramme:
         """Row (commodity, node): what leaves less what enters; one row of each commodity follows from the others and
         stays."""
         tail, head = self.graph.tail, self.graph.head
-        parts = [balance_matrix(self.graph.nodes, tail[one.links], head[one.links]) for one in self.commodities]
+        parts = [
+            balance_matrix(self.graph.nodes, tail[one.links], head[one.links])
+            for one in self.commodities
+        ]
         required = np.zeros((len(parts), self.graph.nodes))
         for row, one in zip(required, self.commodities, strict=True):
             row[one.source] = sum(one.amounts)
@@ -212,20 +238,30 @@ def flow_by_trees(problem: DemandProgramme) -> tuple[FloatArray, FloatArray]:
             break
         watched |= over
     mixed = np.zeros((sources, links))
-    for part, tree in zip(parts.reshape(-1, sources), trees, strict=False):  # the last trees are in no mixture
+    for part, tree in zip(
+        parts.reshape(-1, sources), trees, strict=False
+    ):  # the last trees are in no mixture
         mixed += part[:, None] * tree.toarray()
-    return np.concatenate([row[one.links] for row, one in zip(mixed, problem.commodities, strict=True)]), proof
+    return np.concatenate(
+        [row[one.links] for row, one in zip(mixed, problem.commodities, strict=True)]
+    ), proof
 
 
 def _shortest_trees(problem: DemandProgramme, amounts: FloatArray, prices: FloatArray) -> csr_array:
     """What each source's demand loads the links with over shortest paths, shape (sources, links); ``amounts``
     (sources, nodes)."""
     graph = problem.graph
-    weights = prices / float(prices @ problem.capacity) + TIE / (problem.capacity * problem.capacity.sum())
+    weights = prices / float(prices @ problem.capacity) + TIE / (
+        problem.capacity * problem.capacity.sum()
+    )
     distance, before, link = graph.shortest_paths(weights)
     sources = np.array([one.source for one in problem.commodities])
     farthest = np.argsort(-distance[sources], axis=1)
-    loads, passing, row = np.zeros((len(sources), len(weights))), amounts.copy(), np.arange(len(sources))
+    loads, passing, row = (
+        np.zeros((len(sources), len(weights))),
+        amounts.copy(),
+        np.arange(len(sources)),
+    )
     for node in farthest.T:
         own = row[(before[sources, node] >= 0) & (passing[row, node] > 0)]
         behind, amount = before[sources[own], node[own]], passing[own, node[own]]
@@ -253,7 +289,9 @@ def sink_shares(graph: LinkGraph, sent: Commodity, flow: FloatArray) -> FloatArr
     passing = np.zeros((len(sinks), graph.nodes))
     passing[np.arange(len(sinks)), sinks] = 1.0
     entering: dict[int, list[int]] = {}
-    waiting = np.zeros(graph.nodes, dtype=np.int64)  # links out of each node that have not been walked yet
+    waiting = np.zeros(
+        graph.nodes, dtype=np.int64
+    )  # links out of each node that have not been walked yet
     for at in (at for at, amount in enumerate(amounts) if amount):
         entering.setdefault(head[at], []).append(at)
         waiting[tail[at]] += 1
@@ -304,13 +342,24 @@ def water_filling(matrix: DemandMatrix) -> FairRates:
         rising = np.isnan(height)
         stopped = rising & (paid > PAYS * paid[rising].sum())
         if not stopped.any():
-            raise InputError(f"network {matrix.network.name!r}: the solver's prices stop no pair at {reached:g}")
+            raise InputError(
+                f"network {matrix.network.name!r}: the solver's prices stop no pair at {reached:g}"
+            )
         height[stopped] = reached
-        levels.append(FillingLevel(height=reached, pairs=tuple(int(i) for i in np.flatnonzero(stopped)), prices=prices))
+        levels.append(
+            FillingLevel(
+                height=reached, pairs=tuple(int(i) for i in np.flatnonzero(stopped)), prices=prices
+            )
+        )
     routed = RoutedDemands(
-        matrix=matrix, method="max-min", shares=programme.shares(flow), prices=programme.scaled(levels[0].prices)
+        matrix=matrix,
+        method="max-min",
+        shares=programme.shares(flow),
+        prices=programme.scaled(levels[0].prices),
     )
-    return FairRates(routed=routed, rates_bps=height * (1 - SLACK) * matrix.rates, levels=tuple(levels))
+    return FairRates(
+        routed=routed, rates_bps=height * (1 - SLACK) * matrix.rates, levels=tuple(levels)
+    )
 
 
 class _Filling(DemandProgramme):
@@ -323,7 +372,9 @@ class _Filling(DemandProgramme):
         nodes = self.graph.nodes
         for at, one in enumerate(self.commodities):
             for pair, sink, amount in zip(one.pairs, one.sinks, one.amounts, strict=True):
-                target, size = (column, amount) if rising[pair] else (required, amount * height[pair])
+                target, size = (
+                    (column, amount) if rising[pair] else (required, amount * height[pair])
+                )
                 target[at * nodes + one.source] += size
                 target[at * nodes + sink] -= size
         equal = hstack([self.balance, csr_array(-column[:, None])], format="csr")
@@ -333,7 +384,9 @@ class _Filling(DemandProgramme):
         unit = self.capacity_unit / self.rate_unit
         upper = np.full(self.columns + 1, np.inf)
         with solving(f"network {self.matrix.network.name!r}: no fair rates found"):
-            for slack in SLACKS:  # small rates lie below what the solver takes for nought: the next step helps
+            for slack in (
+                SLACKS
+            ):  # small rates lie below what the solver takes for nought: the next step helps
                 try:
                     x, least, prices = solve_lp(
                         cost, (equal, required * (1 - slack) / unit), upper, (loads, self.capacity)

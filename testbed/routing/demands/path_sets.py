@@ -48,12 +48,21 @@ class PathSet:
 
     def routed(self, method: str, weights: FloatArray | None = None) -> RoutedDemands:
         """The demands routed by the weights, or by others: shape (paths,), of sum 1 for every pair."""
-        own = np.array([weight for one in self.weights for weight in one]) if weights is None else weights
-        return RoutedDemands(matrix=self.matrix, method=method, shares=csr_array(self.by_pair(own) @ self.on_links()))
+        own = (
+            np.array([weight for one in self.weights for weight in one])
+            if weights is None
+            else weights
+        )
+        return RoutedDemands(
+            matrix=self.matrix, method=method, shares=csr_array(self.by_pair(own) @ self.on_links())
+        )
 
     def by_pair(self, values: FloatArray) -> csr_array:
         """A value of each path at its pair: shape (pairs, paths)."""
-        return csr_array((values, (self.pair_of_path, np.arange(len(values)))), shape=(len(self.paths), len(values)))
+        return csr_array(
+            (values, (self.pair_of_path, np.arange(len(values)))),
+            shape=(len(self.paths), len(values)),
+        )
 
     def heaviest(self, most: int) -> "PathSet":
         """At most so many paths a pair, those of the greatest weight (the first of equals), with weights in the same
@@ -102,7 +111,11 @@ def shortest_path_set(matrix: DemandMatrix, k: int) -> PathSet:
                 f"network {matrix.network.name!r}: no path leads from {source!r} to {sink!r}; leave the pair out"
             )
         found.append(sound)
-    return PathSet(matrix=matrix, paths=tuple(found), weights=tuple(tuple([1 / len(own)] * len(own)) for own in found))
+    return PathSet(
+        matrix=matrix,
+        paths=tuple(found),
+        weights=tuple(tuple([1 / len(own)] * len(own)) for own in found),
+    )
 
 
 def _simple_graph(graph: LinkGraph) -> tuple[csr_array, dict[tuple[int, int], int]]:
@@ -128,7 +141,9 @@ def _simple_graph(graph: LinkGraph) -> tuple[csr_array, dict[tuple[int, int], in
     return csr_array((list(arcs.values()), (ends[:, 0], ends[:, 1])), shape=(nodes, nodes)), link_at
 
 
-def _links_of(before: Sequence[int], start: int, end: int, link_at: dict[tuple[int, int], int]) -> Path:
+def _links_of(
+    before: Sequence[int], start: int, end: int, link_at: dict[tuple[int, int], int]
+) -> Path:
     """The links of one row of predecessors; the second half of a parallel link is no link."""
     links, node = [], end
     while node != start:
@@ -188,7 +203,9 @@ def tree_path_set(matrix: DemandMatrix, seed: int = 1) -> PathSet:
     return PathSet(
         matrix=matrix,
         paths=tuple(tuple(own) for own in found),
-        weights=tuple(tuple(weight / sum(own.values()) for weight in own.values()) for own in found),
+        weights=tuple(
+            tuple(weight / sum(own.values()) for weight in own.values()) for own in found
+        ),
     )
 
 
@@ -199,11 +216,15 @@ def _members(graph: LinkGraph, matrix: DemandMatrix) -> list[int]:
     reach = np.isfinite(graph.hops(matrix.pairs))
     both = reach & reach.T
     joined = both & ~graph.silent[:, None]
-    joined[:, [node for node in range(graph.nodes) if graph.silent[node] and node not in requested]] = False
+    joined[
+        :, [node for node in range(graph.nodes) if graph.silent[node] and node not in requested]
+    ] = False
     whole = joined[:, sorted(requested)].all(axis=1)
     centre = int((joined.sum(axis=1) * whole).argmax()) if whole.any() else min(requested)
     members = [
-        node for node in range(graph.nodes) if both[centre, node] and (node in requested or not graph.silent[node])
+        node
+        for node in range(graph.nodes)
+        if both[centre, node] and (node in requested or not graph.silent[node])
     ]
     if not whole.any() and not both[np.ix_(members, members)].all():
         members = [node for node in sorted(requested) if both[sorted(requested), node].all()]
@@ -217,10 +238,15 @@ def _members(graph: LinkGraph, matrix: DemandMatrix) -> list[int]:
     return members
 
 
-def _drawn_trees(graph: LinkGraph, members: Sequence[int], rng: random.Random) -> "list[tuple[float, _TreePaths]]":
+def _drawn_trees(
+    graph: LinkGraph, members: Sequence[int], rng: random.Random
+) -> "list[tuple[float, _TreePaths]]":
     """Trees and the share that each takes of every flow, of sum 1."""
     links = len(graph.tail)
-    twin = [graph.network.link_index.get(reverse_of(link.id), at) for at, link in enumerate(graph.network.links)]
+    twin = [
+        graph.network.link_index.get(reverse_of(link.id), at)
+        for at, link in enumerate(graph.network.links)
+    ]
     used = np.zeros(links)
     found: list[tuple[float, _TreePaths]] = []
     left = 1.0
@@ -239,7 +265,9 @@ def _drawn_trees(graph: LinkGraph, members: Sequence[int], rng: random.Random) -
 class _TreePaths:
     """One random tree, its use of the links, and the way over it from any member to any other."""
 
-    def __init__(self, graph: LinkGraph, members: Sequence[int], weights: FloatArray, rng: random.Random) -> None:
+    def __init__(
+        self, graph: LinkGraph, members: Sequence[int], weights: FloatArray, rng: random.Random
+    ) -> None:
         self._graph = graph
         self._shortest: ShortestPaths = graph.shortest_paths(weights)
         distance = self._shortest.distance
@@ -259,9 +287,16 @@ class _TreePaths:
             return _Cluster(members[0], members, ())
         near = self._metric[np.ix_(members, self._hubs)] <= radius
         first = np.where(near.any(axis=1), near.argmax(axis=1), -1)
-        hubs = [self._hubs[at] if at >= 0 else member for member, at in zip(members, first.tolist(), strict=True)]
+        hubs = [
+            self._hubs[at] if at >= 0 else member
+            for member, at in zip(members, first.tolist(), strict=True)
+        ]
         parts = lists_by_key(zip(hubs, members, strict=True))
-        return _Cluster(centre, members, tuple(self._cut(hub, tuple(part), radius / 2) for hub, part in parts.items()))
+        return _Cluster(
+            centre,
+            members,
+            tuple(self._cut(hub, tuple(part), radius / 2) for hub, part in parts.items()),
+        )
 
     def _climb(self, cluster: _Cluster, above: tuple[_Cluster, ...]) -> None:
         """Note for each member the clusters that have it, from the largest down."""
@@ -292,7 +327,10 @@ class _TreePaths:
         """Up to the smallest common cluster and down again, without the loops that this makes."""
         up, down = self._above[source], self._above[sink]
         common = sum(a is b for a, b in zip(up, down, strict=False))
-        stops = [*(cluster.centre for cluster in reversed(up[common - 1 :])), *(c.centre for c in down[common:])]
+        stops = [
+            *(cluster.centre for cluster in reversed(up[common - 1 :])),
+            *(c.centre for c in down[common:]),
+        ]
         links: list[int] = []
         for here, there in pairwise(stops):
             links += self._shortest.way(here, there)
@@ -333,10 +371,14 @@ def smore_route(network: Network, source: str, sink: str, paths: int) -> SplitRo
     start, first = _switch_of(network, source, outward=True)
     end, last = _switch_of(network, sink, outward=False)
     if start == end or sink in (start,) or source in (end,):
-        return SplitRoute(network=network, source=source, sink=sink, method=f"smore:{paths}", loads=single.loads)
+        return SplitRoute(
+            network=network, source=source, sink=sink, method=f"smore:{paths}", loads=single.loads
+        )
     shares = best_rates(_paths(network, start, end, paths), "smore").pair_shares(0)
     shares[[*first, *last]] = 1.0
-    return exact_route(problem, f"smore:{paths}", shares[list(problem.links)].tolist(), least=NOTHING)
+    return exact_route(
+        problem, f"smore:{paths}", shares[list(problem.links)].tolist(), least=NOTHING
+    )
 
 
 def _paths(network: Network, source: str, sink: str, most: int) -> PathSet:

@@ -37,7 +37,9 @@ def mirror_links(network: Network) -> NDArray[np.int64] | None:
     if len(found) < len(twins):
         return None
     links = network.links
-    same = all(link.capacity_bps == links[at].capacity_bps for link, at in zip(links, found, strict=True))
+    same = all(
+        link.capacity_bps == links[at].capacity_bps for link, at in zip(links, found, strict=True)
+    )
     return np.array(found, dtype=np.int64) if same else None
 
 
@@ -46,6 +48,7 @@ def demands_by_method(matrix: DemandMatrix, method: str) -> RoutedDemands:
     NoPathError."""
     route = routing_method(method)
     rows = [
-        np.array([float(load) for load in route(matrix.network, source, sink).loads]) for source, sink in matrix.pairs
+        np.array([float(load) for load in route(matrix.network, source, sink).loads])
+        for source, sink in matrix.pairs
     ]
     return RoutedDemands(matrix=matrix, method=method, shares=sparse_shares(rows))

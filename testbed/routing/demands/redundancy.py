@@ -92,7 +92,9 @@ def total_ror(routed: RoutedDemands, coding: Coding, forced: csr_array | None = 
     cost[counted] = _overheads(load[counted], coding)
     cost[load > WHOLE] = np.inf
     pair = np.repeat(np.arange(shares.shape[0]), np.diff(shares.indptr))
-    per_pair = np.asarray(np.bincount(pair, weights=cost, minlength=shares.shape[0]), dtype=np.float64)
+    per_pair = np.asarray(
+        np.bincount(pair, weights=cost, minlength=shares.shape[0]), dtype=np.float64
+    )
     return TotalRor(per_pair=per_pair, rates=routed.matrix.rates)
 
 
@@ -120,7 +122,9 @@ def _stratified(routed: RoutedDemands, forced: csr_array, coding: Coding) -> Flo
     for pair, (source, sink) in enumerate(routed.matrix.pairs):
         row = routed.pair_shares(pair)
         must = set(forced[[pair], :].indices.tolist())
-        if set(np.flatnonzero(row > WHOLE).tolist()) - must:  # exposed: no order of labels has to be sought for it
+        if (
+            set(np.flatnonzero(row > WHOLE).tolist()) - must
+        ):  # exposed: no order of labels has to be sought for it
             found.append(float("inf"))
             continue
         problem = flow_problem(network, source, sink)
@@ -135,7 +139,24 @@ def _stratified(routed: RoutedDemands, forced: csr_array, coding: Coding) -> Flo
     return np.array(found)
 
 
-TANGENTS = (0.12, 0.19, 0.26, 0.33, 0.4, 0.48, 0.56, 0.64, 0.72, 0.8, 0.87, 0.92, 0.955, 0.975, 0.99, 0.997)
+TANGENTS = (
+    0.12,
+    0.19,
+    0.26,
+    0.33,
+    0.4,
+    0.48,
+    0.56,
+    0.64,
+    0.72,
+    0.8,
+    0.87,
+    0.92,
+    0.955,
+    0.975,
+    0.99,
+    0.997,
+)
 """Shares at which eq. 29 is touched, besides the tolerance."""
 SHORTER = 1e-6
 """Cost of a link's share beyond its redundancy, so that no flow runs in circles."""
@@ -152,7 +173,10 @@ class LeastRor:
 
 
 def least_ror_demands(
-    matrix: DemandMatrix, forced: csr_array, most_utilisation: float = np.inf, tolerance: float = 0.05
+    matrix: DemandMatrix,
+    forced: csr_array,
+    most_utilisation: float = np.inf,
+    tolerance: float = 0.05,
 ) -> LeastRor | None:
     """The routing of least total ROR (eq. 29) of which no link is fuller than ``most_utilisation``; None where none
     keeps that.
@@ -168,24 +192,38 @@ def least_ror_demands(
     upper = np.where(usable[:, :, None], np.where(must[:, :, None], 1.0, widths), 0.0)
     cost = np.where(must[:, :, None], 0.0, slopes) + SHORTER
     balance = kron(
-        eye_array(pairs), kron(balance_matrix(graph.nodes, graph.tail, graph.head), np.ones((1, count))), format="csr"
+        eye_array(pairs),
+        kron(balance_matrix(graph.nodes, graph.tail, graph.head), np.ones((1, count))),
+        format="csr",
     )
     required = np.zeros((pairs, graph.nodes))
     for row, pair in zip(required, matrix.pairs, strict=True):
         row[graph.positions(pair)] = 1.0, -1.0
     unit = matrix.total_bps / pairs
-    loads = kron(csr_array(matrix.rates[None, :] / unit), kron(eye_array(links), np.ones((1, count))), format="csr")
-    at_most = (loads, most_utilisation * graph.capacity / unit) if np.isfinite(most_utilisation) else None
+    loads = kron(
+        csr_array(matrix.rates[None, :] / unit),
+        kron(eye_array(links), np.ones((1, count))),
+        format="csr",
+    )
+    at_most = (
+        (loads, most_utilisation * graph.capacity / unit) if np.isfinite(most_utilisation) else None
+    )
     try:
         x, least, _ = solve_lp(cost.ravel(), (balance, required.ravel()), upper.ravel(), at_most)
     except UnsolvedError as error:
         if "nfeasible" in str(error):
             return None
-        raise InputError(f"network {matrix.network.name!r}: least redundancy not found ({error})") from None
+        raise InputError(
+            f"network {matrix.network.name!r}: least redundancy not found ({error})"
+        ) from None
     shares = np.clip(x.reshape(pairs, links, count).sum(axis=2), 0.0, 1.0)
     ror = float(np.where(must, 0.0, overhead(shares, tolerance)).sum())
-    routed = RoutedDemands(matrix=matrix, method="least-ror", shares=sparse_shares(list(shares), 1e-9))
-    return LeastRor(routed=routed, ror=ror, bound=min(ror, max(0.0, least - SHORTER * float(x.sum()))))
+    routed = RoutedDemands(
+        matrix=matrix, method="least-ror", shares=sparse_shares(list(shares), 1e-9)
+    )
+    return LeastRor(
+        routed=routed, ror=ror, bound=min(ror, max(0.0, least - SHORTER * float(x.sum())))
+    )
 
 
 def segments(tolerance: float) -> tuple[FloatArray, FloatArray]:

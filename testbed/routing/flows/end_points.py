@@ -54,7 +54,11 @@ class FlowProblem(LinkArrays):
         )
 
     def route(
-        self, method: str, shares: list[Fraction], layers: tuple[Layer, ...] = (), link_layers: tuple[int, ...] = ()
+        self,
+        method: str,
+        shares: list[Fraction],
+        layers: tuple[Layer, ...] = (),
+        link_layers: tuple[int, ...] = (),
     ) -> SplitRoute:
         """The split route in which the i-th usable link carries ``shares[i]``."""
         loads = [Fraction(0)] * len(self.network.links)
@@ -90,7 +94,10 @@ def flow_problem(network: Network, source: str, sink: str) -> FlowProblem:
     usable = [
         i
         for i, link in enumerate(network.links)
-        if link.source not in silent and link.target not in silent and link.source != sink and link.target != source
+        if link.source not in silent
+        and link.target not in silent
+        and link.source != sink
+        and link.target != source
     ]
     weights = integer_capacities(network)
     return FlowProblem(
@@ -108,7 +115,9 @@ def flow_problem(network: Network, source: str, sink: str) -> FlowProblem:
 
 def integer_capacities(network: Network) -> list[int]:
     """The links' capacities as exact integers without a common factor: all 1 where they are equal."""
-    exact = {capacity: Fraction(capacity) for capacity in {link.capacity_bps for link in network.links}}
+    exact = {
+        capacity: Fraction(capacity) for capacity in {link.capacity_bps for link in network.links}
+    }
     if not exact:
         return []
     scale = math.lcm(*(value.denominator for value in exact.values()))
@@ -155,7 +164,9 @@ SCALE = 1 << 120
 """Loads are whole multiples of 1/SCALE: smaller shares than any solver tells apart."""
 
 
-def exact_route(problem: FlowProblem, method: str, flow: Sequence[float], least: float = 1e-12) -> SplitRoute:
+def exact_route(
+    problem: FlowProblem, method: str, flow: Sequence[float], least: float = 1e-12
+) -> SplitRoute:
     """The split route near ``flow`` (one number a usable link, of one unit); loads below ``least`` count as none.
 
     Circulations are taken out. Cost: linear in the links. Raises NoPathError where the flow leads nowhere, and
@@ -188,11 +199,17 @@ def exact_route(problem: FlowProblem, method: str, flow: Sequence[float], least:
 
 
 def _hand_on(
-    problem: FlowProblem, node: int, excess: list[int], whole: list[int], shares: Sequence[tuple[int, float]]
+    problem: FlowProblem,
+    node: int,
+    excess: list[int],
+    whole: list[int],
+    shares: Sequence[tuple[int, float]],
 ) -> None:
     if not shares:
         name = problem.network.nodes[node].id
-        raise InputError(f"network {problem.network.name!r}: the flow found ends at {name!r}; this is a solver's error")
+        raise InputError(
+            f"network {problem.network.name!r}: the flow found ends at {name!r}; this is a solver's error"
+        )
     weights = [amount.as_integer_ratio() for _, amount in shares]
     common = max(denominator for _, denominator in weights)  # powers of two
     numerators = [n * (common // d) for n, d in weights]

@@ -52,7 +52,9 @@ def build_residual(
     ``index(n)`` gives zeros for what is never negative, since it only says where to look (default: ``number``).
     """
     index = index or number
-    fields = {name: index(nodes) for name in ("order", "first", "last", "cursor", "queue", "path_arc")}
+    fields = {
+        name: index(nodes) for name in ("order", "first", "last", "cursor", "queue", "path_arc")
+    }
     fields |= {name: number(nodes) for name in ("component", "level", "lowest")}
     fields |= {name: amount(nodes) for name in ("demand", "need")}
     fields |= {name: amount(links) for name in ("weight", "capacity", "flow")}
@@ -207,12 +209,16 @@ def raised_level(graph: Residual, node: int, tolerance: float, limit: int) -> in
     lowest = limit + 1
     for arc in range(graph.first[node], graph.last[node]):
         level, link = graph.level[graph.arc_node[arc]], graph.arc_link[arc]
-        if 0 <= level < lowest and is_open(graph.capacity[link], graph.flow[link], graph.arc_out[arc] == 1, tolerance):
+        if 0 <= level < lowest and is_open(
+            graph.capacity[link], graph.flow[link], graph.arc_out[arc] == 1, tolerance
+        ):
             lowest = level
     return min(lowest + 1, limit + 1)
 
 
-def drain_node(graph: Residual, root: int, low: int, tolerance: float, least: float, limit: int) -> None:
+def drain_node(
+    graph: Residual, root: int, low: int, tolerance: float, least: float, limit: int
+) -> None:
     """Depth-first along falling levels: send what ``root`` still has until it has none or no way is left.
 
     A node without a way on is not given up: its level is raised, up to ``limit``. Levels stay lower bounds of the
@@ -231,7 +237,9 @@ def drain_node(graph: Residual, root: int, low: int, tolerance: float, least: fl
             if (
                 graph.level[graph.arc_node[arc]] == below
                 and below >= 0
-                and is_open(graph.capacity[link], graph.flow[link], graph.arc_out[arc] == 1, tolerance)
+                and is_open(
+                    graph.capacity[link], graph.flow[link], graph.arc_out[arc] == 1, tolerance
+                )
             ):
                 break
             arc += 1
@@ -241,7 +249,10 @@ def drain_node(graph: Residual, root: int, low: int, tolerance: float, least: fl
             depth += 1
             graph.path_node[low + depth] = graph.arc_node[arc]
             continue
-        graph.level[node], graph.cursor[node] = raised_level(graph, node, tolerance, limit), graph.first[node]
+        graph.level[node], graph.cursor[node] = (
+            raised_level(graph, node, tolerance, limit),
+            graph.first[node],
+        )
         if depth > 0:
             depth -= 1
         elif graph.level[node] > limit:
@@ -319,7 +330,9 @@ def close_component(graph: Residual, node: int, low: int, excess: int, label: in
             return excess
 
 
-def list_crossing(graph: Residual, low: int, high: int, crossing: Numbers, full: Numbers, count: int) -> int:
+def list_crossing(
+    graph: Residual, low: int, high: int, crossing: Numbers, full: Numbers, count: int
+) -> int:
     """Append the links between components, whose load is final, saturated (``full`` 1) or empty; the new count."""
     for node in graph.order[low:high]:
         for arc in range(graph.first[node], graph.last[node]):

@@ -57,9 +57,14 @@ def emptiest(
     """(x, t, prices) of the least t with ``loads @ x <= t * capacity + limit`` and ``equal[0] @ x == equal[1]``, x
     from 0 on. Raises UnsolvedError."""
     rows, columns = loads.shape
-    at_most = (hstack([loads, csr_array(-capacity[:, None])], format="csr"), np.zeros(rows) if limit is None else limit)
+    at_most = (
+        hstack([loads, csr_array(-capacity[:, None])], format="csr"),
+        np.zeros(rows) if limit is None else limit,
+    )
     wide = (hstack([equal[0], csr_array((equal[0].shape[0], 1))], format="csr"), equal[1])
-    x, least, prices = solve_lp(np.append(np.zeros(columns), 1.0), wide, np.full(columns + 1, np.inf), at_most)
+    x, least, prices = solve_lp(
+        np.append(np.zeros(columns), 1.0), wide, np.full(columns + 1, np.inf), at_most
+    )
     return x[:-1], least, prices
 
 
@@ -83,9 +88,24 @@ def solve_lp(
     bounds = np.column_stack([np.zeros(len(upper)), upper])
     method, options = ("highs-ipm", INTERIOR) if interior else ("highs", None)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OptimizeWarning)  # scipy does not know HiGHS' option, and hands it on
-        found = linprog(cost, A_ub=a_ub, b_ub=b_ub, A_eq=a_eq, b_eq=b_eq, bounds=bounds, method=method, options=options)
+        warnings.simplefilter(
+            "ignore", OptimizeWarning
+        )  # scipy does not know HiGHS' option, and hands it on
+        found = linprog(
+            cost,
+            A_ub=a_ub,
+            b_ub=b_ub,
+            A_eq=a_eq,
+            b_eq=b_eq,
+            bounds=bounds,
+            method=method,
+            options=options,
+        )
     if found.status != 0:
         raise UnsolvedError(str(found.message))
-    prices = np.zeros(0) if at_most is None else np.maximum(-np.asarray(found.ineqlin.marginals, dtype=np.float64), 0.0)
+    prices = (
+        np.zeros(0)
+        if at_most is None
+        else np.maximum(-np.asarray(found.ineqlin.marginals, dtype=np.float64), 0.0)
+    )
     return np.asarray(found.x, dtype=np.float64), float(found.fun), prices

@@ -41,7 +41,9 @@ class LinkGraph:
         self.nodes = len(network.nodes)
         self.tail: Ints = np.array([index[link.source] for link in network.links], dtype=np.int64)
         self.head: Ints = np.array([index[link.target] for link in network.links], dtype=np.int64)
-        self.capacity: FloatArray = np.array([link.capacity_bps for link in network.links], dtype=np.float64)
+        self.capacity: FloatArray = np.array(
+            [link.capacity_bps for link in network.links], dtype=np.float64
+        )
         self.silent = np.array([not node.forwards for node in network.nodes], dtype=bool)
 
     def usable_from(self, source: int) -> BoolArray:
@@ -66,7 +68,9 @@ class LinkGraph:
 
         barrier = 1e3 * float(weights.sum()) + 1.0
         cost = weights + barrier * self.silent[self.tail]
-        order = np.argsort(cost, kind="stable")[::-1]  # of parallel links the lightest is written last
+        order = np.argsort(cost, kind="stable")[
+            ::-1
+        ]  # of parallel links the lightest is written last
         link = np.full((self.nodes, self.nodes), -1, dtype=np.int64)
         link[self.tail[order], self.head[order]] = order
         tail, head = np.nonzero(link >= 0)
@@ -82,7 +86,9 @@ class LinkGraph:
         ``pairs`` has none."""
         found = self.shortest_paths(np.ones(len(self.tail))).distance
         for source, sink in pairs:
-            if not np.isfinite(found[self.network.node_index[source], self.network.node_index[sink]]):
+            if not np.isfinite(
+                found[self.network.node_index[source], self.network.node_index[sink]]
+            ):
                 raise NoPathError(
                     f"network {self.network.name!r}: no path leads from {source!r} to {sink!r}; leave the pair out"
                 )

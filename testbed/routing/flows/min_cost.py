@@ -31,7 +31,9 @@ def fewest_links_flow(
     state = _Flow(tail, head, capacity, cost or [1] * len(tail), [0] * len(tail), list(demand))
     while True:
         distance = _distances(state)
-        if not any(state.need[node] < 0 and distance[node] is not None for node in range(len(demand))):
+        if not any(
+            state.need[node] < 0 and distance[node] is not None for node in range(len(demand))
+        ):
             return state.flow, state.need
         _push_shortest(state, distance)
 
@@ -82,12 +84,18 @@ def _push_shortest(state: _Flow, distance: list[int | None]) -> None:
         near, far = distance[a], distance[b]
         if near is not None and far is not None and near + costs[link] == far:
             tight.append(link)
-    nearest = min((d for node, d in enumerate(distance) if d is not None and need[node] < 0), default=0)
-    graph = integer_residual(nodes, [tail[i] for i in tight], [head[i] for i in tight], [capacity[i] for i in tight])
+    nearest = min(
+        (d for node, d in enumerate(distance) if d is not None and need[node] < 0), default=0
+    )
+    graph = integer_residual(
+        nodes, [tail[i] for i in tight], [head[i] for i in tight], [capacity[i] for i in tight]
+    )
     graph.flow[:] = [flow[link] for link in tight]
     for node in range(nodes):
         # a sender that a shorter way reaches (distance below 0) waits: a path from itself would not be a shortest one
-        if (need[node] > 0 and distance[node] == 0) or (need[node] < 0 and distance[node] == nearest):
+        if (need[node] > 0 and distance[node] == 0) or (
+            need[node] < 0 and distance[node] == nearest
+        ):
             graph.need[node] = need[node]
             need[node] = 0
     push_all(graph)

@@ -23,10 +23,16 @@ class IntervalSearch:
     and a change of one node's order changes the flow's labels only downstream of it.
     """
 
-    def __init__(self, flow: Sequence[tuple[int, int, str, str]], source: str, order: Sequence[str]) -> None:
+    def __init__(
+        self, flow: Sequence[tuple[int, int, str, str]], source: str, order: Sequence[str]
+    ) -> None:
         """``flow``: each loaded link, its units, and its ends; ``order``: the nodes of the flow so that every loaded
         link points forwards."""
-        self._source, self._units, self._nodes = source, {i: units for i, units, _, _ in flow}, order
+        self._source, self._units, self._nodes = (
+            source,
+            {i: units for i, units, _, _ in flow},
+            order,
+        )
         self._place = {node: k for k, node in enumerate(order)}
         self._ends = {i: (a, b) for i, _, a, b in flow}
         self._in: dict[str, list[int]] = {node: [] for node in order}
@@ -50,7 +56,12 @@ class IntervalSearch:
             return
         starts = [dict(self._out)]
         for direction in self._directions():
-            starts.append({node: sorted(out, key=self._along(direction, node)) for node, out in self._out.items()})
+            starts.append(
+                {
+                    node: sorted(out, key=self._along(direction, node))
+                    for node, out in self._out.items()
+                }
+            )
         self._out = min(starts, key=self._count_with)
         self._deal_all()
         self._climb(branching, budget)
@@ -105,7 +116,11 @@ class IntervalSearch:
         out = self._out[node]
         if not out:
             return {}
-        pieces = [(0, LABELS)] if node == self._source else _merged([p for i in self._in[node] for p in self.cuts[i]])
+        pieces = (
+            [(0, LABELS)]
+            if node == self._source
+            else _merged([p for i in self._in[node] for p in self.cuts[i]])
+        )
         if len(out) == 1:
             return {out[0]: pieces}
         cuts, ahead = Cuts(), iter(pieces)
@@ -129,10 +144,16 @@ class IntervalSearch:
         drawings).
         """
         nodes, found = self._nodes, list[dict[str, float]]()
-        weight = {node: float(sum(self._units[i] for i in self._in[node] + self._out[node])) for node in nodes}
+        weight = {
+            node: float(sum(self._units[i] for i in self._in[node] + self._out[node]))
+            for node in nodes
+        }
         fixed = {self._source, nodes[-1]}
         for k in range(_DIRECTIONS):
-            x = {n: 0.0 if n in fixed else float((j * (2 * k + 1)) % 7 - 3) + j / 97 for j, n in enumerate(nodes)}
+            x = {
+                n: 0.0 if n in fixed else float((j * (2 * k + 1)) % 7 - 3) + j / 97
+                for j, n in enumerate(nodes)
+            }
             for sweep in range(_SWEEPS):
                 if sweep % 5 == 0:
                     _make_orthogonal(x, found, weight)
@@ -149,7 +170,9 @@ class IntervalSearch:
         return lambda i: place[self._ends[i][1]] - place[node]
 
 
-def _make_orthogonal(x: dict[str, float], others: Sequence[Mapping[str, float]], weight: Mapping[str, float]) -> None:
+def _make_orthogonal(
+    x: dict[str, float], others: Sequence[Mapping[str, float]], weight: Mapping[str, float]
+) -> None:
     """Take the other directions out of ``x`` and scale it to length 1, in place."""
     for other in others:
         share = sum(weight[n] * x[n] * other[n] for n in x)

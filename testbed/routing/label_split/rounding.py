@@ -36,7 +36,11 @@ def round_to_labels(route: SplitRoute) -> Units:
     """
     network = route.network
     scale = math.lcm(*{load.denominator for load in route.loads})
-    exact = {i: load.numerator * (scale // load.denominator) * LABELS for i, load in enumerate(route.loads) if load}
+    exact = {
+        i: load.numerator * (scale // load.denominator) * LABELS
+        for i, load in enumerate(route.loads)
+        if load
+    }
     units = _whole(network, exact, scale)
     floors = {i: amount // scale for i, amount in exact.items() if amount % scale}
     if any(not units[i] for i in floors):

@@ -51,7 +51,9 @@ def spray(route: SplitRoute, *, budget: int = 3000) -> LabelSplit:
 
 
 @functools.lru_cache(maxsize=128)
-def _settled(flow: tuple[tuple[int, int, str, str], ...], source: str, order: tuple[str, ...], budget: int) -> Cuts:
+def _settled(
+    flow: tuple[tuple[int, int, str, str], ...], source: str, order: tuple[str, ...], budget: int
+) -> Cuts:
     """Each link's intervals, which nobody may change: one route is often split again, for another stream or plan."""
     search = IntervalSearch(flow, source, order)
     search.settle(budget)
@@ -64,10 +66,18 @@ def _with_last_as_first(network: Network, paths: Sequence[LabelPath]) -> tuple[L
     Linux's rules name ranges of the ports 1 to 65534. What no range takes follows the path of label 0.
     """
     first, last = paths[0], paths[-1]
-    through = any(network.node(network.links[i].target).kind == "host" for path in paths for i in path.links[:-1])
+    through = any(
+        network.node(network.links[i].target).kind == "host"
+        for path in paths
+        for i in path.links[:-1]
+    )
     if first.links == last.links or not through:
         return tuple(paths)
-    retained = [LabelPath(start=last.start, stop=LABELS - 1, links=last.links)] if last.start < LABELS - 1 else []
+    retained = (
+        [LabelPath(start=last.start, stop=LABELS - 1, links=last.links)]
+        if last.start < LABELS - 1
+        else []
+    )
     return (*paths[:-1], *retained, LabelPath(start=LABELS - 1, stop=LABELS, links=first.links))
 
 
@@ -77,7 +87,9 @@ def _read_paths(route: SplitRoute, cuts: Cuts) -> list[LabelPath]:
     edges = sorted({0, LABELS, *(x for v in cuts.values() for interval in v for x in interval)})
     at_node: dict[str, list[tuple[int, int, int]]] = {}
     for link, intervals in cuts.items():
-        at_node.setdefault(network.links[link].source, []).extend((a, b, link) for a, b in intervals)
+        at_node.setdefault(network.links[link].source, []).extend(
+            (a, b, link) for a, b in intervals
+        )
     paths: list[LabelPath] = []
     for start, stop in itertools.pairwise(edges):
         node, links = route.source, []
@@ -107,21 +119,33 @@ def _without_slivers(route: SplitRoute, paths: list[LabelPath]) -> tuple[LabelPa
     retained: set[LabelPath] = set()
     while True:
         narrow = [
-            (p.stop - p.start, k) for k, p in enumerate(paths) if p.stop - p.start <= SLIVER and p not in retained
+            (p.stop - p.start, k)
+            for k, p in enumerate(paths)
+            if p.stop - p.start <= SLIVER and p not in retained
         ]
         if not narrow:
             return tuple(paths)
         width, k = min(narrow)
         for other in (k - 1, k + 1):
-            if 0 <= other < len(paths) and _moves(paths[k].links, paths[other].links, width, off, labels):
+            if 0 <= other < len(paths) and _moves(
+                paths[k].links, paths[other].links, width, off, labels
+            ):
                 a, b = sorted((k, other))
-                paths[a : b + 1] = [LabelPath(start=paths[a].start, stop=paths[b].stop, links=paths[other].links)]
+                paths[a : b + 1] = [
+                    LabelPath(start=paths[a].start, stop=paths[b].stop, links=paths[other].links)
+                ]
                 break
         else:
             retained.add(paths[k])
 
 
-def _moves(old: Sequence[int], new: Sequence[int], width: int, off: dict[int, Fraction], labels: Counter[int]) -> bool:
+def _moves(
+    old: Sequence[int],
+    new: Sequence[int],
+    width: int,
+    off: dict[int, Fraction],
+    labels: Counter[int],
+) -> bool:
     """Take ``width`` labels from one path to another, unless a link would be too far off its load; ``off`` and
     ``labels`` follow."""
     change = {i: -width for i in old if i not in new} | {i: width for i in new if i not in old}
@@ -144,7 +168,9 @@ def paths_split(
         stop = max(at + 1, min(LABELS - (len(paths) - 1 - k), round(LABELS * done / total)))
         split.append(LabelPath(start=at, stop=stop, links=tuple(links)))
         at = stop
-    return LabelSplit(network=network, source=source, sink=sink, paths=_with_last_as_first(network, split))
+    return LabelSplit(
+        network=network, source=source, sink=sink, paths=_with_last_as_first(network, split)
+    )
 
 
 def interval_groups(split: LabelSplit) -> tuple[tuple[tuple[Interval, ...], int], ...]:
@@ -159,7 +185,9 @@ def disjoint_return_split(network: Network, source: str, sink: str) -> LabelSpli
     Raises NoPathError where the sink cannot reach the source.
     """
     first, second = two_paths(network, sink, source)
-    halves = [(first, Fraction(1))] if first == second else [(first, Fraction(1)), (second, Fraction(1))]
+    halves = (
+        [(first, Fraction(1))] if first == second else [(first, Fraction(1)), (second, Fraction(1))]
+    )
     return paths_split(network, sink, source, halves)
 
 
@@ -199,9 +227,13 @@ def two_paths(network: Network, source: str, sink: str) -> tuple[tuple[int, ...]
     tail, head, cost = ([use[k] for use in uses] for k in range(3))
     flow, unmet = fewest_links_flow(tail, head, [1] * len(uses), demand, cost)
     if any(unmet):
-        raise NoPathError(f"network {network.name!r}: no path from {source!r} to {sink!r}; add links between them")
+        raise NoPathError(
+            f"network {network.name!r}: no path from {source!r} to {sink!r}; add links between them"
+        )
     used = [use[3] for use, amount in zip(uses, flow, strict=True) if amount and use[3] >= 0]
-    first, second = sorted((_take_path(network, used, source, sink) for _ in range(2)), key=lambda p: (len(p), p))
+    first, second = sorted(
+        (_take_path(network, used, source, sink) for _ in range(2)), key=lambda p: (len(p), p)
+    )
     return first, second
 
 

@@ -24,7 +24,11 @@ class Coding:
     """
 
     tolerance: float = coded(
-        default=0.05, flag="--static-tolerance", kind=kinds.share, metavar="T", help="static tolerance, 0 <= T < 1"
+        default=0.05,
+        flag="--static-tolerance",
+        kind=kinds.share,
+        metavar="T",
+        help="static tolerance, 0 <= T < 1",
     )
     source_packets: int = coded(
         default=20,
@@ -43,10 +47,15 @@ class Coding:
         only=(_SMALL,),
     )
     large_blocks: bool = coded(
-        default=False, help="equation 29: blocks of thousands of packets", presets={True: {"labels": "random"}}
+        default=False,
+        help="equation 29: blocks of thousands of packets",
+        presets={True: {"labels": "random"}},
     )
     labels: Labels = coded(
-        default="random", flag="--label-order", choices=("random", "stratified"), help="of the packets"
+        default="random",
+        flag="--label-order",
+        choices=("random", "stratified"),
+        help="of the packets",
     )
 
     def __post_init__(self) -> None:

@@ -59,7 +59,9 @@ def pair_losses(route: SplitRoute) -> NDArray[np.float64]:
     loaded, network = route.loaded, route.network
     order = route.in_flow_order(route.loaded)
     place = {node: at for at, (node, _) in enumerate(order)}
-    reach = np.zeros((len(order), len(order)))  # [from, to]: probability that a packet at the one passes the other
+    reach = np.zeros(
+        (len(order), len(order))
+    )  # [from, to]: probability that a packet at the one passes the other
     outflow = np.ones(len(order))
     for node, out in reversed(order):
         at = place[node]
@@ -80,7 +82,9 @@ def pair_losses(route: SplitRoute) -> NDArray[np.float64]:
 def interval_loss(split: LabelSplit, failed: Iterable[int]) -> Fraction:
     """Exact share of the labels whose path crosses any of the links ``failed``: what is lost on switches."""
     dead = frozenset(failed)
-    return Fraction(sum(p.stop - p.start for p in split.paths if not dead.isdisjoint(p.links)), LABELS)
+    return Fraction(
+        sum(p.stop - p.start for p in split.paths if not dead.isdisjoint(p.links)), LABELS
+    )
 
 
 def overlap_probability(links: int, failure_s: float, between_s: float) -> float:
@@ -143,7 +147,9 @@ def overlapping_ror(ror_of_one: float, ror_of_two: float, links: int, unavailabl
     10.0
     """
     if not 0 <= unavailable < 1:
-        raise InputError(f"unavailability {unavailable!r}: give a share of the time, from 0 to below 1")
+        raise InputError(
+            f"unavailability {unavailable!r}: give a share of the time, from 0 to below 1"
+        )
     if links < 1:
         raise InputError(f"links {links}: give 1 or more")
     up = 1 - unavailable
@@ -156,5 +162,7 @@ def _offered(links: int, failure_s: float, between_s: float) -> float:
     if links < 1:
         raise InputError(f"links {links}: give 1 or more")
     if not (0 < failure_s < math.inf) or not (0 < between_s < math.inf):
-        raise InputError(f"failures of {failure_s!r} s, one in {between_s!r} s: give seconds above 0")
+        raise InputError(
+            f"failures of {failure_s!r} s, one in {between_s!r} s: give seconds above 0"
+        )
     return links * failure_s / between_s

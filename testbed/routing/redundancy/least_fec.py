@@ -37,7 +37,9 @@ class LeastFec:
     rounds: int
 
 
-def least_fec_route(network: Network, source: str, sink: str, tolerance: float, *, gap: float = 1e-6) -> LeastFec:
+def least_fec_route(
+    network: Network, source: str, sink: str, tolerance: float, *, gap: float = 1e-6
+) -> LeastFec:
     """Least ROR of eq. 29: convex in each load, so linear programmes with tangents added where they were missed.
 
     Stops where the bound is within ``gap`` (relative). Time: some ten linear programmes of the network's size.
@@ -52,15 +54,21 @@ def least_fec_route(network: Network, source: str, sink: str, tolerance: float, 
     if not 0 <= tolerance < 1:
         raise InputError(f"least FEC: tolerance {tolerance!r} must be 0 or more and below 1")
     problem = flow_problem(network, source, sink)
-    spread = capillary_route(network, source, sink).loads  # it loads no link fully that need not carry everything
+    spread = capillary_route(
+        network, source, sink
+    ).loads  # it loads no link fully that need not carry everything
     forced = frozenset(at for at, link in enumerate(problem.links) if spread[link] == 1)
     links = len(problem.links)
     free = np.array([i for i in range(links) if i not in forced], dtype=np.int64)
     balance = balance_matrix(problem.nodes, problem.tail, problem.head, 2 * links)
     equal = balance, np.array(problem.demand(), dtype=np.float64)
-    upper = np.concatenate([np.where(np.isin(np.arange(links), free), SHARE_CAP, 1.0), np.full(links, math.inf)])
+    upper = np.concatenate(
+        [np.where(np.isin(np.arange(links), free), SHARE_CAP, 1.0), np.full(links, math.inf)]
+    )
     cost = np.concatenate([np.full(links, SHORTER), np.ones(links)])
-    points = [(int(i), tolerance) for i in free] + [(int(i), r) for i in free for r in (0.2, 0.35, 0.5, 0.7)]
+    points = [(int(i), tolerance) for i in free] + [
+        (int(i), r) for i in free for r in (0.2, 0.35, 0.5, 0.7)
+    ]
     best: FloatArray = np.zeros(links)
     best_ror, bound, rounds = math.inf, 0.0, 0
     while best_ror - bound > gap * best_ror or rounds == 0:
@@ -72,13 +80,19 @@ def least_fec_route(network: Network, source: str, sink: str, tolerance: float, 
         if reached < best_ror:
             best, best_ror = x[:links], reached
         missed = overhead(x[:links][free], tolerance) - x[links:][free]
-        added = [(int(i), float(x[i])) for i, gap_here in zip(free, missed, strict=True) if gap_here > 1e-7]
+        added = [
+            (int(i), float(x[i]))
+            for i, gap_here in zip(free, missed, strict=True)
+            if gap_here > 1e-7
+        ]
         if not added or rounds >= 60:
             break
         points += added
     route = exact_route(problem, f"least-fec:{tolerance:g}", best.tolist(), least=1e-9)
     loads = [float(route.loads[problem.links[at]]) for at in free]
-    least = ror(loads, tolerance=tolerance, source_packets=1, decoding_error_rate=1e-5, large_blocks=True)
+    least = ror(
+        loads, tolerance=tolerance, source_packets=1, decoding_error_rate=1e-5, large_blocks=True
+    )
     named = tuple(problem.links[i] for i in sorted(forced))
     return LeastFec(route=route, ror=least, bound=min(bound, least), forced=named, rounds=rounds)
 
@@ -88,7 +102,9 @@ def overhead(share: FloatArray, tolerance: float) -> FloatArray:
     return np.asarray(np.maximum((1 - tolerance) / (1 - np.minimum(share, SHARE_CAP)) - 1, 0.0))
 
 
-def _tangents(points: Sequence[tuple[int, float]], tolerance: float, links: int) -> tuple[csr_array, FloatArray]:
+def _tangents(
+    points: Sequence[tuple[int, float]], tolerance: float, links: int
+) -> tuple[csr_array, FloatArray]:
     """Each point (link, r): slope * x - w <= slope * r - overhead(r)."""
     at = np.array([i for i, _ in points], dtype=np.int64)
     r = np.array([max(r, tolerance) for _, r in points])

@@ -119,7 +119,11 @@ def _overhead_of(coding: Coding) -> Callable[[float], float]:
     def cost(loss: float) -> float:
         if loss < t or loss >= 1:
             return 0.0
-        return (1 - t) / (1 - loss) - 1 if coding.large_blocks else fec_block_size(m, loss, der) / base - 1
+        return (
+            (1 - t) / (1 - loss) - 1
+            if coding.large_blocks
+            else fec_block_size(m, loss, der) / base - 1
+        )
 
     return cost
 
@@ -134,7 +138,9 @@ def _stratified_breakdown(route: SplitRoute, coding: Coding) -> RorBreakdown:
         stratified_block_size(split.intervals(i), m, rule) if 0 < load < 1 else None
         for i, load in zip(route.loaded, loads, strict=True)
     ]
-    tolerated = [size for size, load in zip(sizes, loads, strict=True) if size is not None and load < t]
+    tolerated = [
+        size for size, load in zip(sizes, loads, strict=True) if size is not None and load < t
+    ]
     base = max([rest_block_size(t, m, rule), *tolerated])
     return ror_of_block_sizes(loads, sizes, base, tolerance=coding.tolerance, source_packets=m)
 

@@ -94,7 +94,9 @@ def search_exactly(
         pass
     return ExactResult(
         duration=duration,
-        frames=None if frames is None else tuple(tuple(sorted(order[i] for i in fs.transfers_of(f))) for f in frames),
+        frames=None
+        if frames is None
+        else tuple(tuple(sorted(order[i] for i in fs.transfers_of(f))) for f in frames),
         lower_bound=length,
         exhausted=tuple(exhausted),
         categories=count.categories,
@@ -174,16 +176,24 @@ class _Tree:
         anchor = self._anchor(left, loads, required) if options.anchored else 0
         choose = self._choice(required) if options.scarce_first else fs.lowest_transfer
         search = replace(options.teams, choose=choose, full=options.full)
-        yield from fs.teams_of(conflicts, left, self.count, required=required, including=anchor, search=search)
+        yield from fs.teams_of(
+            conflicts, left, self.count, required=required, including=anchor, search=search
+        )
 
     def _anchor(self, left: int, loads: Sequence[int], required: Sequence[int]) -> int:
         """The set of the one transfer that the frame must hold: the one whose links are the most loaded."""
         among = self.conflicts.skeleton(left, required) or left
         links_of = self.conflicts.links_of
-        return 1 << max(fs.transfers_of(among), key=lambda i: (sum(loads[link] for link in links_of[i]), -i))
+        return 1 << max(
+            fs.transfers_of(among), key=lambda i: (sum(loads[link] for link in links_of[i]), -i)
+        )
 
     def _choice(self, required: Sequence[int]) -> fs.Choice:
-        users, chance, at_random = self.conflicts.users, self.chance, self.options.restarts and self.attempts > 0
+        users, chance, at_random = (
+            self.conflicts.users,
+            self.chance,
+            self.options.restarts and self.attempts > 0,
+        )
         needs = [users[link] for link in required]
         size = self.conflicts.transfers
 

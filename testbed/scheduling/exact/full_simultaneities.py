@@ -66,7 +66,9 @@ class Conflicts:
                 users[link] |= 1 << i
         rivals = [reduce(or_, (users[link] for link in path)) for path in paths]
         links_of = tuple(tuple(sorted(set(path))) for path in paths)
-        return cls(transfers=len(paths), users=tuple(users), conflicting=tuple(rivals), links_of=links_of)
+        return cls(
+            transfers=len(paths), users=tuple(users), conflicting=tuple(rivals), links_of=links_of
+        )
 
     @property
     def everything(self) -> int:
@@ -148,8 +150,14 @@ def full_simultaneities(
             continue
         x = search.choose(here)
         bit, free = 1 << x, ~rivals[x]
-        waiting.append(Category(includer=here.includer, depot=here.depot & ~bit, excluder=here.excluder | bit))
-        waiting.append(Category(includer=here.includer | bit, depot=here.depot & free, excluder=here.excluder & free))
+        waiting.append(
+            Category(includer=here.includer, depot=here.depot & ~bit, excluder=here.excluder | bit)
+        )
+        waiting.append(
+            Category(
+                includer=here.includer | bit, depot=here.depot & free, excluder=here.excluder & free
+            )
+        )
 
 
 def _is_blank(category: Category, rivals: Sequence[int]) -> bool:

@@ -151,7 +151,12 @@ def cheapest_frame(table: ClassTable, c: int, step: int, state: RandomState) -> 
     One function: compiled code counts the references of every array at each call, which here would take longer than the
     work.
     """
-    (own, resources, _, cap), base, occupied, filled = table.needs, table.base, table.held, table.filled
+    (own, resources, _, cap), base, occupied, filled = (
+        table.needs,
+        table.base,
+        table.held,
+        table.filled,
+    )
     tabu, weight, victims, leaving = table.tabu, table.weight, table.victims, table.leaving
     frames = filled.shape[1]
     best, best_frame, ties, leave = LARGE * 64, 0, 0, 0
@@ -164,7 +169,9 @@ def cheapest_frame(table: ClassTable, c: int, step: int, state: RandomState) -> 
             if filled[r, frame] < cap[r]:
                 continue
             cheapest, least = NONE, LARGE * 2
-            for slot in range(base[r] * frames + frame * cap[r], base[r] * frames + (frame + 1) * cap[r]):
+            for slot in range(
+                base[r] * frames + frame * cap[r], base[r] * frames + (frame + 1) * cap[r]
+            ):
                 other = occupied[slot]
                 known = False
                 for v in range(found):
@@ -237,7 +244,10 @@ def class_order(needs: ClassNeeds) -> Ints:
 
 def list_units(table: ClassTable) -> UnitList:
     """Class and frame of each unit, by class and then by frame."""
-    kind, position = np.zeros(len(table.waiting), dtype=np.int64), np.zeros(len(table.waiting), dtype=np.int64)
+    kind, position = (
+        np.zeros(len(table.waiting), dtype=np.int64),
+        np.zeros(len(table.waiting), dtype=np.int64),
+    )
     unit = 0
     for c in range(table.units.shape[0]):
         for frame in range(table.units.shape[1]):

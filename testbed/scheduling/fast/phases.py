@@ -30,9 +30,15 @@ def torus_phases(traffic: Traffic) -> Schedule | None:
     if not shape or not equal_powers(shape) or not len(traffic.ends):
         return None
     node = re.compile(r"\d+")
-    known = {name: [int(part) for part in node.findall(name)] for pair in set(traffic.ends) for name in pair}
+    known = {
+        name: [int(part) for part in node.findall(name)]
+        for pair in set(traffic.ends)
+        for name in pair
+    }
     part = np.arange(len(traffic)) // (len(traffic) // traffic.parts)
-    source, sink = (np.array([known[pair[end]] for pair in traffic.ends]) + part[:, None] for end in (0, 1))
+    source, sink = (
+        np.array([known[pair[end]] for pair in traffic.ends]) + part[:, None] for end in (0, 1)
+    )
     side, frame = shape[0], part.astype(np.int64)
     blocks = np.zeros(len(traffic), dtype=np.int64)
     first_up = np.zeros(len(traffic), dtype=bool)
@@ -45,7 +51,9 @@ def torus_phases(traffic: Traffic) -> Schedule | None:
         frame, blocks = frame * (side // 2) + matching, blocks + block
     frame = frame * (side // 4) + (blocks + ~first_up) % (side // 4)
     frames = np.unique(frame, return_inverse=True)[1].astype(np.int32)
-    return Schedule.of(frames, traffic.bottleneck_load, method="liquid", detail="phases of the torus")
+    return Schedule.of(
+        frames, traffic.bottleneck_load, method="liquid", detail="phases of the torus"
+    )
 
 
 def _on_ring(source: IntArray, sink: IntArray, side: int) -> tuple[IntArray, IntArray, IntArray]:

@@ -19,10 +19,20 @@ from testbed.scheduling.checker import check_schedule, is_schedule
 from testbed.scheduling.fast.phases import torus_phases
 from testbed.scheduling.fast.steps import LinkSets, first_fit, seeded_state
 from testbed.scheduling.fast.twin_links import search_twins
-from testbed.scheduling.fast.unit_ejection import UnitTable, eject, enter_positions, place_greedily, unit_table
+from testbed.scheduling.fast.unit_ejection import (
+    UnitTable,
+    eject,
+    enter_positions,
+    place_greedily,
+    unit_table,
+)
 
 FIRST_FIT, SEARCH_TWINS = compiled_entry(first_fit), compiled_entry(search_twins)
-EJECT, ENTER, PLACE = compiled_entry(eject), compiled_entry(enter_positions), compiled_entry(place_greedily)
+EJECT, ENTER, PLACE = (
+    compiled_entry(eject),
+    compiled_entry(enter_positions),
+    compiled_entry(place_greedily),
+)
 Frames = npt.NDArray[np.int32]
 PRICES_A_SECOND = 20_000_000
 """Positions weighed a second, roughly; what a time limit is counted in where no clock is given."""
@@ -69,13 +79,19 @@ def liquid_schedule(
     >>> schedule.length, schedule.proved
     (2, 'liquid')
     """
-    require_type(traffic, Traffic, "traffic", "a Traffic; Traffic.from_transfers makes one of lists")
+    require_type(
+        traffic, Traffic, "traffic", "a Traffic; Traffic.from_transfers makes one of lists"
+    )
     budget = _Budget(time_limit_s, now)
     best: Schedule | None = None
     for found in _attempts(traffic, seed, budget):
         if found is None:
             continue
-        if best is None or found.length < best.length or (found.proved != "unknown" and best.proved == "unknown"):
+        if (
+            best is None
+            or found.length < best.length
+            or (found.proved != "unknown" and best.proved == "unknown")
+        ):
             best = found
         if best.proved != "unknown" and best.optimal:
             break
@@ -88,7 +104,11 @@ def liquid_schedule(
 
 def _attempts(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
     bound = traffic.bottleneck_load
-    if (phases := torus_phases(traffic)) is not None and phases.liquid and is_schedule(traffic, phases):
+    if (
+        (phases := torus_phases(traffic)) is not None
+        and phases.liquid
+        and is_schedule(traffic, phases)
+    ):
         yield phases
     twins = _by_twins(traffic, seed, budget)
     if len(traffic) <= MAX_FOR_TWINS_FIRST:
@@ -173,7 +193,10 @@ def _open_first_fit(traffic: Traffic, orders: list[npt.NDArray[np.int64]]) -> Sc
     most = int(min(len(traffic), (traffic.bottleneck_load - 1) * int(lengths.max()) + 1))
     found = [_fitted(traffic, order, most) for order in orders]
     return min(
-        (Schedule.of(frame_of, traffic.bottleneck_load, method="liquid", detail="first fit") for frame_of in found),
+        (
+            Schedule.of(frame_of, traffic.bottleneck_load, method="liquid", detail="first fit")
+            for frame_of in found
+        ),
         key=lambda schedule: schedule.length,
     )
 
@@ -195,17 +218,23 @@ def _mended(traffic: Traffic, fitted: Frames, frames: int, seed: int) -> tuple[U
     return table, ENTER(table, fitted)
 
 
-def _by_ejection(traffic: Traffic, seed: int, budget: _Budget, fitted: Frames) -> Iterator[Schedule | None]:
+def _by_ejection(
+    traffic: Traffic, seed: int, budget: _Budget, fitted: Frames
+) -> Iterator[Schedule | None]:
     """Weighted ejection of single transfers in as many frames as the bottleneck's load, begun from a first fit."""
     bound = traffic.bottleneck_load
     if len(traffic.links) * bound > MAX_STORED:
         return
     until = budget.used_s() + max(0.0, budget.left_s()) / 2
     if len(traffic) <= MAX_FOR_EXACT:
-        until = min(until, budget.used_s() + 0.2)  # an exhausted search answers sooner than this would give up
+        until = min(
+            until, budget.used_s() + 0.2
+        )  # an exhausted search answers sooner than this would give up
     table, left = _mended(traffic, fitted, bound, seed)
     if _ejected(table, left, budget, until):
-        yield Schedule.of(table.position.astype(np.int32), bound, method="liquid", detail="weighted ejection")
+        yield Schedule.of(
+            table.position.astype(np.int32), bound, method="liquid", detail="weighted ejection"
+        )
 
 
 def _lengthened(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
@@ -219,7 +248,9 @@ def _lengthened(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedu
         fitted = _fitted(traffic, order, bound + more)
         table, left = _mended(traffic, fitted, bound + more, seed)
         if _ejected(table, left, budget, budget.used_s() + budget.left_s() / 2):
-            yield Schedule.of(table.position.astype(np.int32), bound, method="liquid", detail="weighted ejection")
+            yield Schedule.of(
+                table.position.astype(np.int32), bound, method="liquid", detail="weighted ejection"
+            )
         elif more == 1:
             return
         more //= 2
@@ -235,7 +266,9 @@ def _by_orbits(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedul
 
     bound, groups = traffic.bottleneck_load, list(subgroups(traffic))
     small = [group for group in groups if len(group) <= MAX_WASTE * bound]
-    for group, more in [(g, 0) for g in groups[:2]] + [(g, 1) for g in small[:2]] + [(g, 0) for g in groups[2:]]:
+    for group, more in (
+        [(g, 0) for g in groups[:2]] + [(g, 1) for g in small[:2]] + [(g, 0) for g in groups[2:]]
+    ):
         if budget.left_s() <= 0:
             return
         orbits = Orbits.of(traffic, group)
@@ -246,7 +279,12 @@ def _by_orbits(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedul
         table = unit_table(sets, np.stack(group).astype(np.int64), frames, seeded_state(seed))
         left = PLACE(table, orbits.order)
         if _ejected(table, left, budget, budget.used_s() + budget.left_s() / 4):
-            yield Schedule.of(orbits.spread(table.position), bound, method="liquid", detail=f"orbits of {len(group)}")
+            yield Schedule.of(
+                orbits.spread(table.position),
+                bound,
+                method="liquid",
+                detail=f"orbits of {len(group)}",
+            )
 
 
 def _proof(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
@@ -254,7 +292,9 @@ def _proof(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
     if len(traffic) <= MAX_FOR_EXACT:
         from testbed.scheduling.theory_methods import exact
 
-        found = exact(traffic, seed=seed, time_limit_s=max(1.0, budget.left_s() / 2), now=budget.now)
+        found = exact(
+            traffic, seed=seed, time_limit_s=max(1.0, budget.left_s() / 2), now=budget.now
+        )
         if found.proved != "unknown":
             return replace(found, method="liquid", detail="exhausted search")
     return cp_sat_schedule(traffic, seed=seed, time_limit_s=budget.left_s() / 2, now=budget.now)
@@ -275,11 +315,20 @@ def cp_sat_schedule(
         if answer.state == "found":
             frame_of = np.array(answer.bins, dtype=np.int32)
             return Schedule.of(
-                frame_of, bound, method="cp-sat", no_liquid=length > bound, optimal=True, detail="CP-SAT"
+                frame_of,
+                bound,
+                method="cp-sat",
+                no_liquid=length > bound,
+                optimal=True,
+                detail="CP-SAT",
             )
         proved = answer.state == "impossible"
         length += proved
     fallback = _open_first_fit(traffic, list(_orders(traffic)))
     return Schedule.of(
-        fallback.frame_of, bound, method="cp-sat", no_liquid=length > bound, detail="time ran out, frames by first fit"
+        fallback.frame_of,
+        bound,
+        method="cp-sat",
+        no_liquid=length > bound,
+        detail="time ran out, frames by first fit",
     )

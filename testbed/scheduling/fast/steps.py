@@ -79,13 +79,18 @@ def first_fit(sets: LinkSets, order: Ints, frames: int, frame_of: npt.NDArray[np
     return failed
 
 
-def colour_edges(left: Ints, right: Ints, sides: tuple[int, int], colours: int, colour: Ints) -> None:
+def colour_edges(
+    left: Ints, right: Ints, sides: tuple[int, int], colours: int, colour: Ints
+) -> None:
     """Proper edge colouring of a bipartite multigraph of degree at most ``colours`` (König: alternating paths).
 
     Edge e joins ``left[e]``, below ``sides[0]``, and ``right[e]``, below ``sides[1]``; its colour is written to
     ``colour[e]``. Time: edges times the longest alternating path. Source: König 1916.
     """
-    ends, taken = np.zeros((2, len(left)), dtype=np.int64), np.full((2, max(sides) * colours), UNPLACED, dtype=np.int64)
+    ends, taken = (
+        np.zeros((2, len(left)), dtype=np.int64),
+        np.full((2, max(sides) * colours), UNPLACED, dtype=np.int64),
+    )
     for edge in range(len(left)):
         ends[0, edge], ends[1, edge] = left[edge], right[edge]
         u, v = left[edge] * colours, right[edge] * colours

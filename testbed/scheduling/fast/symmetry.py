@@ -48,7 +48,9 @@ class Orbits:
             if (keys[order] != moved[places]).any():
                 return None
             image = np.empty_like(order)
-            image[places] = order  # of parts on the same links, each is carried to the part of its number
+            image[places] = (
+                order  # of parts on the same links, each is carried to the part of its number
+            )
             images.append(image)
         carried = np.stack(images)
         chosen = np.flatnonzero(carried.min(axis=0) == np.arange(len(traffic)))
@@ -91,14 +93,18 @@ def subgroups(traffic: Traffic) -> Iterator[tuple[IntArray, ...]]:
     for _, _, steps in sorted(found):
         yield tuple(
             traffic.symmetries[int(np.ravel_multi_index(place, shape))]
-            for place in itertools.product(*(range(0, side, step) for side, step in zip(shape, steps, strict=True)))
+            for place in itertools.product(
+                *(range(0, side, step) for side, step in zip(shape, steps, strict=True))
+            )
         )
 
 
 def _link_sums(traffic: Traffic, indices: IntArray) -> npt.NDArray[np.uint64]:
     """One number for each transfer's set of links; two sets have the same with a chance of 2^-64 (the checker would
     tell)."""
-    names = np.random.default_rng(len(traffic.links)).integers(0, 1 << 63, size=len(traffic.links), dtype=np.uint64)
+    names = np.random.default_rng(len(traffic.links)).integers(
+        0, 1 << 63, size=len(traffic.links), dtype=np.uint64
+    )
     sums: npt.NDArray[np.uint64] = np.add.reduceat(names[indices], traffic.offsets[:-1])
     return sums
 
@@ -106,4 +112,6 @@ def _link_sums(traffic: Traffic, indices: IntArray) -> npt.NDArray[np.uint64]:
 def _quotients(group: Sequence[IntArray]) -> npt.NDArray[np.int64]:
     number = {int(permutation[0]): i for i, permutation in enumerate(group)}
     inverse_of_first = [int(np.flatnonzero(permutation == 0)[0]) for permutation in group]
-    return np.array([[number[int(k[inverse])] for inverse in inverse_of_first] for k in group], dtype=np.int64)
+    return np.array(
+        [[number[int(k[inverse])] for inverse in inverse_of_first] for k in group], dtype=np.int64
+    )

@@ -48,7 +48,11 @@ def numbered(keys: npt.NDArray[np.uint64]) -> Pools:
     while slots < 2 * len(keys):
         slots *= 2
     first = np.full(slots, UNPLACED, dtype=np.int64)
-    number, count, values = np.zeros(len(keys), dtype=np.int64), np.zeros(len(keys), dtype=np.int64), 0
+    number, count, values = (
+        np.zeros(len(keys), dtype=np.int64),
+        np.zeros(len(keys), dtype=np.int64),
+        0,
+    )
     for i in range(len(keys)):
         slot = np.int64(keys[i] & np.uint64(slots - 1))
         while first[slot] != UNPLACED and keys[first[slot]] != keys[i]:
@@ -91,7 +95,10 @@ def find_classes(sets: LinkSets, pools: Pools) -> tuple[bool, TwinClasses]:
         for k in range(offsets[t], offsets[t + 1]):
             keys[t] += key_of[indices[k]]
     kind, demand = numbered(keys)
-    own, begin = np.zeros(len(demand) + 1, dtype=np.int64), np.zeros(len(demand) + 1, dtype=np.int64)
+    own, begin = (
+        np.zeros(len(demand) + 1, dtype=np.int64),
+        np.zeros(len(demand) + 1, dtype=np.int64),
+    )
     for t in range(n):
         own[kind[t] + 1] = offsets[t + 1] - offsets[t]
     for c in range(len(demand)):
@@ -108,14 +115,21 @@ def find_classes(sets: LinkSets, pools: Pools) -> tuple[bool, TwinClasses]:
                 resources[at] = resources[at - 1]
                 at -= 1
             resources[at] = pool[indices[offsets[t] + k]]
-    unsorted = TwinClasses(ClassNeeds(own, resources, demand, pools.size), kind, begin, np.zeros(n, dtype=np.int64))
+    unsorted = TwinClasses(
+        ClassNeeds(own, resources, demand, pools.size), kind, begin, np.zeros(n, dtype=np.int64)
+    )
     return sort_classes(sets, pools, unsorted), unsorted
 
 
 def sort_classes(sets: LinkSets, pools: Pools, classes: TwinClasses) -> bool:
     """Fill in ``transfers``; whether every combination of links comes equally often in its class."""
     offsets, indices, pool, size = sets.offsets, sets.indices, pools.of, pools.size
-    (own, resources, demand, _), kind, begin, n = classes.needs, classes.kind, classes.begin, len(classes.kind)
+    (own, resources, demand, _), kind, begin, n = (
+        classes.needs,
+        classes.kind,
+        classes.begin,
+        len(classes.kind),
+    )
     within, count = np.zeros(len(pool), dtype=np.int64), np.zeros(len(size), dtype=np.int64)
     for link in range(len(pool)):
         within[link] = count[pool[link]]
@@ -140,7 +154,9 @@ def sort_classes(sets: LinkSets, pools: Pools, classes: TwinClasses) -> bool:
     return True
 
 
-def search_twins(sets: LinkSets, frames: int, steps: int, seed: int) -> tuple[int, npt.NDArray[np.int32]]:
+def search_twins(
+    sets: LinkSets, frames: int, steps: int, seed: int
+) -> tuple[int, npt.NDArray[np.int32]]:
     """A schedule of ``frames`` frames by pools of twin links: (state, frame of each transfer).
 
     State: 1 found, 0 not found in so many steps, -1 no twins in a large traffic, or too many transfers for what the

@@ -91,9 +91,13 @@ def split_messages(
     fluid = max(bytes_over[link] * 8 / exact[link] for link in used)
     frame = chunk_bytes * 8 / rate
     padding = (
-        Fraction(chunk_bytes, min(sizes_bytes)) if any(size % chunk_bytes for size in sizes_bytes) else Fraction(0)
+        Fraction(chunk_bytes, min(sizes_bytes))
+        if any(size % chunk_bytes for size in sizes_bytes)
+        else Fraction(0)
     )
-    left_over = max((exact[link] / (channels[link] * rate) - 1 for link in used), default=Fraction(0))
+    left_over = max(
+        (exact[link] / (channels[link] * rate) - 1 for link in used), default=Fraction(0)
+    )
     last = frame / fluid if any(turn[link] % channels[link] for link in used) else Fraction(0)
     return Chunks(
         transfers=tuple(transfers),
@@ -108,7 +112,10 @@ def split_messages(
 
 
 def _check(
-    paths: Sequence[Sequence[Name]], sizes_bytes: Sequence[int], capacities_bps: Mapping[Name, float], chunk_bytes: int
+    paths: Sequence[Sequence[Name]],
+    sizes_bytes: Sequence[int],
+    capacities_bps: Mapping[Name, float],
+    chunk_bytes: int,
 ) -> None:
     if chunk_bytes < 1:
         raise InputError(f"chunks of {chunk_bytes} bytes: give 1 or more")
@@ -123,7 +130,11 @@ def _check(
             raise InputError(f"transfer {i} has a message of {size} bytes; give 1 or more")
         unknown = next((link for link in path if not capacities_bps.get(link, 0) > 0), None)
         if unknown is not None:
-            raise InputError(f"transfer {i}: link {unknown!r} has no capacity; give one above 0 bit/s")
+            raise InputError(
+                f"transfer {i}: link {unknown!r} has no capacity; give one above 0 bit/s"
+            )
     chunks = sum(-(-size // chunk_bytes) for size in sizes_bytes)
     if chunks > MAX_CHUNKS:
-        raise InputError(f"{chunks} chunks of {chunk_bytes} bytes: more than {MAX_CHUNKS}; give larger chunks")
+        raise InputError(
+            f"{chunks} chunks of {chunk_bytes} bytes: more than {MAX_CHUNKS}; give larger chunks"
+        )

@@ -29,7 +29,9 @@ MOST_TRANSFERS = 3000
 """Above it the programme is left out, and frames are filled greedily alone."""
 
 
-def flow_frames(traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None) -> Schedule:
+def flow_frames(
+    traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
+) -> Schedule:
     """Half of the time limit at most goes into the programme (without ``now``: ROUNDS of it). Proves no more than the
     length shows."""
     paths = traffic.paths()
@@ -59,8 +61,14 @@ def _durations(frames: Sequence[Frame], transfers: int) -> tuple[FloatArray, flo
     rows = np.array([i for frame in frames for i in frame])
     columns = np.repeat(np.arange(len(frames)), [len(frame) for frame in frames])
     sent = csc_array((-np.ones(len(rows)), (rows, columns)), shape=(transfers, len(frames)))
-    found = linprog(np.ones(len(frames)), A_ub=sent, b_ub=-np.ones(transfers), bounds=(0, None), method="highs")
-    return np.asarray(found.x), float(found.fun), np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
+    found = linprog(
+        np.ones(len(frames)), A_ub=sent, b_ub=-np.ones(transfers), bounds=(0, None), method="highs"
+    )
+    return (
+        np.asarray(found.x),
+        float(found.fun),
+        np.maximum(-np.asarray(found.ineqlin.marginals), 0.0),
+    )
 
 
 def _worthy_frames(
@@ -79,10 +87,14 @@ def _worthy_frames(
     return found
 
 
-def _greedy_cover(paths: Sequence[Sequence[int]], worth: FloatArray, chance: random.Random) -> list[Frame]:
+def _greedy_cover(
+    paths: Sequence[Sequence[int]], worth: FloatArray, chance: random.Random
+) -> list[Frame]:
     """Frames that send every transfer: the busiest links' transfers first."""
     load = np.bincount([link for path in paths for link in path])
-    left = sorted(range(len(paths)), key=lambda i: (-max(load[link] for link in paths[i]), chance.random()))
+    left = sorted(
+        range(len(paths)), key=lambda i: (-max(load[link] for link in paths[i]), chance.random())
+    )
     found = []
     while left:
         frame, left = _fill(paths, left)
@@ -102,7 +114,9 @@ def _whole_frames(paths: Sequence[Sequence[int]], frames: Sequence[Frame]) -> li
         own = sorted(frame & left)
         if frame and len(own) < 0.6 * len(frame):
             continue
-        order = own + sorted(left - set(own), key=lambda i: (-max(remaining[link] for link in paths[i]), i))
+        order = own + sorted(
+            left - set(own), key=lambda i: (-max(remaining[link] for link in paths[i]), i)
+        )
         sent, _ = _fill(paths, order)
         for i in sent:
             remaining[list(paths[i])] -= 1

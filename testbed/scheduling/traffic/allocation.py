@@ -64,11 +64,15 @@ def choose_allocations(nodes: int, *, count: int = 5, occupied: Counts = NOTHING
     free = NODES_PER_SWITCH * SWITCHES - sum(occupied)
     if not 1 <= nodes <= free:
         most = NODES_PER_SWITCH * SWITCHES
-        raise InputError(f"nodes {nodes}: {free} of {most} are free; give 1 or more of those, or occupy fewer")
+        raise InputError(
+            f"nodes {nodes}: {free} of {most} are free; give 1 or more of those, or occupy fewer"
+        )
     if count < 1:
         raise InputError(f"count {count}: give 1 or more")
     table = _all_allocations()
-    fits = (table.sum(axis=1) == nodes) & (table <= NODES_PER_SWITCH - np.array(occupied)).all(axis=1)
+    fits = (table.sum(axis=1) == nodes) & (table <= NODES_PER_SWITCH - np.array(occupied)).all(
+        axis=1
+    )
     found = table[fits]
     loads = bottleneck_loads(found)
     order = np.lexsort((*(-found.T[::-1]), (found > 0).sum(axis=1), loads))
@@ -100,4 +104,6 @@ def _rated(counts: NDArray[np.int64], load: np.int64) -> RatedAllocation:
 @cache
 def _all_allocations() -> NDArray[np.int64]:
     shape = (NODES_PER_SWITCH + 1,) * SWITCHES
-    return np.stack(np.unravel_index(np.arange((NODES_PER_SWITCH + 1) ** SWITCHES), shape), axis=1).astype(np.int64)
+    return np.stack(
+        np.unravel_index(np.arange((NODES_PER_SWITCH + 1) ** SWITCHES), shape), axis=1
+    ).astype(np.int64)

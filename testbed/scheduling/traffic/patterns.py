@@ -34,7 +34,9 @@ def processors(network: Network) -> tuple[tuple[str, ...], tuple[str, ...]]:
     senders = tuple(host for host, role in roles if role != "receiver")
     receivers = tuple(host for host, role in roles if role != "sender")
     if not senders or not receivers:
-        raise InputError(f"network {network.name!r} has no host to send or receive; choose one with hosts")
+        raise InputError(
+            f"network {network.name!r} has no host to send or receive; choose one with hosts"
+        )
     return senders, receivers
 
 
@@ -63,7 +65,11 @@ def all_to_others(network: Network, *routes: Route) -> Traffic:
 
 def all_switches(network: Network, *routes: Route) -> Traffic:
     """Every switch to every other: all-to-others where no host's link is the bottleneck."""
-    return traffic_of(network, list(itertools.permutations([switch.id for switch in network.switches], 2)), *routes)
+    return traffic_of(
+        network,
+        list(itertools.permutations([switch.id for switch in network.switches], 2)),
+        *routes,
+    )
 
 
 NAMED = {"all-to-all": all_to_all, "all-to-others": all_to_others, "all-switches": all_switches}
@@ -101,13 +107,18 @@ def with_translations(network: Network, traffic: Traffic) -> Traffic:
         return traffic
     if not all(_PLACED.fullmatch(node.id) for node in network.nodes):
         return traffic
-    place = {node.id: (node.id[0], [int(part) for part in node.id[1:].split("_")]) for node in network.nodes}
+    place = {
+        node.id: (node.id[0], [int(part) for part in node.id[1:].split("_")])
+        for node in network.nodes
+    }
     named = {(kind, *at): node for node, (kind, at) in place.items()}
     number = {network.link_of_label[name]: i for i, name in enumerate(traffic.links)}
     found: list[IntArray] = []
     for step in itertools.product(*map(range, shape)):
         moved = {
-            node: named[kind, *((part + by) % side for part, by, side in zip(at, step, shape, strict=True))]
+            node: named[
+                kind, *((part + by) % side for part, by, side in zip(at, step, shape, strict=True))
+            ]
             for node, (kind, at) in place.items()
         }
         images = [number.get((moved[a], moved[b], key), -1) for a, b, key in number]
@@ -125,7 +136,11 @@ def parse_pairs(document: object, network: Network, where: str) -> list[tuple[st
     if not isinstance(listed, list) or not listed:
         raise InputError(f'{where}: give {{"pairs": [["h0", "h1"], ...]}}, one pair or more')
     for number, pair in enumerate(listed):
-        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(end, str) for end in pair):
+        if (
+            not isinstance(pair, list)
+            or len(pair) != 2
+            or not all(isinstance(end, str) for end in pair)
+        ):
             raise InputError(f"{where}: pair {number} is {str(pair)[:60]}; give two names of nodes")
         for end in pair:
             network.node(end)
@@ -139,7 +154,11 @@ def read_pattern(file: str, network: Network) -> tuple[tuple[str, str], ...]:
     if ":" in file and not is_file(file):
         return read_pairs(file, network, "--pattern")
     return tuple(
-        parse_pairs(read_json(file, where, hint="give all-to-all, A:B,C:D or a file of pairs"), network, where)
+        parse_pairs(
+            read_json(file, where, hint="give all-to-all, A:B,C:D or a file of pairs"),
+            network,
+            where,
+        )
     )
 
 
@@ -151,7 +170,9 @@ def clos_traffic(network: Network, pairs: Sequence[tuple[str, str]]) -> Traffic:
     a fraction of a second. The paths are those of d-mod-k (a test compares them), a host to itself over its switch."""
     half = int(network.attributes["k"]) // 2
     hosts = len(network.hosts)
-    source, sink = (grid.reshape(-1) for grid in np.meshgrid(np.arange(hosts), np.arange(hosts), indexing="ij"))
+    source, sink = (
+        grid.reshape(-1) for grid in np.meshgrid(np.arange(hosts), np.arange(hosts), indexing="ij")
+    )
     first, second = sink % half, sink // half % half
     edge, goal = source // half, sink // half
     pod, goal_pod = edge // half, goal // half
@@ -189,14 +210,26 @@ class _LinkNumbers:
         self.host_up = np.array([at[(f"h{h}", f"s0_{h // half}", 0)] for h in range(hosts)])
         self.host_down = np.array([at[(f"s0_{h // half}", f"h{h}", 0)] for h in range(hosts)])
         self.up0 = np.array(
-            [[at[(f"s0_{e}", f"s1_{e // half * half + j}", 0)] for j in range(half)] for e in range(edges)]
+            [
+                [at[(f"s0_{e}", f"s1_{e // half * half + j}", 0)] for j in range(half)]
+                for e in range(edges)
+            ]
         )
         self.down1 = np.array(
-            [[at[(f"s1_{m}", f"s0_{m // half * half + j}", 0)] for j in range(half)] for m in range(edges)]
+            [
+                [at[(f"s1_{m}", f"s0_{m // half * half + j}", 0)] for j in range(half)]
+                for m in range(edges)
+            ]
         )
         self.up1 = np.array(
-            [[at[(f"s1_{m}", f"s2_{m % half * half + j}", 0)] for j in range(half)] for m in range(edges)]
+            [
+                [at[(f"s1_{m}", f"s2_{m % half * half + j}", 0)] for j in range(half)]
+                for m in range(edges)
+            ]
         )
         self.down2 = np.array(
-            [[at[(f"s2_{t}", f"s1_{p * half + t // half}", 0)] for p in range(pods)] for t in range(tops)]
+            [
+                [at[(f"s2_{t}", f"s1_{p * half + t // half}", 0)] for p in range(pods)]
+                for t in range(tops)
+            ]
         )

@@ -27,9 +27,13 @@ def parse_traffic(document: object, where: str) -> Traffic:
             raise InputError(f"{where}: transfer {i} is no list of links: {str(transfer)[:60]}")
         for link in transfer:
             if isinstance(link, bool) or not isinstance(link, (str, int)):
-                raise InputError(f"{where}: transfer {i}: link {str(link)[:60]!r} is neither text nor a whole number")
+                raise InputError(
+                    f"{where}: transfer {i}: link {str(link)[:60]!r} is neither text nor a whole number"
+                )
     known = document.get("links")
-    if known is not None and not (isinstance(known, list) and all(isinstance(link, (str, int)) for link in known)):
+    if known is not None and not (
+        isinstance(known, list) and all(isinstance(link, (str, int)) for link in known)
+    ):
         raise InputError(f"{where}: links is no list of names")
     try:
         named = [map(str, transfer) for transfer in document["transfers"]]  # 1 and "1" are one link
@@ -72,11 +76,19 @@ def parse_carried(document: object, network: Network, where: str) -> CarriedSche
     pairs = []
     for number, links in enumerate(document["transfers"]):
         named = bool(links) and all("->" in str(link) for link in links)
-        pair = (read_link(str(links[0]), network)[0], read_link(str(links[-1]), network)[1]) if named else ("", "")
+        pair = (
+            (read_link(str(links[0]), network)[0], read_link(str(links[-1]), network)[1])
+            if named
+            else ("", "")
+        )
         if not named or pair[0] == pair[1]:
             raise InputError(
                 f"{where}: transfer {number} "
-                + (f"goes from {pair[0]} back to {pair[0]}, over no other host" if named else "names no links as a->b")
+                + (
+                    f"goes from {pair[0]} back to {pair[0]}, over no other host"
+                    if named
+                    else "names no links as a->b"
+                )
                 + "; make it with testbed schedule NETWORK --pattern all-to-others (or a file of pairs) --output FILE"
             )
         pairs.append(pair)
@@ -92,7 +104,9 @@ def read_schedule(file: str, network: Network) -> CarriedSchedule:
     """The schedule of a ``--schedule FILE``, to be carried out over the network; InputError or TopologyError names what
     is wrong."""
     where = f"--schedule {file}"
-    return parse_carried(read_json(file, where, hint="give what testbed schedule --output wrote"), network, where)
+    return parse_carried(
+        read_json(file, where, hint="give what testbed schedule --output wrote"), network, where
+    )
 
 
 def parse_frames(document: object, traffic: Traffic, where: str) -> Schedule:

@@ -21,7 +21,11 @@ _ENDING_S = 3.0
 
 @contextmanager
 def tcp_between(
-    net: EmulatedNetwork, wiring: Wiring, ends: tuple[str, str], rate_bps: float, connections: int = 1
+    net: EmulatedNetwork,
+    wiring: Wiring,
+    ends: tuple[str, str],
+    rate_bps: float,
+    connections: int = 1,
 ) -> Iterator[JsonObject]:
     """TCP from the first of two end points to the second while the context lasts; afterwards the dictionary says what
     it carried.
@@ -36,13 +40,31 @@ def tcp_between(
         yield carried
         return
     if shutil.which("iperf3") is None:
-        raise CapabilityError("background traffic needs iperf3; install it (sudo apt-get install iperf3)")
+        raise CapabilityError(
+            "background traffic needs iperf3; install it (sudo apt-get install iperf3)"
+        )
     source, sink = (wiring.host_at(end) for end in ends)
-    quiet: JsonObject = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+    quiet: JsonObject = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.DEVNULL,
+        "stdin": subprocess.DEVNULL,
+    }
     server = net.run_in_host(sink.name, ["iperf3", "-s", "-1", "-J", "-p", _PORT], **quiet)
     client = None
     try:
-        words = ["iperf3", "-c", sink.ip, "-p", _PORT, "-b", f"{rate_bps / connections:.0f}", "-t", "0", "-l", "1400"]
+        words = [
+            "iperf3",
+            "-c",
+            sink.ip,
+            "-p",
+            _PORT,
+            "-b",
+            f"{rate_bps / connections:.0f}",
+            "-t",
+            "0",
+            "-l",
+            "1400",
+        ]
         words += ["-P", str(connections)]
         client = _connected(net, source.name, words, quiet)
         yield carried
@@ -58,7 +80,9 @@ def tcp_between(
         server.wait()
 
 
-def _connected(net: EmulatedNetwork, host: str, words: list[str], quiet: JsonObject) -> subprocess.Popen[Any]:
+def _connected(
+    net: EmulatedNetwork, host: str, words: list[str], quiet: JsonObject
+) -> subprocess.Popen[Any]:
     """The client, once it has not given up at once (its server may not listen yet)."""
     until = time.monotonic() + _LISTENING_S
     while time.monotonic() < until:

@@ -34,7 +34,9 @@ def _seconds_per_source_packet() -> float:
         fixed_block_size(_M + 8),
         lambda index: payload,
     )
-    receiver = StreamReceiver(ReceiverParameters(source_packets=_M, symbol_bytes=_SYMBOL_BYTES), code)
+    receiver = StreamReceiver(
+        ReceiverParameters(source_packets=_M, symbol_bytes=_SYMBOL_BYTES), code
+    )
     began, now, packets = time.perf_counter(), 0.0, _M * _BLOCKS
     while now < packets / 1000:
         now = sender.next_due_s()

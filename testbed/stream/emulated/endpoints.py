@@ -76,7 +76,9 @@ class EndpointProcess:
     def check(self, now_s: float) -> None:
         """InvalidRunError where the process has ended without a result, ``now_s`` into the stream."""
         if not self.alive and not self.finished:
-            raise InvalidRunError(f"the {self.role} ended early, {now_s:.1f} s into the stream: {self.error()}")
+            raise InvalidRunError(
+                f"the {self.role} ended early, {now_s:.1f} s into the stream: {self.error()}"
+            )
 
     def error(self) -> str:
         return f"exit code {self._process.exitcode}"
@@ -85,7 +87,9 @@ class EndpointProcess:
         """The end's result; InvalidRunError where it failed or does not answer."""
         if self._answer is None:
             if not self._pipe.poll(timeout_s):
-                raise InvalidRunError(f"the {self.role} gave no result within {timeout_s:g} s of the stream's end")
+                raise InvalidRunError(
+                    f"the {self.role} gave no result within {timeout_s:g} s of the stream's end"
+                )
             self._answer = self._receive()
         if isinstance(self._answer, str):
             raise InvalidRunError(f"the {self.role} failed: {self._answer}")
@@ -120,7 +124,9 @@ def _child(pipe: Connection, prepare: Callable[[], Run]) -> None:
     os._exit(0)
 
 
-def datagram_socket(net: EmulatedNetwork, host: WiredHost, udp_port: int = STREAM_UDP_PORT) -> socket.socket:
+def datagram_socket(
+    net: EmulatedNetwork, host: WiredHost, udp_port: int = STREAM_UDP_PORT
+) -> socket.socket:
     """A socket of the host that takes the stream's datagrams without waiting."""
     sock = net.open_socket(host.name, socket.AF_INET, socket.SOCK_DGRAM, 0)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
@@ -147,11 +153,15 @@ def endpoint(
     ``frames_of``."""
     with frames_of(net, own, other, split) as frames, datagram_socket(net, own) as datagrams:
         gauge = shared_numbers(2)
-        with closing(EndpointProcess(role, lambda: prepare(frames, datagrams, gauge), gauge)) as process:
+        with closing(
+            EndpointProcess(role, lambda: prepare(frames, datagrams, gauge), gauge)
+        ) as process:
             yield process
 
 
-def sender_process(net: EmulatedNetwork, plan: StreamPlan, key: bytes) -> AbstractContextManager[EndpointProcess]:
+def sender_process(
+    net: EmulatedNetwork, plan: StreamPlan, key: bytes
+) -> AbstractContextManager[EndpointProcess]:
     """The source's end: coded packets out of a raw socket, loss reports in. ``key``: of this stream alone, at both
     ends."""
     source, sink = net.wiring.host_at(plan.source), net.wiring.host_at(plan.sink)
@@ -164,7 +174,9 @@ def sender_process(net: EmulatedNetwork, plan: StreamPlan, key: bytes) -> Abstra
     return endpoint(net, "sender", source, sink, prepare, plan.forward)
 
 
-def receiver_process(net: EmulatedNetwork, plan: StreamPlan, key: bytes) -> AbstractContextManager[EndpointProcess]:
+def receiver_process(
+    net: EmulatedNetwork, plan: StreamPlan, key: bytes
+) -> AbstractContextManager[EndpointProcess]:
     """The sink's end: packets in, loss reports out on both return paths. ``key``: of this stream alone, at both
     ends."""
     source, sink = net.wiring.host_at(plan.source), net.wiring.host_at(plan.sink)
@@ -211,7 +223,8 @@ def read_ends(machine: MachineState) -> CounterReading:
     gauges = {end: process.gauge for end, process in machine.objects.get("ends", {}).items()}
     first = gauges.get((SENDER, 0))
     sent, received = (
-        sum(int(gauge[0]) for (role, _), gauge in gauges.items() if role == which) for which in (SENDER, RECEIVER)
+        sum(int(gauge[0]) for (role, _), gauge in gauges.items() if role == which)
+        for which in (SENDER, RECEIVER)
     )
     block_size = None if first is None else first[1] or None
     return replace(read_links(machine), sent=sent, received=received, block_size=block_size)
@@ -222,4 +235,8 @@ def network_facts(machine: MachineState) -> JsonObject:
     relay did with them."""
     net = network_of(machine)
     impaired = {name: asdict(report) for name, report in net.impairment_reports().items()}
-    return {"datapath": net.datapath, "built_by": net.built_by(), **({RELAYED: impaired} if impaired else {})}
+    return {
+        "datapath": net.datapath,
+        "built_by": net.built_by(),
+        **({RELAYED: impaired} if impaired else {}),
+    }

@@ -15,7 +15,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fec import EngineUnavailable, ReedSolomonCode
-from fec.adapters.raw_sockets import DatagramReceiver, Messages, RowReceiver, socket_drops, waiting_datagrams
+from fec.adapters.raw_sockets import (
+    DatagramReceiver,
+    Messages,
+    RowReceiver,
+    socket_drops,
+    waiting_datagrams,
+)
 from fec.protocol.batches import BatchReceiver, BatchSender
 from fec.protocol.compiled.receiver import CompiledReceiver
 from fec.protocol.compiled.sender import CompiledSender
@@ -90,7 +96,9 @@ def prepare_sender(
     """``backward``: where reports come, and what takes them; ``gauge``: packets sent, and N of the last one."""
     headers = frames.template.headers_for(HEADER_BYTES + plan.stream.symbol_bytes)
     kinds = (CompiledSender, BatchSender) if plan.stream.labels == "stratified" else (BatchSender,)
-    sender: Any = fastest(lambda kind: build_sender(plan, key=key, kind=partial(kind, headers=headers)), kinds)
+    sender: Any = fastest(
+        lambda kind: build_sender(plan, key=key, kind=partial(kind, headers=headers)), kinds
+    )
     log, loss_reports, rows = SentLog(), LossReportRecorder(), Messages(sender.rows)
     reports, reported = backward
     sender.on_judgement = loss_reports.record_decision
@@ -115,17 +123,33 @@ def prepare_sender(
                     at = time.monotonic() - start_s
                     sender.receive(data, at)
                     loss_reports.report(at, sender.newest_reported_sent_s)
-        counters = {**sender_counters(sender), "sent_refused": frames.refused, "sent_foreign": reported.foreign}
-        return SenderResult(log=log.packets(), worst_lag_s=log.worst_lag_s, news=loss_reports.log(), counters=counters)
+        counters = {
+            **sender_counters(sender),
+            "sent_refused": frames.refused,
+            "sent_foreign": reported.foreign,
+        }
+        return SenderResult(
+            log=log.packets(),
+            worst_lag_s=log.worst_lag_s,
+            news=loss_reports.log(),
+            counters=counters,
+        )
 
     return run
 
 
 def prepare_receiver(
-    plan: StreamPlan, key: bytes, frames: Frames, stream: socket.socket, peer: str, gauge: memoryview[float]
+    plan: StreamPlan,
+    key: bytes,
+    frames: Frames,
+    stream: socket.socket,
+    peer: str,
+    gauge: memoryview[float],
 ) -> Run:
     """``stream``: where packets of ``peer`` come; ``gauge``: packets that came."""
-    receiver: Any = fastest(lambda kind: build_receiver(plan, key, kind), (CompiledReceiver, BatchReceiver))
+    receiver: Any = fastest(
+        lambda kind: build_receiver(plan, key, kind), (CompiledReceiver, BatchReceiver)
+    )
     log, content, arrivals = ReceivedLog(), ContentCheck(plan), RowArrivals(stream, receiver, peer)
 
     warm_up(frames, RETURN_LABELS, HEADER_BYTES)
@@ -139,15 +163,23 @@ def prepare_receiver(
             content.take(receiver.receive_many(count))
             log.add_rows(receiver.log[: receiver.logged])
             gauge[0] = len(log)
-            now = min(now, arrivals.until_s(start_s))  # more may wait that came in time: their blocks stay open
+            now = min(
+                now, arrivals.until_s(start_s)
+            )  # more may wait that came in time: their blocks stay open
             content.take(receiver.advance(now))
             for report in receiver.reports_due(now):
                 for label in RETURN_LABELS:
                     frames.send(label, report)
         content.take(receiver.advance(plan.duration_s))
         lag_s = round(arrivals.worst_lag_s, 6)
-        counters = {**content.counters(receiver), "foreign": arrivals.foreign, "worst_receive_lag_s": lag_s}
-        return ReceiverResult(log=log.packets(), socket_drops=socket_drops(stream), counters=counters)
+        counters = {
+            **content.counters(receiver),
+            "foreign": arrivals.foreign,
+            "worst_receive_lag_s": lag_s,
+        }
+        return ReceiverResult(
+            log=log.packets(), socket_drops=socket_drops(stream), counters=counters
+        )
 
     return run
 
@@ -162,7 +194,9 @@ class Arrivals:
 
     def __init__(self, sock: socket.socket, largest: int, peer: str | None = None) -> None:
         # One byte more than the longest: what is longer still must not pass for one of that length.
-        self._datagrams: Any = DatagramReceiver(sock, most=self.most, largest=largest + 1, timestamps=True, peer=peer)
+        self._datagrams: Any = DatagramReceiver(
+            sock, most=self.most, largest=largest + 1, timestamps=True, peer=peer
+        )
         self.worst_lag_s = 0.0
 
     @property
@@ -187,7 +221,9 @@ class Arrivals:
         apart_s = clocks_apart_s()
         now = time.monotonic() - start_s
         # The other clock may be set in between; nothing comes from the future.
-        times = [min(now, at - apart_s - start_s) for at in self._datagrams.arrival_times_s(len(got))]
+        times = [
+            min(now, at - apart_s - start_s) for at in self._datagrams.arrival_times_s(len(got))
+        ]
         self.worst_lag_s = max([self.worst_lag_s, *(now - at for at in times)])
         return list(zip(times, got, strict=True))
 
@@ -196,7 +232,11 @@ class RowArrivals(Arrivals):
     """The same into a receiver's rows."""
 
     def __init__(self, sock: socket.socket, receiver: BatchReceiver, peer: str) -> None:
-        self._datagrams, self._receiver, self.worst_lag_s = RowReceiver(sock, receiver, peer), receiver, 0.0
+        self._datagrams, self._receiver, self.worst_lag_s = (
+            RowReceiver(sock, receiver, peer),
+            receiver,
+            0.0,
+        )
 
     def fill(self, start_s: float) -> int:
         """How many wait and are there now."""
@@ -213,7 +253,11 @@ def clocks_apart_s() -> float:
     """Wall clock less monotonic clock. Read again, three times at most, where something came between the two
     readings."""
     for _ in range(3):
-        before_s, wall_s, after_s = time.monotonic(), time.clock_gettime(time.CLOCK_REALTIME), time.monotonic()
+        before_s, wall_s, after_s = (
+            time.monotonic(),
+            time.clock_gettime(time.CLOCK_REALTIME),
+            time.monotonic(),
+        )
         if after_s - before_s < _CLOCKS_WITHIN_S:
             break
     return wall_s - (before_s + after_s) / 2

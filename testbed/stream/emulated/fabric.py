@@ -46,7 +46,13 @@ from testbed.stream.emulated.mobile_routes import MobileRoutes
 from testbed.stream.emulated.watching import watch_run
 from testbed.stream.endpoints import strangers
 from testbed.stream.judgement.packet_logs import block_outcomes
-from testbed.stream.measurements import ONE_CLOCK, LossReportLog, RunHealth, StreamClocks, StreamMeasurements
+from testbed.stream.measurements import (
+    ONE_CLOCK,
+    LossReportLog,
+    RunHealth,
+    StreamClocks,
+    StreamMeasurements,
+)
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_concurrent
 from topologies import Json, JsonObject, LinkId, label_of
@@ -95,7 +101,9 @@ class EmulatedStreamFabric:
         plan, report_progress = plans[0], progress or (lambda _: None)
         with self._network(plans, report_progress) as platform:
             breaker = FaultInjector(platform.network)
-            movement = MobileRoutes(breaker, platform, plan) if plan.changes or plan.absent else None
+            movement = (
+                MobileRoutes(breaker, platform, plan) if plan.changes or plan.absent else None
+            )
             if movement is None:
                 for number, one in enumerate(plans):
                     rules, routes = split_rules(platform.wiring, one.forward, one.backward)
@@ -104,10 +112,14 @@ class EmulatedStreamFabric:
             else:
                 movement.install_first()
             with self._compared(platform, plan) as carried:
-                found = streams_over(platform, plans, report_progress, breaker, movement, self.begun)
+                found = streams_over(
+                    platform, plans, report_progress, breaker, movement, self.begun
+                )
             return tuple(replace(one, counters={**one.counters, **carried}) for one in found)
 
-    def _network(self, plans: Sequence[StreamPlan], show: ReportProgress) -> AbstractContextManager[Platform]:
+    def _network(
+        self, plans: Sequence[StreamPlan], show: ReportProgress
+    ) -> AbstractContextManager[Platform]:
         if self.machines is None:
             show(Progress(doing="building the network"))
             return here_for(*plans, mtu=self.mtu, priority=self.queues == "priority")
@@ -124,12 +136,18 @@ class EmulatedStreamFabric:
         for link, path in self.pcap.items():
             net.start_capture(link, path)
         if plan.changes and self.background_bps > 0:
-            raise InputError("background traffic: not while nodes move, only the stream's own rules follow them")
+            raise InputError(
+                "background traffic: not while nodes move, only the stream's own rules follow them"
+            )
         ends = plan.source, plan.sink
-        return tcp_between(net, platform.wiring, ends, self.background_bps, self.background_connections)
+        return tcp_between(
+            net, platform.wiring, ends, self.background_bps, self.background_connections
+        )
 
 
-def here_for(*plans: StreamPlan, mtu: int = 1500, priority: bool = False) -> AbstractContextManager[Here]:
+def here_for(
+    *plans: StreamPlan, mtu: int = 1500, priority: bool = False
+) -> AbstractContextManager[Here]:
     """The plans' network on this machine, as of ``here``. ``priority``: streams go before other traffic."""
     return here(**_required(plans, mtu, priority), seed=plans[0].seed)
 
@@ -138,7 +156,12 @@ def _required(plans: Sequence[StreamPlan], mtu: int, priority: bool) -> JsonObje
     """The plans' network, as of ``PartitionSpec``."""
     ends = tuple(end for plan in plans for end in (plan.source, plan.sink))
     first = STREAM_UDP_PORT if priority else None
-    return {"wiring": wire(plans[0].network, ends), "mtu": mtu, "first_udp_port": first, "talking": ends}
+    return {
+        "wiring": wire(plans[0].network, ends),
+        "mtu": mtu,
+        "first_udp_port": first,
+        "talking": ends,
+    }
 
 
 def streams_over(
@@ -176,7 +199,9 @@ class _Conditions(NamedTuple):
 
 
 class _Run:
-    def __init__(self, platform: Platform, plans: Sequence[StreamPlan], report_progress: ReportProgress) -> None:
+    def __init__(
+        self, platform: Platform, plans: Sequence[StreamPlan], report_progress: ReportProgress
+    ) -> None:
         self._platform, self._plans, self._report_progress = platform, plans, report_progress
         place = platform.machine_of
         self._ends = [_End(place(one.sink), RECEIVER, k) for k, one in enumerate(plans)]
@@ -184,7 +209,10 @@ class _Run:
         self._schedule: FaultSchedule | None = None
 
     def measured(
-        self, breaker: FaultInjector, movement: MobileRoutes | None, begun: Callable[[Platform], object]
+        self,
+        breaker: FaultInjector,
+        movement: MobileRoutes | None,
+        begun: Callable[[Platform], object],
     ) -> tuple[StreamMeasurements, ...]:
         platform, plan = self._platform, self._plans[0]
         dropped = platform.switch_drops()
@@ -210,7 +238,9 @@ class _Run:
             if movement is not None:
                 movement.join()
         events, busy = platform.port_events(), platform.busy()
-        faults = tuple(with_port_status(t, events, platform.wiring, start) for t in schedule.times())
+        faults = tuple(
+            with_port_status(t, events, platform.wiring, start) for t in schedule.times()
+        )
         drops = [now - before for now, before in zip(platform.switch_drops(), dropped, strict=True)]
         report = platform.report(sum(2 * one.stream.rate_pps for one in self._plans))
         if report is None:
@@ -218,10 +248,15 @@ class _Run:
         else:
             for clock in report.clocks:
                 require_clock(clock, CLOCKS_WITHIN_S, "the stream's faults and playback")
-            facts = {**report.to_json(), "switch_drops": dict(zip(platform.names, drops, strict=True))}
+            facts = {
+                **report.to_json(),
+                "switch_drops": dict(zip(platform.names, drops, strict=True)),
+            }
         changes = movement.times() if movement is not None else ()
         conditions = _Conditions(faults, changes, busy, sum(drops), report, facts)
-        return tuple(self._measurements(number, results, conditions) for number in range(len(self._plans)))
+        return tuple(
+            self._measurements(number, results, conditions) for number in range(len(self._plans))
+        )
 
     def _ask(
         self,
@@ -232,7 +267,8 @@ class _Run:
     ) -> list[Any]:
         """All ends at once, those of one machine in order; their answers."""
         requested = [
-            self._platform.call(end.machine, request, end.role, end.number, *each(end), *args) for end in self._ends
+            self._platform.call(end.machine, request, end.role, end.number, *each(end), *args)
+            for end in self._ends
         ]
         return [one.result(limit_s) for one in requested]
 
@@ -244,14 +280,25 @@ class _Run:
     def until_now(self) -> dict[str, object]:
         """What was measured until a machine died: faults that were over."""
         faults = () if self._schedule is None else self._schedule.times()
-        return {"faults": [{"link": label_of(f.fault.link), "start_s": f.start_s, "stop_s": f.stop_s} for f in faults]}
+        return {
+            "faults": [
+                {"link": label_of(f.fault.link), "start_s": f.start_s, "stop_s": f.stop_s}
+                for f in faults
+            ]
+        }
 
     def _measurements(
-        self, number: int, results: Mapping[_End, SenderResult | ReceiverResult], conditions: _Conditions
+        self,
+        number: int,
+        results: Mapping[_End, SenderResult | ReceiverResult],
+        conditions: _Conditions,
     ) -> StreamMeasurements:
         plan, platform, clocks = self._plans[number], self._platform, ONE_CLOCK
         source, sink = platform.machine_of(plan.source), platform.machine_of(plan.sink)
-        sent, received = results[_End(source, SENDER, number)], results[_End(sink, RECEIVER, number)]
+        sent, received = (
+            results[_End(source, SENDER, number)],
+            results[_End(sink, RECEIVER, number)],
+        )
         assert isinstance(sent, SenderResult) and isinstance(received, ReceiverResult)
         packets = replace(sent.log, time_s=platform.after_start(source, sent.log.time_s))
         arrivals = replace(received.log, time_s=platform.after_start(sink, received.log.time_s))
@@ -266,7 +313,9 @@ class _Run:
             fabric="emulation",
             sent=packets,
             received=arrivals,
-            blocks=block_outcomes(packets, arrivals, plan.stream.source_packets, plan.stream.playback_s),
+            blocks=block_outcomes(
+                packets, arrivals, plan.stream.source_packets, plan.stream.playback_s
+            ),
             faults=conditions.faults,
             changes=conditions.changes,
             clocks=clocks,
@@ -283,15 +332,23 @@ class _Run:
 
 def _on_our_clock(platform: Platform, machine: int, loss_reports: LossReportLog) -> LossReportLog:
     """What never came is never."""
-    reported = {name: getattr(loss_reports, name) for name in ("told_s", "newest_s", "lost_s", "came_s")}
+    reported = {
+        name: getattr(loss_reports, name) for name in ("told_s", "newest_s", "lost_s", "came_s")
+    }
     ours = {
-        name: np.where(np.isfinite(at), platform.after_start(machine, np.nan_to_num(at, posinf=0, neginf=0)), at)
+        name: np.where(
+            np.isfinite(at),
+            platform.after_start(machine, np.nan_to_num(at, posinf=0, neginf=0)),
+            at,
+        )
         for name, at in reported.items()
     }
     return replace(loss_reports, **ours)
 
 
-def with_port_status(times: FaultTimes, events: tuple[PortEvent, ...], wiring: Wiring, start: float) -> FaultTimes:
+def with_port_status(
+    times: FaultTimes, events: tuple[PortEvent, ...], wiring: Wiring, start: float
+) -> FaultTimes:
     """Add when a switch notified the controller of the failure (None: no port changed state)."""
     cable = wiring.cable_of(times.fault.link)
     ports = {place for place, one in wiring.cables_by_port().items() if one is cable}

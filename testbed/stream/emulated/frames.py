@@ -27,7 +27,10 @@ class LabelledFrames:
     """
 
     def __init__(self, senders: Sequence[tuple[int, FrameSender]]) -> None:
-        self._starts, self._senders = [start for start, _ in senders], [sender for _, sender in senders]
+        self._starts, self._senders = (
+            [start for start, _ in senders],
+            [sender for _, sender in senders],
+        )
         self.template = self._senders[0].template
 
     def send(self, label: int, payload: bytes) -> None:
@@ -68,7 +71,9 @@ def frames_of(
         for step in dict.fromkeys(starts.values()):
             raw = stack.enter_context(_raw_socket(net, own, step.port))
             mac = known[step.node].mac
-            template = FrameTemplate(src_mac=own.mac, dst_mac=mac, src_ip=own.ip, dst_ip=other.ip, udp_port=udp_port)
+            template = FrameTemplate(
+                src_mac=own.mac, dst_mac=mac, src_ip=own.ip, dst_ip=other.ip, udp_port=udp_port
+            )
             senders[step] = FrameSender(raw, template)
         listed = [(start, senders[step]) for start, step in sorted(starts.items())]
         yield listed[0][1] if len(listed) == 1 else LabelledFrames(listed)

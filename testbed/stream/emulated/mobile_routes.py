@@ -74,7 +74,9 @@ class MobileRoutes:
         links = clock()
         splits = recomputed(self._plan, number)
         if splits != (change.forward, change.backward):
-            raise InvalidRunError(f"route change {number}: rerouting gave another split than the plan's")
+            raise InvalidRunError(
+                f"route change {number}: rerouting gave another split than the plan's"
+            )
         known = clock()
         rules = self._rules(number + 1, splits)
         switching, switched = self._inner_and_entry(number + 1, rules)
@@ -97,9 +99,13 @@ class MobileRoutes:
         )
 
     def _rules(self, number: int, splits: Splits) -> tuple[VersionedRules, ...]:
-        return tuple(versioned_rules(self._platform.wiring, split, number=number) for split in splits)
+        return tuple(
+            versioned_rules(self._platform.wiring, split, number=number) for split in splits
+        )
 
-    def _inner_and_entry(self, number: int, rules: tuple[VersionedRules, ...]) -> tuple[float, float]:
+    def _inner_and_entry(
+        self, number: int, rules: tuple[VersionedRules, ...]
+    ) -> tuple[float, float]:
         """When the first switch began to send by the new split, and when none sent by the old one any more, its memory
         of packets included (a barrier is answered before that)."""
         self._platform.install([r for one in rules for r in one.inner], plan_id=2 * number + 2)

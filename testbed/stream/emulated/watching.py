@@ -20,6 +20,9 @@ def watch_run(
     while (now := time.monotonic() - start_s) < total_s:
         check(now)
         failing, at_s = schedule.in_force(), max(0.0, now)
-        reading, words = CounterReading(at_s=at_s, faults=failing), doing or (failing[0] if failing else "streaming")
+        reading, words = (
+            CounterReading(at_s=at_s, faults=failing),
+            doing or (failing[0] if failing else "streaming"),
+        )
         report_progress(Progress(done_s=at_s, total_s=total_s, doing=words, reading=reading))
         time.sleep(min(0.1, max(0.0, total_s - now)))

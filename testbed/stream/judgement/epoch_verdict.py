@@ -24,10 +24,20 @@ class Rival(TypedDict, total=False):
     about: str
 
 
-def within(key: str, name: str, predicted: float, measured: float, tolerance: float, **more: Unpack[Rival]) -> Check:
+def within(
+    key: str, name: str, predicted: float, measured: float, tolerance: float, **more: Unpack[Rival]
+) -> Check:
     """The two differ by ``tolerance`` at most."""
     passed = abs(measured - predicted) <= tolerance
-    return Check(name=name, key=key, predicted=predicted, measured=measured, tolerance=tolerance, passed=passed, **more)
+    return Check(
+        name=name,
+        key=key,
+        predicted=predicted,
+        measured=measured,
+        tolerance=tolerance,
+        passed=passed,
+        **more,
+    )
 
 
 def campaign_checks(plan: StreamPlan, result: EpochsResult, blocks: int) -> list[Check]:
@@ -66,7 +76,9 @@ def _loss_bounds(result: EpochsResult) -> Check:
     wrong, most = result.wrongly_lost + result.wrongly_arrived, max(2.0, MAX_WRONG * result.certain)
     detail = f"of {result.certain} packets; {result.wrongly_lost} lost, {result.wrongly_arrived} arrived; "
     detail += f"{result.uncertain} more were under way during a change"
-    check = within("packet-fates", "packets that fared otherwise than their labels say", 0, wrong, most)
+    check = within(
+        "packet-fates", "packets that fared otherwise than their labels say", 0, wrong, most
+    )
     return check.noting(detail).of(result.certain)
 
 
@@ -78,7 +90,9 @@ def _random(result: EpochsResult) -> Check:
 
 def _frames(result: EpochsResult) -> Check:
     frames = [part for part in result.frames if part.packets]
-    off = [part for part in frames if abs(part.predicted_loss - part.measured_loss) > part.tolerance]
+    off = [
+        part for part in frames if abs(part.predicted_loss - part.measured_loss) > part.tolerance
+    ]
     worst = max((abs(part.predicted_loss - part.measured_loss) for part in frames), default=0.0)
     detail = f"of {len(frames)}; largest difference {100 * worst:.2f} points"
     detail += f"; frame {off[0].frame} is the first" if off else ""
@@ -100,7 +114,9 @@ def _changes(plan: StreamPlan, result: EpochsResult) -> Check:
 
 def _beyond(result: EpochsResult) -> Check:
     names = ("predicted", "predicted_most", "measured", "blocks")
-    least, most, measured, blocks = (sum(getattr(one, name) for one in result.outages) for name in names)
+    least, most, measured, blocks = (
+        sum(getattr(one, name) for one in result.outages) for name in names
+    )
     key, name = "undecodable-beyond-reach", "undecodable blocks beyond the code's reach"
     check = within(key, name, (least + most) / 2, measured, (most - least) / 2)
     return check.noting(f"in {len(result.outages)} outages, listed in the run's figures").of(blocks)
@@ -112,14 +128,22 @@ def _redundancy(result: EpochsResult, exact: bool) -> list[Check]:
     settled_s, transient = result.redundancy_over_s, result.transient_packets
     detail = f"mean of N/FEC_t - 1 over {settled_s:.1f} s of blocks; {transient} packets more in the transients"
     detail += f"; {result.diagnoses}" if result.diagnoses is not None else ""
-    name, none = "redundancy of what was sent once the sender had answered", "none: too near to no redundancy at all"
+    name, none = (
+        "redundancy of what was sent once the sender had answered",
+        "none: too near to no redundancy at all",
+    )
     sent = (result.redundancy_predicted, result.redundancy_measured, result.ror_tolerance)
     check = within(
-        "redundancy", name, *sent, **no_redundancy_rival(result.redundancy_predicted, result.ror_tolerance, none)
+        "redundancy",
+        name,
+        *sent,
+        **no_redundancy_rival(result.redundancy_predicted, result.ror_tolerance, none),
     )
     late = late_parity_check(result.settled_late_parity, result.settled_packets)
     believed = result.diagnoses
-    if exact and believed is not None and believed.right < believed.certain:  # an answer to what was not so is none
+    if (
+        exact and believed is not None and believed.right < believed.certain
+    ):  # an answer to what was not so is none
         check = replace(check, passed=False)
     return [check.noting(detail).of(settled_s), *([late] if exact else [])]
 
@@ -127,11 +151,16 @@ def _redundancy(result: EpochsResult, exact: bool) -> list[Check]:
 def no_redundancy_rival(predicted: float, tolerance: float, near: str) -> Rival:
     """The rival of a redundancy: none is added; ``near``: why that is none, where the prediction is as near to it."""
     apart = abs(predicted) > tolerance
-    return {"rival": 0.0 if apart else None, "rival_note": "no redundancy is added" if apart else near}
+    return {
+        "rival": 0.0 if apart else None,
+        "rival_note": "no redundancy is added" if apart else near,
+    }
 
 
 def late_parity_check(late: int, packets: int) -> Check:
     """``late``: of the ``packets`` of blocks that were begun after the sender's answer."""
     key, name = "late-parity-once-answered", "late parity once the sender had answered, packets"
-    check = within(key, name, 0, late, max(2.0, MAX_WRONG * packets), rival_note="none: each packet is counted")
+    check = within(
+        key, name, 0, late, max(2.0, MAX_WRONG * packets), rival_note="none: each packet is counted"
+    )
     return check.noting(f"of {packets} packets").of(packets)

@@ -38,7 +38,12 @@ def failure_costs(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
     broken = _broken_cables(plan, found, costs)
     states = States.of(found, costs.block_sizes(broken), costs.losses(broken))
     state, settled = states.of_blocks(run), settled_blocks(plan, run, states)
-    base, per_s, lasts_s, down = costs.base, 1 / plan.stream.block_s, states.lasts_s, broken.sum(axis=1)
+    base, per_s, lasts_s, down = (
+        costs.base,
+        1 / plan.stream.block_s,
+        states.lasts_s,
+        broken.sum(axis=1),
+    )
     reach, required = ~np.isnan(states.size), np.nan_to_num(states.size - base)
     excess, requested = (run.packets_of_block - base).astype(np.float64), required[state]
     inside, busy = reach[state], down[state] > 0
@@ -64,7 +69,9 @@ def failure_costs(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
         "undecodable_settled": int((settled & run.never_complete).sum()),
         "undecodable": int(run.never_complete.sum()),
         "by_down": _pooled([str(count) for count in down], lasts_s, blocks),
-        "by_cable": _pooled([name if k == 1 else "" for k, name in zip(down, names, strict=True)], lasts_s, blocks),
+        "by_cable": _pooled(
+            [name if k == 1 else "" for k, name in zip(down, names, strict=True)], lasts_s, blocks
+        ),
     }
 
 
@@ -76,8 +83,17 @@ the state asks for (0 beyond reach)."""
 def _each_alone(run: StreamMeasurements, costs: StateCosts) -> float:
     """Packets a block times seconds that the failures call for, each as if alone; those of cables beyond reach left
     out."""
-    extra = dict(zip(costs.cables, np.nan_to_num(costs.block_sizes(costs.singles()) - costs.base), strict=True))
-    return sum((t.stop_s - t.start_s) * float(extra.get(cables_of([t.fault.link])[0], 0)) for t in run.faults)
+    extra = dict(
+        zip(
+            costs.cables,
+            np.nan_to_num(costs.block_sizes(costs.singles()) - costs.base),
+            strict=True,
+        )
+    )
+    return sum(
+        (t.stop_s - t.start_s) * float(extra.get(cables_of([t.fault.link])[0], 0))
+        for t in run.faults
+    )
 
 
 def _broken_cables(plan: StreamPlan, found: Sequence[Epoch], costs: StateCosts) -> BoolArray:
@@ -110,6 +126,9 @@ def _pooled(names: Sequence[str], lasts_s: FloatArray, blocks: Blocks) -> list[J
         mine = settled & (label == name)[state]
         if mine.any():
             time_s, count = round(float(lasts_s[label == name].sum()), 3), int(mine.sum())
-            means = {"measured": float(excess[mine].mean()), "predicted": float(requested[mine].mean())}
+            means = {
+                "measured": float(excess[mine].mean()),
+                "predicted": float(requested[mine].mean()),
+            }
             found.append({"name": name, "time_s": time_s, "blocks": count, **means})
     return found

@@ -22,7 +22,13 @@ from fec.redundancy.labels import LABELS
 from testbed.faults.fault import Fault, FaultTimes
 from testbed.model.run_records import FaultOutcome
 from testbed.stream.judgement.timing_errors import max_queueing_delay_s
-from testbed.stream.measurements import BlockOutcomes, BoolArray, IntArray, SentPackets, StreamMeasurements
+from testbed.stream.measurements import (
+    BlockOutcomes,
+    BoolArray,
+    IntArray,
+    SentPackets,
+    StreamMeasurements,
+)
 from testbed.stream.path_delays import allowed_reaction_s, delay_to_fault_s
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import predicted_loss
@@ -132,7 +138,11 @@ def fault_result(
         times.stop_s
         - before_s
         - apart_s
-        - (max_queueing_delay_s(plan, run, times.stop_s - _QUEUED_BEFORE_S) if run.fabric == "emulation" else 0.0)
+        - (
+            max_queueing_delay_s(plan, run, times.stop_s - _QUEUED_BEFORE_S)
+            if run.fabric == "emulation"
+            else 0.0
+        )
     )
     starts, last = run.blocks.started_s, ends_s - 2 * block_s
     begun_since = (starts >= answered + apart_s) & (starts < last)
@@ -143,7 +153,10 @@ def fault_result(
     steady = (starts >= answered) & (starts < times.stop_s)
     sizes = run.sent.block_size[run.first_of_block & mask]
     # a block that began at the very moment of the answer may have had the N from before it
-    counted, spurious_losses = (starts > answered) & (starts < last), np.isin(run.blocks.block, spurious)
+    counted, spurious_losses = (
+        (starts > answered) & (starts < last),
+        np.isin(run.blocks.block, spurious),
+    )
     ratio, error = sent_per_source(plan, run, counted & ~spurious_losses)
     late_parity = np.maximum(0, run.packets_of_block - run.size_begun)
     return FaultResult(
@@ -156,7 +169,9 @@ def fault_result(
         interval=loss_interval(plan, times, packets, lost[mask]),
         packets=packets,
         predicted_block_size=None if fault.impairments else predicted,
-        bound_block_size=None if loss >= 1 or fault.impairments else _bound(plan, times, loss, policy.base),
+        bound_block_size=None
+        if loss >= 1 or fault.impairments
+        else _bound(plan, times, loss, policy.base),
         measured_block_size=float(np.median(sizes)) if len(sizes) else None,
         mean_block_size=float(sizes.mean()) if len(sizes) else None,
         size_range=(low, high),
@@ -172,7 +187,9 @@ def fault_result(
         diagnosis=diagnosis,
         sent_per_source=ratio,
         sent_per_source_error=error,
-        transient_packets=int(((run.sent.time_s >= times.start_s) & (run.sent.time_s < answered)).sum()),
+        transient_packets=int(
+            ((run.sent.time_s >= times.start_s) & (run.sent.time_s < answered)).sum()
+        ),
         transient_late_parity=int(late_parity[transient].sum()),
         settled_late_parity=int(late_parity[counted & ~spurious_losses].sum()),
         reaction_uncertainty_s=apart_s,
@@ -201,7 +218,10 @@ def around(
     during = sent.block[(sent.time_s >= times.start_s - before_s) & (sent.time_s < times.stop_s)]
     if not len(during):
         return run, lost
-    low, high = during.min() - 2, during.max()  # blocks cut by the fault began two blocks earlier at most
+    low, high = (
+        during.min() - 2,
+        during.max(),
+    )  # blocks cut by the fault began two blocks earlier at most
     own = np.flatnonzero((sent.block >= low) & (sent.block <= high))
     chosen = (blocks.block >= low) & (blocks.block <= high)
     cut = replace(
@@ -213,7 +233,11 @@ def around(
 
 
 def _answered_s(
-    times: FaultTimes, needs_more: bool, reaction: float | None, diagnosis: FaultDiagnosis | None, allowed_s: float
+    times: FaultTimes,
+    needs_more: bool,
+    reaction: float | None,
+    diagnosis: FaultDiagnosis | None,
+    allowed_s: float,
 ) -> float:
     """When the steady part begins; a sender that never answers, or is long in doubt, is given the time that one takes,
     and then judged."""
@@ -258,14 +282,18 @@ def _bound(plan: StreamPlan, times: FaultTimes, loss: float, base: int) -> int:
     return max(base, block_size_bound(loss, plan.stream.source_packets))
 
 
-def loss_interval(plan: StreamPlan, times: FaultTimes, packets: int, lost: BoolArray) -> tuple[float, float]:
+def loss_interval(
+    plan: StreamPlan, times: FaultTimes, packets: int, lost: BoolArray
+) -> tuple[float, float]:
     """Where the true loss lies, given the measurement: the discrepancy of the intervals around it, or a binomial
     interval at 99 % for the run as a whole (shared out over its faults)."""
     if not packets:
         return (0.0, 1.0)
     share = float(lost.mean())
     if labels_decide(plan, times.fault):
-        error = window_share_error(fault_intervals(plan, times.fault), max(1, packets), plan.stream.label_rule)
+        error = window_share_error(
+            fault_intervals(plan, times.fault), max(1, packets), plan.stream.label_rule
+        )
         error += 1 / packets
         blocks = 2 / max(1.0, packets / plan.stream.source_packets)
         return (max(0.0, share - error - 0.01 * blocks), min(1.0, share + error + 0.01 * blocks))
@@ -273,7 +301,9 @@ def loss_interval(plan: StreamPlan, times: FaultTimes, packets: int, lost: BoolA
     return binomial_interval(int(lost.sum()), packets, confidence)
 
 
-def sent_per_source(plan: StreamPlan, run: StreamMeasurements, blocks: BoolArray) -> tuple[float | None, float]:
+def sent_per_source(
+    plan: StreamPlan, run: StreamMeasurements, blocks: BoolArray
+) -> tuple[float | None, float]:
     """Packets sent per source packet over whole blocks (``blocks``: a mask), late parity left out, and the mean's
     standard error."""
     if not blocks.any():
@@ -294,15 +324,22 @@ def _diagnosis(run: StreamMeasurements, times: FaultTimes, loss: float) -> Fault
     sent_s = run.sent.time_s
     return FaultDiagnosis(
         cables=tuple(event["names"]),
-        right=exact and any(name == failed or name.startswith(f"{failed} (") for name in event["names"]),
+        right=exact
+        and any(name == failed or name.startswith(f"{failed} (") for name in event["names"]),
         certain=certain,
-        certain_after_packets=int(((sent_s >= times.start_s) & (sent_s < event["at_s"])).sum()) if certain else None,
+        certain_after_packets=int(((sent_s >= times.start_s) & (sent_s < event["at_s"])).sum())
+        if certain
+        else None,
         certain_after_s=round(event["at_s"] - times.start_s, 6) if certain else None,
     )
 
 
 def _reaction(run: StreamMeasurements, times: FaultTimes, needed: int) -> float | None:
-    after = (run.sent.time_s >= times.start_s) & (run.sent.time_s < times.stop_s) & (run.sent.block_size >= needed)
+    after = (
+        (run.sent.time_s >= times.start_s)
+        & (run.sent.time_s < times.stop_s)
+        & (run.sent.block_size >= needed)
+    )
     return float(run.sent.time_s[after].min() - times.start_s) if after.any() else None
 
 
@@ -313,7 +350,9 @@ def diagnosis_accuracy(plan: StreamPlan, run: StreamMeasurements) -> DiagnosisAc
     if not is_diagnosing(plan) or not events:
         return None
     ends = [*(event["at_s"] for event in events[1:]), plan.duration_s]
-    spoke = sum(end - e["at_s"] for e, end in zip(events, ends, strict=True) if e["speaker"] == "diagnosis")
+    spoke = sum(
+        end - e["at_s"] for e, end in zip(events, ends, strict=True) if e["speaker"] == "diagnosis"
+    )
     named = [event for event in events if event["names"]]
     certain, mistaken = sum(event["certain"] for event in named), len(mistaken_beliefs(plan, run))
     share, unsure = round(spoke / plan.duration_s, 4), len(named) - certain
@@ -325,17 +364,27 @@ def mistaken_beliefs(plan: StreamPlan, run: StreamMeasurements) -> list[float]:
     said, or packets under those labels arrived, and it was still certain when reports had long told of them."""
     events: Sequence[Json] = run.counters.get(DIAGNOSES, ()) if is_diagnosing(plan) else ()
     beliefs = [
-        pair for pair in pairwise([*events, {"at_s": plan.duration_s}]) if pair[0]["names"] and pair[0]["certain"]
+        pair
+        for pair in pairwise([*events, {"at_s": plan.duration_s}])
+        if pair[0]["names"] and pair[0]["certain"]
     ]
     tables, found = [candidate_table(split) for split in plan.splits if beliefs], list[float]()
     for belief, after in beliefs:
-        at_s, known_s, lost = belief["at_s"], after["at_s"] - allowed_reaction_s(plan), belief["lost_fraction"] * LABELS
+        at_s, known_s, lost = (
+            belief["at_s"],
+            after["at_s"] - allowed_reaction_s(plan),
+            belief["lost_fraction"] * LABELS,
+        )
         named = ((table, _lost_together(table, belief["names"])) for table in tables)
         table, mask = next(((t, m) for t, m in named if t.labels_in(m) == round(lost)), (None, 0))
-        arrived = run.sent.label[(run.sent.time_s >= at_s) & (run.sent.time_s < known_s) & ~run.lost].tolist()
+        arrived = run.sent.label[
+            (run.sent.time_s >= at_s) & (run.sent.time_s < known_s) & ~run.lost
+        ].tolist()
         mistaken = table is None or any(table.bit_of(label) & mask for label in arrived)
         states = epochs(plan, run.faults, run.changes) if mistaken and table else ()
-        if mistaken and not any(s.reports_cut and s.start_s < after["at_s"] and s.stop_s > at_s for s in states):
+        if mistaken and not any(
+            s.reports_cut and s.start_s < after["at_s"] and s.stop_s > at_s for s in states
+        ):
             found.append(at_s)
     return found
 
@@ -343,4 +392,8 @@ def mistaken_beliefs(plan: StreamPlan, run: StreamMeasurements) -> list[float]:
 def _lost_together(table: CandidateTable, names: Sequence[str]) -> int:
     """The labels that the candidates lose, as a bit set; 0 where one is no candidate."""
     masks = {one.name: mask for one, mask in zip(table.candidates, table.masks, strict=True)}
-    return reduce(operator.or_, (masks[name] for name in names), 0) if masks.keys() >= set(names) else 0
+    return (
+        reduce(operator.or_, (masks[name] for name in names), 0)
+        if masks.keys() >= set(names)
+        else 0
+    )

@@ -61,7 +61,11 @@ def unrest_s(plan: StreamPlan, run: StreamMeasurements) -> float:
     """By how much packets that met no impairment differ in how long they are under way, 99 of 100: what the machine
     does to all of them. 0 where nothing is claimed of times: losses and copies do not depend on them."""
     timed = (ExtraDelay, Reordering, RateTrace)
-    delayed = [one for one in link_traversals(plan, run) if any(isinstance(w, timed) for w in one.span.impairments)]
+    delayed = [
+        one
+        for one in link_traversals(plan, run)
+        if any(isinstance(w, timed) for w in one.span.impairments)
+    ]
     return max((crossing.unrest_s[0] for crossing in delayed), default=0.0)
 
 
@@ -83,10 +87,14 @@ def _identified(plan: StreamPlan, span: ImpairedSpan, check: Check) -> Check:
 
 def _unpredicted(plan: StreamPlan, span: ImpairedSpan) -> Check:
     why = "too few packets crossed it alone, or the words together have no prediction"
-    return replace(Check.unmeasured(f"unpredicted, {span_label(plan, span)}", why), key="unpredicted")
+    return replace(
+        Check.unmeasured(f"unpredicted, {span_label(plan, span)}", why), key="unpredicted"
+    )
 
 
-def _link_checks(plan: StreamPlan, run: StreamMeasurements, crossing: LinkTraversal) -> Iterator[Check]:
+def _link_checks(
+    plan: StreamPlan, run: StreamMeasurements, crossing: LinkTraversal
+) -> Iterator[Check]:
     span, ending = crossing.span, span_label(plan, crossing.span)
     if len(crossing.own) < MIN_PACKETS:
         return
@@ -112,7 +120,9 @@ def packets_needed(impairments: Impairments) -> float:
     follows = follows_a_loss(words) - mean_of(words) if chains == 1 else math.inf
     while needed < MOST_PACKETS:
         losses = int(needed * mean)
-        if loss_tolerance(impairments, int(needed)) < mean and burst_tolerance(words, losses) < abs(follows):
+        if loss_tolerance(impairments, int(needed)) < mean and burst_tolerance(words, losses) < abs(
+            follows
+        ):
             return needed
         needed *= 1.25
     return math.inf
@@ -124,7 +134,10 @@ def _lossy(impairments: Impairments) -> Impairments:
 
 def loss_tolerance(impairments: Impairments, packets: int) -> float:
     """Of the share that is lost: what chance makes of so many packets, and what copies make good at most."""
-    words, copies = _lossy(impairments), [one.fraction for one in impairments if isinstance(one, Duplication)]
+    words, copies = (
+        _lossy(impairments),
+        [one.fraction for one in impairments if isinstance(one, Duplication)],
+    )
     made_good = mean_of(impairments) * math.prod(copies) if copies else 0.0
     return SIGMAS * share_error(words, packets) + 1 / packets + made_good
 
@@ -136,14 +149,24 @@ def burst_tolerance(words: Impairments, losses: int) -> float:
         return 0.0
     expected, memory = follows_a_loss(words), max(0.0, chain.memory)
     simple = chain.bad_loss == 1 and chain.good_loss == 0 and len(words) == 1
-    spread = expected * (1 - expected) * (1.0 if simple else (1 + memory) / (1 - memory)) / max(1, losses)
+    spread = (
+        expected
+        * (1 - expected)
+        * (1.0 if simple else (1 + memory) / (1 - memory))
+        / max(1, losses)
+    )
     return SIGMAS * math.sqrt(spread) + 1 / max(1, losses)
 
 
 def _loss_check(run: StreamMeasurements, crossing: LinkTraversal, ending: str) -> Check:
     words, own = crossing.span.impairments, crossing.own
-    lost, tolerance = float((run.deliveries.copies[own] == 0).mean()), loss_tolerance(words, len(own))
-    check = Claim(f"share of packets lost, {ending}", "loss").equal(mean_of(_lossy(words)), lost, tolerance)
+    lost, tolerance = (
+        float((run.deliveries.copies[own] == 0).mean()),
+        loss_tolerance(words, len(own)),
+    )
+    check = Claim(f"share of packets lost, {ending}", "loss").equal(
+        mean_of(_lossy(words)), lost, tolerance
+    )
     return check.against(0.0, "nothing is lost").noting(f"{len(own)} packets crossed")
 
 
@@ -156,7 +179,9 @@ def _burst_check(run: StreamMeasurements, crossing: LinkTraversal, ending: str) 
     expected = follows_a_loss(words)
     claim = Claim(f"share of losses that follow a loss, {ending}", "losses-in-a-row")
     check = claim.equal(expected, both / max(1, losses), burst_tolerance(words, losses))
-    detail = f"{losses} losses; bursts of {1 / max(1e-9, 1 - expected):.1f} packets predicted on average"
+    detail = (
+        f"{losses} losses; bursts of {1 / max(1e-9, 1 - expected):.1f} packets predicted on average"
+    )
     return check.against(mean_of(words), INDEPENDENT).noting(detail)
 
 
@@ -169,12 +194,16 @@ def _copies_check(run: StreamMeasurements, crossing: LinkTraversal, ending: str)
     expected = (1 - mean_of(before)) * twice.fraction * both
     packets, copied = len(crossing.own), float((run.deliveries.copies[crossing.own] > 1).mean())
     tolerance = SIGMAS * math.sqrt(expected * (1 - expected) / packets) + 1 / packets
-    check = Claim(f"share of packets that came twice, {ending}", "duplicates").equal(expected, copied, tolerance)
+    check = Claim(f"share of packets that came twice, {ending}", "duplicates").equal(
+        expected, copied, tolerance
+    )
     detail = f"{packets} packets crossed; a packet that comes twice is decoded once"
     return check.against(0.0, "no packet comes twice").noting(detail)
 
 
-def _waiting_checks(run: StreamMeasurements, crossing: LinkTraversal, ending: str) -> Iterator[Check]:
+def _waiting_checks(
+    run: StreamMeasurements, crossing: LinkTraversal, ending: str
+) -> Iterator[Check]:
     """The mean wait, and how many packets were overtaken, next to what the sending times and independent draws give."""
     deliveries = run.deliveries
     chosen = crossing.alone & (deliveries.copies[crossing.packets] > 0)
@@ -199,7 +228,9 @@ def _waiting_checks(run: StreamMeasurements, crossing: LinkTraversal, ending: st
         )
 
 
-def _block_checks(plan: StreamPlan, run: StreamMeasurements, found: Sequence[LinkTraversal]) -> list[Check]:
+def _block_checks(
+    plan: StreamPlan, run: StreamMeasurements, found: Sequence[LinkTraversal]
+) -> list[Check]:
     """Blocks of whose first N packets fewer than M came: predicted by the recursion over the chain, against independent
     loss.
 
@@ -207,7 +238,9 @@ def _block_checks(plan: StreamPlan, run: StreamMeasurements, found: Sequence[Lin
     measured.
     """
     lossy = [
-        one for one in found if len(one.span.impairments) == 1 and isinstance(one.span.impairments[0], GilbertElliott)
+        one
+        for one in found
+        if len(one.span.impairments) == 1 and isinstance(one.span.impairments[0], GilbertElliott)
     ]
     if not lossy or len(lossy) < sum(mean_of(one.span.impairments) > 0 for one in found):
         return []
@@ -221,7 +254,9 @@ def _block_checks(plan: StreamPlan, run: StreamMeasurements, found: Sequence[Lin
     if abs(total - rival) / count <= tolerance:
         return []
     name = "share of blocks that their first N packets do not decode, bursts on impaired links"
-    check = Claim(name, "undecodable-in-bursts").equal(total / count, float(blocks.short.mean()), tolerance)
+    check = Claim(name, "undecodable-in-bursts").equal(
+        total / count, float(blocks.short.mean()), tolerance
+    )
     detail = f"{count} blocks; before late parity, by the recursion of Elliott 1963"
     return [check.against(rival / count, INDEPENDENT).noting(detail)]
 
@@ -229,7 +264,9 @@ def _block_checks(plan: StreamPlan, run: StreamMeasurements, found: Sequence[Lin
 class _Blocks:
     """Shape (blocks,) of ``predicted`` and ``independent`` probabilities and of what happened, ``short``."""
 
-    def __init__(self, plan: StreamPlan, run: StreamMeasurements, found: Sequence[LinkTraversal]) -> None:
+    def __init__(
+        self, plan: StreamPlan, run: StreamMeasurements, found: Sequence[LinkTraversal]
+    ) -> None:
         sent, m = run.sent, plan.stream.source_packets
         met: dict[int, list[tuple[GilbertElliott, IntArray]]] = {}
         barred: set[int] = set()
@@ -248,13 +285,22 @@ class _Blocks:
         planned = (run.deliveries.copies > 0) & (sent.symbol < sent.block_size)
         numbers = run.blocks.block.tolist()
         sizes = dict(zip(numbers, run.size_begun.tolist(), strict=True))
-        arrived = dict(zip(numbers, np.bincount(run.place_of_block, weights=planned).tolist(), strict=True))
+        arrived = dict(
+            zip(numbers, np.bincount(run.place_of_block, weights=planned).tolist(), strict=True)
+        )
         chosen = [number for number in sorted(met) if number not in barred]
         self.predicted = np.array([_short(met[k], sizes[k] - m, burst=True) for k in chosen])
         self.independent = np.array([_short(met[k], sizes[k] - m, burst=False) for k in chosen])
         self.short = np.array([arrived[k] < m for k in chosen])
         memory = max(
-            [0.0, *(c.span.impairments[0].memory for c in found if isinstance(c.span.impairments[0], GilbertElliott))]
+            [
+                0.0,
+                *(
+                    c.span.impairments[0].memory
+                    for c in found
+                    if isinstance(c.span.impairments[0], GilbertElliott)
+                ),
+            ]
         )
         length = max(1.0, float(np.mean(counts))) if counts else 1.0
         self.inflation = 1 + 2 * memory / max(1e-9, 1 - memory**length)
@@ -279,21 +325,34 @@ _GRAIN_S = 0.005
 relay was late and by the most that a packet which met no impairment was."""
 
 
-def trace_checks(plan: StreamPlan, run: StreamMeasurements, crossing: LinkTraversal, ending: str) -> list[Check]:
+def trace_checks(
+    plan: StreamPlan, run: StreamMeasurements, crossing: LinkTraversal, ending: str
+) -> list[Check]:
     """Those that can tell the trace from a link without one; where none can, one that says so."""
     trace = next(one for one in crossing.span.impairments if isinstance(one, RateTrace))
     arrived = _arrivals(run, crossing)
     sent = run.sent.time_s[crossing.packets]
     packet = plan.stream.symbol_bytes + HEADERS_BYTES - 14
-    grain_s = _GRAIN_S + latest_s(run, plan.network.links[crossing.span.link].label) + crossing.unrest_s[1]
-    checks = [_capacity_check(trace, arrived, sent, (packet, grain_s, window), ending) for window in WINDOWS_S]
+    grain_s = (
+        _GRAIN_S
+        + latest_s(run, plan.network.links[crossing.span.link].label)
+        + crossing.unrest_s[1]
+    )
+    checks = [
+        _capacity_check(trace, arrived, sent, (packet, grain_s, window), ending)
+        for window in WINDOWS_S
+    ]
     capacity = next((check for check in checks if not check.unsure), checks[-1])
     silence = _silence_check(trace, arrived, sent, ending)
     return [check for check in (capacity, silence) if not check.unsure] or [capacity]
 
 
 def _capacity_check(
-    trace: RateTrace, arrived: FloatArray, sent: FloatArray, measure: tuple[int, float, float], ending: str
+    trace: RateTrace,
+    arrived: FloatArray,
+    sent: FloatArray,
+    measure: tuple[int, float, float],
+    ending: str,
 ) -> Check:
     """``measure``: bytes of a packet, how far its arrival may be off and the window, in seconds."""
     packet, grain_s, window_s = measure
@@ -308,14 +367,19 @@ def _capacity_check(
 def _silence_check(trace: RateTrace, arrived: FloatArray, sent: FloatArray, ending: str) -> Check:
     gap_s, claim = longest_gap_s(trace), Claim(f"longest silence, s, {ending}", "longest-silence")
     silent_s, unsent_s = (float(np.diff(times).max(initial=0.0)) for times in (arrived, sent))
-    check = claim.at_least(gap_s - _GRAIN_S, silent_s).against(unsent_s, "as long as nothing was sent")
+    check = claim.at_least(gap_s - _GRAIN_S, silent_s).against(
+        unsent_s, "as long as nothing was sent"
+    )
     return check.noting(f"the trace has no opportunity for {gap_s:g} s").of(len(arrived))
 
 
 def latest_s(run: StreamMeasurements, label: str) -> float:
     """How late the relay sent a packet of the link on at most; 0 where there was none."""
     reports = run.counters.get(RELAYED, {})
-    return max((float(one["latest_s"]) for name, one in reports.items() if name.startswith(f"{label} ")), default=0.0)
+    return max(
+        (float(one["latest_s"]) for name, one in reports.items() if name.startswith(f"{label} ")),
+        default=0.0,
+    )
 
 
 def _arrivals(run: StreamMeasurements, crossing: LinkTraversal) -> FloatArray:
@@ -325,7 +389,11 @@ def _arrivals(run: StreamMeasurements, crossing: LinkTraversal) -> FloatArray:
 
 def most_in_window(times: FloatArray, window_s: float) -> int:
     """The most of the times (sorted, s) that lie within one window."""
-    return int((np.searchsorted(times, times + window_s, side="right") - np.arange(len(times))).max(initial=0))
+    return int(
+        (np.searchsorted(times, times + window_s, side="right") - np.arange(len(times))).max(
+            initial=0
+        )
+    )
 
 
 def most_opportunities(trace: RateTrace, window_s: float) -> int:

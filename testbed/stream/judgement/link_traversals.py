@@ -39,7 +39,9 @@ def link_traversals(plan: StreamPlan, run: StreamMeasurements) -> tuple[LinkTrav
     """One of each impaired span that the stream's packets cross, in the plan's order."""
     deliveries = run.deliveries
     path = _path_numbers(plan.forward, run.sent.label)
-    delays = np.array([sum(plan.network.links[i].delay_s for i in p.links) for p in plan.forward.paths])[path]
+    delays = np.array(
+        [sum(plan.network.links[i].delay_s for i in p.links) for p in plan.forward.paths]
+    )[path]
     spans = [span for span in stream_spans(plan) if span.link in plan.forward.loaded]
     times = [_times(run, plan, span) for span in spans]
     over = [_crosses(plan.forward, span.link)[path] for span in spans]
@@ -51,7 +53,9 @@ def link_traversals(plan: StreamPlan, run: StreamMeasurements) -> tuple[LinkTrav
         if fault.fault.kind != "impaired":
             for link in faulty_links(plan.network, fault.fault):
                 hit = _crosses(plan.forward, link)[path]
-                touched += 2 * (hit & (sent_s >= fault.start_s - GUARD_S) & (sent_s < fault.stop_s + GUARD_S))
+                touched += 2 * (
+                    hit & (sent_s >= fault.start_s - GUARD_S) & (sent_s < fault.stop_s + GUARD_S)
+                )
     calm = (touched == 0) & (deliveries.copies > 0)
     calm_s = (deliveries.transit_s - delays)[calm] if calm.any() else np.zeros(1)
     usual_s = float(np.median(calm_s))
@@ -60,7 +64,9 @@ def link_traversals(plan: StreamPlan, run: StreamMeasurements) -> tuple[LinkTrav
     for span, (start, stop), crossed in zip(spans, times, over, strict=True):
         own = np.flatnonzero(crossed & (sent_s >= start + GUARD_S) & (sent_s < stop - GUARD_S))
         alone, base_s = touched[own] == 1, delays[own] + usual_s
-        found.append(LinkTraversal(span=span, packets=own, alone=alone, base_s=base_s, unrest_s=unrest))
+        found.append(
+            LinkTraversal(span=span, packets=own, alone=alone, base_s=base_s, unrest_s=unrest)
+        )
     return tuple(found)
 
 

@@ -52,7 +52,10 @@ class RowLog:
         single = np.array(self.values).reshape(-1, len(self._columns))
         table = np.concatenate((*self._batches, single)).transpose()
         pairs = zip(self._columns, table, strict=True)
-        return {name: column.astype(np.float64 if name.endswith("_s") else np.int64) for name, column in pairs}
+        return {
+            name: column.astype(np.float64 if name.endswith("_s") else np.int64)
+            for name, column in pairs
+        }
 
 
 class SentLog(RowLog):
@@ -62,7 +65,9 @@ class SentLog(RowLog):
         super().__init__("time_s", "block", "symbol", "label", "block_size")
         self.worst_lag_s = 0.0
 
-    def add(self, time_s: float, due_s: float, block: int, symbol: int, label: int, block_size: int) -> None:
+    def add(
+        self, time_s: float, due_s: float, block: int, symbol: int, label: int, block_size: int
+    ) -> None:
         self.add_row(time_s, block, symbol, label, block_size)
         self.worst_lag_s = max(self.worst_lag_s, time_s - due_s)
 
@@ -81,7 +86,10 @@ class LossReportRecorder:
     """A row a loss report, and one a packet that the sender takes for lost."""
 
     def __init__(self) -> None:
-        self._reports, self._taken = RowLog("told_s", "newest_s"), RowLog("block", "symbol", "lost_s", "came_s")
+        self._reports, self._taken = (
+            RowLog("told_s", "newest_s"),
+            RowLog("block", "symbol", "lost_s", "came_s"),
+        )
         self._declared_lost: dict[tuple[int, int], int] = {}
 
     def report(self, report_received_s: float, newest_s: float) -> None:
@@ -135,7 +143,9 @@ def block_outcomes(
     complete[enough] = arrived_s[in_order][(lead + source_packets - 1)[enough]]
     complete[complete > started + playback_s] = np.nan
     decoded = np.nan_to_num(complete, nan=np.inf)[where]
-    late = (sent.symbol < source_packets) & (np.minimum(arrived_s, decoded) > sent.time_s + playback_s)
+    late = (sent.symbol < source_packets) & (
+        np.minimum(arrived_s, decoded) > sent.time_s + playback_s
+    )
     return BlockOutcomes(
         block=ids.astype(np.int64),
         started_s=started,
@@ -174,18 +184,29 @@ def mislabelled(plan: StreamPlan, run: StreamMeasurements) -> tuple[int, int]:
 def miscounted(plan: StreamPlan, run: StreamMeasurements) -> str | None:
     """The first figures of the ends that cannot be so beside the logs, or None. Of a run without counters none."""
     counts = {**vars(run.health), **run.counters}
-    said_s = [0.0, *(event["at_s"] for event in counts.get(DIAGNOSES, ())), plan.duration_s + plan.stream.playback_s]
+    said_s = [
+        0.0,
+        *(event["at_s"] for event in counts.get(DIAGNOSES, ())),
+        plan.duration_s + plan.stream.playback_s,
+    ]
     if below := below_nought(counts):
         return f"{below[0]} is below 0"
     if said_s != sorted(said_s):
         return "what the sender took to be broken does not stand in the order of time"
     if "sent_source" not in counts:
         return None
-    outcomes = vars(block_outcomes(run.sent, run.received, plan.stream.source_packets, plan.stream.playback_s))
-    if not all(np.array_equal(vars(run.blocks)[name], one, equal_nan=True) for name, one in outcomes.items()):
+    outcomes = vars(
+        block_outcomes(run.sent, run.received, plan.stream.source_packets, plan.stream.playback_s)
+    )
+    if not all(
+        np.array_equal(vars(run.blocks)[name], one, equal_nan=True)
+        for name, one in outcomes.items()
+    ):
         return "what became of the blocks is not what was logged"
     for names, (least, most) in _sums(plan, run).items():
-        found = sum(counts.get(name.strip("-"), 0) * (-1 if name[0] == "-" else 1) for name in names.split())
+        found = sum(
+            counts.get(name.strip("-"), 0) * (-1 if name[0] == "-" else 1) for name in names.split()
+        )
         if not least <= found <= most:
             return f"the ends counted {found} ({names}), and what was logged makes {least:g} to {most:g}"
     return None
@@ -198,24 +219,52 @@ def _sums(plan: StreamPlan, run: StreamMeasurements) -> dict[str, tuple[float, f
     that can still be played. A packet that came when its block was over, or was refused, counts for nothing more: each
     such may leave a block otherwise, and so may a block that is open at the end, or that a receiver began again with.
     """
-    counts, sent, blocks, place, stream = run.counters, run.sent, run.blocks, run.place_of_block, plan.stream
+    counts, sent, blocks, place, stream = (
+        run.counters,
+        run.sent,
+        run.blocks,
+        run.place_of_block,
+        plan.stream,
+    )
     m, there, got, news = stream.source_packets, ~run.lost, len(run.received.time_s), run.news
-    source, last, whole = sent.symbol < m, sent.symbol == m - 1, np.zeros(len(blocks.block), dtype=np.int64)
+    source, last, whole = (
+        sent.symbol < m,
+        sent.symbol == m - 1,
+        np.zeros(len(blocks.block), dtype=np.int64),
+    )
     whole[place[last]] = sent.block_size[last]
     late = place[~source & (sent.symbol >= whole[place])]
-    opened, until_s = sent.block[there].max(initial=-1) + 1, plan.duration_s - stream.playback_s - 2 * stream.block_s
+    opened, until_s = (
+        sent.block[there].max(initial=-1) + 1,
+        plan.duration_s - stream.playback_s - 2 * stream.block_s,
+    )
     until_s -= run.deliveries.transit_s[there].max(initial=0.0)
     refused = sum(n for name, n in counts.items() if name.startswith("rejected_"))
-    loose = 256 * (counts.get("late", 0) + refused + ((blocks.arrived < m) & (blocks.started_s > until_s)).sum())
+    loose = 256 * (
+        counts.get("late", 0)
+        + refused
+        + ((blocks.arrived < m) & (blocks.started_s > until_s)).sum()
+    )
     loose = math.inf if {"restarts", "skipped_blocks"} & set(counts) else loose
-    exact = {"sent_source": source.sum(), "sent_parity": (~source).sum(), "sent_late_parity": len(late)}
+    exact = {
+        "sent_source": source.sum(),
+        "sent_parity": (~source).sum(),
+        "sent_late_parity": len(late),
+    }
     usual = {
         "accepted": there.sum(), "decoded_blocks": (blocks.arrived >= m).sum(),
         "delivered unused_sources -recovered": (there & source).sum(), "delivered lost_sources": m * opened,
         "recovered unused_parity": (there & ~source).sum(), "decoded_blocks undecodable_blocks": opened,
     }  # fmt: skip
-    reports, heard, misjudged = counts.get("reports", 0), counts["sent_reports"], np.isfinite(news.came_s).sum()
-    most = plan.duration_s / min(stream.report_interval_s, ReceiverParameters.urgent_s) + got / stream.report_packets
+    reports, heard, misjudged = (
+        counts.get("reports", 0),
+        counts["sent_reports"],
+        np.isfinite(news.came_s).sum(),
+    )
+    most = (
+        plan.duration_s / min(stream.report_interval_s, ReceiverParameters.urgent_s)
+        + got / stream.report_packets
+    )
     return {
         **{name: (n, n) for name, n in exact.items()}, **{name: (n - loose, n + loose) for name, n in usual.items()},
         "accepted duplicate late": (got - refused, got), "reordered": (0, got),

@@ -32,7 +32,12 @@ from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import ONE_CLOCK, StreamMeasurements
 from testbed.stream.path_delays import delay_to_fault_s
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.active_faults import DIAGNOSES, is_campaign, is_impaired, stream_spans
+from testbed.stream.prediction.active_faults import (
+    DIAGNOSES,
+    is_campaign,
+    is_impaired,
+    stream_spans,
+)
 from testbed.stream.prediction.block_size_policy import block_size_policy, is_deterministic
 from testbed.stream.prediction.epoch_analysis import EpochsResult
 from testbed.stream.prediction.loss_by_path import REPORTS
@@ -74,7 +79,10 @@ class StreamJudgement(Judgement):
 
 def fault_record(index: int, fault: FaultResult, verdict: Verdict) -> FaultRecord:
     """The fault's figures with what all its checks say together."""
-    passed, diagnosis = verdict.passed_about(fault.about), None if fault.diagnosis is None else asdict(fault.diagnosis)
+    passed, diagnosis = (
+        verdict.passed_about(fault.about),
+        None if fault.diagnosis is None else asdict(fault.diagnosis),
+    )
     known = {one.name: getattr(fault, one.name) for one in fields(FaultOutcome)}
     return FaultRecord(session=index, passed=passed, diagnosis=diagnosis, **known)
 
@@ -91,7 +99,10 @@ def judgement_of(
         "sink": plan.sink,
         "method": plan.method,
         "seed": plan.seed,
-        "per_fault": [fault.to_json() | {"passed": verdict.passed_about(fault.about)} for fault in analysis.faults],
+        "per_fault": [
+            fault.to_json() | {"passed": verdict.passed_about(fault.about)}
+            for fault in analysis.faults
+        ],
         "per_path": [path.to_json() for path in analysis.paths],
         "ror": {
             **_ror(plan, analysis),
@@ -107,7 +118,10 @@ def judgement_of(
         "infinite_links": list(infinite),
         "figures": {
             "policy": analysis.policy.name,
-            "base_block_size": {"predicted": analysis.policy.base, "measured": analysis.base_block_size},
+            "base_block_size": {
+                "predicted": analysis.policy.base,
+                "measured": analysis.base_block_size,
+            },
             "packets_sent": analysis.sent,
             "packets_received": len(run.received.time_s),
             "packets_lost_outside_faults": analysis.lost_outside,
@@ -120,13 +134,21 @@ def judgement_of(
             "loaded_links": len(plan.forward.loaded),
             **_clocks(plan, run),
             **_layout(plan),
-            **({"campaign": json_ready(analysis.campaign)} if analysis.campaign is not None else {}),
-            **{name: value for name, value in run.counters.items() if name not in (REPORTS, DIAGNOSES)},
+            **(
+                {"campaign": json_ready(analysis.campaign)} if analysis.campaign is not None else {}
+            ),
+            **{
+                name: value
+                for name, value in run.counters.items()
+                if name not in (REPORTS, DIAGNOSES)
+            },
         },
         "verdict": verdict.to_json(),
     }
     rows = tuple(document["per_fault"])
-    return StreamJudgement(verdict=verdict, document=document, rows=rows, plan=plan, run=run, analysis=analysis)
+    return StreamJudgement(
+        verdict=verdict, document=document, rows=rows, plan=plan, run=run, analysis=analysis
+    )
 
 
 def _ror(plan: StreamPlan, analysis: SessionAnalysis) -> dict[str, float | None]:
@@ -153,7 +175,9 @@ def _layout(plan: StreamPlan) -> JsonObject:
     if not is_deterministic(plan) or plan.changes:
         return {}
     stream = plan.stream
-    layout = label_layout(interval_groups(plan.forward), stream.source_packets, stream.tolerance, stream.label_rule)
+    layout = label_layout(
+        interval_groups(plan.forward), stream.source_packets, stream.tolerance, stream.label_rule
+    )
     return {"label_layout": asdict(layout)}
 
 
@@ -232,16 +256,31 @@ def campaign_lines(campaign: EpochsResult) -> Iterator[str]:
 def foreseen(plan: StreamPlan) -> Iterator[str]:
     """A line for each fault and impaired link of which so few packets cannot tell, with what it takes."""
     stream, spans = plan.stream, stream_spans(plan)
-    least_pps = stream.rate_pps * (stream.block_size or block_size_policy(plan).base) / stream.source_packets
+    least_pps = (
+        stream.rate_pps
+        * (stream.block_size or block_size_policy(plan).base)
+        / stream.source_packets
+    )
     for span in spans:
-        others = {o.link for o in spans if o is not span and o.start_s < span.stop_s and span.start_s < o.stop_s}
+        others = {
+            o.link
+            for o in spans
+            if o is not span and o.start_s < span.stop_s and span.start_s < o.stop_s
+        }
         crossing = [path for path in plan.forward.paths if span.link in path.links]
-        alone = sum(path.stop - path.start for path in crossing if others.isdisjoint(path.links)) / LABELS
+        alone = (
+            sum(path.stop - path.start for path in crossing if others.isdisjoint(path.links))
+            / LABELS
+        )
         begins_s = 0.0 if span.fault is None else span.start_s + GUARD_S
-        lasts_s = max(0.0, min(span.stop_s, plan.duration_s - stream.playback_s) - GUARD_S - begins_s)
+        lasts_s = max(
+            0.0, min(span.stop_s, plan.duration_s - stream.playback_s) - GUARD_S - begins_s
+        )
         packets, needed = int(least_pps * alone * lasts_s), packets_needed(span.impairments)
         if crossing and packets < needed:
-            more = "no number of packets is enough" if math.isinf(needed) else f"it takes {needed:.0f}"
+            more = (
+                "no number of packets is enough" if math.isinf(needed) else f"it takes {needed:.0f}"
+            )
             yield f"{span_label(plan, span)}: some {packets} packets will meet nothing but it, and {more}"
     for fault in () if spans or is_campaign(plan) else plan.faults:
         empty_s = 2 * stream.block_s + delay_to_fault_s(plan, fault)

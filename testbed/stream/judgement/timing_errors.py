@@ -43,10 +43,21 @@ def latenesses(
     began change ROR (0 where none is judged), next to that check's tolerance. In virtual time there are no switches
     that could hold a packet."""
     most_s, received = quarter_s(plan), float(run.counters.get("worst_receive_lag_s", 0.0))
-    busy = f" (processors {run.health.cpu_fraction:.0%} busy)" if run.health.cpu_fraction is not None else ""
+    busy = (
+        f" (processors {run.health.cpu_fraction:.0%} busy)"
+        if run.health.cpu_fraction is not None
+        else ""
+    )
     found = [
-        TimingError("sender", "the sender lagged {was} behind its schedule" + busy, run.health.sender_lag_s, most_s),
-        TimingError("receiver", "packets lay {was} at the receiver before it took them", received, most_s),
+        TimingError(
+            "sender",
+            "the sender lagged {was} behind its schedule" + busy,
+            run.health.sender_lag_s,
+            most_s,
+        ),
+        TimingError(
+            "receiver", "packets lay {was} at the receiver before it took them", received, most_s
+        ),
     ]
     if _only_switches_delay(plan, run):
         words = "packets lay {was} in the switches, which hold none in theory" + busy
@@ -62,8 +73,14 @@ def _reaction_timing_errors(
     """What an answer to a failure depends on: the age of the sender's news, and whether it was true."""
     ages, way_s = run.news.told_s - run.news.newest_s, 2 * longest_path_delay_s(plan)
     oldest_s = float(ages[np.isfinite(ages)].max(initial=0.0)) - way_s
-    limit_s = max(REACTION_S - plan.stream.report_interval_s - SETTLE_S - plan.stream.block_s, quarter_s(plan))
-    found = [TimingError("news", "a loss report told the sender of packets sent {was} before", oldest_s, limit_s)]
+    limit_s = max(
+        REACTION_S - plan.stream.report_interval_s - SETTLE_S - plan.stream.block_s, quarter_s(plan)
+    )
+    found = [
+        TimingError(
+            "news", "a loss report told the sender of packets sent {was} before", oldest_s, limit_s
+        )
+    ]
     if ror_tolerance > 0:
         words = "blocks that the sender began or helped because of packets that lay in switches change ROR by {was}"
         found.append(TimingError("misled", words, abs(spurious_ror), ror_tolerance, unit=""))
@@ -72,10 +89,14 @@ def _reaction_timing_errors(
 
 def _only_switches_delay(plan: StreamPlan, run: StreamMeasurements) -> bool:
     """Whether nothing else keeps packets on their way: impairments do on purpose, and so do queues that TCP fills."""
-    return run.fabric == "emulation" and not is_impaired(plan) and "background_bps" not in run.counters
+    return (
+        run.fabric == "emulation" and not is_impaired(plan) and "background_bps" not in run.counters
+    )
 
 
-def max_queueing_delay_s(plan: StreamPlan, run: StreamMeasurements, from_s: float = -np.inf) -> float:
+def max_queueing_delay_s(
+    plan: StreamPlan, run: StreamMeasurements, from_s: float = -np.inf
+) -> float:
     """How long a packet sent since ``from_s`` was under way at most, beyond the longest way's delay and what clocks
     leave open."""
     transit_s = run.deliveries.transit_s[run.sent.time_s >= from_s]
@@ -91,7 +112,9 @@ def spurious_loss_intervals(plan: StreamPlan, run: StreamMeasurements) -> FloatA
     arrived = np.isin(loss_reports.block * 256 + loss_reports.symbol, run.received.key)
     began = loss_reports.lost_s[arrived]
     reported = np.where(
-        np.isfinite(loss_reports.came_s[arrived]), loss_reports.came_s[arrived], began + plan.stream.playback_s
+        np.isfinite(loss_reports.came_s[arrived]),
+        loss_reports.came_s[arrived],
+        began + plan.stream.playback_s,
     )
     after = np.searchsorted(loss_reports.told_s, reported, side="right")
     later = np.append(loss_reports.told_s, np.inf)[after]
@@ -107,7 +130,9 @@ def spurious_loss_blocks(plan: StreamPlan, run: StreamMeasurements) -> IntArray:
         return np.empty(0, dtype=np.int64)
     spans, blocks, sent = spurious_loss_intervals(plan, run), run.blocks, run.sent
     begun = _within(blocks.started_s, spans, 0.0)
-    late = (sent.symbol >= run.size_begun[run.place_of_block]) & _within(sent.time_s, spans, plan.stream.playback_s)
+    late = (sent.symbol >= run.size_begun[run.place_of_block]) & _within(
+        sent.time_s, spans, plan.stream.playback_s
+    )
     return np.union1d(blocks.block[begun], sent.block[late])
 
 

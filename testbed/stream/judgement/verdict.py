@@ -46,10 +46,16 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
     if analysis.campaign is not None:
         checks = campaign_checks(plan, analysis.campaign, analysis.blocks_outside)
         checks += [_label_check(analysis), *_path_checks(analysis), _content_check(run)]
-        return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes)
+        return Verdict(
+            checks=tuple(checks),
+            invalid=invalid_reason(plan, run, analysis),
+            notes=run.health.notes,
+        )
     checks = []
     for result in analysis.faults:
-        checks += fault_checks(result, analysis.policy(0.0) if plan.stream.block_size is None else None)
+        checks += fault_checks(
+            result, analysis.policy(0.0) if plan.stream.block_size is None else None
+        )
         if _is_answered(plan, result):
             checks.append(_decoding_check(plan, result))
     checks = [_compare_with_silence(check, analysis) for check in checks]
@@ -57,17 +63,27 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
         analysis.blocks_outside or not analysis.blocks
     ):  # else faults last as long as the stream, and their checks have all of it
         blocks = Claim("undecodable blocks outside faults", "undecodable-blocks")
-        checks.append(blocks.count(0, analysis.undecodable_outside, COUNTED).of(analysis.blocks_outside))
-    if plan.stream.block_size is None and any(_is_answered(plan, result) for result in analysis.faults):
+        checks.append(
+            blocks.count(0, analysis.undecodable_outside, COUNTED).of(analysis.blocks_outside)
+        )
+    if plan.stream.block_size is None and any(
+        _is_answered(plan, result) for result in analysis.faults
+    ):
         checks.append(_ror_check(analysis))
         late, settled = analysis.settled_late_parity
-        queued = "background_bps" in run.counters  # queues of TCP hold packets, and nobody predicts which come in time
+        queued = (
+            "background_bps" in run.counters
+        )  # queues of TCP hold packets, and nobody predicts which come in time
         checks += [late_parity_check(late, settled)] if settled and not queued else []
     checks += [_label_check(analysis), *_path_checks(analysis), _content_check(run)]
-    return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes)
+    return Verdict(
+        checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes
+    )
 
 
-def _judge_impaired(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> Verdict:
+def _judge_impaired(
+    plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis
+) -> Verdict:
     """What the impaired links did, packet by packet; of other faults only their losses, where they stand alone: the
     block sizes with which a sender answers bursts and late packets are not predicted, and neither is ROR then."""
     checks = impairment_checks(plan, run)
@@ -118,9 +134,15 @@ def _path_checks(analysis: SessionAnalysis) -> list[Check]:
     """Loss of every path against what its links' faults say, in one check; none where paths are not numbered."""
     if not analysis.paths:
         return []
-    measured = [path for path in analysis.paths if path.predicted_loss is not None and path.measured_loss is not None]
+    measured = [
+        path
+        for path in analysis.paths
+        if path.predicted_loss is not None and path.measured_loss is not None
+    ]
     off = [path for path in measured if not path.agrees]
-    losses = Claim("paths whose loss is not the predicted one", "path-losses").count(0, len(off), COUNTED)
+    losses = Claim("paths whose loss is not the predicted one", "path-losses").count(
+        0, len(off), COUNTED
+    )
     detail = f"of {len(measured)}" + (f"; path {off[0].path} is the first" if off else "")
     return [losses.noting(detail).of(len(measured))]
 
@@ -137,7 +159,9 @@ def _content_check(run: StreamMeasurements) -> Check:
     return check.of(corrupted + len(run.received.time_s))
 
 
-def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> str | None:
+def invalid_reason(
+    plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis
+) -> str | None:
     """Why the run says nothing, or None: later than the checks bear, packets lost in no fault, a fault that hardly was,
     nothing sent.
 
@@ -147,10 +171,17 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
         return "no packet was sent"
     late = first_exceeded(analysis.lateness, LOWER_PACKET_RATE)
     own = late or clock_reason(plan, run, analysis) or _delayed(plan, run)
-    if reason := own or fault_not_in_force(plan.faults, run.faults, plan.duration_s) or _stopped_early(plan, run):
+    if (
+        reason := own
+        or fault_not_in_force(plan.faults, run.faults, plan.duration_s)
+        or _stopped_early(plan, run)
+    ):
         return reason
     most_lost = MAX_UNPLANNED if analysis.campaign is None else MAX_WRONG
-    calm = not (is_impaired(plan) and (analysis.campaign is not None or any(k.impairments for k in plan.network.links)))
+    calm = not (
+        is_impaired(plan)
+        and (analysis.campaign is not None or any(k.impairments for k in plan.network.links))
+    )
     if calm and len(run.received.time_s) and analysis.lost_outside > most_lost * analysis.sent:
         return f"{analysis.lost_outside} of {analysis.sent} packets were lost in no planned fault"
     strange = abs(len(run.received.time_s) - int((~run.lost).sum()))
@@ -160,7 +191,9 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
     return dropped or miscounted(plan, run)
 
 
-def clock_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> str | None:
+def clock_reason(
+    plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis
+) -> str | None:
     """Why the clocks of several machines say too little for this run, or None: worse than the guard around faults, than
     a reaction that they timed, or than what the playback buffer can be off by."""
     apart_s, through_s = run.clocks.fault_to_sender_s, run.clocks.end_to_end_s
@@ -189,7 +222,9 @@ def _delayed(plan: StreamPlan, run: StreamMeasurements) -> str | None:
         # a record of before the relay made delays says of neither
         late_s, most_s = report["late_s"], most_late_s(report.get("delay_s", 0.0))
         if report.get("missed"):
-            return overload_message(f"{name}: {report['missed']} packets found the relay full", LOWER_PACKET_RATE)
+            return overload_message(
+                f"{name}: {report['missed']} packets found the relay full", LOWER_PACKET_RATE
+            )
         if late_s > most_s:
             late = f"{name}: packets were sent on {late_s * 1000:.1f} ms late (99 of 100; limit {most_s * 1000:g} ms)"
             return overload_message(late, LOWER_PACKET_RATE)
@@ -204,13 +239,20 @@ def _stopped_early(plan: StreamPlan, run: StreamMeasurements) -> str | None:
     """Why a stream of far fewer blocks than can be played in its time says nothing; nodes that move end it sooner."""
     stream, blocks = plan.stream, len(run.blocks.block)
     planned = int((plan.duration_s - stream.playback_s) / stream.block_s)
-    return f"{blocks} of {planned} blocks were sent" if blocks < LEAST_OF_PLAN * planned and not plan.changes else None
+    return (
+        f"{blocks} of {planned} blocks were sent"
+        if blocks < LEAST_OF_PLAN * planned and not plan.changes
+        else None
+    )
 
 
 def _loss_check(result: FaultResult) -> Check:
     low, high = result.interval
     # Shares are rounded to 1/65536 on the switches; the prediction may miss the interval by no more than that.
-    passed = result.measured_loss is not None and low - 1 / 65536 <= result.predicted_loss <= high + 1 / 65536
+    passed = (
+        result.measured_loss is not None
+        and low - 1 / 65536 <= result.predicted_loss <= high + 1 / 65536
+    )
     return Check(
         name=f"loss, {result.link} {result.kind}",
         key="loss",
@@ -256,9 +298,19 @@ def _decoding_check(plan: StreamPlan, result: FaultResult) -> Check:
 
 
 def _ror_check(analysis: SessionAnalysis) -> Check:
-    predicted, measured, tolerance = analysis.ror_predicted, analysis.ror_measured, analysis.ror_tolerance
-    counted = sum(fault.sent_per_source is not None and not fault.impaired for fault in analysis.faults)
-    rival = no_redundancy_rival(predicted, tolerance, "none: the prediction is too near to no redundancy at all")
+    predicted, measured, tolerance = (
+        analysis.ror_predicted,
+        analysis.ror_measured,
+        analysis.ror_tolerance,
+    )
+    counted = sum(
+        fault.sent_per_source is not None and not fault.impaired for fault in analysis.faults
+    )
+    rival = no_redundancy_rival(
+        predicted, tolerance, "none: the prediction is too near to no redundancy at all"
+    )
     check = within("ror", "ROR over the failed links", predicted, measured, tolerance, **rival)
     of = f"Gabrielyan 2007, eq. 23, with the block sizes of {analysis.policy.name}"
-    return check.noting(f"{of}; counting whole blocks leaves {analysis.ror_error:.3f} open").of(counted)
+    return check.noting(f"{of}; counting whole blocks leaves {analysis.ror_error:.3f} open").of(
+        counted
+    )

@@ -86,13 +86,21 @@ def planned_epochs(plan: StreamPlan) -> tuple[Epoch, ...]:
     """The plan as it would go if every change took no time."""
     faults = [FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s) for f in plan.faults]
     changes = [
-        ChangeTimes(began_s=c.at_s, links_s=c.at_s, switch_start_s=c.at_s, switch_stop_s=c.at_s, done_s=c.at_s)
+        ChangeTimes(
+            began_s=c.at_s,
+            links_s=c.at_s,
+            switch_start_s=c.at_s,
+            switch_stop_s=c.at_s,
+            done_s=c.at_s,
+        )
         for c in plan.changes
     ]
     return epochs(plan, faults, changes)
 
 
-def epochs(plan: StreamPlan, faults: Iterable[FaultTimes], changes: Sequence[ChangeTimes]) -> tuple[Epoch, ...]:
+def epochs(
+    plan: StreamPlan, faults: Iterable[FaultTimes], changes: Sequence[ChangeTimes]
+) -> tuple[Epoch, ...]:
     """All epochs of a run, in order, without gaps from 0 to the plan's end.
 
     Each costs one pass over the paths, and one over the labels where something is lost; equal ones are computed once.
@@ -113,7 +121,9 @@ def epochs(plan: StreamPlan, faults: Iterable[FaultTimes], changes: Sequence[Cha
         until = min(max(time_s, 0.0), plan.duration_s)
         if until > at_s:
             new = ledger.epoch(at_s, until)
-            if found and replace(new, start_s=found[-1].start_s) == replace(found[-1], stop_s=until):
+            if found and replace(new, start_s=found[-1].start_s) == replace(
+                found[-1], stop_s=until
+            ):
                 new = replace(new, start_s=found.pop().start_s)
             found.append(new)
             at_s = until
@@ -198,7 +208,9 @@ def faulty_links(network: Network, fault: Fault) -> list[int]:
 
 def fault_intervals(plan: StreamPlan, fault: Fault) -> tuple[Interval, ...]:
     """Label intervals that the fault breaks at the plan's start, whichever direction of the cable carries them."""
-    return lost_intervals(plan.forward, frozenset((link, 1.0) for link in faulty_links(plan.network, fault)))
+    return lost_intervals(
+        plan.forward, frozenset((link, 1.0) for link in faulty_links(plan.network, fault))
+    )
 
 
 def is_campaign(plan: StreamPlan) -> bool:
@@ -228,7 +240,11 @@ def impaired_spans(network: Network, faults: Sequence[Fault]) -> tuple[ImpairedS
     ]
     timed = [
         ImpairedSpan(
-            link=index, impairments=fault.impaired_by, start_s=fault.start_s, stop_s=fault.stop_s, fault=number
+            link=index,
+            impairments=fault.impaired_by,
+            start_s=fault.start_s,
+            stop_s=fault.stop_s,
+            fault=number,
         )
         for number, fault in enumerate(faults)
         if fault.kind == "impaired"
@@ -239,7 +255,10 @@ def impaired_spans(network: Network, faults: Sequence[Fault]) -> tuple[ImpairedS
 
 def stream_spans(plan: StreamPlan) -> tuple[ImpairedSpan, ...]:
     """Those on links that the stream, or its loss reports on their way back, may cross."""
-    crossed = {*plan.forward.loaded, *(i for label in RETURN_LABELS for i in plan.backward.path_of(label).links)}
+    crossed = {
+        *plan.forward.loaded,
+        *(i for label in RETURN_LABELS for i in plan.backward.path_of(label).links),
+    }
     return tuple(span for span in impaired_spans(plan.network, plan.faults) if span.link in crossed)
 
 
@@ -288,17 +307,25 @@ def candidate_table(split: LabelSplit) -> CandidateTable:
     def intervals(links: set[int]) -> tuple[Interval, ...]:
         return lost_intervals(split, frozenset((index, 1.0) for index in links))
 
-    candidates = [FailureCandidate(name=name, intervals=intervals(links)) for name, links in by_cable.items()]
+    candidates = [
+        FailureCandidate(name=name, intervals=intervals(links)) for name, links in by_cable.items()
+    ]
     for name, links in by_cable.items():
         if len(links) > 1:
             candidates += [
-                FailureCandidate(name=f"{name} ({network.links[i].label})", intervals=intervals({i}))
+                FailureCandidate(
+                    name=f"{name} ({network.links[i].label})", intervals=intervals({i})
+                )
                 for i in sorted(links)
             ]
     for node, cables in by_node.items():
         if node not in (split.source, split.sink) and len(cables) > 1:
             links = set().union(*(by_cable[name] for name in cables))
-            candidates.append(FailureCandidate(name=f"node {node}", intervals=intervals(links), cables=len(cables)))
+            candidates.append(
+                FailureCandidate(
+                    name=f"node {node}", intervals=intervals(links), cables=len(cables)
+                )
+            )
     return CandidateTable(candidates)
 
 

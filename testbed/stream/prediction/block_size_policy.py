@@ -73,9 +73,15 @@ def block_size_policy(plan: StreamPlan) -> BlockSizePolicy:
     """The policy that the plan's sender follows. Cost: one pass over 65,536 labels for each loaded link."""
     if is_deterministic(plan):
         return _any_window_policy(plan) if is_campaign(plan) else _worst_window_policy(plan)
-    m, der, largest = plan.stream.source_packets, plan.stream.decoding_error_rate, largest_block(plan)
+    m, der, largest = (
+        plan.stream.source_packets,
+        plan.stream.decoding_error_rate,
+        largest_block(plan),
+    )
     size_for = partial(_size_by_equation_25, m, der, largest)
-    return BlockSizePolicy(name="equation 25", base=size_for(plan.stream.tolerance), largest=largest, size_for=size_for)
+    return BlockSizePolicy(
+        name="equation 25", base=size_for(plan.stream.tolerance), largest=largest, size_for=size_for
+    )
 
 
 def _size_by_equation_25(m: int, der: float, largest: int, loss: float) -> int:
@@ -89,16 +95,22 @@ def _any_window_policy(plan: StreamPlan) -> BlockSizePolicy:
     for the rest. Steps of one point.
     """
     largest, m = largest_block(plan), plan.stream.source_packets
-    base = min(largest, stratified_tolerance_block_size(plan.stream.tolerance, m, _any_multiplier(plan)))
+    base = min(
+        largest, stratified_tolerance_block_size(plan.stream.tolerance, m, _any_multiplier(plan))
+    )
     size_for = partial(_any_window_size, plan, base, largest)
-    return BlockSizePolicy(name="worst window of any failures", base=base, largest=largest, size_for=size_for)
+    return BlockSizePolicy(
+        name="worst window of any failures", base=base, largest=largest, size_for=size_for
+    )
 
 
 def _any_window_size(plan: StreamPlan, base: int, largest: int, loss: float) -> int:
     if loss <= plan.stream.tolerance:
         return base
     m, worst = plan.stream.source_packets, round(min(0.95, loss + _ANY_SLACK), 2)
-    return min(largest, stratified_tolerance_block_size(worst, m, _any_multiplier(plan)) + _SEPARATE)
+    return min(
+        largest, stratified_tolerance_block_size(worst, m, _any_multiplier(plan)) + _SEPARATE
+    )
 
 
 def link_block_size(plan: StreamPlan, link: int) -> int | None:
@@ -106,7 +118,9 @@ def link_block_size(plan: StreamPlan, link: int) -> int | None:
     if plan.forward.load(link) >= 1:
         return None
     stream = plan.stream
-    return stratified_block_size(plan.forward.intervals(link), stream.source_packets, stream.label_rule)
+    return stratified_block_size(
+        plan.forward.intervals(link), stream.source_packets, stream.label_rule
+    )
 
 
 def _any_multiplier(plan: StreamPlan) -> int:
@@ -131,7 +145,9 @@ def _worst_window_policy(plan: StreamPlan) -> BlockSizePolicy:
     size_for = partial(_worst_window_size, shares, most, single, largest)
     weak = [n for share, n in stairs if share <= plan.stream.tolerance]
     base = max([rest_block_size(plan.stream.tolerance, m, plan.stream.label_rule), *weak])
-    return BlockSizePolicy(name="worst window", base=min(largest, base), largest=largest, size_for=size_for)
+    return BlockSizePolicy(
+        name="worst window", base=min(largest, base), largest=largest, size_for=size_for
+    )
 
 
 def _worst_window_size(

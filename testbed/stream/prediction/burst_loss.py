@@ -12,7 +12,14 @@ from functools import lru_cache
 import numpy as np
 
 from testbed.stream.measurements import BoolArray, FloatArray
-from topologies.impairments import Duplication, ExtraDelay, GilbertElliott, Impairments, RateTrace, Reordering
+from topologies.impairments import (
+    Duplication,
+    ExtraDelay,
+    GilbertElliott,
+    Impairments,
+    RateTrace,
+    Reordering,
+)
 
 _LAGS = 2000
 
@@ -162,9 +169,13 @@ def _waits(impairments: Impairments, count: int, chance: np.random.Generator) ->
         if isinstance(one, Duplication):
             second = np.where(chance.random(count) < one.fraction, first, second)
         elif isinstance(one, ExtraDelay):
-            first, second = (at + one.mean_s + one.jitter_s * (2 * chance.random(count) - 1) for at in (first, second))
+            first, second = (
+                at + one.mean_s + one.jitter_s * (2 * chance.random(count) - 1)
+                for at in (first, second)
+            )
         elif isinstance(one, Reordering):
             first, second = (
-                at + np.where(chance.random(count) < one.fraction, 0.0, one.delay_s) for at in (first, second)
+                at + np.where(chance.random(count) < one.fraction, 0.0, one.delay_s)
+                for at in (first, second)
             )
     return np.asarray(np.minimum(first, second), dtype=np.float64)

@@ -21,7 +21,11 @@ from testbed.stream.prediction.active_faults import (
     path_losses,
 )
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy
-from testbed.stream.prediction.stream_outcome import SentRedundancy, is_unrecoverable, sent_redundancy
+from testbed.stream.prediction.stream_outcome import (
+    SentRedundancy,
+    is_unrecoverable,
+    sent_redundancy,
+)
 
 _EARLY_S = 0.01
 """A change may have been in force so long before it was noted."""
@@ -169,7 +173,10 @@ def analyse_epochs(
 def run_loss_bounds(plan: StreamPlan, run: StreamMeasurements, lost: BoolArray) -> LossBounds:
     """Every packet's fate against the states of the network, each in force at some time from when it was due to when it
     was noted."""
-    commanded = [FaultTimes(fault=t.fault, start_s=t.fault.start_s, stop_s=t.fault.stop_s) for t in run.faults]
+    commanded = [
+        FaultTimes(fault=t.fault, start_s=t.fault.start_s, stop_s=t.fault.stop_s)
+        for t in run.faults
+    ]
     states = [*epochs(plan, run.faults, run.changes), *epochs(plan, commanded, run.changes)]
     return loss_bounds(plan, run, states, transits_s(run), lost)
 
@@ -189,7 +196,11 @@ def transits_s(run: StreamMeasurements) -> FloatArray:
 
 
 def loss_bounds(
-    plan: StreamPlan, run: StreamMeasurements, found: Sequence[Epoch], transit_s: FloatArray, lost: BoolArray
+    plan: StreamPlan,
+    run: StreamMeasurements,
+    found: Sequence[Epoch],
+    transit_s: FloatArray,
+    lost: BoolArray,
 ) -> LossBounds:
     """Every packet against each state of the network that it may have met while it was under way (``transit_s``, one a
     packet)."""
@@ -200,8 +211,12 @@ def loss_bounds(
     starts = [np.array([path.start for path in split.paths]) for split in plan.splits]
     known: dict[tuple[int, Any], FloatArray] = {}
     for epoch in found:
-        first, last = np.searchsorted(sent.time_s, (epoch.start_s - longest - apart_s, epoch.stop_s + early_s))
-        met = np.arange(first, last)[sent.time_s[first:last] + transit_s[first:last] >= epoch.start_s - apart_s]
+        first, last = np.searchsorted(
+            sent.time_s, (epoch.start_s - longest - apart_s, epoch.stop_s + early_s)
+        )
+        met = np.arange(first, last)[
+            sent.time_s[first:last] + transit_s[first:last] >= epoch.start_s - apart_s
+        ]
         if not len(met):
             continue
         key = (epoch.split, epoch.broken)
@@ -211,7 +226,10 @@ def loss_bounds(
         least[met] = np.minimum(least[met], chance)
         most[met] = np.maximum(most[met], chance)
     for times in run.changes:  # old rules or new ones, links that were going: not to be told
-        for begin, end in ((times.began_s, times.links_s), (times.switch_start_s, times.switch_stop_s)):
+        for begin, end in (
+            (times.began_s, times.links_s),
+            (times.switch_start_s, times.switch_stop_s),
+        ):
             unsure = (sent.time_s + transit_s >= begin - apart_s) & (sent.time_s <= end + early_s)
             least[unsure], most[unsure] = 0.0, 1.0
     return LossBounds(lowest=least, highest=most, lost=lost)
@@ -240,7 +258,11 @@ def _split_periods(
 
 
 def _outages(
-    plan: StreamPlan, run: StreamMeasurements, found: Sequence[Epoch], policy: BlockSizePolicy, deliveries: LossBounds
+    plan: StreamPlan,
+    run: StreamMeasurements,
+    found: Sequence[Epoch],
+    policy: BlockSizePolicy,
+    deliveries: LossBounds,
 ) -> tuple[tuple[Outage, ...], BoolArray]:
     """Times beyond reach, neighbours joined, and a mask over the blocks that were open in one."""
     groups: list[list[Epoch]] = []

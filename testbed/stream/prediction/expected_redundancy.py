@@ -37,7 +37,12 @@ class StateCosts:
         self.cables = loaded_cables(plan)
         self._paths = plan.forward.paths
         self._crossed, self._widths = cable_paths(plan)
-        returning = [path for label in RETURN_LABELS for path in plan.backward.paths if path.start <= label < path.stop]
+        returning = [
+            path
+            for label in RETURN_LABELS
+            for path in plan.backward.paths
+            if path.start <= label < path.stop
+        ]
         self._reports = reports
         row = {cable: k for k, cable in enumerate(self.cables)}
         self._returning = np.zeros((len(row), len(returning)), dtype=np.float32)
@@ -57,7 +62,9 @@ class StateCosts:
     def block_sizes(self, broken: BoolArray) -> FloatArray:
         """Shape (states,): N, never below the base; nan beyond reach: where no N up to the plan's largest helps, and
         where more than the base is called for but no loss report gets back."""
-        kinds, where = np.unique(np.packbits(self._lost_paths(broken), axis=1), axis=0, return_inverse=True)
+        kinds, where = np.unique(
+            np.packbits(self._lost_paths(broken), axis=1), axis=0, return_inverse=True
+        )
         sizes = np.array([self._size(kind) for kind in kinds])[where.reshape(-1)]
         if not self._reports:
             return np.asarray(sizes, dtype=np.float64)
@@ -88,7 +95,9 @@ class StateCosts:
             lost = zip(self._paths, np.unpackbits(kind), strict=False)
             intervals = joined_intervals((path.start, path.stop) for path, gone in lost if gone)
             size = self._size_of(intervals) if intervals else self.base
-            self._known[key] = math.nan if size is None or size > self._largest else max(self.base, size)
+            self._known[key] = (
+                math.nan if size is None or size > self._largest else max(self.base, size)
+            )
         return self._known[key]
 
 
@@ -111,7 +120,9 @@ class RedundancyMeans:
         return self.one + self.two + self.more
 
 
-def redundancy_means(costs: StateCosts, unavailabilities: Sequence[float], draws: FloatArray) -> list[RedundancyMeans]:
+def redundancy_means(
+    costs: StateCosts, unavailabilities: Sequence[float], draws: FloatArray
+) -> list[RedundancyMeans]:
     """At each unavailability. States of one and of two broken cables are all computed, those of more are drawn.
 
     ``draws``: shape (states, cables), uniform in [0, 1): a cable is broken where its number is below the

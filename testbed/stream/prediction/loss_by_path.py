@@ -85,7 +85,10 @@ def number_paths(split: LabelSplit) -> tuple[NumberedPath, ...]:
         labels[path.links] = labels.get(path.links, 0) + path.stop - path.start
     most = set(sorted(labels, key=lambda links: -labels[links])[:MAX_PATH])
     chosen = [links for links in labels if links in most]
-    found = [NumberedPath(number=k, links=links, labels=labels[links]) for k, links in enumerate(chosen, start=1)]
+    found = [
+        NumberedPath(number=k, links=links, labels=labels[links])
+        for k, links in enumerate(chosen, start=1)
+    ]
     rest = LABELS - sum(path.labels for path in found)
     return (*found, NumberedPath(number=0, links=(), labels=rest)) if rest else tuple(found)
 
@@ -93,7 +96,9 @@ def number_paths(split: LabelSplit) -> tuple[NumberedPath, ...]:
 def path_of_label(split: LabelSplit) -> bytes:
     """65,536 bytes: the number of each label's path, 0 where it has none."""
     numbers = {path.links: path.number for path in number_paths(split)}
-    return b"".join(bytes([numbers.get(path.links, 0)]) * (path.stop - path.start) for path in split.paths)
+    return b"".join(
+        bytes([numbers.get(path.links, 0)]) * (path.stop - path.start) for path in split.paths
+    )
 
 
 def is_numbered(plan: StreamPlan) -> bool:
@@ -101,7 +106,9 @@ def is_numbered(plan: StreamPlan) -> bool:
     return not plan.changes
 
 
-def path_results(plan: StreamPlan, run: StreamMeasurements, deliveries: LossBounds) -> tuple[PathResult, ...]:
+def path_results(
+    plan: StreamPlan, run: StreamMeasurements, deliveries: LossBounds
+) -> tuple[PathResult, ...]:
     """Every path of the plan's split, in the order of numbers. Cost: a few passes over the packet log."""
     if not is_numbered(plan):
         return ()

@@ -40,7 +40,9 @@ def stream_outcome(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
         "late": late / source,
         "undecodable": float(run.never_complete.mean()),
         "blocks": len(blocks.block),
-        "first_decode_s": [_first_decode_s(run, times.start_s, times.stop_s) for times in run.faults],
+        "first_decode_s": [
+            _first_decode_s(run, times.start_s, times.stop_s) for times in run.faults
+        ],
     }
 
 
@@ -92,7 +94,9 @@ class States(NamedTuple):
     loss: FloatArray
 
     @classmethod
-    def of(cls, found: Sequence[Epoch], sizes: Sequence[float] | FloatArray, losses: FloatArray) -> Self:
+    def of(
+        cls, found: Sequence[Epoch], sizes: Sequence[float] | FloatArray, losses: FloatArray
+    ) -> Self:
         """Of these epochs."""
         edges = [epoch.start_s for epoch in found], [epoch.stop_s for epoch in found]
         return cls(*map(np.array, (*edges, sizes, losses)))
@@ -120,7 +124,9 @@ def sent_redundancy(
     if not len(run.blocks.block):
         return SentRedundancy()
     sizes = [
-        math.nan if is_unrecoverable(epoch, policy) else needed_size(plan, policy, epoch.loss, epoch.needed)
+        math.nan
+        if is_unrecoverable(epoch, policy)
+        else needed_size(plan, policy, epoch.loss, epoch.needed)
         for epoch in found
     ]
     states = States.of(found, sizes, np.array([epoch.loss for epoch in found]))
@@ -133,7 +139,9 @@ def sent_redundancy(
     return SentRedundancy(
         redundancy_predicted=float(required[settled].mean() / policy.base - 1),
         redundancy_measured=float(first[settled].mean() / policy.base - 1),
-        redundancy_tolerance=float(_left_open(plan, policy, states)[state][settled].mean() / policy.base),
+        redundancy_tolerance=float(
+            _left_open(plan, policy, states)[state][settled].mean() / policy.base
+        ),
         redundancy_over_s=round(float(settled.sum()) * plan.stream.block_s, 4),
         settled_packets=int(sent[settled].sum()),
         settled_late_parity=int((sent - first)[settled].sum()),
@@ -151,12 +159,17 @@ def settled_blocks(plan: StreamPlan, run: StreamMeasurements, states: States) ->
     before = np.append(states.size[:1], states.size[:-1])
     falls = (states.size < before) | np.isnan(before)
     latest = np.minimum(
-        states.stop_s, states.start_s + np.where(falls, np.maximum(usual_s, stream.recovery_s), usual_s)
+        states.stop_s,
+        states.start_s + np.where(falls, np.maximum(usual_s, stream.recovery_s), usual_s),
     )
     answered = latest.copy()
     certain = _certain_again_s(run, states, latest)
     # where no report got back before, a block that happens to have the right N is no answer
-    right = (run.size_begun == states.size[state]) & (started >= certain[state]) & ~np.isnan(before)[state]
+    right = (
+        (run.size_begun == states.size[state])
+        & (started >= certain[state])
+        & ~np.isnan(before)[state]
+    )
     np.minimum.at(answered, state, np.where(right, started, np.inf))
     over = started + 2 * stream.block_s < states.stop_s[state]
     return np.asarray((started >= answered[state]) & over & ~np.isnan(states.size)[state])
@@ -182,5 +195,7 @@ def _left_open(plan: StreamPlan, policy: BlockSizePolicy, states: States) -> Flo
         return np.zeros(len(states.loss))
     packets = np.maximum(1.0, states.lasts_s * plan.stream.rate_pps)
     error = 2 * np.sqrt(states.loss * (1 - states.loss) / packets) + 1 / packets + 0.015
-    bounds = zip(np.maximum(0.0, states.loss - error), np.minimum(0.99, states.loss + error), strict=True)
+    bounds = zip(
+        np.maximum(0.0, states.loss - error), np.minimum(0.99, states.loss + error), strict=True
+    )
     return np.array([float(policy(high) - policy(low)) for low, high in bounds])

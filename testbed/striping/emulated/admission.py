@@ -31,7 +31,9 @@ class TransferAdmission:
     def __init__(self, plan: BulkPlan, switchboard: CircuitSwitchboard, *, stall_s: float) -> None:
         self._switchboard = switchboard
         self._coordinator = BulkCoordinator(plan, stall_s=stall_s)
-        self._numbers: dict[Pair, int] = {(t.source, t.sink): i for i, t in enumerate(plan.transfers)}
+        self._numbers: dict[Pair, int] = {
+            (t.source, t.sink): i for i, t in enumerate(plan.transfers)
+        }
         self._attempts: dict[int, int] = {}
         self._admitted = [threading.Event() for _ in plan.transfers]
         self._done: deque[tuple[int, float]] = deque()
@@ -42,7 +44,9 @@ class TransferAdmission:
         self.failure: str | None = None
 
     def __enter__(self) -> "TransferAdmission":
-        self._driver = CircuitDriver(self._coordinator, self._switchboard, self._admit, start_s=time.monotonic())
+        self._driver = CircuitDriver(
+            self._coordinator, self._switchboard, self._admit, start_s=time.monotonic()
+        )
         self._thread.start()
         return self
 
@@ -92,7 +96,9 @@ class TransferAdmission:
     def _drive(self) -> None:
         """The driver's thread, from the first to the last event of the operation."""
         try:
-            self._driver.run({self._wake_reader: lambda: os.read(self._wake_reader, 4096)}, self._pass_on_done)
+            self._driver.run(
+                {self._wake_reader: lambda: os.read(self._wake_reader, 4096)}, self._pass_on_done
+            )
             self.failure = self._driver.failure
         except TestbedError as error:
             self.failure = str(error)
@@ -105,14 +111,18 @@ class TransferAdmission:
     def _admit(self, messages: Sequence[tuple[int, int]]) -> None:
         for number, attempt in messages:
             self._admitted_s[number] = self._driver.now_s
-            self._attempts[number] = attempt  # a connection lives on: what a cut link took, TCP repeats
+            self._attempts[number] = (
+                attempt  # a connection lives on: what a cut link took, TCP repeats
+            )
             self._admitted[number].set()
 
     def _pass_on_done(self) -> None:
         while self._done:
             number, ended_s = self._done.popleft()
             self._note_late(number, ended_s)
-            self._coordinator.message_done(number, self._attempts.get(number, 1), True, self._driver.now_s)
+            self._coordinator.message_done(
+                number, self._attempts.get(number, 1), True, self._driver.now_s
+            )
 
     def _note_late(self, number: int, since_s: float | None) -> None:
         if since_s is not None:
@@ -147,9 +157,13 @@ class ClientTurns:
             return [list(hosts)]
         return [[host] for host in sorted(hosts, key=lambda h: self._place.get(h, -1))]
 
-    def acquire(self, host: str, size_bytes: int, direction: str) -> contextlib.AbstractContextManager[None]:
+    def acquire(
+        self, host: str, size_bytes: int, direction: str
+    ) -> contextlib.AbstractContextManager[None]:
         """The transfer between this process and that I/O node, once it is admitted."""
         admission = self._admission()
         if admission is None:
             return contextlib.nullcontext()
-        return admission.transfer((self._source, self._sinks.get(host, host)), lambda: self._flush(host))
+        return admission.transfer(
+            (self._source, self._sinks.get(host, host)), lambda: self._flush(host)
+        )

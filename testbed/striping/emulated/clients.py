@@ -71,7 +71,9 @@ class Client:
         turns = None if self.turns is None else self.turns(self)
         self._group = SocketGroup.join(group, self.rank, len(plan.placement.compute), _JOIN_S)
         self._session = Session(connections, self._group, turns, self.settings)
-        self.file = StripedFile.open(plan.placement.file_name(), plan.options.stripe_unit, session=self._session)
+        self.file = StripedFile.open(
+            plan.placement.file_name(), plan.options.stripe_unit, session=self._session
+        )
         self.file.truncate(plan.file_bytes)
 
     def rehearse(self, plan: StripingPlan) -> None:
@@ -90,7 +92,10 @@ class Client:
     def counted(self) -> dict[str, int]:
         """The counters of the open file so far."""
         counters = self._opened().counters
-        return {key: getattr(counters, key) for key in ("messages", "fragments", "requests", "disk_calls")}
+        return {
+            key: getattr(counters, key)
+            for key in ("messages", "fragments", "requests", "disk_calls")
+        }
 
     def carry_out(self, direction: Direction, optimised: bool) -> bool:
         """All blocks, in one call or one message a fragment, from the data or into new memory; whether they are the
@@ -103,7 +108,9 @@ class Client:
             act(memory.data, offsets, ends - sizes, sizes)
         else:
             each = file.write_fragments if writing else file.read_fragments
-            for offset, end, size in zip(offsets.tolist(), ends.tolist(), sizes.tolist(), strict=True):
+            for offset, end, size in zip(
+                offsets.tolist(), ends.tolist(), sizes.tolist(), strict=True
+            ):
                 each(memory[end - size : end].data, offset)
         return bool(np.array_equal(memory, self.data))
 
@@ -141,7 +148,9 @@ class Client:
         return self.file
 
 
-def all_at_once(clients: Sequence[Client], act: Callable[[Client], object], *, leave: bool = False) -> float:
+def all_at_once(
+    clients: Sequence[Client], act: Callable[[Client], object], *, leave: bool = False
+) -> float:
     """Every client acts in a thread of its own; seconds until the last was done. What one raises is in its ``error``;
     ``leave``: it leaves the group then."""
     start = threading.Barrier(len(clients) + 1)
@@ -179,7 +188,11 @@ def close_all(clients: Sequence[Client]) -> None:
 
 
 def build_clients(
-    plan: StripingPlan, content: Bytes, reach: Reach, *, turns: Callable[[Client], Turns] | None = None
+    plan: StripingPlan,
+    content: Bytes,
+    reach: Reach,
+    *,
+    turns: Callable[[Client], Turns] | None = None,
 ) -> list[Client]:
     """One client a compute process of the plan; ``content``: of the file."""
     settings = replace(Settings(), **dict.fromkeys(plan.options.disable, False))  # type: ignore[arg-type]
@@ -216,7 +229,8 @@ def operate(
     seconds = all_at_once(clients, act)
     after = [client.counted() for client in clients]
     sums: JsonObject = {
-        key: sum(now[key] - then[key] for now, then in zip(after, before, strict=True)) for key in after[0]
+        key: sum(now[key] - then[key] for now, then in zip(after, before, strict=True))
+        for key in after[0]
     }
     errors = tuple(
         ClientError(

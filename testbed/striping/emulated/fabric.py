@@ -30,7 +30,12 @@ from testbed.striping.emulated import machine_ends
 from testbed.striping.emulated.admission import TransferAdmission
 from testbed.striping.emulated.program_run import group_address
 from testbed.striping.judgement import delay_by_late_threads_s
-from testbed.striping.measurements import MTU_BYTES, Direction, OperationRecord, StripingMeasurements
+from testbed.striping.measurements import (
+    MTU_BYTES,
+    Direction,
+    OperationRecord,
+    StripingMeasurements,
+)
 from testbed.striping.plan import StripingPlan
 from topologies import JsonObject
 
@@ -74,7 +79,11 @@ def emulate_striping(
             for record in operations:
                 found.require_for(record.seconds)
     return StripingMeasurements(
-        fabric="emulation", operations=tuple(operations), mtu_bytes=mtu, machines=found, faults=run.faults
+        fabric="emulation",
+        operations=tuple(operations),
+        mtu_bytes=mtu,
+        machines=found,
+        faults=run.faults,
     )
 
 
@@ -88,13 +97,20 @@ def _network(
         raise InputError(
             f"{what}: striped files over several machines know it not; leave it out, or run on one machine"
         )
-    return network_up(machines, wire(plan.network), report_progress, mtu=MTU_BYTES, controlled=False)
+    return network_up(
+        machines, wire(plan.network), report_progress, mtu=MTU_BYTES, controlled=False
+    )
 
 
 def _until_now(doing: str, operations: Sequence[OperationRecord]) -> dict[str, object]:
     """What was going on when a machine died, and the operations that were over."""
     over = [
-        {"direction": one.direction, "seconds": one.seconds, "bytes": one.bytes, "verified": one.verified}
+        {
+            "direction": one.direction,
+            "seconds": one.seconds,
+            "bytes": one.bytes,
+            "verified": one.verified,
+        }
         for one in operations
     ]
     return {"doing": doing, "operations": over}
@@ -108,20 +124,31 @@ class _Run:
         self._circuits = plan.switching == "circuit" and bool(plan.transfers)
         key, io, compute = new_key(), plan.placement.io, plan.placement.compute
         self._shares = [
-            machine_ends.Share(plan=plan, io=self._on(k, io), compute=self._on(k, compute), key=key, root=root)
+            machine_ends.Share(
+                plan=plan, io=self._on(k, io), compute=self._on(k, compute), key=key, root=root
+            )
             for k in range(len(platform.names))
         ]
         self._computing = [k for k, share in enumerate(self._shares) if share.compute]
         self.faults: tuple[FaultTimes, ...] = ()
-        self._switchboard = CircuitSwitchboard(platform, [(t.source, t.sink) for t in plan.transfers])
+        self._switchboard = CircuitSwitchboard(
+            platform, [(t.source, t.sink) for t in plan.transfers]
+        )
         paths = plan.placement.remote
         self._switchboard.set_paths(paths)
         self._standing = packet_switching_rules(platform.wiring, paths)
-        self._switchboard.change_rules((*shared_return_rules(platform.wiring, paths), *self._standing), "add")
-        for one in [platform.call(k, machine_ends.start_listeners, share) for k, share in enumerate(self._shares)]:
+        self._switchboard.change_rules(
+            (*shared_return_rules(platform.wiring, paths), *self._standing), "add"
+        )
+        for one in [
+            platform.call(k, machine_ends.start_listeners, share)
+            for k, share in enumerate(self._shares)
+        ]:
             one.result()
         if self._circuits:
-            self._switchboard.prepare(Circuit(transfer=i, path=t.path) for i, t in enumerate(plan.transfers))
+            self._switchboard.prepare(
+                Circuit(transfer=i, path=t.path) for i, t in enumerate(plan.transfers)
+            )
 
     def close(self) -> None:
         self._switchboard.close()
@@ -164,7 +191,9 @@ class _Run:
         faults, killed = (plan.faults, plan.killed) if faulty else ((), ())
         names = self._plan.placement.names
         deaths = tuple((k.at_s, names[k.node]) for k in killed)
-        fault_s = min((*(fault.start_s for fault in faults), *(at_s for at_s, _ in deaths)), default=0.0)
+        fault_s = min(
+            (*(fault.start_s for fault in faults), *(at_s for at_s, _ in deaths)), default=0.0
+        )
         counters, changes = platform.network.link_counters(), self._switchboard.changes
         alone = isinstance(platform, Here)
         with machine_ends.prompt_threads(), ExitStack() as stack:
@@ -172,11 +201,15 @@ class _Run:
             schedule = stack.enter_context(FaultSchedule(platform.network, faults, start_s))
             admission = stack.enter_context(self._admitting())
             gauge = None if alone else stack.enter_context(LoadMonitor())
-            done = self._ask(machine_ends.operate_clients, direction, fault_s, deaths, start_s=start_s)
+            done = self._ask(
+                machine_ends.operate_clients, direction, fault_s, deaths, start_s=start_s
+            )
         self.faults += schedule.times()
         changes = self._switchboard.changes - changes
         time.sleep(_QUIET_S)
-        drops = sum(now[2] - counters[link][2] for link, now in platform.network.link_counters().items())
+        drops = sum(
+            now[2] - counters[link][2] for link, now in platform.network.link_counters().items()
+        )
         record = self._together(done, None if gauge is None else gauge.strain)
         if direction == "write":
             record = replace(record, verified=all(platform.all(machine_ends.subfiles, "verify")))
@@ -189,7 +222,9 @@ class _Run:
                 failure=admission.failure,
             )
         changes = changes if self._circuits else 0
-        return replace(record, attempt=attempt, faulty=faulty, rule_changes=changes, queue_drops=drops)
+        return replace(
+            record, attempt=attempt, faulty=faulty, rule_changes=changes, queue_drops=drops
+        )
 
     @contextmanager
     def _admitting(self) -> Iterator[TransferAdmission | None]:
@@ -213,7 +248,9 @@ class _Run:
                 self._switchboard.change_rules(self._standing, "add")
                 self._switchboard.flush_flow_cache()
 
-    def _together(self, done: Sequence[machine_ends.Operated], strain: MachineLoad | None) -> OperationRecord:
+    def _together(
+        self, done: Sequence[machine_ends.Operated], strain: MachineLoad | None
+    ) -> OperationRecord:
         """The records of all machines as one, from the first that began to the last that ended on our clock."""
         ours = self._platform.ours_s
         begins = [ours(k, one.began_s) for k, one in zip(self._computing, done, strict=True)]
@@ -223,7 +260,9 @@ class _Run:
             key: sum(getattr(record, key) for record in records)
             for key in ("bytes", "messages", "fragments", "requests", "disk_calls")
         }
-        strains = [one for one in (strain, *(record.strain for record in records)) if one is not None]
+        strains = [
+            one for one in (strain, *(record.strain for record in records)) if one is not None
+        ]
         return replace(
             records[0],
             seconds=max(ends) - min(begins),
@@ -233,9 +272,14 @@ class _Run:
             **sums,
         )
 
-    def _ask(self, request: Callable[..., T], *args: object, start_s: float | None = None) -> list[T]:
+    def _ask(
+        self, request: Callable[..., T], *args: object, start_s: float | None = None
+    ) -> list[T]:
         """All machines with clients; ``start_s``: a moment of our clock, which each is given first, on its own."""
-        moments = [() if start_s is None else (self._platform.theirs_s(k, start_s),) for k in self._computing]
+        moments = [
+            () if start_s is None else (self._platform.theirs_s(k, start_s),)
+            for k in self._computing
+        ]
         requested = [
             self._platform.call(k, request, *moment, *args, lane=machine_ends.LANE_CLIENTS)
             for k, moment in zip(self._computing, moments, strict=True)
@@ -248,7 +292,15 @@ def worst_strain(strains: Sequence[MachineLoad]) -> MachineLoad | None:
     """Of each figure the worst; ``strains``: of the machines, and of the one that coordinates them. None for none."""
     if not strains:
         return None
-    names = ("cpu_fraction", "stolen_fraction", "pressure_fraction", "mean_lateness_s", "worst_lateness_s")
-    known = {name: [value for s in strains if (value := getattr(s, name)) is not None] for name in names}
+    names = (
+        "cpu_fraction",
+        "stolen_fraction",
+        "pressure_fraction",
+        "mean_lateness_s",
+        "worst_lateness_s",
+    )
+    known = {
+        name: [value for s in strains if (value := getattr(s, name)) is not None] for name in names
+    }
     worst: JsonObject = {name: max(values, default=None) for name, values in known.items()}
     return replace(max(strains, key=lambda s: s.busiest_task_fraction), **worst)

@@ -44,7 +44,9 @@ class FragmentedAccess:
         return self.bytes_each // self.piece_bytes
 
 
-def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: FragmentedAccess) -> JsonObject:
+def run_fragmented(
+    network_name: str, nodes: int, link_rate_bps: float, access: FragmentedAccess
+) -> JsonObject:
     """Inside the sandbox, by as many processes as I/O nodes: what rank 0 tells, with `verified`, and `invalid`: why the
     run says nothing, or None. Raises InvalidRunError where a rank fails."""
     from testbed.bulk.planning import at_rate
@@ -62,7 +64,9 @@ def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: 
             reported = reported_by_ranks(network, asdict(access))
         verified = verified_subfiles(content, root, placement, access.stripe_unit)
     limit = UNCOORDINATED_LIMITS.cpu_fraction or 1.0
-    busy = f"its threads had or wanted its processors for {reported['cpu_fraction']:.0%} of the time"
+    busy = (
+        f"its threads had or wanted its processors for {reported['cpu_fraction']:.0%} of the time"
+    )
     invalid = overload_message(busy) if reported["cpu_fraction"] >= limit else None
     return reported | {"verified": bool(reported["right"] and verified), "invalid": invalid}
 
@@ -104,11 +108,17 @@ def main(argument: str) -> None:
     piece, count = access.piece_bytes, access.pieces
     content = file_content(access.bytes_each * group.size, access.seed)
     mine = _share(content, access, group.rank, group.size)
-    memory = vector(count, piece, 2 * piece, BYTE) if access.in_memory else contiguous(count * piece, BYTE)
+    memory = (
+        vector(count, piece, 2 * piece, BYTE)
+        if access.in_memory
+        else contiguous(count * piece, BYTE)
+    )
     buffer, got = _laid_out(mine, access), np.zeros(2 * len(mine), dtype=np.uint8)
     with MpiFile.open(requested["name"], access.stripe_unit) as file:
         if access.in_file:
-            file.set_view(group.rank * piece, BYTE, resized(contiguous(piece, BYTE), 0, group.size * piece))
+            file.set_view(
+                group.rank * piece, BYTE, resized(contiguous(piece, BYTE), 0, group.size * piece)
+            )
         else:
             file.set_view(group.rank * access.bytes_each, BYTE)
         target = buffer if access.operation == "write" else got
@@ -125,11 +135,15 @@ def main(argument: str) -> None:
         call(0, target, memory)  # a rehearsal: what is compiled is there when the clock starts
         group.barrier()
         timed = timed_repeats(group, access.repeat, once)
-    taken = got.reshape(count, 2 * piece)[:, :piece].ravel() if access.in_memory else got[: len(mine)]
+    taken = (
+        got.reshape(count, 2 * piece)[:, :piece].ravel() if access.in_memory else got[: len(mine)]
+    )
     right = access.operation == "write" or bool(np.array_equal(taken, mine))
     every = group.all_gather(json.dumps(right).encode())
     if group.rank == 0:
-        Path(requested["told"]).write_text(json.dumps(timed | {"right": all(map(json.loads, every))}))
+        Path(requested["told"]).write_text(
+            json.dumps(timed | {"right": all(map(json.loads, every))})
+        )
 
 
 def _share(content: Bytes, access: FragmentedAccess, rank: int, processes: int) -> Bytes:

@@ -13,8 +13,20 @@ from pathlib import Path
 from sfio_emu.adapters.listener import Listener, open_listening_socket
 from sfio_emu.adapters.peers.group_server import GroupServer
 from testbed.errors import InputError
-from testbed.striping.emulated.clients import Client, Reach, build_clients, close_all, open_together, operate
-from testbed.striping.measurements import MTU_BYTES, Direction, OperationRecord, StripingMeasurements
+from testbed.striping.emulated.clients import (
+    Client,
+    Reach,
+    build_clients,
+    close_all,
+    open_together,
+    operate,
+)
+from testbed.striping.measurements import (
+    MTU_BYTES,
+    Direction,
+    OperationRecord,
+    StripingMeasurements,
+)
 from testbed.striping.oracle import file_content, verified_subfiles, write_subfiles
 from testbed.striping.placement import file_host
 from testbed.striping.plan import StripingPlan
@@ -29,10 +41,14 @@ def run_over_loopback(plan: StripingPlan, root: Path) -> StripingMeasurements:
     Raises InputError for what only switches can show: faults, and fragments sent one by one.
     """
     if plan.faults or plan.killed:
-        raise InputError("the simulated fabric of striped files knows no faults; leave them out, or run on switches")
+        raise InputError(
+            "the simulated fabric of striped files knows no faults; leave them out, or run on switches"
+        )
     prediction = predict(plan, MTU_BYTES)
     if prediction is None:
-        raise InputError("the simulated fabric cannot time this run; use --optimise and more than one host")
+        raise InputError(
+            "the simulated fabric cannot time this run; use --optimise and more than one host"
+        )
     sockets = {file_host(node): open_listening_socket("127.0.0.1", 0) for node in plan.placement.io}
     listener = Listener([(sock, root / host) for host, sock in sockets.items()], own_user=True)
     thread = threading.Thread(target=listener.serve_forever, daemon=True)
@@ -65,7 +81,9 @@ def _operations(
             open_together(clients, lambda client: client.open(server.address, plan))
             if options.operation == "read":
                 write_subfiles(content, root, plan.placement, options.stripe_unit)
-            return tuple(_operate(plan, root, clients, direction, seconds) for direction in plan.directions)
+            return tuple(
+                _operate(plan, root, clients, direction, seconds) for direction in plan.directions
+            )
         finally:
             close_all(clients)
 

@@ -30,7 +30,14 @@ from testbed.errors import InputError
 from testbed.machines.adapters.rpc_network import network_of
 from testbed.machines.rpc import MachineState
 from testbed.striping.emulated.admission import ClientTurns, TransferAdmission
-from testbed.striping.emulated.clients import Client, Reach, build_clients, close_all, open_together, operate
+from testbed.striping.emulated.clients import (
+    Client,
+    Reach,
+    build_clients,
+    close_all,
+    open_together,
+    operate,
+)
 from testbed.striping.measurements import TIMEOUT_S, Direction, OperationRecord
 from testbed.striping.oracle import Bytes, file_content, verified_subfiles, write_subfiles
 from testbed.striping.placement import file_host
@@ -69,7 +76,9 @@ class ListenerProcess(AgentProcess):
         from sfio_emu.adapters.listener_clients import Limits
 
         LOG.setLevel(logging.ERROR)  # which clients were lost, and when, the run itself reports
-        places = [(self._listening_socket(node), self._root / file_host(node)) for node in self.nodes]
+        places = [
+            (self._listening_socket(node), self._root / file_host(node)) for node in self.nodes
+        ]
         limits = Limits.of_process()
         limits = replace(limits, silence_s=max(limits.silence_s, self._patience_s))
         listener = Listener(places, key=self._key, limits=limits)
@@ -77,7 +86,9 @@ class ListenerProcess(AgentProcess):
         listener.serve_forever()
 
     def _listening_socket(self, node: str) -> socket.socket:
-        sock = self._net.open_socket(self._net.wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
+        sock = self._net.open_socket(
+            self._net.wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM
+        )
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if self._coordinated:  # what it accepts inherits it
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _COORDINATED_SEND_BUFFER)
@@ -184,7 +195,11 @@ def start_listeners(machine: MachineState, share: Share) -> None:
     """Listeners of the I/O nodes that lie here, each over a folder of its own."""
     built, root = machine.objects["built"], share.root
     if root is None:
-        root = Path(built.enter_context(tempfile.TemporaryDirectory(prefix=SUBFILES, dir=require_sandbox() / "tmp")))
+        root = Path(
+            built.enter_context(
+                tempfile.TemporaryDirectory(prefix=SUBFILES, dir=require_sandbox() / "tmp")
+            )
+        )
         for node in share.io:
             (root / file_host(node)).mkdir()
     objects = machine.objects["striping"] = _MachineObjects(share, network_of(machine), root)
@@ -198,7 +213,9 @@ def start_listeners(machine: MachineState, share: Share) -> None:
 def restart_listeners(machine: MachineState) -> None:
     """Those that were killed."""
     objects = occupied_of(machine)
-    objects.listeners = [objects.listen(one.nodes) if one.killed else one for one in objects.listeners]
+    objects.listeners = [
+        objects.listen(one.nodes) if one.killed else one for one in objects.listeners
+    ]
 
 
 def start_clients(machine: MachineState, group_address: str) -> None:
@@ -210,8 +227,12 @@ def start_clients(machine: MachineState, group_address: str) -> None:
     def open_socket(node: str, _: str) -> socket.socket:
         return client_socket(net, plan, net.wiring.host_at(node).name)
 
-    addresses = {file_host(node): (net.wiring.host_at(node).ip, LISTENER_PORT) for node in plan.placement.io}
-    reach = Reach(addresses=addresses, timeout_s=patience_s(plan), open_socket=open_socket, key=share.key)
+    addresses = {
+        file_host(node): (net.wiring.host_at(node).ip, LISTENER_PORT) for node in plan.placement.io
+    }
+    reach = Reach(
+        addresses=addresses, timeout_s=patience_s(plan), open_socket=open_socket, key=share.key
+    )
     built = build_clients(plan, share.content(), reach, turns=objects.turns_of)
     objects.clients = [client for client in built if client.node in share.compute]
     try:
@@ -225,17 +246,29 @@ def start_clients(machine: MachineState, group_address: str) -> None:
 
 
 def operate_clients(
-    machine: MachineState, start_s: float, direction: Direction, fault_s: float, deaths: tuple[tuple[float, str], ...]
+    machine: MachineState,
+    start_s: float,
+    direction: Direction,
+    fault_s: float,
+    deaths: tuple[tuple[float, str], ...],
 ) -> Operated:
     """All clients here write, or read, from ``start_s`` on the machine's clock; ``fault_s`` after it the first fault
     begins, and the listeners of ``deaths`` (seconds, node) die."""
     objects = occupied_of(machine)
-    with prompt_threads(), _killed_meanwhile(objects.listeners, deaths, start_s), LoadMonitor() as gauge:
+    with (
+        prompt_threads(),
+        _killed_meanwhile(objects.listeners, deaths, start_s),
+        LoadMonitor() as gauge,
+    ):
         time.sleep(max(0.0, start_s - time.monotonic()))
         optimised = objects.share.plan.options.optimise
         record = operate(objects.clients, direction, optimised=optimised, fault_s=fault_s)
         ended_s = time.monotonic()
-    return Operated(record=replace(record, strain=gauge.strain), began_s=ended_s - record.seconds, ended_s=ended_s)
+    return Operated(
+        record=replace(record, strain=gauge.strain),
+        began_s=ended_s - record.seconds,
+        ended_s=ended_s,
+    )
 
 
 def close_clients(machine: MachineState) -> None:
@@ -248,8 +281,12 @@ def subfiles(machine: MachineState, action: Literal["fill", "verify"]) -> bool:
     objects = occupied_of(machine)
     share, plan = objects.share, objects.share.plan
     if action == "verify":
-        return verified_subfiles(share.content(), objects.root, plan.placement, plan.options.stripe_unit, share.io)
-    write_subfiles(share.content(), objects.root, plan.placement, plan.options.stripe_unit, share.io)
+        return verified_subfiles(
+            share.content(), objects.root, plan.placement, plan.options.stripe_unit, share.io
+        )
+    write_subfiles(
+        share.content(), objects.root, plan.placement, plan.options.stripe_unit, share.io
+    )
     return True
 
 
@@ -268,13 +305,23 @@ class _MachineObjects:
         """Of these nodes, in a process of its own."""
         plan = self.share.plan
         return ListenerProcess(
-            self.net, nodes, self.root, self.share.key, coordinated=plan.coordinated, patience_s=patience_s(plan)
+            self.net,
+            nodes,
+            self.root,
+            self.share.key,
+            coordinated=plan.coordinated,
+            patience_s=patience_s(plan),
         )
 
     def turns_of(self, client: Client) -> ClientTurns:
         """The order of the client's transfers in a coordinated operation."""
         plan = self.share.plan
-        own = (plan.transfers[i] for frame in plan.frames for i in frame if plan.transfers[i].source == client.node)
+        own = (
+            plan.transfers[i]
+            for frame in plan.frames
+            for i in frame
+            if plan.transfers[i].source == client.node
+        )
         return ClientTurns(lambda: self.admission, client.node, [t.sink for t in own], client.flush)
 
     def close_clients(self) -> None:

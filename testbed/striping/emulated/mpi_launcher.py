@@ -69,9 +69,13 @@ def mpi_job(
         launcher.write_text(_LAUNCHER)
         launcher.chmod(0o755)
         hosts = {rank.ip: net.host_pid(rank.host) for rank in ranks}
-        launcher.with_name("launcher.hosts").write_text("".join(f"{ip} {pid}\n" for ip, pid in hosts.items()))
+        launcher.with_name("launcher.hosts").write_text(
+            "".join(f"{ip} {pid}\n" for ip, pid in hosts.items())
+        )
         names = launcher.with_name("names")
-        names.write_text("127.0.0.1 localhost\n" + "".join(f"{rank.ip} {rank.host}\n" for rank in ranks))
+        names.write_text(
+            "127.0.0.1 localhost\n" + "".join(f"{rank.ip} {rank.host}\n" for rank in ranks)
+        )
         words = mpiexec_words(mpiexec, launcher, ranks, command, prefixed=prefixed)
         with net.run_in_host(
             ranks[0].host,
@@ -99,9 +103,23 @@ def mpiexec_words(
 ) -> list[str]:
     """The command line: a block for each rank, so that each has an environment of its own, on the hosts in their
     order."""
-    words = [str(mpiexec), "-launcher", "ssh", "-launcher-exec", str(launcher), "-localhost", ranks[0].ip]
+    words = [
+        str(mpiexec),
+        "-launcher",
+        "ssh",
+        "-launcher-exec",
+        str(launcher),
+        "-localhost",
+        ranks[0].ip,
+    ]
     # mpiexec has to enter the other ranks' hosts: what it starts there gives that right up
-    words += ["-hosts", ",".join(rank.ip for rank in ranks), "-ppn", "1", *(["-l"] if prefixed else [])]
+    words += [
+        "-hosts",
+        ",".join(rank.ip for rank in ranks),
+        "-ppn",
+        "1",
+        *(["-l"] if prefixed else []),
+    ]
     for name, value in OVER_THE_NETWORK.items():
         words += ["-genv", name, value]
     for number, rank in enumerate(ranks):
@@ -114,7 +132,11 @@ def mpiexec_words(
 
 
 def run_under_mpi(
-    network: ProgramNetwork, command: Sequence[str], *, prefixed: bool = False, time_limit_s: float | None = None
+    network: ProgramNetwork,
+    command: Sequence[str],
+    *,
+    prefixed: bool = False,
+    time_limit_s: float | None = None,
 ) -> ProgramEnd:
     """As ProgramNetwork.run, the processes being ranks of one MPI program too: listeners and group are there as ever.
 
@@ -125,5 +147,7 @@ def run_under_mpi(
         try:
             code = job.wait(time_limit_s)
         except subprocess.TimeoutExpired:
-            raise TimeLimitError(f"the program was ended after {time_limit_s:g} s; raise --time-limit") from None
+            raise TimeLimitError(
+                f"the program was ended after {time_limit_s:g} s; raise --time-limit"
+            ) from None
     return ProgramEnd(exit_code=code if code >= 0 else 128 - code, rank=None)

@@ -47,7 +47,9 @@ def paced_disk(place: Path, size_bytes: int, bytes_per_s: float | None) -> Itera
 def _throttle(stack: ExitStack, device: str, bytes_per_s: float) -> None:
     _run("mount", "-o", "remount,bind,rw", str(_BLKIO))  # the sandbox can only read it
     _sweep()
-    group = _BLKIO / f"testbed-{secrets.token_hex(4)}"  # process numbers are equal in two sandboxes at once
+    group = (
+        _BLKIO / f"testbed-{secrets.token_hex(4)}"
+    )  # process numbers are equal in two sandboxes at once
     number = Path("/sys/block", Path(device).name, "dev").read_text().strip()
     before = _group_of_this_process()
     try:
@@ -56,7 +58,9 @@ def _throttle(stack: ExitStack, device: str, bytes_per_s: float) -> None:
         (group / _THROTTLE).write_text(f"{number} {int(bytes_per_s)}\n")
         (group / "cgroup.procs").write_text(f"{os.getpid()}\n")
     except OSError as error:
-        raise CapabilityError(f"a disk cannot be paced here: {error.filename}: {error.strerror}") from None
+        raise CapabilityError(
+            f"a disk cannot be paced here: {error.filename}: {error.strerror}"
+        ) from None
 
 
 def _leave(group: Path, home: Path) -> None:

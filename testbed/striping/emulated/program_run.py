@@ -107,7 +107,9 @@ def make_directories(root: Path, placement: Placement) -> None:
                 with contextlib.suppress(FileExistsError):  # another machine of the run was quicker
                     link.symlink_to(file_host(node))
     except OSError as error:
-        raise InputError(f"--subfile-dir {root}: {error.strerror}; choose a directory that can be written") from None
+        raise InputError(
+            f"--subfile-dir {root}: {error.strerror}; choose a directory that can be written"
+        ) from None
 
 
 def _join(towards: tuple[str, int], member: socket.socket) -> None:
@@ -168,30 +170,44 @@ class ProgramNetwork(FromParts):
         placement = self.placement
         make_directories(self.root, placement)
         options: Json = {"mtu": self._mtu, "shape": self._shape, "controlled": False}
-        platform = parts.enter_context(network_up(self._machines, wire(placement.network), lambda _: None, **options))
+        platform = parts.enter_context(
+            network_up(self._machines, wire(placement.network), lambda _: None, **options)
+        )
         self.platform: Platform = platform
         parts.enter_context(platform.running(self._until_now))
         platform.all(add_all_neighbours)
         with closing(CircuitSwitchboard(platform, ())) as switchboard:
             switchboard.change_rules(file_rules(platform.wiring, placement), "add")
         paths = placement.remote
-        platform.route(r for pair, path in paths.items() for r in pair_routes(platform.wiring, pair, path))
+        platform.route(
+            r for pair, path in paths.items() for r in pair_routes(platform.wiring, pair, path)
+        )
         self._server = GroupServer(group_address(platform), len(placement.compute))
         parts.callback(self._server.close)
         key, root = new_key(), self.root.absolute()
-        io = [tuple(n for n in placement.io if platform.machine_of(n) == k) for k in range(len(platform.names))]
+        io = [
+            tuple(n for n in placement.io if platform.machine_of(n) == k)
+            for k in range(len(platform.names))
+        ]
         shares = [
-            ProgramShare(placement=placement, io=own, root=root, key=key, group=self._server.address) for own in io
+            ProgramShare(
+                placement=placement, io=own, root=root, key=key, group=self._server.address
+            )
+            for own in io
         ]
         requested = [platform.call(k, start_program_share, share) for k, share in enumerate(shares)]
         self._surroundings: list[dict[str, str]] = [one.result() for one in requested]
 
     def places(self) -> tuple[Place, ...]:
         """One a rank."""
-        around = [self._surroundings[self.platform.machine_of(node)] for node in self.placement.compute]
+        around = [
+            self._surroundings[self.platform.machine_of(node)] for node in self.placement.compute
+        ]
         return places_of(self.platform.wiring, self.placement, self._timeout_s, around)
 
-    def run(self, command: Sequence[str], *, prefixed: bool = False, time_limit_s: float | None = None) -> ProgramEnd:
+    def run(
+        self, command: Sequence[str], *, prefixed: bool = False, time_limit_s: float | None = None
+    ) -> ProgramEnd:
         """Run the command once a rank, from this directory, until all have ended or one has failed.
 
         ``prefixed``: every line of output begins with its rank. Raises InputError where the command cannot be started.
@@ -208,7 +224,10 @@ class ProgramNetwork(FromParts):
 
         started = {"argv": list(command), "cwd": str(Path.cwd())}
         requested = [
-            (platform.machine_of(place.node), {"host": place.node, **started, "env": dict(place.environment)})
+            (
+                platform.machine_of(place.node),
+                {"host": place.node, **started, "env": dict(place.environment)},
+            )
             for place in places
         ]
         programs = programs_in_hosts(platform, requested)
@@ -236,7 +255,9 @@ def places_of(
 ) -> tuple[Place, ...]:
     """One a rank; ``around``: what each finds in its environment next to its place."""
     names = {file_host(name): node for name, node in placement.names.items()}
-    listeners = ",".join(f"{name}={wiring.host_at(node).ip}:{LISTENER_PORT}" for name, node in names.items())
+    listeners = ",".join(
+        f"{name}={wiring.host_at(node).ip}:{LISTENER_PORT}" for name, node in names.items()
+    )
     return tuple(
         Place(
             rank=rank,
@@ -262,7 +283,9 @@ def file_rules(wiring: Wiring, placement: Placement) -> tuple[FlowRule, ...]:
     return (*packet_switching_rules(wiring, paths), *back)
 
 
-def start_ranks(net: EmulatedNetwork, places: Sequence[Place], command: Sequence[str]) -> list[ChildProgram]:
+def start_ranks(
+    net: EmulatedNetwork, places: Sequence[Place], command: Sequence[str]
+) -> list[ChildProgram]:
     """The command in each place's host, with its environment. Raises OSError where it cannot be started."""
     return [
         ChildProgram(

@@ -29,7 +29,9 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
         _remove_abandoned(parent, time.time() - JUST_MADE_S)
         folder = tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent)
     except OSError as error:
-        raise InputError(f"--results {parent}: {error.strerror}; choose a directory that can be written") from None
+        raise InputError(
+            f"--results {parent}: {error.strerror}; choose a directory that can be written"
+        ) from None
     with _ended_by_exceptions(), folder as root:
         lock = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -53,7 +55,11 @@ def _ended_by_exceptions() -> Iterator[None]:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
-    fatal = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    fatal = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_DFL
+    ]
     if threading.current_thread() is not threading.main_thread():  # which alone hears of signals
         fatal = []
     for number in fatal:

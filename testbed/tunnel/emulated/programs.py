@@ -25,7 +25,14 @@ BBR = "tcp-bbr"
 """The workload tcp once more, under another congestion control."""
 FETCH = "tcp-wget"
 """And once more, as a file that is fetched from a web server."""
-PROGRAMS = {"ping": "ping", "udp": "iperf3", "tcp": "iperf3", BBR: "iperf3", FETCH: "wget", "video": "ffmpeg"}
+PROGRAMS = {
+    "ping": "ping",
+    "udp": "iperf3",
+    "tcp": "iperf3",
+    BBR: "iperf3",
+    FETCH: "wget",
+    "video": "ffmpeg",
+}
 """Workload -> the program that it needs; voice is a source of our own."""
 _UNDER_WAY = 50
 """The last echoes, which may be under way when the run ends, are not counted."""
@@ -57,7 +64,11 @@ socketserver.ThreadingTCPServer(("0.0.0.0", int(sys.argv[1])), handler).serve_fo
 
 def missing_programs(workloads: Sequence[str]) -> dict[str, str]:
     """Workload -> its program, of those that this machine does not have."""
-    return {name: PROGRAMS[name] for name in workloads if name in PROGRAMS and shutil.which(PROGRAMS[name]) is None}
+    return {
+        name: PROGRAMS[name]
+        for name in workloads
+        if name in PROGRAMS and shutil.which(PROGRAMS[name]) is None
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +82,17 @@ class Place:
     folder: Path
 
     @contextmanager
-    def program(self, host: WiredHost, words: Sequence[str], name: str) -> Iterator[subprocess.Popen[bytes]]:
+    def program(
+        self, host: WiredHost, words: Sequence[str], name: str
+    ) -> Iterator[subprocess.Popen[bytes]]:
         """Meanwhile the program runs there; its output goes into the folder."""
         with (self.folder / name).open("wb") as out:
             program = self.net.run_in_host(
-                host.name, list(words), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+                host.name,
+                list(words),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
             )
             try:
                 yield program
@@ -88,7 +105,20 @@ def make_clip(folder: Path, duration_s: float) -> Path:
     """A generated moving picture as an MPEG transport stream of H.264, its key frames a second apart."""
     clip = folder / "sent.ts"
     picture = f"testsrc2=size=480x270:rate={FRAMES_PER_S}"
-    words = ["ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", picture, "-t", f"{duration_s:g}", "-c:v", "libx264"]
+    words = [
+        "ffmpeg",
+        "-v",
+        "error",
+        "-y",
+        "-f",
+        "lavfi",
+        "-i",
+        picture,
+        "-t",
+        f"{duration_s:g}",
+        "-c:v",
+        "libx264",
+    ]
     words += f"-preset veryfast -g {FRAMES_PER_S} -bf 0 -b:v 800k -pix_fmt yuv420p".split()
     subprocess.run([*words, str(clip)], check=True, stdin=subprocess.DEVNULL, timeout=300)
     return clip
@@ -107,7 +137,9 @@ def fetched_bytes_s(plan: TrialPlan) -> int:
 
 def make_file(folder: Path, plan: TrialPlan) -> None:
     """What a web server is asked for: any bytes, so many that fetching them meets the failures of a run."""
-    (folder / "file").write_bytes(random.Random(1).randbytes(int(0.8 * plan.duration_s * fetched_bytes_s(plan))))
+    (folder / "file").write_bytes(
+        random.Random(1).randbytes(int(0.8 * plan.duration_s * fetched_bytes_s(plan)))
+    )
 
 
 def listening(place: Place, workload: str) -> tuple[list[str], str] | None:
@@ -115,19 +147,39 @@ def listening(place: Place, workload: str) -> tuple[list[str], str] | None:
     if PROGRAMS.get(workload) == "iperf3":
         return ["iperf3", "-s", "-1", "-p", _port(workload)], f"{workload}-server"
     if workload == FETCH:
-        return [sys.executable, "-I", "-c", _SERVE, _HTTP_PORT, str(place.folder)], f"{workload}-server"
+        return [
+            sys.executable,
+            "-I",
+            "-c",
+            _SERVE,
+            _HTTP_PORT,
+            str(place.folder),
+        ], f"{workload}-server"
     if workload == "video":
-        return [sys.executable, "-I", "-S", "-c", _DUMP, str(_VIDEO_PORT), str(place.folder / "came.ts")], "video-sink"
+        return [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            _DUMP,
+            str(_VIDEO_PORT),
+            str(place.folder / "came.ts"),
+        ], "video-sink"
     return None
 
 
 def wait_until_listening(place: Place, workload: str) -> None:
     """Until the sink's program has opened its port, some seconds at most: the outcome tells where it never does."""
     ports = {"video": str(_VIDEO_PORT), FETCH: _HTTP_PORT}
-    own, until_s = f":{int(ports.get(workload) or _port(workload)):04X}", time.monotonic() + _OPENS_WITHIN_S
+    own, until_s = (
+        f":{int(ports.get(workload) or _port(workload)):04X}",
+        time.monotonic() + _OPENS_WITHIN_S,
+    )
     while time.monotonic() < until_s:
         with place.net.namespaces.inside(place.sink.name):
-            tables = [Path("/proc/thread-self/net", name).read_text() for name in ("tcp", "tcp6", "udp")]
+            tables = [
+                Path("/proc/thread-self/net", name).read_text() for name in ("tcp", "tcp6", "udp")
+            ]
         if any(line.split()[1].endswith(own) for table in tables for line in table.splitlines()):
             return
         time.sleep(_RATE_EVERY_S / 10)
@@ -140,11 +192,34 @@ def sending(plan: TrialPlan, place: Place, workload: str) -> list[str]:
         every = ["-i", f"{EVERY_S:g}", "-c", str(int(seconds / EVERY_S))]
         return ["ping", "-n", *every, "-W", "1", address]
     if workload == "video":
-        source = ["ffmpeg", "-v", "error", "-re", "-i", str(place.folder / "sent.ts"), "-c", "copy", "-copyts"]
-        return [*source, "-mpegts_copyts", "1", "-f", "mpegts", f"udp://{address}:{_VIDEO_PORT}?pkt_size=1316"]
+        source = [
+            "ffmpeg",
+            "-v",
+            "error",
+            "-re",
+            "-i",
+            str(place.folder / "sent.ts"),
+            "-c",
+            "copy",
+            "-copyts",
+        ]
+        return [
+            *source,
+            "-mpegts_copyts",
+            "1",
+            "-f",
+            "mpegts",
+            f"udp://{address}:{_VIDEO_PORT}?pkt_size=1316",
+        ]
     if workload == FETCH:
         (place.folder / "fetched").write_bytes(b"")
-        options = ["-q", "--no-proxy", f"--limit-rate={fetched_bytes_s(plan)}", "-O", str(place.folder / "fetched")]
+        options = [
+            "-q",
+            "--no-proxy",
+            f"--limit-rate={fetched_bytes_s(plan)}",
+            "-O",
+            str(place.folder / "fetched"),
+        ]
         return ["wget", *options, f"http://{address}:{_HTTP_PORT}/file"]
     words = ["iperf3", "-c", address, "-p", _port(workload), "-J", "-t", f"{seconds:.0f}"]
     if workload == "udp":
@@ -179,12 +254,18 @@ def outcome(plan: TrialPlan, place: Place, workload: str) -> Json:
         document = json.loads(text)
     except json.JSONDecodeError:
         return {"error": text.strip()[-200:] or "no output"}
-    if "error" in document or ("sum_received" not in document.get("end", {}) and "sum" not in document.get("end", {})):
+    if "error" in document or (
+        "sum_received" not in document.get("end", {}) and "sum" not in document.get("end", {})
+    ):
         return {"error": str(document.get("error", "it did not end"))}
     end = document["end"]
     if workload == "udp":
         total = end["sum"]
-        return {"sent": total["packets"], "lost": total["lost_packets"], "jitter_ms": round(total["jitter_ms"], 3)}
+        return {
+            "sent": total["packets"],
+            "lost": total["lost_packets"],
+            "jitter_ms": round(total["jitter_ms"], 3),
+        }
     rates: list[float] = [one["sum"]["bits_per_second"] for one in document["intervals"]]
 
     def mean_bps(start_s: float, stop_s: float) -> int:
@@ -222,11 +303,25 @@ def compared(folder: Path, frames: int) -> JsonObject:
     had come by its time. PSNR of luma and chroma (100 dB: identical) and SSIM, ``psnr_db_over_time`` second by
     second."""
     graph = "[0:v]split[a][b];[1:v]split[c][d];[a][c]psnr=stats_file=psnr[p];[b][d]ssim=stats_file=ssim[s]"
-    words = ["ffmpeg", "-v", "quiet", "-copyts", "-i", "sent.ts", "-copyts", "-i", "came.ts", "-lavfi", graph]
+    words = [
+        "ffmpeg",
+        "-v",
+        "quiet",
+        "-copyts",
+        "-i",
+        "sent.ts",
+        "-copyts",
+        "-i",
+        "came.ts",
+        "-lavfi",
+        graph,
+    ]
     for name in ("psnr", "ssim"):
         (folder / name).write_text("")
     outputs = [word for label in "ps" for word in ("-map", f"[{label}]", "-f", "null", "-")]
-    subprocess.run([*words, *outputs], cwd=folder, stdin=subprocess.DEVNULL, timeout=300, check=False)
+    subprocess.run(
+        [*words, *outputs], cwd=folder, stdin=subprocess.DEVNULL, timeout=300, check=False
+    )
     differing = re.findall(r"mse_avg:([\d.]+).* psnr_avg:(\S+)", (folder / "psnr").read_text())
     likeness = [float(one) for one in re.findall(r"All:([\d.]+)", (folder / "ssim").read_text())]
     errors = [float(error) for error, _ in differing]
@@ -246,13 +341,39 @@ def to_look_at(folder: Path, moments_s: Sequence[float]) -> JsonObject:
     clip, still = folder / "came.webm", folder / "still.jpg"
     clip.write_bytes(b"")
     ffmpeg = ["ffmpeg", "-v", "quiet", "-y"]
-    coded = ["-r", str(FRAMES_PER_S), "-c:v", "libvpx", "-b:v", "300k", "-deadline", "realtime", "-cpu-used", "8"]
+    coded = [
+        "-r",
+        str(FRAMES_PER_S),
+        "-c:v",
+        "libvpx",
+        "-b:v",
+        "300k",
+        "-deadline",
+        "realtime",
+        "-cpu-used",
+        "8",
+    ]
     _run([*ffmpeg, "-i", str(folder / "came.ts"), *coded, str(clip)])
     moments = []
     for at_s in moments_s if clip.stat().st_size else ():
         still.write_bytes(b"")
-        _run([*ffmpeg, "-ss", f"{at_s:.3f}", "-i", str(clip), "-frames:v", "1", "-vf", "scale=240:-2", str(still)])
-        moments += [(at_s, base64.b64encode(found).decode())] if (found := still.read_bytes()) else []
+        _run(
+            [
+                *ffmpeg,
+                "-ss",
+                f"{at_s:.3f}",
+                "-i",
+                str(clip),
+                "-frames:v",
+                "1",
+                "-vf",
+                "scale=240:-2",
+                str(still),
+            ]
+        )
+        moments += (
+            [(at_s, base64.b64encode(found).decode())] if (found := still.read_bytes()) else []
+        )
     return {"clip": clip.read_bytes(), "moments": moments}
 
 

@@ -41,7 +41,9 @@ def open_tun(name: str, address: str, peer: str, mtu: int) -> TunDevice:
     where there can be none."""
     descriptor = open_device()
     try:
-        fcntl.ioctl(descriptor, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI))
+        fcntl.ioctl(
+            descriptor, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI)
+        )
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
             for request, value in (
                 (_SIOCSIFADDR, _address(address)),
@@ -53,7 +55,9 @@ def open_tun(name: str, address: str, peer: str, mtu: int) -> TunDevice:
     except OSError as error:
         os.close(descriptor)
         raise CapabilityError(f"TUN device {name} with {address}: {error.strerror}") from None
-    return TunDevice(name, descriptor, os.open("/proc/thread-self/net/dev", os.O_RDONLY | os.O_CLOEXEC))
+    return TunDevice(
+        name, descriptor, os.open("/proc/thread-self/net/dev", os.O_RDONLY | os.O_CLOEXEC)
+    )
 
 
 def _address(ip: str) -> bytes:
@@ -62,7 +66,9 @@ def _address(ip: str) -> bytes:
 
 def packets_unread(tun: TunDevice) -> int:
     """Packets of programs that found the device full, since nobody read it in time."""
-    rows = (line.partition(":") for line in os.pread(tun.statistics, 1 << 20, 0).decode().splitlines())
+    rows = (
+        line.partition(":") for line in os.pread(tun.statistics, 1 << 20, 0).decode().splitlines()
+    )
     return next((int(found.split()[11]) for one, _, found in rows if one.strip() == tun.name), 0)
 
 

@@ -57,7 +57,9 @@ class RunningTunnel:
 
 def tunnel_rules(net: EmulatedNetwork, plan: TunnelPlan, udp_port: int) -> Rules:
     """Of the tunnel's labels alone: everything else of the pair goes on as it did."""
-    rules, routes = split_rules(net.wiring, plan.there.forward, plan.back.forward, udp_port=udp_port)
+    rules, routes = split_rules(
+        net.wiring, plan.there.forward, plan.back.forward, udp_port=udp_port
+    )
     return tuple(rule for rule in rules if rule.priority != OTHER_PRIORITY), routes
 
 
@@ -67,7 +69,9 @@ def running_tunnel(
 ) -> Iterator[RunningTunnel]:
     """``number``: 1 to 255, another one for each tunnel of a network. InputError for one too many."""
     if number > MOST_TUNNELS:
-        raise InputError(f"tunnel {number} of one network: it has addresses for {MOST_TUNNELS}; begin another session")
+        raise InputError(
+            f"tunnel {number} of one network: it has addresses for {MOST_TUNNELS}; begin another session"
+        )
     os.close(open_device())
     nodes = (plan.there.source, plan.there.sink)
     udp_port, device = STREAM_UDP_PORT + number, f"tun{number}"
@@ -93,4 +97,6 @@ def running_tunnel(
         start_s = time.monotonic() + _LEAD_S
         for end in ends.values():
             end.begin(start_s)
-        yield RunningTunnel(ends=ends, addresses=addresses, device=device, mtu=plan.mtu, start_s=start_s)
+        yield RunningTunnel(
+            ends=ends, addresses=addresses, device=device, mtu=plan.mtu, start_s=start_s
+        )

@@ -26,16 +26,38 @@ from testbed.stream.emulated.endpoints import EndpointProcess, datagram_socket
 from testbed.stream.emulated.ends import Arrivals, discard_until, warm_labels, warm_up
 from testbed.stream.emulated.frames import Frames, frames_of
 from testbed.stream.judgement.packet_logs import RowLog
-from testbed.tunnel.emulated.tun_device import TunDevice, open_tun, packets_unread, read_packet, write_packet
+from testbed.tunnel.emulated.tun_device import (
+    TunDevice,
+    open_tun,
+    packets_unread,
+    read_packet,
+    write_packet,
+)
 from testbed.tunnel.ends import build_receiver, build_sender, flow_of_packet, is_ipv4
 from testbed.tunnel.plan import FRAME_HEADERS_BYTES, EndLog, TunnelPlan, report_labels, report_pairs
 
-GAUGES = ("stop", "offered", "offered_bytes", "wire_packets", "wire_bytes", "delivered", "recovered", "block_size")
+GAUGES = (
+    "stop",
+    "offered",
+    "offered_bytes",
+    "wire_packets",
+    "wire_bytes",
+    "delivered",
+    "recovered",
+    "block_size",
+)
 """What an end tells while it runs, and where it is asked to stop."""
 _MOST_ROWS = 2_000_000
 _BATCH = 32
 _IDLE_S = 0.05
-PACKETS = [("flow", "u1"), ("number", "u4"), ("at_s", "f8"), ("bytes", "u2"), ("came_s", "f8"), ("recovered", "?")]
+PACKETS = [
+    ("flow", "u1"),
+    ("number", "u4"),
+    ("at_s", "f8"),
+    ("bytes", "u2"),
+    ("came_s", "f8"),
+    ("recovered", "?"),
+]
 """Of a log of packets: those offered (``came_s`` and ``recovered`` unused), or those handed on at ``at_s``."""
 
 
@@ -66,7 +88,9 @@ def tunnel_end(
 ) -> Iterator[EndpointProcess]:
     """The process of one host; when it ends in whatever way, the device goes with it."""
     with ExitStack() as stack:
-        frames = stack.enter_context(frames_of(net, own, other, spec.plan.there.forward, spec.udp_port))
+        frames = stack.enter_context(
+            frames_of(net, own, other, spec.plan.there.forward, spec.udp_port)
+        )
         datagrams = stack.enter_context(datagram_socket(net, own, spec.udp_port))
         gauge = shared_numbers(len(GAUGES))
 
@@ -75,7 +99,9 @@ def tunnel_end(
                 tun = open_tun(spec.device, spec.address, spec.peer, spec.plan.mtu)
             return _End(spec, frames, datagrams, other.ip, tun, gauge).run
 
-        yield stack.enter_context(closing(EndpointProcess(f"tunnel end at {own.node}", prepare, gauge)))
+        yield stack.enter_context(
+            closing(EndpointProcess(f"tunnel end at {own.node}", prepare, gauge))
+        )
 
 
 class _End:
@@ -90,7 +116,10 @@ class _End:
         tun: TunDevice,
         gauge: memoryview[float],
     ) -> None:
-        self._sender, self._receiver = build_sender(spec.plan, spec.key), build_receiver(spec.plan, spec.key)
+        self._sender, self._receiver = (
+            build_sender(spec.plan, spec.key),
+            build_receiver(spec.plan, spec.key),
+        )
         self._largest = HEADER_BYTES + spec.plan.there.stream.symbol_bytes
         self._arrivals = Arrivals(datagrams, self._largest + 1, peer=peer_ip)
         self._frames, self._datagrams, self._gauge = frames, datagrams, gauge
@@ -160,7 +189,15 @@ class _End:
     def _hand_on(self, packets: Iterable[Delivered]) -> None:
         for one in packets:
             self._counts["not_taken"] += not write_packet(self._tun, one.payload)
-            self._log(self._delivered, one.flow, one.number, one.at_s, len(one.payload), one.came_s, one.recovered)
+            self._log(
+                self._delivered,
+                one.flow,
+                one.number,
+                one.at_s,
+                len(one.payload),
+                one.came_s,
+                one.recovered,
+            )
             self._gauge[5] += 1
             self._gauge[6] += one.recovered
 
@@ -179,7 +216,9 @@ class _End:
                 **self._counts,
                 **{f"sent_{name}": count for name, count in self._sender.counters.items()},
                 **self._receiver.counters,
-                **{f"rejected_{reason}": count for reason, count in self._receiver.rejected.items()},
+                **{
+                    f"rejected_{reason}": count for reason, count in self._receiver.rejected.items()
+                },
                 "refused": self._frames.refused,
                 "foreign": self._arrivals.foreign,
                 "socket_drops": socket_drops(self._datagrams),

@@ -29,19 +29,31 @@ _PACKET_BYTES = 12 + 160
 
 
 def voice_process(
-    net: EmulatedNetwork, stack: ExitStack, hosts: tuple[WiredHost, WiredHost], address: str, duration_s: float
+    net: EmulatedNetwork,
+    stack: ExitStack,
+    hosts: tuple[WiredHost, WiredHost],
+    address: str,
+    duration_s: float,
 ) -> EndpointProcess:
     """Sends from the first host to that address of the second for so long; its result has sent_s and delay_s (inf:
     never), lists in the order of sending, and lag_s."""
-    sending = stack.enter_context(net.open_socket(hosts[0].name, socket.AF_INET, socket.SOCK_DGRAM, 0))
-    taking = stack.enter_context(net.open_socket(hosts[1].name, socket.AF_INET, socket.SOCK_DGRAM, 0))
+    sending = stack.enter_context(
+        net.open_socket(hosts[0].name, socket.AF_INET, socket.SOCK_DGRAM, 0)
+    )
+    taking = stack.enter_context(
+        net.open_socket(hosts[1].name, socket.AF_INET, socket.SOCK_DGRAM, 0)
+    )
     taking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
     taking.bind(("0.0.0.0", _PORT))
     taking.setblocking(False)
-    return EndpointProcess("voip", lambda: partial(_run, sending, taking, address, duration_s), shared_numbers(1))
+    return EndpointProcess(
+        "voip", lambda: partial(_run, sending, taking, address, duration_s), shared_numbers(1)
+    )
 
 
-def _run(sending: socket.socket, taking: socket.socket, address: str, duration_s: float, start_s: float) -> JsonObject:
+def _run(
+    sending: socket.socket, taking: socket.socket, address: str, duration_s: float, start_s: float
+) -> JsonObject:
     count = int(duration_s / EVERY_S)
     sent, came, worst_lag_s, n = [0.0] * count, [math.inf] * count, 0.0, 0
     while (now := time.monotonic() - start_s) < duration_s + _LINGER_S:
@@ -49,7 +61,9 @@ def _run(sending: socket.socket, taking: socket.socket, address: str, duration_s
         if n < count and now >= due_s:
             worst_lag_s, sent[n] = max(worst_lag_s, now - due_s), now
             header = _RTP.pack(0x80, 0, n & 0xFFFF, n * 160 & 0xFFFFFFFF, n)
-            with suppress(OSError):  # what the host refuses (no route, a full queue) is lost like any other
+            with suppress(
+                OSError
+            ):  # what the host refuses (no route, a full queue) is lost like any other
                 sending.sendto(header.ljust(_PACKET_BYTES, b"\x55"), (address, _PORT))
             n += 1
             continue

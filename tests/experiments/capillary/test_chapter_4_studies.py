@@ -27,13 +27,17 @@ SMALL_SET = {"kind": "held", "nodes": 115, "seed": 1, "set": 1, "first": 0, "fra
 
 
 def measured(study: Study, points: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [json.loads(json.dumps(json_ready({**point, **study.measure(point)}))) for point in points]
+    return [
+        json.loads(json.dumps(json_ready({**point, **study.measure(point)}))) for point in points
+    ]
 
 
 def test_ten_layers_are_those_of_the_full_route_and_drawn() -> None:
     points = capillary_drawing.points(True, 1)
     rows = measured(bottleneck_hunting.STUDY, [*points[:1], *points[6:9]])
-    assert [check.name for check in capillary_drawing.drawing_checks(rows) if not check.passed] == []
+    assert [
+        check.name for check in capillary_drawing.drawing_checks(rows) if not check.passed
+    ] == []
     assert list(capillary_drawing.figures(rows)) == ["figure-47-layers-10"]
 
 
@@ -43,10 +47,14 @@ def test_a_network_is_hunted_as_the_exact_recursion_has_it() -> None:
     assert all(hunt[0] == hunt[-1] for hunt in row["suspects"])
 
 
-def ror_of(network: Network, ends: tuple[str, str], method: str, tolerance: float, large: bool) -> float:
+def ror_of(
+    network: Network, ends: tuple[str, str], method: str, tolerance: float, large: bool
+) -> float:
     """By the definition, link by link, with nothing of the studies' own arithmetic; loads of 1 left out."""
     loads = [load for load in route_by_name(network, *ends, method).loads if load < 1]
-    return ror(loads, tolerance=tolerance, source_packets=20, decoding_error_rate=1e-5, large_blocks=large)
+    return ror(
+        loads, tolerance=tolerance, source_packets=20, decoding_error_rate=1e-5, large_blocks=large
+    )
 
 
 def test_ror_by_layer_is_that_of_the_layers() -> None:
@@ -76,13 +84,19 @@ def test_a_layer_of_critical_links_is_no_layer() -> None:
 
 def test_sets_are_consecutive_and_hold_every_frame_once() -> None:
     for nodes, (frames, sets) in ror_layers.SETS.items():
-        own = [p for p in ror_layers.points(False, 1) if p["nodes"] == nodes and p["kind"] == "held"]
+        own = [
+            p for p in ror_layers.points(False, 1) if p["nodes"] == nodes and p["kind"] == "held"
+        ]
         assert len(own) == sets
-        assert [k for p in own for k in range(p["first"], p["first"] + p["frames"])] == list(range(frames))
+        assert [k for p in own for k in range(p["first"], p["first"] + p["frames"])] == list(
+            range(frames)
+        )
         assert max(p["frames"] for p in own) - min(p["frames"] for p in own) <= 1
 
 
-def test_the_outermost_pair_is_the_topmost_and_the_bottommost_switch_with_two_paths_between() -> None:
+def test_the_outermost_pair_is_the_topmost_and_the_bottommost_switch_with_two_paths_between() -> (
+    None
+):
     network = load_network("manet:nodes=40,seed=2,frame=0")
     pair = outermost_pair(network)
     assert pair is not None

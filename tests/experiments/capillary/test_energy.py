@@ -47,11 +47,16 @@ def test_spreading_costs_energy_at_rest_and_saves_some_of_what_failures_cost() -
     one, five = ([f(r) for r in routes(layers)] for layers in (1, 5) for f in (at_rest,))
     longer = statistics.fmean(b / a for a, b in zip(one, five, strict=True))
     assert 1.0 <= longer < 1.5, "paths of later layers are no shorter, and not much longer"
-    rises = [statistics.fmean(under_failures(r) / at_rest(r) for r in routes(layers)) for layers in (1, 5)]
+    rises = [
+        statistics.fmean(under_failures(r) / at_rest(r) for r in routes(layers))
+        for layers in (1, 5)
+    ]
     assert rises[1] < rises[0], "a failed link calls for less, the more the stream is spread"
 
 
 def test_transmissions_are_hops_times_redundancy() -> None:
     for route in routes(1):
         hops = sum(map(float, route.loads))
-        assert transmissions(route, M) == pytest.approx(hops) and transmissions(route, 2 * M) == pytest.approx(2 * hops)
+        assert transmissions(route, M) == pytest.approx(hops) and transmissions(
+            route, 2 * M
+        ) == pytest.approx(2 * hops)

@@ -20,9 +20,15 @@ from experiments.capillary import (
 from testbed.commands.studies.study_runner import drawn
 from tests.helpers.study_rows import Rows, failed, published
 
-MODULES = {module.STUDY.name: module for module in (basic_programme, bottleneck_hunting, ror_layers)}
+MODULES = {
+    module.STUDY.name: module for module in (basic_programme, bottleneck_hunting, ror_layers)
+}
 STAYS_FAILED = {
-    "bottleneck_hunting": ("mean of the ten layers", "lies in 5.9 to 9.9", "takes 14 to 23 iterations"),
+    "bottleneck_hunting": (
+        "mean of the ten layers",
+        "lies in 5.9 to 9.9",
+        "takes 14 to 23 iterations",
+    ),
     "ror_layers": ("one pair a set, blocks of M = 20 (eq. 23): fall of the mean",),
 }
 """What does not hold, as docs/replication/chapter_4.md says, or cannot be told from so few rows."""
@@ -52,14 +58,18 @@ def judged(study: str, rows: Rows) -> str:
 def test_what_was_measured_passes_but_for_what_is_said_to_fail(study: str) -> None:
     verdict = MODULES[study].judge(whole(study, rows_of(study)))
     for check in verdict.checks:
-        assert check.passed or any(words in check.name for words in STAYS_FAILED.get(study, ())), check
+        assert check.passed or any(words in check.name for words in STAYS_FAILED.get(study, ())), (
+            check
+        )
     assert all(check.rival is not None or check.rival_note for check in verdict.checks)
 
 
 @pytest.mark.parametrize("study", ["basic_programme", "bottleneck_hunting", "ror_layers"])
 def test_figures_are_drawn_from_the_rows(study: str) -> None:
     rows = [row for row in rows_of(study) if row.get("nodes") != 115 or study != "ror_layers"]
-    assert all("<svg" in drawing for drawing in drawn(MODULES[study].STUDY, whole(study, rows)).values())
+    assert all(
+        "<svg" in drawing for drawing in drawn(MODULES[study].STUDY, whole(study, rows)).values()
+    )
 
 
 def flat(row: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +77,9 @@ def flat(row: dict[str, Any]) -> dict[str, Any]:
     changed = dict(row)
     for equation in ror_layers.EQUATIONS:
         changed[equation] = [row[equation][0]] * len(row[equation])
-        changed[f"{equation}_frames"] = [[frame[0]] * len(frame) for frame in row[f"{equation}_frames"]]
+        changed[f"{equation}_frames"] = [
+            [frame[0]] * len(frame) for frame in row[f"{equation}_frames"]
+        ]
     return changed
 
 
@@ -105,7 +117,9 @@ def stable_ends_too(row: dict[str, Any]) -> dict[str, Any]:
 
 
 FALLS = [
-    f"{nodes} nodes, one pair a set, {words}" for nodes in (115, 120) for words in ("blocks of M = 20", "large blocks")
+    f"{nodes} nodes, one pair a set, {words}"
+    for nodes in (115, 120)
+    for words in ("blocks of M = 20", "large blocks")
 ]
 
 
@@ -122,7 +136,11 @@ FALLS = [
         ),
         ("bottleneck_hunting", as_vertices, ["interior: share of layers"]),
         ("basic_programme", bottlenecks_are_all_full_links, ["the full links of layer 1"]),
-        ("basic_programme", wrong_as_naive, ["links with a price", "basic, hunting loop", "stable form, hunting loop"]),
+        (
+            "basic_programme",
+            wrong_as_naive,
+            ["links with a price", "basic, hunting loop", "stable form, hunting loop"],
+        ),
         ("basic_programme", basic_goes_on, ["end infeasible or with wrong loads"]),
         ("basic_programme", stable_ends_too, ["end infeasible", "below 1e-7, stable form"]),
     ],
@@ -148,9 +166,18 @@ def test_few_sets_that_differ_cannot_tell_a_fall_from_none() -> None:
 
 
 def test_a_drawing_of_other_layers_or_unlikely_bottlenecks_fails() -> None:
-    counted = [{"kind": "counted", "seed": k, "bottlenecks": 100 + k, "all_layers": 10} for k in range(8)]
-    ten = {"kind": "drawn", "layers": 10, "loaded": [[0, 1, 0.5, 1]], "certified": True, "agrees": False}
+    counted = [
+        {"kind": "counted", "seed": k, "bottlenecks": 100 + k, "all_layers": 10} for k in range(8)
+    ]
+    ten = {
+        "kind": "drawn",
+        "layers": 10,
+        "loaded": [[0, 1, 0.5, 1]],
+        "certified": True,
+        "agrees": False,
+    }
     names = failed(bottleneck_hunting.judge([*rows_of("bottleneck_hunting"), ten, *counted]))
     assert all(
-        words in names for words in ("differ from the certified", "layers beyond the tenth", "with 55 bottleneck")
+        words in names
+        for words in ("differ from the certified", "layers beyond the tenth", "with 55 bottleneck")
     )

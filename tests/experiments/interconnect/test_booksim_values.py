@@ -19,12 +19,16 @@ SPOT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: f"{row['network']} {row['pattern']} {row['load']}")
+@pytest.mark.parametrize(
+    "row", PUBLISHED, ids=lambda row: f"{row['network']} {row['pattern']} {row['load']}"
+)
 def test_the_rebuilt_program_gives_what_booksim2_gave_below_saturation(row: dict[str, Any]) -> None:
     assert row["published"] == pytest.approx(spread(row["rebuilt"])[0], rel=0.01)
 
 
-def test_beyond_half_of_saturation_published_values_lie_where_single_runs_of_the_rebuilt_program_do() -> None:
+def test_beyond_half_of_saturation_published_values_lie_where_single_runs_of_the_rebuilt_program_do() -> (
+    None
+):
     """But one: the ring at 0.2, whose value is above all 16 runs."""
     outside = set()
     for row in table()["published"]:
@@ -36,7 +40,9 @@ def test_beyond_half_of_saturation_published_values_lie_where_single_runs_of_the
     assert outside == {("ring:8", "tornado", 0.2)}
 
 
-@pytest.mark.parametrize("row", SPOT, ids=lambda row: f"{row['network']} {row['routing']} {row['pattern']}")
+@pytest.mark.parametrize(
+    "row", SPOT, ids=lambda row: f"{row['network']} {row['routing']} {row['pattern']}"
+)
 def test_the_simulator_agrees_at_30_percent_of_saturation(row: dict[str, Any]) -> None:
     point = row | {"part": "latency", "model": "booksim", "rate": row["load"], "seed": 1}
     run = measure(point)
@@ -46,5 +52,7 @@ def test_the_simulator_agrees_at_30_percent_of_saturation(row: dict[str, Any]) -
 
 def test_saturation_is_searched_on_both_sides_of_a_guess() -> None:
     for guess in (0.1, 0.2, 0.4):
-        assert saturation_of(lambda load, _: 100.0 + 2_000.0 * load, guess) == pytest.approx(0.2, rel=0.01)
+        assert saturation_of(lambda load, _: 100.0 + 2_000.0 * load, guess) == pytest.approx(
+            0.2, rel=0.01
+        )
     assert saturation_of(lambda load, _: 60.0, 0.5) == 1.0

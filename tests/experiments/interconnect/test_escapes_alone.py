@@ -21,7 +21,9 @@ from experiments.interconnect.permanent import NO_DIVERSION, beyond_escapes
         ((97.0, 97.1), (), {"fails"}),
     ],
 )
-def test_a_bar_that_escapes_reach_cannot_tell(values: tuple[float, ...], alone: tuple[float, ...], said: set[str]):
+def test_a_bar_that_escapes_reach_cannot_tell(
+    values: tuple[float, ...], alone: tuple[float, ...], said: set[str]
+):
     checks = beyond_escapes("performance", 98.0, 9 * values, 9 * alone, "above 98 %")
     assert {check.outcome for check in checks} == said
     assert all(check.rival_note for check in checks)
@@ -36,7 +38,11 @@ def test_a_gain_without_diverted_messages_is_undecided() -> None:
 
     def outcome(diverted: int) -> str:
         shape = "shape:line:5"
-        rows = [row(kind, seed, diverted * (kind == shape)) for kind in ("none", shape) for seed in (1, 2)]
+        rows = [
+            row(kind, seed, diverted * (kind == shape))
+            for kind in ("none", shape)
+            for seed in (1, 2)
+        ]
         rows += [row(shape, seed, 0, options=NO_DIVERSION) for seed in (1, 2)]
         return shapes.judge(rows).checks[-1].outcome
 

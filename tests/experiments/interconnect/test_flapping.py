@@ -8,7 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.interconnect.deadlock.nac_exhaustive import drawn_load, drawn_parameters, measure_batch
+from experiments.interconnect.deadlock.nac_exhaustive import (
+    drawn_load,
+    drawn_parameters,
+    measure_batch,
+)
 from tests.helpers.study_rows import published
 from tests.oracles.interconnect import simulate
 from topologies import load_network
@@ -30,7 +34,11 @@ def test_nac_deadlocks_where_cables_flap_and_heads_that_ask_anew_free_it(
     assert stuck.stopped_tick > max(fault.stop_s for fault in faults) * stuck.ticks_per_s
     assert any((b, a) in stuck.stuck.waits for a, b in stuck.stuck.waits)
     freed = simulate(
-        network, sent, replace(parameters, nac=replace(parameters.nac, ask_anew=True)), faults, engine=engine
+        network,
+        sent,
+        replace(parameters, nac=replace(parameters.nac, ask_anew=True)),
+        faults,
+        engine=engine,
     )
     assert freed.received == freed.sent == 1200 and freed.stopped == "finished"
 
@@ -48,7 +56,9 @@ def test_heads_ask_anew_when_a_cable_fails_too(engine: str) -> None:
 
 def test_a_batch_counts_what_was_published() -> None:
     """Twenty-five of a published batch's 250 runs, counted again, are within what the batch has."""
-    row = next(row for row in published("interconnect_nac_exhaustive") if row.get("part") == "timed")
+    row = next(
+        row for row in published("interconnect_nac_exhaustive") if row.get("part") == "timed"
+    )
     some = measure_batch(row["network"], row["seed"], 25, ask_anew=False)
     assert (some["runs"], some["messages"], some["bare"]) == (25, 30_000, 5)
     assert all(0 <= some[name] <= row[name] for name in some)

@@ -65,13 +65,21 @@ def measured(name: str) -> tuple[Row, ...]:
     kept = sorted({point["seed"] for point in points})[:SEEDS]
     share = LENGTH if name in ROUTING else 1.0  # the burst on the ring is at a stated time
     own = [point for point in points if point["seed"] in kept]
-    shorter = [point | {"seconds": share * point["seconds"]} if "seconds" in point else point for point in own]
+    shorter = [
+        point | {"seconds": share * point["seconds"]} if "seconds" in point else point
+        for point in own
+    ]
     return tuple({**point, **study.measure(point)} for point in shorter)
 
 
-def changed(rows: Sequence[Row], which: Callable[[Row], bool], **changes: Callable[[Row], Any]) -> list[Row]:
+def changed(
+    rows: Sequence[Row], which: Callable[[Row], bool], **changes: Callable[[Row], Any]
+) -> list[Row]:
     """The rows, in those that are meant the named results put otherwise."""
-    return [row | {name: value(row) for name, value in changes.items()} if which(row) else dict(row) for row in rows]
+    return [
+        row | {name: value(row) for name, value in changes.items()} if which(row) else dict(row)
+        for row in rows
+    ]
 
 
 def failed(study: Study, rows: Sequence[Row]) -> set[str]:
@@ -88,17 +96,31 @@ def test_the_simulator_loses_no_packet_and_every_check_names_its_rival(name: str
 
 @pytest.mark.parametrize("name", sorted(ROUTING | RING))
 def test_a_study_fails_where_one_packet_of_one_run_is_lost(name: str) -> None:
-    study, last = (ROUTING | RING)[name], [row for row in measured(name) if row["deadlock"] == "nac"][-1]
-    rows = changed(measured(name), lambda row: row == last, received=lambda row: row["received"] - 1)
+    study, last = (
+        (ROUTING | RING)[name],
+        [row for row in measured(name) if row["deadlock"] == "nac"][-1],
+    )
+    rows = changed(
+        measured(name), lambda row: row == last, received=lambda row: row["received"] - 1
+    )
     assert any("deliver" in check or "sent = received" in check for check in failed(study, rows))
 
 
 @pytest.mark.parametrize("name", sorted(set(ROUTING) - set(COMPARED)))
 def test_a_study_fails_where_failures_cost_half_as_much_again(name: str) -> None:
-    slower = {field: lambda row, field=field: 1.5 * row[field] for field in ("latency_s", "latency_later_s")}
+    slower = {
+        field: lambda row, field=field: 1.5 * row[field]
+        for field in ("latency_s", "latency_later_s")
+    }
     rows = changed(measured(name), lambda row: row["faults"] > 0, **slower)
-    before, after = ({c.name: c for c in ROUTING[name].judge(some).checks} for some in (measured(name), rows))
-    more = [one for one, check in after.items() if check.outcome == "fails" and before[one].outcome != "fails"]
+    before, after = (
+        {c.name: c for c in ROUTING[name].judge(some).checks} for some in (measured(name), rows)
+    )
+    more = [
+        one
+        for one, check in after.items()
+        if check.outcome == "fails" and before[one].outcome != "fails"
+    ]
     assert more and not any("sent = received" in check for check in more)
 
 
@@ -106,16 +128,28 @@ def test_safety_fails_where_nac_never_moved_and_where_ft_drb_costs_without_failu
     idle = changed(measured("safety"), lambda row: True, nac_moves=lambda row: 0)
     assert any("moves of NAC in" in check for check in failed(safety.STUDY, idle))
     dear = changed(
-        measured("safety"), lambda row: row["routing"] == "ft-drb", latency_s=lambda row: 1.01 * row["latency_s"]
+        measured("safety"),
+        lambda row: row["routing"] == "ft-drb",
+        latency_s=lambda row: 1.01 * row["latency_s"],
     )
     assert any("costs nothing" in check for check in failed(safety.STUDY, dear))
 
 
 def test_the_ring_study_fails_where_a_stated_rate_deadlocks_or_a_high_one_does_not() -> None:
     rows = measured("nac")
-    early = changed(rows, lambda row: row["part"] == "stated", deadlocked=lambda _: True, deadlock_s=lambda _: 1.18)
+    early = changed(
+        rows,
+        lambda row: row["part"] == "stated",
+        deadlocked=lambda _: True,
+        deadlock_s=lambda _: 1.18,
+    )
     assert any("stated rates" in check for check in failed(nac.STUDY, early))
-    late = changed(rows, lambda row: row["part"] == "sweep", deadlocked=lambda _: False, deadlock_s=lambda _: None)
+    late = changed(
+        rows,
+        lambda row: row["part"] == "sweep",
+        deadlocked=lambda _: False,
+        deadlock_s=lambda _: None,
+    )
     assert any("within 100 ms" in check for check in failed(nac.STUDY, late))
 
 
@@ -148,7 +182,11 @@ def test_every_kind_of_failure_meets_the_same_messages() -> None:
         Run.of(drb_point("torus:8x8", "uniform", 3, quick=True, faults=n, fault_kind=kind))
         for n, kind in ((0, "none"), (1, "shape:U:3"), (10, "half"))
     )
-    assert traffic_of(calm).time_ps.tolist() == traffic_of(shape).time_ps.tolist() == traffic_of(ten).time_ps.tolist()
+    assert (
+        traffic_of(calm).time_ps.tolist()
+        == traffic_of(shape).time_ps.tolist()
+        == traffic_of(ten).time_ps.tolist()
+    )
     assert (len(faults_of(calm)), len(faults_of(shape)), len(faults_of(ten))) == (0, 9, 10)
     assert {fault.start_s for fault in faults_of(ten)} == {0.2}
 
@@ -156,7 +194,9 @@ def test_every_kind_of_failure_meets_the_same_messages() -> None:
 def test_the_ring_sends_in_its_row_only_unless_others_are_asked_for() -> None:
     alone = ring_traffic(ring_point("burst", 500.0, 1, seconds=1.5, deadlock="nac", burst=10))
     assert {int(s) % 8 for s in alone.source} == {5}
-    both = ring_traffic(ring_point("burst", 500.0, 1, seconds=1.5, deadlock="nac", burst=10, others="transpose"))
+    both = ring_traffic(
+        ring_point("burst", 500.0, 1, seconds=1.5, deadlock="nac", burst=10, others="transpose")
+    )
     assert {int(s) % 8 for s in both.source} == set(range(8))
     in_row = both.source % 8 == 5
     assert both.time_ps[in_row].tolist() == alone.time_ps.tolist()

@@ -36,7 +36,9 @@ def checks_of(name: str) -> tuple[Check, ...]:
 
 def slower(factor: float, which: Callable[[Row], bool] = lambda row: row["faults"] > 0) -> Spoil:
     fields = ("latency_s", "latency_later_s")
-    return lambda row: {name: factor * row[name] for name in fields if row.get(name)} if which(row) else {}
+    return lambda row: (
+        {name: factor * row[name] for name in fields if row.get(name)} if which(row) else {}
+    )
 
 
 def of_part(part: str, **changes: Any) -> Spoil:
@@ -48,7 +50,9 @@ def lost(row: Row) -> dict[str, Any]:
 
 
 def stays_high(row: Row) -> dict[str, Any]:
-    return {"latency_after_us": row["latency_before_us"] + row["rise_us"]} if "rise_us" in row else {}
+    return (
+        {"latency_after_us": row["latency_before_us"] + row["rise_us"]} if "rise_us" in row else {}
+    )
 
 
 def later_with_the_rate(row: Row) -> dict[str, Any]:
@@ -78,7 +82,9 @@ def of_nac(row: Row, name: str, value: int) -> dict[str, Any]:
 def moved_later(*, anew: bool, by_tf: float) -> Spoil:
     """Of the worst cases of NAC's times: all moves of packets later by so many t_f."""
     return lambda row: (
-        {"moves_tf": [at + by_tf for at in row["moves_tf"]]} if row["part"] == "worst" and row["anew"] == anew else {}
+        {"moves_tf": [at + by_tf for at in row["moves_tf"]]}
+        if row["part"] == "worst" and row["anew"] == anew
+        else {}
     )
 
 
@@ -119,13 +125,21 @@ def apart_by(factor: float, share: float, routing: str | None = None) -> Spoil:
 
     def spoil(row: Row) -> dict[str, Any]:
         mine = row["part"] == "latency" and row["model"] == "booksim" and row["share"] == share
-        return {"latency_cycles": factor * row["latency_cycles"]} if mine and routing in (None, row["routing"]) else {}
+        return (
+            {"latency_cycles": factor * row["latency_cycles"]}
+            if mine and routing in (None, row["routing"])
+            else {}
+        )
 
     return spoil
 
 
 def saturates_later(row: Row) -> dict[str, Any]:
-    return {"load": 1.1 * row["load"]} if row["part"] == "saturation" and row["model"] == "booksim" else {}
+    return (
+        {"load": 1.1 * row["load"]}
+        if row["part"] == "saturation" and row["model"] == "booksim"
+        else {}
+    )
 
 
 def is_default(row: Row) -> bool:
@@ -135,17 +149,33 @@ def is_default(row: Row) -> bool:
 def not_reused(row: Row) -> dict[str, Any]:
     """As many escapes as where notifications are not reused, in the run of the same seed and length."""
     same = ("seed", "faults", "share")
-    alike = [o for o in rows_of("balance") if is_default(o) and all(o[name] == row[name] for name in same)]
-    return {"escaped_share": alike[0]["escaped_share"]} if row["options"] == {"reuse_notifications": True} else {}
+    alike = [
+        o
+        for o in rows_of("balance")
+        if is_default(o) and all(o[name] == row[name] for name in same)
+    ]
+    return (
+        {"escaped_share": alike[0]["escaped_share"]}
+        if row["options"] == {"reuse_notifications": True}
+        else {}
+    )
 
 
 CASES: list[tuple[str, str, Spoil]] = [
-    ("booksim", "messages undelivered", lambda row: {"received": row["received"] - 1} if "sent" in row else {}),
+    (
+        "booksim",
+        "messages undelivered",
+        lambda row: {"received": row["received"] - 1} if "sent" in row else {},
+    ),
     ("booksim", "at 30% of saturation", apart_by(1.04, 0.3)),
     ("booksim", "at 70% of saturation", apart_by(1.1, 0.7)),
     ("booksim", "at 90% of saturation, apart from BookSim2's: the mean", apart_by(1.3, 0.9)),
     ("booksim", "over how far from BookSim2 without", apart_by(1.3, 0.9)),
-    ("booksim", "load at saturation (mean latency of 500 cycles), apart from BookSim2's: the mean", saturates_later),
+    (
+        "booksim",
+        "load at saturation (mean latency of 500 cycles), apart from BookSim2's: the mean",
+        saturates_later,
+    ),
     ("booksim", "Valiant: mean latency", apart_by(1.2, 0.7, "valiant")),
     ("nac", "at the stated rates", of_part("stated", deadlocked=True)),
     ("nac", "within 100 ms", of_part("sweep", deadlocked=False, deadlock_s=None)),
@@ -155,7 +185,11 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("nac", "latency returns", stays_high),
     ("nac_traffic", "every packet is delivered", lost),
     ("nac_traffic", "slots after the treatment", stays_high),
-    ("nac_traffic", "packets of the run that are late", lambda row: {"throughput_dip_percent": 41.0}),
+    (
+        "nac_traffic",
+        "packets of the run that are late",
+        lambda row: {"throughput_dip_percent": 41.0},
+    ),
     ("nac_traffic", "over the latency before", lambda row: {"rise_us": 3.0 * row["rise_us"]}),
     ("shapes", "performance, 100 L0 / Lf (%)", slower(1.06)),
     ("shapes", "sent = received", lambda row: {"received": row["received"] - 1}),
@@ -173,18 +207,54 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("paths", "of all numbers of paths", few_paths_slow),
     ("saturation", "90 % of saturation", slower(1.5)),
     ("saturation", "when the time is doubled", slower(1.3, shorter)),
-    ("balance", "given up again over", lambda row: {"shrunk": row["grown"] // 2} if is_default(row) else {}),
-    ("balance", "costs without failures", slower(1.1, lambda row: is_default(row) and not row["faults"])),
+    (
+        "balance",
+        "given up again over",
+        lambda row: {"shrunk": row["grown"] // 2} if is_default(row) else {},
+    ),
+    (
+        "balance",
+        "costs without failures",
+        slower(1.1, lambda row: is_default(row) and not row["faults"]),
+    ),
     ("balance", "reuse of notifications", not_reused),
-    ("balance", "for a thousand messages", lambda row: {"shrunk": row["sent"] // 500} if is_default(row) else {}),
-    ("balance", "what load balancing costs in 256 ms (% of latency) moves", slower(1.1, default_in_the_longest_time)),
+    (
+        "balance",
+        "for a thousand messages",
+        lambda row: {"shrunk": row["sent"] // 500} if is_default(row) else {},
+    ),
+    (
+        "balance",
+        "what load balancing costs in 256 ms (% of latency) moves",
+        slower(1.1, default_in_the_longest_time),
+    ),
     ("balance", "performance with three failed links", slower(1.1, failed_in_twice_the_time)),
-    ("rivals", "leave undelivered", lambda row: {"received": row["received"] - 1} if row.get("sent") else {}),
-    ("rivals", "over that of up*/down*", slower(1.1, lambda row: row["routing"] == "ft-drb" and row["faults"] > 0)),
+    (
+        "rivals",
+        "leave undelivered",
+        lambda row: {"received": row["received"] - 1} if row.get("sent") else {},
+    ),
+    (
+        "rivals",
+        "over that of up*/down*",
+        slower(1.1, lambda row: row["routing"] == "ft-drb" and row["faults"] > 0),
+    ),
     ("rivals", "Valiant's detours", lambda row: {"latency_s": 1e-5} if row.get("sent") else {}),
-    ("rivals", "FT-DRB's latency in parts of up*/down*'s moves so much when", slower(1.2, ft_drb_in_twice_the_time)),
-    ("saturation", "performance under odd-even turns (%) moves so much when", slower(1.2, failed_in_twice_the_time)),
-    ("saturation", "turn model (odd-even)", slower(2.0, lambda row: "part" in row and row["faults"] > 0)),
+    (
+        "rivals",
+        "FT-DRB's latency in parts of up*/down*'s moves so much when",
+        slower(1.2, ft_drb_in_twice_the_time),
+    ),
+    (
+        "saturation",
+        "performance under odd-even turns (%) moves so much when",
+        slower(1.2, failed_in_twice_the_time),
+    ),
+    (
+        "saturation",
+        "turn model (odd-even)",
+        slower(2.0, lambda row: "part" in row and row["faults"] > 0),
+    ),
     ("nac_exhaustive", "states under NAC that can never drain, ", of_part("nac", stuck=1)),
     ("nac_exhaustive", "left no state out", of_part("nac", whole=False)),
     ("nac_exhaustive", "those that deadlock without NAC", of_part("none", stuck=0)),
@@ -198,7 +268,11 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("routers", "packets that NAC put aside", with_nac("nac", {"moves": 0, "identified": 0})),
     ("routers", "NAC over bubble", with_nac("seconds", 3.0)),
     ("routers", "arrived twice", lambda row: {"twice": 1}),
-    ("nac", "time to identify the cycle", lambda row: {"first_tf": 100.0} if row["part"] == "burst" else {}),
+    (
+        "nac",
+        "time to identify the cycle",
+        lambda row: {"first_tf": 100.0} if row["part"] == "burst" else {},
+    ),
     ("nac", "one router closes the cycle, recorded", moved_later(anew=False, by_tf=50.0)),
     ("nac", "the signals' 7 hops left out", moved_later(anew=True, by_tf=-50.0)),
     (
@@ -206,10 +280,26 @@ CASES: list[tuple[str, str, Spoil]] = [
         "until it is identified, the longest",
         lambda row: {"first_tf": 400.0} if row["part"] == "ring" else {},
     ),
-    ("nac", "blocked inputs a packet", lambda row: of_nac(row, "blocked", 10**6) if row.get("slots") == 8 else {}),
-    ("nac", "two slots of slack over none", lambda row: of_nac(row, "identified", 10**5) if row.get("slack") else {}),
-    ("nac", "two virtual channels", lambda row: {"deadlocked": row["deadlock"] == "virtual-channels"}),
-    ("nac", "failed links less none", lambda row: {"deadlocked": False} if row["part"] == "torus" else {}),
+    (
+        "nac",
+        "blocked inputs a packet",
+        lambda row: of_nac(row, "blocked", 10**6) if row.get("slots") == 8 else {},
+    ),
+    (
+        "nac",
+        "two slots of slack over none",
+        lambda row: of_nac(row, "identified", 10**5) if row.get("slack") else {},
+    ),
+    (
+        "nac",
+        "two virtual channels",
+        lambda row: {"deadlocked": row["deadlock"] == "virtual-channels"},
+    ),
+    (
+        "nac",
+        "failed links less none",
+        lambda row: {"deadlocked": False} if row["part"] == "torus" else {},
+    ),
     ("nac", "undelivered", lambda row: {"received": row["sent"] - 1}),
     ("random_starts", "from random moments on (%)", slower(1.25)),
     ("random_starts", "less that of escapes alone", slower(1.05, diverting)),
@@ -218,19 +308,29 @@ CASES: list[tuple[str, str, Spoil]] = [
     (
         "deviations",
         "performance beside that without",
-        lambda row: {"latency_s": 1.003 * row["latency_s"]} if not row["whole"] and row["option"] != "as it is" else {},
+        lambda row: (
+            {"latency_s": 1.003 * row["latency_s"]}
+            if not row["whole"] and row["option"] != "as it is"
+            else {}
+        ),
     ),
     (
         "deviations",
         "stop_st at detection: time",
-        lambda row: {"last_s": 1.08 * row["last_s"]} if row["option"] == "stop_st at detection" else {},
+        lambda row: (
+            {"last_s": 1.08 * row["last_s"]} if row["option"] == "stop_st at detection" else {}
+        ),
     ),
     (
         "deviations",
         "ACKs share buffers: latency",
         lambda row: {"latency_s": 1e-3} if row["place"] == "0.6 of a link" else {},
     ),
-    ("payloads", "two payloads are apart", slower(1.1, lambda row: row["faults"] > 0 and row["bytes"] == 256)),
+    (
+        "payloads",
+        "two payloads are apart",
+        slower(1.1, lambda row: row["faults"] > 0 and row["bytes"] == 256),
+    ),
     (
         "payloads",
         "two injections are apart",
@@ -239,24 +339,46 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("payloads", "gather at the stated", slower(1.1)),
     ("traces", "averaged over the four machines", slower(1.2)),
     ("traces", "LANL machine with its repairs", slower(1.2)),
-    ("safety", "costs nothing over dimension order", slower(1.13, lambda row: row["routing"] == "ft-drb")),
+    (
+        "safety",
+        "costs nothing over dimension order",
+        slower(1.13, lambda row: row["routing"] == "ft-drb"),
+    ),
     ("safety", "over the dimension-order path", of_part("cost", alternative=10**6)),
     ("safety", "without NAC, FT-DRB", lambda row: {"deadlocked": False}),
-    ("safety", "deliver every packet (runs", lambda row: {"deadlocked": True} if row["part"] == "deadlock" else {}),
+    (
+        "safety",
+        "deliver every packet (runs",
+        lambda row: {"deadlocked": True} if row["part"] == "deadlock" else {},
+    ),
     ("safety", "moves of NAC in", of_part("deadlock", nac_moves=0)),
     ("safety", "at 0.8 of a link", of_part("torus", deadlocked=True)),
-    ("safety", "notifications reused", lambda row: {"escapes": 10} if row["part"] == "alternatives" else {}),
+    (
+        "safety",
+        "notifications reused",
+        lambda row: {"escapes": 10} if row["part"] == "alternatives" else {},
+    ),
 ]
 NAMED = {"no second path at a tenth": "a tenth of a link a node"}
 
 
-@pytest.mark.parametrize(("name", "check", "spoil"), CASES, ids=[f"{name}-{check}" for name, check, _ in CASES])
-def test_a_published_run_that_is_spoilt_fails_where_its_rival_says(name: str, check: str, spoil: Spoil) -> None:
+@pytest.mark.parametrize(
+    ("name", "check", "spoil"), CASES, ids=[f"{name}-{check}" for name, check, _ in CASES]
+)
+def test_a_published_run_that_is_spoilt_fails_where_its_rival_says(
+    name: str, check: str, spoil: Spoil
+) -> None:
     judge, wanted = judge_of(name), NAMED.get(check, check)
     before = {c.name: c for c in checks_of(name) if wanted in c.name}
-    after = {c.name: c for c in judge([row | spoil(row) for row in rows_of(name)]).checks if wanted in c.name}
+    after = {
+        c.name: c
+        for c in judge([row | spoil(row) for row in rows_of(name)]).checks
+        if wanted in c.name
+    }
     assert before and not any(c.passed for c in after.values())
-    assert any(c.passed for c in before.values()) or any(c.outcome == "fails" for c in after.values())
+    assert any(c.passed for c in before.values()) or any(
+        c.outcome == "fails" for c in after.values()
+    )
 
 
 @pytest.mark.parametrize("changes", [
@@ -268,7 +390,9 @@ def test_parts_of_what_was_sent_are_no_more_than_that(name: str, changes: dict[s
     middle = len(rows) // 2
     spoilt = [row | changes if number == middle else row for number, row in enumerate(rows)]
     before, after = (
-        next(one for one in judge_of(name)(each).checks if one.name == "sent = received in every run")
+        next(
+            one for one in judge_of(name)(each).checks if one.name == "sent = received in every run"
+        )
         for each in (rows, spoilt)
     )
     assert before.passed and after.outcome == "fails"

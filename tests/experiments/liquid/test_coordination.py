@@ -19,13 +19,17 @@ NETWORK = "swiss-t1:allocation=2-2-2-2-0-0-0-0"
 
 def rounds_of_messages(plan: BulkPlan) -> float:
     """How many messages long an uncoordinated round robin takes, its senders going on as links come free."""
-    paths = [[plan.network.link_index[link] for link in transfer.path] for transfer in plan.transfers]
+    paths = [
+        [plan.network.link_index[link] for link in transfer.path] for transfer in plan.transfers
+    ]
     return run_wormhole(paths, plan.frames, barrier=False).duration
 
 
 def plans(message_bytes: int) -> tuple[BulkPlan, BulkPlan]:
     liquid = bulk_plan(NETWORK, message_bytes=message_bytes)
-    free = bulk_plan(NETWORK, message_bytes=message_bytes, scheduling="round-robin", switching="packet")
+    free = bulk_plan(
+        NETWORK, message_bytes=message_bytes, scheduling="round-robin", switching="packet"
+    )
     return liquid, free
 
 

@@ -50,7 +50,9 @@ AGAINST_THE_THESIS: dict[Any, dict[str, str]] = {
         "with a gain of 1.5 to 2": "most gain more",
         "random order over that of round robin,": "a random order is better, where senders go on freely",
     },
-    liquid_search_space: {"in processor time": "3.3 times faster, not 9.4: categories do not cost the same"},
+    liquid_search_space: {
+        "in processor time": "3.3 times faster, not 9.4: categories do not cost the same"
+    },
     liquid_milp_time: {
         "that of the thesis' search": "52 times: in Python, against a solver of today",
         "that of fast method": "2700 times, a lower bound",
@@ -84,7 +86,11 @@ def flat_blocks(row: dict[str, Any]) -> dict[str, Any]:
 def test_verdict_holds_on_what_is_measured_but_for_what_contradicts_the_thesis(study: Any) -> None:
     verdict = study.judge(measured(study))
     contradicted = AGAINST_THE_THESIS.get(study, {})
-    assert [c.name for c in verdict.checks if not c.passed and not any(words in c.name for words in contradicted)] == []
+    assert [
+        c.name
+        for c in verdict.checks
+        if not c.passed and not any(words in c.name for words in contradicted)
+    ] == []
     for words in contradicted:
         assert [c.outcome for c in verdict.checks if words in c.name].count("fails") == 1
 
@@ -93,20 +99,45 @@ def test_verdict_holds_on_what_is_measured_but_for_what_contradicts_the_thesis(s
     ("study", "at", "change", "words"),
     [
         (liquid_dsatur, 1, lambda row: {"liquid": row["liquid"] + 1}, "with a liquid schedule"),
-        (liquid_dsatur, None, lambda row: {"dsatur": row["liquid"]}, "share of patterns on which DSATUR loses"),
-        (liquid_gain, 3, lambda row: {"liquid": row["liquid"] * 0.99}, "throughput of liquid schedules"),
+        (
+            liquid_dsatur,
+            None,
+            lambda row: {"dsatur": row["liquid"]},
+            "share of patterns on which DSATUR loses",
+        ),
+        (
+            liquid_gain,
+            3,
+            lambda row: {"liquid": row["liquid"] * 0.99},
+            "throughput of liquid schedules",
+        ),
         (liquid_gain, 3, lambda row: {"deadlocks": 1}, "deadlocks"),
         (liquid_dsatur, None, lambda row: {"dsatur": row["liquid"] + 1}, "lose 9 % or less"),
         (liquid_gain, None, lambda row: {"round-robin": row["liquid"]}, "median gain"),
-        (liquid_gain, None, lambda row: {"liquid": row["round-robin"]}, "throughput of liquid schedules"),
-        (liquid_gain, None, lambda row: {"round-robin-blocks": row["liquid"]}, "whose messages go a quarter a turn"),
+        (
+            liquid_gain,
+            None,
+            lambda row: {"liquid": row["round-robin"]},
+            "throughput of liquid schedules",
+        ),
+        (
+            liquid_gain,
+            None,
+            lambda row: {"round-robin-blocks": row["liquid"]},
+            "whose messages go a quarter a turn",
+        ),
         (
             liquid_gain,
             None,
             lambda row: {"identical": row["liquid"]},
             "the same order for all over that of round robin",
         ),
-        (liquid_gain, None, lambda row: {"random-phases": row["liquid"]}, "random order, phase by phase over"),
+        (
+            liquid_gain,
+            None,
+            lambda row: {"random-phases": row["liquid"]},
+            "random order, phase by phase over",
+        ),
         (
             liquid_gain,
             None,
@@ -114,36 +145,86 @@ def test_verdict_holds_on_what_is_measured_but_for_what_contradicts_the_thesis(s
             "the same order for all, phase by phase over",
         ),
         (liquid_milp_time, 0, lambda row: {"liquid_liquid": False}, "with a liquid schedule"),
-        (liquid_milp_time, None, lambda row: {"exact_s": row["milp_s"]}, "within 0.1 s, the thesis' search"),
-        (liquid_milp_time, None, lambda row: {"liquid_s": row["milp_s"]}, "within 0.1 s, fast method"),
-        (liquid_milp_time, None, lambda row: {"liquid_s": row["milp_s"] / 50}, "that of fast method"),
-        (liquid_patterns, WHOLE, lambda row: {"edges": row["edges"] - 1}, "edges of the congestion graph"),
+        (
+            liquid_milp_time,
+            None,
+            lambda row: {"exact_s": row["milp_s"]},
+            "within 0.1 s, the thesis' search",
+        ),
+        (
+            liquid_milp_time,
+            None,
+            lambda row: {"liquid_s": row["milp_s"]},
+            "within 0.1 s, fast method",
+        ),
+        (
+            liquid_milp_time,
+            None,
+            lambda row: {"liquid_s": row["milp_s"] / 50},
+            "that of fast method",
+        ),
+        (
+            liquid_patterns,
+            WHOLE,
+            lambda row: {"edges": row["edges"] - 1},
+            "edges of the congestion graph",
+        ),
         (
             liquid_patterns,
             WHOLE,
             lambda row: {"bottleneck_load": row["bottleneck_load"] + 1},
             "bottleneck load of all 32",
         ),
-        (liquid_patterns, 5, lambda row: {"nodes": 32, "bottleneck_load": 48}, "patterns of different nodes"),
-        (liquid_patterns, None, lambda row: {"skeleton": row["transfers"]}, "mean share of transfers in the skeleton"),
+        (
+            liquid_patterns,
+            5,
+            lambda row: {"nodes": 32, "bottleneck_load": 48},
+            "patterns of different nodes",
+        ),
+        (
+            liquid_patterns,
+            None,
+            lambda row: {"skeleton": row["transfers"]},
+            "mean share of transfers in the skeleton",
+        ),
         (
             liquid_restrictions,
             None,
             lambda row: {"eq12_liquid": row["eq11_liquid"]},
             "equation 12 and not by equation 11",
         ),
-        (liquid_restrictions, None, lambda row: {"eq13_s": row["eq12_s"]}, "time by equation 12 over"),
-        (liquid_large_networks, 2, lambda row: {"liquid_s": 5.0}, "longest processor time of fast method"),
+        (
+            liquid_restrictions,
+            None,
+            lambda row: {"eq13_s": row["eq12_s"]},
+            "time by equation 12 over",
+        ),
+        (
+            liquid_large_networks,
+            2,
+            lambda row: {"liquid_s": 5.0},
+            "longest processor time of fast method",
+        ),
         (liquid_large_networks, 2, lambda row: {"liquid_liquid": False}, "schedule by fast method"),
         (liquid_patterns, TWO, lambda row: {"round_robin_frames": 6}, "throughput by round robin"),
         (liquid_patterns, TWO, lambda row: {"bottleneck_load": 7}, "liquid throughput, MB/s"),
         (liquid_patterns, TWO, without_a_bold_edge, "edges of the congestion graph by s_b->s_a"),
-        (liquid_patterns, THREE, lambda row: {"proved": "unknown"}, "proved that there is no liquid schedule"),
+        (
+            liquid_patterns,
+            THREE,
+            lambda row: {"proved": "unknown"},
+            "proved that there is no liquid schedule",
+        ),
         (liquid_patterns, THREE, lambda row: {"shortest": 2}, "frames of the shortest schedule"),
         (liquid_patterns, FIBRE, lambda row: {"rounds": [1, 1]}, "rounds with one wavelength"),
         (disciplines, 3, lambda row: {"liquid": 0.99}, "liquid schedule, share"),
         (disciplines, None, lambda row: {"cut-through": row["wormhole"]}, "store blocked messages"),
-        (disciplines, None, lambda row: {"cut-through": 1.0}, "share of the liquid throughput, median"),
+        (
+            disciplines,
+            None,
+            lambda row: {"cut-through": 1.0},
+            "share of the liquid throughput, median",
+        ),
         (disciplines, None, lambda row: {"virtual-2": row["wormhole"]}, "2 virtual links"),
         (disciplines, None, lambda row: {"virtual-4": row["wormhole"]}, "4 virtual links"),
         (disciplines, None, flat_blocks, "virtual cut-through in 16 blocks"),
@@ -154,7 +235,9 @@ def test_verdict_holds_on_what_is_measured_but_for_what_contradicts_the_thesis(s
         (liquid_search_space, None, lambda row: {"skeleton": row["idle"]}, "the skeleton first"),
     ],
 )
-def test_verdict_fails_where_the_claim_does(study: Any, at: int | None, change: Change, words: str) -> None:
+def test_verdict_fails_where_the_claim_does(
+    study: Any, at: int | None, change: Change, words: str
+) -> None:
     assert words in failed(study.judge(spoilt(measured(study), at, change)))
 
 
@@ -195,7 +278,9 @@ def test_figures_come_from_rows_alone_and_name_their_axes(study: Any, names: set
     for figure in drawn.values():
         for axes in figure.axes:
             assert axes.get_legend() is not None
-            assert not axes.axison or (axes.get_ylabel() and (axes.get_xlabel() or axes.get_xticklabels()))
+            assert not axes.axison or (
+                axes.get_ylabel() and (axes.get_xlabel() or axes.get_xticklabels())
+            )
 
 
 def test_patterns_are_362_or_20_of_them_and_the_whole_machine_is_the_last() -> None:
@@ -212,7 +297,14 @@ def test_search_space_takes_the_23_patterns_of_3_to_8_nodes() -> None:
     assert {point["nodes"] for point in liquid_search_space.points(False, 1)} == set(range(3, 9))
     first = liquid_search_space.measure(liquid_search_space.points(True, 1)[0])
     counted = {name: value for name, value in first.items() if not name.endswith("_s")}
-    assert counted == {"naive": 67, "blank": 31, "idle": 21, "skeleton": 27, "teams": 6, "same_teams": True}
+    assert counted == {
+        "naive": 67,
+        "blank": 31,
+        "idle": 21,
+        "skeleton": 27,
+        "teams": 6,
+        "same_teams": True,
+    }
 
 
 def test_times_that_ran_out_count_as_lower_bounds() -> None:

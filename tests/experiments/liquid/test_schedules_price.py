@@ -14,7 +14,9 @@ SMALL = ("kautz:5,2", "gpu-machines:2,2")
 
 @cache
 def rows() -> list[dict[str, Any]]:
-    points = [{"network": name, "loads": kind, "seed": 1} for name in SMALL for kind in (EQUAL, SKEWED)]
+    points = [
+        {"network": name, "loads": kind, "seed": 1} for name in SMALL for kind in (EQUAL, SKEWED)
+    ]
     return [{**point, **STUDY.measure(point)} for point in points]
 
 
@@ -22,7 +24,11 @@ def test_prices_of_a_small_network_by_hand() -> None:
     """Two machines of 2 GPUs, eight cables: 4 messages each way could take half a frame; static routes use one cable,
     balanced ones two, halves four; and a host sends 2 to the other machine over its own link."""
     row = next(one for one in rows() if one["network"] == SMALL[1] and one["loads"] == EQUAL)
-    assert (row["messages"], row["bound"], row["bound_with_hosts"]) == (8, pytest.approx(0.5), pytest.approx(2))
+    assert (row["messages"], row["bound"], row["bound_with_hosts"]) == (
+        8,
+        pytest.approx(0.5),
+        pytest.approx(2),
+    )
     assert row["carried"] == {"static": 4, "balanced": 2, "halves": 1}
     assert prices(row) == pytest.approx(
         {"static routes": 8, "balanced routes": 4, "in halves": 2, "circuits": 1, "host links": 4}

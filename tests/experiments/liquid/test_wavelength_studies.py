@@ -62,10 +62,17 @@ def test_burst_verdict_takes_the_worst_of_the_high_loads() -> None:
         (1, "liquid", "mean_delay_slots", ["mean delay, liquid anew in every slot"]),
         (2, "greedy-drop", "mean_delay_slots", ["mean delay, liquid anew in every slot"]),
         (2, "greedy-drop", "loss", []),
-        (0, "greedy-drop", "mean_delay_slots", ["mean delay, liquid anew in every slot"]),  # its rival does as well
+        (
+            0,
+            "greedy-drop",
+            "mean_delay_slots",
+            ["mean delay, liquid anew in every slot"],
+        ),  # its rival does as well
     ],
 )
-def test_burst_verdict_fails_where_the_gain_is_gone(at: int, rival: str, figure: str, words: list[str]) -> None:
+def test_burst_verdict_fails_where_the_gain_is_gone(
+    at: int, rival: str, figure: str, words: list[str]
+) -> None:
     verdict = wavelength_bursts.judge(spoilt(bursts(), at, figure_of(rival, figure)))
     assert sum(not check.passed for check in verdict.checks) == len(words)
     assert all(word in failed(verdict) for word in words)
@@ -79,7 +86,9 @@ def test_burst_verdict_fails_where_figures_are_shuffled_among_strategies() -> No
 
 
 def test_conversion_is_drawn_but_not_judged() -> None:
-    converted = spoilt(bursts(LOAD, 100, "wixc"), None, lambda row: {"loss": 1.0, "throughput": 0.5})
+    converted = spoilt(
+        bursts(LOAD, 100, "wixc"), None, lambda row: {"loss": 1.0, "throughput": 0.5}
+    )
     alone, both = (wavelength_bursts.judge(rows) for rows in (bursts(), converted + bursts()))
     assert both.checks == alone.checks
 
@@ -99,10 +108,15 @@ def horizons() -> Rows:
 
 
 def spoilt_horizons(change: Change) -> Rows:
-    return [row | change(row) if "buffer_bursts" in row and row["strategy"] == "liquid" else row for row in horizons()]
+    return [
+        row | change(row) if "buffer_bursts" in row and row["strategy"] == "liquid" else row
+        for row in horizons()
+    ]
 
 
-def test_horizon_verdict_finds_no_capacity_missing_and_says_what_a_short_run_leaves_waiting() -> None:
+def test_horizon_verdict_finds_no_capacity_missing_and_says_what_a_short_run_leaves_waiting() -> (
+    None
+):
     checks = wavelength_bursts.judge(horizons()).checks
     (unsure,) = [c.name for c in checks if c.outcome == "cannot-tell"]
     assert unsure.startswith("exponent of time") and unsure.endswith("load 0.95")
@@ -118,8 +132,14 @@ def test_horizon_verdict_finds_no_capacity_missing_and_says_what_a_short_run_lea
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda row: {"backlog": row["slots"] * 4, "carried": row["offered"] - row["slots"] * 4}, "load 0.95"),
-        (lambda row: {"backlog": row["slots"] * 4, "carried": row["offered"] - row["slots"] * 4}, "load 1, buffers"),
+        (
+            lambda row: {"backlog": row["slots"] * 4, "carried": row["offered"] - row["slots"] * 4},
+            "load 0.95",
+        ),
+        (
+            lambda row: {"backlog": row["slots"] * 4, "carried": row["offered"] - row["slots"] * 4},
+            "load 1, buffers",
+        ),
         (lambda row: {"backlog": row["backlog"] - 1}, "neither carried, nor lost"),
     ],
 )
@@ -143,7 +163,9 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> Walked:
 
 def test_round_verdict_holds_on_what_was_measured() -> None:
     assert not failed(wavelength_rounds.judge(rounds()))
-    assert [row["strays"] for row in rounds()] == [0] * 5 and all(row["dropped"] == 728 for row in rounds())
+    assert [row["strays"] for row in rounds()] == [0] * 5 and all(
+        row["dropped"] == 728 for row in rounds()
+    )
 
 
 @pytest.mark.parametrize("k", range(5))
@@ -155,9 +177,17 @@ def test_switches_did_what_the_rules_say(walked: Walked, k: int) -> None:
 @pytest.mark.parametrize(
     ("at", "change", "names"),
     [
-        (1, lambda row: {"rounds": rounds()[2]["rounds"]}, ["liquid, wsxc, 8 wavelengths: rounds against the bound"]),
+        (
+            1,
+            lambda row: {"rounds": rounds()[2]["rounds"]},
+            ["liquid, wsxc, 8 wavelengths: rounds against the bound"],
+        ),
         (3, lambda row: {"rounds": 1}, ["liquid, wixc, 8 wavelengths: rounds against the bound"]),
-        (0, lambda row: {"wavelengths": 8}, ["liquid, wsxc, 8 wavelengths: rounds against the bound"]),
+        (
+            0,
+            lambda row: {"wavelengths": 8},
+            ["liquid, wsxc, 8 wavelengths: rounds against the bound"],
+        ),
         (2, lambda row: {"rounds": row["rounds"] + 1}, []),
     ],
 )
@@ -175,7 +205,10 @@ def leave_the_round_before(rules: RoundRules) -> RoundRules:
 
     def left(wiring: Wiring, plan: WavelengthPlan, number: int) -> Sequence[FlowRule]:
         stale = rules(wiring, plan, number - 1) if number else ()
-        return [*rules(wiring, plan, number), *(replace(rule, priority=rule.priority - 1) for rule in stale)]
+        return [
+            *rules(wiring, plan, number),
+            *(replace(rule, priority=rule.priority - 1) for rule in stale),
+        ]
 
     return left
 
@@ -188,8 +221,14 @@ def light_another_round(rules: RoundRules) -> RoundRules:
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (leave_the_round_before, ["packets that went astray", "wrong wavelength, dropped and counted"]),
-        (light_another_round, ["lightpaths that delivered every packet", "arrived on their wavelength"]),
+        (
+            leave_the_round_before,
+            ["packets that went astray", "wrong wavelength, dropped and counted"],
+        ),
+        (
+            light_another_round,
+            ["lightpaths that delivered every packet", "arrived on their wavelength"],
+        ),
     ],
 )
 def test_round_verdict_fails_where_a_wrong_wavelength_is_let_through_or_rounds_are_shuffled(

@@ -20,7 +20,9 @@ def test_a_row_of_routings_measured_now_is_the_published_one() -> None:
     row = next(row for row in ROUTED if (row["network"], row["matrix"]) == ("swiss-t1", "uniform"))
     now = routings.measure({key: row[key] for key in ("network", "matrix", "seed")})
     for method, one in now["methods"].items():
-        assert one["over_optimum"] == pytest.approx(row["methods"][method]["over_optimum"], rel=1e-5), method
+        assert one["over_optimum"] == pytest.approx(
+            row["methods"][method]["over_optimum"], rel=1e-5
+        ), method
     assert now["again"]["optimum"] == pytest.approx(now["utilisation"], rel=1e-6)
     assert now["flow"]["ecmp_off"] == pytest.approx(row["flow"]["ecmp_off"])
 
@@ -61,7 +63,9 @@ def ecmp_for_capillary(row: dict[str, Any]) -> None:
         (ecmp_for_capillary, "exact capillary route"),
     ],
 )
-def test_routings_spoilt_as_the_rival_says_fail(spoil: Callable[[dict[str, Any]], None], says: str) -> None:
+def test_routings_spoilt_as_the_rival_says_fail(
+    spoil: Callable[[dict[str, Any]], None], says: str
+) -> None:
     rows = copy.deepcopy(ROUTED)
     for row in rows:
         spoil(row)

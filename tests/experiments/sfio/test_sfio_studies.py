@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 
-from experiments.sfio import crossbar, granularity, multi_block, placed_writes, placements, scaling, swiss_t1
+from experiments.sfio import (
+    crossbar,
+    granularity,
+    multi_block,
+    placed_writes,
+    placements,
+    scaling,
+    swiss_t1,
+)
 from experiments.sfio.accesses import ablation, fragmentation, overlap
 from experiments.sfio.runs import accessed
 from testbed.commands.studies.study_runner import run_study
@@ -88,10 +96,16 @@ def test_a_study_has_a_title_and_says_how_it_deviates(study: Any) -> None:
 
 
 @EACH_PUBLISHED
-def test_a_verdict_holds_what_was_measured_but_for_what_contradicts_the_document(study: Any) -> None:
+def test_a_verdict_holds_what_was_measured_but_for_what_contradicts_the_document(
+    study: Any,
+) -> None:
     verdict = study.judge(rows_of(study))
     contradicted = AGAINST_THE_DOCUMENT.get(study, {})
-    assert [c.name for c in verdict.checks if not c.passed and not any(words in c.name for words in contradicted)] == []
+    assert [
+        c.name
+        for c in verdict.checks
+        if not c.passed and not any(words in c.name for words in contradicted)
+    ] == []
     for words in contradicted:
         assert [check for check in verdict.checks if words in check.name and not check.passed]
 
@@ -103,16 +117,43 @@ def test_every_check_names_its_rival_or_says_why_there_is_none(study: Any) -> No
 
 
 POISONED: list[tuple[Any, int | None, Change, str]] = [
-    (placements, None, lambda r: {"liquid_links": r["nodes"]} if r.get("liquid_links") else {}, "24 over 12 nodes"),
-    (placements, None, lambda r: {"predicted_bps": 1e7} if r.get("predicted_bps") else {}, "median throughput at 32"),
-    (placements, None, lambda r: {"predicted_bps": 2e7} if r.get("predicted_bps") else {}, "31 nodes, circuits"),
-    (placements, None, lambda r: {"liquid_links": 0.6 * r["nodes"]} if r.get("liquid_links") else {}, "a quarter of"),
-    (placements, None, lambda r: {"liquid_links": 12.0} if r["nodes"] == 16 else {}, "16 nodes: highest over lowest"),
+    (
+        placements,
+        None,
+        lambda r: {"liquid_links": r["nodes"]} if r.get("liquid_links") else {},
+        "24 over 12 nodes",
+    ),
+    (
+        placements,
+        None,
+        lambda r: {"predicted_bps": 1e7} if r.get("predicted_bps") else {},
+        "median throughput at 32",
+    ),
+    (
+        placements,
+        None,
+        lambda r: {"predicted_bps": 2e7} if r.get("predicted_bps") else {},
+        "31 nodes, circuits",
+    ),
+    (
+        placements,
+        None,
+        lambda r: {"liquid_links": 0.6 * r["nodes"]} if r.get("liquid_links") else {},
+        "a quarter of",
+    ),
+    (
+        placements,
+        None,
+        lambda r: {"liquid_links": 12.0} if r["nodes"] == 16 else {},
+        "16 nodes: highest over lowest",
+    ),
     (
         placements,
         None,
         lambda r: (
-            {"halves_deciles": [2 * x for x in r["halves_deciles"]]} if r["nodes"] == 18 and r.get("draws") else {}
+            {"halves_deciles": [2 * x for x in r["halves_deciles"]]}
+            if r["nodes"] == 18 and r.get("draws")
+            else {}
         ),
         "median throughput at 18 over 16",
     ),
@@ -124,7 +165,12 @@ POISONED += [
         lambda r: {"throughput_bps": 5e7} if r["optimised"] and r["stripe_unit"] == 200 else {},
         "slowest stripe unit",
     ),
-    (granularity, None, lambda r: {"throughput_bps": 9e7} if not r["optimised"] else {}, "non-optimised write at 75"),
+    (
+        granularity,
+        None,
+        lambda r: {"throughput_bps": 9e7} if not r["optimised"] else {},
+        "non-optimised write at 75",
+    ),
     (
         granularity,
         None,
@@ -134,24 +180,45 @@ POISONED += [
     (
         granularity,
         None,
-        lambda r: {"throughput_bps": 9e5} if not r["optimised"] and r["stripe_unit"] == 1005 else {},
+        lambda r: (
+            {"throughput_bps": 9e5} if not r["optimised"] and r["stripe_unit"] == 1005 else {}
+        ),
         "write becomes slower",
     ),
     (
         granularity,
         None,
-        lambda r: {"throughput_bps": 5e7} if (r["file_bytes"], r["stripe_unit"]) == (660_000_000, 75) else {},
+        lambda r: (
+            {"throughput_bps": 5e7}
+            if (r["file_bytes"], r["stripe_unit"]) == (660_000_000, 75)
+            else {}
+        ),
         "a file of 660 MB",
     ),
-    (overlap, None, lambda r: {"seconds": 7.9} if r["slow"] == "both" else {}, "cost no time, pipelined"),
-    (overlap, None, lambda r: {"seconds": 4.3} if r["slow"] == "both" else {}, "less that of one message at a time"),
+    (
+        overlap,
+        None,
+        lambda r: {"seconds": 7.9} if r["slow"] == "both" else {},
+        "cost no time, pipelined",
+    ),
+    (
+        overlap,
+        None,
+        lambda r: {"seconds": 4.3} if r["slow"] == "both" else {},
+        "less that of one message at a time",
+    ),
     (
         overlap,
         None,
         lambda r: {"seconds": 4.3} if r["slow"] == "both" else {},
         "throughput with the window of messages",
     ),
-    (overlap, None, lambda r: {"seconds": 0.2} if r["slow"] == "disk" else {}, "rate over the one it was given"),
+    (
+        overlap,
+        None,
+        lambda r: {"seconds": 0.2} if r["slow"] == "disk" else {},
+        "rate over the one it was given",
+    ),
     (ablation, None, lambda r: {"disk_calls": 72}, "write: disk accesses with no sort"),
     (ablation, None, lambda r: {"disk_calls": 36}, "read: disk accesses with no merge"),
     (ablation, None, lambda r: {"messages": 6}, "write: messages with no combine"),
@@ -176,9 +243,19 @@ POISONED += [
         lambda r: {"throughput_bps": 5e6} if r["series"] == "halves-free" else {},
         "exponent of throughput",
     ),
-    (crossbar, None, lambda r: {"throughput_bps": 5e6} if r["series"] == "halves-free" else {}, "share of all links"),
+    (
+        crossbar,
+        None,
+        lambda r: {"throughput_bps": 5e6} if r["series"] == "halves-free" else {},
+        "share of all links",
+    ),
     (crossbar, None, lambda r: {"throughput_bps": 2.5e6 * r["nodes"]}, "striped file in turns"),
-    (crossbar, None, lambda r: {"mean_bps": 8e5 * r["nodes"]} if r["series"] == "striped" else {}, "a node's share of"),
+    (
+        crossbar,
+        None,
+        lambda r: {"mean_bps": 8e5 * r["nodes"]} if r["series"] == "striped" else {},
+        "a node's share of",
+    ),
     (
         swiss_t1,
         None,
@@ -203,8 +280,18 @@ POISONED += [
         lambda r: {"throughput_bps": 3e7} if r["series"] == "striped-liquid" else {},
         "to all: throughput at 26 over",
     ),
-    (swiss_t1, None, lambda r: {"throughput_bps": 0.6 * r["liquid_bps"]}, "half sends to half, liquid schedule"),
-    (swiss_t1, None, lambda r: {"throughput_bps": 0.6 * r["liquid_bps"]}, "all to all, liquid schedule"),
+    (
+        swiss_t1,
+        None,
+        lambda r: {"throughput_bps": 0.6 * r["liquid_bps"]},
+        "half sends to half, liquid schedule",
+    ),
+    (
+        swiss_t1,
+        None,
+        lambda r: {"throughput_bps": 0.6 * r["liquid_bps"]},
+        "all to all, liquid schedule",
+    ),
     (
         multi_block,
         None,
@@ -217,7 +304,12 @@ POISONED += [
         lambda r: {"throughput_bps": 5e7} if not r["multi_block"] else {},
         "multi-block over single-block write",
     ),
-    (multi_block, None, lambda r: {"throughput_bps": 8e7} if not r["multi_block"] else {}, "over the fastest of all"),
+    (
+        multi_block,
+        None,
+        lambda r: {"throughput_bps": 8e7} if not r["multi_block"] else {},
+        "over the fastest of all",
+    ),
     (
         multi_block,
         None,
@@ -226,8 +318,18 @@ POISONED += [
     ),
     (scaling, None, lambda r: {"throughput_bps": 1e7}, "in turns over circuits: exponent"),
     (scaling, None, lambda r: {"throughput_bps": 1e7}, "all at once: exponent"),
-    (scaling, None, lambda r: {"throughput_bps": 4e7 / r["compute_nodes"]}, "in turns over circuits: throughput of 2"),
-    (scaling, None, lambda r: {"throughput_bps": 4e7 / r["compute_nodes"]}, "all at once: throughput of 2"),
+    (
+        scaling,
+        None,
+        lambda r: {"throughput_bps": 4e7 / r["compute_nodes"]},
+        "in turns over circuits: throughput of 2",
+    ),
+    (
+        scaling,
+        None,
+        lambda r: {"throughput_bps": 4e7 / r["compute_nodes"]},
+        "all at once: throughput of 2",
+    ),
     *(
         (
             fragmentation,
@@ -238,17 +340,39 @@ POISONED += [
         for operation in ("write", "read")
         for where in ("memory", "the file", "both")
     ),
-    (placed_writes, None, lambda r: {"throughput_bps": r["liquid_bps"]}, "measured over predicted throughput"),
-    (placed_writes, None, lambda r: {"throughput_bps": 0.6 * r["liquid_bps"]}, "liquid schedule: measured over liquid"),
-    (placed_writes, None, lambda _: {"throughput_bps": 3e7}, "circuits as they come: median throughput"),
-    (placed_writes, None, lambda r: {"throughput_bps": r["nodes"] * 4.5e6}, "throughput of a node at 24 nodes"),
+    (
+        placed_writes,
+        None,
+        lambda r: {"throughput_bps": r["liquid_bps"]},
+        "measured over predicted throughput",
+    ),
+    (
+        placed_writes,
+        None,
+        lambda r: {"throughput_bps": 0.6 * r["liquid_bps"]},
+        "liquid schedule: measured over liquid",
+    ),
+    (
+        placed_writes,
+        None,
+        lambda _: {"throughput_bps": 3e7},
+        "circuits as they come: median throughput",
+    ),
+    (
+        placed_writes,
+        None,
+        lambda r: {"throughput_bps": r["nodes"] * 4.5e6},
+        "throughput of a node at 24 nodes",
+    ),
     (placed_writes, None, lambda _: {"throughput_bps": 3e7}, "31 nodes, circuits as they come"),
 ]
 POISONED = [case for case in POISONED if case[0] in PUBLISHED]
 
 
 @pytest.mark.parametrize(("study", "at", "change", "words"), POISONED, ids=named)
-def test_a_verdict_fails_where_its_claim_does(study: Any, at: int | None, change: Change, words: str) -> None:
+def test_a_verdict_fails_where_its_claim_does(
+    study: Any, at: int | None, change: Change, words: str
+) -> None:
     assert words in failed(study.judge(spoilt(rows_of(study), at, change)))
 
 
@@ -257,18 +381,27 @@ MANY = "striped", "striped-one-link"
 
 def test_a_throughput_that_falls_beyond_12_nodes_would_be_seen() -> None:
     fallen = spoilt(
-        rows_of(crossbar), None, lambda r: {"mean_bps": 3e7} if r["series"] in MANY and r["nodes"] > 12 else {}
+        rows_of(crossbar),
+        None,
+        lambda r: {"mean_bps": 3e7} if r["series"] in MANY and r["nodes"] > 12 else {},
     )
     assert "average throughput at 31 nodes" not in failed(crossbar.judge(fallen))
 
 
 @pytest.mark.parametrize("study", [s for s in PUBLISHED if s in ON_SWITCHES], ids=named)
-def test_unverified_content_fails_and_a_machine_that_did_not_keep_up_makes_the_study_invalid(study: Any) -> None:
+def test_unverified_content_fails_and_a_machine_that_did_not_keep_up_makes_the_study_invalid(
+    study: Any,
+) -> None:
     rows = rows_of(study)
     broken = study.judge(spoilt(rows, 0, lambda _: {"verified": False}))
-    assert "runs whose content was verified" in failed(broken) and broken.checks[0].measured == len(rows) - 1
+    assert (
+        "runs whose content was verified" in failed(broken)
+        and broken.checks[0].measured == len(rows) - 1
+    )
     lagging = study.judge(spoilt(rows, -1, lambda _: {"invalid": "threads were late"}))
-    assert lagging.exit_code == 4 and lagging.invalid == f"1 of {len(rows)} points: threads were late"
+    assert (
+        lagging.exit_code == 4 and lagging.invalid == f"1 of {len(rows)} points: threads were late"
+    )
 
 
 @EACH_PUBLISHED
@@ -285,7 +418,10 @@ def test_figures_have_labelled_axes_and_show_every_measured_point(study: Any) ->
             assert axes.get_xlabel() and axes.get_ylabel() and axes.get_legend() is not None
             drawn |= {float(y) for line in axes.get_lines() for y in line.get_ydata()}
             drawn |= {
-                float(y) for points in axes.collections if len(points.get_offsets()) for _, y in points.get_offsets()
+                float(y)
+                for points in axes.collections
+                if len(points.get_offsets())
+                for _, y in points.get_offsets()
             }
             drawn |= {float(bar.get_height()) for bar in axes.patches if hasattr(bar, "get_height")}
         plt.close(figure)
@@ -303,7 +439,9 @@ def test_random_placements_have_all_their_nodes_and_the_seed_repeats_them() -> N
         assert sum(counts) == point["nodes"] and len(counts) == 8 and max(counts) <= 4
     assert len({point["allocation"] for point in points if point["nodes"] == 16}) > 40
     assert placements.points(False, 1) == placements.points(False, 1) != placements.points(False, 2)
-    written = {(p["nodes"], p["placement"]): p["allocation"] for p in placed_writes.points(False, 1)}
+    written = {
+        (p["nodes"], p["placement"]): p["allocation"] for p in placed_writes.points(False, 1)
+    }
     assert written.items() <= {((p["nodes"], p["placement"]), p["allocation"]) for p in points}
 
 
@@ -315,7 +453,9 @@ def test_prediction_of_a_placement_needs_no_switch() -> None:
 
 def test_what_is_written_first_of_the_placements_is_spread_over_the_sizes() -> None:
     first = placed_writes.points(False, 1)[:8]
-    assert {point["nodes"] for point in first} == {8, 16, 24, 31} and {point["placement"] for point in first} == {0}
+    assert {point["nodes"] for point in first} == {8, 16, 24, 31} and {
+        point["placement"] for point in first
+    } == {0}
 
 
 def test_pairs_of_processes_share_a_node_where_they_are_placed_at_random() -> None:
@@ -326,7 +466,9 @@ def test_pairs_of_processes_share_a_node_where_they_are_placed_at_random() -> No
     assert set(other.compute) != set(placed.compute)
 
 
-def test_nodes_of_swiss_t1_are_spread_over_switches_two_at_a_time_and_their_halves_have_the_three_steps() -> None:
+def test_nodes_of_swiss_t1_are_spread_over_switches_two_at_a_time_and_their_halves_have_the_three_steps() -> (
+    None
+):
     assert swiss_t1.allocation(8) == "4-4-0-0-0-0-0-0"
     assert swiss_t1.allocation(16) == "4-4-4-4-0-0-0-0"
     assert swiss_t1.allocation(18) == "3-3-3-3-3-3-0-0"
@@ -341,10 +483,20 @@ def random_halves(carried: float, steps: float = 1.0) -> Rows:
     found = []
     for point in swiss_t1.points(False, 1):
         if "draw" in point:
-            half, switches = point["nodes"] // 2, [node // 4 for node in swiss_t1.taken_nodes(point)]
+            half, switches = (
+                point["nodes"] // 2,
+                [node // 4 for node in swiss_t1.taken_nodes(point)],
+            )
             liquid = 5e6 * placements.half_links(switches[:half], switches[half:])
             liquid *= steps ** sum(point["nodes"] >= after for _, after in placements.STEPS)
-            found.append({**point, "throughput_bps": carried * liquid, "liquid_bps": liquid, "verified": True})
+            found.append(
+                {
+                    **point,
+                    "throughput_bps": carried * liquid,
+                    "liquid_bps": liquid,
+                    "verified": True,
+                }
+            )
     return found
 
 
@@ -358,7 +510,11 @@ def random_halves(carried: float, steps: float = 1.0) -> Rows:
 )
 def test_nodes_at_random_are_judged_beside_the_fitted_allocation(drawn: Rows, words: str) -> None:
     rows = [*rows_of(swiss_t1), *drawn]
-    assert len(drawn) == 30 and words in failed(swiss_t1.judge(rows)) and (words or not failed(swiss_t1.judge(rows)))
+    assert (
+        len(drawn) == 30
+        and words in failed(swiss_t1.judge(rows))
+        and (words or not failed(swiss_t1.judge(rows)))
+    )
     lines = swiss_t1.figures(rows)["halves"].axes[0].get_lines()
     shown = {round(float(y), 6) for line in lines for y in line.get_ydata()}
     assert {round(row["throughput_bps"] / 1e6, 6) for row in drawn} <= shown
@@ -380,7 +536,11 @@ def test_both_processors_of_a_node_share_its_link_and_a_fall_would_be_seen() -> 
     assert [point["nodes"] for point in shared] == list(crossbar.ONE_LINK)
     network = load_network("fat-tree:12,1")
     placed = place(network, 12, 12)
-    assert set(placed.compute) == set(placed.io) and len(placed.remote) == 12 * 11 and len(network.switches) == 1
+    assert (
+        set(placed.compute) == set(placed.io)
+        and len(placed.remote) == 12 * 11
+        and len(network.switches) == 1
+    )
     for at_31, words in (
         (4e7, ""),
         (1e8, "one link for both processors: average throughput at 31 nodes over that at 12"),
@@ -389,7 +549,9 @@ def test_both_processors_of_a_node_share_its_link_and_a_fall_would_be_seen() -> 
         rows = [*rows_of(crossbar)]
         for point in shared:
             bps = speeds[point["nodes"]]
-            rows.append({**point, "throughput_bps": bps, "mean_bps": bps, "peak_bps": bps, "verified": True})
+            rows.append(
+                {**point, "throughput_bps": bps, "mean_bps": bps, "peak_bps": bps, "verified": True}
+            )
         assert words in failed(crossbar.judge(rows))
         assert ("one link" in failed(crossbar.judge(rows))) is bool(words)
 
@@ -400,7 +562,9 @@ def test_halves_of_the_nodes_send_to_the_other_half() -> None:
     assert not {a[1:] for a, _ in pairs} & {b[1:] for _, b in pairs}
 
 
-def test_more_placements_than_the_document_measured_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_more_placements_than_the_document_measured_are_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(SystemExit, match="2"):
         run_study(placed_writes.STUDY, ["--placements", "54"])
     assert "1 to 53" in capsys.readouterr().err
@@ -415,7 +579,9 @@ def test_the_folder_of_a_killed_study_goes_when_the_next_begins_and_its_own_is_l
 
     def stop(plan: Any, root: Path) -> None:
         handle = os.open(root, os.O_RDONLY)
-        with pytest.raises(BlockingIOError):  # else another command would take it for a killed one's
+        with pytest.raises(
+            BlockingIOError
+        ):  # else another command would take it for a killed one's
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(handle)
         raise KeyboardInterrupt
@@ -430,7 +596,9 @@ def test_the_folder_of_a_killed_study_goes_when_the_next_begins_and_its_own_is_l
 def test_an_access_that_failed_as_a_whole_is_reported_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    error = ClientError(rank=1, node="p1", text="r0 was silent for 120 s", after_s=1.0, since_fault_s=0.0)
+    error = ClientError(
+        rank=1, node="p1", text="r0 was silent for 120 s", after_s=1.0, since_fault_s=0.0
+    )
     record = OperationRecord(
         direction="write", attempt=1, faulty=False, seconds=1.0, bytes=0, messages=1, fragments=1, requests=1,
         disk_calls=1, verified=False, errors=(error,),
@@ -438,7 +606,8 @@ def test_an_access_that_failed_as_a_whole_is_reported_with_its_reason(
     ended = StripingMeasurements(fabric="emulation", operations=(record,), mtu_bytes=9000)
     monkeypatch.setattr("testbed.striping.workload.run_striping", lambda plan, root: ended)
     with pytest.raises(
-        InvalidRunError, match=r"crossbar:4: no access .* came to its end .p1: r0 was silent for 120 s."
+        InvalidRunError,
+        match=r"crossbar:4: no access .* came to its end .p1: r0 was silent for 120 s.",
     ):
         accessed("crossbar:4", {}, place=tmp_path, compute_nodes=2, io_nodes=2, file_bytes=40_000)
 
@@ -448,8 +617,14 @@ def test_a_run_with_figures_that_no_run_has_makes_a_study_invalid(study: Any) ->
     rows = rows_of(study)
     assert study.judge(rows).invalid is None
     figures = ("slowest_bps", "throughput_bps", "mean_bps", "predicted_bps", "cpu_fraction")
-    for name in [name for name in figures if rows[0].get(name) and ("peak_bps" in rows[0] or name == "cpu_fraction")]:
+    for name in [
+        name
+        for name in figures
+        if rows[0].get(name) and ("peak_bps" in rows[0] or name == "cpu_fraction")
+    ]:
         verdict = study.judge(spoilt(rows, 0, lambda row, name=name: {name: 1000 * row[name]}))  # type: ignore[misc]
         assert "more than there can be" in str(verdict.invalid), name
     if rows[-1].get("frames"):
-        assert "deadlocks is 3" in str(study.judge(spoilt(rows, -1, lambda _: {"deadlocks": 3})).invalid)
+        assert "deadlocks is 3" in str(
+            study.judge(spoilt(rows, -1, lambda _: {"deadlocks": 3})).invalid
+        )

@@ -14,7 +14,10 @@ from topologies import load_network
 
 
 def test_every_quick_point_of_the_walk_is_as_predicted() -> None:
-    rows = [point | mobility_manet.measure(point, fabric="simulator") for point in mobility_manet.points(True, 1)]
+    rows = [
+        point | mobility_manet.measure(point, fabric="simulator")
+        for point in mobility_manet.points(True, 1)
+    ]
     verdict = mobility_manet.judge(rows)
     assert verdict.passed, [c for c in verdict.checks if not c.passed]
     assert not mobility_manet.judge([rows[0] | {"failed": ["frames"]}]).passed

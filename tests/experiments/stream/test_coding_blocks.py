@@ -22,7 +22,9 @@ SPOILS: list[tuple[str, Callable[[Row], Row]]] = [
 
 
 @pytest.mark.parametrize(("check", "change"), SPOILS)
-def test_blocks_that_need_what_the_rival_says_fail(check: str, change: Callable[[Row], Row]) -> None:
+def test_blocks_that_need_what_the_rival_says_fail(
+    check: str, change: Callable[[Row], Row]
+) -> None:
     rows = [row for row in published("coding_blocks") if "code" in row]
     computed = [row for row in published("coding_blocks") if "code" not in row]
     names = failed(coding_blocks.judge(rows + computed))
@@ -37,5 +39,8 @@ def test_a_wrong_block_size_fails_the_table_and_one_too_long_is_seen() -> None:
     rows[1]["least"] = False
     rows[2]["size"][0] = 100
     names = failed(Verdict.of(fec_block_sizes.size_checks(rows)))
-    assert all(words in names for words in ("M = 1: of the block sizes", "one packet shorter", "outside the bounds"))
+    assert all(
+        words in names
+        for words in ("M = 1: of the block sizes", "one packet shorter", "outside the bounds")
+    )
     assert list(fec_block_sizes.figures(rows)) == ["figure-59"]

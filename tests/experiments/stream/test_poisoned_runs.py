@@ -37,12 +37,16 @@ def judged(spoil: Callable[[FaultRecord, float], FaultRecord]) -> Verdict:
         for record in part.faults:
             least = part.summary.base_block_size
             found = fault_checks(_result(spoil(record, least)), round(least))
-            checks += [replace(check, about=f"{record.session}, {record.start_s}") for check in found]
+            checks += [
+                replace(check, about=f"{record.session}, {record.start_s}") for check in found
+            ]
     return Verdict(checks=tuple(checks))
 
 
 def _result(record: FaultRecord) -> FaultResult:
-    values: dict[str, Any] = {field.name: getattr(record, field.name, None) for field in fields(FaultResult)}
+    values: dict[str, Any] = {
+        field.name: getattr(record, field.name, None) for field in fields(FaultResult)
+    }
     return FaultResult(**values)
 
 
@@ -62,20 +66,32 @@ def test_the_stored_faults_are_judged_as_they_were() -> None:
     verdict = judged(lambda record, least: record)
     stored = published_sessions().verdict
     assert stored is not None and len(verdict.checks) >= 30
-    outcomes = [check.outcome for check in stored.checks if ("loss, " in check.name or "block size, " in check.name)]
+    outcomes = [
+        check.outcome
+        for check in stored.checks
+        if ("loss, " in check.name or "block size, " in check.name)
+    ]
     assert sorted(check.outcome for check in verdict.checks) == sorted(outcomes)
 
 
 @pytest.mark.parametrize("spoil", [everything_lost, nothing_lost])
-def test_a_link_that_takes_another_share_than_its_own_fails(spoil: Callable[[FaultRecord, float], FaultRecord]) -> None:
+def test_a_link_that_takes_another_share_than_its_own_fails(
+    spoil: Callable[[FaultRecord, float], FaultRecord],
+) -> None:
     losses = [check for check in judged(spoil).checks if check.name.startswith("loss")]
     honest = [check.predicted for check in losses]
     wrong = 1.0 if spoil is everything_lost else 0.0
-    assert losses and all(c.outcome == "fails" for c, p in zip(losses, honest, strict=True) if p != wrong)
+    assert losses and all(
+        c.outcome == "fails" for c, p in zip(losses, honest, strict=True) if p != wrong
+    )
 
 
 def test_a_sender_that_never_raises_its_block_size_fails() -> None:
-    sizes = [check for check in judged(size_of_rest).checks if check.name.startswith("block size") and check.rival]
+    sizes = [
+        check
+        for check in judged(size_of_rest).checks
+        if check.name.startswith("block size") and check.rival
+    ]
     assert sizes and all(check.outcome == "fails" for check in sizes)
 
 
@@ -83,7 +99,9 @@ def late_losses(row: Row) -> Row:
     """The plan is replaced only after the links have vanished, whatever was asked."""
     if row["handover"] != "before" or row["faults"]:
         return {}
-    late = next(r for r in published("mobility_manet") if r["handover"] == "after" and not r["faults"])
+    late = next(
+        r for r in published("mobility_manet") if r["handover"] == "after" and not r["faults"]
+    )
     return {"frames_measured": late["frames_measured"]}
 
 
@@ -96,10 +114,14 @@ def test_a_warning_that_saves_nothing_fails() -> None:
 def test_walking_nodes_packets_that_fare_otherwise_than_their_labels_say_fail(
     by: int, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    point = next(p for p in mobility_manet.points(True, 1) if p["handover"] == "after" and p["rate_per_s"])
+    point = next(
+        p for p in mobility_manet.points(True, 1) if p["handover"] == "after" and p["rate_per_s"]
+    )
     monkeypatch.setattr("testbed.stream.fabric.open_fabric", lambda _: OtherPackets(by, share=1.0))
     row = point | {"rate_per_s": 0.05} | mobility_manet.measure(point | {"rate_per_s": 0.05})
-    found = next(c for c in mobility_manet.judge([row]).checks if c.name.startswith("every prediction"))
+    found = next(
+        c for c in mobility_manet.judge([row]).checks if c.name.startswith("every prediction")
+    )
     assert found.passed is not fails
     assert ("packets that fared otherwise" in found.detail.partition("failed:")[2]) is fails
 
@@ -114,7 +136,8 @@ def in_the_wrong_frames(row: Row) -> Row:
     moved = [frames[-1], *frames[:-1]]
     return {
         "frames_measured": [
-            frame | {"measured_loss": other["measured_loss"]} for frame, other in zip(frames, moved, strict=True)
+            frame | {"measured_loss": other["measured_loss"]}
+            for frame, other in zip(frames, moved, strict=True)
         ]
     }
 
@@ -131,7 +154,9 @@ def as_one_path(row: Row) -> Row:
     single = next(r for r in FABRIC if (r["routing"], r["kind"]) == ("single", row["kind"]))
     if row["routing"] not in ("ft-drb", "ft-drb, header") or row["kind"] == "crowded":
         return {}
-    return {key: single[key] for key in ("lost", "lost_s", "sent", "reconfigured_s", "returned_s")} | {"escaped": 0}
+    return {
+        key: single[key] for key in ("lost", "lost_s", "sent", "reconfigured_s", "returned_s")
+    } | {"escaped": 0}
 
 
 def of_routing(routing: str, kind: str, **changes: Any) -> Callable[[Row], Row]:
@@ -145,7 +170,10 @@ SPOILT: Sequence[tuple[str, Callable[[Row], Row]]] = (
     ("until missing ACKs tell", as_one_path),
     ("back on its path", as_one_path),
     ("lost after the source reconfigured", lambda _: {"lost_later": 1}),
-    ("share lost on one path", lambda r: {"lost": r["sent"] // 4} if r["routing"] == "single" else {}),
+    (
+        "share lost on one path",
+        lambda r: {"lost": r["sent"] // 4} if r["routing"] == "single" else {},
+    ),
     ("never told", of_routing("recomputed", "blackhole", lost=0)),
     ("to reconfigure", of_routing("recomputed", "down", reconfigured_s=0.001)),
     ("packets lost, FT-DRB against", of_routing("recomputed", "down", lost=0)),
@@ -158,12 +186,23 @@ SPOILT: Sequence[tuple[str, Callable[[Row], Row]]] = (
 
 
 @pytest.mark.parametrize(("words", "spoil"), SPOILT, ids=[words for words, _ in SPOILT])
-def test_ft_drb_on_switches_fails_where_its_claim_does(words: str, spoil: Callable[[Row], Row]) -> None:
+def test_ft_drb_on_switches_fails_where_its_claim_does(
+    words: str, spoil: Callable[[Row], Row]
+) -> None:
     assert words in failed(ft_drb_fabric.judge(spoilt(FABRIC, None, spoil)))
 
 
 LATENCIES = tuple(f"latency_{when}_ms" for when in ("before", "escaped", "during", "after"))
-COUNTS = ("sent", "lost", "lost_s", "escaped", "port_status_s", "reconfigured_s", "returned_s", "datagrams_a_message")
+COUNTS = (
+    "sent",
+    "lost",
+    "lost_s",
+    "escaped",
+    "port_status_s",
+    "reconfigured_s",
+    "returned_s",
+    "datagrams_a_message",
+)
 
 
 @pytest.mark.parametrize("factor", [-1, 1000])
@@ -176,14 +215,24 @@ def test_impossible_figures_make_ft_drb_on_switches_invalid(key: str, factor: in
         return {key: [factor * one for one in found] if key in LATENCIES else factor * found}
 
     assert ft_drb_fabric.STUDY.judged(FABRIC).invalid is None
-    changed = [k for k, row in enumerate(FABRIC) if key not in LATENCIES or max(row.get(key) or (0,)) > 1.1]
+    changed = [
+        k for k, row in enumerate(FABRIC) if key not in LATENCIES or max(row.get(key) or (0,)) > 1.1
+    ]
     changed = [k for k in changed if times(FABRIC[k])][::7]
-    assert changed and all(ft_drb_fabric.STUDY.judged(spoilt(FABRIC, k, times)).invalid for k in changed)
+    assert changed and all(
+        ft_drb_fabric.STUDY.judged(spoilt(FABRIC, k, times)).invalid for k in changed
+    )
 
 
 def test_another_cable_or_none_marked_fails_ft_drb_on_switches() -> None:
     def unmarked(row: Row) -> Row:
-        return {"marked_by": None} if row["routing"].startswith("ft-drb") and row["kind"] == "down" else {}
+        return (
+            {"marked_by": None}
+            if row["routing"].startswith("ft-drb") and row["kind"] == "down"
+            else {}
+        )
 
-    assert "s0_0->s1_0 failed" in str(ft_drb_fabric.judge(spoilt(FABRIC, 0, lambda _: {"link": "s0_0->s1_0"})).invalid)
+    assert "s0_0->s1_0 failed" in str(
+        ft_drb_fabric.judge(spoilt(FABRIC, 0, lambda _: {"link": "s0_0->s1_0"})).invalid
+    )
     assert "runs without an escape" in failed(ft_drb_fabric.judge(spoilt(FABRIC, None, unmarked)))

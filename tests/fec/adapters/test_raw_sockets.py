@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, Messages, RowReceiver, socket_drops
+from fec.adapters.raw_sockets import (
+    DatagramReceiver,
+    FrameSender,
+    Messages,
+    RowReceiver,
+    socket_drops,
+)
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.protocol.sender import OutgoingPacket
 
@@ -28,11 +34,19 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 @pytest.fixture(scope="module")
 def template() -> FrameTemplate:
-    return FrameTemplate(src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip="10.0.0.1", dst_ip="10.0.0.2")
+    return FrameTemplate(
+        src_mac="02:00:00:00:00:01",
+        dst_mac="02:00:00:00:00:02",
+        src_ip="10.0.0.1",
+        dst_ip="10.0.0.2",
+    )
 
 
 def packets(count: int, size: int = 300) -> list[OutgoingPacket]:
-    return [OutgoingPacket(0.0, (i * 40503) % 65536, bytes([i % 256]) * size, 0, i, 22) for i in range(count)]
+    return [
+        OutgoingPacket(0.0, (i * 40503) % 65536, bytes([i % 256]) * size, 0, i, 22)
+        for i in range(count)
+    ]
 
 
 def test_the_frames_that_the_template_describes_arrive_in_order(
@@ -69,7 +83,9 @@ def test_a_frame_that_the_interface_drops_is_lost_and_counted(template: FrameTem
         FrameSender(RefusingSocket(errno.ENXIO), template).send(1, b"payload")  # type: ignore[arg-type]
 
 
-def test_nothing_waiting_is_an_empty_list_at_once(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_nothing_waiting_is_an_empty_list_at_once(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
     assert DatagramReceiver(pair[1]).receive() == []
 
 
@@ -93,7 +109,10 @@ def wait_for_stamps(receiver: DatagramReceiver, a: socket.socket, b: socket.sock
 
 
 def test_the_kernel_tells_when_datagrams_arrived() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as a, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as b:
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as a,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as b,
+    ):
         b.bind(("127.0.0.1", 0))
         receiver = DatagramReceiver(b, timestamps=True)
         wait_for_stamps(receiver, a, b)
@@ -109,7 +128,10 @@ def test_the_kernel_tells_when_datagrams_arrived() -> None:
 
 
 def test_datagrams_that_found_the_buffer_full_are_counted() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as a, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as b:
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as a,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as b,
+    ):
         b.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         b.bind(("127.0.0.1", 0))
         assert socket_drops(b) == 0
@@ -141,7 +163,9 @@ def test_only_the_peers_datagrams_are_taken_and_keep_their_times() -> None:
 
 
 def test_rows_leave_whole_and_in_order_and_those_refused_are_counted(
-    pair: tuple[socket.socket, socket.socket], template: FrameTemplate, monkeypatch: pytest.MonkeyPatch
+    pair: tuple[socket.socket, socket.socket],
+    template: FrameTemplate,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sender, receiver = FrameSender(pair[0], template), DatagramReceiver(pair[1], most=64)
     rows = np.arange(5 * 50, dtype=np.uint8).reshape(5, 50)
@@ -174,7 +198,11 @@ def test_the_peers_datagrams_come_into_rows_with_their_lengths_and_times() -> No
             for number, sock in enumerate((other, peer, other, peer, peer)):
                 sock.sendto(bytes([number] * (3 * number + 1)), own.getsockname())
             assert receiver.receive() == 3
-            assert [rows[k, : lengths[k]].tolist() for k in range(3)] == [[1] * 4, [3] * 10, [4] * 10]
+            assert [rows[k, : lengths[k]].tolist() for k in range(3)] == [
+                [1] * 4,
+                [3] * 10,
+                [4] * 10,
+            ]
             assert np.all(np.diff([before - 1e-3, *times[:3], time.time() + 1e-3]) >= 0)
         assert receiver.foreign == 4
         for _ in range(8):
@@ -190,7 +218,9 @@ def test_where_more_may_wait_all_that_came_before_the_last_one_was_taken(rows: b
     """Foreign datagrams fill a batch, too."""
     with ExitStack() as stack:
         own, peer, other = (stack.enter_context(bound_to(f"127.0.0.{k}")) for k in (1, 2, 3))
-        batch: Any = SimpleNamespace(rows=np.zeros((4, 10), np.uint8), lengths=np.zeros(4, np.int64), times=np.zeros(4))
+        batch: Any = SimpleNamespace(
+            rows=np.zeros((4, 10), np.uint8), lengths=np.zeros(4, np.int64), times=np.zeros(4)
+        )
         plain = DatagramReceiver(own, most=4, timestamps=True, peer="127.0.0.2")
         receiver = RowReceiver(own, batch, "127.0.0.2") if rows else plain
         for sock in (peer, other, other, other, peer):

@@ -29,7 +29,10 @@ pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark i
 def dissect(packets: list[bytes], folder: Path) -> list[dict[str, Any]]:
     """The dissector's fields of each packet, as tshark's JSON gives them (flat, by their full names)."""
     template = FrameTemplate(
-        src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip="10.0.0.1", dst_ip="10.0.0.2"
+        src_mac="02:00:00:00:00:01",
+        dst_mac="02:00:00:00:00:02",
+        src_ip="10.0.0.1",
+        dst_ip="10.0.0.2",
     )
     file = folder / "crafted.pcap"
     wrpcap(str(file), [template.frame(12345, packet) for packet in packets], linktype=1)
@@ -40,7 +43,9 @@ def read(file: Path) -> list[dict[str, Any]]:
     done = run_dissector(DISSECTOR, file, "--no-duplicate-keys")
     assert done.returncode == 0, done.stderr
     assert "error" not in done.stderr.lower(), done.stderr
-    return [_flat(packet["_source"]["layers"]["testbed_stream"]) for packet in json.loads(done.stdout)]
+    return [
+        _flat(packet["_source"]["layers"]["testbed_stream"]) for packet in json.loads(done.stdout)
+    ]
 
 
 def _flat(tree: Any) -> dict[str, Any]:
@@ -97,10 +102,16 @@ def test_every_field_of_a_coded_packet_is_read(symbol_id: int, tmp_path: Path) -
 def test_a_tunnels_short_block_is_told_from_a_whole_one(tmp_path: Path) -> None:
     parameters = SenderParameters(source_packets=4, symbol_bytes=64, rate_pps=1000)
     policy = EventPolicy(parity_of=lambda k, size: 1)
-    sender = EventSender(parameters, VariableLengthCode(4), StratifiedLabels(), fixed_block_size(5), policy)
+    sender = EventSender(
+        parameters, VariableLengthCode(4), StratifiedLabels(), fixed_block_size(5), policy
+    )
     packets = [*sender.offer(b"one", 0.0), *sender.offer(b"other", 0.0), *sender.flush(0.0)]
     template = FrameTemplate(
-        src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip="10.0.0.1", dst_ip="10.0.0.2", udp_port=47255
+        src_mac="02:00:00:00:00:01",
+        dst_mac="02:00:00:00:00:02",
+        src_ip="10.0.0.1",
+        dst_ip="10.0.0.2",
+        udp_port=47255,
     )
     file = tmp_path / "tunnel.pcap"
     wrpcap(str(file), [template.frame(one.label, one.data) for one in packets], linktype=1)
@@ -125,7 +136,11 @@ def test_every_field_of_a_loss_report_is_read(tmp_path: Path) -> None:
         session=2**32 - 1,
     )
     (found,) = dissect([report.encode()], tmp_path)
-    assert number(found["kind"]) == 3 and number(found["stream_id"]) == 9 and number(found["session"]) == 2**32 - 1
+    assert (
+        number(found["kind"]) == 3
+        and number(found["stream_id"]) == 9
+        and number(found["session"]) == 2**32 - 1
+    )
     names = (
         "number",
         "newest_us",
@@ -165,13 +180,25 @@ def test_a_seal_passes_for_no_wrong_checksum(tmp_path: Path) -> None:
 def test_damaged_and_short_packets_are_marked_and_foreign_ones_left_alone(tmp_path: Path) -> None:
     symbol = protect(b"payload", 40)
     header = PacketHeader(
-        stream_id=1, source_block_number=1, encoding_symbol_id=0, source_packets=2, block_size=3, symbol_length=40
+        stream_id=1,
+        source_block_number=1,
+        encoding_symbol_id=0,
+        source_packets=2,
+        block_size=3,
+        symbol_length=40,
     )
     good = header.encode(symbol) + symbol
     damaged = good[:-1] + bytes([good[-1] ^ 1])
-    found = dissect([good, damaged, good[:20], good[:-3], b"\x95foreign", b"\x11" + good[1:]], tmp_path)
+    found = dissect(
+        [good, damaged, good[:20], good[:-3], b"\x95foreign", b"\x11" + good[1:]], tmp_path
+    )
     assert len(found) == 4
-    assert [packet.get("crc.good") in ("1", True, "True") for packet in found] == [True, False, False, False]
+    assert [packet.get("crc.good") in ("1", True, "True") for packet in found] == [
+        True,
+        False,
+        False,
+        False,
+    ]
     marks = [any("malformed" in name for name in packet) for packet in found]
     assert marks == [False, False, True, True]
 
@@ -179,12 +206,38 @@ def test_damaged_and_short_packets_are_marked_and_foreign_ones_left_alone(tmp_pa
 def test_labels_that_are_ports_of_other_protocols_do_not_hide_a_packet(tmp_path: Path) -> None:
     symbol = protect(b"payload", 40)
     header = PacketHeader(
-        stream_id=1, source_block_number=1, encoding_symbol_id=0, source_packets=2, block_size=3, symbol_length=40
+        stream_id=1,
+        source_block_number=1,
+        encoding_symbol_id=0,
+        source_packets=2,
+        block_size=3,
+        symbol_length=40,
     )
     template = FrameTemplate(
-        src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip="10.0.0.1", dst_ip="10.0.0.2"
+        src_mac="02:00:00:00:00:01",
+        dst_mac="02:00:00:00:00:02",
+        src_ip="10.0.0.1",
+        dst_ip="10.0.0.2",
     )
-    labels = [53, 67, 123, 161, 500, 1812, 2152, 4789, 5060, 5353, 6081, 47000, *range(0, 65536, 97)]
+    labels = [
+        53,
+        67,
+        123,
+        161,
+        500,
+        1812,
+        2152,
+        4789,
+        5060,
+        5353,
+        6081,
+        47000,
+        *range(0, 65536, 97),
+    ]
     file = tmp_path / "labels.pcap"
-    wrpcap(str(file), [template.frame(label, header.encode(symbol) + symbol) for label in labels], linktype=1)
+    wrpcap(
+        str(file),
+        [template.frame(label, header.encode(symbol) + symbol) for label in labels],
+        linktype=1,
+    )
     assert len(read(file)) == len(labels)

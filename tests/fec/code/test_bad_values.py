@@ -21,7 +21,28 @@ CODES: list[Any] = [
     pytest.param(RaptorQBlocks, marks=pytest.mark.filterwarnings("ignore")),
 ]
 numbers = st.sampled_from(
-    [-(2**40), -1, 0, 1, 2, 3, 7, 8, 16, 255, 256, 2**24, 2**40, 2.5, 2.0, float("nan"), None, "0", b"1", True]
+    [
+        -(2**40),
+        -1,
+        0,
+        1,
+        2,
+        3,
+        7,
+        8,
+        16,
+        255,
+        256,
+        2**24,
+        2**40,
+        2.5,
+        2.0,
+        float("nan"),
+        None,
+        "0",
+        b"1",
+        True,
+    ]
 )
 data = st.binary(max_size=40) | st.sampled_from(
     [None, "text", 5, [1, 2], bytearray(16), memoryview(bytes(16)), memoryview(bytes(32))[::2]]
@@ -39,7 +60,9 @@ def test_encoders_of_blocks(make: Callable[[], Any], block: Any, size: Any, numb
 
 @pytest.mark.parametrize("make", CODES)
 @given(count=numbers, size=numbers, added=st.lists(st.tuples(numbers, data), max_size=6))
-def test_decoders_of_blocks(make: Callable[[], Any], count: Any, size: Any, added: list[tuple[Any, Any]]) -> None:
+def test_decoders_of_blocks(
+    make: Callable[[], Any], count: Any, size: Any, added: list[tuple[Any, Any]]
+) -> None:
     if make is RaptorQBlocks:
         pytest.importorskip("raptorq")
     with suppress(FecError):
@@ -72,8 +95,14 @@ def test_reed_solomon_decodes_or_refuses(symbols: Any) -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: ReedSolomonBlocks().encoder(bytes(10), 4), "block of 10 bytes: give 1 to 254 symbols of 4 bytes"),
-        (lambda: ReedSolomonBlocks().encoder(bytes(8), 0), "symbol_bytes '0': give a whole number from 1 to 65535"),
+        (
+            lambda: ReedSolomonBlocks().encoder(bytes(10), 4),
+            "block of 10 bytes: give 1 to 254 symbols of 4 bytes",
+        ),
+        (
+            lambda: ReedSolomonBlocks().encoder(bytes(8), 0),
+            "symbol_bytes '0': give a whole number from 1 to 65535",
+        ),
         (
             lambda: ReedSolomonBlocks().decoder(2, 8).add(-1, bytes(8)),
             "symbol '-1': give a whole number from 0 to 16777215",

@@ -59,8 +59,12 @@ def test_first_parity_symbols_are_those_of_reedsolo(source_packets: int) -> None
     assert [list(p) for p in parity] == expected.tolist()
 
 
-@pytest.mark.parametrize(("source_packets", "count"), [(1, 5), (20, 40), (23, 30), (223, 255), (254, 255)])
-def test_any_engine_gives_the_bytes_of_reedsolo(engine: str, source_packets: int, count: int) -> None:
+@pytest.mark.parametrize(
+    ("source_packets", "count"), [(1, 5), (20, 40), (23, 30), (223, 255), (254, 255)]
+)
+def test_any_engine_gives_the_bytes_of_reedsolo(
+    engine: str, source_packets: int, count: int
+) -> None:
     packets = _random_packets(np.random.default_rng(count), source_packets, 13)
     reference = ReedSolomonCode(source_packets, engine="reedsolo").encode(packets, count)
     assert ReedSolomonCode(source_packets, engine=engine).encode(packets, count) == reference
@@ -99,7 +103,9 @@ def test_any_bytes_like_packets_are_taken(engine: str) -> None:
     symbols = code.encode([bytearray(packets[0]), memoryview(packets[1]), packets[2]], 6)
     assert symbols == code.encode(packets, 6)
     assert all(type(s) is bytes for s in symbols)
-    assert code.decode({5: memoryview(symbols[5]), 1: bytearray(symbols[1]), 4: symbols[4]}) == packets
+    assert (
+        code.decode({5: memoryview(symbols[5]), 1: bytearray(symbols[1]), 4: symbols[4]}) == packets
+    )
 
 
 @drawn(100)

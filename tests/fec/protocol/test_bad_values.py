@@ -33,7 +33,11 @@ EVERY: list[tuple[str, Any]] = [
 SENDERS: list[tuple[str, Any]] = [
     ("session", 1.5), ("session", None), ("session", -1), ("session", 1 << 32), ("rate_pps", NAN), ("silence_s", NAN),
 ]  # fmt: skip
-RECEIVERS: list[tuple[str, Any]] = [("report_interval_s", NAN), ("report_packets", NAN), ("urgent_s", NAN)]
+RECEIVERS: list[tuple[str, Any]] = [
+    ("report_interval_s", NAN),
+    ("report_packets", NAN),
+    ("urgent_s", NAN),
+]
 PLAIN: dict[str, Any] = {"source_packets": 4, "symbol_bytes": 24}
 
 
@@ -62,7 +66,9 @@ def test_a_key_of_text_is_refused() -> None:
 
 
 @pytest.mark.parametrize("key", [None, bytes(16)])
-def test_what_was_received_in_a_buffer_that_is_used_again_stays_as_it_was(key: bytes | None) -> None:
+def test_what_was_received_in_a_buffer_that_is_used_again_stays_as_it_was(
+    key: bytes | None,
+) -> None:
     sender, receiver = build_sender(block_size=24, key=key), build_receiver(key=key)
     buffer, found = bytearray(200), []
     for packet in sender.packets_due(0.06):
@@ -76,15 +82,21 @@ def test_what_was_received_in_a_buffer_that_is_used_again_stays_as_it_was(key: b
     assert any(event.recovered for event in delivered)
 
 
-@pytest.mark.parametrize("payload", [bytearray(b"ab"), memoryview(b"abcd")[::2], memoryview(array("i", [1, 2]))])
+@pytest.mark.parametrize(
+    "payload", [bytearray(b"ab"), memoryview(b"abcd")[::2], memoryview(array("i", [1, 2]))]
+)
 def test_a_payload_is_its_bytes_whatever_holds_them(payload: Any) -> None:
     parameters = SenderParameters(**PLAIN, rate_pps=100.0)
-    sender = StreamSender(parameters, ReedSolomonCode(4), StratifiedLabels(), fixed_block_size(6), lambda i: payload)
+    sender = StreamSender(
+        parameters, ReedSolomonCode(4), StratifiedLabels(), fixed_block_size(6), lambda i: payload
+    )
     receiver = build_receiver(**PLAIN)
     (found,) = receiver.receive(sender.packets_due(0.0)[0].data, 0.0)
     assert found.payload == bytes(payload)  # type: ignore[union-attr]
     policy = EventPolicy(parity_of=lambda k, size: 1)
-    offered = EventSender(parameters, VariableLengthCode(4), StratifiedLabels(), fixed_block_size(6), policy)
+    offered = EventSender(
+        parameters, VariableLengthCode(4), StratifiedLabels(), fixed_block_size(6), policy
+    )
     ordered = EventReceiver(ReceiverParameters(**PLAIN), VariableLengthCode(4), 0)
     (packet,) = offered.offer(payload, 0.0)
     assert [event.payload for event in ordered.receive(packet.data, 0.0)] == [bytes(payload)]

@@ -51,8 +51,12 @@ def test_two_blocks_out_of_time_are_not_believed_and_the_third_on_end_is() -> No
     late = [(11, 400_000), (12, 420_000), (13, 440_000)]
     assert schedule_of(*late[:2]).period_us == 20_000
     assert schedule_of(*late).period_us == pytest.approx(430_000 / 13)
-    assert schedule_of(*late[:2], (13, 270_000), *((n, 400_000) for n in (14, 15))).period_us == 20_000, "not on end"
-    slack_us = 20_000 + 20_000 + 20_000 * 10 / 11 * 1.6  # of the next block: as late as it may be early
+    assert (
+        schedule_of(*late[:2], (13, 270_000), *((n, 400_000) for n in (14, 15))).period_us == 20_000
+    ), "not on end"
+    slack_us = (
+        20_000 + 20_000 + 20_000 * 10 / 11 * 1.6
+    )  # of the next block: as late as it may be early
     assert schedule_of((11, int(210_000 + slack_us))).period_us != 20_000
     assert schedule_of((11, int(210_000 + slack_us) + 2)).period_us == 20_000
     assert schedule_of((9, 500_000)).period_us == 20_000, "earlier ones say nothing"
@@ -65,14 +69,20 @@ def test_blocks_may_begin_in_time_or_thirty_ahead_while_nothing_is_known() -> No
     assert fresh.may_begin(35, 5, 0) and not fresh.may_begin(36, 5, 0)
     earliest = math.ceil(known.earliest_us(60))
     assert known.may_begin(60, 10, earliest) and not known.may_begin(60, 10, earliest - 1)
-    assert (known.silent_s(20), known.silent_s(4), known.silent_s(1)) == pytest.approx((0.03, 0.04, 0.16))
+    assert (known.silent_s(20), known.silent_s(4), known.silent_s(1)) == pytest.approx(
+        (0.03, 0.04, 0.16)
+    )
     assert fresh.silent_s(20) == 0
 
 
 def test_eight_whole_blocks_on_end_that_are_late_enough_set_the_clock() -> None:
-    def said(transits_s: list[float], *, whole: bool = True, usual_s: float = 0.1) -> list[float | None]:
+    def said(
+        transits_s: list[float], *, whole: bool = True, usual_s: float = 0.1
+    ) -> list[float | None]:
         late = LateBlocks(playback_s=0.4)
-        return [late.arrived(whole, transit_s, usual_s, k / 8) for k, transit_s in enumerate(transits_s)]
+        return [
+            late.arrived(whole, transit_s, usual_s, k / 8) for k, transit_s in enumerate(transits_s)
+        ]
 
     assert said([0.6] * 8) == [*[None] * 7, pytest.approx(0.5)]
     assert said([0.6, 0.6, 0.5, *[0.6] * 5])[-1] == pytest.approx(0.4), "by the least of them"
@@ -85,7 +95,10 @@ def test_eight_whole_blocks_on_end_that_are_late_enough_set_the_clock() -> None:
     for k in range(7):
         late.arrived(True, 0.6, 0.1, k / 8)
     late.in_time()
-    assert [late.arrived(True, 0.6, 0.1, 1 + k / 8) for k in range(8)] == [*[None] * 7, pytest.approx(0.5)]
+    assert [late.arrived(True, 0.6, 0.1, 1 + k / 8) for k in range(8)] == [
+        *[None] * 7,
+        pytest.approx(0.5),
+    ]
 
 
 class Strays:
@@ -94,11 +107,15 @@ class Strays:
     def __init__(self, *, alive_s: float = -math.inf, silent_s: float = 0.0) -> None:
         self.probation, self.alive_s, self.silent_s, self.count = Probation(), alive_s, silent_s, 0
 
-    def agreed(self, block: int = 500, symbol: int | None = None, *, session: int = 1, late_s: float = 0.01) -> bool:
+    def agreed(
+        self, block: int = 500, symbol: int | None = None, *, session: int = 1, late_s: float = 0.01
+    ) -> bool:
         self.count += 1
         stamp_us = 1000 * self.count
         packet = session, block, self.count if symbol is None else symbol
-        return self.probation.agreed(packet, stamp_us, stamp_us * 1e-6 + late_s, self.alive_s, self.silent_s)
+        return self.probation.agreed(
+            packet, stamp_us, stamp_us * 1e-6 + late_s, self.alive_s, self.silent_s
+        )
 
 
 def test_eight_packets_that_agree_are_believed_and_each_other_one_takes_one_away() -> None:
@@ -115,9 +132,16 @@ def test_eight_packets_that_agree_are_believed_and_each_other_one_takes_one_away
 
 @pytest.mark.parametrize(
     ("other", "near"),
-    [({"block": 564}, True), ({"block": 565}, False), ({"late_s": 2.5}, True), ({"late_s": 2.52}, False)],
+    [
+        ({"block": 564}, True),
+        ({"block": 565}, False),
+        ({"late_s": 2.5}, True),
+        ({"late_s": 2.52}, False),
+    ],
 )
-def test_packets_agree_that_are_near_in_number_and_in_time(other: dict[str, float], near: bool) -> None:
+def test_packets_agree_that_are_near_in_number_and_in_time(
+    other: dict[str, float], near: bool
+) -> None:
     strays = Strays()
     assert not any(strays.agreed() for _ in range(7))
     assert strays.agreed(**other) == near  # type: ignore[arg-type]
@@ -128,10 +152,15 @@ def test_one_packet_again_and_again_counts_once_and_one_overtaken_does_not() -> 
     assert not any(strays.agreed(symbol=3) for _ in range(40))
     probation = Probation()
     stamps = [9000, *range(1000, 9000, 1000)]
-    assert not any(probation.agreed((1, 5, k), us, 0.01 + us * 1e-6, -math.inf, 0.0) for k, us in enumerate(stamps))
+    assert not any(
+        probation.agreed((1, 5, k), us, 0.01 + us * 1e-6, -math.inf, 0.0)
+        for k, us in enumerate(stamps)
+    )
 
 
-def test_the_sequence_followed_must_have_been_silent_and_what_came_before_it_went_on_is_forgotten() -> None:
+def test_the_sequence_followed_must_have_been_silent_and_what_came_before_it_went_on_is_forgotten() -> (
+    None
+):
     strays = Strays(alive_s=0.0, silent_s=0.0201)  # the k-th comes at 10 + k ms
     assert [strays.agreed() for _ in range(11)].index(True) == 10
     strays = Strays()
@@ -141,14 +170,26 @@ def test_the_sequence_followed_must_have_been_silent_and_what_came_before_it_wen
 
 
 def reporter() -> LossReporter:
-    return LossReporter(ReceiverParameters(source_packets=20, symbol_bytes=8, report_packets=50, stream_id=7))
+    return LossReporter(
+        ReceiverParameters(source_packets=20, symbol_bytes=8, report_packets=50, stream_id=7)
+    )
 
 
-def test_a_clock_that_was_set_back_makes_a_report_due_and_an_alarm_lasts_three_tenths_of_a_second() -> None:
+def test_a_clock_that_was_set_back_makes_a_report_due_and_an_alarm_lasts_three_tenths_of_a_second() -> (
+    None
+):
     one = reporter()
     totals: Counter[str] = Counter(decoded_blocks=3, undecodable_blocks=2, unused_parity=1)
-    report = decode_report(one.report(5.0, newest_us=7, newest_at_s=4.5, highest=9, received=4, totals=totals))
-    assert (report.number, report.newest_us, report.newest_age_us, report.highest_block, report.received) == (
+    report = decode_report(
+        one.report(5.0, newest_us=7, newest_at_s=4.5, highest=9, received=4, totals=totals)
+    )
+    assert (
+        report.number,
+        report.newest_us,
+        report.newest_age_us,
+        report.highest_block,
+        report.received,
+    ) == (
         7,
         7,
         500_000,
@@ -163,7 +204,10 @@ def test_a_clock_that_was_set_back_makes_a_report_due_and_an_alarm_lasts_three_t
     assert one.next_s() == pytest.approx(5.02)
     one.report(5.29, newest_us=8, newest_at_s=5.29, highest=9, received=4, totals=totals)
     one.waiting = 1
-    assert (totals["reports"], totals["urgent_reports"]) == (2, 1) and one.next_s() == pytest.approx(5.31)
+    assert (totals["reports"], totals["urgent_reports"]) == (
+        2,
+        1,
+    ) and one.next_s() == pytest.approx(5.31)
     one.report(5.31, newest_us=8, newest_at_s=6.0, highest=-1, received=2**32 + 5, totals=totals)
     one.waiting = 1
     assert one.next_s() == pytest.approx(5.41) and totals["urgent_reports"] == 1
@@ -190,7 +234,9 @@ def test_paths_are_numbered_from_nothing_modulo_two_to_the_sixteenth_and_counted
 
 
 def sender(size: int = 4000) -> LargeBlockSender:
-    parameters = LargeBlockParameters(symbol_bytes=64, block_symbols=8, arrival_pps=100.0, most_pps=400.0)
+    parameters = LargeBlockParameters(
+        symbol_bytes=64, block_symbols=8, arrival_pps=100.0, most_pps=400.0
+    )
     return LargeBlockSender(bytes(size), parameters, ReedSolomonBlocks(), lambda index: index)
 
 
@@ -199,7 +245,9 @@ def acknowledge(one: LargeBlockSender, now_s: float, received: int, decoded: int
     one.receive(encode_acknowledgement(1, int(now_s * 1e6), received, blocks))
 
 
-def test_a_sender_sends_at_the_rate_that_shall_arrive_and_raises_it_by_the_loss_up_to_its_most() -> None:
+def test_a_sender_sends_at_the_rate_that_shall_arrive_and_raises_it_by_the_loss_up_to_its_most() -> (
+    None
+):
     for arrived, pace in ((100, 100.0), (50, 200.0), (20, 400.0), (10, 400.0), (9, 100.0)):
         one = sender(10**5)
         now_s, sent = 0.0, 0
@@ -213,7 +261,9 @@ def test_a_sender_sends_at_the_rate_that_shall_arrive_and_raises_it_by_the_loss_
         assert one.next_due_s() - before == pytest.approx(1 / pace), arrived
 
 
-def test_a_loss_is_measured_over_a_hundred_packets_and_half_believed_where_more_comes_than_requested() -> None:
+def test_a_loss_is_measured_over_a_hundred_packets_and_half_believed_where_more_comes_than_requested() -> (
+    None
+):
     one = sender(10**5)
     for expected in (0.0, 0.5):  # of 99 and of 100
         while one.sent < (100 if expected else 99):
@@ -264,8 +314,17 @@ def test_a_sender_that_waited_catches_up_for_fifty_milliseconds() -> None:
         ({"symbol": b""}, "block"),
     ],
 )
-def test_symbols_that_no_file_has_are_refused(change: dict[str, object], reason: str | None) -> None:
-    fields = {"block": 1, "symbol_id": 70_000, "symbols": 8, "blocks": 4, "stamp_us": 2**32 - 1, "symbol": bytes(16)}
+def test_symbols_that_no_file_has_are_refused(
+    change: dict[str, object], reason: str | None
+) -> None:
+    fields = {
+        "block": 1,
+        "symbol_id": 70_000,
+        "symbols": 8,
+        "blocks": 4,
+        "stamp_us": 2**32 - 1,
+        "symbol": bytes(16),
+    }
     packet = LargeSymbol(**{**fields, **change})  # type: ignore[arg-type]
     data = encode_symbol(5, packet)
     if reason is None:
@@ -288,8 +347,12 @@ def test_acknowledgements_name_each_decoded_block_and_come_at_once_or_at_every_i
     one = sender(900)
     packets = [packet.data for k in range(40) for packet in one.packets_due(k / 100, limit=1)]
     receiver.receive(packets[0], 0.1)
-    assert receiver.next_deadline_s() == pytest.approx(0.15) and receiver.longest_s == pytest.approx(0.1)
-    assert not receiver.acknowledgements_due(0.149) and len(receiver.acknowledgements_due(0.1501)) == 1
+    assert receiver.next_deadline_s() == pytest.approx(
+        0.15
+    ) and receiver.longest_s == pytest.approx(0.1)
+    assert (
+        not receiver.acknowledgements_due(0.149) and len(receiver.acknowledgements_due(0.1501)) == 1
+    )
     assert receiver.next_deadline_s() == pytest.approx(0.2001)
     for k, data in enumerate(packets[1:8]):
         receiver.receive(data, 0.16 + k / 1000)
@@ -303,7 +366,11 @@ def test_acknowledgements_name_each_decoded_block_and_come_at_once_or_at_every_i
 
 def test_an_acknowledgement_tells_of_the_packet_that_left_last_to_the_microsecond() -> None:
     one = sender(900)
-    packets = [packet.data for at_s in (0.000001, 0.010003, 0.020005) for packet in one.packets_due(at_s, limit=1)]
+    packets = [
+        packet.data
+        for at_s in (0.000001, 0.010003, 0.020005)
+        for packet in one.packets_due(at_s, limit=1)
+    ]
     assert [decode_symbol(data, 1).stamp_us for data in packets] == [1, 10_003, 20_005]
     receiver = LargeBlockReceiver(1, ReedSolomonBlocks())
     for data in (packets[0], packets[2], packets[1]):

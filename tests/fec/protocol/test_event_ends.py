@@ -34,7 +34,12 @@ Offered = tuple[float, int, bytes]
 """(time, flow, payload)"""
 
 offers = st.lists(
-    st.tuples(st.sampled_from([0.0, 0.0002, 0.003, 0.02, 0.3]), st.integers(0, 3), st.integers(0, 122), st.booleans()),
+    st.tuples(
+        st.sampled_from([0.0, 0.0002, 0.003, 0.02, 0.3]),
+        st.integers(0, 3),
+        st.integers(0, 122),
+        st.booleans(),
+    ),
     max_size=60,
 )
 
@@ -49,17 +54,27 @@ def payloads(drawn_offers: list[tuple[float, int, int, bool]]) -> list[Offered]:
 
 
 def ends(
-    control: BlockSizeControl, policy: EventPolicy, m: int = M, order_s: float = 0.0, **changes: float
+    control: BlockSizeControl,
+    policy: EventPolicy,
+    m: int = M,
+    order_s: float = 0.0,
+    **changes: float,
 ) -> DelayLoop:
     code = VariableLengthCode(m)
-    parameters = SenderParameters(source_packets=m, symbol_bytes=SYMBOL_BYTES, rate_pps=1000.0, playback_s=PLAYBACK_S)
-    receiving = ReceiverParameters(source_packets=m, symbol_bytes=SYMBOL_BYTES, playback_s=PLAYBACK_S)
+    parameters = SenderParameters(
+        source_packets=m, symbol_bytes=SYMBOL_BYTES, rate_pps=1000.0, playback_s=PLAYBACK_S
+    )
+    receiving = ReceiverParameters(
+        source_packets=m, symbol_bytes=SYMBOL_BYTES, playback_s=PLAYBACK_S
+    )
     sender = EventSender(parameters, code, StratifiedLabels(), control, policy)
     return DelayLoop(sender, EventReceiver(receiving, code, order_s))  # type: ignore[arg-type]
 
 
 def with_parity(count: int, m: int = M, order_s: float = 0.0) -> DelayLoop:
-    return ends(fixed_block_size(m + count), EventPolicy(parity_of=lambda k, size: count), m, order_s)
+    return ends(
+        fixed_block_size(m + count), EventPolicy(parity_of=lambda k, size: count), m, order_s
+    )
 
 
 def carry(loop: DelayLoop, offered: list[Offered]) -> list[Delivered]:
@@ -73,7 +88,9 @@ def carry(loop: DelayLoop, offered: list[Offered]) -> list[Delivered]:
     return loop.events  # type: ignore[return-value]
 
 
-def check_once_and_intact(delivered: list[Delivered], offered: list[Offered], slack_s: float) -> int:
+def check_once_and_intact(
+    delivered: list[Delivered], offered: list[Offered], slack_s: float
+) -> int:
     """Each as it was offered, at most once, and in its time; how many came."""
     sent = defaultdict[int, list[Offered]](list)
     for one in offered:
@@ -114,7 +131,9 @@ def test_nothing_is_handed_on_twice_altered_or_late(
 
     def forward(packet, at):
         return (
-            [] if chance.random() < loss else [chance.random() * jitter_s for _ in range(1 + (chance.random() < twice))]
+            []
+            if chance.random() < loss
+            else [chance.random() * jitter_s for _ in range(1 + (chance.random() < twice))]
         )
 
     loop = with_parity(2, order_s=order_s)
@@ -199,7 +218,9 @@ def test_a_missing_packet_holds_its_own_flow_alone() -> None:
 
 def test_a_block_closes_when_it_is_full_flushed_or_over() -> None:
     sender = with_parity(1).sender
-    assert [p.symbol for p in sender.offer(b"a", 0.0)] == [0] and sender.next_due_s() == pytest.approx(0.08)
+    assert [p.symbol for p in sender.offer(b"a", 0.0)] == [
+        0
+    ] and sender.next_due_s() == pytest.approx(0.08)
     assert [p.symbol for p in sender.flush(0.01)] == [M] and sender.flush(0.01) == []
     assert sender.next_due_s() == float("inf")
     sent = [p.symbol for k in range(M) for p in sender.offer(bytes([k]), 0.02)]
@@ -210,7 +231,9 @@ def test_a_block_closes_when_it_is_full_flushed_or_over() -> None:
     parity = sender.due(0.05)
     header = decode_header(parity[0].data)
     assert header.short and header.source_packets == 4 and header.encoding_symbol_id == M
-    assert parity[0].label == StratifiedLabels().label(2 + M + 1 + 4)  # after two blocks and its own four packets
+    assert parity[0].label == StratifiedLabels().label(
+        2 + M + 1 + 4
+    )  # after two blocks and its own four packets
 
 
 def test_zeros_that_fill_symbols_up_are_not_sent() -> None:
@@ -253,7 +276,9 @@ def test_arbitrary_bytes_are_counted_and_never_raise() -> None:
     packets = [packet.data for _, packet in loop.sent]
     receiver = with_parity(2, order_s=0.08).receiver
     for count in range(FUZZED):
-        data = bytearray(chance.choice(packets) if count % 4 else chance.randbytes(chance.randint(0, 140)))
+        data = bytearray(
+            chance.choice(packets) if count % 4 else chance.randbytes(chance.randint(0, 140))
+        )
         for _ in range(count % 3 * bool(data)):
             data[chance.randrange(len(data))] = chance.randrange(256)
         if count % 4 == 3 and len(data) >= HEADER_BYTES:
@@ -272,10 +297,17 @@ def test_blocks_at_any_pace_begin_a_few_at_once_and_one_a_millisecond_after_that
     for block, stamp_us in ((3, 10_000), (4, 10_100), (9, 500_000), (9, 900_000), (5, 950_000)):
         schedule.half_arrived(block, stamp_us)
         assert schedule.confirmed and schedule.period_us is None  # no rate is known, whatever came
-    assert schedule.earliest_us(10) == -math.inf and schedule.silent_s(20) == _AnyPace().silent_s(1) > 0
-    latest = [9 + EARLY_BLOCKS + ahead for ahead in (0, 0, 3)]  # counted from the latest block of which half had come
+    assert (
+        schedule.earliest_us(10) == -math.inf
+        and schedule.silent_s(20) == _AnyPace().silent_s(1) > 0
+    )
+    latest = [
+        9 + EARLY_BLOCKS + ahead for ahead in (0, 0, 3)
+    ]  # counted from the latest block of which half had come
     for stamp_us, block in zip((499_000, 500_999, 503_999), latest, strict=True):
-        assert schedule.may_begin(block, 9, stamp_us) and not schedule.may_begin(block + 1, 9, stamp_us)
+        assert schedule.may_begin(block, 9, stamp_us) and not schedule.may_begin(
+            block + 1, 9, stamp_us
+        )
 
 
 def test_a_flow_that_was_long_under_way_is_in_order_from_the_first_packet_on() -> None:

@@ -44,7 +44,9 @@ def forged(block: int, sent_s: float, symbol: int = 0, **changes: Any) -> bytes:
 class Stream:
     """A sender and a receiver, and somebody who forges packets before each step."""
 
-    def __init__(self, forge: Forge = lambda *_: (), *, lost: float = 0.0, from_s: float = 0.2, **sender: Any) -> None:
+    def __init__(
+        self, forge: Forge = lambda *_: (), *, lost: float = 0.0, from_s: float = 0.2, **sender: Any
+    ) -> None:
         self.sender = build_sender(**{"block_size": 24, "base": 24} | sender)
         self.receiver = build_receiver()
         self.forge, self.chance, self.lost, self.from_s = forge, random.Random(1), lost, from_s
@@ -67,7 +69,9 @@ class Stream:
         return self
 
     def _receive(self, data: bytes, at_s: float) -> None:
-        self.delivered |= {e.index for e in self.receiver.receive(data, at_s) if isinstance(e, SourceDelivered)}
+        self.delivered |= {
+            e.index for e in self.receiver.receive(data, at_s) if isinstance(e, SourceDelivered)
+        }
 
     @property
     def missing(self) -> int:
@@ -88,10 +92,14 @@ def once(at_s: float, packets: Callable[[int, float], Iterable[bytes]]) -> Forge
     return forge
 
 
-@pytest.mark.parametrize("ahead", [3, 10, 100, 4096, 5000, 1 << 20, BLOCK_NUMBERS // 2, BLOCK_NUMBERS - 200])
+@pytest.mark.parametrize(
+    "ahead", [3, 10, 100, 4096, 5000, 1 << 20, BLOCK_NUMBERS // 2, BLOCK_NUMBERS - 200]
+)
 @pytest.mark.parametrize("count", [1, 9, 64])
 def test_a_burst_from_ahead_or_behind_loses_nothing(ahead: int, count: int) -> None:
-    forge = once(0.5, lambda high, now: [forged(high + ahead + k // 4, now, k % M) for k in range(count)])
+    forge = once(
+        0.5, lambda high, now: [forged(high + ahead + k // 4, now, k % M) for k in range(count)]
+    )
     stream = Stream(forge).run(1.5)
     assert stream.missing == 0 and stream.receiver.counters["restarts"] == 0
 
@@ -110,7 +118,9 @@ def test_stamps_of_other_times_lose_nothing(apart_s: float) -> None:
 
 @pytest.mark.parametrize("before_s", [0.0, 0.5])
 @pytest.mark.parametrize("block", [0, 5, 30, 1000, 4095, 4097, 8_000_000])
-def test_a_forged_packet_that_comes_first_costs_two_blocks_at_most(block: int, before_s: float) -> None:
+def test_a_forged_packet_that_comes_first_costs_two_blocks_at_most(
+    block: int, before_s: float
+) -> None:
     """It is followed at once, as there is nothing else; the stream is once eight of its packets agree."""
     stream = Stream()
     stream.receiver.receive(forged(block, 0.0), 0.0)
@@ -121,21 +131,33 @@ def test_a_forged_packet_that_comes_first_costs_two_blocks_at_most(block: int, b
 
 @pytest.mark.parametrize("session", [0, 9])
 @pytest.mark.parametrize("per_step", [1, 5])
-def test_a_steady_rival_is_not_followed_while_the_stream_goes_on(session: int, per_step: int) -> None:
+def test_a_steady_rival_is_not_followed_while_the_stream_goes_on(
+    session: int, per_step: int
+) -> None:
     """Five packets a step are more than the stream's own."""
     sent = [0]
 
     def forge(receiver: StreamReceiver, sender: StreamSender, now: float) -> Iterable[bytes]:
         sent[0] += per_step
-        return [forged(k // M + 500, now - 0.5, k % M, session=session) for k in range(sent[0] - per_step, sent[0])]
+        return [
+            forged(k // M + 500, now - 0.5, k % M, session=session)
+            for k in range(sent[0] - per_step, sent[0])
+        ]
 
     stream = Stream(forge).run(4)
     assert stream.missing == 0 and stream.receiver.counters["restarts"] == 0
 
 
 @drawn(20)
-@given(seed=st.integers(0, 10**9), a_step=st.integers(1, 3), near=st.booleans(), lost=st.sampled_from([0.0, 0.05]))
-def test_no_mix_of_forged_packets_stops_a_stream(seed: int, a_step: int, near: bool, lost: float) -> None:
+@given(
+    seed=st.integers(0, 10**9),
+    a_step=st.integers(1, 3),
+    near=st.booleans(),
+    lost=st.sampled_from([0.0, 0.05]),
+)
+def test_no_mix_of_forged_packets_stops_a_stream(
+    seed: int, a_step: int, near: bool, lost: float
+) -> None:
     """Any block, stamp, symbol and session, as many as the stream's own packets or more. What is lost on the way stays
     lost where forged symbols spoil the decoding; a key keeps them out."""
     chance = random.Random(seed)
@@ -145,7 +167,9 @@ def test_no_mix_of_forged_packets_stops_a_stream(seed: int, a_step: int, near: b
         for _ in range(a_step):
             block = high + chance.randrange(-40, 40) if near else chance.randrange(BLOCK_NUMBERS)
             at_s = now + chance.choice((0.0, chance.uniform(-1, 1), chance.uniform(-2000, 2000)))
-            yield forged(block, at_s, chance.randrange(255), session=chance.choice((0, 0, 3)), block_size=255)
+            yield forged(
+                block, at_s, chance.randrange(255), session=chance.choice((0, 0, 3)), block_size=255
+            )
 
     stream = Stream(forge, lost=lost, block_size=30, base=30).run(2)
     assert stream.missing <= 2 * M + 2 * lost * RATE
@@ -155,7 +179,13 @@ def test_a_restart_under_forged_packets_is_followed() -> None:
     chance = random.Random(5)
 
     def forge(receiver: StreamReceiver, sender: StreamSender, now: float) -> Iterable[bytes]:
-        return [forged(chance.randrange(BLOCK_NUMBERS), chance.uniform(0, 4000), session=chance.randrange(256))]
+        return [
+            forged(
+                chance.randrange(BLOCK_NUMBERS),
+                chance.uniform(0, 4000),
+                session=chance.randrange(256),
+            )
+        ]
 
     first = Stream(forge).run(2)
     second = Stream(forge, session=7)
@@ -181,7 +211,9 @@ def _run_shifted(stream: Stream, start_s: float, seconds: float) -> None:
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (7, 7)])
 @pytest.mark.parametrize("ran_s", [2.0, 3.3, 7.0, 20.0])
-def test_a_sender_started_again_loses_two_blocks_at_most(ran_s: float, before: int, after: int) -> None:
+def test_a_sender_started_again_loses_two_blocks_at_most(
+    ran_s: float, before: int, after: int
+) -> None:
     """With a session of its own, or without: its blocks and its clock begin at 0 again."""
     first = Stream(session=before).run(ran_s)
     assert first.missing == 0
@@ -215,18 +247,25 @@ def test_ends_started_again_lose_two_blocks_beyond_what_was_under_way(
     loop.forward = lambda packet, at: (ways[1 + (packet.label >= 1 << 15)],)
     loop.run_until(moment_s)
     for end in (
-        again.split(", ")[0].replace("both", "receiver sender" if "first" in again else "sender receiver").split()
+        again.split(", ")[0]
+        .replace("both", "receiver sender" if "first" in again else "sender receiver")
+        .split()
     ):
         loop.run_until(loop.now_s + 0.0001)
         if end == "receiver":
             loop.receiver = build_receiver()
         else:
-            loop.sender, loop.began_s = build_sender(block_size=40, base=40, session=0xFFFFFFFF), loop.now_s
+            loop.sender, loop.began_s = (
+                build_sender(block_size=40, base=40, session=0xFFFFFFFF),
+                loop.now_s,
+            )
     loop.events.clear()
     loop.run_until(moment_s + 1.5)
     received = {e.index for e in loop.events if isinstance(e, SourceDelivered)}
     sent = int((1.5 - 2 * slow_s - 0.05) * RATE)
-    expected = set(range(sent)) if again != "receiver" else {int(moment_s * RATE) + k for k in range(sent)}
+    expected = (
+        set(range(sent)) if again != "receiver" else {int(moment_s * RATE) + k for k in range(sent)}
+    )
     under_way = int(slow_s * RATE) if again == "receiver" else 0
     assert len(expected - received) <= 2 * M + under_way
     assert loop.receiver.counters["restarts"] <= 1
@@ -236,7 +275,9 @@ def test_a_session_left_in_an_outage_is_followed_again() -> None:
     """Forged packets win while the stream is silent; it comes back, and is not shut out for good."""
     stream = Stream(session=5).run(1)
     for k in range(40):
-        stream.receiver.receive(forged(k // M, stream.now_s + 0.1 + k / RATE, k % M, session=6), stream.now_s + 0.2)
+        stream.receiver.receive(
+            forged(k // M, stream.now_s + 0.1 + k / RATE, k % M, session=6), stream.now_s + 0.2
+        )
     assert stream.receiver.counters["restarts"] == 1
     stream.sender.packets_due(3.0, 100_000)
     stream.now_s = 3.0
@@ -271,7 +312,9 @@ def test_a_forged_packet_opens_no_blocks() -> None:
     chance = random.Random(2)
     began = time.process_time()
     for _ in range(2000):
-        stream.receiver.receive(forged(high + chance.randrange(4, BLOCK_NUMBERS // 2), stream.now_s), stream.now_s)
+        stream.receiver.receive(
+            forged(high + chance.randrange(4, BLOCK_NUMBERS // 2), stream.now_s), stream.now_s
+        )
     assert stream.receiver.open_blocks == open_before
     assert time.process_time() - began < 2000 * 0.001
 
@@ -281,7 +324,12 @@ def _report(stream: Stream, number: int, **changes: Any) -> bytes:
     blocks = tuple((high - k, 0) for k in range(10))
     newest = int(stream.now_s * 1e6) % (1 << 32)
     return LossReport(
-        stream_id=1, number=number % (1 << 32), newest_us=newest, highest_block=high, blocks=blocks, **changes
+        stream_id=1,
+        number=number % (1 << 32),
+        newest_us=newest,
+        highest_block=high,
+        blocks=blocks,
+        **changes,
     ).encode()
 
 
@@ -308,7 +356,9 @@ def test_a_report_of_another_session_is_none_of_this_senders() -> None:
     stream = Stream(session=4).run(1)
     before = stream.sender.counters["reports"]
     stream.sender.receive(_report(stream, 1_000_001, session=3), stream.now_s)
-    assert stream.sender.counters["reports"] == before and stream.sender.counters["bad_reports"] == 1
+    assert (
+        stream.sender.counters["reports"] == before and stream.sender.counters["bad_reports"] == 1
+    )
 
 
 def test_reports_numbered_anew_are_followed() -> None:

@@ -19,7 +19,11 @@ from tests.helpers.delay_loop import DelayLoop, build_receiver, build_sender, cu
 KEY, OTHER = bytes(range(32)), bytes(32)
 
 
-@given(key=st.binary(min_size=16, max_size=100), front=st.binary(max_size=50), rest=st.binary(max_size=300))
+@given(
+    key=st.binary(min_size=16, max_size=100),
+    front=st.binary(max_size=50),
+    rest=st.binary(max_size=300),
+)
 def test_a_seal_is_an_hmac_cut_to_four_bytes(key: bytes, front: bytes, rest: bytes) -> None:
     assert sealed_with(key)(front, rest) == hmac.digest(key, front + rest, "sha256")[:4]
 
@@ -43,10 +47,14 @@ def test_a_keyed_stream_adapts_as_one_without() -> None:
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [(None, KEY), (KEY, None), (OTHER, KEY)])
-def test_ends_of_different_keys_do_not_hear_each_other(theirs: bytes | None, ours: bytes | None) -> None:
+def test_ends_of_different_keys_do_not_hear_each_other(
+    theirs: bytes | None, ours: bytes | None
+) -> None:
     sender, receiver = build_sender(key=theirs), build_receiver(key=ours)
     packets = sender.packets_due(0.1, 500)
-    assert not [e for p in packets for e in receiver.receive(p.data, 0.1) if isinstance(e, SourceDelivered)]
+    assert not [
+        e for p in packets for e in receiver.receive(p.data, 0.1) if isinstance(e, SourceDelivered)
+    ]
     assert dict(receiver.rejected) == {"key": len(packets)}
     report = LossReport(stream_id=1, number=5, newest_us=5, highest_block=1)
     sender.receive(report.encode(sealed_with(ours) if ours else None), 0.1)
@@ -56,7 +64,9 @@ def test_ends_of_different_keys_do_not_hear_each_other(theirs: bytes | None, our
 def test_whatever_is_changed_on_the_way_is_refused() -> None:
     sender, receiver, chance = build_sender(key=KEY), build_receiver(key=KEY), random.Random(3)
     seal = sealed_with(KEY)
-    report = LossReport(stream_id=1, number=5, newest_us=5, highest_block=1, blocks=((1, 3),)).encode(seal)
+    report = LossReport(
+        stream_id=1, number=5, newest_us=5, highest_block=1, blocks=((1, 3),)
+    ).encode(seal)
     assert decode_report(report, seal) == decode_report(report)
     for packet in sender.packets_due(0.5, 500):
         data = bytearray(packet.data)
@@ -70,7 +80,11 @@ def test_whatever_is_changed_on_the_way_is_refused() -> None:
 
 def test_packets_sent_again_later_disturb_nothing() -> None:
     """Recorded and sent again, as often as the stream's own: of blocks that are over, with stamps of then."""
-    sender, receiver, chance = build_sender(key=KEY, block_size=22, base=22), build_receiver(key=KEY), random.Random(1)
+    sender, receiver, chance = (
+        build_sender(key=KEY, block_size=22, base=22),
+        build_receiver(key=KEY),
+        random.Random(1),
+    )
     recorded: list[bytes] = []
     delivered: list[int] = []
     for step in range(2000):
@@ -79,6 +93,8 @@ def test_packets_sent_again_later_disturb_nothing() -> None:
         recorded += fresh
         old = [chance.choice(recorded) for _ in fresh] if step > 100 else []
         for data in (*old, *fresh):
-            delivered += [e.index for e in receiver.receive(data, now) if isinstance(e, SourceDelivered)]
+            delivered += [
+                e.index for e in receiver.receive(data, now) if isinstance(e, SourceDelivered)
+            ]
     assert sorted(delivered) == list(range(sender.counters["source"]))
     assert receiver.counters["restarts"] == 0

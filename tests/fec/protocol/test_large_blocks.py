@@ -26,9 +26,16 @@ CODES = {"raptorq": RaptorQBlocks(), "reed-solomon": ReedSolomonBlocks()}
 
 
 def transfer(
-    data: bytes, code: str, lost: Callable[[float, int], bool], *, symbols: int = 100, limit_s: float = 60.0
+    data: bytes,
+    code: str,
+    lost: Callable[[float, int], bool],
+    *,
+    symbols: int = 100,
+    limit_s: float = 60.0,
 ) -> tuple[LargeBlockSender, LargeBlockReceiver, float]:
-    parameters = LargeBlockParameters(symbol_bytes=64, block_symbols=symbols, arrival_pps=1000, most_pps=10_000)
+    parameters = LargeBlockParameters(
+        symbol_bytes=64, block_symbols=symbols, arrival_pps=1000, most_pps=10_000
+    )
     sender = LargeBlockSender(data, parameters, CODES[code], lambda n: n * 40503 & 0xFFFF)
     receiver = LargeBlockReceiver(1, CODES[code])
     now = 0.0
@@ -58,7 +65,9 @@ def test_redundancy_follows_the_loss_and_the_rate_makes_up_for_it(code: str) -> 
     assert receiver.file == data
     assert sender.loss == pytest.approx(0.3, abs=0.03)
     assert sender.sent == pytest.approx(sender.source_symbols / 0.7, rel=0.08)
-    assert seconds == pytest.approx(sender.source_symbols / 1000, rel=0.1)  # as if nothing had been lost
+    assert seconds == pytest.approx(
+        sender.source_symbols / 1000, rel=0.1
+    )  # as if nothing had been lost
 
 
 def test_an_outage_is_survived_and_paid_for_in_time_only() -> None:
@@ -76,7 +85,9 @@ def test_damaged_and_foreign_packets_are_counted_and_change_nothing() -> None:
     for _ in range(3000):
         bad = bytearray(good)
         bad[chance.randrange(len(bad))] ^= 1 << chance.randrange(8)
-        receiver.receive(bytes(bad[: chance.choice((len(bad), len(bad), chance.randrange(len(bad))))]), 0.0)
+        receiver.receive(
+            bytes(bad[: chance.choice((len(bad), len(bad), chance.randrange(len(bad))))]), 0.0
+        )
     receiver.receive(encode_symbol(2, LargeSymbol(0, 0, 10, 2, 5, bytes(64))), 0.0)
     receiver.receive(encode_symbol(1, LargeSymbol(2, 0, 10, 2, 5, bytes(64))), 0.0)
     assert receiver.received == 0 and sum(receiver.counters.values()) == 3002
@@ -89,10 +100,15 @@ def test_values_that_cannot_be_used_are_refused() -> None:
     with pytest.raises(FecError, match="multiple of 8"):
         LargeBlockParameters(symbol_bytes=100)
     with pytest.raises(FecError, match="at most 254"):
-        LargeBlockSender(b"x", LargeBlockParameters(block_symbols=255), ReedSolomonBlocks(), lambda n: n)
+        LargeBlockSender(
+            b"x", LargeBlockParameters(block_symbols=255), ReedSolomonBlocks(), lambda n: n
+        )
     with pytest.raises(FecError, match="larger blocks"):
         LargeBlockSender(
-            bytes(300 * 64), LargeBlockParameters(symbol_bytes=64, block_symbols=1), RaptorQBlocks(), lambda n: n
+            bytes(300 * 64),
+            LargeBlockParameters(symbol_bytes=64, block_symbols=1),
+            RaptorQBlocks(),
+            lambda n: n,
         )
     assert HEADER.size == 24
 
@@ -101,7 +117,9 @@ def test_a_sender_does_not_answer_the_losses_of_its_own_congestion() -> None:
     """After a second in which three quarters are lost it sends at its highest rate; a link of little more than the rate
     asked for drops the rest."""
     asked_pps, link_pps, most_pps = 400.0, 420.0, 1600.0
-    parameters = LargeBlockParameters(symbol_bytes=8, block_symbols=200, arrival_pps=asked_pps, most_pps=most_pps)
+    parameters = LargeBlockParameters(
+        symbol_bytes=8, block_symbols=200, arrival_pps=asked_pps, most_pps=most_pps
+    )
     sender = LargeBlockSender(bytes(200_000), parameters, ReedSolomonBlocks(), lambda index: index)
     received, carried, newest_us, highest = 0, 0.0, 0, 0.0
     for step in range(1, 400):
@@ -123,7 +141,9 @@ def test_a_sender_does_not_answer_the_losses_of_its_own_congestion() -> None:
 
 
 def test_a_sender_that_was_kept_waiting_bursts_for_50_ms_and_tells_what_it_skipped() -> None:
-    parameters = LargeBlockParameters(symbol_bytes=8, block_symbols=200, arrival_pps=1000, most_pps=1000)
+    parameters = LargeBlockParameters(
+        symbol_bytes=8, block_symbols=200, arrival_pps=1000, most_pps=1000
+    )
     sender = LargeBlockSender(bytes(200_000), parameters, ReedSolomonBlocks(), lambda index: index)
     sender.packets_due(0.0)
     sender.packets_due(0.04)
@@ -135,7 +155,9 @@ def test_a_sender_that_was_kept_waiting_bursts_for_50_ms_and_tells_what_it_skipp
 def test_after_a_time_in_which_nothing_arrives_the_rate_is_as_before() -> None:
     lost = random.Random(1).randbytes(400_000)
     seen: list[float] = []
-    sender, receiver, _ = transfer(lost, "raptorq", lambda now, label: seen.append(now) or 2 <= now < 4)  # type: ignore[func-returns-value]
+    sender, receiver, _ = transfer(
+        lost, "raptorq", lambda now, label: seen.append(now) or 2 <= now < 4
+    )  # type: ignore[func-returns-value]
     assert receiver.file == lost
     after = sum(4 <= now < 4.5 for now in seen)
     assert after == pytest.approx(500, abs=25), "at 1000 packets/s, and not at ten times as much"

@@ -14,13 +14,20 @@ from fec.protocol.receiver_types import ReceiverParameters
 
 
 def _reporter() -> LossReporter:
-    return LossReporter(ReceiverParameters(source_packets=20, symbol_bytes=8, stream_id=7, report_packets=50))
+    return LossReporter(
+        ReceiverParameters(source_packets=20, symbol_bytes=8, stream_id=7, report_packets=50)
+    )
 
 
 def _send(reporter: LossReporter, now_s: float, newest_us: int = 0, highest: int = 0) -> LossReport:
     totals: Counter[str] = Counter()
     data = reporter.report(
-        now_s, newest_us=newest_us, newest_at_s=now_s, highest=highest, received=reporter.waiting, totals=totals
+        now_s,
+        newest_us=newest_us,
+        newest_at_s=now_s,
+        highest=highest,
+        received=reporter.waiting,
+        totals=totals,
     )
     return decode_report(data)
 
@@ -77,7 +84,9 @@ def test_only_the_latest_blocks_are_reported_by_number_on_the_wire() -> None:
 def test_blocks_stand_in_the_order_of_their_numbers_however_they_come() -> None:
     reporter, chance, expected, highest = _reporter(), random.Random(1), dict[int, int](), -1
     for _ in range(3000):
-        ahead = chance.choice([1, 1, 1, 1, 1, 1, chance.randrange(1, 300), -chance.randrange(2 * MAX_BLOCKS)])
+        ahead = chance.choice(
+            [1, 1, 1, 1, 1, 1, chance.randrange(1, 300), -chance.randrange(2 * MAX_BLOCKS)]
+        )
         number, before = max(0, highest + ahead), highest
         highest = max(highest, number)
         reporter.note(number, 1 << ahead % 20, chance.choice([before, highest]))

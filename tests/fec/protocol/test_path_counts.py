@@ -21,7 +21,9 @@ from tests.helpers.drawn import drawn
 def numbered_sender(path_of_label: bytes, policy: int = 40) -> StreamSender:
     parameters = SenderParameters(source_packets=20, symbol_bytes=24, rate_pps=1000.0)
     code = ReedSolomonCode(20)
-    control = BlockSizeController(AdaptationParameters(base=22), lambda loss: 22 if loss < 0.05 else policy)
+    control = BlockSizeController(
+        AdaptationParameters(base=22), lambda loss: 22 if loss < 0.05 else policy
+    )
     return StreamSender(parameters, code, StratifiedLabels(), control, payload, path_of_label)
 
 
@@ -34,7 +36,9 @@ def test_numbers_missing_on_a_path_are_the_packets_it_lost_before_its_last_one(
     labels: list[int], lost: set[int], cuts: list[int]
 ) -> None:
     edges = [0, *sorted(cuts), 65536]
-    table = b"".join(bytes([k]) * (stop - start) for k, (start, stop) in enumerate(itertools.pairwise(edges)))
+    table = b"".join(
+        bytes([k]) * (stop - start) for k, (start, stop) in enumerate(itertools.pairwise(edges))
+    )
     numbers, arrivals = PathNumbers(table), PathArrivals()
     sent: dict[int, list[bool]] = {}
     for k, label in enumerate(labels):
@@ -52,8 +56,16 @@ def test_numbers_missing_on_a_path_are_the_packets_it_lost_before_its_last_one(
     assert arrivals.entries(255) == tuple(expected)
 
 
-@given(runs=st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 50)), max_size=6), min_size=1, max_size=5))
-def test_totals_go_on_over_receivers_that_begin_at_nothing(runs: list[list[tuple[int, int]]]) -> None:
+@given(
+    runs=st.lists(
+        st.lists(st.tuples(st.integers(0, 9), st.integers(1, 50)), max_size=6),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_totals_go_on_over_receivers_that_begin_at_nothing(
+    runs: list[list[tuple[int, int]]],
+) -> None:
     """Each receiver's first report says that two packets came, its last that three did at least."""
     reports, lost_in_all, came_in_all = PathReports(), 0, 0
     for run in runs:

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fec.protocol.path_deadlines import _MAX_WAITING, JITTER, LEAST_S, WINDOW_S, Arrived, PathDeadlines
+from fec.protocol.path_deadlines import (
+    _MAX_WAITING,
+    JITTER,
+    LEAST_S,
+    WINDOW_S,
+    Arrived,
+    PathDeadlines,
+)
 from fec.redundancy.labels import LABELS
 
 Sent = tuple[float, int, int]
@@ -75,7 +82,9 @@ class OneByOne:
         self._reported, self._heard_s = arrived, max(self._heard_s, self._hear(arrived, newest_s))
         found: list[Sent] = []
         for path in self._paths.values():
-            late_s = path.lateness_s(now_s) if now_s >= self._first_s + self._unknown_s else math.inf
+            late_s = (
+                path.lateness_s(now_s) if now_s >= self._first_s + self._unknown_s else math.inf
+            )
             until_s = self._heard_s - path.due_s(0.0) - LEAST_S - min(late_s, self._most_s)
             waiting = path.waiting
             while waiting and waiting[0][0] <= until_s:
@@ -92,7 +101,9 @@ class OneByOne:
             return newest_s + path.due_s(0.0)
         heard_s = -math.inf
         for path in self._paths.values():
-            arrivals = (packet[0] for packet in reversed(path.waiting) if _has_arrived(arrived, packet))
+            arrivals = (
+                packet[0] for packet in reversed(path.waiting) if _has_arrived(arrived, packet)
+            )
             heard_s = max(heard_s, next(arrivals, -math.inf) + (1 - JITTER) * path.delay_s)
         return heard_s
 
@@ -131,13 +142,20 @@ def test_arrays_tell_what_is_known_packet_by_packet(seed: int) -> None:
         by_arrays.add(*sent[-1])
         one_by_one.add(label, sent[-1][:3])
         if chance.random() < 0.1:
-            for _, block, symbol, _ in chance.sample(sent[-60:], min(len(sent), chance.randrange(40))):
+            for _, block, symbol, _ in chance.sample(
+                sent[-60:], min(len(sent), chance.randrange(40))
+            ):
                 came[block] = came.get(block, 0) | 1 << symbol
             listed = {block: bits for block, bits in came.items() if block > max(came) - 8}
-            newest_s, told_s = sent[-chance.randrange(1, 5) if len(sent) > 5 else -1][0], now + chance.random() / 50
+            newest_s, told_s = (
+                sent[-chance.randrange(1, 5) if len(sent) > 5 else -1][0],
+                now + chance.random() / 50,
+            )
             known = by_arrays.known(Arrived(listed), newest_s, told_s)
             expected = one_by_one.known(listed, newest_s, told_s)
-            assert [(at_s, int(block), int(symbol)) for at_s, block, symbol, _ in known.tolist()] == expected
+            assert [
+                (at_s, int(block), int(symbol)) for at_s, block, symbol, _ in known.tolist()
+            ] == expected
 
 
 def test_packets_of_which_no_report_tells_are_bounded() -> None:

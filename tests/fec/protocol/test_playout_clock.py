@@ -36,13 +36,18 @@ def undecodable(loop: DelayLoop) -> int:
 
 
 @pytest.mark.parametrize("later_s", [0.39, 0.41, 0.6, 2.0])
-def test_a_way_that_grows_for_good_costs_the_late_blocks_and_those_under_way(later_s: float) -> None:
+def test_a_way_that_grows_for_good_costs_the_late_blocks_and_those_under_way(
+    later_s: float,
+) -> None:
     loop = stream(later_s)
     assert LATE_BLOCKS <= undecodable(loop) <= LATE_BLOCKS + 4
     (found,) = moved(loop)
     assert found.later_s == pytest.approx(later_s, abs=0.002)
     assert loop.receiver.counters["playout_moved"] == 1 and loop.receiver.counters["restarts"] == 0
-    assert loop.receiver.counters["decoded_blocks"] >= (END_S - later_s) * RATE / M - undecodable(loop) - 5
+    assert (
+        loop.receiver.counters["decoded_blocks"]
+        >= (END_S - later_s) * RATE / M - undecodable(loop) - 5
+    )
 
 
 def test_without_that_every_block_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,14 +62,19 @@ def test_a_clock_that_is_set_costs_a_few_blocks(jump_s: float) -> None:
         now = 10 + step / 1000
         local = now + (jump_s if step >= 1000 else 0.0)
         for packet in sender.packets_due(now - 10, 100):
-            lost += sum(isinstance(event, BlockUndecodable) for event in receiver.receive(packet.data, local))
+            lost += sum(
+                isinstance(event, BlockUndecodable)
+                for event in receiver.receive(packet.data, local)
+            )
     assert lost <= LATE_BLOCKS + 4
     assert receiver.counters["playout_moved"] == (jump_s > 0)
     assert receiver.counters["decoded_blocks"] >= 3000 / M - lost - 3
 
 
 def test_a_delay_that_passes_and_blocks_that_are_lost_move_nothing() -> None:
-    assert moved(stream(0.3)) == moved(stream(0.0, lost=True)) == moved(stream(0.6, for_s=0.1)) == []
+    assert (
+        moved(stream(0.3)) == moved(stream(0.0, lost=True)) == moved(stream(0.6, for_s=0.1)) == []
+    )
 
 
 def handed_on(events: list[Event]) -> list[tuple[int, float]]:
@@ -74,12 +84,19 @@ def handed_on(events: list[Event]) -> list[tuple[int, float]]:
 @pytest.mark.parametrize("m", [2, 20, 60])
 @pytest.mark.parametrize("jump_s", [-3600.0, -3.0, -0.2, 0.2, 0.39, 0.6, 3.0, 10.0, 3600.0])
 @pytest.mark.parametrize("ways_s", [(0.002, 0.002), (0.002, 0.03)])
-def test_a_clock_that_is_set_has_nothing_handed_on_twice(m: int, jump_s: float, ways_s: tuple[float, float]) -> None:
-    sender, receiver = build_sender(block_size=m + 2, base=m + 2, source_packets=m), build_receiver(source_packets=m)
+def test_a_clock_that_is_set_has_nothing_handed_on_twice(
+    m: int, jump_s: float, ways_s: tuple[float, float]
+) -> None:
+    sender, receiver = (
+        build_sender(block_size=m + 2, base=m + 2, source_packets=m),
+        build_receiver(source_packets=m),
+    )
     flying, events = list[tuple[float, bytes]](), list[Event]()
     for step in range(2500):
         now = step / RATE
-        flying += [(now + ways_s[packet.label >> 15], packet.data) for packet in sender.packets_due(now)]
+        flying += [
+            (now + ways_s[packet.label >> 15], packet.data) for packet in sender.packets_due(now)
+        ]
         local = now + (jump_s if step >= 1007 else 0.0)
         for at, data in sorted(flying):
             if at <= now:
@@ -92,8 +109,13 @@ def test_a_clock_that_is_set_has_nothing_handed_on_twice(m: int, jump_s: float, 
 
 @pytest.mark.parametrize("m", [2, 20, 60])
 @pytest.mark.parametrize("still_s", [0.1, 0.45, 1.0, 3.0, 6.0])
-def test_a_receiver_that_stood_still_hands_on_nothing_after_its_deadline(m: int, still_s: float) -> None:
-    sender, receiver = build_sender(block_size=m + 2, base=m + 2, source_packets=m), build_receiver(source_packets=m)
+def test_a_receiver_that_stood_still_hands_on_nothing_after_its_deadline(
+    m: int, still_s: float
+) -> None:
+    sender, receiver = (
+        build_sender(block_size=m + 2, base=m + 2, source_packets=m),
+        build_receiver(source_packets=m),
+    )
     waiting, events, end = list[bytes](), list[Event](), int((still_s + 2) * RATE)
     for step in range(end):
         now = step / RATE

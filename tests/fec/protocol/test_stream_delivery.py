@@ -12,7 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fec.protocol.receiver_types import BlocksSkipped, BlockUndecodable, SourceDelivered
-from fec.redundancy.block_size import fec_block_size, stratified_block_size, stratified_tolerance_block_size
+from fec.redundancy.block_size import (
+    fec_block_size,
+    stratified_block_size,
+    stratified_tolerance_block_size,
+)
 from fec.redundancy.labels import RandomLabels
 from tests.helpers.delay_loop import DelayLoop, build_receiver, build_sender, cut, payload
 from tests.helpers.drawn import SOAK, drawn
@@ -28,7 +32,9 @@ def accounts(loop) -> tuple[set[int], int]:
     assert len(indices) == len(delivered)
     assert all(event.payload == payload(event.index) for event in delivered)
     lost = sum(event.missing for event in loop.events if isinstance(event, BlockUndecodable))
-    lost += sum((event.stop - event.first) * M for event in loop.events if isinstance(event, BlocksSkipped))
+    lost += sum(
+        (event.stop - event.first) * M for event in loop.events if isinstance(event, BlocksSkipped)
+    )
     return indices, lost
 
 
@@ -42,7 +48,11 @@ def test_any_loss_that_leaves_m_symbols_of_each_block_delivers_everything_in_tim
     kept = {block: set(chance.sample(range(size), M)) for block in range(200)}
 
     def forward(packet, at):
-        return (0.001 + chance.random() * jitter_ms / 1000,) if packet.symbol in kept[packet.block] else ()
+        return (
+            (0.001 + chance.random() * jitter_ms / 1000,)
+            if packet.symbol in kept[packet.block]
+            else ()
+        )
 
     sender = build_sender(source_packets=M, block_size=size, base=size)
     loop = DelayLoop(sender, build_receiver(source_packets=M), forward=forward)
@@ -51,14 +61,21 @@ def test_any_loss_that_leaves_m_symbols_of_each_block_delivers_everything_in_tim
     indices, lost = accounts(loop)
     assert indices == set(range(sender.counters["source"])) and lost == 0
     sent_s = {p.block * M + p.symbol: at for at, p in loop.sent if p.symbol < M}
-    worst_s = 0.001 + jitter_ms / 1000 + 2 * M / 1000  # on the way, and until the block's parity is out
+    worst_s = (
+        0.001 + jitter_ms / 1000 + 2 * M / 1000
+    )  # on the way, and until the block's parity is out
     for event in loop.events:
         if isinstance(event, SourceDelivered):
             assert event.at_s - sent_s[event.index] <= worst_s + 1e-9
 
 
 @drawn(25)
-@given(seed=st.integers(0, 10**9), loss=st.floats(0, 1), burst_s=st.floats(0, 0.5), twice=st.floats(0, 0.5))
+@given(
+    seed=st.integers(0, 10**9),
+    loss=st.floats(0, 1),
+    burst_s=st.floats(0, 0.5),
+    twice=st.floats(0, 0.5),
+)
 def test_what_was_generated_is_delivered_or_given_up_explicitly(
     seed: int, loss: float, burst_s: float, twice: float
 ) -> None:
@@ -86,14 +103,23 @@ def test_what_was_generated_is_delivered_or_given_up_explicitly(
 
 
 @drawn(25)
-@given(seed=st.integers(0, 10**9), cap=st.integers(22, 255), loss=st.floats(0, 1), report_loss=st.floats(0, 1))
+@given(
+    seed=st.integers(0, 10**9),
+    cap=st.integers(22, 255),
+    loss=st.floats(0, 1),
+    report_loss=st.floats(0, 1),
+)
 def test_reports_lost_repeated_overtaken_or_damaged_never_raise_n_above_its_cap(
     seed: int, cap: int, loss: float, report_loss: float
 ) -> None:
     chance = random.Random(seed)
 
     def backward(way, number, at):
-        return [] if chance.random() < report_loss else [chance.random() * 0.4 for _ in range(chance.randint(1, 3))]
+        return (
+            []
+            if chance.random() < report_loss
+            else [chance.random() * 0.4 for _ in range(chance.randint(1, 3))]
+        )
 
     sender = build_sender(policy=lambda p: int(20 / (1 - p)) + 3, largest=cap)
     loop = DelayLoop(sender, build_receiver(), backward=backward)
@@ -108,9 +134,13 @@ def test_reports_lost_repeated_overtaken_or_damaged_never_raise_n_above_its_cap(
     assert all(p.symbol < cap and p.block_size <= cap for _, p in loop.sent)
 
 
-@pytest.mark.parametrize("share", [0.08, *(pytest.param(one, marks=pytest.mark.soak) for one in (0.15, 0.25)), 0.5])
+@pytest.mark.parametrize(
+    "share", [0.08, *(pytest.param(one, marks=pytest.mark.soak) for one in (0.15, 0.25)), 0.5]
+)
 @pytest.mark.parametrize("delay_s", [0.001, 0.03])
-def test_n_converges_to_the_policys_value_and_returns_after_the_hold(share: float, delay_s: float) -> None:
+def test_n_converges_to_the_policys_value_and_returns_after_the_hold(
+    share: float, delay_s: float
+) -> None:
     """One interval of stratified labels is cut: nothing stays undecodable, not even what was cut before the first
     report."""
     stop = int(share * 65536)
@@ -142,9 +172,13 @@ def test_n_follows_a_random_loss_to_equation_25(share: float) -> None:
         return fec_block_size(20, round(loss, 4), 1e-5)
 
     chance = random.Random(5)
-    sender = build_sender(policy=policy, labels=RandomLabels(3), base=policy(0.05), deterministic=False, hold_s=1.0)
+    sender = build_sender(
+        policy=policy, labels=RandomLabels(3), base=policy(0.05), deterministic=False, hold_s=1.0
+    )
     loop = DelayLoop(sender, build_receiver())
-    loop.forward = lambda packet, at: () if 1.0 <= at < 6.0 and chance.random() < share else (0.002,)
+    loop.forward = lambda packet, at: (
+        () if 1.0 <= at < 6.0 and chance.random() < share else (0.002,)
+    )
     loop.run_until(5.9)
     assert policy(share - 0.03) <= sender.block_size <= policy(share + 0.03)
     reaction_s = min(at for at, p in loop.sent if at > 1.0 and p.block_size > policy(0.05)) - 1.0
@@ -156,7 +190,9 @@ def test_n_follows_a_random_loss_to_equation_25(share: float) -> None:
 def test_cutting_one_return_path_does_not_silence_reports_and_cutting_both_holds_n() -> None:
     sender = build_sender(policy=lambda loss: int(20 / (1 - loss)) + 4, hold_s=0.5)
     loop = DelayLoop(sender, build_receiver(), forward=cut(0, 16384, 0.5, 2.5))
-    loop.backward = lambda way, number, at: () if at >= 2.0 or (way == 0 and at >= 0.4) else (0.002,)
+    loop.backward = lambda way, number, at: (
+        () if at >= 2.0 or (way == 0 and at >= 0.4) else (0.002,)
+    )
     loop.run_until(2.0)
     assert max(b - a for a, b in zip(loop.reported_s, loop.reported_s[1:], strict=False)) < 0.105
     held = sender.block_size
@@ -210,6 +246,8 @@ def test_mutated_packets_are_each_accepted_or_counted_by_reason() -> None:
     counters = receiver.counters
     taken = counters["accepted"] + counters["duplicate"] + counters["late"]
     assert taken + sum(receiver.rejected.values()) == MUTATED
-    assert {"truncated", "version", "type", "flags", "length", "checksum", "stream"} <= set(receiver.rejected)
+    assert {"truncated", "version", "type", "flags", "length", "checksum", "stream"} <= set(
+        receiver.rejected
+    )
     assert taken > MUTATED / 100 and reasons["SourceDelivered"] > 0
     assert receiver.open_blocks <= 2 * 4096

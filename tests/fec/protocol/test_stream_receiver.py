@@ -116,7 +116,12 @@ def test_blocks_of_which_nothing_came_are_given_up_with_the_others() -> None:
     receiver = small()
     receiver.receive(packet(3, 0, 0.06), 0.06)
     lost = of_kind(receiver.advance(9.0), BlockUndecodable)
-    assert [(e.block, e.arrived, e.missing) for e in lost] == [(0, 0, 4), (1, 0, 4), (2, 0, 4), (3, 1, 3)]
+    assert [(e.block, e.arrived, e.missing) for e in lost] == [
+        (0, 0, 4),
+        (1, 0, 4),
+        (2, 0, 4),
+        (3, 1, 3),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -142,13 +147,17 @@ def test_what_does_not_belong_is_refused_and_counted_by_reason(reason: str, data
 
 
 @pytest.mark.parametrize("number", [500, FARTHEST_AHEAD + 5, (1 << 24) - 1])
-def test_a_stream_that_was_under_way_is_followed_at_once_and_nothing_before_it_counts_as_lost(number: int) -> None:
+def test_a_stream_that_was_under_way_is_followed_at_once_and_nothing_before_it_counts_as_lost(
+    number: int,
+) -> None:
     receiver = small()
     assert of_kind(receiver.receive(packet(number, 0), 0.0), SourceDelivered)[0].index == number * M
     assert receiver.open_blocks == 1 and not receiver.rejected
     assert decode_report(receiver.reports_due(0.0)[0]).blocks == ((number, 1),)
     receiver.advance(9.0)
-    assert receiver.counters["undecodable_blocks"] == 1 and receiver.counters["lost_sources"] == M - 1
+    assert (
+        receiver.counters["undecodable_blocks"] == 1 and receiver.counters["lost_sources"] == M - 1
+    )
 
 
 def test_a_clock_may_begin_below_zero() -> None:
@@ -173,7 +182,9 @@ def test_a_packet_sent_long_after_it_arrived_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("set_s", "refused"), [(50.0, 7), (-50.0, 0)])
-def test_a_clock_that_was_set_is_followed_once_several_packets_agree(set_s: float, refused: int) -> None:
+def test_a_clock_that_was_set_is_followed_once_several_packets_agree(
+    set_s: float, refused: int
+) -> None:
     """At once where it was set back: this end's own time tells."""
     receiver = small()
     receiver.receive(packet(0, 0, sent_s=100.0), 100.0)
@@ -326,7 +337,12 @@ def test_a_symbol_protected_wrongly_by_its_sender_is_counted_and_not_delivered()
 
 
 def test_parameters_out_of_range_are_refused() -> None:
-    for wrong in ({"source_packets": 0}, {"symbol_bytes": 2}, {"playback_s": 0.0}, {"urgent_s": 0.0}):
+    for wrong in (
+        {"source_packets": 0},
+        {"symbol_bytes": 2},
+        {"playback_s": 0.0},
+        {"urgent_s": 0.0},
+    ):
         with pytest.raises(FecError):
             ReceiverParameters(**({"source_packets": 4, "symbol_bytes": 24} | wrong))  # type: ignore[arg-type]
     with pytest.raises(FecError, match="code of 4"):

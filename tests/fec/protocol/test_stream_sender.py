@@ -30,7 +30,11 @@ def everything(sender, end_s, step_s=0.0005):
 
 def report(number, newest_s, blocks, highest):
     return LossReport(
-        stream_id=1, number=number, newest_us=int(newest_s * 1e6), highest_block=highest, blocks=tuple(blocks)
+        stream_id=1,
+        number=number,
+        newest_us=int(newest_s * 1e6),
+        highest_block=highest,
+        blocks=tuple(blocks),
     ).encode()
 
 
@@ -86,7 +90,9 @@ def test_each_block_is_a_window_of_consecutive_labels_after_the_one_before() -> 
             blocks[p.block][p.symbol] = p.label
     for number in range(20):
         assert len(blocks[number]) == 22
-        assert [blocks[number][e] for e in range(22)] == [StratifiedLabels().label(index + e) for e in range(22)]
+        assert [blocks[number][e] for e in range(22)] == [
+            StratifiedLabels().label(index + e) for e in range(22)
+        ]
         index += 22
 
 
@@ -111,7 +117,9 @@ def test_a_block_not_known_complete_is_extended_at_once_when_a_report_shows_loss
     late = [p for p in sender.packets_due(0.06, limit=200) if p.symbol >= 22]
     assert {p.block for p in late} == {0, 1}  # block 2 grows with its own parity
     assert sorted(p.symbol for p in late if p.block == 0) == list(range(22, 30))
-    assert [p.label for p in late if p.block == 0] == [StratifiedLabels().label(22 + e) for e in range(8)]
+    assert [p.label for p in late if p.block == 0] == [
+        StratifiedLabels().label(22 + e) for e in range(8)
+    ]
     assert max(p.due_s for p in late) < 0.0585
     assert sender.counters["late_parity"] == 16
 
@@ -153,7 +161,14 @@ def test_what_is_no_report_of_this_stream_is_counted_and_changes_nothing() -> No
     sender.packets_due(0.1)
     good = report(0, 0.1, [], 0)
     other = LossReport(stream_id=2, number=0, newest_us=0, highest_block=0).encode()
-    for data in (b"", b"x" * 44, good[:-1], bytes([good[0]]) + b"\xff" + good[2:], other, report(0, 0.1, [], 999)):
+    for data in (
+        b"",
+        b"x" * 44,
+        good[:-1],
+        bytes([good[0]]) + b"\xff" + good[2:],
+        other,
+        report(0, 0.1, [], 999),
+    ):
         sender.receive(data, 0.1)
     assert sender.counters["bad_reports"] == 6 and sender.counters["reports"] == 0
     assert sender.block_size == 22
@@ -186,14 +201,22 @@ def test_after_a_moment_of_disorder_losses_are_believed_as_soon_as_before() -> N
             loop.run_until(loop.now_s + 0.002)
         return loop.now_s - 15
 
-    assert reaction_s(False) < 0.04 and reaction_s(True) < 0.04  # 0.09 s where the allowance stays what it has become
+    assert (
+        reaction_s(False) < 0.04 and reaction_s(True) < 0.04
+    )  # 0.09 s where the allowance stays what it has become
 
 
-@pytest.mark.parametrize("planned", [bytes(1 << 16), None], ids=["as if none were longer", "not at all"])
-def test_packets_that_come_late_after_all_teach_the_sender_to_wait_longer(planned: bytes | None) -> None:
+@pytest.mark.parametrize(
+    "planned", [bytes(1 << 16), None], ids=["as if none were longer", "not at all"]
+)
+def test_packets_that_come_late_after_all_teach_the_sender_to_wait_longer(
+    planned: bytes | None,
+) -> None:
     """A third of the labels takes a way that is 30 ms longer; none is lost."""
     sender = build_sender(policy=lambda loss: 22 if loss < 0.05 else 60, delay_of_label=planned)
-    loop = DelayLoop(sender, build_receiver(), forward=lambda p, at: (0.032,) if p.label < 21845 else (0.002,))
+    loop = DelayLoop(
+        sender, build_receiver(), forward=lambda p, at: (0.032,) if p.label < 21845 else (0.002,)
+    )
     loop.run_until(8.0)
     assert sender.counters["misjudged"] < (100 if planned else 1)
     assert all(p.block_size == 22 for at, p in loop.sent if at > 0.5 or planned is None)
@@ -208,9 +231,13 @@ def test_time_stamps_that_wrap_are_told_apart() -> None:
     for k in range(30):
         sender.packets_due(wrap_s - 0.02 + 0.002 * k, limit=4)
     bitmap = (1 << 22) - 1
-    sender.receive(report(0, (wrap_s + 0.038) % wrap_s, [(b, bitmap) for b in range(5)], 4), wrap_s + 0.05)
+    sender.receive(
+        report(0, (wrap_s + 0.038) % wrap_s, [(b, bitmap) for b in range(5)], 4), wrap_s + 0.05
+    )
     assert sender.counters["reports"] == 1 and sender.control.loss == 0
-    assert sender.block_size == 40  # the policy was asked: fates were known on both sides of the wrap
+    assert (
+        sender.block_size == 40
+    )  # the policy was asked: fates were known on both sides of the wrap
 
 
 @pytest.mark.parametrize(
@@ -246,7 +273,12 @@ def test_parameters_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     ],
 )
 def test_parameters_that_no_stream_can_have_are_named(wrong: dict[str, Any], words: str) -> None:
-    values: dict[str, Any] = {"source_packets": 20, "symbol_bytes": 3, "rate_pps": 1.0, "session": (1 << 32) - 1}
+    values: dict[str, Any] = {
+        "source_packets": 20,
+        "symbol_bytes": 3,
+        "rate_pps": 1.0,
+        "session": (1 << 32) - 1,
+    }
     assert SenderParameters(**values, silence_s=1e-9, late_parity_pps=1e-9).source_packets == 20
     with pytest.raises(FecError, match=words):
         SenderParameters(**(values | wrong))
@@ -266,10 +298,14 @@ def small_sender(**changes: Any) -> StreamSender:
     values: dict[str, Any] = {"source_packets": 2, "symbol_bytes": 8, "rate_pps": 100, "session": 0}
     parameters = SenderParameters(**(values | changes))
     code = ReedSolomonCode(2, "reedsolo")
-    return StreamSender(parameters, code, StratifiedLabels(), fixed_block_size(3), lambda number: b"x")
+    return StreamSender(
+        parameters, code, StratifiedLabels(), fixed_block_size(3), lambda number: b"x"
+    )
 
 
-def test_who_hears_nothing_sends_blocks_of_the_silent_size_and_first_waits_for_a_playback_time() -> None:
+def test_who_hears_nothing_sends_blocks_of_the_silent_size_and_first_waits_for_a_playback_time() -> (
+    None
+):
     sender = small_sender(silence_s=0.105, silent_size=5)  # of 0.4 s of playback
 
     def sizes() -> dict[int, int]:
@@ -277,12 +313,19 @@ def test_who_hears_nothing_sends_blocks_of_the_silent_size_and_first_waits_for_a
 
     now_s = 0.6
     first = sizes()  # block k begins at 0.02 k
-    assert {block for block, size in first.items() if size == 3} == set(range(26)) and first[26] == 5
-    sender.receive(LossReport(stream_id=1, number=600_000, newest_us=600_000, highest_block=30).encode(), 0.6)
+    assert {block for block, size in first.items() if size == 3} == set(range(26)) and first[
+        26
+    ] == 5
+    sender.receive(
+        LossReport(stream_id=1, number=600_000, newest_us=600_000, highest_block=30).encode(), 0.6
+    )
     now_s = 0.8
     later = sizes()
     assert all(later[block] == (3 if block <= 35 else 5) for block in range(32, 40))
-    assert small_sender(silence_s=0.105, silent_size=2).packets_due(0.6, limit=1000)[-1].block_size == 3
+    assert (
+        small_sender(silence_s=0.105, silent_size=2).packets_due(0.6, limit=1000)[-1].block_size
+        == 3
+    )
 
 
 def test_reports_are_believed_as_far_ahead_as_forged_packets_can_lead_a_receiver() -> None:
@@ -303,7 +346,12 @@ def test_numbers_of_reports_are_stamps_that_came_back_or_a_few_more() -> None:
 
 @pytest.mark.parametrize(
     ("numbers", "at_s", "accepted"),
-    [((10, 11, 12), 1.11, 1), ((10, 11, 12), 1.09, 0), ((12, 11, 10), 1.11, 0), ((10, 11), 1.11, 0)],
+    [
+        ((10, 11, 12), 1.11, 1),
+        ((10, 11, 12), 1.09, 0),
+        ((12, 11, 10), 1.11, 0),
+        ((10, 11), 1.11, 0),
+    ],
 )
 def test_the_third_older_number_in_rising_order_is_followed_after_a_second_without_others(
     numbers: tuple[int, ...], at_s: float, accepted: int
@@ -319,7 +367,8 @@ def test_the_third_older_number_in_rising_order_is_followed_after_a_second_witho
 
 
 @pytest.mark.parametrize(
-    ("changes", "step_s"), [({}, 0.000125), ({"late_parity_pps": 500.0}, 0.002), ({"rate_pps": 50.0}, 0.001)]
+    ("changes", "step_s"),
+    [({}, 0.000125), ({"late_parity_pps": 500.0}, 0.002), ({"rate_pps": 50.0}, 0.001)],
 )
 def test_late_parity_leaves_at_eight_times_the_rate_a_thousand_a_second_at_least_or_as_requested(
     changes: dict[str, float], step_s: float
@@ -330,5 +379,9 @@ def test_late_parity_leaves_at_eight_times_the_rate_a_thousand_a_second_at_least
         sender.packets_due(pace_s * k)
     lossy = ((1 << 22) - 1) & ~0b1000100010
     sender.receive(report(0, 45 * pace_s, [(0, lossy), (1, lossy)], 1), 46 * pace_s)
-    late = [p.due_s for p in sender.packets_due(46 * pace_s + 1.0, limit=900) if p.symbol >= 22 and p.block < 2]
+    late = [
+        p.due_s
+        for p in sender.packets_due(46 * pace_s + 1.0, limit=900)
+        if p.symbol >= 22 and p.block < 2
+    ]
     assert late == pytest.approx([46 * pace_s + step_s * k for k in range(16)])

@@ -28,7 +28,9 @@ HEADER = PacketHeader(
     timestamp_us=0x0C0D0E0F,
     session=7,
 )
-REPORT = LossReport(stream_id=1, number=5, newest_us=77, highest_block=9, blocks=((8, (1 << 24) - 1), (9, 0b101)))
+REPORT = LossReport(
+    stream_id=1, number=5, newest_us=77, highest_block=9, blocks=((8, (1 << 24) - 1), (9, 0b101))
+)
 EMPTY = dataclasses.replace(REPORT, blocks=())
 
 
@@ -134,7 +136,9 @@ def test_largest_report_fits_into_one_ethernet_packet() -> None:
     bitmap = (1 << 255) - 1
     blocks = tuple(((1 << 24) - 1 - i, bitmap) for i in range(30))
     paths = tuple((255 - i, (1 << 24) - 1, (1 << 32) - 1) for i in range(MAX_PATHS))
-    report = dataclasses.replace(REPORT, blocks=blocks, paths=paths, newest_age_us=2**32 - 1, received=2**32 - 1)
+    report = dataclasses.replace(
+        REPORT, blocks=blocks, paths=paths, newest_age_us=2**32 - 1, received=2**32 - 1
+    )
     data = report.encode()
     assert len(data) == MAX_REPORT_BYTES <= 1500 - 20 - 8
     assert decode_report(data) == report
@@ -179,10 +183,16 @@ def _patched_report(offset: int, value: bytes, report: LossReport = REPORT) -> b
         (_patched_report(1, b"\x01"), "flags"),
         (_patched_report(41, b"\x01"), "length"),
         (_patched_report(43, b"\x04"), "length"),
-        *((_patched_report(42, bytes(width), EMPTY), "flags") for width in ((0, 0), (0, 33), (1, 1))),
+        *(
+            (_patched_report(42, bytes(width), EMPTY), "flags")
+            for width in ((0, 0), (0, 33), (1, 1))
+        ),
         (_patched_report(16, b"\x01"), "block"),  # highest block above 24 bits
         (_patched_report(48, b"\x01"), "block"),  # a block number above 24 bits
-        (_patched_report(52, b"\x80", dataclasses.replace(REPORT, blocks=((1, 1 << 254),))), "block"),  # symbol 255
+        (
+            _patched_report(52, b"\x80", dataclasses.replace(REPORT, blocks=((1, 1 << 254),))),
+            "block",
+        ),  # symbol 255
     ],
 )
 def test_report_decoder_names_why_it_refuses(data: bytes, reason: str) -> None:
@@ -206,7 +216,9 @@ def test_report_decoder_names_why_it_refuses(data: bytes, reason: str) -> None:
         ("session", 2**32 - 1),
     ],
 )
-def test_each_field_goes_over_the_wire_up_to_its_largest_value_and_no_further(name: str, largest: int) -> None:
+def test_each_field_goes_over_the_wire_up_to_its_largest_value_and_no_further(
+    name: str, largest: int
+) -> None:
     roomy = dataclasses.replace(HEADER, block_size=255)
     header = dataclasses.replace(roomy, **{name: largest})
     symbol = bytes(header.symbol_length)

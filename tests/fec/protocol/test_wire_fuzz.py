@@ -49,9 +49,13 @@ reports = st.builds(
     decoded_blocks=words,
     undecodable_blocks=words,
     unused_parity=words,
-    blocks=st.lists(st.tuples(st.integers(0, 2**24 - 1), st.integers(0, 2**255 - 1)), max_size=30).map(tuple),
+    blocks=st.lists(
+        st.tuples(st.integers(0, 2**24 - 1), st.integers(0, 2**255 - 1)), max_size=30
+    ).map(tuple),
     session=words,
-    paths=st.lists(st.tuples(st.integers(1, 255), st.integers(0, 2**24 - 1), words), max_size=40).map(tuple),
+    paths=st.lists(
+        st.tuples(st.integers(1, 255), st.integers(0, 2**24 - 1), words), max_size=40
+    ).map(tuple),
 )
 
 
@@ -74,7 +78,9 @@ def test_every_payload_comes_back_from_its_symbol(payload: bytes, padding: int) 
 
 
 @given(header=headers(), flips=st.data())
-def test_any_single_damaged_byte_under_a_crc_is_noticed(header: PacketHeader, flips: st.DataObject) -> None:
+def test_any_single_damaged_byte_under_a_crc_is_noticed(
+    header: PacketHeader, flips: st.DataObject
+) -> None:
     symbol = bytes(header.symbol_length)
     packet = bytearray(header.encode(symbol) + symbol)
     at = flips.draw(st.integers(0, len(packet) - 1))
@@ -83,7 +89,9 @@ def test_any_single_damaged_byte_under_a_crc_is_noticed(header: PacketHeader, fl
         decoded = decode_header(packet)
     except MalformedPacket:
         return
-    assert decoded.keyed  # only what says that a key seals it is read unchecked, by those who have none
+    assert (
+        decoded.keyed
+    )  # only what says that a key seals it is read unchecked, by those who have none
 
 
 def _mutate(packet: bytes, chance: random.Random) -> bytes:
@@ -113,13 +121,27 @@ def test_mutated_packets_are_decoded_or_refused_by_reason_never_crash() -> None:
     chance = random.Random(20)
     symbol = protect(b"capillary", 16)
     header = PacketHeader(
-        stream_id=1, source_block_number=2, encoding_symbol_id=3, source_packets=20, block_size=24, symbol_length=16
+        stream_id=1,
+        source_block_number=2,
+        encoding_symbol_id=3,
+        source_packets=20,
+        block_size=24,
+        symbol_length=16,
     )
     report = LossReport(
-        stream_id=1, number=2, newest_us=3, highest_block=4, blocks=((4, 7), (3, 1)), paths=((9, 2, 1),)
+        stream_id=1,
+        number=2,
+        newest_us=3,
+        highest_block=4,
+        blocks=((4, 7), (3, 1)),
+        paths=((9, 2, 1),),
     )
     keyed = replace(header, encoding_symbol_id=22, keyed=True)
-    seeds = (header.encode(symbol) + symbol, keyed.encode(symbol, sealed_with(bytes(16))) + symbol, report.encode())
+    seeds = (
+        header.encode(symbol) + symbol,
+        keyed.encode(symbol, sealed_with(bytes(16))) + symbol,
+        report.encode(),
+    )
     outcomes: Counter[str] = Counter()
     for _ in range(MUTATED_PACKETS):
         data = _mutate(chance.choice(seeds), chance)
@@ -131,4 +153,13 @@ def test_mutated_packets_are_decoded_or_refused_by_reason_never_crash() -> None:
             else:
                 outcomes["decoded"] += 1
     assert sum(outcomes.values()) == 2 * MUTATED_PACKETS
-    assert set(outcomes) == {"decoded", "truncated", "version", "type", "flags", "length", "checksum", "block"}
+    assert set(outcomes) == {
+        "decoded",
+        "truncated",
+        "version",
+        "type",
+        "flags",
+        "length",
+        "checksum",
+        "block",
+    }

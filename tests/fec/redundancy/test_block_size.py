@@ -27,7 +27,14 @@ TABLE = {
     10: (13, 15, 16, 19, 24, 27, 32, 48),
     20: (24, 27, 28, 32, 40, 44, 52, 76),
 }
-WORST_WINDOWS = {0.05: (22, 24), 0.1: (23, 26), 0.2: (27, 29), 0.25: (27, 31), 1 / 3: (31, 36), 0.5: (40, 47)}
+WORST_WINDOWS = {
+    0.05: (22, 24),
+    0.1: (23, 26),
+    0.2: (27, 29),
+    0.25: (27, 31),
+    1 / 3: (31, 36),
+    0.5: (40, 47),
+}
 """Measured figures for M = 20: one interval, eight intervals."""
 
 
@@ -44,9 +51,13 @@ def test_a_failure_probability_equal_to_the_error_rate_is_accepted() -> None:
 
 
 @pytest.mark.parametrize("source_packets", [1, 2, 3, 7, 20, 25])
-@pytest.mark.parametrize("loss", [Fraction(1, 1000), Fraction(13, 100), Fraction(2, 5), Fraction(3, 5)])
+@pytest.mark.parametrize(
+    "loss", [Fraction(1, 1000), Fraction(13, 100), Fraction(2, 5), Fraction(3, 5)]
+)
 @pytest.mark.parametrize("rate", [Fraction(1, 100), Fraction(1, 100_000)])
-def test_block_size_is_the_smallest_that_meets_equation_25(source_packets: int, loss: Fraction, rate: Fraction) -> None:
+def test_block_size_is_the_smallest_that_meets_equation_25(
+    source_packets: int, loss: Fraction, rate: Fraction
+) -> None:
     def failure(n: int) -> Fraction:
         lost = range(n - source_packets + 1, n + 1)
         return sum((comb(n, k) * loss**k * (1 - loss) ** (n - k) for k in lost), Fraction(0))
@@ -82,7 +93,9 @@ def test_block_size_reaches_losses_near_one() -> None:
         (0, 0.1, 1e-5, "at least 1"),
     ],
 )
-def test_block_size_refuses_what_has_none(source_packets: int, loss: float, rate: float, says: str) -> None:
+def test_block_size_refuses_what_has_none(
+    source_packets: int, loss: float, rate: float, says: str
+) -> None:
     with pytest.raises(FecError, match=says):
         fec_block_size(source_packets, loss, rate)
 
@@ -90,17 +103,23 @@ def test_block_size_refuses_what_has_none(source_packets: int, loss: float, rate
 def _evenly_placed(share: float, count: int) -> list[tuple[int, int]]:
     """``count`` equal intervals at uneven places, ``share`` of the labels in all."""
     width = int(share * LABELS) // count
-    places = [(k * LABELS) // count + (k * k * 311) % (LABELS // count - width) for k in range(count)]
+    places = [
+        (k * LABELS) // count + (k * k * 311) % (LABELS // count - width) for k in range(count)
+    ]
     return [(at, at + width) for at in places]
 
 
-@pytest.mark.parametrize("intervals", [[(0, 32768)], [(100, 5000), (40000, 61000)], _evenly_placed(0.25, 8), []])
+@pytest.mark.parametrize(
+    "intervals", [[(0, 32768)], [(100, 5000), (40000, 61000)], _evenly_placed(0.25, 8), []]
+)
 @pytest.mark.parametrize("source_packets", [1, 5, 20])
 def test_stratified_block_size_is_the_smallest_that_every_window_meets(
     intervals: list[tuple[int, int]], source_packets: int
 ) -> None:
     labels = StratifiedLabels().table
-    outside = ~np.logical_or.reduce([(labels >= a) & (labels < b) for a, b in intervals] or [labels < 0])
+    outside = ~np.logical_or.reduce(
+        [(labels >= a) & (labels < b) for a, b in intervals] or [labels < 0]
+    )
     running = np.concatenate([[0], np.cumsum(np.concatenate([outside, outside]))])
 
     def fewest(n: int) -> int:
@@ -140,7 +159,9 @@ def test_window_share_error_matches_counting() -> None:
     share = 9000 / LABELS
     for window in (1, 37, 500):
         counts = np.convolve(hit, np.ones(window, dtype=np.int64), "valid")[:LABELS]
-        assert window_share_error(intervals, window) == pytest.approx(float(np.abs(counts / window - share).max()))
+        assert window_share_error(intervals, window) == pytest.approx(
+            float(np.abs(counts / window - share).max())
+        )
 
 
 @pytest.mark.parametrize("intervals", [[(0, 21845)], _evenly_placed(0.25, 8), [(7, 8)]])
@@ -171,16 +192,21 @@ def test_binomial_window_gives_the_precision_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("loss", "precision", "confidence", "packets"), [(0.5, 1.0, 0.5, 1), (0.0, 0.1, 0.9, 24), (0.5, 0.01, 0.99, 16588)]
+    ("loss", "precision", "confidence", "packets"),
+    [(0.5, 1.0, 0.5, 1), (0.0, 0.1, 0.9, 24), (0.5, 0.01, 0.99, 16588)],
 )
-def test_window_of_an_independent_loss(loss: float, precision: float, confidence: float, packets: int) -> None:
+def test_window_of_an_independent_loss(
+    loss: float, precision: float, confidence: float, packets: int
+) -> None:
     assert binomial_window_for(loss, precision, confidence) == packets
 
 
 @pytest.mark.parametrize(
     "wrong", [(-0.5, 0.1, 0.9), (1.5, 0.1, 0.9), (0.5, 0.0, 0.9), (0.5, 0.1, 0.0), (0.5, 0.1, 1.0)]
 )
-def test_window_of_what_is_no_loss_precision_or_confidence_is_refused(wrong: tuple[float, float, float]) -> None:
+def test_window_of_what_is_no_loss_precision_or_confidence_is_refused(
+    wrong: tuple[float, float, float],
+) -> None:
     with pytest.raises(FecError, match="within"):
         binomial_window_for(*wrong)
 

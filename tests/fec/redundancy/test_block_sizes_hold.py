@@ -25,7 +25,9 @@ rates = st.sampled_from([Fraction(1, 10), Fraction(1, 100), Fraction(1, 10**5), 
 
 
 @given(m=st.integers(1, 40), loss=losses, rate=rates)
-def test_block_size_is_the_smallest_within_the_error_rate(m: int, loss: Fraction, rate: Fraction) -> None:
+def test_block_size_is_the_smallest_within_the_error_rate(
+    m: int, loss: Fraction, rate: Fraction
+) -> None:
     n = fec_block_size(m, loss, rate)
     assert n >= m
     assert decoding_failure_probability(m, n, loss) <= rate
@@ -67,22 +69,32 @@ def test_every_block_of_the_worst_window_size_decodes(cuts: list[int], m: int, o
     lost = sum(int(((labels >= a) & (labels < b)).sum()) for a, b in intervals)
     assert n - lost >= m
     share = Fraction(sum(b - a for a, b in intervals), LABELS)
-    assert abs(Fraction(lost, n) - share) <= Fraction(window_share_error(intervals, n)) + Fraction(1, 10**9)
+    assert abs(Fraction(lost, n) - share) <= Fraction(window_share_error(intervals, n)) + Fraction(
+        1, 10**9
+    )
 
 
-@given(start=st.integers(0, LABELS - 1), m=st.integers(1, 30), tolerance=st.integers(0, LABELS // 2))
+@given(
+    start=st.integers(0, LABELS - 1), m=st.integers(1, 30), tolerance=st.integers(0, LABELS // 2)
+)
 @drawn(60)
 def test_any_interval_within_the_tolerance_needs_no_more_than_its_block_size(
     start: int, m: int, tolerance: int
 ) -> None:
     interval = (start, min(LABELS, start + tolerance))
-    assert stratified_block_size([interval], m) <= stratified_tolerance_block_size(Fraction(tolerance, LABELS), m)
+    assert stratified_block_size([interval], m) <= stratified_tolerance_block_size(
+        Fraction(tolerance, LABELS), m
+    )
 
 
 @given(loads=st.lists(losses, max_size=8), t=st.fractions(0, Fraction(1, 2), max_denominator=1000))
-def test_ror_is_a_sum_over_links_and_large_blocks_need_less(loads: list[Fraction], t: Fraction) -> None:
+def test_ror_is_a_sum_over_links_and_large_blocks_need_less(
+    loads: list[Fraction], t: Fraction
+) -> None:
     def of(chosen: list[Fraction], large: bool = False) -> float:
-        return ror(chosen, tolerance=t, source_packets=20, decoding_error_rate=1e-5, large_blocks=large)
+        return ror(
+            chosen, tolerance=t, source_packets=20, decoding_error_rate=1e-5, large_blocks=large
+        )
 
     assert of(loads) >= 0
     assert np.isclose(of(loads), sum(of([r]) for r in loads))
@@ -92,5 +104,7 @@ def test_ror_is_a_sum_over_links_and_large_blocks_need_less(loads: list[Fraction
 def test_importing_the_package_loads_no_compiler_no_scapy_and_no_scipy() -> None:
     heavy = "{'numba', 'scapy', 'scipy', 'reedsolo', 'ctypes.util'}"
     program = f"import sys, fec, fec.protocol.wire, fec.redundancy.labels; print(sorted({heavy} & set(sys.modules)))"
-    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
     assert out.stdout.strip() == "[]"

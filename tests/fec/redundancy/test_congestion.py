@@ -12,7 +12,9 @@ from fec.redundancy.block_size_control import PacketReport
 from fec.redundancy.congestion import CongestionBreaker
 
 
-def opened(round_trip_s: float, loss: float, pps: float, *, spread_s: float = 0.0, lasts_s: float = 1.0) -> bool:
+def opened(
+    round_trip_s: float, loss: float, pps: float, *, spread_s: float = 0.0, lasts_s: float = 1.0
+) -> bool:
     breaker = CongestionBreaker(interval_s=0.1, spread_s=spread_s, hold_s=2.0)
     breaker.add(0.0, round_trip_s=0.02, loss=0.0, sent_pps=pps, raised=False)
     for k in range(1, int(lasts_s / 0.05) + 1):
@@ -66,7 +68,9 @@ def test_neither_jitter_nor_another_delay_is_a_queue() -> None:
     assert not any(states([0.02] * 40 + [0.2] * 160, [0.0] * 80 + [0.2] * 120))
 
 
-def test_losses_that_fewer_packets_do_not_lessen_are_answered_and_those_that_more_packets_raise_are_not() -> None:
+def test_losses_that_fewer_packets_do_not_lessen_are_answered_and_those_that_more_packets_raise_are_not() -> (
+    None
+):
     trips = [0.02] * 20 + [0.08] * 120
     same = states(trips, [0.0] * 20 + [0.2] * 120)
     assert any(same[22:40]) and not any(same[44:])
@@ -78,7 +82,8 @@ def controlled(trip_of: dict[bool, float]) -> list[tuple[int, bool]]:
     """(N, late parity) after each of 100 reports, of which those from 20 on tell of every tenth packet lost, of every
     fifth while N is greater than at rest."""
     control = BlockSizeController(
-        AdaptationParameters(base=22, deterministic=False), lambda loss: fec_block_size(20, round(loss, 4), 1e-5)
+        AdaptationParameters(base=22, deterministic=False),
+        lambda loss: fec_block_size(20, round(loss, 4), 1e-5),
     )
     told = []
     for k in range(100):

@@ -79,7 +79,9 @@ def test_one_failed_cable_is_named_and_cleared_again(diagnoser: Diagnoser, name:
     assert diagnoser.certain and diagnoser.names() == () and not diagnoser.unexplained
 
 
-def test_cables_in_series_are_named_together_because_their_labels_are_the_same(diagnoser: Diagnoser) -> None:
+def test_cables_in_series_are_named_together_because_their_labels_are_the_same(
+    diagnoser: Diagnoser,
+) -> None:
     stream(diagnoser, 0, 500, on("h-i"))
     assert diagnoser.certain and diagnoser.names() == ("h-i", "i-j")
 
@@ -105,7 +107,9 @@ def test_a_second_failure_is_added_and_each_ends_by_itself(diagnoser: Diagnoser)
     assert diagnoser.certain and diagnoser.names() == ()
 
 
-def test_two_failures_at_once_and_a_failed_node_are_explained_by_the_fewest(diagnoser: Diagnoser) -> None:
+def test_two_failures_at_once_and_a_failed_node_are_explained_by_the_fewest(
+    diagnoser: Diagnoser,
+) -> None:
     stream(diagnoser, 0, 400, on("b-d", "c-f"))
     assert dead_labels(diagnoser) == 8192 + 4768 and set(diagnoser.names()) >= {"b-d", "c-f"}
     other = Diagnoser(CandidateTable(suspects()), unexplained_window_s=2.0)
@@ -113,7 +117,9 @@ def test_two_failures_at_once_and_a_failed_node_are_explained_by_the_fewest(diag
     assert other.certain and other.names() == ("node k",)
 
 
-def test_a_failure_of_which_nothing_is_heard_any_more_makes_the_next_one_uncertain(diagnoser: Diagnoser) -> None:
+def test_a_failure_of_which_nothing_is_heard_any_more_makes_the_next_one_uncertain(
+    diagnoser: Diagnoser,
+) -> None:
     for label in (40_100, 60_100, 40_200):
         diagnoser.add(PacketReport(label, True, 0.0))
     assert diagnoser.certain and diagnoser.names() == ("h-i", "i-j")
@@ -137,7 +143,9 @@ def test_one_cable_is_not_believed_while_two_smaller_ones_explain_as_much() -> N
         for name, interval in (("trunk", (0, 3000)), ("left", (0, 1000)), ("right", (2000, 3000)))
     )
     both = Diagnoser(
-        CandidateTable([trunk, left, right, FailureCandidate(name="rest", intervals=((3000, LABELS),))]),
+        CandidateTable(
+            [trunk, left, right, FailureCandidate(name="rest", intervals=((3000, LABELS),))]
+        ),
         unexplained_window_s=1.0,
     )
     for label in (500, 2500, 600, 2600):
@@ -150,7 +158,9 @@ def test_one_cable_is_not_believed_while_two_smaller_ones_explain_as_much() -> N
     assert both.certain and both.names() == ("left", "right")
 
 
-def test_what_left_shortly_before_the_break_clears_nobody_and_shortly_before_the_repair_accuses_nobody() -> None:
+def test_what_left_shortly_before_the_break_clears_nobody_and_shortly_before_the_repair_accuses_nobody() -> (
+    None
+):
     slow = Diagnoser(CandidateTable(suspects()), unexplained_window_s=1.0, transit_s=0.05)
     slow.add(PacketReport(100, True, 0.00))
     slow.add(PacketReport(300, False, 0.01))  # was past the cable already when it broke
@@ -160,7 +170,9 @@ def test_what_left_shortly_before_the_break_clears_nobody_and_shortly_before_the
     assert slow.certain and slow.names() == ("b-d",)
     slow.add(PacketReport(200, False, 0.10))
     for k in range(5):
-        slow.add(PacketReport(400 + k, True, 0.11))  # a longer way to the cable, which was not mended yet
+        slow.add(
+            PacketReport(400 + k, True, 0.11)
+        )  # a longer way to the cable, which was not mended yet
     assert slow.certain and slow.names() == () and not slow.unexplained
 
 
@@ -171,7 +183,9 @@ def test_what_left_shortly_before_the_break_clears_nobody_and_shortly_before_the
     gap=st.integers(0, 200),
 )
 @example(pair={"c-f", "e-g"}, first=20286, gap=24)
-def test_the_dead_labels_are_right_whenever_it_is_certain(pair: set[str], first: int, gap: int) -> None:
+def test_the_dead_labels_are_right_whenever_it_is_certain(
+    pair: set[str], first: int, gap: int
+) -> None:
     diagnoser = Diagnoser(CandidateTable(suspects()), unexplained_window_s=2.0)
     names = sorted(pair)
     stream(diagnoser, first, 100, lambda label: False)
@@ -192,7 +206,9 @@ def test_independent_losses_baffle_it(diagnoser: Diagnoser, loss: float) -> None
     assert diagnoser.unexplained
 
 
-def test_a_link_that_loses_half_baffles_it_and_is_forgotten_a_while_after(diagnoser: Diagnoser) -> None:
+def test_a_link_that_loses_half_baffles_it_and_is_forgotten_a_while_after(
+    diagnoser: Diagnoser,
+) -> None:
     chance = random.Random(5)
     stream(diagnoser, 0, 1000, lambda label: on("a-c")(label) and chance.random() < 0.5)
     assert diagnoser.unexplained
@@ -210,8 +226,12 @@ def control() -> DiagnosingControl:
     def size_of(lost: tuple[tuple[int, int], ...]) -> int | None:
         return stratified_block_size(lost, 20) if sum(b - a for a, b in lost) < LABELS else None
 
-    estimator = BlockSizeController(AdaptationParameters(base=22, largest=60), lambda loss: round(20 / (1 - loss)) + 3)
-    return DiagnosingControl(Diagnoser(CandidateTable(suspects()), unexplained_window_s=2.0), size_of, estimator)
+    estimator = BlockSizeController(
+        AdaptationParameters(base=22, largest=60), lambda loss: round(20 / (1 - loss)) + 3
+    )
+    return DiagnosingControl(
+        Diagnoser(CandidateTable(suspects()), unexplained_window_s=2.0), size_of, estimator
+    )
 
 
 def fates(first: int, count: int, lost: Callable[[int], bool]) -> list[PacketReport]:
@@ -229,13 +249,18 @@ def test_block_size_is_exact_at_once_up_and_down() -> None:
     assert deciding.block_size_at(0.14) == stratified_block_size(CABLES["e-g"], 20)
     deciding.on_packet_reports(fates(140, 20, lambda label: False), 0.16)
     assert deciding.block_size_at(0.16) == 22
-    assert [(event.names, event.certain) for event in deciding.events][-2:] == [(("e-g",), True), ((), True)]
+    assert [(event.names, event.certain) for event in deciding.events][-2:] == [
+        (("e-g",), True),
+        ((), True),
+    ]
 
 
 def test_the_estimator_speaks_where_labels_explain_nothing_and_says_so() -> None:
     deciding, chance = control(), random.Random(1)
     for k in range(20):
-        deciding.on_packet_reports(fates(100 * k, 100, lambda label: chance.random() < 0.2), 0.1 * (k + 1))
+        deciding.on_packet_reports(
+            fates(100 * k, 100, lambda label: chance.random() < 0.2), 0.1 * (k + 1)
+        )
     assert deciding.events[-1].speaker == "estimate" and deciding.events[-1].names == ()
     assert deciding.loss == pytest.approx(0.2, abs=0.05)
     assert 26 <= deciding.block_size_at(2.0) <= 32
@@ -244,7 +269,9 @@ def test_the_estimator_speaks_where_labels_explain_nothing_and_says_so() -> None
 def test_where_everything_is_lost_no_block_size_helps_and_n_stays() -> None:
     table = CandidateTable([FailureCandidate(name="only", intervals=((0, LABELS),))])
     estimator = BlockSizeController(AdaptationParameters(base=22), lambda loss: 40)
-    deciding = DiagnosingControl(Diagnoser(table, unexplained_window_s=2.0), lambda lost: None, estimator)
+    deciding = DiagnosingControl(
+        Diagnoser(table, unexplained_window_s=2.0), lambda lost: None, estimator
+    )
     deciding.on_packet_reports(fates(0, 50, lambda label: True), 0.1)
     assert deciding.block_size_at(0.1) == 22 and deciding.events[-1].names == ("only",)
 
@@ -256,7 +283,9 @@ def test_tables_that_cannot_be_used_are_refused() -> None:
         CandidateTable([FailureCandidate(name="x", intervals=((0, LABELS + 1),))])
 
 
-def test_a_stall_that_looks_like_a_node_makes_nobody_certain_before_losses_last_longer_than_stalls_do() -> None:
+def test_a_stall_that_looks_like_a_node_makes_nobody_certain_before_losses_last_longer_than_stalls_do() -> (
+    None
+):
     suspects_of_a_node = [
         FailureCandidate(name="left", intervals=((0, 1000),)),
         FailureCandidate(name="right", intervals=((1000, 2000),)),
@@ -264,7 +293,9 @@ def test_a_stall_that_looks_like_a_node_makes_nobody_certain_before_losses_last_
         FailureCandidate(name="rest", intervals=((2000, LABELS),)),
     ]
     hasty, patient = (
-        Diagnoser(CandidateTable(suspects_of_a_node), unexplained_window_s=1.0, min_loss_spread_s=settle_s)
+        Diagnoser(
+            CandidateTable(suspects_of_a_node), unexplained_window_s=1.0, min_loss_spread_s=settle_s
+        )
         for settle_s in (0.0, 0.03)
     )
     for one in (hasty, patient):
@@ -280,7 +311,9 @@ def test_a_stall_that_looks_like_a_node_makes_nobody_certain_before_losses_last_
     assert patient.certain and patient.names() == ("left",)
 
 
-def test_a_loss_that_one_cable_does_not_explain_may_mean_that_two_others_failed_from_the_beginning() -> None:
+def test_a_loss_that_one_cable_does_not_explain_may_mean_that_two_others_failed_from_the_beginning() -> (
+    None
+):
     """Cable a explains what two others lose together, until a label is lost that it does not carry."""
     spans = {
         "a": ((0, 200),),
@@ -289,7 +322,9 @@ def test_a_loss_that_one_cable_does_not_explain_may_mean_that_two_others_failed_
         "d": ((300, 340),),
         "rest": ((400, LABELS),),
     }
-    table = CandidateTable([FailureCandidate(name=name, intervals=one) for name, one in spans.items()])
+    table = CandidateTable(
+        [FailureCandidate(name=name, intervals=one) for name, one in spans.items()]
+    )
     diagnoser = Diagnoser(table, unexplained_window_s=1.0)
     for k in range(12):
         diagnoser.add(PacketReport((10, 150)[k % 2], True, 0.01 * k))
@@ -308,7 +343,9 @@ def test_a_loss_that_one_cable_does_not_explain_may_mean_that_two_others_failed_
 
 
 @pytest.mark.parametrize("passing", [True, False])
-def test_a_node_is_not_believed_while_one_of_its_cables_and_a_stall_explain_as_much(passing: bool) -> None:
+def test_a_node_is_not_believed_while_one_of_its_cables_and_a_stall_explain_as_much(
+    passing: bool,
+) -> None:
     """A cable is down for long enough to be certain of; of the other one packets were lost for a moment only, as
     yet."""
     table = CandidateTable(
@@ -325,7 +362,9 @@ def test_a_node_is_not_believed_while_one_of_its_cables_and_a_stall_explain_as_m
         if k < 4:
             diagnoser.add(PacketReport(1100 + k, True, 0.003 * k))
     assert diagnoser.names() == ("node",) and not diagnoser.certain
-    assert table.labels_in(diagnoser.possible_losses[0]) == 2000, "what may be lost is answered all the same"
+    assert table.labels_in(diagnoser.possible_losses[0]) == 2000, (
+        "what may be lost is answered all the same"
+    )
     diagnoser.add(PacketReport(1150, not passing, 0.06))
     for k in range(12):
         diagnoser.add(PacketReport(100 + k, True, 0.061 + 0.003 * k))
@@ -346,7 +385,8 @@ def test_up_to_a_thousand_choices_of_explanations_are_gone_through_and_of_more_t
     shared = [10_000 * k for k in range(len(ways))]
     cables = [
         FailureCandidate(
-            name=f"{first}-{j}", intervals=((first, first + 100), (first + 500 * j + 200, first + 510 * j + 210))
+            name=f"{first}-{j}",
+            intervals=((first, first + 100), (first + 500 * j + 200, first + 510 * j + 210)),
         )
         for first, count in zip(shared, ways, strict=True)
         for j in range(count)

@@ -24,11 +24,16 @@ intervals = st.lists(st.integers(0, LABELS), min_size=2, max_size=6, unique=True
 
 
 @drawn(30)
-@given(st.lists(intervals, min_size=1, max_size=5), st.lists(st.integers(0, LABELS - 1), min_size=1, max_size=9))
+@given(
+    st.lists(intervals, min_size=1, max_size=5),
+    st.lists(st.integers(0, LABELS - 1), min_size=1, max_size=9),
+)
 def test_labels_and_suspects_are_those_of_counting_label_by_label(
     sets: list[tuple[tuple[int, int], ...]], labels: list[int]
 ) -> None:
-    table = CandidateTable([FailureCandidate(name=str(k), intervals=own) for k, own in enumerate(sets)])
+    table = CandidateTable(
+        [FailureCandidate(name=str(k), intervals=own) for k, own in enumerate(sets)]
+    )
     inside = np.zeros((len(sets), LABELS), dtype=bool)
     for number, own in enumerate(sets):
         for start, stop in own:
@@ -42,13 +47,17 @@ def test_labels_and_suspects_are_those_of_counting_label_by_label(
     union = table.masks[0] | table.masks[-1]
     found = np.zeros(LABELS, dtype=bool)
     for start, stop in table.intervals_in(union):
-        assert not found[start:stop].any() and (start == 0 or not found[start - 1]), "adjacent ones are one"
+        assert not found[start:stop].any() and (start == 0 or not found[start - 1]), (
+            "adjacent ones are one"
+        )
         found[start:stop] = True
     assert np.array_equal(found, inside[0] | inside[-1])
 
 
 @pytest.mark.parametrize("interval", [(-1, 5), (0, LABELS + 1)])
-def test_no_suspects_and_labels_outside_of_the_label_space_are_refused(interval: tuple[int, int]) -> None:
+def test_no_suspects_and_labels_outside_of_the_label_space_are_refused(
+    interval: tuple[int, int],
+) -> None:
     with pytest.raises(FecError, match="no suspects"):
         CandidateTable([])
     with pytest.raises(FecError, match="give 0 to 65536"):
@@ -56,7 +65,11 @@ def test_no_suspects_and_labels_outside_of_the_label_space_are_refused(interval:
 
 
 @drawn(6)
-@given(st.lists(intervals, min_size=1, max_size=3), st.integers(1, 9), st.permutations(range(12)).map(tuple))
+@given(
+    st.lists(intervals, min_size=1, max_size=3),
+    st.integers(1, 9),
+    st.permutations(range(12)).map(tuple),
+)
 def test_a_short_block_has_the_parity_that_the_failures_that_n_stands_ask_for(
     sets: list[tuple[tuple[int, int], ...]], m: int, rule: tuple[int, ...]
 ) -> None:
@@ -70,7 +83,9 @@ def test_a_short_block_has_the_parity_that_the_failures_that_n_stands_ask_for(
         for k in range(1, m + 1):
             spare = size - m
             needed = max(((own[k - 1] or 0) - k for own in stood), default=0)
-            expected = spare if size > short.whole else min(spare, max(needed, math.ceil(spare * k / m)))
+            expected = (
+                spare if size > short.whole else min(spare, max(needed, math.ceil(spare * k / m)))
+            )
             assert short.parity(k, size) == expected
 
 
@@ -88,7 +103,9 @@ def test_parity_at_rest_is_the_same_share_of_a_short_block() -> None:
 
 def test_tcp_takes_what_mathis_says_and_all_where_nothing_is_lost() -> None:
     assert tcp_rate_pps(0.015, 0.1) == pytest.approx(100)
-    assert tcp_rate_pps(0.06, 0.1) == pytest.approx(50) and tcp_rate_pps(0.015, 0.2) == pytest.approx(50)
+    assert tcp_rate_pps(0.06, 0.1) == pytest.approx(50) and tcp_rate_pps(
+        0.015, 0.2
+    ) == pytest.approx(50)
     assert tcp_rate_pps(0.0, 0.1) == tcp_rate_pps(0.015, 0.0) == math.inf
 
 

@@ -19,9 +19,22 @@ from fec.redundancy.block_size import (
     stratified_block_size,
     stratified_tolerance_block_size,
 )
-from fec.redundancy.label_layout import CANDIDATES, Groups, best_layout, block_size_bound, label_layout, rest_block_size
+from fec.redundancy.label_layout import (
+    CANDIDATES,
+    Groups,
+    best_layout,
+    block_size_bound,
+    label_layout,
+    rest_block_size,
+)
 from fec.redundancy.label_slots import SlotSearch
-from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, LabelRule, StratifiedLabels, stratified_labels
+from fec.redundancy.labels import (
+    LABELS,
+    WEYL_MULTIPLIER,
+    LabelRule,
+    StratifiedLabels,
+    stratified_labels,
+)
 from fec.redundancy.worst_windows import WorstWindows
 from tests.helpers.drawn import drawn
 
@@ -37,12 +50,16 @@ def groups(draw: st.DrawFn) -> Groups:
     return tuple(found)
 
 
-rules = st.sampled_from(CANDIDATES) | st.integers(2, 60).flatmap(lambda count: st.permutations(range(count)).map(tuple))
+rules = st.sampled_from(CANDIDATES) | st.integers(2, 60).flatmap(
+    lambda count: st.permutations(range(count)).map(tuple)
+)
 
 
 @drawn(25)
 @given(groups=groups())
-def test_the_best_order_is_no_worse_than_the_usual_one_and_no_better_than_the_bound(groups: Groups) -> None:
+def test_the_best_order_is_no_worse_than_the_usual_one_and_no_better_than_the_bound(
+    groups: Groups,
+) -> None:
     best, usual = best_layout(groups, 20, 0.05), label_layout(groups, 20, 0.05, WEYL_MULTIPLIER)
     assert (best.base, best.packets) <= (usual.base, usual.packets)
     assert (best.slots or best.multiplier in CANDIDATES) and best.over_bound >= 0
@@ -60,7 +77,10 @@ def test_the_best_order_is_no_worse_than_the_usual_one_and_no_better_than_the_bo
 @given(groups=groups())
 def test_the_best_order_is_the_first_of_the_cheapest_of_all_that_are_tried(groups: Groups) -> None:
     """However early the search gives others up."""
-    sets, counts = [intervals for intervals, _ in sorted(groups)], [count for _, count in sorted(groups)]
+    sets, counts = (
+        [intervals for intervals, _ in sorted(groups)],
+        [count for _, count in sorted(groups)],
+    )
     tried: list[LabelRule] = [*CANDIDATES]
     search = SlotSearch(sets, counts, 20, 22)
     tried += search.orders(lambda rule: label_layout(groups, 20, 0.05, rule).cost, ())
@@ -117,7 +137,9 @@ def test_compiled_worst_windows_are_those_of_every_set_by_itself(
 @pytest.mark.parametrize("share", [0.0, 0.95, 0.999, 1 - 1 / LABELS])
 def test_compiled_worst_windows_of_next_to_nothing_and_next_to_everything(share: float) -> None:
     heavy = ((0, round(share * LABELS)),)
-    assert WorstWindows([heavy], 3).sizes(WEYL_MULTIPLIER).tolist() == [stratified_block_size(heavy, 3)]
+    assert WorstWindows([heavy], 3).sizes(WEYL_MULTIPLIER).tolist() == [
+        stratified_block_size(heavy, 3)
+    ]
 
 
 def test_quarters_reach_the_bound_and_the_usual_order_does_not() -> None:
@@ -127,24 +149,40 @@ def test_quarters_reach_the_bound_and_the_usual_order_does_not() -> None:
     assert best_layout(quarters, 20, 0.05).over_bound == 0
 
 
-def test_thirds_and_halves_of_one_route_reach_the_bound_together_and_no_multiplier_does_that() -> None:
+def test_thirds_and_halves_of_one_route_reach_the_bound_together_and_no_multiplier_does_that() -> (
+    None
+):
     sixths = [(k * LABELS // 6, (k + 1) * LABELS // 6) for k in range(6)]
-    sets = [*([one] for one in sixths), sixths[0:2], sixths[2:4], sixths[4:6], sixths[0:3], sixths[3:6], sixths[1:5:3]]
+    sets = [
+        *([one] for one in sixths),
+        sixths[0:2],
+        sixths[2:4],
+        sixths[4:6],
+        sixths[0:3],
+        sixths[3:6],
+        sixths[1:5:3],
+    ]
     groups = tuple((tuple(intervals), 1) for intervals in sets)
     best = best_layout(groups, 20, 0.05)
     assert best.slots and best.over_bound == 0
-    assert min(label_layout(groups, 20, 0.05, choice).packets for choice in CANDIDATES) > best.packets
+    assert (
+        min(label_layout(groups, 20, 0.05, choice).packets for choice in CANDIDATES) > best.packets
+    )
     assert best_layout(groups, 20, 0.05).slots == best.slots
 
 
 @pytest.mark.parametrize("multiplier", CANDIDATES)
-def test_candidates_are_permutations_that_answer_the_usual_tolerance_with_the_bound(multiplier: int) -> None:
+def test_candidates_are_permutations_that_answer_the_usual_tolerance_with_the_bound(
+    multiplier: int,
+) -> None:
     assert math.gcd(multiplier, LABELS) == 1
     assert stratified_tolerance_block_size(0.05, 20, multiplier) == block_size_bound(0.05, 20) == 22
 
 
 @pytest.mark.parametrize("multiplier", CANDIDATES)
-def test_runs_of_any_length_leave_no_wide_gap_so_that_a_failed_link_is_seen(multiplier: int) -> None:
+def test_runs_of_any_length_leave_no_wide_gap_so_that_a_failed_link_is_seen(
+    multiplier: int,
+) -> None:
     for count in (30, 60, 120, 240, 480, 960, 1920, 3840):
         labels = sorted(StratifiedLabels(multiplier).table[:count].tolist())
         widest = max(b - a for a, b in itertools.pairwise([*labels, labels[0] + LABELS]))
@@ -166,7 +204,9 @@ def test_a_moved_loss_changes_the_windows_that_a_recount_finds() -> None:
         places = chance.randint(2, 12)
         windows, most = np.array([chance.randint(1, 30)]), np.array([chance.randint(0, 4)])
         out, into = chance.sample(range(places), 2)
-        inside = np.array([[place == out or (place != into and chance.random() < 0.4)] for place in range(places)])
+        inside = np.array(
+            [[place == out or (place != into and chance.random() < 0.4)] for place in range(places)]
+        )
         counted, recounted = np.zeros((2, 1, places), dtype=np.int32)
         before = label_slots._excess(np.arange(places), inside, windows, most, counted)
         grown = label_slots._grow(0, out, into, windows, most, counted)

@@ -24,7 +24,9 @@ from fec.redundancy.labels import (
 def test_single_labels_and_the_table_of_a_period_agree(rule: LabelRule, start: int) -> None:
     order, table = stratified_labels(rule), label_table(rule)
     assert table.dtype == np.int64
-    assert [table[(start + i) % len(table)] for i in range(20)] == [order.label(start + i) for i in range(20)]
+    assert [table[(start + i) % len(table)] for i in range(20)] == [
+        order.label(start + i) for i in range(20)
+    ]
 
 
 @pytest.mark.parametrize("seed", [3, -3])
@@ -47,7 +49,9 @@ def test_random_labels_depend_on_the_seed_and_are_uniform() -> None:
     for bit in range(16):
         assert abs(((labels >> bit) & 1).mean() - 0.5) < 0.006
     counts = np.bincount(labels >> 8, minlength=256)
-    assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < 350  # chi-squared, 255 degrees of freedom
+    assert (
+        (counts - counts.mean()) ** 2 / counts.mean()
+    ).sum() < 350  # chi-squared, 255 degrees of freedom
     pairs = np.corrcoef(labels[:-1], labels[1:])[0, 1]
     assert abs(pairs) < 0.01
 

@@ -26,7 +26,9 @@ def fates(share: float, count: int, first: int = 0) -> list[bool]:
 
 def controller(**changes: object) -> BlockSizeController:
     values: dict[str, object] = {"base": 22, "hold_s": 2.0}
-    return BlockSizeController(AdaptationParameters(**(values | changes)), lambda loss: round(20 / (1 - loss)) + 2)  # type: ignore[arg-type]
+    return BlockSizeController(
+        AdaptationParameters(**(values | changes)), lambda loss: round(20 / (1 - loss)) + 2
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("share", [0.06, 0.1, 0.25, 0.5, 0.8])
@@ -44,7 +46,24 @@ def test_three_losses_of_one_block_are_a_change_after_a_quiet_time() -> None:
     """Three of 22 are what the block at rest for a tolerance of 5 % cannot repair."""
     estimator = LossEstimator(deterministic=True)
     estimator.add([False] * 400, times(400))
-    news = [True, False, False, False, False, False, False, True, False, False, False, False, False, False, True, False]
+    news = [
+        True,
+        False,
+        False,
+        False,
+        False,
+        False,
+        False,
+        True,
+        False,
+        False,
+        False,
+        False,
+        False,
+        False,
+        True,
+        False,
+    ]
     assert estimator.add(news, times(16, 0.4)) == pytest.approx(0.4)
     assert 0.1 < estimator.loss < 0.25
 
@@ -69,7 +88,10 @@ def test_chance_is_hardly_ever_taken_for_a_change(share: float) -> None:
     chance, alarms = random.Random(1), 0
     estimator = LossEstimator(deterministic=False)
     for k in range(400):
-        alarms += estimator.add([chance.random() < share for _ in range(50)], times(50, 0.05 * k)) is not None
+        alarms += (
+            estimator.add([chance.random() < share for _ in range(50)], times(50, 0.05 * k))
+            is not None
+        )
     assert alarms <= 1  # of 20,000 packets
     assert estimator.loss == pytest.approx(share, abs=0.04)
 
@@ -137,19 +159,25 @@ def test_block_size_is_kept_while_no_report_comes_and_the_hold_begins_anew_after
 
 def test_block_size_stays_within_base_and_cap_whatever_the_policy_says() -> None:
     for answer, expected in ((0, 22), (10_000, 60)):
-        control = BlockSizeController(AdaptationParameters(base=22, largest=60), lambda loss, n=answer: n)  # type: ignore[misc]
+        control = BlockSizeController(
+            AdaptationParameters(base=22, largest=60), lambda loss, n=answer: n
+        )  # type: ignore[misc]
         control.add([True] * 100, times(100), 0.1)
         assert control.block_size == expected
 
 
 def test_the_policy_is_never_asked_for_a_loss_of_everything() -> None:
     asked: list[float] = []
-    control = BlockSizeController(AdaptationParameters(base=22), lambda loss: asked.append(loss) or 22)  # type: ignore[func-returns-value]
+    control = BlockSizeController(
+        AdaptationParameters(base=22), lambda loss: asked.append(loss) or 22
+    )  # type: ignore[func-returns-value]
     control.add([True] * 100, times(100), 0.1)
     assert max(asked) < 1
 
 
-@pytest.mark.parametrize("wrong", [{"base": 0}, {"base": 256}, {"base": 30, "largest": 20}, {"hold_s": -1.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"base": 0}, {"base": 256}, {"base": 30, "largest": 20}, {"hold_s": -1.0}]
+)
 def test_parameters_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(FecError):
         AdaptationParameters(**({"base": 22} | wrong))  # type: ignore[arg-type]
@@ -174,7 +202,10 @@ def test_margin_is_a_packet_in_stratified_order_and_half_a_deviation_at_random()
 
 
 def news(lost: list[bool], start_s: float = 0.0) -> list[PacketReport]:
-    return [PacketReport(0, gone, at_s) for gone, at_s in zip(lost, times(len(lost), start_s), strict=True)]
+    return [
+        PacketReport(0, gone, at_s)
+        for gone, at_s in zip(lost, times(len(lost), start_s), strict=True)
+    ]
 
 
 def test_a_hundred_and_twenty_eight_losses_on_end_are_an_outage_and_count_for_nothing() -> None:

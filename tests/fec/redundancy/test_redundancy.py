@@ -46,7 +46,9 @@ def test_large_blocks_follow_equation_29_exactly() -> None:
 
 def test_given_block_sizes_replace_equation_25() -> None:
     sizes = [42, 28, None, None, 21]
-    breakdown = ror_of_block_sizes([0.5, 0.25, 1, 0.01, 0.06], sizes, 22, tolerance=0.05, source_packets=20)
+    breakdown = ror_of_block_sizes(
+        [0.5, 0.25, 1, 0.01, 0.06], sizes, 22, tolerance=0.05, source_packets=20
+    )
     assert breakdown.infinite == (2,)
     finite = [term.overhead for term in breakdown.per_load if term.overhead is not None]
     assert finite == [Fraction(42, 22) - 1, Fraction(28, 22) - 1, 0, 0]
@@ -70,8 +72,11 @@ def test_ror_names_what_is_wrong(arguments: dict[str, Any], says: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "base", "says"), [([42, 1], 22, "one each"), ([None], 22, "load 0"), ([42], 2, "below source_packets")]
+    ("sizes", "base", "says"),
+    [([42, 1], 22, "one each"), ([None], 22, "load 0"), ([42], 2, "below source_packets")],
 )
-def test_block_sizes_that_do_not_fit_the_loads_are_refused(sizes: list[int | None], base: int, says: str) -> None:
+def test_block_sizes_that_do_not_fit_the_loads_are_refused(
+    sizes: list[int | None], base: int, says: str
+) -> None:
     with pytest.raises(FecError, match=says):
         ror_of_block_sizes([0.5], sizes, base, tolerance=0.05, source_packets=20)

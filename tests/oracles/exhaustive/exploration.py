@@ -21,7 +21,9 @@ def explore_readably(model: ReadableSteps, *, most_states: int = 2_000_000) -> E
     canonical = canonical_by(model, images)
     search = Search(model, canonical, most_states)
     stuck = search.stuck()
-    trace, last = _trace(model, canonical, search.way_to(int(stuck[0]))) if len(stuck) else ((), b"")
+    trace, last = (
+        _trace(model, canonical, search.way_to(int(stuck[0]))) if len(stuck) else ((), b"")
+    )
     return Exploration(
         states=search.known, steps=search.steps, symmetries=len(images),
         deepest=len(search.way_to(search.known - 1)) - 1,
@@ -31,7 +33,9 @@ def explore_readably(model: ReadableSteps, *, most_states: int = 2_000_000) -> E
 
 def canonical_by(model: ReadableSteps, images: list[Image]) -> Canonical:
     """A state to the least of those symmetric to it; the first image is the state itself."""
-    return lambda state: min(state, *(image_of(image, state, model.reserved_at) for image in images))
+    return lambda state: min(
+        state, *(image_of(image, state, model.reserved_at) for image in images)
+    )
 
 
 def image_of(image: Image, state: bytes, middle: int) -> bytes:
@@ -44,7 +48,9 @@ def image_of(image: Image, state: bytes, middle: int) -> bytes:
         + bytes([image.masks[moved[down_at]]])
     )
     if len(state) > signals_at:
-        pairs = sorted((image.cycles[state[i]], state[i + 1]) for i in range(signals_at, len(state), 2))
+        pairs = sorted(
+            (image.cycles[state[i]], state[i + 1]) for i in range(signals_at, len(state), 2)
+        )
         found += bytes(v for pair in pairs for v in pair)
     return found
 
@@ -88,12 +94,19 @@ class Search:
 
     def stuck(self) -> NDArray[np.intp]:
         """States from which no sure steps lead to a drained state, or to one not looked at."""
-        ends = np.array([i >= self.looked_at or self.model.is_drained(state) for i, state in enumerate(self.order)])
+        ends = np.array(
+            [
+                i >= self.looked_at or self.model.is_drained(state)
+                for i, state in enumerate(self.order)
+            ]
+        )
         edges = np.frombuffer(self.edges_from, np.int32), np.frombuffer(self.edges_to, np.int32)
         return np.nonzero(~_leads_to(ends, *edges))[0]
 
 
-def _leads_to(goals: NDArray[np.bool_], source: NDArray[np.int32], target: NDArray[np.int32]) -> NDArray[np.bool_]:
+def _leads_to(
+    goals: NDArray[np.bool_], source: NDArray[np.int32], target: NDArray[np.int32]
+) -> NDArray[np.bool_]:
     """Which states some steps lead from to one of the goals."""
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import breadth_first_order
@@ -108,7 +121,9 @@ def _leads_to(goals: NDArray[np.bool_], source: NDArray[np.int32], target: NDArr
     return found[:count]
 
 
-def _trace(model: ReadableSteps, canonical: Canonical, way: list[bytes]) -> tuple[tuple[tuple[str, int], ...], bytes]:
+def _trace(
+    model: ReadableSteps, canonical: Canonical, way: list[bytes]
+) -> tuple[tuple[tuple[str, int], ...], bytes]:
     """The steps along that way from the empty network on, in the numbers of one and the same network, and the state at
     its end."""
     state, steps = model.empty, []

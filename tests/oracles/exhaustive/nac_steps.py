@@ -62,14 +62,19 @@ class ReadableSteps(NacTransitionSystem):
     def is_blocked(self, s: bytes | bytearray, link: int) -> bool:
         """Conditions 4.1 to 4.3."""
         out = self.wanted(s, link)
-        return out != NONE and self.is_full(s, link) and self.room_behind(s, out) <= self.rules.slack
+        return (
+            out != NONE and self.is_full(s, link) and self.room_behind(s, out) <= self.rules.slack
+        )
 
     def is_throttled(self, s: bytes | bytearray, router: int) -> bool:
         """stop_fw: an avoidance buffer of the router is in use, or an input is blocked (which it may notice late)."""
         if not self.rules.stop_local:
             return False
         held = any(s[self.avoidance_at + link] for link in self.into[router])
-        return held or (not self.rules.lags("throttle") and any(self.is_blocked(s, link) for link in self.into[router]))
+        return held or (
+            not self.rules.lags("throttle")
+            and any(self.is_blocked(s, link) for link in self.into[router])
+        )
 
     def may_enter(self, s: bytes | bytearray, out: int, holder: int) -> bool:
         """Whether the output takes a packet from that input (NONE: from elsewhere): it has room, not kept for another
@@ -99,7 +104,9 @@ class ReadableSteps(NacTransitionSystem):
         if which == "output":
             head, place, router = link * self.o, self.out_asks_at, self.start[link]
             dead = link in self.network.dead_links(s[self.down_at])
-            s[place + link] = 0 if not s[head] else self.route(s, router, s[head]) if dead else link + 1
+            s[place + link] = (
+                0 if not s[head] else self.route(s, router, s[head]) if dead else link + 1
+            )
             return
         head = self.inputs_at + link * self.a if which == "input" else self.avoidance_at + link
         place = self.input_asks_at if which == "input" else self.avoidance_asks_at
@@ -110,7 +117,11 @@ class ReadableSteps(NacTransitionSystem):
         if which == "avoidance":
             first, slots = self.avoidance_at + link, 1
         else:
-            first, slots = (link * self.o, self.o) if which == "output" else (self.inputs_at + link * self.a, self.a)
+            first, slots = (
+                (link * self.o, self.o)
+                if which == "output"
+                else (self.inputs_at + link * self.a, self.a)
+            )
         packet = s[first]
         s[first : first + slots] = s[first + 1 : first + slots] + b"\0"
         self.ask(s, link, which)
@@ -118,7 +129,11 @@ class ReadableSteps(NacTransitionSystem):
 
     def put(self, s: bytearray, link: int, packet: int, which: str) -> None:
         """Put a packet behind the others of an output buffer or input."""
-        first, slots = (link * self.o, self.o) if which == "output" else (self.inputs_at + link * self.a, self.a)
+        first, slots = (
+            (link * self.o, self.o)
+            if which == "output"
+            else (self.inputs_at + link * self.a, self.a)
+        )
         place = self.count(s, first, slots)
         s[first + place] = packet
         if not place:
@@ -152,7 +167,8 @@ class ReadableSteps(NacTransitionSystem):
             if out == NONE or not self.may_enter(state, out, NONE):
                 continue
             if self.rules.nac and (
-                self.is_throttled(state, source) or (not self.rules.lags("priority") and self.goes_first(state, out))
+                self.is_throttled(state, source)
+                or (not self.rules.lags("priority") and self.goes_first(state, out))
             ):
                 continue
             s = bytearray(state)
@@ -161,7 +177,10 @@ class ReadableSteps(NacTransitionSystem):
 
     def _from_inputs(self, state: bytes, link: int) -> Iterator[Step]:
         """The head of an input or avoidance buffer goes into its output, or to its host."""
-        for which, asks_at in (("input", self.input_asks_at), ("avoidance", self.avoidance_asks_at)):
+        for which, asks_at in (
+            ("input", self.input_asks_at),
+            ("avoidance", self.avoidance_asks_at),
+        ):
             asked = state[asks_at + link]
             if not asked:
                 continue
@@ -170,13 +189,22 @@ class ReadableSteps(NacTransitionSystem):
             if asked != HERE:
                 if not self.may_enter(state, asked - 1, link):
                     continue
-                if which == "input" and not self.rules.lags("priority") and self.goes_first(state, asked - 1):
+                if (
+                    which == "input"
+                    and not self.rules.lags("priority")
+                    and self.goes_first(state, asked - 1)
+                ):
                     continue
             s = bytearray(state)
             packet = self.take(s, link, which)
             if asked != HERE:
                 self.enter(s, asked - 1, packet, link)
-            yield Step(f"{which} to {'its host' if asked == HERE else f'link {asked - 1}'}", link, bytes(s), True)
+            yield Step(
+                f"{which} to {'its host' if asked == HERE else f'link {asked - 1}'}",
+                link,
+                bytes(s),
+                True,
+            )
 
     def _over_link(self, state: bytes, link: int) -> Iterator[Step]:
         """The head of an output buffer goes over its link, or where that is dead into another output."""
@@ -184,7 +212,9 @@ class ReadableSteps(NacTransitionSystem):
         if not asked:
             return
         own = asked - 1 == link
-        if own and (link in self.network.dead_links(state[self.down_at]) or self.room(state, link) < 1):
+        if own and (
+            link in self.network.dead_links(state[self.down_at]) or self.room(state, link) < 1
+        ):
             return
         if not own and asked != HERE and not self.may_enter(state, asked - 1, NONE):
             return
@@ -194,7 +224,9 @@ class ReadableSteps(NacTransitionSystem):
             self.put(s, link, packet, "input")
         elif asked != HERE:
             self.enter(s, asked - 1, packet, NONE)
-        yield Step("over the link" if own else f"rerouted to link {asked - 1}", link, bytes(s), True)
+        yield Step(
+            "over the link" if own else f"rerouted to link {asked - 1}", link, bytes(s), True
+        )
 
     def _closings(self, state: bytes) -> Iterator[Step]:
         """An input finds itself on a cycle: move(a, d), and the signal sets off against the traffic."""
@@ -230,7 +262,9 @@ class ReadableSteps(NacTransitionSystem):
         else:
             self.ask(s, link, "avoidance")
         pairs = [(s[i], s[i + 1]) for i in range(self.signals_at, len(s), 2)]
-        s[self.signals_at :] = bytes(v for pair in sorted([*pairs, (number, place + 1)]) for v in pair)
+        s[self.signals_at :] = bytes(
+            v for pair in sorted([*pairs, (number, place + 1)]) for v in pair
+        )
 
     def _signals(self, state: bytes) -> Iterator[Step]:
         """A recovery signal arrives: conditions 4.4 to 4.7 at the router before the freed slot."""
@@ -246,15 +280,23 @@ class ReadableSteps(NacTransitionSystem):
             )
             full = asks and self.is_full(left, link)
             wants = full and self.room_behind(left, out) <= 1
-            goes_on = place < len(path) and self.rules.recovery_run and not left[self.avoidance_at + link]
+            goes_on = (
+                place < len(path) and self.rules.recovery_run and not left[self.avoidance_at + link]
+            )
             outcomes = {(wants, wants and goes_on): True}
-            if self.rules.lags("signal") and full:  # credits under way, a head or tail that is still arriving
+            if (
+                self.rules.lags("signal") and full
+            ):  # credits under way, a head or tail that is still arriving
                 for outcome in ((True, goes_on), (True, False), (False, False)):
                     outcomes.setdefault(outcome, False)
             for (wanting, moving), sure in outcomes.items():
                 s = bytearray(left)
                 avoided = s[self.avoidance_asks_at + link] == out + 1
-                if self.rules.reserve and (wanting or avoided) and s[self.reserved_at + out] in (0, link + 1):
+                if (
+                    self.rules.reserve
+                    and (wanting or avoided)
+                    and s[self.reserved_at + out] in (0, link + 1)
+                ):
                     s[self.reserved_at + out] = link + 1
                 if moving:
                     self._move(s, number, place)
@@ -278,7 +320,12 @@ class ReadableSteps(NacTransitionSystem):
                     self.ask(s, link, "output") if self.o else None
             if self.rules.ask_anew:
                 self.ask_all_anew(s)
-            yield Step(f"cable {cable} {'works again' if down & bit else 'fails'}", links[0], bytes(s), False)
+            yield Step(
+                f"cable {cable} {'works again' if down & bit else 'fails'}",
+                links[0],
+                bytes(s),
+                False,
+            )
 
     def ask_all_anew(self, s: bytearray) -> None:
         """Heads of inputs ask for what is routed now, and slots kept for heads that ask for another output are kept no
@@ -287,7 +334,10 @@ class ReadableSteps(NacTransitionSystem):
             self.ask(s, link, "input")
         for out in range(self.links):
             holder = s[self.reserved_at + out] - 1
-            if holder >= 0 and out + 1 not in (s[self.input_asks_at + holder], s[self.avoidance_asks_at + holder]):
+            if holder >= 0 and out + 1 not in (
+                s[self.input_asks_at + holder],
+                s[self.avoidance_asks_at + holder],
+            ):
                 s[self.reserved_at + out] = 0
 
     def _leave(self, s: bytearray, dead: tuple[int, ...]) -> None:

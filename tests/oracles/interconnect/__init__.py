@@ -32,4 +32,6 @@ def simulate(
     from tests.oracles.interconnect.reference_run import run_reference
 
     chosen = {"compiled": None, "reference": run_reference}[engine]
-    return simulation.simulate(network, injections, parameters, faults, engine=chosen, recording=recording)
+    return simulation.simulate(
+        network, injections, parameters, faults, engine=chosen, recording=recording
+    )

@@ -45,10 +45,15 @@ class RoutingMap:
         self.link_end: list[int] = paths.link_target.tolist()
         self.host_router: list[int] = paths.host_router.tolist()
         self._next = paths.next_link
-        out, near = (paths.out_link.tolist(), paths.out_first), (paths.near.tolist(), paths.near_first)
+        out, near = (
+            (paths.out_link.tolist(), paths.out_first),
+            (paths.near.tolist(), paths.near_first),
+        )
         self.out_links = [out[0][out[1][r] : out[1][r + 1]] for r in range(paths.routers)]
         self.supernode = [near[0][near[1][r] : near[1][r + 1]] for r in range(paths.routers)]
-        self.neighbours = [list(dict.fromkeys(self.link_end[link] for link in links)) for links in self.out_links]
+        self.neighbours = [
+            list(dict.fromkeys(self.link_end[link] for link in links)) for links in self.out_links
+        ]
 
     def target_of(self, host: int) -> int:
         """What stands for the host in the tables."""
@@ -71,7 +76,11 @@ class RoutingMap:
         """Whether a path avoids these cables, nowhere turns round on one, and ends in time."""
         cables = self.cables(links)
         turns = any(a == b for a, b in pairwise(cables))
-        return not turns and len(cables) <= 3 * self.diameter + 3 and not any(cable in avoided for cable in cables)
+        return (
+            not turns
+            and len(cables) <= 3 * self.diameter + 3
+            and not any(cable in avoided for cable in cables)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +115,9 @@ class Escape:
                 ranked = [
                     (self._rank(links), middles)
                     for middles in self._candidates(network, far, back)
-                    if network.is_usable(links := network.multistep(self.router, middles, self.target), self.dead)
+                    if network.is_usable(
+                        links := network.multistep(self.router, middles, self.target), self.dead
+                    )
                 ]
                 if ranked:
                     return min(ranked, key=lambda item: item[0])[1]
@@ -116,12 +127,16 @@ class Escape:
         """A neighbour over a live link, the first from a drawn one on; NONE where all are dead."""
         out = network.out_links[self.router]
         start = self.turn % len(out)
-        live = [link for link in out[start:] + out[:start] if network.link_cable[link] not in self.dead]
+        live = [
+            link for link in out[start:] + out[:start] if network.link_cable[link] not in self.dead
+        ]
         return network.link_end[live[0]] if live else NONE
 
     def _rank(self, links: Sequence[int]) -> tuple[int, int]:
         signature = reduce(lambda known, link: draw(known, link + 1), links, self.router + 1)
-        return len(links) + draw(signature, self.turn) % (1 + self.earlier), draw(self.turn, signature)
+        return len(links) + draw(signature, self.turn) % (1 + self.earlier), draw(
+            self.turn, signature
+        )
 
     def _candidates(self, network: RoutingMap, far: bool, back: bool) -> Iterator[Middles]:
         for link in network.out_links[self.router]:
@@ -129,16 +144,24 @@ class Escape:
             if cable in self.dead or (cable == self.came_over) != back:
                 continue
             seconds = self._far_routers(network) if far else network.neighbours[first]
-            yield from ((first, second) for second in (NONE, *seconds) if second not in (self.router, first))
+            yield from (
+                (first, second) for second in (NONE, *seconds) if second not in (self.router, first)
+            )
 
     def _far_routers(self, network: RoutingMap) -> list[int]:
         """All routers; for a packet that has escaped before, drawn ones: in turn from all, and from around its
         target."""
         if self.earlier == 0:
             return list(range(network.routers))
-        target = self.target if self.target < network.routers else network.host_router[self.target - network.routers]
+        target = (
+            self.target
+            if self.target < network.routers
+            else network.host_router[self.target - network.routers]
+        )
         around, found = network.supernode[target], []
         for number in range(min(DRAWN_ROUTERS, network.routers)):
             drawn = draw(self.turn, number)
-            found.append(drawn % network.routers if number % 2 == 0 else around[drawn % len(around)])
+            found.append(
+                drawn % network.routers if number % 2 == 0 else around[drawn % len(around)]
+            )
         return found

@@ -26,7 +26,9 @@ class FtDrbRouting(Routing):
         super().__init__(engine)
         self.settings, self.network = settings, RoutingMap(engine.model.paths)
         self.counters = Counter(dict.fromkeys(COUNTED, 0))
-        self.sources = [Source(h, self.network, settings, self.counters) for h in range(self.layout.hosts)]
+        self.sources = [
+            Source(h, self.network, settings, self.counters) for h in range(self.layout.hosts)
+        ]
         self.acks = 0
         self.notices: dict[int, Packet] = {}
         self.notified: set[tuple[int, int]] = set()
@@ -38,7 +40,9 @@ class FtDrbRouting(Routing):
             return NONE
         packet = self.notices.pop(number)
         if packet.kind is PacketKind.PROBE:
-            self.engine.join(self.engine.buffers[self.layout.source_queue + 2 * packet.source + 1], packet)
+            self.engine.join(
+                self.engine.buffers[self.layout.source_queue + 2 * packet.source + 1], packet
+            )
             return NONE
         self.engine.join(self.engine.buffers[self.layout.notice_queue + packet.source], packet)
         return packet.source
@@ -46,7 +50,9 @@ class FtDrbRouting(Routing):
     def choose_path(self, packet: Packet) -> None:
         """The source of a new message chooses its path."""
         source = self.sources[packet.source]
-        packet.middles = packet.sent_by = source.select_path(packet.destination, packet.number, self.engine.now)
+        packet.middles = packet.sent_by = source.select_path(
+            packet.destination, packet.number, self.engine.now
+        )
         if source.probe_due:
             source.probe_due = False
             self.send_later(self.new_ack(PacketKind.PROBE, packet.source, packet.destination))
@@ -107,13 +113,17 @@ class FtDrbRouting(Routing):
         if self.settings.notify_by_router and packet.tells_of_failures and packet.notified != cable:
             packet.notified = cable
             self.notified.add((link, packet.source))
-            self.send_notice(PacketKind.FAILURE_ACK, int(self.links.start[link]), packet.source, cable)
+            self.send_notice(
+                PacketKind.FAILURE_ACK, int(self.links.start[link]), packet.source, cable
+            )
 
     def new_ack(self, kind: PacketKind, source: int, destination: int) -> Packet:
         """An ACK, numbered on from the messages."""
         number = len(self.engine.messages) + self.acks
         self.acks += 1
-        return Packet(number, source, destination, self.settings.ack_ticks, self.engine.now, kind=kind)
+        return Packet(
+            number, source, destination, self.settings.ack_ticks, self.engine.now, kind=kind
+        )
 
     def send_notice(self, kind: PacketKind, router: int, host: int, cable: int) -> None:
         """A notice sets off from a router."""
@@ -130,7 +140,9 @@ class FtDrbRouting(Routing):
     def hosts_of(self, router: int) -> list[int]:
         """The router's own hosts."""
         table = self.engine.model.routers
-        found: list[int] = table.hosts[table.host_first[router] : table.host_first[router + 1]].tolist()
+        found: list[int] = table.hosts[
+            table.host_first[router] : table.host_first[router + 1]
+        ].tolist()
         return found
 
     def passed(self, packet: Packet, buffer: Buffer) -> None:
@@ -204,7 +216,12 @@ class FtDrbRouting(Routing):
         """Notify the hosts that the link's router had notified of its failure (3.6.2)."""
         for host in sorted(host for known, host in self.notified if known == link):
             self.notified.discard((link, host))
-            self.send_notice(PacketKind.LINK_UP_ACK, int(self.links.start[link]), host, int(self.links.cable[link]))
+            self.send_notice(
+                PacketKind.LINK_UP_ACK,
+                int(self.links.start[link]),
+                host,
+                int(self.links.cable[link]),
+            )
 
     def notify_queued(self, link: int) -> None:
         """Notify the sources of all packets that wait for the link in its router's data buffers (3.6.1)."""

@@ -58,7 +58,9 @@ class MultistepPath:
 
     def average(self, latency: int, parts: int) -> None:
         """One latency more: the first tells the mean, later ones move it by a part of the difference (rounded down)."""
-        self.latency = max(self.latency + (latency - self.latency) // parts if self.told else latency, 1)
+        self.latency = max(
+            self.latency + (latency - self.latency) // parts if self.told else latency, 1
+        )
         self.told = self.told_anew = True
 
 
@@ -79,7 +81,9 @@ class Metapath:
         """The path for a chance from 0 to below 1, drawn with probability bandwidth over sum of bandwidths (eq.
         3.8)."""
         sums = self.bandwidths()
-        place = next((k for k, known in enumerate(sums) if chance * sums[-1] < known), len(sums) - 1)
+        place = next(
+            (k for k, known in enumerate(sums) if chance * sums[-1] < known), len(sums) - 1
+        )
         return self.paths[place].middles
 
     def latency(self) -> float:
@@ -126,7 +130,9 @@ class Source:
         cables = self.network.cables(self.minimal_path(destination))
         if self.settings.mark_by_clock:
             self._mark_old_failures(cables, now)
-        diverted = any(cable in self.failures and self.failures[cable].permanent for cable in cables)
+        diverted = any(
+            cable in self.failures and self.failures[cable].permanent for cable in cables
+        )
         if diverted and self._is_probe(now):
             self.counters["probes"] += 1
             if not self.settings.synthetic_probes:
@@ -172,7 +178,9 @@ class Source:
         metapath = self.metapaths.get(destination)
         if metapath is None:
             if self.settings.always and middles == MINIMAL:
-                alone = self.minimal.setdefault(destination, MultistepPath(middles=MINIMAL, latency=0))
+                alone = self.minimal.setdefault(
+                    destination, MultistepPath(middles=MINIMAL, latency=0)
+                )
                 alone.average(latency, self.settings.averaging)
                 self._open(alone, destination)
             return
@@ -199,7 +207,9 @@ class Source:
         """Whether a diverted message tries the minimal path all the same (Table 3.1)."""
         self.diverted += 1
         by_count = self.settings.probe_by_count and self.diverted >= self.settings.probe_every
-        by_clock = self.settings.probe_by_clock and now - self.probed_at >= self.settings.probe_ticks
+        by_clock = (
+            self.settings.probe_by_clock and now - self.probed_at >= self.settings.probe_ticks
+        )
         if by_count or by_clock:
             self.diverted, self.probed_at = 0, now
         return by_count or by_clock
@@ -246,14 +256,21 @@ class Source:
         found: dict[tuple[int, ...], Middles] = {}
         for tier in self._tiers(destination):
             for middles in tier:
-                links = self.network.multistep(self.router, middles, self.network.target_of(destination))
+                links = self.network.multistep(
+                    self.router, middles, self.network.target_of(destination)
+                )
                 if self.network.is_usable(links, self.failures):
                     found.setdefault(links, middles)
             if len(found) >= self.settings.paths:
                 break
         shortest = sorted(found.items(), key=lambda item: len(item[0]))[: self.settings.paths]
-        paths = [MultistepPath(middles=middles, latency=self._zero_load(len(links))) for links, middles in shortest]
-        metapath = Metapath(version=self.version, paths=paths, size=min(self.settings.first_paths, len(paths)))
+        paths = [
+            MultistepPath(middles=middles, latency=self._zero_load(len(links)))
+            for links, middles in shortest
+        ]
+        metapath = Metapath(
+            version=self.version, paths=paths, size=min(self.settings.first_paths, len(paths))
+        )
         self.metapaths[destination] = metapath
         return metapath
 
@@ -262,10 +279,15 @@ class Source:
         two."""
         start, end = self.router, self.network.host_router[destination]
         if self.network.radix:
-            yield [MINIMAL, *((ancestor, NONE) for ancestor in self._ancestors(start, end, destination))]
+            yield [
+                MINIMAL,
+                *((ancestor, NONE) for ancestor in self._ancestors(start, end, destination)),
+            ]
             return
         for nodes in (self.network.neighbours, self.network.supernode):
-            yield [(first, second) for first in (NONE, *nodes[start]) for second in (NONE, *nodes[end])]
+            yield [
+                (first, second) for first in (NONE, *nodes[start]) for second in (NONE, *nodes[end])
+            ]
 
     def _ancestors(self, start: int, end: int, destination: int) -> list[int]:
         """The nearest common ancestors of two leaves of a k-ary n-tree, from one on that depends on the pair."""

@@ -50,7 +50,12 @@ class Nac(Avoidance):
     hosts."""
 
     def __init__(self, engine: ReferenceEngine, log_length: int) -> None:
-        self.engine, self.layout, self.links, self.options = engine, engine.layout, engine.links, engine.options.nac
+        self.engine, self.layout, self.links, self.options = (
+            engine,
+            engine.layout,
+            engine.links,
+            engine.options.nac,
+        )
         self.routers, self.hosts = engine.model.routers, engine.hosts
         self.blocked: dict[int, int] = {}
         self.timers: set[int] = set()
@@ -96,7 +101,12 @@ class Nac(Avoidance):
             return
         for buffer in (self.input_of(link) for link in range(self.layout.links)):
             packet = buffer.here[0] if buffer.here else None
-            if buffer.router == NONE or buffer.wants == NONE or packet is None or not packet.is_data:
+            if (
+                buffer.router == NONE
+                or buffer.wants == NONE
+                or packet is None
+                or not packet.is_data
+            ):
                 continue
             if packet.escapes and packet.header < direct:
                 engine.withdraw(buffer)
@@ -104,7 +114,11 @@ class Nac(Avoidance):
                 engine.ask(buffer)
                 engine.wake(buffer.wants, engine.now)
         for out, holder in list(self.reserved.items()):
-            if holder != THE_CYCLE and self.wanted(holder) != out and not self.put_aside_for(holder, out):
+            if (
+                holder != THE_CYCLE
+                and self.wanted(holder) != out
+                and not self.put_aside_for(holder, out)
+            ):
                 del self.reserved[out]
                 engine.wake(out, engine.now)
                 engine.wake(int(self.links.entry[out]), engine.now)
@@ -114,7 +128,9 @@ class Nac(Avoidance):
     def log(self, event: str, link: int) -> None:
         """A line of the timeline, by the event's name in results."""
         if len(self.timeline) < self.log_length:
-            self.timeline.append((self.engine.now, NAC_EVENTS.index(event), int(self.links.end[link]), link))
+            self.timeline.append(
+                (self.engine.now, NAC_EVENTS.index(event), int(self.links.end[link]), link)
+            )
 
     def input_of(self, link: int) -> Buffer:
         """The input buffer after a link: a."""
@@ -178,14 +194,26 @@ class Nac(Avoidance):
             return True
         if buffer.number < layout.links * layout.lanes:
             own = buffer.number // layout.lanes
-            if self.options.stop_local and self.links.start[own] < 0 and self.throttled[buffer.router] > 0:
+            if (
+                self.options.stop_local
+                and self.links.start[own] < 0
+                and self.throttled[buffer.router] > 0
+            ):
                 return False
             if not self.options.own_request and self.avoidance_of(own).held:
                 return False
-        if self._is_notice(buffer) and self.options.stop_local and self.throttled[buffer.router] > 0:
+        if (
+            self._is_notice(buffer)
+            and self.options.stop_local
+            and self.throttled[buffer.router] > 0
+        ):
             return False
         link = self.engine.link_of(channel)
-        if self.options.stop_output and buffer.number < layout.avoidance_queue and self.is_stopped(link):
+        if (
+            self.options.stop_output
+            and buffer.number < layout.avoidance_queue
+            and self.is_stopped(link)
+        ):
             return False
         holder = self.reserved.get(link, NONE)
         if holder == NONE or self.links.end[link] < 0 or self.holds(holder, buffer):
@@ -195,12 +223,17 @@ class Nac(Avoidance):
     def _is_notice(self, buffer: Buffer) -> bool:
         """Whether it holds a router's own notices, which go into the buffers of messages where ACKs have no own."""
         layout = self.layout
-        return layout.lanes == layout.data_lanes and layout.notice_queue <= buffer.number < layout.avoidance_queue
+        return (
+            layout.lanes == layout.data_lanes
+            and layout.notice_queue <= buffer.number < layout.avoidance_queue
+        )
 
     def is_stopped(self, out: int) -> bool:
         """stop_st: an input of the router before the link was blocked for it when last looked at (21)."""
         start = int(self.links.start[out])
-        return start >= 0 and any(self.blocked.get(link, NONE) == out for link in self.inputs_of(start))
+        return start >= 0 and any(
+            self.blocked.get(link, NONE) == out for link in self.inputs_of(start)
+        )
 
     def holds(self, holder: int, buffer: Buffer) -> bool:
         """Whether the buffer is the input, or its avoidance buffer, that a slot is reserved for."""
@@ -225,8 +258,13 @@ class Nac(Avoidance):
             first = self.routers.host_first
             for host in self.routers.hosts[first[router] : first[router + 1]].tolist():
                 for lane in range(self.layout.lanes):
-                    self.engine.wake(self.engine.behind(int(self.hosts.uplink[host]), lane).wants, self.engine.now)
-            self.engine.wake(self.engine.buffers[self.layout.notice_queue + router].wants, self.engine.now)
+                    self.engine.wake(
+                        self.engine.behind(int(self.hosts.uplink[host]), lane).wants,
+                        self.engine.now,
+                    )
+            self.engine.wake(
+                self.engine.buffers[self.layout.notice_queue + router].wants, self.engine.now
+            )
 
     def detect(self, router: int) -> None:
         """Which inputs are blocked now (1); those newly so throttle the hosts and send identification packets."""
@@ -284,7 +322,9 @@ class Nac(Avoidance):
         conditions, or a packet put aside waits for it."""
         if self.wanted(link) == out and self.is_blocked(link):
             return True
-        return bool(self.options.identify_anew) and (self.may_recover(link, out) or self.put_aside_for(link, out))
+        return bool(self.options.identify_anew) and (
+            self.may_recover(link, out) or self.put_aside_for(link, out)
+        )
 
     def may_recover(self, link: int, out: int) -> bool:
         """Conditions 4.4 to 4.7 at an input, where the cycle behind the output is being identified anew (22)."""
@@ -311,7 +351,12 @@ class Nac(Avoidance):
         self.log("moved", packet.origin)
         number = self.made_signals % SIGNALS
         self.made_signals += 1
-        self.move(packet.origin, (packet.origin,) if self.options.identify_anew else packet.path, 0, number)
+        self.move(
+            packet.origin,
+            (packet.origin,) if self.options.identify_anew else packet.path,
+            0,
+            number,
+        )
 
     def move(self, link: int, path: tuple[int, ...], place: int, number: int) -> None:
         """move(a, d) at the input; the freed slot goes up the link with the recovery signal (10)."""
@@ -338,7 +383,12 @@ class Nac(Avoidance):
             return int(self.links.start[out])
         wants = self.meets_recovery(link, out)
         goes_on = signal.place < len(signal.path) and bool(self.options.recovery_run)
-        moved = wants and goes_on and self.avoidance_is_free(link) and self.input_of(link).here[0].tail <= engine.now
+        moved = (
+            wants
+            and goes_on
+            and self.avoidance_is_free(link)
+            and self.input_of(link).here[0].tail <= engine.now
+        )
         if moved or wants or self.put_aside_for(link, out):
             if self.options.reserve and self.reserved.get(out, link) == link:
                 self.reserved[out] = link
@@ -369,7 +419,9 @@ class Nac(Avoidance):
                 self.log("reserved", holder)
         elif full:
             self.reserved[out] = THE_CYCLE
-            self.engine.at(self.engine.now + self.options.retry, EventKind.RETRY, self.layout.links + out)
+            self.engine.at(
+                self.engine.now + self.options.retry, EventKind.RETRY, self.layout.links + out
+            )
             for link in full:
                 self.send(IdentificationPacket(link, out, (link,), recovery=True))
         else:

@@ -28,15 +28,25 @@ class ReferenceEngine:
 
     def __init__(self, inputs: EngineInputs) -> None:
         self.model, self.options, self.cables = inputs.model, inputs.options, inputs.cables
-        self.layout, self.links, self.hosts = inputs.model.layout, inputs.model.links, inputs.model.hosts
+        self.layout, self.links, self.hosts = (
+            inputs.model.layout,
+            inputs.model.links,
+            inputs.model.hosts,
+        )
         queues, columns = inputs.model.queues, (column.tolist() for column in inputs.messages)
         self.messages = [
             Packet(number, source, destination, ticks, born, variant=variant, middles=(first, NONE))
-            for number, (born, source, destination, ticks, variant, first) in enumerate(zip(*columns, strict=True))
+            for number, (born, source, destination, ticks, variant, first) in enumerate(
+                zip(*columns, strict=True)
+            )
         ]
         self.queues_of = queues_of_readers(self.layout)
-        readers = {queue: reader for reader, queues in enumerate(self.queues_of) for queue in queues}
-        numbers = zip(queues.slots.tolist(), queues.router.tolist(), queues.rank.tolist(), strict=True)
+        readers = {
+            queue: reader for reader, queues in enumerate(self.queues_of) for queue in queues
+        }
+        numbers = zip(
+            queues.slots.tolist(), queues.router.tolist(), queues.rank.tolist(), strict=True
+        )
         self.buffers = [
             Buffer(q, slots, router, rank, lane_of(self.layout, q), readers[q], free=slots)
             for q, (slots, router, rank) in enumerate(numbers)
@@ -68,7 +78,8 @@ class ReferenceEngine:
             self.at(tick, EventKind.CABLE, i)
         while not self.stopped:
             if self.next_message < len(born) and (
-                not self.events or self.events[0][:2] > (born[self.next_message], EventKind.INJECTION)
+                not self.events
+                or self.events[0][:2] > (born[self.next_message], EventKind.INJECTION)
             ):
                 self.now = born[self.next_message]
                 self.next_message += 1
@@ -140,7 +151,11 @@ class ReferenceEngine:
     def ask(self, buffer: Buffer) -> None:
         """The buffer's head asks for its channel."""
         at_host = buffer.router == NONE
-        buffer.wants = int(self.hosts.uplink[buffer.here[0].source]) if at_host else self.routing.channel_for(buffer)
+        buffer.wants = (
+            int(self.hosts.uplink[buffer.here[0].source])
+            if at_host
+            else self.routing.channel_for(buffer)
+        )
         buffer.since = self.now
         self.channels[buffer.wants].askers.append(buffer)
         if self.read_until[buffer.reader] > self.now:
@@ -194,7 +209,9 @@ class ReferenceEngine:
             there = self.behind(buffer.wants, lane)
             if there.open_at > self.now:
                 continue
-            if there.slots == 0 or (there.room(self.now) > 0 and self.avoidance.may_enter(buffer, there)):
+            if there.slots == 0 or (
+                there.room(self.now) > 0 and self.avoidance.may_enter(buffer, there)
+            ):
                 return there
         return None
 
@@ -202,7 +219,10 @@ class ReferenceEngine:
         """ACKs first, then avoidance buffers, then by round robin, or by who has asked first (ties by rank)."""
         if channel.busy > self.now:
             return
-        if channel.number < self.layout.links and int(self.links.cable[channel.number]) in self.down:
+        if (
+            channel.number < self.layout.links
+            and int(self.links.cable[channel.number]) in self.down
+        ):
             return
         ranks = int(self.model.channels.ranks[channel.number])
         ready = []
@@ -212,9 +232,17 @@ class ReferenceEngine:
                 continue
             there = self.open_lane(buffer)
             if there is not None:
-                grade = 0 if not buffer.here[0].is_data else 1 if buffer.number >= self.layout.avoidance_queue else 2
+                grade = (
+                    0
+                    if not buffer.here[0].is_data
+                    else 1
+                    if buffer.number >= self.layout.avoidance_queue
+                    else 2
+                )
                 turn = (buffer.rank - channel.last - 1) % ranks
-                order = (grade, buffer.since, buffer.rank) if self.options.fifo else (grade, turn, 0)
+                order = (
+                    (grade, buffer.since, buffer.rank) if self.options.fifo else (grade, turn, 0)
+                )
                 ready.append((order, buffer, there))
         if ready:
             _, buffer, there = min(ready, key=lambda item: item[0])
@@ -229,7 +257,9 @@ class ReferenceEngine:
         channel.busy, channel.last = done, buffer.rank
         channel.carried += 1
         self.last_move = self.now
-        self.digest = (self.digest * 48271 + channel.number * 7919 + packet.number * 31 + self.now) & 0x7FFFFFFF
+        self.digest = (
+            self.digest * 48271 + channel.number * 7919 + packet.number * 31 + self.now
+        ) & 0x7FFFFFFF
         self.trace.append((self.now, channel.number, packet.number))
         buffer.last_lane = there.lane
         if buffer.router != NONE:
@@ -248,7 +278,9 @@ class ReferenceEngine:
         """The slot is free, where the buffer is filled from, when the packet has gone and the credit is back."""
         if buffer.slots:
             feeder = buffer.number // self.layout.lanes
-            slot = buffer.leave_slot(gone + (self.options.credit_delay if feeder < self.layout.links else 0))
+            slot = buffer.leave_slot(
+                gone + (self.options.credit_delay if feeder < self.layout.links else 0)
+            )
             self.wake(feeder, slot.tick)
 
     def set_out(self, channel: Channel, packet: Packet, there: Buffer) -> None:
@@ -317,7 +349,11 @@ class Routing:
     def channel_for(self, buffer: Buffer) -> int:
         """The channel that the head of a router's buffer is to take."""
         own = self.engine.own_link(buffer)
-        return own if own != NONE else int(self.links.entry[self.link_for(buffer.here[0], buffer.router)])
+        return (
+            own
+            if own != NONE
+            else int(self.links.entry[self.link_for(buffer.here[0], buffer.router)])
+        )
 
     def passed(self, packet: Packet, buffer: Buffer) -> None:
         """A packet has come over a link to a router."""

@@ -167,5 +167,9 @@ def lane_of(layout: Layout, queue: int) -> int:
     data."""
     if queue < layout.source_queue:
         return queue % layout.lanes
-    acks = (queue - layout.source_queue) % 2 if queue < layout.notice_queue else queue < layout.avoidance_queue
+    acks = (
+        (queue - layout.source_queue) % 2
+        if queue < layout.notice_queue
+        else queue < layout.avoidance_queue
+    )
     return layout.lanes - 1 if acks and layout.lanes > layout.data_lanes else 0

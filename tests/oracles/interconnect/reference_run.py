@@ -39,7 +39,9 @@ def run_reference(inputs: EngineInputs) -> EngineResult:
         livelocked=engine.livelocked,
         acks=engine.routing.acks,
         stuck=_stuck(engine),
-        carried=np.array([c.carried for c in engine.channels[: engine.layout.links]], dtype=np.int64),
+        carried=np.array(
+            [c.carried for c in engine.channels[: engine.layout.links]], dtype=np.int64
+        ),
         nac_counters={} if nac is None else nac.counters,
         nac_timeline=np.array([] if nac is None else nac.timeline, dtype=np.int64).reshape(-1, 4),
         recovered=0 if disha is None else disha.recovered,
@@ -59,7 +61,11 @@ def _stuck(engine: ReferenceEngine) -> BlockedPackets:
     """What lies in buffers of the network at the end, and since when its first head waits."""
     layout = engine.layout
     at_hosts = [b.held for b in engine.buffers[layout.source_queue : layout.notice_queue]]
-    held = [b for b in engine.buffers if b.held and not layout.source_queue <= b.number < layout.notice_queue]
+    held = [
+        b
+        for b in engine.buffers
+        if b.held and not layout.source_queue <= b.number < layout.notice_queue
+    ]
     asking = [b.since for b in held if b.wants != NONE]
     buffers = [b for b in held if b.wants != NONE and b.number < layout.source_queue]
     waits = {(b.number // layout.lanes % layout.links, b.wants % layout.links) for b in buffers}

@@ -59,7 +59,11 @@ class RelationRouting(Routing):
     def row_of(self, buffer: Buffer, packet: Packet) -> int:
         """What the packet has come over; where it starts, or its detour ends, the router."""
         aside = buffer.number >= self.layout.avoidance_queue
-        link = buffer.number - self.layout.avoidance_queue if aside else buffer.number // self.layout.lanes
+        link = (
+            buffer.number - self.layout.avoidance_queue
+            if aside
+            else buffer.number // self.layout.lanes
+        )
         lane = 0 if aside else buffer.lane
         part = lane // self.tables.lanes if self.tables.detour else 0
         on_first = packet.variant == FIRST
@@ -79,13 +83,21 @@ class RelationRouting(Routing):
 
     def read(self, code: int, shift: int) -> Choice:
         lane = code & ANY_LANE
-        lanes = range(self.layout.data_lanes) if lane == ANY_LANE else range(lane + shift, lane + shift + 1)
+        lanes = (
+            range(self.layout.data_lanes)
+            if lane == ANY_LANE
+            else range(lane + shift, lane + shift + 1)
+        )
         return code >> LANE_BITS, lanes
 
     def room(self, link: int, lanes: range) -> int:
         """Free slots in the output buffer, where there is one, and in the input after the link."""
         behind = [link] + [self.layout.links + link] * self.layout.output_buffers
-        return sum(self.engine.behind(channel, lane).room(self.engine.now) for channel in behind for lane in lanes)
+        return sum(
+            self.engine.behind(channel, lane).room(self.engine.now)
+            for channel in behind
+            for lane in lanes
+        )
 
     def goes_round(self, packet: Packet, router: int, goal: int) -> bool:
         """UGAL-L: whether the detour's queue times hops is less than straight on.
@@ -103,7 +115,11 @@ class RelationRouting(Routing):
         full = self.engine.behind(over, lanes[0]).slots * (1 + self.layout.output_buffers)
         if link != over:
             every = range(self.layout.data_lanes)
-            room, room_over, full = self.room(link, every), self.room(over, every), full * len(every)
+            room, room_over, full = (
+                self.room(link, every),
+                self.room(over, every),
+                full * len(every),
+            )
         detour = int(hops[row, middle]) + int(hops[self.tables.start_row[middle], goal])
         return (full - room) * int(hops[row, goal]) > (full - room_over) * detour
 
@@ -134,7 +150,11 @@ class Disha(Avoidance):
     def asked(self, buffer: Buffer) -> None:
         """Watch the head of a router's input."""
         layout = self.engine.layout
-        if buffer.router != NONE and buffer.number < layout.links * layout.lanes and buffer.lane < layout.data_lanes:
+        if (
+            buffer.router != NONE
+            and buffer.number < layout.links * layout.lanes
+            and buffer.lane < layout.data_lanes
+        ):
             self.engine.at(self.engine.now + self.timeout, EventKind.TIMEOUT, buffer.number)
 
     def left(self, packet: Packet) -> None:
@@ -148,7 +168,11 @@ class Disha(Avoidance):
         idle = engine.now - engine.last_move > engine.options.watchdog
         if engine.next_message == len(engine.messages) and idle:
             engine.stopped = "no-progress"
-        elif buffer.wants != NONE and engine.now - buffer.since >= self.timeout and self.may_recover(buffer):
+        elif (
+            buffer.wants != NONE
+            and engine.now - buffer.since >= self.timeout
+            and self.may_recover(buffer)
+        ):
             self.recover(buffer)
         return NONE
 

@@ -119,7 +119,9 @@ class Facts:
 
     def decoded_s(self, block: int) -> float:
         """When the M-th distinct symbol came; infinite where that was later than the playback buffer lasts."""
-        came = sorted(self.arrivals[block, p.symbol][0] for p in self.blocks[block] if not self.lost(p))
+        came = sorted(
+            self.arrivals[block, p.symbol][0] for p in self.blocks[block] if not self.lost(p)
+        )
         return (
             came[self.m - 1]
             if len(came) >= self.m and came[self.m - 1] <= self.begun[block] + self.playback_s
@@ -141,7 +143,9 @@ class Facts:
         """How long a packet is under way, at most, until it has passed one of the links."""
         passed = [0.0]
         for _, _, over, _ in self.paths:
-            passed += [sum(self.delays[j] for j in over[: k + 1]) for k, i in enumerate(over) if i in links]
+            passed += [
+                sum(self.delays[j] for j in over[: k + 1]) for k, i in enumerate(over) if i in links
+            ]
         return max(passed)
 
     @property
@@ -158,10 +162,17 @@ class Facts:
         cable may have left apart, each way a tenth longer or shorter."""
         source, sink = self.ends[self.paths[0][2][0]][0], self.ends[self.paths[0][2][-1]][1]
         apart_s = 0.0
-        for thing in {*map(frozenset, self.ends.values()), *(n for pair in self.ends.values() for n in pair)}:
+        for thing in {
+            *map(frozenset, self.ends.values()),
+            *(n for pair in self.ends.values() for n in pair),
+        }:
             first = []
             for _, _, over, _ in self.paths:
-                touched = [k for k, i in enumerate(over) if thing in (frozenset(self.ends[i]), *self.ends[i])]
+                touched = [
+                    k
+                    for k, i in enumerate(over)
+                    if thing in (frozenset(self.ends[i]), *self.ends[i])
+                ]
                 first += [sum(self.delays[j] for j in over[:k]) for k in touched[:1]]
             if first and thing not in (source, sink):
                 apart_s = max(apart_s, 1.1 * max(first) - 0.9 * min(first))

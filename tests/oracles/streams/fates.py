@@ -26,8 +26,16 @@ class State(NamedTuple):
 
 def states(facts: Facts, planned: bool) -> list[State]:
     """All of a run, in order; where faults overlap on a link, each loses its share of what the other leaves."""
-    spans = [(cut, *(cut.planned_s if planned else (cut.start_s, cut.stop_s))) for cut in facts.cuts]
-    edges = sorted({0.0, facts.duration_s, *(min(max(0.0, at), facts.duration_s) for span in spans for at in span[1:])})
+    spans = [
+        (cut, *(cut.planned_s if planned else (cut.start_s, cut.stop_s))) for cut in facts.cuts
+    ]
+    edges = sorted(
+        {
+            0.0,
+            facts.duration_s,
+            *(min(max(0.0, at), facts.duration_s) for span in spans for at in span[1:]),
+        }
+    )
     found = []
     for start, stop in pairwise(edges):
         left: dict[int, float] = {}
@@ -42,8 +50,12 @@ def bounds(facts: Facts) -> list[tuple[float, float]]:
     """(least, greatest) probability of loss of each packet sent."""
     longest: dict[int, float] = {}
     for p in facts.sent:
-        for at_s in facts.arrivals.get((p.block, p.symbol), ())[:1]:  # a second copy is none of its fate
-            longest[int(p.at_s / _BIN_S)] = max(longest.get(int(p.at_s / _BIN_S), 0.0), at_s - p.at_s)
+        for at_s in facts.arrivals.get((p.block, p.symbol), ())[
+            :1
+        ]:  # a second copy is none of its fate
+            longest[int(p.at_s / _BIN_S)] = max(
+                longest.get(int(p.at_s / _BIN_S), 0.0), at_s - p.at_s
+            )
     found, known = [], [
         (s.start_s - facts.apart_s, s.stop_s + _EARLY_S + facts.apart_s, [s.loss(path[2]) for path in facts.paths])
         for s in states(facts, False) + states(facts, True)
@@ -51,14 +63,20 @@ def bounds(facts: Facts) -> list[tuple[float, float]]:
     for p in facts.sent:
         around = range(int(p.at_s / _BIN_S) - _BINS, int(p.at_s / _BIN_S) + _BINS + 1)
         path, there_s = facts.path(p), p.at_s + max(longest.get(k, 0.0) for k in around)
-        met = [loss[path] for start_s, stop_s, loss in known if start_s <= there_s and p.at_s < stop_s]
+        met = [
+            loss[path] for start_s, stop_s, loss in known if start_s <= there_s and p.at_s < stop_s
+        ]
         found.append((min(met, default=1.0), max(met, default=0.0)))
     return found
 
 
 def fate_figures(facts: Facts) -> dict[str, int]:
     """Packets of certain fate, and those that fared otherwise."""
-    sure = [(low, facts.lost(p)) for p, (low, high) in zip(facts.sent, bounds(facts), strict=True) if low == high]
+    sure = [
+        (low, facts.lost(p))
+        for p, (low, high) in zip(facts.sent, bounds(facts), strict=True)
+        if low == high
+    ]
     return {
         "certain": len(sure),
         "wrongly_lost": sum(low == 0 and lost for low, lost in sure),
@@ -96,7 +114,9 @@ def size_of(facts: Facts, state: State) -> float:
         return math.inf
     if not loss:
         return facts.base
-    return min(facts.largest, max(facts.base, needed if facts.deterministic else facts.answer(loss)))
+    return min(
+        facts.largest, max(facts.base, needed if facts.deterministic else facts.answer(loss))
+    )
 
 
 def loss_of(facts: Facts, state: State) -> float:
@@ -110,23 +130,38 @@ def settled_blocks(facts: Facts) -> tuple[list[tuple[int, float]], float]:
     reach had beyond their states' N."""
     known = states(facts, False)
     sizes = [size_of(facts, state) for state in known]
-    recovery_s = facts.hold_s + 2 * facts.report_s + 4 * facts.block_s if facts.fixed is None else 2 * facts.report_s
+    recovery_s = (
+        facts.hold_s + 2 * facts.report_s + 4 * facts.block_s
+        if facts.fixed is None
+        else 2 * facts.report_s
+    )
     settled, other = [], 0.0
     for number, (state, size) in enumerate(zip(known, sizes, strict=True)):
         before, loss = sizes[max(0, number - 1)], loss_of(facts, state)
-        usual_s = 2 * facts.report_s + 5 * facts.block_s + (3 / (facts.rate_pps * loss) if loss else 0.0)
+        usual_s = (
+            2 * facts.report_s + 5 * facts.block_s + (3 / (facts.rate_pps * loss) if loss else 0.0)
+        )
         usual_s = max(usual_s, recovery_s) if size < before or math.isinf(before) else usual_s
         latest = min(state.stop_s, state.start_s + usual_s)
         sure = state.start_s
-        for belief, after in zip(facts.beliefs, [*facts.beliefs[1:], {"at_s": math.inf}], strict=False):
+        for belief, after in zip(
+            facts.beliefs, [*facts.beliefs[1:], {"at_s": math.inf}], strict=False
+        ):
             if not belief["certain"] and state.start_s <= belief["at_s"] < latest:
                 sure = max(sure, min(latest, after["at_s"]))
         last = number == len(known) - 1
-        own = [b for b, s in facts.begun.items() if state.start_s <= s and (s < state.stop_s or last)]
-        right = [facts.begun[b] for b in own if facts.first_size[b] == size and facts.begun[b] >= sure]
+        own = [
+            b for b, s in facts.begun.items() if state.start_s <= s and (s < state.stop_s or last)
+        ]
+        right = [
+            facts.begun[b] for b in own if facts.first_size[b] == size and facts.begun[b] >= sure
+        ]
         answer = min([latest, *(right if not math.isinf(before) else [])])
         for block in own if not math.isinf(size) else ():
-            if facts.begun[block] >= answer and facts.begun[block] + 2 * facts.block_s < state.stop_s:
+            if (
+                facts.begun[block] >= answer
+                and facts.begun[block] + 2 * facts.block_s < state.stop_s
+            ):
                 settled.append((block, size))
             else:
                 other += len(facts.blocks[block]) - size
@@ -139,7 +174,9 @@ def redundancy(facts: Facts) -> dict[str, float]:
     first = [min(len(facts.blocks[b]), facts.first_size[b]) for b, _ in settled]
     packets = sum(len(facts.blocks[b]) for b, _ in settled)
     return {
-        "redundancy_predicted": sum(n for _, n in settled) / len(settled) / facts.base - 1 if settled else 0.0,
+        "redundancy_predicted": sum(n for _, n in settled) / len(settled) / facts.base - 1
+        if settled
+        else 0.0,
         "redundancy_measured": sum(first) / len(settled) / facts.base - 1 if settled else 0.0,
         "settled_packets": packets,
         "settled_late_parity": packets - sum(first),
@@ -153,10 +190,16 @@ def beyond_rest(facts: Facts) -> dict[str, float]:
     known = states(facts, False)
     sizes = [size_of(facts, state) for state in known]
     asked = [0.0 if math.isinf(size) else size - facts.base for size in sizes]
-    down = [sum(cut.start_s <= s.start_s and cut.stop_s >= s.stop_s for cut in facts.cuts) for s in known]
+    down = [
+        sum(cut.start_s <= s.start_s and cut.stop_s >= s.stop_s for cut in facts.cuts)
+        for s in known
+    ]
     lasts = [s.stop_s - s.start_s for s in known]
     settled = {block for block, _ in settled_blocks(facts)[0]}
-    begun = {b: max(k for k, s in enumerate(known) if s.start_s <= at_s) for b, at_s in facts.begun.items()}
+    begun = {
+        b: max(k for k, s in enumerate(known) if s.start_s <= at_s)
+        for b, at_s in facts.begun.items()
+    }
     excess = {b: len(own) - facts.base for b, own in facts.blocks.items()}
     reached = [b for b, k in begun.items() if not math.isinf(sizes[k])]
     moving = [b for b in reached if b not in settled]
@@ -166,7 +209,8 @@ def beyond_rest(facts: Facts) -> dict[str, float]:
         alone[cut] = 0.0 if math.isinf(size) else size - facts.base
     return {
         "total": sum(excess[b] for b in reached),
-        "formula": sum((cut.stop_s - cut.start_s) * extra for cut, extra in alone.items()) / facts.block_s,
+        "formula": sum((cut.stop_s - cut.start_s) * extra for cut, extra in alone.items())
+        / facts.block_s,
         "states": sum(map(math.prod, zip(lasts, asked, strict=True))) / facts.block_s,
         "settled": sum(excess[b] for b in settled),
         "settled_predicted": sum(asked[begun[b]] for b in settled),
@@ -195,7 +239,9 @@ def beyond_reach(facts: Facts) -> tuple[int, int, int, int]:
                 groups.append([state.start_s, state.stop_s])
     spans = [(start, stop) for start, stop in groups]
     open_then = [
-        b for b, s in facts.begun.items() if any(s < stop and s + facts.playback_s > start for start, stop in spans)
+        b
+        for b, s in facts.begun.items()
+        if any(s < stop and s + facts.playback_s > start for start, stop in spans)
     ]
     fate: dict[int, list[tuple[float, float]]] = {}
     for p, pair in zip(facts.sent, bounds(facts), strict=True):
@@ -212,7 +258,11 @@ def mislabelled(facts: Facts, seed: int) -> int:
     for block in sorted(facts.blocks):
         for p in facts.blocks[block]:
             index = base + p.symbol
-            right = index * facts.multiplier % LABELS if facts.stratified else _random_label(seed, index)
+            right = (
+                index * facts.multiplier % LABELS
+                if facts.stratified
+                else _random_label(seed, index)
+            )
             wrong += right != p.label
         base += facts.first_size[block]
     return wrong
@@ -229,7 +279,9 @@ def _random_label(seed: int, index: int) -> int:
     return mixed((mixed(seed) + index * 0x9E3779B97F4A7C15) % 2**64) >> 48
 
 
-def outcomes(facts: Facts, seed: int, figures: list[dict[str, Any]], run: dict[str, Any]) -> dict[tuple[str, str], str]:
+def outcomes(
+    facts: Facts, seed: int, figures: list[dict[str, Any]], run: dict[str, Any]
+) -> dict[tuple[str, str], str]:
     """(key, about) -> outcome of the checks of single faults, but for the interval of a loss."""
     found: dict[tuple[str, str], str] = {}
 
@@ -240,7 +292,10 @@ def outcomes(facts: Facts, seed: int, figures: list[dict[str, Any]], run: dict[s
     for cut, one in zip(facts.cuts, figures, strict=True):
         needed, (low, high) = one["predicted_block_size"], one["size_range"]
         if needed is not None and facts.fixed is None:
-            right = one["measured_block_size"] is not None and low - 0.5 <= one["measured_block_size"] <= high + 0.5
+            right = (
+                one["measured_block_size"] is not None
+                and low - 0.5 <= one["measured_block_size"] <= high + 0.5
+            )
             put("block-size", cut.name, one["reacted"] and right, one["packets"])
         if needed is not None and (facts.fixed is None or facts.fixed >= needed):
             answered.append(one)
@@ -251,7 +306,12 @@ def outcomes(facts: Facts, seed: int, figures: list[dict[str, Any]], run: dict[s
         put("undecodable-blocks", "", run["undecodable_outside"] == 0, run["blocks_outside"])
     if facts.fixed is None and answered:
         off = abs(run["ror_predicted"] - run["ror_measured"])
-        put("ror", "", off <= run["ror_tolerance"], sum(o["sent_per_source"] is not None for o in figures))
+        put(
+            "ror",
+            "",
+            off <= run["ror_tolerance"],
+            sum(o["sent_per_source"] is not None for o in figures),
+        )
         known = [o for cut, o in zip(facts.cuts, figures, strict=True)
                  if facts.diagnosing and cut.share == 1 and o["predicted_block_size"]]  # fmt: skip
         packets = sum(o["packets"] for o in known)

@@ -33,7 +33,9 @@ class Crossing(NamedTuple):
     unrest_s: tuple[float, float]
 
     def only(self) -> list[tuple[Sent, float]]:
-        return [(p, w) for p, one, w in zip(self.packets, self.alone, self.wait_s, strict=True) if one]
+        return [
+            (p, w) for p, one, w in zip(self.packets, self.alone, self.wait_s, strict=True) if one
+        ]
 
 
 def crossing(facts: Facts, spans: Sequence[Span], chosen: Span) -> Crossing:
@@ -44,11 +46,21 @@ def crossing(facts: Facts, spans: Sequence[Span], chosen: Span) -> Crossing:
 
     def met(p: Sent) -> int:
         over = facts.paths[facts.path(p)][2]
-        own = sum(s.link in over and s.start_s - GUARD_S <= p.at_s < s.stop_s + GUARD_S for s in spans)
-        hit = [len(cut.links & set(over)) for cut in breaks if cut.start_s - GUARD_S <= p.at_s < cut.stop_s + GUARD_S]
+        own = sum(
+            s.link in over and s.start_s - GUARD_S <= p.at_s < s.stop_s + GUARD_S for s in spans
+        )
+        hit = [
+            len(cut.links & set(over))
+            for cut in breaks
+            if cut.start_s - GUARD_S <= p.at_s < cut.stop_s + GUARD_S
+        ]
         return own + 2 * sum(hit)
 
-    calm = [facts.transit_s(p) - facts.paths[facts.path(p)][3] for p in facts.sent if not met(p) and not facts.lost(p)]
+    calm = [
+        facts.transit_s(p) - facts.paths[facts.path(p)][3]
+        for p in facts.sent
+        if not met(p) and not facts.lost(p)
+    ]
     calm = sorted(calm) or [0.0]
     usual = median(calm)
     packets = [
@@ -56,10 +68,15 @@ def crossing(facts: Facts, spans: Sequence[Span], chosen: Span) -> Crossing:
         if chosen.link in facts.paths[facts.path(p)][2]
         and chosen.start_s + GUARD_S <= p.at_s < chosen.stop_s - GUARD_S
     ]  # fmt: skip
-    waits = [math.inf if facts.lost(p) else facts.transit_s(p) - facts.paths[facts.path(p)][3] - usual for p in packets]
+    waits = [
+        math.inf if facts.lost(p) else facts.transit_s(p) - facts.paths[facts.path(p)][3] - usual
+        for p in packets
+    ]
     at = 0.99 * (len(calm) - 1)
     high = calm[int(at)] + (at % 1) * (calm[min(int(at) + 1, len(calm) - 1)] - calm[int(at)])
-    return Crossing(packets, [met(p) == 1 for p in packets], waits, (high - usual, calm[-1] - usual))
+    return Crossing(
+        packets, [met(p) == 1 for p in packets], waits, (high - usual, calm[-1] - usual)
+    )
 
 
 def mean_loss(word: Word) -> float:
@@ -86,7 +103,9 @@ def covariance(words: Sequence[Word], lag: int) -> float:
     return together - apart
 
 
-def link_figures(facts: Facts, found: Crossing, words: tuple[Word, ...]) -> dict[str, dict[str, float]]:
+def link_figures(
+    facts: Facts, found: Crossing, words: tuple[Word, ...]
+) -> dict[str, dict[str, float]]:
     """By the keys of checks: predicted, measured, tolerance and what would be measured if nothing impaired the link."""
     own, figures = found.only(), {}
     lossy = tuple(w for w in words if w[0] != "duplicate")
@@ -94,8 +113,12 @@ def link_figures(facts: Facts, found: Crossing, words: tuple[Word, ...]) -> dict
     came = [w for _, w in own if w < math.inf]
     if lost:
         variance = lost * (1 - lost)
-        variance += sum(2 * covariance(lossy, k) * (1 - k / len(own)) for k in range(1, min(len(own), 200)))
-        second = lost * math.prod(w[1] for w in words if w[0] == "duplicate") if lossy != words else 0.0
+        variance += sum(
+            2 * covariance(lossy, k) * (1 - k / len(own)) for k in range(1, min(len(own), 200))
+        )
+        second = (
+            lost * math.prod(w[1] for w in words if w[0] == "duplicate") if lossy != words else 0.0
+        )
         spread = SIGMAS * math.sqrt(max(0.0, variance) / len(own)) + 1 / len(own) + second
         figures["loss"] = _figure(lost, 1 - len(came) / len(own), spread, 0.0)
     if sum(w[0] == "ge" for w in words) == 1:
@@ -109,11 +132,18 @@ def link_figures(facts: Facts, found: Crossing, words: tuple[Word, ...]) -> dict
         factor = 1.0 if simple else (1 + memory) / (1 - memory)
         count = max(1, len(pairs))
         spread = SIGMAS * math.sqrt(follows * (1 - follows) * factor / count) + 1 / count
-        figures["losses-in-a-row"] = _figure(follows, sum(b for _, b in pairs) / count, spread, lost)
+        figures["losses-in-a-row"] = _figure(
+            follows, sum(b for _, b in pairs) / count, spread, lost
+        )
     if sum(w[0] == "duplicate" for w in words) == 1:
         place = next(k for k, w in enumerate(words) if w[0] == "duplicate")
-        before, after = (1 - math.prod(1 - mean_loss(w) for w in part) for part in (words[:place], words[place + 1 :]))
-        twice = (1 - before) * words[place][1] * ((1 - after) ** 2 + covariance(words[place + 1 :], 1))
+        before, after = (
+            1 - math.prod(1 - mean_loss(w) for w in part)
+            for part in (words[:place], words[place + 1 :])
+        )
+        twice = (
+            (1 - before) * words[place][1] * ((1 - after) ** 2 + covariance(words[place + 1 :], 1))
+        )
         double = sum(len(facts.arrivals.get((p.block, p.symbol), ())) > 1 for p, _ in own)
         spread = SIGMAS * math.sqrt(twice * (1 - twice) / len(own)) + 1 / len(own)
         figures["duplicates"] = _figure(twice, double / len(own), spread, 0.0)
@@ -136,7 +166,10 @@ def burst_figures(facts: Facts, found: Crossing, word: Word) -> dict[str, float]
         chances.append(_more_lost(places[block], spare, p, r, bad_loss, good_loss))
         count, loss = len(places[block]), mean_loss(word)
         alike.append(
-            sum(math.comb(count, k) * loss**k * (1 - loss) ** (count - k) for k in range(spare + 1, count + 1))
+            sum(
+                math.comb(count, k) * loss**k * (1 - loss) ** (count - k)
+                for k in range(spare + 1, count + 1)
+            )
         )
         short += sum(q.symbol < q.size and not facts.lost(q) for q in facts.blocks[block]) < facts.m
     memory, length = max(0.0, 1 - p - r), sum(map(len, places.values())) / len(places)
@@ -146,7 +179,9 @@ def burst_figures(facts: Facts, found: Crossing, word: Word) -> dict[str, float]
     return _figure(sum(chances) / count, short / count, tolerance, sum(alike) / count)
 
 
-def _more_lost(places: list[int], spare: int, p: float, r: float, bad_loss: float, good_loss: float) -> float:
+def _more_lost(
+    places: list[int], spare: int, p: float, r: float, bad_loss: float, good_loss: float
+) -> float:
     """Probability that more than ``spare`` of the packets at these places in the link's order are lost."""
     state = {(0, False): r / (p + r), (0, True): p / (p + r)}
     for k in range(places[0], places[-1] + 1):
@@ -184,10 +219,14 @@ def waits(facts: Facts, found: Crossing) -> tuple[float, float]:
 
 def mean_wait(words: Sequence[Word]) -> float:
     """Of a packet that is not copied."""
-    return sum(w[1] for w in words if w[0] == "delay") + sum((1 - w[1]) * w[2] for w in words if w[0] == "reorder")
+    return sum(w[1] for w in words if w[0] == "delay") + sum(
+        (1 - w[1]) * w[2] for w in words if w[0] == "reorder"
+    )
 
 
-def trace_figures(facts: Facts, found: Crossing, times_ms: Sequence[int], window_s: float, grain_s: float) -> Any:
+def trace_figures(
+    facts: Facts, found: Crossing, times_ms: Sequence[int], window_s: float, grain_s: float
+) -> Any:
     """(most bytes that the trace can carry in a window, most that came, most that were sent), and (longest time without
     an opportunity, longest silence of arrivals, longest of sending)."""
     packet_bytes = facts.symbol_bytes + PACKET_HEADERS
@@ -198,8 +237,14 @@ def trace_figures(facts: Facts, found: Crossing, times_ms: Sequence[int], window
     carried = _most(chances, window_s + grain_s) * OPPORTUNITY + packet_bytes
     silent = max(b - a for a, b in pairwise(chances))
     gaps = [max((b - a for a, b in pairwise(times)), default=0.0) for times in (came, sent)]
-    return (carried, _most(came, window_s) * packet_bytes, _most(sent, window_s) * packet_bytes), (silent, *gaps)
+    return (carried, _most(came, window_s) * packet_bytes, _most(sent, window_s) * packet_bytes), (
+        silent,
+        *gaps,
+    )
 
 
 def _most(times: Sequence[float], window_s: float) -> int:
-    return max((sum(t <= other <= t + window_s for other in times[k:]) for k, t in enumerate(times)), default=0)
+    return max(
+        (sum(t <= other <= t + window_s for other in times[k:]) for k, t in enumerate(times)),
+        default=0,
+    )

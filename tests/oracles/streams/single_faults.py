@@ -66,12 +66,16 @@ def fault_figures(facts: Facts, cut: Cut) -> dict[str, Any]:
                if not facts.lost(p) and p.at_s >= cut.stop_s - QUEUED_S]  # fmt: skip
         late_s = max(0.0, max(lay, default=0.0) - max(p[3] for p in facts.paths) - facts.through_s)
     ends = cut.stop_s - before_s - facts.apart_s - late_s
-    steady = [b for b, s in begun.items() if answered + facts.apart_s <= s < ends - 2 * facts.block_s]
+    steady = [
+        b for b, s in begun.items() if answered + facts.apart_s <= s < ends - 2 * facts.block_s
+    ]
     packets = [p for b in steady for p in facts.blocks[b] if p.at_s < ends]
     sizes = [p[0].size for p in map(facts.blocks.get, steady) if p and p[0].at_s < ends]
     after = [b for b, s in begun.items() if answered < s < ends - 2 * facts.block_s]
     true = [b for b in after if b not in facts.spurious]
-    lead = [b for b, s in begun.items() if cut.start_s - 2 * facts.block_s - before_s <= s < answered]
+    lead = [
+        b for b, s in begun.items() if cut.start_s - 2 * facts.block_s - before_s <= s < answered
+    ]
     since = [b for b, s in begun.items() if answered <= s < cut.stop_s]
     ratio, error = facts.sent_per_source(true)
     extra = {b: max(0, len(facts.blocks[b]) - facts.first_size[b]) for b in begun}
@@ -108,7 +112,9 @@ def fault_figures(facts: Facts, cut: Cut) -> dict[str, Any]:
 
 def _near(facts: Facts, cut: Cut) -> tuple[float, float]:
     """From two blocks before those with packets to send in the fault, or on the way to it, to the last of them."""
-    own = [p.block for p in facts.sent if cut.start_s - facts.reach_s(cut.links) <= p.at_s < cut.stop_s]
+    own = [
+        p.block for p in facts.sent if cut.start_s - facts.reach_s(cut.links) <= p.at_s < cut.stop_s
+    ]
     return (min(own) - 2, max(own)) if own else (-math.inf, math.inf)
 
 
@@ -136,12 +142,16 @@ def mistaken(facts: Facts) -> list[float]:
     """When the sender began to be certain of a loss that was not so: all that it named does not lose
     that share, or a packet of those labels arrived so long before it changed its mind that a report had told of it."""
     found = []
-    for held, after in zip(facts.beliefs, [*facts.beliefs[1:], {"at_s": facts.duration_s}], strict=False):
+    for held, after in zip(
+        facts.beliefs, [*facts.beliefs[1:], {"at_s": facts.duration_s}], strict=False
+    ):
         if not (facts.diagnosing and held["names"] and held["certain"]):
             continue
         named = [_links_of(facts, name) for name in held["names"]]
         every = frozenset().union(*named)
-        fitting = all(named) and round(facts.share(every) * LABELS) == round(held["lost_fraction"] * LABELS)
+        fitting = all(named) and round(facts.share(every) * LABELS) == round(
+            held["lost_fraction"] * LABELS
+        )
         if fitting:
             last_s = after["at_s"] - facts.allowed_s
             lost = facts.carried(every)
@@ -168,7 +178,8 @@ def _unheard(facts: Facts, since_s: float, until_s: float) -> bool:
     moments = [since_s, *(cut.start_s for cut in facts.cuts if since_s <= cut.start_s < until_s)]
     whole = [cut for cut in facts.cuts if cut.share == 1]
     return any(
-        all(any(c.start_s <= at < c.stop_s and c.links & way for c in whole) for way in facts.back) for at in moments
+        all(any(c.start_s <= at < c.stop_s and c.links & way for c in whole) for way in facts.back)
+        for at in moments
     )
 
 
@@ -179,13 +190,23 @@ def times_at_rest(facts: Facts) -> tuple[Moment, Moment]:
     """Whether a time is outside every fault, and whether the sender recovers from one then."""
     guard = GUARD_S + 2 * facts.block_s
     before = [(cut, max(facts.reach_s(cut.links), facts.spread_s)) for cut in facts.cuts]
-    recovery = facts.hold_s + 2 * facts.report_s + 4 * facts.block_s if facts.fixed is None else 2 * facts.report_s
+    recovery = (
+        facts.hold_s + 2 * facts.report_s + 4 * facts.block_s
+        if facts.fixed is None
+        else 2 * facts.report_s
+    )
 
     def outside(at_s: float) -> bool:
-        return all(at_s < cut.start_s - guard - before_s or at_s > cut.stop_s + guard for cut, before_s in before)
+        return all(
+            at_s < cut.start_s - guard - before_s or at_s > cut.stop_s + guard
+            for cut, before_s in before
+        )
 
     def recovering(at_s: float) -> bool:
-        return any(cut.stop_s <= at_s < cut.stop_s + recovery + facts.round_s + MARGIN_S for cut in facts.cuts)
+        return any(
+            cut.stop_s <= at_s < cut.stop_s + recovery + facts.round_s + MARGIN_S
+            for cut in facts.cuts
+        )
 
     return outside, recovering
 
@@ -193,7 +214,9 @@ def times_at_rest(facts: Facts) -> tuple[Moment, Moment]:
 def blocks_at_rest(facts: Facts) -> list[int]:
     outside, recovering = times_at_rest(facts)
     settled_s = START_UP_S + facts.round_s
-    return [b for b, s in facts.begun.items() if outside(s) and not recovering(s) and s >= settled_s]
+    return [
+        b for b, s in facts.begun.items() if outside(s) and not recovering(s) and s >= settled_s
+    ]
 
 
 def whole_run(facts: Facts, found: list[dict[str, Any]]) -> dict[str, Any]:
@@ -206,10 +229,17 @@ def whole_run(facts: Facts, found: list[dict[str, Any]]) -> dict[str, Any]:
         if outside(own[0].at_s) and not recovering(facts.begun[own[0].block])
     ]
     base = median(resting) if resting else facts.base
-    ratio, rest_error = facts.sent_per_source([b for b in blocks_at_rest(facts) if b not in facts.spurious])
+    ratio, rest_error = facts.sent_per_source(
+        [b for b in blocks_at_rest(facts) if b not in facts.spurious]
+    )
     ratio = ratio if ratio is not None else base / facts.m
     judged = [
-        (one["predicted_block_size"], one["sent_per_source"], one["sent_per_source_error"], one["size_range"])
+        (
+            one["predicted_block_size"],
+            one["sent_per_source"],
+            one["sent_per_source_error"],
+            one["size_range"],
+        )
         for one in found
         if one["predicted_block_size"] is not None and one["sent_per_source"] is not None
     ]
@@ -228,5 +258,7 @@ def whole_run(facts: Facts, found: list[dict[str, Any]]) -> dict[str, Any]:
         "ror_predicted": predicted,
         "ror_measured": sum(shares) - len(shares),
         "ror_tolerance": max(least, part * predicted) + slack,
-        "ror_error": math.hypot(*(e / ratio for _, _, e, _ in judged), sum(shares) * rest_error / ratio),
+        "ror_error": math.hypot(
+            *(e / ratio for _, _, e, _ in judged), sum(shares) * rest_error / ratio
+        ),
     }

@@ -17,7 +17,9 @@ Said = tuple[float | None, float | None, float | None, float | None]
 Told = dict[tuple[str, str], Said]
 
 
-def said_of_faults(facts: Facts, seed: int, figures: list[dict[str, Any]], run: dict[str, Any]) -> Told:
+def said_of_faults(
+    facts: Facts, seed: int, figures: list[dict[str, Any]], run: dict[str, Any]
+) -> Told:
     """By (key, about), but for the losses: they are ``said_of_loss``."""
     found: Told = {}
     for cut, one in zip(facts.cuts, figures, strict=True):
@@ -26,9 +28,16 @@ def said_of_faults(facts: Facts, seed: int, figures: list[dict[str, Any]], run: 
             continue
         if facts.fixed is None:
             rival = float(facts.base) if facts.base < low else None
-            found["block-size", cut.name] = needed, one["measured_block_size"], (high - low) / 2 + 0.5, rival
+            found["block-size", cut.name] = (
+                needed,
+                one["measured_block_size"],
+                (high - low) / 2 + 0.5,
+                rival,
+            )
         if facts.fixed is None or facts.fixed >= needed:
-            most = 0 if facts.deterministic else fates.most_by_chance(one["steady_blocks"] * facts.der)
+            most = (
+                0 if facts.deterministic else fates.most_by_chance(one["steady_blocks"] * facts.der)
+            )
             found["undecodable-blocks", cut.name] = 0, one["undecodable_blocks"], most, None
     found["undecodable-blocks", ""] = 0, run["undecodable_outside"], 0, None
     tolerance = run["ror_tolerance"]
@@ -65,14 +74,18 @@ def spurious_ror(facts: Facts, figures: list[dict[str, Any]], run: dict[str, Any
     trusting = copy.copy(facts)
     trusting.spurious = set()
     all_told = [one | {"sent_per_source": one["sent_per_source_misled"]} for one in figures]
-    none_left = any(one["sent_per_source"] is None is not one["sent_per_source_misled"] for one in figures)
+    none_left = any(
+        one["sent_per_source"] is None is not one["sent_per_source_misled"] for one in figures
+    )
     rest = blocks_at_rest(facts)
     if none_left or (rest and facts.spurious.issuperset(rest)):
         return math.inf
     return whole_run(trusting, all_told)["ror_measured"] - run["ror_measured"]
 
 
-def lateness(facts: Facts, run: dict[str, Any], spurious: float, told_lag_s: tuple[float, float]) -> dict[str, Any]:
+def lateness(
+    facts: Facts, run: dict[str, Any], spurious: float, told_lag_s: tuple[float, float]
+) -> dict[str, Any]:
     """Name -> (what it was, what the checks bear); ``told_lag_s``: of sender and receiver, by their own accounts."""
     quarter_s, longest_s = facts.playback_s / 4, max(path[3] for path in facts.paths)
     found = {"sender": (told_lag_s[0], quarter_s), "receiver": (told_lag_s[1], quarter_s)}
@@ -89,7 +102,9 @@ def lateness(facts: Facts, run: dict[str, Any], spurious: float, told_lag_s: tup
     return found
 
 
-def counts(facts: Facts, figures: list[dict[str, Any]], run: dict[str, Any], late: dict[str, Any]) -> bool:
+def counts(
+    facts: Facts, figures: list[dict[str, Any]], run: dict[str, Any], late: dict[str, Any]
+) -> bool:
     """Whether the run says anything: the machine kept up, its clocks agree, and nothing was lost in no fault. (Drops
     that the kernel told of, and faults that were cut short, are not drawn here.)"""
     if any(was > bears for was, bears in late.values()) or facts.apart_s > 0.02:
@@ -100,7 +115,9 @@ def counts(facts: Facts, figures: list[dict[str, Any]], run: dict[str, Any], lat
     if not facts.sent:
         return False
     came = {(block, symbol) for _, block, symbol in facts.received}
-    strange = len(facts.received) - sum((packet.block, packet.symbol) in came for packet in facts.sent)
+    strange = len(facts.received) - sum(
+        (packet.block, packet.symbol) in came for packet in facts.sent
+    )
     if abs(strange) > 1e-4 * len(facts.sent) and not facts.impaired:  # twice, or never sent
         return False
     return not facts.received or run["lost_outside"] <= 1e-4 * run["sent"]
@@ -125,7 +142,15 @@ def tenths(facts: Facts) -> list[dict[str, Any]]:
 
 def whole_route(facts: Facts) -> tuple[float, set[int]]:
     """ROR by equations 23 and 25 over the links that some code helps; the others."""
-    load = {i: sum(b - a for a, b, over, _ in facts.paths if i in over) / LABELS for p in facts.paths for i in p[2]}
+    load = {
+        i: sum(b - a for a, b, over, _ in facts.paths if i in over) / LABELS
+        for p in facts.paths
+        for i in p[2]
+    }
     base = binomial_size(facts.m, facts.tolerance, facts.der)
-    sizes = [binomial_size(facts.m, share, facts.der) for share in load.values() if facts.tolerance <= share < 1]
+    sizes = [
+        binomial_size(facts.m, share, facts.der)
+        for share in load.values()
+        if facts.tolerance <= share < 1
+    ]
     return sum(size / base - 1 for size in sizes), {i for i, share in load.items() if share >= 1}

@@ -49,7 +49,9 @@ def test_a_dead_way_is_found_within_twice_the_time_limit(tmp_path: Path) -> None
     running = {}
     for when in ("while it waits for an answer", "while its window is closed", "while it writes"):
         command = [*own_network, sys.executable, "-c", PROGRAM, when, str(tmp_path / when)]
-        running[when] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        running[when] = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+        )
     for when, process in running.items():
         said, errors = process.communicate(timeout=60)
         seconds, _, text = said.partition(" ")
@@ -79,13 +81,24 @@ with listening(Path(sys.argv[2]), limits=Limits(silence_s=float(sys.argv[1]))) a
 
 
 @pytest.mark.long
-def test_a_client_whose_way_is_taken_away_is_kept_as_long_as_its_listener_is_told(tmp_path: Path) -> None:
+def test_a_client_whose_way_is_taken_away_is_kept_as_long_as_its_listener_is_told(
+    tmp_path: Path,
+) -> None:
     own_network = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     if subprocess.run([*own_network, "true"], check=False, capture_output=True).returncode:
         pytest.skip("a network of its own cannot be made here")
     said = {}
     for silence_s in ("1", "60"):
-        command = [*own_network, sys.executable, "-c", CUT_OFF, silence_s, str(tmp_path / silence_s)]
-        said[silence_s] = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+        command = [
+            *own_network,
+            sys.executable,
+            "-c",
+            CUT_OFF,
+            silence_s,
+            str(tmp_path / silence_s),
+        ]
+        said[silence_s] = subprocess.run(
+            command, capture_output=True, text=True, cwd=ROOT, timeout=60
+        )
     assert "its listener is gone" in said["1"].stdout, said["1"].stderr
     assert said["60"].stdout == "5\n", said["60"].stderr

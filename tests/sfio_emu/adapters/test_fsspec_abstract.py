@@ -19,12 +19,20 @@ from tests.helpers.listeners import session_of
 
 @pytest.fixture(scope="module")
 def striped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SfioFileSystem]:
-    command = [sys.executable, "-m", "sfio_emu.adapters.listener", "--root", str(tmp_path_factory.mktemp("nodes"))]
+    command = [
+        sys.executable,
+        "-m",
+        "sfio_emu.adapters.listener",
+        "--root",
+        str(tmp_path_factory.mktemp("nodes")),
+    ]
     places = [word for host in ("p1", "p2") for word in ("--listen", f"{host}@127.0.0.1:0")]
     with subprocess.Popen([*command, *places], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         ports = [int(process.stdout.readline().rpartition(":")[2]) for _ in range(2)]
-        session = session_of({f"p{1 + n}": ("127.0.0.1", port) for n, port in enumerate(ports)}, timeout_s=20)
+        session = session_of(
+            {f"p{1 + n}": ("127.0.0.1", port) for n, port in enumerate(ports)}, timeout_s=20
+        )
         yield SfioFileSystem(session=session, stripe_unit=5, skip_instance_cache=True)
         session.close()
         process.kill()

@@ -45,23 +45,31 @@ def shares(tmp_path: Path, path: str) -> list[int]:
     return [(tmp_path / host / path).stat().st_size for host in HOSTS]
 
 
-def test_pandas_writes_and_reads_a_parquet_file_striped_over_four_listeners(places: str, tmp_path: Path) -> None:
+def test_pandas_writes_and_reads_a_parquet_file_striped_over_four_listeners(
+    places: str, tmp_path: Path
+) -> None:
     pandas = pytest.importorskip("pandas")
     draw = np.random.default_rng(1)
-    table = pandas.DataFrame({"number": np.arange(20_000), "value": draw.random(20_000), "name": ["a", "b"] * 10_000})
+    table = pandas.DataFrame(
+        {"number": np.arange(20_000), "value": draw.random(20_000), "name": ["a", "b"] * 10_000}
+    )
     options = {"listeners": places, "stripe_unit": 1000}
     table.to_parquet("sfio://runs/table.parquet", storage_options=options)
     sizes = shares(tmp_path, "runs/table.parquet")
     assert min(sizes) > 30_000 and max(sizes) - min(sizes) <= 1000
     back = pandas.read_parquet("sfio://runs/table.parquet", storage_options=options)
     pandas.testing.assert_frame_equal(back, table)
-    columns = pandas.read_parquet("sfio://runs/table.parquet", columns=["value"], storage_options=options)
+    columns = pandas.read_parquet(
+        "sfio://runs/table.parquet", columns=["value"], storage_options=options
+    )
     pandas.testing.assert_frame_equal(columns, table[["value"]])
     table[:50].to_csv("sfio://runs/table.csv", index=False, storage_options=options)
     assert len(pandas.read_csv("sfio://runs/table.csv", storage_options=options)) == 50
 
 
-def test_h5py_writes_and_reads_a_dataset_striped_over_four_listeners(files: SfioFileSystem, tmp_path: Path) -> None:
+def test_h5py_writes_and_reads_a_dataset_striped_over_four_listeners(
+    files: SfioFileSystem, tmp_path: Path
+) -> None:
     h5py = pytest.importorskip("h5py")
     values = np.random.default_rng(2).random((300, 200))
     with files.open("runs/data.h5", "w+b") as target, h5py.File(target, "w") as h5:
@@ -75,7 +83,9 @@ def test_h5py_writes_and_reads_a_dataset_striped_over_four_listeners(files: Sfio
         assert h5["group/values"][7, 7] == -1.0 and h5["group/values"][8, 8] == values[8, 8]
 
 
-def test_files_are_written_listed_moved_copied_and_deleted(files: SfioFileSystem, tmp_path: Path) -> None:
+def test_files_are_written_listed_moved_copied_and_deleted(
+    files: SfioFileSystem, tmp_path: Path
+) -> None:
     content = bytes(range(256)) * 41
     with files.open("sfio://a/b/data", "wb") as file:
         file.write(content)
@@ -102,7 +112,9 @@ def test_files_are_written_listed_moved_copied_and_deleted(files: SfioFileSystem
     assert all((tmp_path / host / "moved").exists() for host in HOSTS)
 
 
-def test_what_is_missing_or_there_already_is_an_error_of_the_operating_system(files: SfioFileSystem) -> None:
+def test_what_is_missing_or_there_already_is_an_error_of_the_operating_system(
+    files: SfioFileSystem,
+) -> None:
     assert not files.exists("none") and not files.exists("none/deep")
     for act in (
         lambda: files.open("none"),
@@ -129,7 +141,9 @@ def test_a_file_that_is_touched_is_emptied_or_stays(files: SfioFileSystem) -> No
     assert files.size("data") == 0
 
 
-def test_files_keep_the_stripe_unit_they_were_written_with(files: SfioFileSystem, places: str) -> None:
+def test_files_keep_the_stripe_unit_they_were_written_with(
+    files: SfioFileSystem, places: str
+) -> None:
     files.pipe_file("data", b"0123456789" * 100)
     other = SfioFileSystem(listeners=places, stripe_unit=7, skip_instance_cache=True)
     assert other.cat_file("data") == b"0123456789" * 100
@@ -144,7 +158,9 @@ def test_files_keep_the_stripe_unit_they_were_written_with(files: SfioFileSystem
 def test_files_are_pickled_and_forgotten_ones_leave_nothing_open(tmp_path: Path) -> None:
     with listening(tmp_path) as addresses:
         files = SfioFileSystem(
-            listeners=f"p1=127.0.0.1:{addresses['p1'][1]}", stripe_unit=1000, skip_instance_cache=True
+            listeners=f"p1=127.0.0.1:{addresses['p1'][1]}",
+            stripe_unit=1000,
+            skip_instance_cache=True,
         )
         files.pipe_file("a;%3B", b"0123456789")
         assert files.ls("", detail=False) == ["a;%3B"] and (tmp_path / "a%3B%253B").exists()
@@ -157,7 +173,9 @@ def test_files_are_pickled_and_forgotten_ones_leave_nothing_open(tmp_path: Path)
             files,
             10,
         )
-        assert files.cat_file("a;%3B", start=-2) == b"89" and files.read_block("a;%3B", 1, 3) == b"123"
+        assert (
+            files.cat_file("a;%3B", start=-2) == b"89" and files.read_block("a;%3B", 1, 3) == b"123"
+        )
         files.copy("a;%3B", "a;%3B")
         assert files.cat_file("a;%3B") == b"0123456789"
         with files.open("b", "wb") as writer:
@@ -212,7 +230,9 @@ def test_folders_are_moved_and_not_into_themselves(files: SfioFileSystem) -> Non
 def test_a_listener_known_by_two_names_is_one_host(tmp_path: Path) -> None:
     with listener(tmp_path, "p1") as (process, one):
         (place,) = one.values()
-        files = SfioFileSystem(session=session_of({"p1": place, "r0": place}), skip_instance_cache=True)
+        files = SfioFileSystem(
+            session=session_of({"p1": place, "r0": place}), skip_instance_cache=True
+        )
         assert files.hosts == ("p1",)
         files.pipe_file("data", b"abc")
         process.kill()
@@ -223,7 +243,9 @@ def test_a_listener_known_by_two_names_is_one_host(tmp_path: Path) -> None:
 
 
 def test_the_entry_point_names_the_file_system() -> None:
-    project: Any = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    project: Any = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())[
+        "project"
+    ]
     module, _, name = project["entry-points"]["fsspec.specs"]["sfio"].partition(":")
     assert getattr(import_module(module), name) is SfioFileSystem
 
@@ -246,7 +268,9 @@ def test_files_and_folders_may_be_called_by_dots(files: SfioFileSystem) -> None:
     assert files.find("", withdirs=True) == ["kept"]
 
 
-def test_what_fails_while_a_file_is_open_is_an_error_of_the_operating_system(tmp_path: Path) -> None:
+def test_what_fails_while_a_file_is_open_is_an_error_of_the_operating_system(
+    tmp_path: Path,
+) -> None:
     with listener(tmp_path, "p1", limit_bytes=3000) as (_, place):
         files = SfioFileSystem(session=session_of(place), skip_instance_cache=True)
         for size in (4000, 3 << 20):
@@ -276,7 +300,10 @@ def test_a_file_that_is_appended_to_is_at_its_end_as_with_python(files: SfioFile
             file.write(b"row" if file.tell() else b"header")
         with files.open("text", "at", encoding="utf-16") as text:
             text.write("a")
-    assert files.cat_file("table") == b"headerrow" and files.read_text("text", encoding="utf-16") == "aa"
+    assert (
+        files.cat_file("table") == b"headerrow"
+        and files.read_text("text", encoding="utf-16") == "aa"
+    )
 
 
 def test_a_file_that_is_written_fails_as_files_of_python_do(files: SfioFileSystem) -> None:
@@ -289,14 +316,24 @@ def test_a_file_that_is_written_fails_as_files_of_python_do(files: SfioFileSyste
         assert (file.readlines(1), file.readlines(), file.readlines()) == ([b"a\n"], [b"b"], [])
 
 
-def test_no_call_on_a_file_system_is_collective(places: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"LISTENERS": places, "RANK": "1", "SIZE": "2", "GROUP": f"unix:{tmp_path}/nobody"}.items():
+def test_no_call_on_a_file_system_is_collective(
+    places: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "LISTENERS": places,
+        "RANK": "1",
+        "SIZE": "2",
+        "GROUP": f"unix:{tmp_path}/nobody",
+    }.items():
         monkeypatch.setenv(f"SFIO_{name}", value)
     monkeypatch.setattr("sfio_emu.client.current_session._session", None)
     files = SfioFileSystem(skip_instance_cache=True)  # joins no group
     files.pipe_file("alone", b"by one process")
     pair = Session(files.session.connections, SimpleNamespace(rank=0, size=2, all_gather=print))  # type: ignore[arg-type]
-    assert SfioFileSystem(session=pair, skip_instance_cache=True).cat_file("alone") == b"by one process"
+    assert (
+        SfioFileSystem(session=pair, skip_instance_cache=True).cat_file("alone")
+        == b"by one process"
+    )
 
 
 def test_a_connection_that_was_collected_before_its_file_is_lost(files: SfioFileSystem) -> None:
@@ -327,7 +364,9 @@ def test_links_are_neither_files_nor_folders(files: SfioFileSystem, tmp_path: Pa
         files.open("link")
 
 
-def test_names_at_the_top_are_copied_moved_and_fetched_into_folders(files: SfioFileSystem, tmp_path: Path) -> None:
+def test_names_at_the_top_are_copied_moved_and_fetched_into_folders(
+    files: SfioFileSystem, tmp_path: Path
+) -> None:
     files.pipe({"a": b"1", "b": b"2", "dir/x": b"3", "there/y": b"4"})
     files.mv("a", "there")
     files.cp("b*", "there")
@@ -373,5 +412,9 @@ def test_what_no_file_can_be_called_is_an_error_of_the_operating_system(
         with pytest.raises(OSError) as caught:
             act(name)
         assert caught.value.errno == number
-    assert not files.exists(name) and not files.isdir(name) and files.glob(name) == [] == files.find(name)
+    assert (
+        not files.exists(name)
+        and not files.isdir(name)
+        and files.glob(name) == [] == files.find(name)
+    )
     assert files.ls("") == []

@@ -21,7 +21,9 @@ from sfio_emu.wire import Kind
 from tests.helpers.listeners import listener, listening, session_of
 
 
-def test_a_read_of_more_bytes_than_an_answer_can_count_is_refused_and_others_are_served(tmp_path: Path) -> None:
+def test_a_read_of_more_bytes_than_an_answer_can_count_is_refused_and_others_are_served(
+    tmp_path: Path,
+) -> None:
     with listening(tmp_path) as addresses:
         file = StripedFile.open("p1/a", 5, session=session_of(addresses))
         with socket.create_connection(addresses["p1"], timeout=10) as stream:
@@ -31,7 +33,9 @@ def test_a_read_of_more_bytes_than_an_answer_can_count_is_refused_and_others_are
                 (3, Kind.READ, wire.encode_runs([1, 1], [0, 0], [0xFFFFFFFF, 0xFFFFFFFF])),
             ):
                 stream.sendall(wire.encode_header(kind, number, body))
-                head = wire.decode_header(stream.recv(wire.HEADER_BYTES, socket.MSG_WAITALL), wire.MAX_LIMIT)
+                head = wire.decode_header(
+                    stream.recv(wire.HEADER_BYTES, socket.MSG_WAITALL), wire.MAX_LIMIT
+                )
                 if head.body_bytes:
                     stream.recv(head.body_bytes, socket.MSG_WAITALL)
         assert head.kind == Kind.REFUSED
@@ -39,7 +43,9 @@ def test_a_read_of_more_bytes_than_an_answer_can_count_is_refused_and_others_are
         assert file.pread(5, 0) == b"alive"
 
 
-def test_an_error_of_one_connection_ends_that_one_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_one_connection_ends_that_one_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class FaultySubfiles(RootedSubfiles):
         def create(self, path: str) -> None:
             raise ZeroDivisionError("a mistake of the program")
@@ -54,7 +60,9 @@ def test_an_error_of_one_connection_ends_that_one_alone(tmp_path: Path, monkeypa
         assert file.pread(5, 0) == b"alive"
 
 
-def test_the_error_is_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_error_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail(self: RootedSubfiles, path: str, flags: message_bodies.OpenFlag) -> tuple[int, bool]:
         raise ZeroDivisionError("a mistake of the program")
 
@@ -71,26 +79,39 @@ def test_a_refusal_is_read_before_the_connection_goes(tmp_path: Path) -> None:
             with socket.create_connection(addresses["p1"], timeout=10) as stream:
                 stream.sendall(
                     wire.encode_header(
-                        Kind.WRITE, number, wire.encode_runs([1], [0], [len(data)]), len(data), checked=True
+                        Kind.WRITE,
+                        number,
+                        wire.encode_runs([1], [0], [len(data)]),
+                        len(data),
+                        checked=True,
                     )
                 )
                 stream.sendall(data)  # the listener takes no more of it than it must
-                head = wire.decode_header(stream.recv(wire.HEADER_BYTES, socket.MSG_WAITALL), wire.MAX_LIMIT)
+                head = wire.decode_header(
+                    stream.recv(wire.HEADER_BYTES, socket.MSG_WAITALL), wire.MAX_LIMIT
+                )
                 assert (head.kind, head.sequence) == (Kind.REFUSED, 0)
                 assert b"bytes where" in stream.recv(head.body_bytes, socket.MSG_WAITALL)
                 assert stream.recv(1) == b""
 
 
-def test_a_refused_client_that_goes_on_sending_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_client_that_goes_on_sending_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sfio_emu.adapters.listener.MAX_DRAIN_S", 0.2)
-    with listening(tmp_path) as addresses, socket.create_connection(addresses["p1"], timeout=10) as stream:
+    with (
+        listening(tmp_path) as addresses,
+        socket.create_connection(addresses["p1"], timeout=10) as stream,
+    ):
         stream.sendall(b"no message of this protocol, and never an end")
         with pytest.raises(OSError):  # broken pipe or reset
             while True:
                 stream.sendall(bytes(1000))
 
 
-def test_a_failed_read_names_the_path_of_its_subfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_read_names_the_path_of_its_subfile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(self: RootedSubfiles, file: int, piece: memoryview, offset: int) -> int:
         raise CallFailed("read", errno.EIO)
 
@@ -119,11 +140,24 @@ def test_a_folder_is_served_by_one_listener_at_a_time(tmp_path: Path) -> None:
         assert second.returncode == 2
         [line] = second.stderr.splitlines()
         assert f"{tmp_path}/p1 is served by another listener (process {process.pid})" in line
-        for root, line in ((tmp_path, "a folder in {}"), (tmp_path / "p1" / "deep", "{}/p1, around {}/p1/deep/p1,")):
-            command[4:] = [str(root), "--listen", "127.0.0.1:0" if root == tmp_path else "p1@127.0.0.1:0"]
-            second = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        for root, line in (
+            (tmp_path, "a folder in {}"),
+            (tmp_path / "p1" / "deep", "{}/p1, around {}/p1/deep/p1,"),
+        ):
+            command[4:] = [
+                str(root),
+                "--listen",
+                "127.0.0.1:0" if root == tmp_path else "p1@127.0.0.1:0",
+            ]
+            second = subprocess.run(
+                command, capture_output=True, text=True, timeout=20, check=False
+            )
             said = f"{line.format(tmp_path, tmp_path)} is served by another listener (process {process.pid})"
-            assert (second.returncode, said in second.stderr, second.stderr.count("\n")) == (2, True, 1)
+            assert (second.returncode, said in second.stderr, second.stderr.count("\n")) == (
+                2,
+                True,
+                1,
+            )
     with listening(tmp_path / "p1") as addresses:  # what a killed listener held is free
         StripedFile.open("p1/a", 5, session=session_of(addresses)).close()
     with listening(tmp_path / "p1"):  # and what a closed one held
@@ -145,7 +179,15 @@ def test_names_are_the_same_bytes_whatever_the_locale(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="this kernel has no IPv6")
 def test_an_address_of_ipv6_is_in_brackets(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "sfio_emu.adapters.listener", "--root", str(tmp_path), "--listen", "[::1]:0"]
+    words = [
+        sys.executable,
+        "-m",
+        "sfio_emu.adapters.listener",
+        "--root",
+        str(tmp_path),
+        "--listen",
+        "[::1]:0",
+    ]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said, place = process.stdout.readline().split()
@@ -158,7 +200,17 @@ def test_an_address_of_ipv6_is_in_brackets(tmp_path: Path) -> None:
 
 
 def test_a_listener_that_cannot_print_its_addresses_does_not_start(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "sfio_emu.adapters.listener", "--root", str(tmp_path), "--listen", "127.0.0.1:0"]
+    words = [
+        sys.executable,
+        "-m",
+        "sfio_emu.adapters.listener",
+        "--root",
+        str(tmp_path),
+        "--listen",
+        "127.0.0.1:0",
+    ]
     with open("/dev/full", "w") as full:
-        ran = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, timeout=20, check=False)
+        ran = subprocess.run(
+            words, stdout=full, stderr=subprocess.PIPE, text=True, timeout=20, check=False
+        )
     assert "the listener cannot start: [Errno 28]" in ran.stderr and "Traceback" not in ran.stderr

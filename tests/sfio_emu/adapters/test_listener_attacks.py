@@ -18,7 +18,9 @@ from sfio_emu.wire import Kind
 from tests.helpers.listeners import Attacked, attacked, listening, session_of
 
 SIZE = int(os.environ.get("SFIO_ATTACKERS", "1"))  # 1: a few seconds in all
-MESSAGE = wire.encode_header(Kind.WRITE, 1, wire.encode_runs([1], [0], [1 << 20]), 1 << 20) + bytes(1 << 20)
+MESSAGE = wire.encode_header(Kind.WRITE, 1, wire.encode_runs([1], [0], [1 << 20]), 1 << 20) + bytes(
+    1 << 20
+)
 OPEN = wire.encode_header(Kind.OPEN, 0, message_bodies.encode_open("big"))
 
 
@@ -72,9 +74,9 @@ def test_half_messages_delay_nobody(tmp_path: Path) -> None:
 def test_half_messages_delay_no_message_a_little_longer_than_the_window_of_a_new_connection(
     tmp_path: Path, size: int
 ) -> None:
-    with attacked(
-        tmp_path
-    ) as it:  # the kernel grants what it is asked for, rounded down: the last bytes would never come
+    with (
+        attacked(tmp_path) as it
+    ):  # the kernel grants what it is asked for, rounded down: the last bytes would never come
         for _ in range(40):
             it.knock().sendall(MESSAGE[: wire.HEADER_BYTES + 16])
         time.sleep(0.3)
@@ -98,14 +100,18 @@ def test_reads_of_many_runs_that_nobody_takes_stay_within_the_memory(tmp_path: P
             stream.setblocking(False)
             stream.send(OPEN + wire.encode_header(Kind.READ, 1, body))
         time.sleep(1.5)
-        assert it.memory() - before < memory + (16 << 20), "and what one request takes while it is carried out"
+        assert it.memory() - before < memory + (16 << 20), (
+            "and what one request takes while it is carried out"
+        )
 
 
 def test_a_path_of_a_megabyte_is_refused_at_once(tmp_path: Path) -> None:
     with attacked(tmp_path) as it:
         stream = it.knock()
         stream.sendall(wire.encode_header(Kind.OPEN, 1, message_bodies.encode_open("a/" * 500_000)))
-        head = wire.decode_header(stream.recv(wire.HEADER_BYTES, socket.MSG_WAITALL), wire.MAX_LIMIT)
+        head = wire.decode_header(
+            stream.recv(wire.HEADER_BYTES, socket.MSG_WAITALL), wire.MAX_LIMIT
+        )
         assert head.kind == Kind.REFUSED
         assert b"where 4096 are allowed" in stream.recv(head.body_bytes, socket.MSG_WAITALL)
         assert it.worst_s(3) < 1.0
@@ -159,7 +165,9 @@ def test_a_client_with_costly_requests_does_not_hold_up_others(tmp_path: Path) -
                 thread.join()
 
 
-def test_who_never_ends_a_message_is_dropped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_who_never_ends_a_message_is_dropped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     limits = Limits(greeting_s=0.4, grace_s=0.4)
     with listening(tmp_path, limits=limits) as addresses:
         with socket.create_connection(addresses["p1"], timeout=10) as silent:
@@ -184,7 +192,8 @@ def test_a_listener_full_of_clients_says_so_and_serves_those_it_has(
         files = [StripedFile.open("p1/a", 75, session=session) for session in sessions]
         for _ in range(3):
             with pytest.raises(
-                ProtocolError, match="p1: it refused a message: it serves no more clients: 3 clients are"
+                ProtocolError,
+                match="p1: it refused a message: it serves no more clients: 3 clients are",
             ):
                 session_of(addresses).link("p1")
         assert all(file.pwrite(b"data", 0) == 4 for file in files)
@@ -206,7 +215,9 @@ def test_too_many_open_files_are_an_error_of_the_open_alone(tmp_path: Path) -> N
         StripedFile.open("p1/c", 75, session=session).close()
 
 
-def test_a_lost_client_is_logged_and_one_that_ends_is_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lost_client_is_logged_and_one_that_ends_is_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with listening(tmp_path) as addresses:
         session = session_of(addresses)
         StripedFile.open("p1/a", 75, session=session).close()

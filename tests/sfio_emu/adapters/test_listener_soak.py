@@ -28,7 +28,9 @@ pytestmark = [pytest.mark.scaled, pytest.mark.soak]
 SECONDS = float(os.environ.get("SFIO_SOAK_S", "2"))
 SEED = int(os.environ.get("SFIO_SOAK_SEED", "30"))
 CLIENTS = 20
-MAX_GROWTH_BYTES = 80 << 20  # the buffers of --memory, and what one request takes while it is carried out
+MAX_GROWTH_BYTES = (
+    80 << 20
+)  # the buffers of --memory, and what one request takes while it is carried out
 MAX_WAIT_S = 2.0
 
 
@@ -48,11 +50,17 @@ def test_a_listener_outlives_mutated_messages_and_serves_others(tmp_path: Path) 
                     hostile[-1].send(wire.encode_header(Kind.OPEN, 0, small))
             for _ in range(50):
                 number = draw.randrange(len(hostile))
-                stream = draw.choice(streams) if draw.random() < 0.2 else valid_message(draw, sent.total())
+                stream = (
+                    draw.choice(streams)
+                    if draw.random() < 0.2
+                    else valid_message(draw, sent.total())
+                )
                 if not harmless(stream):
                     continue
                 sent["messages"] += 1
-                if not said(hostile[number], mutated(draw, stream) if draw.random() < 0.85 else stream):
+                if not said(
+                    hostile[number], mutated(draw, stream) if draw.random() < 0.85 else stream
+                ):
                     hostile.pop(number).close()
                     sent["connections"] += 1
                     break

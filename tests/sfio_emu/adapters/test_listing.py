@@ -47,7 +47,11 @@ class NamesOnly(MemoryFiles):
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.sets(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60), max_size=300))
+@given(
+    st.sets(
+        st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60), max_size=300
+    )
+)
 def test_every_name_is_in_one_page_in_its_order(names: set[str]) -> None:
     pool = BufferPool(1 << 16, 4096)
     operations = Operations(NamesOnly(list(names)), pool, sieve=True)
@@ -62,7 +66,9 @@ def test_every_name_is_in_one_page_in_its_order(names: set[str]) -> None:
     assert found == sorted(names)
 
 
-def test_a_folder_is_read_once_for_all_its_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_read_once_for_all_its_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import os
 
     names = [f"{number:04}-{'x' * 200}" for number in range(1000)]
@@ -108,7 +114,10 @@ def test_folders_are_made_and_removed_on_all_hosts_or_on_none(tmp_path: Path) ->
     nodes = Nodes(tmp_path, ("p1", "p2"))
     session: Session = session_of(nodes.places)
     folders = [SubfileName(host=host, path="d") for host in nodes.hosts]
-    there: Callable[[], list[bool]] = lambda: [(tmp_path / host / "d").is_dir() for host in nodes.hosts]  # noqa: E731
+
+    def there() -> list[bool]:
+        return [(tmp_path / host / "d").is_dir() for host in nodes.hosts]
+
     (tmp_path / "p2" / "d").touch()
     with pytest.raises(RemoteFailure, match="p2: mkdir of d: File exists"):
         make_folder(session, folders)
@@ -127,7 +136,9 @@ def test_folders_are_made_and_removed_on_all_hosts_or_on_none(tmp_path: Path) ->
     nodes.close()
 
 
-def test_a_folder_that_a_killed_client_made_or_removed_on_some_hosts_is_made_and_removed(tmp_path: Path) -> None:
+def test_a_folder_that_a_killed_client_made_or_removed_on_some_hosts_is_made_and_removed(
+    tmp_path: Path,
+) -> None:
     nodes = Nodes(tmp_path, ("p1", "p2"))
     session: Session = session_of(nodes.places)
     folders = [SubfileName(host=host, path="half") for host in nodes.hosts]
@@ -168,6 +179,8 @@ def test_100_000_names_take_less_than_2_s_and_leave_others_their_turn(tmp_path: 
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             beside_s = usual_s(lambda: process.poll() is not None)
-        print(f"listings {alone.split()} s; a write alone {alone_s * 1e6:.0f} us, beside one {beside_s * 1e6:.0f} us")
+        print(
+            f"listings {alone.split()} s; a write alone {alone_s * 1e6:.0f} us, beside one {beside_s * 1e6:.0f} us"
+        )
         assert min(map(float, alone.split())) < 2
         assert beside_s < 2 * alone_s

@@ -24,7 +24,9 @@ HEAR = ASK.format("print(s.recv(1) or 'turned away')")
 
 
 def connected(address: str = "127.0.0.1") -> tuple[socket.socket, socket.socket]:
-    with socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET) as door:
+    with socket.create_server(
+        (address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET
+    ) as door:
         client = socket.create_connection(door.getsockname()[:2])
         return client, door.accept()[0]
 
@@ -87,7 +89,10 @@ SERVE = (
 def test_another_user_takes_no_rank_of_a_group() -> None:
     with GroupServer("tcp:127.0.0.1:0", 2) as server:
         done = subprocess.run(
-            as_ordinary_user([sys.executable, "-c", JOIN, server.address]), capture_output=True, text=True, timeout=60
+            as_ordinary_user([sys.executable, "-c", JOIN, server.address]),
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         # It ends, or is reset, as the kernel has it.
         assert "GroupError: process group: the coordinator of the process group" in done.stderr
@@ -98,7 +103,9 @@ def test_another_user_takes_no_rank_of_a_group() -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 def test_nobody_joins_the_group_of_another_user() -> None:
     words = as_ordinary_user([sys.executable, "-c", SERVE])
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as theirs:
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as theirs:
         assert theirs.stdout is not None
         with pytest.raises(GroupError, match="not known to be this user's"):
             SocketGroup.join(theirs.stdout.readline().strip(), 0, 1, 5)
@@ -106,7 +113,9 @@ def test_nobody_joins_the_group_of_another_user() -> None:
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o400, 0o640, 0o604, 0o660])
-def test_a_key_that_others_can_read_is_told_of(mode: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_key_that_others_can_read_is_told_of(
+    mode: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file, key = tmp_path / "key", new_key()
     write_key(file, key)
     file.chmod(mode)

@@ -53,11 +53,15 @@ def test_items_come_back_in_the_order_of_ranks(tmp_path: Path, scheme: str, size
 
         def act(group: SocketGroup) -> object:
             group.barrier()
-            rounds = [group.all_gather(f"{group.rank} {turn}".encode() * turn) for turn in range(20)]
+            rounds = [
+                group.all_gather(f"{group.rank} {turn}".encode() * turn) for turn in range(20)
+            ]
             group.barrier()
             return rounds
 
-        expected = [[f"{rank} {turn}".encode() * turn for rank in range(size)] for turn in range(20)]
+        expected = [
+            [f"{rank} {turn}".encode() * turn for rank in range(size)] for turn in range(20)
+        ]
         assert in_every_rank(server.address, size, act) == [expected] * size
 
 
@@ -72,13 +76,18 @@ def test_a_socket_left_by_a_killed_process_is_taken_over(tmp_path: Path) -> None
     left = socket.socket(socket.AF_UNIX)
     left.bind(str(tmp_path / "group"))
     left.close()
-    assert in_every_rank(f"unix:{tmp_path}/group", 2, lambda group: group.all_gather(b"")) == [[b"", b""]] * 2
+    assert (
+        in_every_rank(f"unix:{tmp_path}/group", 2, lambda group: group.all_gather(b""))
+        == [[b"", b""]] * 2
+    )
 
 
 def test_large_items_pass(tmp_path: Path) -> None:
     item = os.urandom(5_000_000)
     with GroupServer(f"unix:{tmp_path}/group", 3) as server:
-        gathered = in_every_rank(server.address, 3, lambda group: group.all_gather(item) == [item] * 3)
+        gathered = in_every_rank(
+            server.address, 3, lambda group: group.all_gather(item) == [item] * 3
+        )
     assert gathered == [True] * 3
 
 
@@ -88,7 +97,10 @@ def test_additions_of_all_ranks_are_each_seen_once(tmp_path: Path) -> None:
         def act(group: SocketGroup) -> list[int]:
             seen = [group.fetch_add("pointer", 3) for _ in range(50)]
             group.barrier()
-            assert group.fetch_add("pointer", 0) == 600 and group.fetch_add("other", -(group.rank + 1) * 0) == 0
+            assert (
+                group.fetch_add("pointer", 0) == 600
+                and group.fetch_add("other", -(group.rank + 1) * 0) == 0
+            )
             return seen
 
         given = sorted(value for seen in in_every_rank(server.address, 4, act) for value in seen)  # type: ignore[attr-defined]
@@ -114,7 +126,9 @@ def spoken_to(server: GroupServer) -> Iterator[socket.socket]:
         ([Frame(Kind.WELCOME, 0)], b"sent a WELCOME that it may not send"),
     ],
 )
-def test_what_no_rank_sends_ends_the_group(tmp_path: Path, frames: list[Frame], said: bytes) -> None:
+def test_what_no_rank_sends_ends_the_group(
+    tmp_path: Path, frames: list[Frame], said: bytes
+) -> None:
     with GroupServer(f"unix:{tmp_path}/group", 1) as server, spoken_to(server) as stream:
         stream.sendall(b"".join(frame.encode() for frame in frames))
         stream.settimeout(10)
@@ -137,13 +151,19 @@ def test_no_rank_leaves_a_barrier_before_the_last_has_come(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("scheme", ["unix", "tcp"])
-def test_a_killed_rank_is_named_to_the_others_within_two_seconds(tmp_path: Path, scheme: str) -> None:
+def test_a_killed_rank_is_named_to_the_others_within_two_seconds(
+    tmp_path: Path, scheme: str
+) -> None:
     program = (
         "import sys, time; from sfio_emu.adapters.process_group import SocketGroup\n"
         "group = SocketGroup.join(sys.argv[1], 2, 3, 20); group.barrier(); print('in', flush=True); time.sleep(60)"
     )
-    with GroupServer(f"unix:{tmp_path}/group" if scheme == "unix" else "tcp:127.0.0.1:0", 3) as server:
-        process = subprocess.Popen([sys.executable, "-c", program, server.address], stdout=subprocess.PIPE)
+    with GroupServer(
+        f"unix:{tmp_path}/group" if scheme == "unix" else "tcp:127.0.0.1:0", 3
+    ) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, server.address], stdout=subprocess.PIPE
+        )
 
         killed_at_s: list[float] = []
 
@@ -249,10 +269,15 @@ def test_strangers_at_the_port_harm_nobody() -> None:
         for noise in (b"GET / HTTP/1.1\r\n\r\n" * 5, b"SFG2\x01" + b"\xff" * 40, b""):
             with socket.create_connection(("127.0.0.1", port)) as stranger:
                 stranger.sendall(noise)
-        assert in_every_rank(server.address, 2, lambda group: group.all_gather(b"1")) == [[b"1", b"1"]] * 2
+        assert (
+            in_every_rank(server.address, 2, lambda group: group.all_gather(b"1"))
+            == [[b"1", b"1"]] * 2
+        )
 
 
-@pytest.mark.parametrize("address", ["", "unix:", "tcp:host", "tcp:host:port", "tcp:host:70000", "udp:1.2.3.4:5"])
+@pytest.mark.parametrize(
+    "address", ["", "unix:", "tcp:host", "tcp:host:port", "tcp:host:70000", "udp:1.2.3.4:5"]
+)
 def test_an_address_that_cannot_be_is_the_callers_mistake(address: str) -> None:
     with pytest.raises(UsageError, match=r"unix:/path or tcp:host:port"):
         SocketGroup.join(address, 0, 1, 1)
@@ -288,7 +313,11 @@ def test_rounds_complete_in_any_order_of_arrival_and_of_any_cutting_of_the_strea
 ) -> None:
     orders = [data.draw(st.permutations(range(size))) for _ in range(rounds + 1)]
     steps = [data.draw(st.integers(1, 30)) for _ in range(size)]
-    with TemporaryDirectory() as folder, GroupServer(f"unix:{folder}/group", size), ExitStack() as stack:
+    with (
+        TemporaryDirectory() as folder,
+        GroupServer(f"unix:{folder}/group", size),
+        ExitStack() as stack,
+    ):
         streams = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(size)]
         for turn, order in enumerate(orders):
             for rank in order:
@@ -303,7 +332,9 @@ def test_rounds_complete_in_any_order_of_arrival_and_of_any_cutting_of_the_strea
                 for at in range(0, len(whole), steps[rank]):
                     streams[rank].sendall(whole[at : at + steps[rank]])
             for rank, stream in enumerate(streams):
-                gathered = b"".join(Frame(Kind.GATHERED, each, bytes([each, turn])).encode() for each in range(size))
+                gathered = b"".join(
+                    Frame(Kind.GATHERED, each, bytes([each, turn])).encode() for each in range(size)
+                )
                 due = gathered if turn else Frame(Kind.WELCOME, rank).encode()
                 assert stream.recv(len(due), socket.MSG_WAITALL) == due
         lost = data.draw(st.integers(0, size - 1))

@@ -29,7 +29,9 @@ def test_a_file_that_a_client_left_half_written_is_made_whole(
             file.pwrite(bytes(range(1, 101)), 0)
             assert file.extent() == (100, 100, 100) and file.extent().whole
         assert main([NAME]) == 0
-        os.truncate(tmp_path / "p1" / "a", 45)  # as after a death between the messages to two I/O nodes
+        os.truncate(
+            tmp_path / "p1" / "a", 45
+        )  # as after a death between the messages to two I/O nodes
         os.truncate(tmp_path / "p2" / "a", 10)
         assert main([NAME]) == 1
         said = capsys.readouterr().out.splitlines()
@@ -58,7 +60,12 @@ def test_a_file_is_repaired_among_the_processes_of_a_group(
     with listener(tmp_path, "p1") as (_, places):
         StripedFile.open("p1/a", 10, session=session_of(places)).close()
         address = f"p1=127.0.0.1:{places['p1'][1]}"
-        for name, value in {"LISTENERS": address, "RANK": "1", "SIZE": "2", "GROUP": f"unix:{tmp_path}/no"}.items():
+        for name, value in {
+            "LISTENERS": address,
+            "RANK": "1",
+            "SIZE": "2",
+            "GROUP": f"unix:{tmp_path}/no",
+        }.items():
             monkeypatch.setenv(f"SFIO_{name}", value)
         use(None)
         assert main(["p1/a"]) == 0  # it does not wait for the others
@@ -74,7 +81,9 @@ class _DyingConnections(TcpConnections):
 
     dying = False
 
-    def carry(self, conversations: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
+    def carry(
+        self, conversations: Sequence[tuple[Connection, Conversation]]
+    ) -> Mapping[str, PeerError]:
         if not self.dying:
             return super().carry(conversations)
         super().carry(conversations[:1])
@@ -103,15 +112,22 @@ def test_an_appender_that_dies_between_two_nodes_loses_nothing_acknowledged(
         assert other.extent().whole
         assert other.pread(100, 0) == acknowledged
         there = other.pread(size, 100)
-        assert set(there) == set(b"a" if again else b"a\0"), "what the dead client had not sent is zeros"
+        assert set(there) == set(b"a" if again else b"a\0"), (
+            "what the dead client had not sent is zeros"
+        )
 
 
 def test_a_full_disk_says_how_much_was_done_and_is_repaired(tmp_path: Path) -> None:
-    with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2", limit_bytes=4096) as (_, second):
+    with (
+        listener(tmp_path, "p1") as (_, first),
+        listener(tmp_path, "p2", limit_bytes=4096) as (_, second),
+    ):
         session = session_of(first, second)
         use(session)
         file = StripedFile.open(NAME, 1000, session=session)
-        with pytest.raises(RemoteFailure, match="p2: write of a: File too large, after 4096 bytes") as caught:
+        with pytest.raises(
+            RemoteFailure, match="p2: write of a: File too large, after 4096 bytes"
+        ) as caught:
             file.pwrite(b"x" * 20_000, 0)
         assert (caught.value.errno, caught.value.done_bytes) == (errno.EFBIG, 4096)
         assert not file.extent().whole
@@ -121,7 +137,9 @@ def test_a_full_disk_says_how_much_was_done_and_is_repaired(tmp_path: Path) -> N
         use(None)
 
 
-def test_a_file_without_a_layout_wants_its_stripe_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_without_a_layout_wants_its_stripe_unit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with listener(tmp_path, "p1") as (_, first):
         use(session_of(first))
         (tmp_path / "p1" / "plain").write_bytes(b"abc")
@@ -134,14 +152,20 @@ def test_a_file_without_a_layout_wants_its_stripe_unit(tmp_path: Path, capsys: p
         use(None)
 
 
-def test_a_subfile_without_its_attributes_is_taken_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_subfile_without_its_attributes_is_taken_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
         use(session_of(first, second))
         with StripedFile.open(NAME, 10) as file:
             file.pwrite(bytes(range(1, 101)), 0)
-        os.removexattr(tmp_path / "p2" / "a", "user.sfio.layout")  # as a copy that was put back has it
+        os.removexattr(
+            tmp_path / "p2" / "a", "user.sfio.layout"
+        )  # as a copy that was put back has it
         assert main([NAME]) == 1
-        assert capsys.readouterr().out.startswith(f"{NAME}: nothing is stored with p2/a, a copy without")
+        assert capsys.readouterr().out.startswith(
+            f"{NAME}: nothing is stored with p2/a, a copy without"
+        )
         assert main([NAME, "--fill"]) == 0
         with StripedFile.open(NAME, 10, mode="r") as file:
             assert file.read() == bytes(range(1, 101))

@@ -10,9 +10,12 @@ from sfio_emu.adapters.sockets import watch_listener
 
 
 @pytest.mark.parametrize(
-    ("timeout_s", "questions"), [(0.5, 1), (2.0, 1), (8.0, 4), (12.0, 4), (133.0, 4), (36_000.0, 4), (900_000.0, 4)]
+    ("timeout_s", "questions"),
+    [(0.5, 1), (2.0, 1), (8.0, 4), (12.0, 4), (133.0, 4), (36_000.0, 4), (900_000.0, 4)],
 )
-def test_a_silent_listener_is_probed_more_than_once_where_there_is_time(timeout_s: float, questions: int) -> None:
+def test_a_silent_listener_is_probed_more_than_once_where_there_is_time(
+    timeout_s: float, questions: int
+) -> None:
     with socket.socket() as stream:
         watch_listener(stream, timeout_s)
         names = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)

@@ -56,9 +56,13 @@ def test_a_file_is_what_all_its_subfiles_are(nodes: object, tmp_path: Path) -> N
     write(NAME, b"Good*morning!")
     found = mstat(NAME)
     assert (found.size, found.layout, found.whole) == (13, Layout(stripe_unit=5, subfiles=2), True)
-    assert found.modified_ns == max((tmp_path / host / "runs" / "a").stat().st_mtime_ns for host in ("p1", "p2"))
+    assert found.modified_ns == max(
+        (tmp_path / host / "runs" / "a").stat().st_mtime_ns for host in ("p1", "p2")
+    )
     assert mexists(NAME) and not mexists("p1/runs/a;p2/runs/b") and not mexists("p1/runs;p2/runs")
-    with pytest.raises(UsageError, match="p2/runs/a is subfile 2 of 2 of its file, here it is 1 of 2"):
+    with pytest.raises(
+        UsageError, match="p2/runs/a is subfile 2 of 2 of its file, here it is 1 of 2"
+    ):
         mstat("p2/runs/a;p1/runs/a")
     with pytest.raises(UsageError, match="p1/runs is no subfile but a folder"):
         mstat("p1/runs;p2/runs")
@@ -68,7 +72,9 @@ def test_a_file_is_what_all_its_subfiles_are(nodes: object, tmp_path: Path) -> N
     assert mstat("p1/plain").layout is None
 
 
-def test_files_are_listed_that_have_a_subfile_in_every_folder(nodes: object, tmp_path: Path) -> None:
+def test_files_are_listed_that_have_a_subfile_in_every_folder(
+    nodes: object, tmp_path: Path
+) -> None:
     write(NAME, b"Good*morning!")
     write("p1/runs/b;p2/runs/b", b"abc")
     (tmp_path / "p1" / "runs" / "alone").write_bytes(b"abc")
@@ -78,7 +84,11 @@ def test_files_are_listed_that_have_a_subfile_in_every_folder(nodes: object, tmp
     assert [(e.name, e.size, e.folder) for e in mlist("p1/runs;p2/runs")] == [
         ("a", 13, False), ("b", 3, False), ("deep", 0, True),
     ]  # fmt: skip
-    assert [entry.name for entry in mlist("p1/.;p2/.")] == ["runs"] == [entry.name for entry in mlist("p1/;p2/")]
+    assert (
+        [entry.name for entry in mlist("p1/.;p2/.")]
+        == ["runs"]
+        == [entry.name for entry in mlist("p1/;p2/")]
+    )
     assert [entry.name for entry in mlist("p1/runs")] == ["a", "alone", "b", "deep", "odd"]
     with pytest.raises(RemoteFailure, match="No such file"):
         mlist("p1/none;p2/none")
@@ -123,7 +133,9 @@ def test_nothing_is_deleted_where_a_host_does_not_answer(nodes: Nodes, tmp_path:
     assert (tmp_path / "p1" / "runs" / "a").read_bytes() == b"Good*ng!"
 
 
-def test_only_plain_files_are_deleted_and_nothing_beside_one_that_is_none(nodes: object, tmp_path: Path) -> None:
+def test_only_plain_files_are_deleted_and_nothing_beside_one_that_is_none(
+    nodes: object, tmp_path: Path
+) -> None:
     for root in (tmp_path / "p1", tmp_path / "p2"):
         (root / "a").write_bytes(b"abc")
     (tmp_path / "p2" / "link").symlink_to("a")
@@ -137,13 +149,23 @@ def test_only_plain_files_are_deleted_and_nothing_beside_one_that_is_none(nodes:
             ("folder", "a folder"),
             ("socket", "a socket"),
         ):
-            with pytest.raises(UsageError, match=f"p2/{name} is no subfile but {kind}: nothing is deleted"):
+            with pytest.raises(
+                UsageError, match=f"p2/{name} is no subfile but {kind}: nothing is deleted"
+            ):
                 mdelete(f"p1/a;p2/{name}")
     assert (tmp_path / "p1" / "a").exists()
-    assert sorted(path.name for path in (tmp_path / "p2").iterdir()) == ["a", "folder", "link", "pipe", "socket"]
+    assert sorted(path.name for path in (tmp_path / "p2").iterdir()) == [
+        "a",
+        "folder",
+        "link",
+        "pipe",
+        "socket",
+    ]
 
 
-def test_half_a_file_is_deleted_and_the_missing_half_is_the_error(nodes: object, tmp_path: Path) -> None:
+def test_half_a_file_is_deleted_and_the_missing_half_is_the_error(
+    nodes: object, tmp_path: Path
+) -> None:
     (tmp_path / "p2" / "a").write_bytes(b"abc")
     merror()
     with pytest.raises(RemoteFailure, match="p1: unlink of a: No such file"):
@@ -177,7 +199,9 @@ def test_names_of_dots_are_folders_and_not_the_root(nodes: object) -> None:
         mlist("p1/..;p2/..")
 
 
-def test_nothing_is_created_where_a_subfile_would_be_a_folder(nodes: object, tmp_path: Path) -> None:
+def test_nothing_is_created_where_a_subfile_would_be_a_folder(
+    nodes: object, tmp_path: Path
+) -> None:
     (tmp_path / "p1" / "a").mkdir()
     write("p2/a", b"kept")
     for name in ("p1/a;p2/a", "p1/a;p2/b"):

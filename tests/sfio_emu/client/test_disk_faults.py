@@ -52,9 +52,14 @@ def test_a_disk_that_fails_in_the_middle_of_a_long_read_is_named_with_the_path(
 
 
 @both
-def test_a_read_while_another_truncates_gets_fewer_bytes(tmp_path: Path, settings: Settings) -> None:
+def test_a_read_while_another_truncates_gets_fewer_bytes(
+    tmp_path: Path, settings: Settings
+) -> None:
     with listening(tmp_path) as addresses:
-        reader, writer = (StripedFile.open("p1/a", 75, session=session_of(addresses, settings=settings)) for _ in "rw")
+        reader, writer = (
+            StripedFile.open("p1/a", 75, session=session_of(addresses, settings=settings))
+            for _ in "rw"
+        )
         buffer = bytearray(len(CONTENT))
         stop = threading.Event()
 
@@ -70,7 +75,9 @@ def test_a_read_while_another_truncates_gets_fewer_bytes(tmp_path: Path, setting
             for _ in range(60):
                 count = reader.pread(buffer, 0)
                 assert isinstance(count, int)
-                assert buffer[:count] == CONTENT[:count] or count > 1000, "what is there is right up to the old end"
+                assert buffer[:count] == CONTENT[:count] or count > 1000, (
+                    "what is there is right up to the old end"
+                )
                 counts.add(count)
         finally:
             stop.set()
@@ -137,10 +144,14 @@ def test_a_disk_that_stands_still_in_the_middle_of_a_long_read_spoils_no_answer(
 
 
 def test_all_clients_give_up_a_disk_that_does_not_come_back(tmp_path: Path) -> None:
-    disk, words = Disk(), "p1: its listener has moved no byte for {} s: its disk is slow, or it was stopped"
+    disk, words = (
+        Disk(),
+        "p1: its listener has moved no byte for {} s: its disk is slow, or it was stopped",
+    )
     with listening(tmp_path, subfiles=disk.subfiles) as addresses:
         one, other = (
-            StripedFile.open("p1/a", 75, session=session_of(addresses, timeout_s=0.5, stall_s=s)) for s in (1.6, 0.6)
+            StripedFile.open("p1/a", 75, session=session_of(addresses, timeout_s=0.5, stall_s=s))
+            for s in (1.6, 0.6)
         )
         disk.gate.clear()
         try:

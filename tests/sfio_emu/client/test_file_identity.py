@@ -108,10 +108,17 @@ def test_a_file_that_was_replaced_over_a_restart_is_stale_and_the_new_one_untouc
     with pytest.raises(ListenerLost):
         file.size()
     for _ in range(3):
-        for act in (lambda: file.pwrite(b"A" * 20, 0), lambda: file.pread(10, 0), file.size, lambda: file.truncate(3)):
+        for act in (
+            lambda: file.pwrite(b"A" * 20, 0),
+            lambda: file.pread(10, 0),
+            file.size,
+            lambda: file.truncate(3),
+        ):
             with pytest.raises((StaleFileError, ListenerLost)):
                 act()
-    with pytest.raises(StaleFileError, match="p1: open of a: Stale file handle: it is not the file that was opened"):
+    with pytest.raises(
+        StaleFileError, match="p1: open of a: Stale file handle: it is not the file that was opened"
+    ):
         file.pwrite(b"A" * 20, 0)
     assert read(session_of(nodes.places), NAME, 75) == b"N" * 1000
     file.close()
@@ -126,7 +133,9 @@ def restarted(nodes: Nodes, change: Callable[[], object]) -> None:
         nodes.start(host)
 
 
-def test_a_file_whose_nodes_have_exchanged_their_disks_is_stale(nodes: Nodes, sessions: list[Session]) -> None:
+def test_a_file_whose_nodes_have_exchanged_their_disks_is_stale(
+    nodes: Nodes, sessions: list[Session]
+) -> None:
     file = StripedFile.open(NAME, 5, session=sessions[0])
     file.pwrite(b"aaaaabbbbbccccc", 0)
     first, second, aside = (nodes.root / name for name in ("p1", "p2", "aside"))
@@ -155,7 +164,9 @@ def test_a_stale_file_stays_stale_when_its_session_opens_the_file_that_has_its_n
     for session in sessions:
         with suppress(ListenerLost):
             mexists(NAME, session)
-    write(sessions[creator], NAME, 7, b"N" * 60)  # ext4 gives its subfiles the inodes of the other's
+    write(
+        sessions[creator], NAME, 7, b"N" * 60
+    )  # ext4 gives its subfiles the inodes of the other's
     with StripedFile.open(NAME, 7, session=sessions[0]) as new:
         for act in (lambda: file.pread(60, 0), lambda: file.pwrite(b"A" * 20, 0)):
             with pytest.raises(StaleFileError):
@@ -164,7 +175,9 @@ def test_a_stale_file_stays_stale_when_its_session_opens_the_file_that_has_its_n
         assert new.pread(60, 0) == b"N" * 60
 
 
-def test_a_file_that_only_lost_its_listener_is_gone_on_with(nodes: Nodes, sessions: list[Session]) -> None:
+def test_a_file_that_only_lost_its_listener_is_gone_on_with(
+    nodes: Nodes, sessions: list[Session]
+) -> None:
     file = StripedFile.open(NAME, 5, session=sessions[0])
     file.pwrite(b"A" * 300, 0)
     for host in HOSTS:
@@ -181,7 +194,10 @@ def test_a_file_that_only_lost_its_listener_is_gone_on_with(nodes: Nodes, sessio
 @pytest.mark.parametrize("replace", ["rename", "another unit", "mcreate"])
 def test_a_call_on_an_old_open_file_raises(sessions: list[Session], replace: str) -> None:
     first, second = sessions
-    file, mine = StripedFile.open(NAME, 75, session=first), StripedFile.open(NAME, 75, session=second)
+    file, mine = (
+        StripedFile.open(NAME, 75, session=first),
+        StripedFile.open(NAME, 75, session=second),
+    )
     file.pwrite(b"A" * 1000, 0)
     if replace == "rename":
         write(second, OTHER, 5, b"N" * 500)
@@ -203,7 +219,9 @@ def test_a_call_on_an_old_open_file_raises(sessions: list[Session], replace: str
     assert read(first, NAME, 5) == b"N" * 500
 
 
-def test_emptying_a_file_in_its_own_layout_leaves_it_the_file_that_it_is(sessions: list[Session]) -> None:
+def test_emptying_a_file_in_its_own_layout_leaves_it_the_file_that_it_is(
+    sessions: list[Session],
+) -> None:
     file = StripedFile.open(NAME, 75, session=sessions[0])
     file.pwrite(b"A" * 1000, 0)
     write(sessions[1], NAME, 75, b"new")
@@ -226,7 +244,11 @@ def test_of_two_renames_onto_one_name_at_once_one_wins_whole(sessions: list[Sess
         content = read(sessions[0], NAME, 10)
         assert content in (b"A" * 400, b"B" * 400) and results[0] is None
         if results[1] is not None:
-            assert isinstance(results[1], RemoteFailure) and results[1].errno == errno.EEXIST and race % 2
+            assert (
+                isinstance(results[1], RemoteFailure)
+                and results[1].errno == errno.EEXIST
+                and race % 2
+            )
         remove_subfiles(sessions[0], parse_file_name(NAME))
         for name in (OTHER, THIRD):
             if results != [None, None] and name == THIRD:
@@ -234,7 +256,9 @@ def test_of_two_renames_onto_one_name_at_once_one_wins_whole(sessions: list[Sess
 
 
 @pytest.mark.scaled
-def test_of_two_creations_with_different_units_at_once_one_wins_whole(sessions: list[Session]) -> None:
+def test_of_two_creations_with_different_units_at_once_one_wins_whole(
+    sessions: list[Session],
+) -> None:
     for race in range(RACES):
         mode = ("w", "rw", "x")[race % 3]
         results = at_once(
@@ -247,11 +271,15 @@ def test_of_two_creations_with_different_units_at_once_one_wins_whole(sessions: 
         assert content == {10: b"A", 75: b"B"}[layout.stripe_unit] * 400
         errors = [error for error in results if error is not None]
         assert len(errors) <= 1 and (mode == "w" or len(errors) == 1)
-        assert all(isinstance(error, (StaleFileError, UsageError, RemoteFailure)) for error in errors)
+        assert all(
+            isinstance(error, (StaleFileError, UsageError, RemoteFailure)) for error in errors
+        )
         remove_subfiles(sessions[0], parse_file_name(NAME))
 
 
-def test_who_opens_while_a_file_is_replaced_waits_and_gets_one_file(sessions: list[Session], nodes: Nodes) -> None:
+def test_who_opens_while_a_file_is_replaced_waits_and_gets_one_file(
+    sessions: list[Session], nodes: Nodes
+) -> None:
     """Half of the subfiles are the new file's: a reader waits for whoever has the lock, and then finds one file."""
     write(sessions[0], NAME, 10, b"A" * 400)
     write(sessions[0], OTHER, 10, b"B" * 400)
@@ -280,7 +308,9 @@ def test_a_lock_ends_with_its_client_and_is_waited_for_no_longer_than_said(
     name = parse_file_name(NAME)
     with locked(sessions[0], name):
         monkeypatch.setattr(opening, "MAX_TRIES", 3)
-        with pytest.raises(PeerError, match="p1: somebody else has been changing a for long: try again"):
+        with pytest.raises(
+            PeerError, match="p1: somebody else has been changing a for long: try again"
+        ):
             write(sessions[1], NAME, 5, b"")
         monkeypatch.undo()
         sessions[0].close()  # as if it had died
@@ -292,9 +322,16 @@ def test_a_lock_ends_with_its_client_and_is_waited_for_no_longer_than_said(
 
 
 @pytest.mark.parametrize("emptied", [False, True])
-@pytest.mark.parametrize(("way", "content"), [("--cut", b"Q" * 75), ("--fill", b"Q" * 75 + bytes(75) + b"Q" * 75)])
+@pytest.mark.parametrize(
+    ("way", "content"), [("--cut", b"Q" * 75), ("--fill", b"Q" * 75 + bytes(75) + b"Q" * 75)]
+)
 def test_a_lost_subfile_is_an_error_until_it_is_repaired(
-    nodes: Nodes, sessions: list[Session], capsys: pytest.CaptureFixture[str], way: str, content: bytes, emptied: bool
+    nodes: Nodes,
+    sessions: list[Session],
+    capsys: pytest.CaptureFixture[str],
+    way: str,
+    content: bytes,
+    emptied: bool,
 ) -> None:
     write(sessions[0], NAME, 75, b"Q" * 225)
     lost = nodes.root / "p2" / "a"
@@ -322,7 +359,9 @@ def test_subfiles_of_several_files_are_no_file(
     write(sessions[0], OTHER, 5, b"B" * 300)
     (nodes.root / "p3" / "b").rename(nodes.root / "p3" / "a")
     for act in (lambda: read(sessions[1], NAME, 5), lambda: mstat(NAME, sessions[1])):
-        with pytest.raises(UsageError, match=r"p3/a is another file's than those before it: .* are not one file's"):
+        with pytest.raises(
+            UsageError, match=r"p3/a is another file's than those before it: .* are not one file's"
+        ):
             act()
     use(sessions[1])
     assert repair.main([NAME, "--cut"]) == 1
@@ -338,17 +377,23 @@ def test_subfiles_of_several_files_are_no_file(
     assert read(sessions[1], NAME, 5) == b"anew"
 
 
-def test_a_file_whose_creation_was_broken_off_is_completed(nodes: Nodes, sessions: list[Session]) -> None:
+def test_a_file_whose_creation_was_broken_off_is_completed(
+    nodes: Nodes, sessions: list[Session]
+) -> None:
     (nodes.root / "p1" / "a").touch()
     write(sessions[0], NAME, 5, b"A" * 300, "rw")
     assert read(sessions[1], NAME, 5) == b"A" * 300
 
 
-def test_files_of_the_version_before_are_read_and_written(nodes: Nodes, sessions: list[Session]) -> None:
+def test_files_of_the_version_before_are_read_and_written(
+    nodes: Nodes, sessions: list[Session]
+) -> None:
     for number, host in enumerate(HOSTS):
         path = nodes.root / host / "a"
         path.write_bytes(b"abc")
-        os.setxattr(path, listener_disk.LAYOUT_ATTRIBUTE, listener_disk.LAYOUTS[1].pack(1, 3, number, 3))
+        os.setxattr(
+            path, listener_disk.LAYOUT_ATTRIBUTE, listener_disk.LAYOUTS[1].pack(1, 3, number, 3)
+        )
     write(sessions[0], NAME, 3, b"XY", "rw")
     assert read(sessions[1], NAME, 3) == b"XYcabcabc"
     with pytest.raises(UsageError, match="in units of 3 bytes"):
@@ -386,7 +431,10 @@ def test_a_write_to_a_file_that_is_not_whole_says_so(nodes: Nodes, sessions: lis
         file.pwrite(b"x" * 20_000, 0)
     nodes.full["p2"] = None
     for late in (file, StripedFile.open(NAME, 1000, session=sessions[1])):
-        with pytest.warns(RuntimeWarning, match=r"is not whole: .*`python -m sfio_emu.adapters.repair NAME` says what"):
+        with pytest.warns(
+            RuntimeWarning,
+            match=r"is not whole: .*`python -m sfio_emu.adapters.repair NAME` says what",
+        ):
             late.pwrite(b"y", 0)
     file.truncate(100)
     with warnings.catch_warnings():
@@ -394,13 +442,18 @@ def test_a_write_to_a_file_that_is_not_whole_says_so(nodes: Nodes, sessions: lis
         file.pwrite(b"y", 0)
 
 
-def test_an_mpi_file_that_an_exception_leaves_is_closed(nodes: Nodes, sessions: list[Session]) -> None:
+def test_an_mpi_file_that_an_exception_leaves_is_closed(
+    nodes: Nodes, sessions: list[Session]
+) -> None:
     def descriptors() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))
 
     before = descriptors()
     for number in range(6):
-        with pytest.raises(ZeroDivisionError), MpiFile.open(f"p1/m{number}", 75, session=sessions[0]):
+        with (
+            pytest.raises(ZeroDivisionError),
+            MpiFile.open(f"p1/m{number}", 75, session=sessions[0]),
+        ):
             1 / 0  # noqa: B018
     assert descriptors() - before < 6  # those of the session's connection
 

@@ -21,7 +21,9 @@ KEY, OTHER = b"k" * 32, b"o" * 32
 
 
 @pytest.fixture(params=[KEY, None], ids=["with a key", "without"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Addresses, bytes | None]]:
+def place(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[Addresses, bytes | None]]:
     with listening(tmp_path, key=request.param) as addresses:
         yield addresses, request.param
 
@@ -50,7 +52,10 @@ def answer_to(stream: socket.socket, kind: int, body: bytes) -> tuple[int, bytes
 @pytest.mark.parametrize("kind", [Kind.OPEN, Kind.UNLINK, Kind.ERRORS, Kind.KEY, Kind.WRITE])
 def test_a_stranger_is_told_and_dropped_whatever_it_says(tmp_path: Path, kind: Kind) -> None:
     (tmp_path / "a").write_bytes(b"kept")
-    with listening(tmp_path, key=KEY) as addresses, socket.create_connection(addresses["p1"], timeout=10) as stream:
+    with (
+        listening(tmp_path, key=KEY) as addresses,
+        socket.create_connection(addresses["p1"], timeout=10) as stream,
+    ):
         answer_to(stream, Kind.HELLO, bytes(16))
         body = {
             Kind.OPEN: message_bodies.encode_open("a"),
@@ -71,18 +76,27 @@ def test_an_old_proof_is_of_no_use(tmp_path: Path) -> None:
         said = []
         for _ in range(2):
             with socket.create_connection(addresses["p1"], timeout=10) as stream:
-                welcome = message_bodies.Welcome.decode(memoryview(answer_to(stream, Kind.HELLO, bytes(16))[1]))
+                welcome = message_bodies.Welcome.decode(
+                    memoryview(answer_to(stream, Kind.HELLO, bytes(16))[1])
+                )
                 said.append(welcome)
-                kind, _ = answer_to(stream, Kind.KEY, authentication.proof(KEY, "client", bytes(16), said[0].nonce))
+                kind, _ = answer_to(
+                    stream, Kind.KEY, authentication.proof(KEY, "client", bytes(16), said[0].nonce)
+                )
                 assert kind == (Kind.DONE if len(said) == 1 else Kind.REFUSED)
         assert authentication.proof(KEY, "listener", bytes(16), said[0].nonce) == said[0].proof
 
 
 def test_a_client_of_an_older_version_is_told_so_in_one_line(tmp_path: Path) -> None:
-    with listening(tmp_path) as addresses, socket.create_connection(addresses["p1"], timeout=10) as stream:
+    with (
+        listening(tmp_path) as addresses,
+        socket.create_connection(addresses["p1"], timeout=10) as stream,
+    ):
         head = struct.pack("<4sBBH4I", b"SFIO", 2, 1, 0, 1, 0, 0, 0)
         stream.sendall(head + struct.pack("<I", zlib.crc32(head)))
-        head_back = wire.decode_header(stream.recv(wire.HEADER_BYTES, socket.MSG_WAITALL), wire.MAX_LIMIT)
+        head_back = wire.decode_header(
+            stream.recv(wire.HEADER_BYTES, socket.MSG_WAITALL), wire.MAX_LIMIT
+        )
         said = stream.recv(head_back.body_bytes, socket.MSG_WAITALL).decode()
         assert (
             said
@@ -106,6 +120,9 @@ def test_a_listener_of_an_older_version_is_told_apart(tmp_path: Path) -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with pytest.raises(ProtocolError, match=f"version 2 of the protocol; this side speaks version {wire.VERSION}"):
+        with pytest.raises(
+            ProtocolError,
+            match=f"version 2 of the protocol; this side speaks version {wire.VERSION}",
+        ):
             session.link("p1")
         thread.join()

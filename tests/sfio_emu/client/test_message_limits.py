@@ -16,7 +16,8 @@ CONTENT = np.random.default_rng(3).integers(0, 256, 60_000, dtype=np.uint8).toby
 
 @pytest.mark.parametrize("message_bytes", [4096, 5000, 16_384])
 @pytest.mark.parametrize(
-    "settings", [Settings(), Settings(check_data=False, check_reads=False), Settings(pipeline=False)]
+    "settings",
+    [Settings(), Settings(check_data=False, check_reads=False), Settings(pipeline=False)],
 )
 def test_reads_and_writes_of_any_size_pass_through_small_messages(
     tmp_path: Path, message_bytes: int, settings: Settings

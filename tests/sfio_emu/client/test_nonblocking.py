@@ -32,15 +32,23 @@ def test_what_is_begun_is_there_when_it_was_waited_for(tmp_path: Path) -> None:
         file = StripedFile.open("p1/a;p2/a", 7, session=session_of(nodes.places, timeout_s=20))
         blocks = [np.full(1 + 37 * n, n, dtype=np.uint8) for n in range(40)]
         places = np.cumsum([0, *map(len, blocks)]).tolist()
-        assert wait_all(file.ipwrite(block, place) for block, place in zip(blocks, places, strict=False)) == [
-            len(block) for block in blocks
-        ]
+        assert wait_all(
+            file.ipwrite(block, place) for block, place in zip(blocks, places, strict=False)
+        ) == [len(block) for block in blocks]
         targets = [np.zeros(len(block) + 3, dtype=np.uint8) for block in blocks]
-        requests = [file.ipread(target, place) for target, place in zip(targets, places, strict=False)]
+        requests = [
+            file.ipread(target, place) for target, place in zip(targets, places, strict=False)
+        ]
         counts = wait_all(requests)
-        assert counts == [min(len(block) + 3, places[-1] - place) for block, place in zip(blocks, places, strict=False)]
+        assert counts == [
+            min(len(block) + 3, places[-1] - place)
+            for block, place in zip(blocks, places, strict=False)
+        ]
         assert all(request.test() for request in requests)
-        assert all((target[: len(block)] == block).all() for target, block in zip(targets, blocks, strict=True))
+        assert all(
+            (target[: len(block)] == block).all()
+            for target, block in zip(targets, blocks, strict=True)
+        )
         assert file.ipwrite(b"", 5).wait() == 0
         spread = file.ipwrite_blocks(b"abcd", [places[-1] + 10, places[-1]], [0, 2], [2, 2])
         assert spread.wait() == 4
@@ -70,8 +78,12 @@ def test_later_requests_win_and_those_that_wait_together_go_together(tmp_path: P
             requests = [file.ipwrite(bytes([n]) * 50, n) for n in range(30)]
             assert not any(request.test() for request in requests)
         wait_all(requests)
-        assert len(looks) <= len(carried) // 2  # at most one look at the sizes after a transfer that extends the file
-        assert len(carried) - len(looks) <= 3  # the first may have been on its way alone; one by one they would be 30
+        assert (
+            len(looks) <= len(carried) // 2
+        )  # at most one look at the sizes after a transfer that extends the file
+        assert (
+            len(carried) - len(looks) <= 3
+        )  # the first may have been on its way alone; one by one they would be 30
         assert file.pread(79, 0) == bytes(range(30)) + bytes([29]) * 49
 
 
@@ -82,7 +94,11 @@ def test_a_fault_is_laid_to_the_requests_that_it_cost(tmp_path: Path) -> None:
         file.truncate(400)
         nodes.stop("p2")
         with session.guard:
-            whole, lost, again = file.ipwrite(b"a" * 100, 0), file.ipwrite(b"b" * 100, 100), file.ipwrite(b"c" * 9, 200)
+            whole, lost, again = (
+                file.ipwrite(b"a" * 100, 0),
+                file.ipwrite(b"b" * 100, 100),
+                file.ipwrite(b"c" * 9, 200),
+            )
         assert (whole.wait(), again.wait()) == (100, 9)
         with pytest.raises(ListenerLost, match="p2"):
             lost.wait()

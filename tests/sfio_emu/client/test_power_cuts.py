@@ -27,7 +27,10 @@ def mounted(image: Path, folder: Path) -> Iterator[Path]:
     """The file system in `image`; skips the test where this machine lets nobody mount one."""
     folder.mkdir()
     done = subprocess.run(
-        ["mount", "-o", "loop,commit=300", image, folder], check=False, capture_output=True, text=True
+        ["mount", "-o", "loop,commit=300", image, folder],
+        check=False,
+        capture_output=True,
+        text=True,
     )
     if done.returncode:
         pytest.skip(f"no file system can be mounted on a loop device here: {done.stderr.strip()}")
@@ -57,7 +60,9 @@ def test_what_was_synced_is_on_an_ext4_that_lost_its_power(tmp_path: Path, image
         fresh = Path(shutil.copy(image, f"{before}.img"))
         with mounted(fresh, before), listening(before / "files") as addresses:
             model, sure = written_and_synced(addresses, draw)
-            shutil.copy(fresh, f"{after}.img")  # the power is cut here: nothing is written meanwhile
+            shutil.copy(
+                fresh, f"{after}.img"
+            )  # the power is cut here: nothing is written meanwhile
         with mounted(Path(f"{after}.img"), after):
             with listening(after / "files") as addresses:
                 found = read_back(addresses)

@@ -77,7 +77,12 @@ def test_what_one_node_refuses_leaves_all_as_it_was(
 
         monkeypatch.setattr(RootedSubfiles, method, act)
 
-    refuse("rename", lambda _, target, way: way is RenameWay.REPLACE and (target == "d/new" or change == "mdelete"))
+    refuse(
+        "rename",
+        lambda _, target, way: (
+            way is RenameWay.REPLACE and (target == "d/new" or change == "mdelete")
+        ),
+    )
     refuse("create", lambda *_: True)
     use(session_of(nodes.places))
     with StripedFile.open(NEW, 5) as file:
@@ -106,7 +111,9 @@ class _DyingConnections(TcpConnections):
 
     left = 1000
 
-    def carry(self, conversations: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
+    def carry(
+        self, conversations: Sequence[tuple[Connection, Conversation]]
+    ) -> Mapping[str, PeerError]:
         self.left -= len(conversations) > 1
         if self.left >= 0:
             return super().carry(conversations)
@@ -114,7 +121,9 @@ class _DyingConnections(TcpConnections):
         raise _Killed
 
 
-@pytest.mark.parametrize("rounds", [2, 3, 4], ids=["it is retained", "it is replaced", "it is dropped"])
+@pytest.mark.parametrize(
+    "rounds", [2, 3, 4], ids=["it is retained", "it is replaced", "it is dropped"]
+)
 @pytest.mark.parametrize("again", [True, False], ids=["the caller renames again", "repair"])
 def test_a_renaming_whose_client_is_killed_is_named_and_ended(
     nodes: Nodes, tmp_path: Path, capsys: pytest.CaptureFixture[str], rounds: int, again: bool
@@ -156,7 +165,9 @@ def test_a_deletion_whose_client_is_killed_is_undone_by_repair(
     assert main([NEW, "--cut"]) == 0 and content(NEW) == NEW.encode() and not retained(tmp_path)
 
 
-def test_a_plain_renaming_that_was_broken_off_is_ended_by_renaming_again(nodes: Nodes, tmp_path: Path) -> None:
+def test_a_plain_renaming_that_was_broken_off_is_ended_by_renaming_again(
+    nodes: Nodes, tmp_path: Path
+) -> None:
     target = "p1/e/new;p2/e/new"
     mrename("p1/d/old", "p1/e/new")
     mrename(OLD, target)

@@ -26,7 +26,10 @@ CALLS = ("open", "close", "creat", "unlink", "ftruncate", "lseek", "write", "rea
 
 
 def in_every_rank(
-    root: Path, size: int, addresses: dict[str, tuple[str, int]], act: Callable[[int, Session], object]
+    root: Path,
+    size: int,
+    addresses: dict[str, tuple[str, int]],
+    act: Callable[[int, Session], object],
 ) -> list[Any]:
     """Run `act(rank, session)` in `size` ranks, threads here; a rank that does not come back in 20 s is a failure."""
     with GroupServer(f"unix:{root}/group", size) as server, ThreadPoolExecutor(size) as pool:
@@ -39,7 +42,9 @@ def in_every_rank(
                 finally:
                     session.close()
 
-        return [future.result(timeout=20) for future in [pool.submit(one, rank) for rank in range(size)]]
+        return [
+            future.result(timeout=20) for future in [pool.submit(one, rank) for rank in range(size)]
+        ]
 
 
 COUNTING = """
@@ -75,7 +80,9 @@ mclose(file)
 """
 
 
-def test_errors_of_several_nodes_are_summed_over_all_processes_and_reset_when_read(tmp_path: Path) -> None:
+def test_errors_of_several_nodes_are_summed_over_all_processes_and_reset_when_read(
+    tmp_path: Path,
+) -> None:
     for host in ("p1", "p3"):
         (tmp_path / host / "taken").mkdir(parents=True)
     with (
@@ -89,7 +96,12 @@ def test_errors_of_several_nodes_are_summed_over_all_processes_and_reset_when_re
         processes = [
             subprocess.Popen(
                 [sys.executable, "-c", COUNTING],
-                env={"SFIO_RANK": str(rank), "SFIO_SIZE": "3", "SFIO_GROUP": server.address, "SFIO_LISTENERS": known},
+                env={
+                    "SFIO_RANK": str(rank),
+                    "SFIO_SIZE": "3",
+                    "SFIO_GROUP": server.address,
+                    "SFIO_LISTENERS": known,
+                },
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -98,7 +110,13 @@ def test_errors_of_several_nodes_are_summed_over_all_processes_and_reset_when_re
         ]
         told = [process.communicate(timeout=30) for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0], told
-    expected = dict.fromkeys(CALLS, 0) | {"write": 12, "unlink": 3, "creat": 1, "ftruncate": 2, "open": 3}
+    expected = dict.fromkeys(CALLS, 0) | {
+        "write": 12,
+        "unlink": 3,
+        "creat": 1,
+        "ftruncate": 2,
+        "open": 3,
+    }
     for rank, (out, _) in enumerate(told):
         lines = out.splitlines()
         assert lines[0] == f"counted {sorted(expected.items())}"
@@ -111,7 +129,9 @@ def test_every_process_learns_what_one_raises_in_a_collective_call(tmp_path: Pat
         told = []
         for mode, hints, said in (("q", None, "the mode is 'q'"), ("rw", 5, "the hints are 5")):
             with pytest.raises(UsageError if rank else PeerError, match=said):
-                MpiFile.open("p1/a", 5, session=session, **({"mode": mode, "hints": hints} if rank else {}))  # type: ignore[arg-type]
+                MpiFile.open(
+                    "p1/a", 5, session=session, **({"mode": mode, "hints": hints} if rank else {})
+                )  # type: ignore[arg-type]
         with MpiFile.open("p1/a", 5, session=session) as file:
             named = {"representation": np.zeros(2)} if rank else {}  # a mistake that nobody foresaw
             with pytest.raises(ValueError if rank else PeerError, match="truth value") as caught:
@@ -127,15 +147,21 @@ def test_every_process_learns_what_one_raises_in_a_collective_call(tmp_path: Pat
 
 
 @pytest.mark.parametrize("odd", [0, 1, 2])
-def test_a_collective_open_with_different_stripe_units_is_refused_in_all_processes(tmp_path: Path, odd: int) -> None:
+def test_a_collective_open_with_different_stripe_units_is_refused_in_all_processes(
+    tmp_path: Path, odd: int
+) -> None:
     def act(rank: int, session: Session) -> float:
         start_s = time.monotonic()
         with pytest.raises(UsageError) as caught:
             StripedFile.open("p1/a;p2/a", 7 if rank == odd else 5, session=session)
         took_s = time.monotonic() - start_s
         named = str(caught.value)
-        assert "must be the same in all processes" in named and "', 5]" in named and "', 7]" in named
-        with StripedFile.open("p1/a;p2/a", 9, session=session) as file:  # nothing is left of the refused one
+        assert (
+            "must be the same in all processes" in named and "', 5]" in named and "', 7]" in named
+        )
+        with StripedFile.open(
+            "p1/a;p2/a", 9, session=session
+        ) as file:  # nothing is left of the refused one
             file.pwrite(bytes([rank]), rank)
             session.group.barrier()
             assert file.pread(3, 0) == b"\0\1\2"
@@ -150,14 +176,17 @@ def test_a_file_that_is_open_is_not_opened_with_another_stripe_unit(tmp_path: Pa
         session = session_of(first, second)
         file = StripedFile.open("p1/a;p2/a", 5, session=session)
         file.pwrite(b"Good*morning!", 0)
-        with pytest.raises(UsageError, match="p1/a was written as subfile 1 of 2 in units of 5 bytes"):
+        with pytest.raises(
+            UsageError, match="p1/a was written as subfile 1 of 2 in units of 5 bytes"
+        ):
             StripedFile.open("p1/a;p2/a", 7, session=session)
         with StripedFile.open("p1/a;p2/a;", 5, session=session) as same:
             assert same.pread(13, 0) == b"Good*morning!"
         assert file.pread(13, 0) == b"Good*morning!"
         file.close()
         with pytest.raises(
-            UsageError, match=r"p1/a was written as subfile 1 of 2 in units of 5 bytes, and is opened .* of 7"
+            UsageError,
+            match=r"p1/a was written as subfile 1 of 2 in units of 5 bytes, and is opened .* of 7",
         ):
             StripedFile.open("p1/a;p2/a", 7, session=session)
 
@@ -214,7 +243,9 @@ def killed_in_the_middle(root: Path) -> float:
                 with (root / host / "a").open("rb") as subfile:
                     subfile.seek(start)
                     part = subfile.read(BLOCK_BYTES // 2)
-                assert part == bytes([rank + 1]) * (BLOCK_BYTES // 2), "what was acknowledged is on disk"
+                assert part == bytes([rank + 1]) * (BLOCK_BYTES // 2), (
+                    "what was acknowledged is on disk"
+                )
     assert max(hung_s for _, _, hung_s in found) < 10
     return max(told_s for _, told_s, _ in found) - killed_s[0]
 
@@ -263,7 +294,9 @@ def test_what_a_killed_client_was_told_is_written_is_on_disk(tmp_path: Path) -> 
         assert other.pread(5, 0) == b"alive"
 
 
-def test_a_full_disk_is_counted_and_other_subfiles_and_later_calls_are_unharmed(tmp_path: Path) -> None:
+def test_a_full_disk_is_counted_and_other_subfiles_and_later_calls_are_unharmed(
+    tmp_path: Path,
+) -> None:
     small = tmp_path / "small"
     small.mkdir()
     own_mount = small_disk(small)

@@ -15,13 +15,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfio_emu import ListenerLost, ProtocolError, RemoteFailure, Settings, StripedFile, UsageError, merror, use
+from sfio_emu import (
+    ListenerLost,
+    ProtocolError,
+    RemoteFailure,
+    Settings,
+    StripedFile,
+    UsageError,
+    merror,
+    use,
+)
 from sfio_emu.message_bodies import NONCE_BYTES, encode_open
 from sfio_emu.wire import HEADER_BYTES
 from tests.helpers.listeners import listener, proxy, session_of, small_disk
 
 
-def test_a_killed_listener_is_named_within_two_seconds_and_what_it_acknowledged_is_on_disk(tmp_path: Path) -> None:
+def test_a_killed_listener_is_named_within_two_seconds_and_what_it_acknowledged_is_on_disk(
+    tmp_path: Path,
+) -> None:
     with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (victim, second):
         file = StripedFile.open("p1/a;p2/a", 100, session=session_of(first, second))
         block = np.arange(100_000, dtype=np.uint8)
@@ -77,7 +88,9 @@ def test_a_client_killed_in_the_middle_of_its_writes_disturbs_nobody(tmp_path: P
         own = StripedFile.open("p1/a", 75, session=session_of(addresses, timeout_s=20))
         own.pwrite(b"\x01" * 1_000_000, 0)
         with subprocess.Popen(
-            [sys.executable, "-c", program, str(addresses["p1"][1])], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", program, str(addresses["p1"][1])],
+            stdout=subprocess.PIPE,
+            text=True,
         ) as other:
             assert other.stdout is not None
             assert other.stdout.readline() == "writing\n"
@@ -92,7 +105,10 @@ def test_a_client_killed_in_the_middle_of_its_writes_disturbs_nobody(tmp_path: P
 
 
 def test_a_message_that_did_not_arrive_whole_changes_nothing(tmp_path: Path) -> None:
-    with listener(tmp_path, "p1") as (_, addresses), cutting_proxy(addresses["p1"], after=700) as cut:
+    with (
+        listener(tmp_path, "p1") as (_, addresses),
+        cutting_proxy(addresses["p1"], after=700) as cut,
+    ):
         straight = StripedFile.open("p1/a", 5, session=session_of(addresses))
         straight.pwrite(b"x" * 2000, 0)
         half = StripedFile.open("p1/a", 5, session=session_of({"p1": cut}))
@@ -101,7 +117,9 @@ def test_a_message_that_did_not_arrive_whole_changes_nothing(tmp_path: Path) -> 
         assert straight.pread(3000, 0) == b"x" * 2000
 
 
-def test_a_file_at_its_limit_is_reported_by_the_call_and_by_merror_and_others_are_written(tmp_path: Path) -> None:
+def test_a_file_at_its_limit_is_reported_by_the_call_and_by_merror_and_others_are_written(
+    tmp_path: Path,
+) -> None:
     with (
         listener(tmp_path, "p1") as (_, first),
         listener(tmp_path, "p2", limit_bytes=5000) as (_, second),
@@ -190,7 +208,9 @@ def test_no_listener_is_an_error_within_the_time_limit(tmp_path: Path) -> None:
         idle.bind(("127.0.0.1", 0))
         start_s = time.monotonic()
         with pytest.raises(ListenerLost, match="p1: no connection to its listener"):
-            StripedFile.open("p1/a", 5, session=session_of({"p1": ("127.0.0.1", idle.getsockname()[1])}))
+            StripedFile.open(
+                "p1/a", 5, session=session_of({"p1": ("127.0.0.1", idle.getsockname()[1])})
+            )
         assert time.monotonic() - start_s < 3
     with pytest.raises(UsageError, match="no listener is known for the host 'p9'"):
         StripedFile.open("p9/a", 5, session=session_of({"p1": ("127.0.0.1", 1)}))
@@ -230,12 +250,19 @@ BEFORE_WRITE = 2 * HEADER_BYTES + NONCE_BYTES + len(encode_open("a"))
 @pytest.mark.parametrize(
     ("place", "part"), [(3, "head"), (HEADER_BYTES + 2, "body"), (HEADER_BYTES + 16 + 3000, "data")]
 )
-def test_a_corrupted_message_is_rejected_whole_and_counted(tmp_path: Path, place: int, part: str) -> None:
-    with listener(tmp_path, "p1") as (_, addresses), flipping_proxy(addresses["p1"], BEFORE_WRITE + place) as bad:
+def test_a_corrupted_message_is_rejected_whole_and_counted(
+    tmp_path: Path, place: int, part: str
+) -> None:
+    with (
+        listener(tmp_path, "p1") as (_, addresses),
+        flipping_proxy(addresses["p1"], BEFORE_WRITE + place) as bad,
+    ):
         straight = session_of(addresses)
         clean = StripedFile.open("p1/a", 7, session=straight)
         clean.pwrite(b"x" * 9000, 0)
-        file = StripedFile.open("p1/a", 7, session=session_of({"p1": bad}, settings=Settings(check_data=True)))
+        file = StripedFile.open(
+            "p1/a", 7, session=session_of({"p1": bad}, settings=Settings(check_data=True))
+        )
         with pytest.raises((ProtocolError, ListenerLost)):
             file.pwrite(b"y" * 9000, 0)
         assert clean.pread(10_000, 0) == b"x" * 9000

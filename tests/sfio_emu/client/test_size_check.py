@@ -27,13 +27,17 @@ def test_sizes_of_subfiles_tell_how_long_a_file_is_at_least() -> None:
         sizes = dict(enumerate(LAYOUT.subfile_sizes(size)))
         assert min_size(LAYOUT, sizes) == size
         assert fit_one_file(LAYOUT, sizes)
-    assert not fit_one_file(LAYOUT, {0: 10, 1: 0, 2: 5}), "10 bytes of the first need 5 of the second"
+    assert not fit_one_file(LAYOUT, {0: 10, 1: 0, 2: 5}), (
+        "10 bytes of the first need 5 of the second"
+    )
 
 
 @pytest.mark.parametrize("size", range(0, 40, 3))
 @pytest.mark.parametrize("end", [1, 7, 15, 22, 31])
 @pytest.mark.parametrize("touched", [(0,), (1, 2), (0, 1, 2)])
-def test_subfiles_are_found_short_exactly_where_they_might_be(size: int, end: int, touched: tuple[int, ...]) -> None:
+def test_subfiles_are_found_short_exactly_where_they_might_be(
+    size: int, end: int, touched: tuple[int, ...]
+) -> None:
     sizes, true = WrittenSizes(), LAYOUT.subfile_sizes(size)
     sizes.note_before(touched, [true[number] for number in touched])
     short = possibly_short_subfiles(LAYOUT, end, sizes)
@@ -46,7 +50,9 @@ def test_subfiles_are_found_short_exactly_where_they_might_be(size: int, end: in
 
 def test_a_write_after_another_session_has_shortened_the_file(tmp_path: Path) -> None:
     with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
-        a, b, c = (StripedFile.open("p1/x;p2/x", 5, session=session_of(first, second)) for _ in range(3))
+        a, b, c = (
+            StripedFile.open("p1/x;p2/x", 5, session=session_of(first, second)) for _ in range(3)
+        )
         b.pwrite(bytes(100), 0)
         a.truncate(0)
         b.pwrite(b"Z", 50)
@@ -62,7 +68,10 @@ def test_a_write_after_another_session_has_shortened_the_file(tmp_path: Path) ->
 def test_any_calls_of_three_sessions_leave_a_file(tmp_path: Path) -> None:
     draw = random.Random(4)
     with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
-        files = [StripedFile.open("p1/x;p2/x;p1/y", 5, session=session_of(first, second)) for _ in range(3)]
+        files = [
+            StripedFile.open("p1/x;p2/x;p1/y", 5, session=session_of(first, second))
+            for _ in range(3)
+        ]
         model = bytearray()
         for _ in range(120):
             file, offset, size = draw.choice(files), draw.randrange(60), draw.randrange(1, 20)
@@ -82,7 +91,9 @@ def test_any_calls_of_three_sessions_leave_a_file(tmp_path: Path) -> None:
 def test_writes_beside_truncations_leave_the_subfiles_of_one_file(tmp_path: Path) -> None:
     draw = random.Random(5)
     with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
-        files = [StripedFile.open("p1/x;p2/x", 5, session=session_of(first, second)) for _ in range(3)]
+        files = [
+            StripedFile.open("p1/x;p2/x", 5, session=session_of(first, second)) for _ in range(3)
+        ]
         for _ in range(40):
             ends = [draw.randrange(1, 60) for _ in range(2)]
             threads = [
@@ -94,7 +105,10 @@ def test_writes_beside_truncations_leave_the_subfiles_of_one_file(tmp_path: Path
                 thread.start()
             for thread in threads:
                 thread.join()
-            sizes = {number: (tmp_path / host / "x").stat().st_size for number, host in enumerate(("p1", "p2"))}
+            sizes = {
+                number: (tmp_path / host / "x").stat().st_size
+                for number, host in enumerate(("p1", "p2"))
+            }
             assert fit_one_file(Layout(stripe_unit=5, subfiles=2), sizes), sizes
 
 
@@ -132,7 +146,11 @@ def late_node(folder: Path) -> Iterator[LateNode]:
         proxy(second["p2"], hold) as late,
     ):
         sessions = session_of(first, {"p2": late}, timeout_s=20), session_of(first, second)
-        yield LateNode(*(StripedFile.open("p1/x;p2/x", 5, session=session) for session in sessions), held, go_on)
+        yield LateNode(
+            *(StripedFile.open("p1/x;p2/x", 5, session=session) for session in sessions),
+            held,
+            go_on,
+        )
 
 
 def test_without_numbers_of_truncations_a_late_write_would_leave_no_file(
@@ -148,7 +166,10 @@ def test_a_write_that_extends_a_file_on_several_nodes_asks_nobody_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
-        a, b = (StripedFile.open("p1/x;p2/x;p1/y", 5, session=session_of(first, second)) for _ in range(2))
+        a, b = (
+            StripedFile.open("p1/x;p2/x;p1/y", 5, session=session_of(first, second))
+            for _ in range(2)
+        )
         b.pwrite(bytes(2000), 0)
         a.truncate(7)
         b.pwrite(b"s", 6)  # it has seen now how long the file is
@@ -166,7 +187,9 @@ def test_a_write_that_extends_a_file_on_several_nodes_asks_nobody_again(
         assert a.size() == len(a.pread(400_000, 0)) == 300_100
 
 
-def test_without_optimisation_each_fragment_is_one_message_and_one_call_of_the_disk(tmp_path: Path) -> None:
+def test_without_optimisation_each_fragment_is_one_message_and_one_call_of_the_disk(
+    tmp_path: Path,
+) -> None:
     """Also where the file grows by them, and behind its end; nothing is no fragment."""
     with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
         file = StripedFile.open("p1/x;p2/x", 5, session=session_of(first, second))

@@ -20,7 +20,12 @@ def answered(stream: bytes, step: int = 1 << 20) -> tuple[SmallCall, list[tuple[
     got: list[tuple[bytes, bytes]] = []
     link = Link(connection=None, next_sequence=7, handles={("file 3", False, 9): 3})  # type: ignore[arg-type]
     call = SmallCall(
-        "p1", link, (7, b"message"), 0, lambda body, data: got.append((bytes(body), bytes(data))), TransferCounters()
+        "p1",
+        link,
+        (7, b"message"),
+        0,
+        lambda body, data: got.append((bytes(body), bytes(data))),
+        TransferCounters(),
     )
     while stream:
         room = call.incoming()[0]
@@ -58,7 +63,10 @@ def test_a_failure_names_the_call_and_the_path() -> None:
         (wire.encode_header(Kind.OPEN, 7, b""), "an answer of kind 2"),
         (ANSWER + ANSWER, "more than the answer"),
         (wire.encode_header(Kind.REFUSED, 0, b"too long"), "it refused a message: too long"),
-        (wire.encode_header(Kind.DONE, 7, b"", 1 << 20), "an answer of 1048604 bytes to a small call"),
+        (
+            wire.encode_header(Kind.DONE, 7, b"", 1 << 20),
+            "an answer of 1048604 bytes to a small call",
+        ),
         (b"x" * 28, "no message of this protocol"),
     ],
 )
@@ -83,4 +91,6 @@ def test_the_parts_of_a_block_are_its_fragments_subfile_by_subfile(subfiles: int
 def test_a_message_in_one_piece_is_that_of_the_protocol() -> None:
     runs = wire.encode_runs([1], [5], [100])
     message = write_message(9, runs, [DATA[:40], DATA[40:]], checked=True)
-    assert message == wire.encode_header(Kind.WRITE, 9, runs, 100, checked=True) + DATA + SUM.trailer()
+    assert (
+        message == wire.encode_header(Kind.WRITE, 9, runs, 100, checked=True) + DATA + SUM.trailer()
+    )

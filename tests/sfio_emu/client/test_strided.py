@@ -26,7 +26,10 @@ class StridedBlocks(NamedTuple):
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
         numbers = np.arange(self.number)
-        offsets, places = self.offset + numbers * self.distance, self.place + numbers * self.place_distance
+        offsets, places = (
+            self.offset + numbers * self.distance,
+            self.place + numbers * self.place_distance,
+        )
         return offsets, places, np.full(self.number, self.size)
 
 
@@ -69,7 +72,9 @@ def test_strided_blocks_are_written_and_read_as_a_byte_array_has_them(
                 wanted[place : place + len(there)] = there
                 moved += len(there)
             assert (file.pread_blocks(target, *blocks.arrays()), target) == (moved, wanted)
-        assert file.pwrite_blocks(data, *blocks.arrays()) == blocks.size * blocks.number, "beyond the end"
+        assert file.pwrite_blocks(data, *blocks.arrays()) == blocks.size * blocks.number, (
+            "beyond the end"
+        )
         assert file.size() == end
         again = file.pread(end, 0)
         assert isinstance(again, bytes)

@@ -44,7 +44,11 @@ def test_a_layout_is_stored_with_a_new_subfile_and_kept(session: Session) -> Non
     assert [one.opened.created for one in opened] == [True, True]
     store_layouts(session, opened, 75)
     layout = opened[0].opened.layout
-    assert layout[:3] == (75, 0, 2) and layout.file_id and opened[1].opened.layout == (75, 1, 2, layout.file_id)
+    assert (
+        layout[:3] == (75, 0, 2)
+        and layout.file_id
+        and opened[1].opened.layout == (75, 1, 2, layout.file_id)
+    )
     again = session.open([B, A])
     store_layouts(session, again, 5)
     assert not again[1].opened.created and again[1].opened.layout == layout, "what is stored stays"
@@ -75,12 +79,19 @@ def opened(session: Session, *paths: str) -> list[OpenSubfile]:
     return session.open([SubfileName(host="p1", path=path) for path in paths])
 
 
-def test_what_an_opening_made_goes_again_unless_it_is_used(session: Session, tmp_path: Path) -> None:
+def test_what_an_opening_made_goes_again_unless_it_is_used(
+    session: Session, tmp_path: Path
+) -> None:
     root = tmp_path / "p1"
     one, two, three = opened(session, "new/one/a", "new/two/b", "c")
     (root / "new/two/beside").touch()
     session.unmake([one, two])
-    assert sorted(root.rglob("*")) == [root / "c", root / "new", root / "new/two", root / "new/two/beside"]
+    assert sorted(root.rglob("*")) == [
+        root / "c",
+        root / "new",
+        root / "new/two",
+        root / "new/two/beside",
+    ]
     (root / "c").write_bytes(b"somebody wrote into it")
     session.unmake([three])
     (root / "old").touch()
@@ -89,12 +100,16 @@ def test_what_an_opening_made_goes_again_unless_it_is_used(session: Session, tmp
     (root / "a").unlink()
     (root / "a").touch()
     session.unmake(made)
-    assert (root / "c").exists() and (root / "old").exists() and (root / "a").exists(), "used, older, another file"
+    assert (root / "c").exists() and (root / "old").exists() and (root / "a").exists(), (
+        "used, older, another file"
+    )
 
 
 def test_truncations_of_a_file_are_kept_while_anybody_has_it_open(tmp_path: Path) -> None:
     subfiles = RootedSubfiles(tmp_path)
-    (first, _), (second, _), (other, _) = (subfiles.open(path, OpenFlag.CREATE) for path in ("a", "a", "b"))
+    (first, _), (second, _), (other, _) = (
+        subfiles.open(path, OpenFlag.CREATE) for path in ("a", "a", "b")
+    )
     subfiles.note_cut(first, 5)
     assert [subfiles.cuts(file) for file in (first, second, other)] == [5, 5, 0]
     subfiles.close(first)
@@ -129,7 +144,10 @@ def test_stat_and_list_and_rename(session: Session, tmp_path: Path) -> None:
     with failed_with(errno.EINVAL):  # type: ignore[attr-defined]
         session.ask(SubfileName(host="p1", path="pipe"), Kind.RENAME, body, bytes)
     counts = session.take_errors()
-    assert counts | {"lseek": 0} == dict.fromkeys(session.take_errors(), 0) | {"stat": 2, "rename": 1}
+    assert counts | {"lseek": 0} == dict.fromkeys(session.take_errors(), 0) | {
+        "stat": 2,
+        "rename": 1,
+    }
 
 
 def test_a_folder_of_many_names_is_listed_page_by_page(session: Session, tmp_path: Path) -> None:
@@ -168,6 +186,8 @@ def test_subfiles_that_are_one_file_on_the_disk_are_refused(tmp_path: Path) -> N
         (root / "hard").hardlink_to(root / "a")
         session = session_of(addresses, {"alias": addresses["p1"]})
         for name in ("p1/a;p1/hard", "p1/c;alias/c"):
-            with pytest.raises(UsageError, match="are one file on the disk: name each subfile once"):
+            with pytest.raises(
+                UsageError, match="are one file on the disk: name each subfile once"
+            ):
                 StripedFile.open(name, 5, session=session)
         StripedFile.open("p1/c;alias/d", 5, session=session).close()

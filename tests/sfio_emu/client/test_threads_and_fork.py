@@ -30,7 +30,10 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
 
 def test_threads_on_one_session_take_turns(places: Addresses) -> None:
     session = session_of(places, timeout_s=20)
-    files = [StripedFile.open(f"p1/{name};p2/{name}", 75, session=session) for name in ("shared", "other")]
+    files = [
+        StripedFile.open(f"p1/{name};p2/{name}", 75, session=session)
+        for name in ("shared", "other")
+    ]
     faults: list[BaseException] = []
 
     def work(number: int) -> None:
@@ -45,7 +48,9 @@ def test_threads_on_one_session_take_turns(places: Addresses) -> None:
         except BaseException as fault:  # noqa: BLE001 - handed to the test below
             faults.append(fault)
 
-    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(THREADS)]
+    threads = [
+        threading.Thread(target=work, args=(number,), daemon=True) for number in range(THREADS)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -57,7 +62,10 @@ def test_threads_on_one_session_take_turns(places: Addresses) -> None:
 def test_threads_that_write_at_the_position_of_one_file_lose_nothing(places: Addresses) -> None:
     file = StripedFile.open("p1/log;p2/log", 7, session=session_of(places, timeout_s=20))
     lines = [f"line {number:03d} of a thread\n".encode() for number in range(120)]
-    threads = [threading.Thread(target=lambda n=n: [file.write(line) for line in lines[n::4]]) for n in range(4)]
+    threads = [
+        threading.Thread(target=lambda n=n: [file.write(line) for line in lines[n::4]])
+        for n in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -88,10 +96,17 @@ def test_a_call_in_the_middle_of_a_call_has_connections_of_its_own(
     places: Addresses, in_the_middle: list[Callable[[], object]]
 ) -> None:
     session = session_of(places, timeout_s=20)
-    file, log, left = (StripedFile.open(f"p1/{name}1;p2/{name}1", 75, session=session) for name in ("a", "log", "left"))
+    file, log, left = (
+        StripedFile.open(f"p1/{name}1;p2/{name}1", 75, session=session)
+        for name in ("a", "log", "left")
+    )
     data, mine = os.urandom(4_000_000), dict(session.links)
     for number in range(5):
-        in_the_middle += [lambda n=number: log.pwrite(b"%d" % n, n), lambda: file.pread(10, 0), left.close]
+        in_the_middle += [
+            lambda n=number: log.pwrite(b"%d" % n, n),
+            lambda: file.pread(10, 0),
+            left.close,
+        ]
         file.pwrite(data, 0)
     assert file.pread(len(data), 0) == data and log.pread(10, 0) == b"01234"
     assert session.links == mine and len(session.forgotten) == 1
@@ -99,7 +114,9 @@ def test_a_call_in_the_middle_of_a_call_has_connections_of_its_own(
     assert not session.forgotten and {len(link.handles) for link in mine.values()} == {2}
 
 
-def test_a_write_that_was_interrupted_is_in_doubt(places: Addresses, in_the_middle: list[Callable[[], object]]) -> None:
+def test_a_write_that_was_interrupted_is_in_doubt(
+    places: Addresses, in_the_middle: list[Callable[[], object]]
+) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
@@ -118,7 +135,9 @@ def test_a_write_that_was_interrupted_is_in_doubt(places: Addresses, in_the_midd
 def test_a_signal_may_come_at_any_step_of_a_call(places: Addresses, raises: bool) -> None:
     """Its handler raises, or makes a call of its own; other threads have their turn, and all goes on."""
     session, steps = session_of(places, timeout_s=20), 0
-    file, log = (StripedFile.open(f"p1/{name};p2/{name}", 75, session=session) for name in ("turn", "ticks"))
+    file, log = (
+        StripedFile.open(f"p1/{name};p2/{name}", 75, session=session) for name in ("turn", "ticks")
+    )
     file.pwrite(b"12345678", 0)
 
     def trace(frame: FrameType, event: str, _: object) -> object:
@@ -205,9 +224,13 @@ def test_a_fork_while_another_thread_is_in_a_call_does_not_hang(places: Addresse
 def test_a_child_of_fork_has_no_place_in_the_group(tmp_path: Path, places: Addresses) -> None:
     with GroupServer(f"unix:{tmp_path}/group", 1) as server:
         group = SocketGroup.join(server.address, 0, 1, 10)
-        file = StripedFile.open("p1/a;p2/a", 3, session=Session(session_of(places).connections, group))
+        file = StripedFile.open(
+            "p1/a;p2/a", 3, session=Session(session_of(places).connections, group)
+        )
         assert in_child(lambda: file.pwrite(b"abc", 0) and "") == ""
-        assert in_child(lambda: file.truncate(9)).startswith("UsageError: this process was forked from rank 0")
+        assert in_child(lambda: file.truncate(9)).startswith(
+            "UsageError: this process was forked from rank 0"
+        )
         assert in_child(group.close) == ""
         assert in_child(server.close) == ""
         file.pwrite(b"abc", 0)
@@ -218,19 +241,26 @@ def test_a_child_of_fork_has_no_place_in_the_group(tmp_path: Path, places: Addre
 def test_a_file_may_have_settings_of_its_own(places: Addresses) -> None:
     use(session_of(places))
     try:
-        with mopen("p1/s;p2/s", 5, Settings(merge=False, combine=False)) as slow, mopen("p1/s;p2/s", 5) as fast:
+        with (
+            mopen("p1/s;p2/s", 5, Settings(merge=False, combine=False)) as slow,
+            mopen("p1/s;p2/s", 5) as fast,
+        ):
             slow.pwrite(b"x" * 50, 0)
             fast.pwrite(b"x" * 50, 0)
             assert slow.counters.messages == 10 and fast.counters.messages == 2
         with pytest.raises(UsageError, match="settings of type dict: give a Settings"):
             mopen("p1/a", 5, {"merge": False})  # type: ignore[arg-type]
-        with pytest.raises(UsageError, match=r"the stripe unit is Settings\(.*: give a whole number from 1"):
+        with pytest.raises(
+            UsageError, match=r"the stripe unit is Settings\(.*: give a whole number from 1"
+        ):
             mopen("p1/a", Settings())  # type: ignore[arg-type]
     finally:
         use(None)
 
 
-def test_a_file_closed_by_one_thread_is_closed_for_the_others_between_their_calls(tmp_path: Path) -> None:
+def test_a_file_closed_by_one_thread_is_closed_for_the_others_between_their_calls(
+    tmp_path: Path,
+) -> None:
     with listening(tmp_path) as addresses:
         session = session_of(addresses)
         unexpected: list[BaseException] = []

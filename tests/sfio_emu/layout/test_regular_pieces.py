@@ -16,12 +16,16 @@ def regular_requests(draw: st.DrawFn) -> tuple[Requests, Layout]:
     """Blocks of up to a stripe unit, some distance apart in the file and in memory, on some subfiles."""
     unit, subfiles = draw(st.integers(1, 12)), draw(st.integers(1, 5))
     size = draw(st.integers(1, unit))
-    distance = draw(st.one_of(st.integers(size, 5 * unit), st.integers(1, 7).map(lambda n: n * unit)))
+    distance = draw(
+        st.one_of(st.integers(size, 5 * unit), st.integers(1, 7).map(lambda n: n * unit))
+    )
     memory_step, count = size + draw(st.integers(0, 3)), draw(st.integers(33, 60))
     first = draw(st.integers(0, 100))
     offsets = [first + max(distance, size) * number for number in range(count)]
     places = [5 + memory_step * number for number in range(count)]
-    return make_requests(offsets, places, [size] * count), Layout(stripe_unit=unit, subfiles=subfiles)
+    return make_requests(offsets, places, [size] * count), Layout(
+        stripe_unit=unit, subfiles=subfiles
+    )
 
 
 def listed(requests: Requests) -> Requests:
@@ -42,19 +46,27 @@ def test_regular_blocks_are_the_runs_and_bytes_that_a_list_of_them_is(
 ) -> None:
     requests, layout = drawn
     assert requests.regular is not None
-    memory = np.random.default_rng(1).integers(0, 256, int(requests.memory[-1]) + 20, dtype=np.uint8)
+    memory = np.random.default_rng(1).integers(
+        0, 256, int(requests.memory[-1]) + 20, dtype=np.uint8
+    )
     for subfile in range(layout.subfiles):
         quick = list(pieces_of(requests, layout, subfile, merge=True))
         slow = list(pieces_of(listed(requests), layout, subfile, merge=True))
         assert runs_of(quick) == runs_of(slow)
         for piece, other in zip(quick, slow, strict=True):
-            assert (piece.size, piece.bounds, piece.run_count) == (other.size, other.bounds, other.run_count)
+            assert (piece.size, piece.bounds, piece.run_count) == (
+                other.size,
+                other.bounds,
+                other.run_count,
+            )
             start = data.draw(st.integers(0, piece.size - 1))
             end = data.draw(st.integers(start + 1, piece.size))
             part, other_part = piece.slice(start, end), other.slice(start, end)
             assert runs_of([part]) == runs_of([other_part])
             moved = gathered(part, memory)
-            assert moved == gathered(other_part, memory) == b"".join(map(bytes, part.vectors(memory)))
+            assert (
+                moved == gathered(other_part, memory) == b"".join(map(bytes, part.vectors(memory)))
+            )
             back = np.zeros_like(memory)
             part.scatter(back, np.frombuffer(moved, dtype=np.uint8).copy())
             assert gathered(part, back) == moved and int(np.count_nonzero(back)) <= len(moved)
@@ -69,9 +81,17 @@ def gathered(piece: Piece, memory: np.ndarray) -> bytes:  # type: ignore[type-ar
 def test_interleaved_stripe_units_are_regular_on_every_subfile_and_others_are_listed() -> None:
     def kinds(distance: int, size: int = 75, subfiles: int = 3) -> list[type]:
         layout = Layout(stripe_unit=75, subfiles=subfiles)
-        requests = make_requests([75 + distance * n for n in range(40)], [size * n for n in range(40)], [size] * 40)
-        assert (regular_pieces(requests, layout, 0) is not None) == (requests.regular is not None and size <= 75)
-        return [type(piece) for n in range(subfiles) for piece in pieces_of(requests, layout, n, merge=True)]
+        requests = make_requests(
+            [75 + distance * n for n in range(40)], [size * n for n in range(40)], [size] * 40
+        )
+        assert (regular_pieces(requests, layout, 0) is not None) == (
+            requests.regular is not None and size <= 75
+        )
+        return [
+            type(piece)
+            for n in range(subfiles)
+            for piece in pieces_of(requests, layout, n, merge=True)
+        ]
 
     assert kinds(300) == [RegularPiece] * 3
     assert kinds(600) == [RegularPiece] * 3

@@ -18,7 +18,11 @@ from sfio_emu.layout.requests import Requests, make_requests, prepare
 from sfio_emu.layout.striping import Layout
 from sfio_emu.settings import Settings
 
-layouts = st.builds(lambda unit, count: Layout(stripe_unit=unit, subfiles=count), st.integers(1, 40), st.integers(1, 6))
+layouts = st.builds(
+    lambda unit, count: Layout(stripe_unit=unit, subfiles=count),
+    st.integers(1, 40),
+    st.integers(1, 6),
+)
 blocks = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 60)), min_size=1, max_size=12)
 many_blocks = st.lists(st.tuples(st.integers(0, 900), st.integers(1, 30)), min_size=33, max_size=60)
 
@@ -41,12 +45,17 @@ def written(pairs: list[tuple[int, int]], memory: bytes) -> dict[int, int]:
 
 
 @given(layouts, st.integers(0, 5000), st.integers(0, 700))
-def test_fragments_cover_the_block_once_each_inside_one_unit(layout: Layout, offset: int, size: int) -> None:
+def test_fragments_cover_the_block_once_each_inside_one_unit(
+    layout: Layout, offset: int, size: int
+) -> None:
     place = offset
     for fragment in layout.fragments(offset, size):
         assert fragment.offset == place
         assert 0 < fragment.size <= layout.stripe_unit
-        assert fragment.offset // layout.stripe_unit == (fragment.offset + fragment.size - 1) // layout.stripe_unit
+        assert (
+            fragment.offset // layout.stripe_unit
+            == (fragment.offset + fragment.size - 1) // layout.stripe_unit
+        )
         assert layout.logical_offset(fragment.subfile, fragment.local_offset) == fragment.offset
         place += fragment.size
     assert place == offset + size
@@ -68,7 +77,9 @@ def test_subfile_sizes_add_up_to_the_size_of_the_file(layout: Layout, size: int)
 
 
 @given(blocks, st.booleans())
-def test_prepared_writes_leave_what_writes_in_their_order_leave(pairs: list[tuple[int, int]], merge: bool) -> None:
+def test_prepared_writes_leave_what_writes_in_their_order_leave(
+    pairs: list[tuple[int, int]], merge: bool
+) -> None:
     requests, total = requests_of(pairs)
     memory = bytes(i % 251 for i in range(total))
     chosen, _ = prepare(requests, Settings(merge=merge), writing=True)
@@ -95,7 +106,11 @@ def test_prepared_reads_fill_every_block(pairs: list[tuple[int, int]]) -> None:
 
 
 def all_pieces(requests: Requests, layout: Layout) -> list[Piece]:
-    return [piece for n in range(layout.subfiles) for piece in pieces_of(requests, layout, n, merge=True)]
+    return [
+        piece
+        for n in range(layout.subfiles)
+        for piece in pieces_of(requests, layout, n, merge=True)
+    ]
 
 
 def runs_of(piece: Piece) -> tuple[list[int], list[int]]:
@@ -121,7 +136,9 @@ def test_messages_carry_each_byte_to_its_place_and_none_is_too_long(
             assert b"".join(piece.vectors(memory)) == stream.tobytes()
             place = 0
             for offset, size in zip(*runs_of(piece), strict=True):
-                subfiles[piece.subfile].update({offset + i: int(stream[place + i]) for i in range(size)})
+                subfiles[piece.subfile].update(
+                    {offset + i: int(stream[place + i]) for i in range(size)}
+                )
                 place += size
     expected: list[dict[int, int]] = [{} for _ in range(layout.subfiles)]
     for offset, value in written(pairs, memory.tobytes()).items():
@@ -155,7 +172,9 @@ def test_a_part_of_a_piece_is_that_part_of_its_stream(
 def test_neighbours_in_the_subfile_become_one_run_of_the_disk() -> None:
     layout = Layout(stripe_unit=5, subfiles=2)
     rounds = 40
-    requests = make_requests([10 * i for i in range(rounds)], [7 * i for i in range(rounds)], [5] * rounds)
+    requests = make_requests(
+        [10 * i for i in range(rounds)], [7 * i for i in range(rounds)], [5] * rounds
+    )
     (piece,) = pieces_of(requests, layout, 0, merge=True)
     assert isinstance(piece, ListedPiece)
     assert runs_of(piece) == ([0], [5 * rounds])
@@ -194,8 +213,15 @@ def test_lists_in_small_batches_are_the_same_bytes(
                 piece.gather(memory, stream)
                 assert piece.fragment_bytes == piece.size / piece.fragments
                 assert piece.run_count == len(runs_of(piece)[0])
-                assert piece.bounds == (runs_of(piece)[0][0], runs_of(piece)[0][-1] + runs_of(piece)[1][-1])
-                places = [offset + i for offset, size in zip(*runs_of(piece), strict=True) for i in range(size)]
+                assert piece.bounds == (
+                    runs_of(piece)[0][0],
+                    runs_of(piece)[0][-1] + runs_of(piece)[1][-1],
+                )
+                places = [
+                    offset + i
+                    for offset, size in zip(*runs_of(piece), strict=True)
+                    for i in range(size)
+                ]
                 assert not found.keys() & set(places)
                 found.update(zip(places, stream.tolist(), strict=True))
             assert found == expected[subfile]
@@ -220,10 +246,19 @@ def test_offsets_end_at_two_to_the_sixty_second() -> None:
 def test_as_much_of_a_list_as_fits_a_message_and_no_more() -> None:
     """Sixteen bytes a run are part of the message; a run is cut only where a page or more of it still fits."""
     run, layout = 10_000, Layout(stripe_unit=10_000, subfiles=2)
-    requests = make_requests([4 * run * i for i in range(40)], [run * (i ^ 1) for i in range(40)], [run] * 40)
+    requests = make_requests(
+        [4 * run * i for i in range(40)], [run * (i ^ 1) for i in range(40)], [run] * 40
+    )
     (piece,) = pieces_of(requests, layout, 0, merge=True)
     assert isinstance(piece, ListedPiece) and len(runs_of(piece)[0]) == 40
-    expected = {10: 0, 5_000: 4_984, 12_000: run, 16_000: 15_968, 20_032: 2 * run, 41 * run: 40 * run}
+    expected = {
+        10: 0,
+        5_000: 4_984,
+        12_000: run,
+        16_000: 15_968,
+        20_032: 2 * run,
+        41 * run: 40 * run,
+    }
     assert {room: piece.fitting(room) for room in expected} == expected
     for room, fits in expected.items():
         if fits:
@@ -234,32 +269,47 @@ def test_as_much_of_a_list_as_fits_a_message_and_no_more() -> None:
 def test_a_striped_piece_counts_the_stripe_units_that_it_touches() -> None:
     for subfiles, fragments in ((1, 1), (2, 5)):
         piece = layout_piece.StripedPiece(Layout(stripe_unit=10, subfiles=subfiles), 0, 5, 45, 0)
-        assert (piece.fragments, piece.fragment_bytes, piece.bounds) == (fragments, 40 / fragments, (5, 45))
+        assert (piece.fragments, piece.fragment_bytes, piece.bounds) == (
+            fragments,
+            40 / fragments,
+            (5, 45),
+        )
 
 
 @pytest.mark.parametrize("aligned", [True, False])
 @pytest.mark.parametrize("writeable", [True, False])
-def test_lists_are_compiled_once_whatever_arrays_a_call_is_given(writeable: bool, aligned: bool) -> None:
+def test_lists_are_compiled_once_whatever_arrays_a_call_is_given(
+    writeable: bool, aligned: bool
+) -> None:
     """Read-only ones, as bytes and the blocks of a view are, and such as lie between two words of memory."""
     from sfio_emu.layout import kernels
 
     def column(numbers: list[int]) -> npt.NDArray[np.int64]:
-        given = np.empty(8 * len(numbers) + 8, dtype=np.uint8)[0 if aligned else 1 :][: 8 * len(numbers)].view(np.int64)
+        given = np.empty(8 * len(numbers) + 8, dtype=np.uint8)[0 if aligned else 1 :][
+            : 8 * len(numbers)
+        ].view(np.int64)
         given[:] = numbers
         given.flags.writeable = writeable
         return given
 
     every_other, data = column(list(range(0, 4000, 40))), np.arange(4000, dtype=np.uint8)
     data.flags.writeable = writeable
-    requests, back = make_requests(every_other, every_other, column([20] * 100)), np.zeros(4000, dtype=np.uint8)
-    for piece in layout_piece.pieces_of(requests, Layout(stripe_unit=8, subfiles=1), 0, merge=False):
+    requests, back = (
+        make_requests(every_other, every_other, column([20] * 100)),
+        np.zeros(4000, dtype=np.uint8),
+    )
+    for piece in layout_piece.pieces_of(
+        requests, Layout(stripe_unit=8, subfiles=1), 0, merge=False
+    ):
         stream = np.zeros(piece.size, dtype=np.uint8)
         piece.gather(data, stream)
         stream.flags.writeable = writeable
         piece.scatter(back, stream)
     assert np.array_equal(back, np.where(np.arange(4000) % 40 < 20, data, 0))
     for entry in (kernels.list_fragments, kernels.gather_list, kernels.scatter_list):
-        assert len(getattr(entry, "signatures", [entry])) == 1, "plain Python, where numba is off, has none"
+        assert len(getattr(entry, "signatures", [entry])) == 1, (
+            "plain Python, where numba is off, has none"
+        )
 
 
 def test_fragments_of_every_size_are_copied_to_the_byte() -> None:
@@ -269,8 +319,12 @@ def test_fragments_of_every_size_are_copied_to_the_byte() -> None:
     sizes = np.array([*range(1, 300), *range(954, 1094)], dtype=np.int64)
     place = np.concatenate([[0], np.cumsum(sizes)])
     source = place[:-1] + 3 * np.arange(1, len(sizes) + 1)  # gaps of three bytes
-    memory = np.random.default_rng(5).integers(1, 256, int(place[-1]) + 3 * len(sizes) + 3, dtype=np.uint8)
-    chosen = np.concatenate([np.arange(low, low + size) for low, size in zip(source, sizes, strict=True)])
+    memory = np.random.default_rng(5).integers(
+        1, 256, int(place[-1]) + 3 * len(sizes) + 3, dtype=np.uint8
+    )
+    chosen = np.concatenate(
+        [np.arange(low, low + size) for low, size in zip(source, sizes, strict=True)]
+    )
     stream = np.zeros(int(place[-1]), dtype=np.uint8)
     gather_list(memory, source, place, stream)
     assert np.array_equal(stream, memory[chosen])

@@ -36,7 +36,9 @@ def run_lists(draw: st.DrawFn) -> Runs:
             size, gap = draw(st.integers(1, 9)), draw(st.integers(0, 9))
             stretch = [(size, gap)] * draw(st.integers(1, 40))
         else:
-            stretch = draw(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=40))
+            stretch = draw(
+                st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=40)
+            )
         for size, gap in stretch:
             runs.append((handle, size, at))
             at += size + gap
@@ -46,7 +48,11 @@ def run_lists(draw: st.DrawFn) -> Runs:
 
 
 def body_of(runs: Runs) -> memoryview:
-    return memoryview(wire.encode_runs([run[0] for run in runs], [run[2] for run in runs], [run[1] for run in runs]))
+    return memoryview(
+        wire.encode_runs(
+            [run[0] for run in runs], [run[2] for run in runs], [run[1] for run in runs]
+        )
+    )
 
 
 @drawn(300)
@@ -95,12 +101,18 @@ def test_windows_are_bounded_and_far_runs_stay_alone() -> None:
     windows = [window for *_, window in parts_of(body_of(near)) if window is not None]
     assert len(windows) >= 7
     assert all(window.high - window.low <= WINDOW_BYTES for window in windows)
-    adjoining = [(1, 4, i * 4) for i in range(100)]  # a client that does not merge wants them one by one
+    adjoining = [
+        (1, 4, i * 4) for i in range(100)
+    ]  # a client that does not merge wants them one by one
     assert all(window is None for *_, window in parts_of(body_of(adjoining)))
 
 
 def test_strided_runs_are_kept_by_their_distance_and_go_in_windows() -> None:
-    alone, spread, other = Strided(1, 75, 9, 0, 1), Strided(1, 75, 5, 300, 2000), Strided(2, 4, 0, 4, 50)
+    alone, spread, other = (
+        Strided(1, 75, 9, 0, 1),
+        Strided(1, 75, 5, 300, 2000),
+        Strided(2, 4, 0, 4, 50),
+    )
     parts, firsts = strided_parts([alone, spread, other])
     assert firsts == [0, 1, 2001]
     assert parts[0] == (1, 75, 9, None) and parts[-1] == (2, 200, 0, None), "neighbours are one run"
@@ -112,7 +124,10 @@ def test_strided_runs_are_kept_by_their_distance_and_go_in_windows() -> None:
     assert far == [(1, 4, number * (MAX_GAP_BYTES + 5), None) for number in range(30)]
     singly, _ = strided_parts([spread], together=False)
     assert len(singly) == 2000 and all(window is None for *_, window in singly)
-    assert {type(window) for *_, window in parts_of(body_of([(1, 75, 5 + 300 * i) for i in range(2000)]))} == {Window}
+    assert {
+        type(window)
+        for *_, window in parts_of(body_of([(1, 75, 5 + 300 * i) for i in range(2000)]))
+    } == {Window}
 
 
 @pytest.mark.parametrize(
@@ -126,7 +141,9 @@ def test_strided_runs_are_kept_by_their_distance_and_go_in_windows() -> None:
         ([(1, 4, 0, 8, 2049), (1, 4, 0, 8, 2048)], "4097 strided runs where 4096 are allowed"),
     ],
 )
-def test_malformed_strided_runs_are_rejected(runs: list[tuple[int, int, int, int, int]], text: str) -> None:
+def test_malformed_strided_runs_are_rejected(
+    runs: list[tuple[int, int, int, int, int]], text: str
+) -> None:
     with pytest.raises(Malformed, match=text):
         wire.decode_strided(memoryview(strided_body(runs)), 1 << 16)
     for body in (b"", bytes(33)):
@@ -145,7 +162,9 @@ def test_a_malformed_list_is_rejected() -> None:
 
 
 @pytest.mark.parametrize("sieve", [True, False])
-def test_few_calls_of_the_disk_for_many_runs_where_sieved_and_gaps_kept(tmp_path: Path, sieve: bool) -> None:
+def test_few_calls_of_the_disk_for_many_runs_where_sieved_and_gaps_kept(
+    tmp_path: Path, sieve: bool
+) -> None:
     from sfio_emu.adapters.listener_disk import RootedSubfiles
     from sfio_emu.listener.connection import ServerConnection
     from sfio_emu.listener.reader import BufferPool
@@ -189,9 +208,14 @@ def test_few_calls_of_the_disk_for_many_runs_where_sieved_and_gaps_kept(tmp_path
     strided = strided_body([(handle, 5, 3, 20, 400), (handle, 5, 8003, 20, 600)])
     again = ask(wire.Kind.READ_STRIDED, strided)
     calls, counts = wire.decode_counts(memoryview(again[: wire.READ_DONE.size + 8]), 2)
-    assert counts.cast("I").tolist() == [2000, 500] and again[wire.READ_DONE.size + 8 :] == b"abcde" * 500
+    assert (
+        counts.cast("I").tolist() == [2000, 500]
+        and again[wire.READ_DONE.size + 8 :] == b"abcde" * 500
+    )
     assert calls < 10 if sieve else calls >= 500
-    written, _ = message_bodies.WRITE_ANSWER.unpack_from(ask(wire.Kind.WRITE_STRIDED, strided, b"vwxyz" * 1000))
+    written, _ = message_bodies.WRITE_ANSWER.unpack_from(
+        ask(wire.Kind.WRITE_STRIDED, strided, b"vwxyz" * 1000)
+    )
     for _, length, offset in runs:
         expected[offset : offset + length] = b"vwxyz"
     expected[10_000:10_003] = bytes(3)

@@ -31,9 +31,16 @@ class Client:
     def content(self) -> bytes:
         return bytes(self.files.files[10])
 
-    def ask(self, kind: int, body: bytes = b"", data: bytes = b"", *, checked: bool = False) -> Answer:
+    def ask(
+        self, kind: int, body: bytes = b"", data: bytes = b"", *, checked: bool = False
+    ) -> Answer:
         header = Header(
-            kind=kind, sequence=1, body_bytes=len(body), data_bytes=len(data), body_check=0, checked=checked
+            kind=kind,
+            sequence=1,
+            body_bytes=len(body),
+            data_bytes=len(data),
+            body_check=0,
+            checked=checked,
         )
         buffer = memoryview(bytearray(LIMIT_BYTES))
         return self.operations.execute(

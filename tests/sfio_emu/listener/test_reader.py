@@ -26,7 +26,9 @@ def parts_of(reader: Reader, stream: bytes, step: int = 1 << 20) -> list[Request
     return parts
 
 
-def message(kind: Kind, body: bytes, data: bytes = b"", *, sequence: int = 3, checked: bool = False) -> bytes:
+def message(
+    kind: Kind, body: bytes, data: bytes = b"", *, sequence: int = 3, checked: bool = False
+) -> bytes:
     stream = wire.encode_header(kind, sequence, body, len(data), checked=checked) + data
     if checked and data:
         total = wire.Checksum()
@@ -57,7 +59,9 @@ def test_a_corrupted_message_is_refused_and_the_next_one_read(place: int) -> Non
         parts_of(reader, bytes(stream))
     assert (caught.value.fatal, reader.sequence) == (False, 3)
     reader.release()
-    [request] = parts_of(reader, message(Kind.WRITE, b"runs", b"e" * 5000, sequence=4, checked=True))
+    [request] = parts_of(
+        reader, message(Kind.WRITE, b"runs", b"e" * 5000, sequence=4, checked=True)
+    )
     assert bytes(request.data) == b"e" * 5000
 
 

@@ -98,6 +98,10 @@ def test_mutated_messages_neither_crash_nor_escape_nor_take_memory(tmp_path: Pat
     assert {path.name: path.read_bytes() for path in outside.iterdir()} == {"kept": b"kept"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["outside", "root"]
     for path in root.rglob("*"):
-        assert path.is_symlink() or path.is_dir() or path.stat().st_size <= MAX_FILE_BYTES + LIMIT_BYTES
+        assert (
+            path.is_symlink()
+            or path.is_dir()
+            or path.stat().st_size <= MAX_FILE_BYTES + LIMIT_BYTES
+        )
     free = [pool.acquire() for _ in range(4)]
     assert all(buffer is not None for buffer in free), "every buffer is given back"

@@ -59,15 +59,21 @@ with tempfile.TemporaryDirectory() as root:
 def growth_bytes(messages: int, *words: str) -> int:
     """Bytes between the peak and what was resident after the first thousand messages."""
     command = [sys.executable, "-c", PROGRAM, str(messages), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=280, cwd=ROOT)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=280, cwd=ROOT
+    )
     return int(done.stdout)
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this kernel does not tell peaks")
+@pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="this kernel does not tell peaks"
+)
 def test_memory_stays_bounded_through_all_mutated_messages() -> None:
     assert growth_bytes(MESSAGES) < MAX_GROWTH_BYTES
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this kernel does not tell peaks")
+@pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="this kernel does not tell peaks"
+)
 def test_a_listener_that_kept_its_messages_would_be_found_out() -> None:
     assert growth_bytes(4000, "leak") > MAX_GROWTH_BYTES

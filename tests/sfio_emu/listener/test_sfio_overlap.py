@@ -75,7 +75,9 @@ def eventually(holds: Callable[[], bool], limit_s: float) -> bool:
     return holds()
 
 
-def sent_while_the_disk_stands_still(root: Path, gate: Gate, settings: Settings, limit_s: float, enough: int) -> int:
+def sent_while_the_disk_stands_still(
+    root: Path, gate: Gate, settings: Settings, limit_s: float, enough: int
+) -> int:
     """Bytes that cross the network during the first call of the disk; the write must end when the disk goes on."""
     with counted_way(root) as (addresses, sent):
         session = Session(TcpConnections(addresses, timeout_s=30), settings=settings)
@@ -98,7 +100,9 @@ def sent_while_the_disk_stands_still(root: Path, gate: Gate, settings: Settings,
         return crossed
 
 
-def test_later_messages_cross_the_network_while_the_disk_works_on_the_first(tmp_path: Path, gate: Gate) -> None:
+def test_later_messages_cross_the_network_while_the_disk_works_on_the_first(
+    tmp_path: Path, gate: Gate
+) -> None:
     settings = Settings(message_bytes=MESSAGE_BYTES, window=4)
     enough = 3 * MESSAGE_BYTES
     assert sent_while_the_disk_stands_still(tmp_path / "root", gate, settings, 20, enough) >= enough
@@ -106,5 +110,7 @@ def test_later_messages_cross_the_network_while_the_disk_works_on_the_first(tmp_
 
 def test_without_a_pipeline_the_network_waits_for_the_disk(tmp_path: Path, gate: Gate) -> None:
     settings = Settings(message_bytes=MESSAGE_BYTES, pipeline=False)
-    crossed = sent_while_the_disk_stands_still(tmp_path / "root", gate, settings, 0.3, MESSAGE_BYTES + 1)
+    crossed = sent_while_the_disk_stands_still(
+        tmp_path / "root", gate, settings, 0.3, MESSAGE_BYTES + 1
+    )
     assert crossed <= MESSAGE_BYTES

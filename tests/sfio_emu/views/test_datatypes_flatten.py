@@ -80,7 +80,18 @@ ELEMENTARY: list[Pair] = [
 def derived(draw: st.DrawFn, base: st.SearchStrategy[Pair]) -> Pair:
     made, naive = draw(base)
     kind = draw(
-        st.sampled_from(["contiguous", "vector", "hvector", "indexed", "hindexed", "struct", "subarray", "resized"])
+        st.sampled_from(
+            [
+                "contiguous",
+                "vector",
+                "hvector",
+                "indexed",
+                "hindexed",
+                "struct",
+                "subarray",
+                "resized",
+            ]
+        )
     )
     small, signed = st.integers(0, 3), st.integers(-9, 9)
     if kind == "contiguous":
@@ -90,13 +101,19 @@ def derived(draw: st.DrawFn, base: st.SearchStrategy[Pair]) -> Pair:
         count, length, stride = draw(small), draw(small), draw(signed)
         step = stride if kind == "hvector" else stride * naive.extent
         places = [i * step + j * naive.extent for i in range(count) for j in range(length)]
-        return {"vector": vector, "hvector": hvector}[kind](count, length, stride, made), naive.placed(places)
+        return {"vector": vector, "hvector": hvector}[kind](
+            count, length, stride, made
+        ), naive.placed(places)
     if kind in ("indexed", "hindexed"):
         blocks = draw(st.lists(st.tuples(small, signed), max_size=3))
         lengths, at = [length for length, _ in blocks], [place for _, place in blocks]
         unit = 1 if kind == "hindexed" else naive.extent
-        places = [place * unit + j * naive.extent for length, place in blocks for j in range(length)]
-        return {"indexed": indexed, "hindexed": hindexed}[kind](lengths, at, made), naive.placed(places)
+        places = [
+            place * unit + j * naive.extent for length, place in blocks for j in range(length)
+        ]
+        return {"indexed": indexed, "hindexed": hindexed}[kind](lengths, at, made), naive.placed(
+            places
+        )
     if kind == "struct":
         parts = [(made, naive), *draw(st.lists(base, max_size=2))]
         blocks = [(draw(small), draw(signed)) for _ in parts]
@@ -106,7 +123,11 @@ def derived(draw: st.DrawFn, base: st.SearchStrategy[Pair]) -> Pair:
                 for (length, place), (_, part) in zip(blocks, parts, strict=True)
             ]
         )
-        built = struct([length for length, _ in blocks], [place for _, place in blocks], [part for part, _ in parts])
+        built = struct(
+            [length for length, _ in blocks],
+            [place for _, place in blocks],
+            [part for part, _ in parts],
+        )
         return built, oracle
     if kind == "subarray":
         return draw(boxes((made, naive)))
@@ -123,13 +144,21 @@ def boxes(draw: st.DrawFn, base: Pair) -> Pair:
         part = draw(st.integers(1, size))
         axes.append((size, part, draw(st.integers(0, size - part))))
     order = draw(st.sampled_from(["C", "F"]))
-    numbers = np.arange(np.prod([size for size, _, _ in axes])).reshape([size for size, _, _ in axes], order=order)
-    chosen = numbers[tuple(slice(start, start + part) for _, part, start in axes)].ravel(order=order)
+    numbers = np.arange(np.prod([size for size, _, _ in axes])).reshape(
+        [size for size, _, _ in axes], order=order
+    )
+    chosen = numbers[tuple(slice(start, start + part) for _, part, start in axes)].ravel(
+        order=order
+    )
     offsets = [int(number) * naive.extent + offset for number in chosen for offset in naive.map]
-    built = subarray([a[0] for a in axes], [a[1] for a in axes], [a[2] for a in axes], made, order=order)
+    built = subarray(
+        [a[0] for a in axes], [a[1] for a in axes], [a[2] for a in axes], made, order=order
+    )
     if not naive.map:
         return contiguous(0, BYTE), Naive([], 0, 0)
-    return built, Naive(offsets, naive.lb, naive.lb + numbers.size * naive.extent, naive.alignment, True)
+    return built, Naive(
+        offsets, naive.lb, naive.lb + numbers.size * naive.extent, naive.alignment, True
+    )
 
 
 datatypes = st.recursive(st.sampled_from(ELEMENTARY), derived, max_leaves=4)
@@ -152,7 +181,9 @@ def test_flattening_agrees_with_the_type_map(pair: Pair) -> None:
 def test_runs_are_maximal_and_never_empty(pair: Pair) -> None:
     runs = pair[0].runs.pairs()
     assert all(length > 0 for _, length in runs)
-    assert all(end_at + length != begins for (end_at, length), (begins, _) in itertools.pairwise(runs))
+    assert all(
+        end_at + length != begins for (end_at, length), (begins, _) in itertools.pairwise(runs)
+    )
 
 
 def test_a_struct_is_padded_to_its_strictest_member() -> None:
@@ -183,9 +214,18 @@ def test_blocks_at_places_of_equal_length_are_an_indexed_type() -> None:
         (lambda: vector(2, -3, 1, BYTE), "the block length of vector is -3"),
         (lambda: indexed([1, 2], [0], BYTE), "indexed of 2 block lengths and 1 displacements"),
         (lambda: hindexed([1, -2], [0, 4], BYTE), "hindexed: block length -2 at place 1"),
-        (lambda: hindexed([1], [2**80], BYTE), "the place 0 of hindexed is 1208925819614629174706176"),
-        (lambda: hindexed([1.5], [0], BYTE), "the block length 0 of hindexed is 1.5: give a whole number"),
-        (lambda: hindexed(np.array([1.0]), [0], BYTE), "the block length 0 of hindexed is np.float64(1.0)"),
+        (
+            lambda: hindexed([1], [2**80], BYTE),
+            "the place 0 of hindexed is 1208925819614629174706176",
+        ),
+        (
+            lambda: hindexed([1.5], [0], BYTE),
+            "the block length 0 of hindexed is 1.5: give a whole number",
+        ),
+        (
+            lambda: hindexed(np.array([1.0]), [0], BYTE),
+            "the block length 0 of hindexed is np.float64(1.0)",
+        ),
         (lambda: hindexed([1], ["3"], BYTE), "the place 0 of hindexed is '3'"),
         (lambda: hindexed([1], None, BYTE), "the places are None: give a list of whole numbers"),
         (lambda: vector(1, 1, None, BYTE), "the stride of vector is None"),
@@ -194,7 +234,10 @@ def test_blocks_at_places_of_equal_length_are_an_indexed_type() -> None:
         (lambda: subarray([4.0], [3], [1], BYTE), "the size 0 of subarray is 4.0"),
         (lambda: resized(BYTE, 0, float("nan")), "the extent of resized is nan"),
         (lambda: struct([1], [0], [BYTE, INT32]), "struct of 1 block lengths and 2 types"),
-        (lambda: subarray([4], [3], [2], BYTE), "subarray dimension 0: 3 elements from 2 in an array of 4"),
+        (
+            lambda: subarray([4], [3], [2], BYTE),
+            "subarray dimension 0: 3 elements from 2 in an array of 4",
+        ),
         (lambda: subarray([4], [0], [0], BYTE), "subarray dimension 0: 0 elements"),
         (lambda: subarray([4, 4], [1], [0], BYTE), "subarray of 2 sizes, 1 subsizes"),
         (lambda: elementary(0), "size of an elementary type is 0"),

@@ -6,7 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfio_emu.errors import UsageError
-from sfio_emu.views.datatypes import BYTE, INT16, INT32, Datatype, contiguous, hindexed, indexed, resized, vector
+from sfio_emu.views.datatypes import (
+    BYTE,
+    INT16,
+    INT32,
+    Datatype,
+    contiguous,
+    hindexed,
+    indexed,
+    resized,
+    vector,
+)
 from sfio_emu.views.file_views import View, memory_runs, pair_runs
 from tests.helpers.drawn import drawn
 
@@ -29,20 +39,30 @@ def ordered_types(draw: st.DrawFn, overlapping: bool = False) -> Datatype:
 def stream(filetype: Datatype, displacement: int, count: int) -> list[int]:
     offsets = [offset + i for offset, length in filetype.runs.pairs() for i in range(length)]
     tiles = range(count // len(offsets) + 1)
-    return [displacement + tile * filetype.extent_bytes + offset for tile in tiles for offset in offsets][:count]
+    return [
+        displacement + tile * filetype.extent_bytes + offset for tile in tiles for offset in offsets
+    ][:count]
 
 
 @drawn(300)
 @given(ordered_types(), st.integers(0, 20), st.integers(0, 60), st.integers(0, 60))
-def test_an_access_means_the_bytes_of_the_stream(filetype: Datatype, displacement: int, first: int, count: int) -> None:
+def test_an_access_means_the_bytes_of_the_stream(
+    filetype: Datatype, displacement: int, first: int, count: int
+) -> None:
     runs = View(displacement=displacement, filetype=filetype).runs(first, count)
     covered = [offset + i for offset, length in runs.pairs() for i in range(length)]
     assert covered == stream(filetype, displacement, first + count)[first:]
 
 
 @drawn(300)
-@given(st.booleans().flatmap(lambda overlapping: ordered_types(overlapping)), st.integers(0, 20), st.integers(0, 90))
-def test_bytes_before_an_end_of_file_are_counted(filetype: Datatype, displacement: int, file_size: int) -> None:
+@given(
+    st.booleans().flatmap(lambda overlapping: ordered_types(overlapping)),
+    st.integers(0, 20),
+    st.integers(0, 90),
+)
+def test_bytes_before_an_end_of_file_are_counted(
+    filetype: Datatype, displacement: int, file_size: int
+) -> None:
     view = View(displacement=displacement, filetype=filetype, writable=False)
     offsets = stream(filetype, displacement, 1000)
     expected = next(place for place, offset in enumerate(offsets) if offset >= file_size)
@@ -66,12 +86,24 @@ def test_paired_runs_carry_every_byte_to_its_place(data: st.DataObject) -> None:
         return data.draw(st.permutations(list(zip(places, lengths, strict=True))))
 
     memory, file = cut(), cut()
-    types = [hindexed([length for _, length in side], [place for place, _ in side], BYTE) for side in (memory, file)]
+    types = [
+        hindexed([length for _, length in side], [place for place, _ in side], BYTE)
+        for side in (memory, file)
+    ]
     paired = pair_runs(types[0].runs, types[1].runs)
-    expanded = [[place + i for place, length in side for i in range(length)] for side in (memory, file)]
+    expanded = [
+        [place + i for place, length in side for i in range(length)] for side in (memory, file)
+    ]
     lengths = paired.lengths.tolist()
-    for offsets, expected in ((paired.memory_offsets, expanded[0]), (paired.file_offsets, expanded[1])):
-        assert [at + i for at, length in zip(offsets.tolist(), lengths, strict=True) for i in range(length)] == expected
+    for offsets, expected in (
+        (paired.memory_offsets, expanded[0]),
+        (paired.file_offsets, expanded[1]),
+    ):
+        assert [
+            at + i
+            for at, length in zip(offsets.tolist(), lengths, strict=True)
+            for i in range(length)
+        ] == expected
     assert len(lengths) <= max(0, len(types[0].runs) + len(types[1].runs) - 1)
 
 
@@ -89,19 +121,33 @@ def test_a_view_of_etypes_spans_tiles() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"filetype": indexed([1] * 5, [2, 6, 5, 7, 4], BYTE)}, "cross-ordered, byte 5 comes after byte 6"),
-        ({"filetype": hindexed([1, 1], [-4, 0], BYTE)}, "begins at byte -4: its displacements must not be negative"),
+        (
+            {"filetype": indexed([1] * 5, [2, 6, 5, 7, 4], BYTE)},
+            "cross-ordered, byte 5 comes after byte 6",
+        ),
+        (
+            {"filetype": hindexed([1, 1], [-4, 0], BYTE)},
+            "begins at byte -4: its displacements must not be negative",
+        ),
         ({"filetype": hindexed([4, 4], [0, 2], BYTE)}, "covers a byte twice"),
         ({"filetype": resized(contiguous(8, BYTE), 0, 4)}, "covers a byte twice"),
         ({"filetype": resized(vector(3, 1, 4, BYTE), 0, 5)}, "repetitions would interleave"),
-        ({"filetype": resized(vector(3, 1, 4, BYTE), 0, 5), "writable": False}, "repetitions would interleave"),
+        (
+            {"filetype": resized(vector(3, 1, 4, BYTE), 0, 5), "writable": False},
+            "repetitions would interleave",
+        ),
         ({"filetype": resized(BYTE, 0, 0), "writable": False}, "repetitions would interleave"),
-        ({"etype": INT32, "filetype": contiguous(6, BYTE)}, "filetype of 6 bytes, etype of 4: build the filetype"),
+        (
+            {"etype": INT32, "filetype": contiguous(6, BYTE)},
+            "filetype of 6 bytes, etype of 4: build the filetype",
+        ),
         ({"filetype": contiguous(0, BYTE)}, "must cover at least one byte"),
         ({"displacement": -1}, "the displacement of the view (bytes) is -1"),
     ],
 )
-def test_a_view_that_cannot_be_is_refused_with_its_reason(arguments: dict[str, object], message: str) -> None:
+def test_a_view_that_cannot_be_is_refused_with_its_reason(
+    arguments: dict[str, object], message: str
+) -> None:
     with pytest.raises(UsageError) as caught:
         View(**arguments)  # type: ignore[arg-type]
     assert message in str(caught.value)

@@ -29,8 +29,19 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if importlib.util.find_spec("mpi4py") is None:
         pytest.skip("mpi4py is not installed (the extra `mpi`)")
     folder, version = tmp_path_factory.mktemp("mpi4py"), importlib.metadata.version("mpi4py")
-    words = ["download", "--quiet", "--no-deps", "--no-binary", ":all:", "--dest", str(folder), f"mpi4py=={version}"]
-    if subprocess.run([sys.executable, "-m", "pip", *words], capture_output=True, timeout=300).returncode:
+    words = [
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--no-binary",
+        ":all:",
+        "--dest",
+        str(folder),
+        f"mpi4py=={version}",
+    ]
+    if subprocess.run(
+        [sys.executable, "-m", "pip", *words], capture_output=True, timeout=300
+    ).returncode:
         pytest.skip(f"the source distribution of mpi4py {version} cannot be had")
     with tarfile.open(folder / f"mpi4py-{version}.tar.gz") as archive:
         archive.extractall(folder, filter="data")
@@ -65,7 +76,9 @@ def test_what_romios_programs_do_ends_as_by_romio(tmp_path: Path) -> None:
                 env=environment(addresses, 75), capture_output=True, text=True, timeout=300,
             )  # fmt: skip
             assert done.returncode == 0, done.stderr
-            found.append(json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{"))))
+            found.append(
+                json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+            )
     by_romio, by_sfio = found
     assert by_sfio == by_romio | {"external32": by_sfio["external32"]}
     big = b"".join((256 * rank + n).to_bytes(4, "big") for rank in range(4) for n in range(3))

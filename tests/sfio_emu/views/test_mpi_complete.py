@@ -27,13 +27,18 @@ def test_a_collective_call_in_two_halves_moves_what_the_whole_does(tmp_path: Pat
         with MpiFile.open(NAME, 5, session=session) as file:
             mine, back = bytes([65 + rank]) * 20, bytearray(20)
             file.write_at_all_begin(20 * rank, mine)
-            with pytest.raises(UsageError, match="write_at_all has begun on this file: end it first"):
+            with pytest.raises(
+                UsageError, match="write_at_all has begun on this file: end it first"
+            ):
                 file.read_at_all_begin(0, back)
             assert file.write_at_all_end(mine) == 20
             file.sync(durable=False)
             file.read_at_all_begin(20 * (1 - rank), back)
             assert (file.read_at_all_end(back), back) == (20, bytes([66 - rank]) * 20)
-            for begin, end in ((file.write_all_begin, file.write_all_end), (file.read_all_begin, file.read_all_end)):
+            for begin, end in (
+                (file.write_all_begin, file.write_all_end),
+                (file.read_all_begin, file.read_all_end),
+            ):
                 begin(back)
                 end(back)
             assert file.position == 40
@@ -92,7 +97,10 @@ def test_room_is_kept_and_what_is_there_stays(tmp_path: Path) -> None:
             return sizes, back == bytes(1000) + b"x" + bytes(1999)
 
     assert in_every_process(tmp_path, 2, act) == [([1001, 1001, 3000], True)] * 2
-    kept = sum((tmp_path / place).stat().st_blocks for place in ("p1/tmp/a.dat", "p2/tmp/b.dat", "p3/c.dat"))
+    kept = sum(
+        (tmp_path / place).stat().st_blocks
+        for place in ("p1/tmp/a.dat", "p2/tmp/b.dat", "p3/c.dat")
+    )
     assert kept * 512 >= 3000
 
 
@@ -100,32 +108,52 @@ def test_modes_are_kept_and_contradictions_refused(tmp_path: Path) -> None:
     create = Amode.CREATE | Amode.WRONLY
 
     def act(rank: int, session: Session) -> object:
-        with MpiFile.open(NAME, 5, mode=create | Amode.SEQUENTIAL | Amode.UNIQUE_OPEN, session=session) as file:
+        with MpiFile.open(
+            NAME, 5, mode=create | Amode.SEQUENTIAL | Amode.UNIQUE_OPEN, session=session
+        ) as file:
             file.write_ordered(bytes([65 + rank]) * 3)
             file.set_view(None, INT16)
-            for call in (lambda: file.write_at(0, b"ab"), lambda: file.write(b"ab"), lambda: file.seek(0)):
+            for call in (
+                lambda: file.write_at(0, b"ab"),
+                lambda: file.write(b"ab"),
+                lambda: file.seek(0),
+            ):
                 with pytest.raises(UsageError, match=" of a file that was opened as SEQUENTIAL"):
                     call()
             with pytest.raises(UsageError, match="give None for a sequential file, and only there"):
                 file.set_view(0)
             file.write_shared(b"..")
             assert file.view.displacement == 6
-        with MpiFile.open(NAME, 5, mode=Amode.RDWR | Amode.DELETE_ON_CLOSE, session=session) as file:
+        with MpiFile.open(
+            NAME, 5, mode=Amode.RDWR | Amode.DELETE_ON_CLOSE, session=session
+        ) as file:
             back = bytearray(11)
-            assert (file.read_at_all(0, back), file.amode) == (10, Amode.RDWR | Amode.DELETE_ON_CLOSE)
+            assert (file.read_at_all(0, back), file.amode) == (
+                10,
+                Amode.RDWR | Amode.DELETE_ON_CLOSE,
+            )
             assert file.hints["striping_factor"] == "3" and file.group.size == 2
         session.group.barrier()
         return bytes(back), mexists(NAME, session=session)
 
     assert in_every_process(tmp_path, 2, act) == [(b"AAABBB....\0", False)] * 2
-    for mode in (create | Amode.RDWR, 0, Amode.RDONLY | Amode.CREATE, Amode.RDWR | Amode.SEQUENTIAL, 512, True):
+    for mode in (
+        create | Amode.RDWR,
+        0,
+        Amode.RDONLY | Amode.CREATE,
+        Amode.RDWR | Amode.SEQUENTIAL,
+        512,
+        True,
+    ):
         with pytest.raises(UsageError, match="the mode is"):
             MpiFile.open("p1/a", 5, mode=mode)
 
 
 def test_external32_has_the_highest_byte_first_and_is_read_back(tmp_path: Path) -> None:
     record = struct([1, 2], [0, 8], [INT32, DOUBLE])
-    table = np.zeros(5, dtype=np.dtype({"names": ["n", "x"], "formats": ["<i4", "2<f8"], "offsets": [0, 8]}))
+    table = np.zeros(
+        5, dtype=np.dtype({"names": ["n", "x"], "formats": ["<i4", "2<f8"], "offsets": [0, 8]})
+    )
     table["n"], table["x"] = range(5), np.arange(10).reshape(5, 2) / 3
 
     def act(rank: int, session: Session) -> object:
@@ -136,7 +164,9 @@ def test_external32_has_the_highest_byte_first_and_is_read_back(tmp_path: Path) 
             assert Status(file.read_at(0, back, record, 5)).count(record) == 5
             assert file.iread_at(2, begun, record, 5).wait() == 60
             assert file.representation == "external32"
-            with pytest.raises(UsageError, match="the data representation is 'xdr': give one of native"):
+            with pytest.raises(
+                UsageError, match="the data representation is 'xdr': give one of native"
+            ):
                 file.set_view(representation="xdr")
             file.set_view(0, INT32, representation="internal")
             raw = bytearray(34)
@@ -154,7 +184,10 @@ def test_a_status_counts_whole_elements_and_the_numbers_in_a_part_of_one() -> No
     record = struct([1, 2], [0, 8], [INT32, DOUBLE])
     assert [Status(n).count(record) for n in (0, 19, 20, 60)] == [0, None, 1, 3]
     assert [Status(n).elements(record) for n in (0, 4, 12, 20, 24, 60)] == [0, 1, 2, 3, 4, 9]
-    assert Status(24).elements(vector(2, 3, 5, INT32)) == 6 and Status(4).count(contiguous(0, BYTE)) == 0
+    assert (
+        Status(24).elements(vector(2, 3, 5, INT32)) == 6
+        and Status(4).count(contiguous(0, BYTE)) == 0
+    )
 
 
 def test_an_error_reaches_the_handler_and_is_raised_all_the_same(tmp_path: Path) -> None:
@@ -175,12 +208,17 @@ def test_an_error_reaches_the_handler_and_is_raised_all_the_same(tmp_path: Path)
     ]
 
 
-def test_a_file_of_one_process_stands_beside_those_of_all_and_is_left_after_an_error(tmp_path: Path) -> None:
+def test_a_file_of_one_process_stands_beside_those_of_all_and_is_left_after_an_error(
+    tmp_path: Path,
+) -> None:
     def act(rank: int, session: Session) -> object:
         name = f"p1/own{rank};p2/own{rank}"
         with MpiFile.open(NAME, 5, session=session) as shared:
             for _ in range(3):
-                with pytest.raises(RuntimeError), MpiFile.open(name, 5, session=session, group=SoloGroup()) as own:
+                with (
+                    pytest.raises(RuntimeError),
+                    MpiFile.open(name, 5, session=session, group=SoloGroup()) as own,
+                ):
                     own.write_all(b"mine alone"[: 10 - rank])
                     assert own.group.size == 1
                     raise RuntimeError
@@ -195,7 +233,13 @@ def test_a_file_of_one_process_stands_beside_those_of_all_and_is_left_after_an_e
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_an_array_that_is_dealt_out_is_whole_again(order: str) -> None:
-    ways = [("block", None, 2), ("cyclic", 2, 2), ("cyclic", None, 2), ("block", 4, 2), ("none", None, 1)]
+    ways = [
+        ("block", None, 2),
+        ("cyclic", 2, 2),
+        ("cyclic", None, 2),
+        ("block", 4, 2),
+        ("none", None, 1),
+    ]
     for first, second in product(ways, ways):
         axes = [(7, *first), (5, *second)]
         ranks = first[2] * second[2]
@@ -214,7 +258,13 @@ def test_an_array_that_is_dealt_out_is_whole_again(order: str) -> None:
                 for k, n, (way, block, p) in ((i, 7, first), (j, 5, second))
             ]
             assert rank == grid[place[0], place[1]]
-    for wrong in ([(7, "block", 3, 2)], [(7, "some", None, 2)], [(7, "none", None, 2)], [], [(7, "block", None, 3)]):
+    for wrong in (
+        [(7, "block", 3, 2)],
+        [(7, "some", None, 2)],
+        [(7, "none", None, 2)],
+        [],
+        [(7, "block", None, 3)],
+    ):
         with pytest.raises(UsageError, match="darray"):
             darray(2, 0, wrong, BYTE)  # type: ignore[arg-type]
 

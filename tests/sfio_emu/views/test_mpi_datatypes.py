@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfio_emu.adapters import mpi_datatypes
-from sfio_emu.adapters.mpi_datatypes import MpiMissing, datatype_by_decoding, datatype_by_pack, datatype_by_unpack
+from sfio_emu.adapters.mpi_datatypes import (
+    MpiMissing,
+    datatype_by_decoding,
+    datatype_by_pack,
+    datatype_by_unpack,
+)
 from sfio_emu.errors import UsageError
 from sfio_emu.views.datatypes import (
     BYTE,
@@ -47,7 +52,18 @@ def opaque_types(draw: st.DrawFn, depth: int = 2) -> Any:
 def _derive(draw: st.DrawFn, mpi: Any, base: Any) -> Any:
     small, signed = st.integers(1, 3), st.integers(-30, 30)
     kind = draw(
-        st.sampled_from(["contiguous", "vector", "hvector", "indexed", "hindexed", "struct", "subarray", "resized"])
+        st.sampled_from(
+            [
+                "contiguous",
+                "vector",
+                "hvector",
+                "indexed",
+                "hindexed",
+                "struct",
+                "subarray",
+                "resized",
+            ]
+        )
     )
     if kind == "contiguous":
         return base.Create_contiguous(draw(small))
@@ -60,13 +76,22 @@ def _derive(draw: st.DrawFn, mpi: Any, base: Any) -> Any:
         make = base.Create_indexed if kind == "indexed" else base.Create_hindexed
         return make([length for length, _ in blocks], [place for _, place in blocks])
     if kind == "struct":
-        parts = [base, *draw(st.lists(st.sampled_from([mpi.BYTE, mpi.SHORT, mpi.DOUBLE]), max_size=2))]
-        return mpi.Datatype.Create_struct([draw(small) for _ in parts], [draw(signed) for _ in parts], parts)
+        parts = [
+            base,
+            *draw(st.lists(st.sampled_from([mpi.BYTE, mpi.SHORT, mpi.DOUBLE]), max_size=2)),
+        ]
+        return mpi.Datatype.Create_struct(
+            [draw(small) for _ in parts], [draw(signed) for _ in parts], parts
+        )
     if kind == "subarray":
         sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
         parts = [draw(st.integers(1, size)) for size in sizes]
-        starts = [draw(st.integers(0, size - part)) for size, part in zip(sizes, parts, strict=True)]
-        return base.Create_subarray(sizes, parts, starts, draw(st.sampled_from([mpi.ORDER_C, mpi.ORDER_F])))
+        starts = [
+            draw(st.integers(0, size - part)) for size, part in zip(sizes, parts, strict=True)
+        ]
+        return base.Create_subarray(
+            sizes, parts, starts, draw(st.sampled_from([mpi.ORDER_C, mpi.ORDER_F]))
+        )
     return base.Create_resized(draw(signed), draw(st.integers(-3, 60)))
 
 
@@ -91,13 +116,23 @@ if have_mpi:
         from mpi4py import MPI
 
         draw = data.draw
-        sizes, grid = [draw(st.integers(1, 6)) for _ in range(2)], [draw(st.integers(1, 2)) for _ in range(2)]
-        ways = [draw(st.sampled_from([MPI.DISTRIBUTE_BLOCK, MPI.DISTRIBUTE_CYCLIC])) for _ in range(2)]
+        sizes, grid = (
+            [draw(st.integers(1, 6)) for _ in range(2)],
+            [draw(st.integers(1, 2)) for _ in range(2)],
+        )
+        ways = [
+            draw(st.sampled_from([MPI.DISTRIBUTE_BLOCK, MPI.DISTRIBUTE_CYCLIC])) for _ in range(2)
+        ]
         least = [-(-size // processes) for size, processes in zip(sizes, grid, strict=True)]
         blocks = [draw(st.sampled_from([MPI.DISTRIBUTE_DFLT_DARG, block])) for block in least]
-        rank, order = draw(st.integers(0, grid[0] * grid[1] - 1)), draw(st.sampled_from([MPI.ORDER_C, MPI.ORDER_F]))
+        rank, order = (
+            draw(st.integers(0, grid[0] * grid[1] - 1)),
+            draw(st.sampled_from([MPI.ORDER_C, MPI.ORDER_F])),
+        )
         base = draw(st.sampled_from([MPI.BYTE, MPI.INT]))
-        opaque = base.Create_darray(grid[0] * grid[1], rank, sizes, ways, blocks, grid, order).Commit()
+        opaque = base.Create_darray(
+            grid[0] * grid[1], rank, sizes, ways, blocks, grid, order
+        ).Commit()
         packed, decoded = datatype_by_pack(opaque), datatype_by_decoding(opaque)
         assert packed.runs == decoded.runs
         assert (decoded.lb, decoded.extent_bytes) == tuple(opaque.Get_extent())
@@ -122,9 +157,15 @@ def test_bounds_are_those_mpi_computes() -> None:
         (record, struct([1, 3], [0, 8], [DOUBLE, BYTE])),
         (MPI.INT.Create_vector(3, 2, -4), vector(3, 2, -4, INT32)),
         (MPI.INT.Create_hvector(3, 2, 9), hvector(3, 2, 9, INT32)),
-        (record.Create_indexed([2, 1], [1, -1]), indexed([2, 1], [1, -1], struct([1, 3], [0, 8], [DOUBLE, BYTE]))),
+        (
+            record.Create_indexed([2, 1], [1, -1]),
+            indexed([2, 1], [1, -1], struct([1, 3], [0, 8], [DOUBLE, BYTE])),
+        ),
         (MPI.INT.Create_subarray([5, 6], [2, 3], [1, 2]), subarray([5, 6], [2, 3], [1, 2], INT32)),
-        (MPI.INT.Create_resized(-4, 24).Create_contiguous(3), contiguous(3, resized(INT32, -4, 24))),
+        (
+            MPI.INT.Create_resized(-4, 24).Create_contiguous(3),
+            contiguous(3, resized(INT32, -4, 24)),
+        ),
     ):
         found = datatype_by_pack(opaque.Commit())
         assert (found.lb, found.ub, found.runs) == (made.lb, made.ub, made.runs)
@@ -145,7 +186,9 @@ def test_the_cross_ordered_type_of_the_thesis_is_found_by_packing_and_refused_as
 def test_a_datatype_as_in_the_figure_of_the_thesis_is_found() -> None:
     from mpi4py import MPI
 
-    vector = MPI.BYTE.Create_vector(2, 2, 3)  # like Figure 23: a fragmented type repeated, 20 bytes over 30
+    vector = MPI.BYTE.Create_vector(
+        2, 2, 3
+    )  # like Figure 23: a fragmented type repeated, 20 bytes over 30
     opaque = vector.Create_resized(0, 6).Create_contiguous(5).Commit()
     found = datatype_by_unpack(opaque)
     assert (found.size_bytes, found.extent_bytes) == (20, 30)

@@ -18,12 +18,19 @@ def test_a_log_by_the_shared_pointer_has_every_record_once(tmp_path: Path) -> No
     records = 25
 
     def act(rank: int, session: Session) -> object:
-        with MpiFile.open(NAME, 5, session=session) as file, MpiFile.open(NAME, 5, session=session) as other:
+        with (
+            MpiFile.open(NAME, 5, session=session) as file,
+            MpiFile.open(NAME, 5, session=session) as other,
+        ):
             file.set_view(0, INT32)
             for turn in range(records):
                 file.write_shared(np.array([rank * 1000 + turn, rank], dtype=np.int32))
             session.group.barrier()
-            assert file.position_shared == 2 * 3 * records and other.position_shared == 0 and file.position == 0
+            assert (
+                file.position_shared == 2 * 3 * records
+                and other.position_shared == 0
+                and file.position == 0
+            )
             session.group.barrier()
             file.seek_shared(0)
             mine = np.zeros(2, dtype=np.int32)
@@ -37,7 +44,9 @@ def test_a_log_by_the_shared_pointer_has_every_record_once(tmp_path: Path) -> No
             return seen
 
     seen = [record for records in in_every_process(tmp_path, 3, act) for record in records]  # type: ignore[attr-defined]
-    assert sorted(seen) == [(rank * 1000 + turn, rank) for rank in range(3) for turn in range(records)]
+    assert sorted(seen) == [
+        (rank * 1000 + turn, rank) for rank in range(3) for turn in range(records)
+    ]
 
 
 def test_ordered_calls_go_in_the_order_of_ranks(tmp_path: Path) -> None:
@@ -76,7 +85,9 @@ def test_non_blocking_calls_move_the_pointer_at_once(tmp_path: Path) -> None:
     assert in_every_process(tmp_path, 2, act) == [True] * 2
 
 
-def test_non_blocking_collective_and_shared_calls_move_what_the_blocking_ones_do(tmp_path: Path) -> None:
+def test_non_blocking_collective_and_shared_calls_move_what_the_blocking_ones_do(
+    tmp_path: Path,
+) -> None:
     def act(rank: int, session: Session) -> object:
         with MpiFile.open(NAME, 5, session=session) as file:
             file.set_view(0, INT32, subarray([40, 2], [40, 1], [0, rank], INT32))
@@ -86,7 +97,9 @@ def test_non_blocking_collective_and_shared_calls_move_what_the_blocking_ones_do
             session.group.barrier()
             back = np.zeros(40, dtype=np.int32)
             file.seek(0)
-            assert [r.wait() for r in [file.iread_all(back[:20]), file.iread_at_all(20, back[20:])]] == [80, 80]
+            assert [
+                r.wait() for r in [file.iread_all(back[:20]), file.iread_at_all(20, back[20:])]
+            ] == [80, 80]
             file.set_view(1000, INT32)
             assert file.iwrite_shared(mine[:3]).wait() == 12
             session.group.barrier()
@@ -102,10 +115,16 @@ def test_non_blocking_collective_and_shared_calls_move_what_the_blocking_ones_do
 
 def test_hints_are_taken_and_those_in_use_shown(tmp_path: Path) -> None:
     def act(rank: int, session: Session) -> object:
-        with MpiFile.open(NAME, 75, session=session, hints={"collective_buffering": "true"}) as file:
+        with MpiFile.open(
+            NAME, 75, session=session, hints={"collective_buffering": "true"}
+        ) as file:
             file.set_hints({"cb_nodes": "2"})
-            with pytest.raises(UsageError, match="the hints are 'cb_nodes=3': give names and texts"):
+            with pytest.raises(
+                UsageError, match="the hints are 'cb_nodes=3': give names and texts"
+            ):
                 file.set_hints("cb_nodes=3")  # type: ignore[arg-type]
             return file.hints
 
-    assert in_every_process(tmp_path, 2, act) == [{"striping_unit": "75", "striping_factor": "3"}] * 2
+    assert (
+        in_every_process(tmp_path, 2, act) == [{"striping_unit": "75", "striping_factor": "3"}] * 2
+    )

@@ -48,20 +48,28 @@ class MemoryFile:
         self.broken = False
         self.calls = 0
 
-    def pread_blocks(self, buffer: memoryview, offsets: NDArray, places: NDArray, lengths: NDArray) -> int:  # type: ignore[type-arg]
+    def pread_blocks(
+        self, buffer: memoryview, offsets: NDArray, places: NDArray, lengths: NDArray
+    ) -> int:  # type: ignore[type-arg]
         self.calls += 1
         moved = 0
-        for place, offset, length in zip(places.tolist(), offsets.tolist(), lengths.tolist(), strict=True):
+        for place, offset, length in zip(
+            places.tolist(), offsets.tolist(), lengths.tolist(), strict=True
+        ):
             piece = self.content[offset : offset + length]
             buffer[place : place + len(piece)] = piece
             moved += len(piece)
         return moved
 
-    def pwrite_blocks(self, buffer: memoryview, offsets: NDArray, places: NDArray, lengths: NDArray) -> int:  # type: ignore[type-arg]
+    def pwrite_blocks(
+        self, buffer: memoryview, offsets: NDArray, places: NDArray, lengths: NDArray
+    ) -> int:  # type: ignore[type-arg]
         if self.broken:
             raise PeerError("p1", "write of /a: No space left on device")
         self.calls += 1
-        for place, offset, length in zip(places.tolist(), offsets.tolist(), lengths.tolist(), strict=True):
+        for place, offset, length in zip(
+            places.tolist(), offsets.tolist(), lengths.tolist(), strict=True
+        ):
             self.content.extend(bytes(max(0, offset + length - len(self.content))))
             self.content[offset : offset + length] = buffer[place : place + length]
         return int(lengths.sum())
@@ -107,7 +115,9 @@ def bytes_of(layout: Datatype, count: int, start: int) -> list[int]:
 
 @drawn(70)
 @given(st.data())
-def test_what_is_written_through_a_view_is_read_back_and_nothing_else_changes(data: st.DataObject) -> None:
+def test_what_is_written_through_a_view_is_read_back_and_nothing_else_changes(
+    data: st.DataObject,
+) -> None:
     before = bytes(range(1, 200))
     file = MemoryFile(before)
     mpi = viewed(file)
@@ -117,10 +127,14 @@ def test_what_is_written_through_a_view_is_read_back_and_nothing_else_changes(da
     for _ in range(3):
         memory, count = data.draw(layouts(ordered=False)), data.draw(st.integers(0, 5))
         offset, start = data.draw(st.integers(0, 30)), data.draw(st.integers(0, 5))
-        source = np.random.default_rng(count).integers(0, 256, start + count * memory.extent_bytes + 9, dtype=np.uint8)
+        source = np.random.default_rng(count).integers(
+            0, 256, start + count * memory.extent_bytes + 9, dtype=np.uint8
+        )
         places = bytes_of(memory, count, start)
         assert mpi.write_at(offset, source, memory, count, start) == len(places)
-        stream = bytes_of(mpi.view.filetype, offset + len(places), displacement)[offset : offset + len(places)]
+        stream = bytes_of(mpi.view.filetype, offset + len(places), displacement)[
+            offset : offset + len(places)
+        ]
         expected.extend(bytes(max([0, *[at + 1 - len(expected) for at in stream]])))
         for place, at in zip(places, stream, strict=True):
             expected[at] = source[place]
@@ -186,7 +200,10 @@ def test_one_access_is_one_request_below() -> None:
         (lambda mpi: mpi.read_at(0, b"abcd"), "the buffer to read into is read-only"),
         (lambda mpi: mpi.read_at(0, np.zeros((4, 4))[:, 1]), "the buffer is not contiguous"),
         (lambda mpi: mpi.read_at(0, 17), "a int is no buffer"),
-        (lambda mpi: mpi.read_at(0, np.zeros(2, "datetime64[s]")), "gives no bytes, cannot include dtype 'M'"),
+        (
+            lambda mpi: mpi.read_at(0, np.zeros(2, "datetime64[s]")),
+            "gives no bytes, cannot include dtype 'M'",
+        ),
         (lambda mpi: mpi.write_at(0, np.array([None, 1])), "holds Python objects"),
         (lambda mpi: mpi.write_at(1.7, b"abcd"), "the offset (etypes of the view) is 1.7"),
         (lambda mpi: mpi.write_at("3", b"abcd"), "the offset (etypes of the view) is '3'"),
@@ -276,7 +293,9 @@ def test_a_fault_in_one_process_ends_the_collective_call_in_all(tmp_path: Path) 
 def test_views_and_sizes_are_agreed_on(tmp_path: Path) -> None:
     def act(group: SocketGroup) -> object:
         mpi = viewed(MemoryFile(group=group))
-        with pytest.raises(UsageError, match=r"process . calls set_view with .'an etype of . bytes'. where process"):
+        with pytest.raises(
+            UsageError, match=r"process . calls set_view with .'an etype of . bytes'. where process"
+        ):
             mpi.set_view(0, INT32 if group.rank else INT16)
         with pytest.raises(UsageError, match=r"calls set_size with \[1.\] where process"):
             mpi.set_size(10 + group.rank)

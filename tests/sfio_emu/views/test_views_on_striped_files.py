@@ -28,7 +28,8 @@ Open = Callable[[str, int, str], MpiFile]
 def listeners(root: Path, hosts: list[str]) -> Iterator[dict[str, tuple[str, int]]]:
     doors = [open_listening_socket("127.0.0.1", 0) for _ in hosts]
     addresses = {
-        host: ("127.0.0.1", int(listening.getsockname()[1])) for host, listening in zip(hosts, doors, strict=True)
+        host: ("127.0.0.1", int(listening.getsockname()[1]))
+        for host, listening in zip(hosts, doors, strict=True)
     }
     places = [(listening, root / host) for host, listening in zip(hosts, doors, strict=True)]
     for _, place in places:
@@ -66,7 +67,9 @@ NAME = "p1/tmp/a.dat;p2/tmp/b.dat;p3/c.dat;"
 
 
 @pytest.mark.parametrize("stripe_unit", [1, 75, 1005])
-def test_columns_written_by_four_processes_make_the_matrix(tmp_path: Path, stripe_unit: int) -> None:
+def test_columns_written_by_four_processes_make_the_matrix(
+    tmp_path: Path, stripe_unit: int
+) -> None:
     matrix = np.arange(60 * 16, dtype=np.int32).reshape(60, 16)
 
     def act(rank: int, session: Session) -> object:
@@ -74,7 +77,9 @@ def test_columns_written_by_four_processes_make_the_matrix(tmp_path: Path, strip
             file.set_view(0, INT32, subarray([60, 16], [60, 4], [0, 4 * rank], INT32))
             # memory in columns, the file in rows: the data's order is the file's
             mine = np.ascontiguousarray(matrix[:, 4 * rank : 4 * rank + 4].T)
-            by_rows = indexed_block(1, [column * 60 + row for row in range(60) for column in range(4)], INT32)
+            by_rows = indexed_block(
+                1, [column * 60 + row for row in range(60) for column in range(4)], INT32
+            )
             assert file.write_all(mine, by_rows) == mine.nbytes
             file.set_view()
             whole = np.zeros_like(matrix)
@@ -82,7 +87,9 @@ def test_columns_written_by_four_processes_make_the_matrix(tmp_path: Path, strip
             return np.array_equal(whole, matrix)
 
     assert in_every_process(tmp_path, 4, act) == [True] * 4
-    subfiles = [(tmp_path / place).read_bytes() for place in ("p1/tmp/a.dat", "p2/tmp/b.dat", "p3/c.dat")]
+    subfiles = [
+        (tmp_path / place).read_bytes() for place in ("p1/tmp/a.dat", "p2/tmp/b.dat", "p3/c.dat")
+    ]
     content = matrix.tobytes()
     units = [content[at : at + stripe_unit] for at in range(0, len(content), stripe_unit)]
     assert subfiles == [b"".join(units[number::3]) for number in range(3)]
@@ -98,10 +105,18 @@ def test_random_views_against_a_bytearray(tmp_path: Path) -> None:
                 gaps, lengths = random.integers(0, 9, 6), random.integers(1, 9, 6)
                 places = np.cumsum(gaps + lengths) - lengths
                 end = int(places[-1] + lengths[-1])
-                tile = resized(hindexed(lengths.tolist(), places.tolist(), BYTE), 0, end + int(random.integers(0, 9)))
+                tile = resized(
+                    hindexed(lengths.tolist(), places.tolist(), BYTE),
+                    0,
+                    end + int(random.integers(0, 9)),
+                )
                 displacement, offset, count = (int(n) for n in random.integers(0, 300, 3))
                 file.set_view(displacement, BYTE, tile)
-                stream = [at + i for at, length in file.view.runs(offset, count).pairs() for i in range(length)]
+                stream = [
+                    at + i
+                    for at, length in file.view.runs(offset, count).pairs()
+                    for i in range(length)
+                ]
                 data = random.integers(0, 256, count, dtype=np.uint8)
                 if random.random() < 0.5:
                     file.write_at(offset, data)

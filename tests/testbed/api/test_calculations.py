@@ -55,7 +55,9 @@ WRONG: list[Callable[[], Any]] = [
 def test_value_of_the_wrong_kind_is_a_usage_error_of_one_line(number: int) -> None:
     with pytest.raises(UsageError) as error:
         WRONG[number]()
-    assert ("\n" not in str(error.value) and "give" in str(error.value)) or "there are" in str(error.value)
+    assert ("\n" not in str(error.value) and "give" in str(error.value)) or "there are" in str(
+        error.value
+    )
     assert isinstance(error.value, (TypeError, ValueError)) and error.value.exit_code == 2
 
 
@@ -143,12 +145,18 @@ def test_every_name_is_there_and_another_is_an_attribute_error() -> None:
 
 def test_import_alone_imports_nothing_else() -> None:
     script = "import sys; before = set(sys.modules); import testbed; print(sorted(set(sys.modules) - before))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     assert "numpy" not in done.stdout and "testbed.api" not in done.stdout
 
 
 def test_stratified_blocks_of_an_interval_are_no_longer_than_random_ones() -> None:
-    assert testbed.block_size(20, Fraction(1, 10), labels="stratified") < testbed.block_size(20, 0.1) == 32
+    assert (
+        testbed.block_size(20, Fraction(1, 10), labels="stratified")
+        < testbed.block_size(20, 0.1)
+        == 32
+    )
 
 
 def test_script_of_twenty_lines_gives_the_commands_json(tmp_path: Path) -> None:
@@ -186,7 +194,9 @@ def test_script_of_twenty_lines_gives_the_commands_json(tmp_path: Path) -> None:
 )
 def test_every_workload_runs_on_the_simulator_to_a_verdict(plan: Callable[[], Any]) -> None:
     outcome = testbed.run(plan(), "simulator")
-    assert outcome.fabric == "simulator" and outcome.verdict.checks and outcome.verdict.invalid is None
+    assert (
+        outcome.fabric == "simulator" and outcome.verdict.checks and outcome.verdict.invalid is None
+    )
     assert json.loads(json.dumps(outcome.document))["verdict"]["passed"] == outcome.passed
 
 
@@ -207,7 +217,10 @@ def test_tables_have_a_row_an_item() -> None:
     frame = testbed.data_frame(route)
     assert isinstance(frame, pandas.DataFrame) and frame.load_float.tolist() == [0.5] * 4
     assert len(testbed.data_frame(testbed.network("ring:4"))) == 16
-    assert testbed.data_frame(testbed.schedule("crossbar:2")).groupby("frame").size().tolist() == [2, 2]
+    assert testbed.data_frame(testbed.schedule("crossbar:2")).groupby("frame").size().tolist() == [
+        2,
+        2,
+    ]
 
 
 def test_plan_that_no_fabric_runs_is_refused() -> None:
@@ -231,11 +244,15 @@ def test_campaign_in_this_process_has_the_rows_of_the_command(tmp_path: Path) ->
     done = in_process("campaign", str(file), "--results", str(tmp_path), "--json")
     theirs = json.loads(done.stdout)
     assert outcome.workload == "campaign" and outcome.document["rows"] == len(outcome.rows) == 4
-    assert {name: theirs[name] for name in outcome.document} == json.loads(json.dumps(outcome.document))
+    assert {name: theirs[name] for name in outcome.document} == json.loads(
+        json.dumps(outcome.document)
+    )
 
 
 def test_plan_of_moving_nodes_is_that_of_its_frames() -> None:
-    walking = testbed.mobility_plan("manet:nodes=20", "n0", "n5", count=2, frame_s=1.0, rate_pps=100)
+    walking = testbed.mobility_plan(
+        "manet:nodes=20", "n0", "n5", count=2, frame_s=1.0, rate_pps=100
+    )
     frames = ["manet:nodes=20,frame=0", "manet:nodes=20,frame=1"]
     assert testbed.mobility_plan(frames, "n0", "n5", frame_s=1.0, rate_pps=100) == walking
     with pytest.raises(InputError, match="does not move"):

@@ -20,7 +20,9 @@ from topologies import TopologyError
 
 @pytest.fixture(scope="module")
 def ended():
-    plan = testbed.stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=200)
+    plan = testbed.stream_plan(
+        "ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=200
+    )
     return testbed.run(plan, "simulator")
 
 
@@ -69,7 +71,10 @@ def test_a_drawing_tells_loads_faults_and_ends(tmp_path):
     with pytest.raises(InputError, match="names no picture"):
         drawing.save(tmp_path / "a.gif")
     shares = testbed.draw("ring:4", loads={"s0->s1": 30, "s1->s0": 60, "s1->s2": 0}).marks.loads
-    assert shares == {("s0", "s1", 0): Load(share=0.5, words="30"), ("s1", "s0", 0): Load(share=1.0, words="60")}
+    assert shares == {
+        ("s0", "s1", 0): Load(share=0.5, words="30"),
+        ("s1", "s0", 0): Load(share=1.0, words="60"),
+    }
 
 
 WRONG = [
@@ -115,7 +120,10 @@ def test_a_run_is_kept_once_and_has_a_page(ended, tmp_path):
 
 def test_runs_are_compared_with_what_they_differ_in(ended, tmp_path):
     faster = testbed.run(
-        testbed.stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=400), "simulator"
+        testbed.stream_plan(
+            "ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=400
+        ),
+        "simulator",
     )
     found = testbed.compare({"slow": ended, "fast": faster})
     assert found.differing_options == [("rate_pps 200", "rate_pps 400")]
@@ -128,7 +136,11 @@ def test_runs_are_compared_with_what_they_differ_in(ended, tmp_path):
 def test_a_run_may_come_from_another_process(ended):
     other = pickle.loads(pickle.dumps(ended))
     assert other.passed == ended.passed and other.plan == ended.plan
-    differing = [name for name, *words in testbed.compare([ended, other]).cells() if not words[1].endswith("(+0)")]
+    differing = [
+        name
+        for name, *words in testbed.compare([ended, other]).cells()
+        if not words[1].endswith("(+0)")
+    ]
     assert differing == []
 
 
@@ -158,7 +170,9 @@ def test_a_file_of_ones_own_gives_a_routing(tmp_path, monkeypatch):
         "number = 3\n"
     )
     Path("bad.py").write_text("raise SystemExit('no')\n")
-    mine, disjoint = (testbed.route("swiss-t1", "s1", "s6", method) for method in ("./my.py:two", "disjoint:2"))
+    mine, disjoint = (
+        testbed.route("swiss-t1", "s1", "s6", method) for method in ("./my.py:two", "disjoint:2")
+    )
     assert mine.loads == disjoint.loads
     for method, words in (
         ("my.py:broken", "ZeroDivisionError"),

@@ -49,15 +49,26 @@ def silent_metapaths(plan: MetapathPlan) -> MetapathRun:
 def silent_bulk(run: Any) -> Any:
     nothing = {link: replace(count, packets=0, bytes=0) for link, count in run.links.items()}
     records = tuple(replace(r, deliveries=0, started_s=None, done_s=None) for r in run.transfers)
-    return replace(run, transfers=records, seconds=0.0, frame_times_s=(), links=nothing, dropped={}, injected=0)
+    return replace(
+        run, transfers=records, seconds=0.0, frame_times_s=(), links=nothing, dropped={}, injected=0
+    )
 
 
 def silent_striping(run: Any) -> Any:
-    return replace(run, operations=tuple(replace(one, bytes=0, seconds=0.0) for one in run.operations))
+    return replace(
+        run, operations=tuple(replace(one, bytes=0, seconds=0.0) for one in run.operations)
+    )
 
 
 def silent_rounds(run: Any) -> Any:
-    nothing = {"lightpaths": 0, "sent": 0, "delivered": 0, "strays": 0, "injected": {}, "dropped": {}}
+    nothing = {
+        "lightpaths": 0,
+        "sent": 0,
+        "delivered": 0,
+        "strays": 0,
+        "injected": {},
+        "dropped": {},
+    }
     return tuple(replace(one, **nothing) for one in run)
 
 
@@ -76,11 +87,15 @@ def measured(plan: Any) -> Any:
 
 def faulty(kind: str = "down") -> StreamPlan:
     faults = [f"s0->s1@2-3 {kind}", f"s3->s2@5-6 {kind}"]
-    return testbed.stream_plan("ring:4", "s0", "s2", faults=faults, duration_s=8, rate_pps=200, hold_s=0.3)
+    return testbed.stream_plan(
+        "ring:4", "s0", "s2", faults=faults, duration_s=8, rate_pps=200, hold_s=0.3
+    )
 
 
 def impaired(words: str) -> StreamPlan:
-    return testbed.stream_plan("ring:4", "s0", "s2", faults=[f"s0->s1@2-9 {words}"], duration_s=10, rate_pps=400)
+    return testbed.stream_plan(
+        "ring:4", "s0", "s2", faults=[f"s0->s1@2-9 {words}"], duration_s=10, rate_pps=400
+    )
 
 
 STREAMS: dict[str, Callable[[], StreamPlan]] = {
@@ -123,7 +138,11 @@ def test_a_silent_stream_passes_no_check(name: str, fabric: str) -> None:
     plan, run = stream(name)
     true, silent = judged(plan, run), judged(plan, replace(silent_stream(plan, run), fabric=fabric))
     assert true.passed, [check.name for check in true.checks if not check.passed]
-    assert silent.checks and not silent.passed and not [check.name for check in silent.checks if check.passed]
+    assert (
+        silent.checks
+        and not silent.passed
+        and not [check.name for check in silent.checks if check.passed]
+    )
     assert all(check.key for check in (*true.checks, *silent.checks))
 
 
@@ -153,7 +172,11 @@ def test_a_run_without_events_passes_no_check(name: str, fabric: str) -> None:
         silent = replace(silent, fabric=fabric)
     true, verdict = judged(plan, run), judged(plan, silent)
     assert true.passed, [check.name for check in true.checks if not check.passed]
-    assert verdict.checks and not verdict.passed and not [check.name for check in verdict.checks if check.passed]
+    assert (
+        verdict.checks
+        and not verdict.passed
+        and not [check.name for check in verdict.checks if check.passed]
+    )
     assert all(check.key for check in (*true.checks, *verdict.checks))
 
 
@@ -184,12 +207,16 @@ def test_a_probe_of_no_block_tells_nothing() -> None:
         step_plan = probe_plan(plan, link, size, 20)
         steps.append(probe_step(step_plan, silent_stream(step_plan, measured(step_plan))))
     verdict = judge_probe(plan, tuple(steps), None)
-    assert len(verdict.checks) == 4 and {check.outcome for check in verdict.checks} == {"cannot-tell"}
+    assert len(verdict.checks) == 4 and {check.outcome for check in verdict.checks} == {
+        "cannot-tell"
+    }
 
 
 @drawn(30)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=3))
-def test_a_simulation_that_measured_nothing_never_passes(seeds: list[tuple[int, int, bool]]) -> None:
+def test_a_simulation_that_measured_nothing_never_passes(
+    seeds: list[tuple[int, int, bool]],
+) -> None:
     rows = [
         {
             "seed": k,
@@ -206,10 +233,14 @@ def test_a_simulation_that_measured_nothing_never_passes(seeds: list[tuple[int, 
     verdict = judge_runs(rows)
     assert not verdict.passed
     sent, received = (sum(row[name] for row in rows) for name in ("sent", "received"))
-    assert (verdict.outcome == "fails") is (sent != received or (sent > 0 and any(row["deadlocked"] for row in rows)))
+    assert (verdict.outcome == "fails") is (
+        sent != received or (sent > 0 and any(row["deadlocked"] for row in rows))
+    )
 
 
-@pytest.mark.parametrize("document", [{"messages": []}, {"transfers": []}, {"frames": []}, {"frames": [[], []]}])
+@pytest.mark.parametrize(
+    "document", [{"messages": []}, {"transfers": []}, {"frames": []}, {"frames": [[], []]}]
+)
 def test_a_traffic_file_without_a_message_is_bad_input(document: dict[str, Any]) -> None:
     plan = testbed.simulation_plan("mesh:3x3", traffic=document)
     with pytest.raises(InputError, match="it has no message"):
@@ -223,6 +254,8 @@ def test_one_load_of_which_no_message_was_measured_is_enough_not_to_tell() -> No
     verdict = judge_runs([row, row | {"load": 0.2, "sent": 3, "received": 3, "measured": 0}])
     assert {check.key: check.outcome for check in verdict.checks}["conservation"] == "cannot-tell"
     assert verdict.exit_code == 5
-    assert judge_runs([row | {"conserved": False}]).exit_code == 1, "a message in two places, or in none"
+    assert judge_runs([row | {"conserved": False}]).exit_code == 1, (
+        "a message in two places, or in none"
+    )
     late = {"mean_latency_s": row["mean_latency_s"] * 1000}
     assert judge_runs([row | late]).exit_code == 1, "longer under way than the run lasted"

@@ -41,7 +41,9 @@ class Kernel:
         import nbformat
 
         self._cells = nbformat.v4
-        self.client = nbclient.NotebookClient(nbformat.v4.new_notebook(), timeout=200, kernel_name="python3")
+        self.client = nbclient.NotebookClient(
+            nbformat.v4.new_notebook(), timeout=200, kernel_name="python3"
+        )
 
     def run(self, source: str) -> str:
         cell = self._cells.new_code_cell(source)
@@ -77,11 +79,27 @@ def marked(word: str) -> list[int]:
 
 
 @pytest.mark.long
-def test_script_in_a_cell_prints_what_the_command_prints(kernel: tuple[Kernel, str], tmp_path: Path) -> None:
+def test_script_in_a_cell_prints_what_the_command_prints(
+    kernel: tuple[Kernel, str], tmp_path: Path
+) -> None:
     made, _ = kernel
     printed = made.run((ROOT / "examples" / "one_stream.py").read_text())
-    words = ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--max-faults", "3", "--fabric", "simulator", "--json"]
-    done = run([*TESTBED, *words], capture_output=True, text=True, timeout=200, check=True, cwd=tmp_path)
+    words = [
+        "stream",
+        "swiss-t1",
+        "--from",
+        "s1",
+        "--to",
+        "s6",
+        "--max-faults",
+        "3",
+        "--fabric",
+        "simulator",
+        "--json",
+    ]
+    done = run(
+        [*TESTBED, *words], capture_output=True, text=True, timeout=200, check=True, cwd=tmp_path
+    )
     expected: dict[str, Any] = json.loads(done.stdout)
     expected.pop("results")
     assert json.loads(printed) == expected

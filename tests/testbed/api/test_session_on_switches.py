@@ -66,7 +66,9 @@ def wait_until_gone(mark: str, limit_s: float = 30.0) -> list[str]:
     return left
 
 
-def test_program_in_a_host_has_the_hosts_address_and_its_own_exit_code(session: testbed.Session) -> None:
+def test_program_in_a_host_has_the_hosts_address_and_its_own_exit_code(
+    session: testbed.Session,
+) -> None:
     done = session.exec("h0", ["ip", "-o", "-4", "address"])
     assert session.address("h0") in done.stdout and done.returncode == 0
     assert session.exec("h1", ["sh", "-c", "cat; exit 7"], input="words").stdout == "words"
@@ -75,8 +77,12 @@ def test_program_in_a_host_has_the_hosts_address_and_its_own_exit_code(session: 
     assert len(session.exec("s0", ["ovs-vsctl", "list-br"]).stdout.split()) == 4
 
 
-@pytest.mark.parametrize("words", [{"argv": ["echo", "a\0b"]}, {"env": {"A=B": "1"}}, {"env": {"A": "\0"}}])
-def test_refused_program_ends_what_reads_its_output(session: testbed.Session, words: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "words", [{"argv": ["echo", "a\0b"]}, {"env": {"A=B": "1"}}, {"env": {"A": "\0"}}]
+)
+def test_refused_program_ends_what_reads_its_output(
+    session: testbed.Session, words: dict[str, Any]
+) -> None:
     done = session.exec("h0", **{"argv": ["true"], **words, "timeout_s": 10})
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("testbed: ") and "met an error" not in done.stderr
@@ -178,7 +184,11 @@ def test_installed_route_carries_the_pairs_packets(session: testbed.Session) -> 
 
     around = testbed.route(replace(network, links=tuple(links)), "h0", "h1", "single")
     loads = {link.id: load for link, load in zip(links, around.loads, strict=True)}
-    route = replace(around, network=network, loads=tuple(loads.get(link.id, Fraction(0)) for link in network.links))
+    route = replace(
+        around,
+        network=network,
+        loads=tuple(loads.get(link.id, Fraction(0)) for link in network.links),
+    )
     installed = session.install(route)
     assert installed.rules > 0 and over("s3") == 5 and over("s1") == 0
     session.install(testbed.route(network, "h0", "h1", "single"))
@@ -192,15 +202,21 @@ def test_capture_holds_what_arrived(session: testbed.Session, tmp_path: Path) ->
 
 
 def test_stream_over_a_session_is_judged_as_the_commands_is(session: testbed.Session) -> None:
-    session.install(testbed.route(testbed.network("ring:4"), "s0", "s2", "single"))  # the stream installs its own
+    session.install(
+        testbed.route(testbed.network("ring:4"), "s0", "s2", "single")
+    )  # the stream installs its own
     outcome = session.stream("s0", "s2", faults=["s0->s1@1.8-2.6"], duration_s=3.4, rate_pps=200)
-    assert outcome.verdict.invalid is not None or outcome.passed, outcome.verdict.to_json()["failed"]
+    assert outcome.verdict.invalid is not None or outcome.passed, outcome.verdict.to_json()[
+        "failed"
+    ]
     assert outcome.document["fabric"] == "emulation" and outcome.rows[0]["link"] == "s0->s1"
     assert session.ping("h0", "h2").received == 3
 
 
 @pytest.mark.long
-def test_bulk_over_a_session_verifies_every_message(session: testbed.Session, valid_run: Any) -> None:
+def test_bulk_over_a_session_verifies_every_message(
+    session: testbed.Session, valid_run: Any
+) -> None:
     outcome = valid_run(lambda: session.bulk(message_bytes=200_000, inject_packets=5))
     assert outcome.document["verified"] and outcome.document["transfers"] == 12
     assert session.ping("h0", "h2").received == 3
@@ -219,14 +235,20 @@ def test_plan_of_another_network_is_refused(session: testbed.Session) -> None:
 
 def test_exec_and_attach_reach_a_session(session: testbed.Session) -> None:
     def said(*words: str, text: str = "") -> subprocess.CompletedProcess[str]:
-        return run([*TESTBED, *words], input=text, capture_output=True, text=True, timeout=60, check=False)
+        return run(
+            [*TESTBED, *words], input=text, capture_output=True, text=True, timeout=60, check=False
+        )
 
     assert session.name in json.loads(said("attach", "--json").stdout)["networks"]
     done = said("exec", session.name, "h1", "--", "sh", "-c", "cat; exit 5", text="through")
     assert (done.returncode, done.stdout) == (5, "through")
     wrong = said("exec", "nobody", "h1", "--", "true")
     assert wrong.returncode == 2 and "no network named 'nobody' is up" in wrong.stderr
-    prompt = said("attach", session.name, text="h0 ping -c 1 -W 1 10.0.0.2\nfault s0->s1\nrestore s0->s1\nnonsense\n")
+    prompt = said(
+        "attach",
+        session.name,
+        text="h0 ping -c 1 -W 1 10.0.0.2\nfault s0->s1\nrestore s0->s1\nnonsense\n",
+    )
     assert "1 received" in prompt.stdout and "s0->s1 restored" in prompt.stdout
     assert prompt.returncode == 2 and "unknown command 'nonsense'" in prompt.stderr
 
@@ -235,7 +257,11 @@ def test_exec_and_attach_reach_a_session(session: testbed.Session) -> None:
 def test_run_from_an_ordinary_process_builds_a_sandbox_of_its_own(valid_run: Any) -> None:
     plan = testbed.stream_plan("ring:4", "s0", "s2", faults="none", duration_s=1.5, rate_pps=200)
     told: list[str] = []
-    outcome = valid_run(lambda: testbed.run(plan, "emulation", progress=lambda progress: told.append(progress.doing)))
+    outcome = valid_run(
+        lambda: testbed.run(
+            plan, "emulation", progress=lambda progress: told.append(progress.doing)
+        )
+    )
     assert outcome.fabric == "emulation" and len(outcome.measurements.sent.time_s) >= 200
     assert "streaming" in told
 
@@ -254,7 +280,12 @@ def test_killed_owner_leaves_nothing(user: str, tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
-        env={**os.environ, name: value, "TMPDIR": str(tmp_path) if user == "own" else "/tmp", "PYTHONPATH": str(ROOT)},
+        env={
+            **os.environ,
+            name: value,
+            "TMPDIR": str(tmp_path) if user == "own" else "/tmp",
+            "PYTHONPATH": str(ROOT),
+        },
     )
     assert owner.stdout is not None and owner.stdin is not None
     assert owner.stdout.readline() == "READY 0 1\n"
@@ -287,7 +318,11 @@ def test_name_that_is_taken_is_refused() -> None:
 def test_network_of_up_is_reached_from_another_terminal() -> None:
     name = f"up-{uuid.uuid4().hex[:8]}"
     prompt = WarmProcess(
-        [*TESTBED, "up", "ring:3", "--name", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        [*TESTBED, "up", "ring:3", "--name", name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
     )
     assert prompt.stdin is not None and prompt.stdout is not None
     with prompt:

@@ -29,7 +29,9 @@ def says(judged: dict[str, Any]) -> dict[str, str]:
     return {name: row["say"] for name, row in judged.items()}
 
 
-def test_what_grew_in_hours_of_work_is_what_the_page_names(soak: ModuleType, samples: list[Any]) -> None:
+def test_what_grew_in_hours_of_work_is_what_the_page_names(
+    soak: ModuleType, samples: list[Any]
+) -> None:
     judged = says(soak.judge(samples))
     assert set(soak.COUNTS) < judged.keys()
     assert {name: say for name, say in judged.items() if say != "flat"} == {
@@ -38,13 +40,21 @@ def test_what_grew_in_hours_of_work_is_what_the_page_names(soak: ModuleType, sam
     assert samples[-1]["t_s"] > 1.9 * 3600
 
 
-@pytest.mark.parametrize(("leaked", "curve"), [({"descriptors": 1}, "descriptors"), ({"mb": 0.1}, "MB of caller")])
-def test_a_leak_of_every_round_is_found(soak: ModuleType, samples: list[Any], leaked: Any, curve: str) -> None:
+@pytest.mark.parametrize(
+    ("leaked", "curve"), [({"descriptors": 1}, "descriptors"), ({"mb": 0.1}, "MB of caller")]
+)
+def test_a_leak_of_every_round_is_found(
+    soak: ModuleType, samples: list[Any], leaked: Any, curve: str
+) -> None:
     spoilt = [soak.spoilt(sample, **{"descriptors": 0, "mb": 0.0, **leaked}) for sample in samples]
     before, after = says(soak.judge(samples)), says(soak.judge(spoilt))
     assert {name: say for name, say in after.items() if say != before[name]} == {curve: "grows"}
 
 
-def test_samples_that_scatter_too_much_are_called_neither(soak: ModuleType, samples: list[Any]) -> None:
-    scattered = [{**sample, "threads": 126 + 40 * (number % 2)} for number, sample in enumerate(samples)]
+def test_samples_that_scatter_too_much_are_called_neither(
+    soak: ModuleType, samples: list[Any]
+) -> None:
+    scattered = [
+        {**sample, "threads": 126 + 40 * (number % 2)} for number, sample in enumerate(samples)
+    ]
     assert says(soak.judge(scattered))["threads"] == "undecided"

@@ -47,14 +47,22 @@ def session() -> Iterator[testbed.Session]:
         yield held
 
 
-def asked(session: testbed.Session, address: str, count: int, *, source: str = "s0_0") -> subprocess.Popen[str]:
+def asked(
+    session: testbed.Session, address: str, count: int, *, source: str = "s0_0"
+) -> subprocess.Popen[str]:
     words = [sys.executable, "-I", "-S", "-c", ASK, address, str(count)]
     return session.popen(source, words, end_point=True, stdout=subprocess.PIPE, text=True)
 
 
-def test_no_echo_is_lost_while_cables_are_cut_and_without_code_some_are(session: testbed.Session) -> None:
+def test_no_echo_is_lost_while_cables_are_cut_and_without_code_some_are(
+    session: testbed.Session,
+) -> None:
     split = testbed.route("torus:3x3", "s0_0", "s1_1")
-    cut = [link.label for i, link in enumerate(session.network.links) if link.source == "s0_0" and split.loads[i]][:2]
+    cut = [
+        link.label
+        for i, link in enumerate(session.network.links)
+        if link.source == "s0_0" and split.loads[i]
+    ][:2]
     assert len(cut) == 2
     server = session.popen("s1_1", [sys.executable, "-I", "-S", "-c", ECHO], end_point=True)
     came = {}
@@ -78,16 +86,35 @@ def test_no_echo_is_lost_while_cables_are_cut_and_without_code_some_are(session:
 
 
 def test_tunnels_of_one_host_do_not_meet_and_leave_no_device(session: testbed.Session) -> None:
-    with session.tunnel("s0_0", "s1_1") as first, session.tunnel("s0_0", "s2_2", mode="static") as second:
+    with (
+        session.tunnel("s0_0", "s1_1") as first,
+        session.tunnel("s0_0", "s2_2", mode="static") as second,
+    ):
         assert {first.addresses["s0_0"], second.addresses["s0_0"]}.isdisjoint(
             {first.addresses["s1_1"], second.addresses["s2_2"]}
         )
         for target, tunnel in (("s1_1", first), ("s2_2", second)):
-            words = ["ping", "-n", "-q", "-c", "5", "-i", "0.05", "-W", "2", "-M", "do", "-s", str(tunnel.mtu - 28)]
+            words = [
+                "ping",
+                "-n",
+                "-q",
+                "-c",
+                "5",
+                "-i",
+                "0.05",
+                "-W",
+                "2",
+                "-M",
+                "do",
+                "-s",
+                str(tunnel.mtu - 28),
+            ]
             done = session.exec("s0_0", [*words, tunnel.addresses[target]], end_point=True)
             assert " 5 received" in done.stdout, done.stdout + done.stderr
         too_long = session.exec(
-            "s0_0", ["ping", "-c", "1", "-M", "do", "-s", str(first.mtu - 27), first.addresses["s1_1"]], end_point=True
+            "s0_0",
+            ["ping", "-c", "1", "-M", "do", "-s", str(first.mtu - 27), first.addresses["s1_1"]],
+            end_point=True,
         )
         assert too_long.returncode != 0
         listed = session.exec("s0_0", ["ip", "-o", "link"], end_point=True).stdout
@@ -100,9 +127,14 @@ def test_a_route_for_the_way_back_leaves_the_way_there_as_it_is(session: testbed
 
     def installed() -> list[str]:
         flows = session.exec(
-            "s0_1", ["ovs-ofctl", "-O", "OpenFlow13", "--no-stats", "--no-names", "dump-flows", "s0_1"]
+            "s0_1",
+            ["ovs-ofctl", "-O", "OpenFlow13", "--no-stats", "--no-names", "dump-flows", "s0_1"],
         ).stdout.splitlines()
-        rules = [flow.split("priority=")[1] for flow in flows if f"nw_src={there},nw_dst={back},tp_src=" in flow]
+        rules = [
+            flow.split("priority=")[1]
+            for flow in flows
+            if f"nw_src={there},nw_dst={back},tp_src=" in flow
+        ]
         return sorted(rules)
 
     session.install(testbed.route("torus:3x3", "s0_1", "s1_2"))

@@ -19,11 +19,16 @@ CALLS: dict[str, tuple[Callable[[Any], object], tuple[object, ...]]] = {
     "draw faults": (lambda given: testbed.draw(RING, faults=given), (2, None)),
     "compare": (testbed.compare, (2, None)),
     "without": (RING.without, ([("s0", "s1")], {}, 2, None)),
-    "pattern": (lambda given: testbed.bulk_plan(RING, pattern=given), ([], {}, [("h0",)], [("h0", "h1", "h2")])),
+    "pattern": (
+        lambda given: testbed.bulk_plan(RING, pattern=given),
+        ([], {}, [("h0",)], [("h0", "h1", "h2")]),
+    ),
 }
 
 
-@pytest.mark.parametrize(("call", "given"), [(call, one) for call, many in CALLS.values() for one in many])
+@pytest.mark.parametrize(
+    ("call", "given"), [(call, one) for call, many in CALLS.values() for one in many]
+)
 def test_is_refused(call: Callable[[Any], object], given: object) -> None:
     with pytest.raises(ValueError, match=r"give|has no link|of the wrong kind") as refused:
         call(given)
@@ -40,7 +45,9 @@ def test_what_a_plan_cannot_do_without_is_named() -> None:
 def test_arrays_of_numpy_are_lists() -> None:
     named = {"source": np.str_("s0"), "sink": "s1", "duration_s": np.float32(1)}
     assert testbed.stream_plan(RING, **named, faults=np.array([])).faults == ()
-    assert testbed.simulation_plan(RING, loads=np.array([0.1, 0.2])) == testbed.simulation_plan(RING, loads=[0.1, 0.2])
+    assert testbed.simulation_plan(RING, loads=np.array([0.1, 0.2])) == testbed.simulation_plan(
+        RING, loads=[0.1, 0.2]
+    )
     pairs = testbed.bulk_plan(RING, pattern=np.array([["h0", "h1"]]))
     assert repr(pairs) == repr(testbed.bulk_plan(RING, pattern=[["h0", "h1"]]))
 

@@ -64,7 +64,9 @@ def test_a_process_that_fails_says_why() -> None:
 
     with (
         started(fail) as process,
-        pytest.raises(CapabilityError, match="the receiver of bulk transfers failed: ValueError: no room"),
+        pytest.raises(
+            CapabilityError, match="the receiver of bulk transfers failed: ValueError: no room"
+        ),
     ):
         process.receive()
 
@@ -84,5 +86,9 @@ def test_a_node_whose_process_is_killed_shares_it_with_nobody() -> None:
 
 def test_retransmissions_count_from_the_begin_of_the_run_and_never_below_none() -> None:
     before = {0: TcpRetransmissions(100, 2, 1), 1: TcpRetransmissions(50, 1, 1)}
-    after = {0: TcpRetransmissions(400, 5, 3), 1: TcpRetransmissions(20, 1, 0), 2: TcpRetransmissions(30, 1, 0)}
+    after = {
+        0: TcpRetransmissions(400, 5, 3),
+        1: TcpRetransmissions(20, 1, 0),
+        2: TcpRetransmissions(30, 1, 0),
+    }
     assert retransmitted_since(before, after) == {0: (300, 3, 2), 1: (0, 0, 0), 2: (30, 1, 0)}

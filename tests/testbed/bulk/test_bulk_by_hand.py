@@ -52,17 +52,24 @@ def invalid(plan: BulkPlan, **changes: Any) -> str:
 
 
 def check_of(plan: BulkPlan, key: str, **changes: Any) -> Check:
-    return next(one for one in judge_bulk(plan, on_switches(plan, **changes)).verdict.checks if one.key == key)
+    return next(
+        one
+        for one in judge_bulk(plan, on_switches(plan, **changes)).verdict.checks
+        if one.key == key
+    )
 
 
 @pytest.mark.parametrize("packets", [1, 3])
 @pytest.mark.parametrize("more", [0, 1])
-def test_links_carry_messages_with_headers_and_half_as_many_acknowledgements_come_back(packets: int, more: int) -> None:
+def test_links_carry_messages_with_headers_and_half_as_many_acknowledgements_come_back(
+    packets: int, more: int
+) -> None:
     plan = plan_of(packets * 1448 - OVERHEAD_BYTES + more)
     forward, back = packets * 1448 + more + 66 * (packets + more), 66 * (packets + more) / 2
     links = set(plan.loads) | {reverse_of(link) for link in plan.loads}
     assert expected_bytes(plan, 1448) == {
-        link: plan.loads.get(link, 0) * forward + plan.loads.get(reverse_of(link), 0) * back for link in links
+        link: plan.loads.get(link, 0) * forward + plan.loads.get(reverse_of(link), 0) * back
+        for link in links
     }
 
 
@@ -87,7 +94,9 @@ def test_the_worst_link_is_the_one_that_differs_most_in_its_own_bytes() -> None:
         error, worst = counter_error(plan, replace(run, links=changed))
         assert (error, worst) == (pytest.approx(0.1, rel=1e-3), link)
     unused = next(one.id for one in plan.network.links if one.id not in expected_bytes(plan, 1448))
-    astray = replace(run, links={**run.links, unused: LinkCount(packets=9, bytes=500_000, queue_drops=0)})
+    astray = replace(
+        run, links={**run.links, unused: LinkCount(packets=9, bytes=500_000, queue_drops=0)}
+    )
     assert counter_error(plan, astray) == (0.5, unused), "in parts of a message"
     missing = replace(run, links={one: count for one, count in run.links.items() if one != link})
     assert counter_error(plan, missing) == (1.0, link)
@@ -106,11 +115,17 @@ def test_a_link_is_busy_while_a_transfer_of_that_frame_sends_over_it() -> None:
         one = replace(run, transfers=(record,), frame_times_s=frames)
         link = record.path[0]
         ((found, shares),) = busy_fractions(plan, one, [link]).items()
-        assert found == link and len(shares) == 3 and all(share == 0 for k, share in enumerate(shares) if k != frame)
+        assert (
+            found == link
+            and len(shares) == 3
+            and all(share == 0 for k, share in enumerate(shares) if k != frame)
+        )
         return shares[frame]
 
     assert busy(1.5, 2.0) == 0.25
-    assert busy(0.0, 2.0) == 0.5 and busy(2.5, 9.0) == 0.25, "what lies outside its frame is left out"
+    assert busy(0.0, 2.0) == 0.5 and busy(2.5, 9.0) == 0.25, (
+        "what lies outside its frame is left out"
+    )
     assert busy(0.0, 9.0) == 1.0 and busy(0.0, 0.5) == 0.0
     assert busy(None, 2.0) == busy(1.5, None) == 0.0
     assert busy(3.0, 3.5, frame=1) == 0.0, "a frame of no time"
@@ -131,23 +146,36 @@ def test_tcp_takes_of_each_frame_as_long_as_the_transfer_that_repeats_for_longes
     one, two = TcpRetransmissions(9934, 1), TcpRetransmissions(19868, 2)
     assert took_s({}) == 0
     assert took_s({first: one}) == pytest.approx(0.004)
-    assert took_s({first: one, second: two}) == took_s({first: two, second: one}) == pytest.approx(0.008)
+    assert (
+        took_s({first: one, second: two})
+        == took_s({first: two, second: one})
+        == pytest.approx(0.008)
+    )
     assert took_s({first: one, third: two}) == pytest.approx(0.012)
-    assert took_s({first: TcpRetransmissions(9934, 1, 2)}) == pytest.approx(0.404), "each time-out is 0.2 s"
+    assert took_s({first: TcpRetransmissions(9934, 1, 2)}) == pytest.approx(0.404), (
+        "each time-out is 0.2 s"
+    )
 
 
 def test_the_throughput_of_a_schedule_lies_between_its_limits() -> None:
     for message_bytes, most in ((1_000_000, 1.05 / (1 - 0.018)), (20_000, 1.05 / 0.5)):
         plan = plan_of(message_bytes)
         seconds = len(plan.frames) * plan.message_s
-        for ratio, passed in ((0.951, True), (0.949, False), (0.999 * most, True), (1.001 * most, False)):
+        for ratio, passed in (
+            (0.951, True),
+            (0.949, False),
+            (0.999 * most, True),
+            (1.001 * most, False),
+        ):
             check = check_of(plan, "throughput", seconds=seconds / ratio)
             assert check.passed == passed and check.measured == pytest.approx(ratio)
             assert ("at most" in check.detail) == (ratio > most)
 
 
 def test_another_order_lies_within_a_tenth_of_its_run_in_virtual_time() -> None:
-    plan = bulk_plan("swiss-t1:allocation=1-1-0-0-1-0-0-0", message_bytes=1_000_000, scheduling="round-robin")
+    plan = bulk_plan(
+        "swiss-t1:allocation=1-1-0-0-1-0-0-0", message_bytes=1_000_000, scheduling="round-robin"
+    )
     run = SimulatedBulkFabric().run(plan)
     predicted = check_of(plan, "throughput").predicted
     assert predicted is not None
@@ -156,8 +184,12 @@ def test_another_order_lies_within_a_tenth_of_its_run_in_virtual_time() -> None:
         assert check.passed == passed, off
 
 
-@pytest.mark.parametrize(("message_bytes", "limit_s"), [(1_000_000, 0.024), (300_000, 0.01), (100_000, 0.006)])
-def test_a_machine_may_stand_still_for_part_of_what_the_run_may_lose(message_bytes: int, limit_s: float) -> None:
+@pytest.mark.parametrize(
+    ("message_bytes", "limit_s"), [(1_000_000, 0.024), (300_000, 0.01), (100_000, 0.006)]
+)
+def test_a_machine_may_stand_still_for_part_of_what_the_run_may_lose(
+    message_bytes: int, limit_s: float
+) -> None:
     """Of 5 % of the predicted time 40 %; in shorter runs 10 ms, but never more than all of it."""
     plan = plan_of(message_bytes)
     for factor, says in ((0.98, False), (1.02, True)):
@@ -167,7 +199,10 @@ def test_a_machine_may_stand_still_for_part_of_what_the_run_may_lose(message_byt
 
 def test_a_thread_may_wake_so_late_on_average() -> None:
     for late_s, says in ((0.00149, False), (0.00151, True)):
-        assert ("late on average" in invalid(plan_of(1_000_000), strain=replace(CALM, mean_lateness_s=late_s))) == says
+        assert (
+            "late on average"
+            in invalid(plan_of(1_000_000), strain=replace(CALM, mean_lateness_s=late_s))
+        ) == says
     assert not invalid(plan_of(1_000_000), strain=None), "nobody measured it"
 
 
@@ -175,7 +210,9 @@ def test_changes_of_circuits_may_take_as_long_as_a_machine_may_stand_still() -> 
     plan = plan_of(1_000_000)
     assert not invalid(plan, rule_changes=3, changing_s=0.0235)
     words = invalid(plan, rule_changes=3, changing_s=0.0246)
-    assert "3 changes of circuits took 8.2 ms each, 2.1% of the predicted time (limit 2.0%)" in words
+    assert (
+        "3 changes of circuits took 8.2 ms each, 2.1% of the predicted time (limit 2.0%)" in words
+    )
     assert "longer time frames" in words
 
 
@@ -199,10 +236,16 @@ def test_strays_are_counted_in_packets_of_the_largest_size() -> None:
 def test_injected_packets_are_dropped_all_of_them() -> None:
     plan = plan_of(1_000_000)
     assert plan.injected > 2
-    for dropped, passed in ((plan.injected, True), (plan.injected - 1, False), (plan.injected + 1, True)):
+    for dropped, passed in (
+        (plan.injected, True),
+        (plan.injected - 1, False),
+        (plan.injected + 1, True),
+    ):
         assert check_of(plan, "injected-dropped", dropped={"s1": dropped}).passed == passed
     none = replace(plan, injected=0)
-    assert "injected-dropped" not in {c.key for c in judge_bulk(none, on_switches(none)).verdict.checks}
+    assert "injected-dropped" not in {
+        c.key for c in judge_bulk(none, on_switches(none)).verdict.checks
+    }
 
 
 def test_notes_name_five_deadlocks_and_count_the_others() -> None:
@@ -221,9 +264,13 @@ def test_the_row_counts_messages_once_and_sums_what_links_and_switches_say() -> 
     plan = plan_of(1_000_000)
     run = on_switches(plan)
     links = {link: replace(count, queue_drops=2) for link, count in run.links.items()}
-    records = tuple(replace(r, deliveries=2, attempts=2) if k == 0 else r for k, r in enumerate(run.transfers))
+    records = tuple(
+        replace(r, deliveries=2, attempts=2) if k == 0 else r for k, r in enumerate(run.transfers)
+    )
     records = (*records[:-1], replace(records[-1], done_s=None, deliveries=0))
-    row = judge_bulk(plan, replace(run, transfers=records, links=links, dropped={"s1": 4, "s2": 3})).document
+    row = judge_bulk(
+        plan, replace(run, transfers=records, links=links, dropped={"s1": 4, "s2": 3})
+    ).document
     count = len(plan.transfers)
     assert (row["messages_verified"], row["verified"]) == (count - 2, False)
     assert row["bytes"] == (count - 1) * 1_000_000
@@ -232,9 +279,15 @@ def test_the_row_counts_messages_once_and_sums_what_links_and_switches_say() -> 
     assert row["liquid_throughput_bps"] == pytest.approx(20e6 * count / plan.bottleneck_load)
     assert row["repeated"] == [plan.transfers[0].name]
     assert (row["dropped"], row["queue_drops"]) == (7, 2 * len(links))
-    assert (row["rounds"], row["frames"], row["predicted_ratio"]) == (None, len(plan.frames), pytest.approx(1.0))
+    assert (row["rounds"], row["frames"], row["predicted_ratio"]) == (
+        None,
+        len(plan.frames),
+        pytest.approx(1.0),
+    )
     assert [load for _, load, _ in row["link_loads"]] == list(plan.loads.values())
-    assert [octets for _, _, octets in row["link_loads"]] == [run.links[link].bytes for link in plan.loads]
+    assert [octets for _, _, octets in row["link_loads"]] == [
+        run.links[link].bytes for link in plan.loads
+    ]
     assert judge_bulk(plan, on_switches(plan, seconds=0.0)).document["throughput_bps"] == 0.0
 
 
@@ -260,7 +313,9 @@ def test_the_longest_path_is_calibrated_and_disjoint_ones_over_bottlenecks_first
     assert len(together) <= round(float(plan.liquid_links))
     if len(together) < round(float(plan.liquid_links)):
         used = set().union(*paths)
-        assert all(used & set(t.path) for k, t in enumerate(plan.transfers) if k not in together), "no room is left"
+        assert all(used & set(t.path) for k, t in enumerate(plan.transfers) if k not in together), (
+            "no room is left"
+        )
     hard = [len(set(transfer.path) & set(plan.bottlenecks)) for transfer in plan.transfers]
     assert hard.index(max(hard)) in together
 

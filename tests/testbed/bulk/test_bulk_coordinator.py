@@ -36,7 +36,9 @@ def transfers(name: str) -> tuple[Any, tuple[Any, ...]]:
     return network, transfers_of(network, other_pairs(network))
 
 
-def plan(name: str, frames: Any, switching: Switching = "circuit", barrier: bool = True, **more: Any) -> BulkPlan:
+def plan(
+    name: str, frames: Any, switching: Switching = "circuit", barrier: bool = True, **more: Any
+) -> BulkPlan:
     network, listed = transfers(name)
     return BulkPlan(
         network=network,
@@ -118,13 +120,22 @@ def test_circuits_that_stand_at_one_time_share_no_link(frames: Any, barrier: boo
 @drawn(15)
 @given(st.integers(0, 10**6))
 def test_rings_deadlock_are_told_and_still_deliver_everything(seed: int) -> None:
-    asked = bulk_plan("ring:6", scheduling="random", message_bytes=SIZE, link_rate_bps=RATE, barrier=False, seed=seed)
+    asked = bulk_plan(
+        "ring:6",
+        scheduling="random",
+        message_bytes=SIZE,
+        link_rate_bps=RATE,
+        barrier=False,
+        seed=seed,
+    )
     run = SimulatedBulkFabric().run(asked)
     assert run.failure is None and run.delivered == len(asked.transfers)
 
 
 def test_a_run_that_must_not_retreat_ends_at_a_deadlock_and_names_the_circle() -> None:
-    asked = bulk_plan("ring:6", scheduling="round-robin", message_bytes=SIZE, link_rate_bps=RATE, barrier=False)
+    asked = bulk_plan(
+        "ring:6", scheduling="round-robin", message_bytes=SIZE, link_rate_bps=RATE, barrier=False
+    )
     retreated = SimulatedBulkFabric().run(asked)
     failed = SimulatedBulkFabric(on_deadlock="fail").run(asked)
     if not retreated.deadlocks:
@@ -136,19 +147,25 @@ def test_a_run_that_must_not_retreat_ends_at_a_deadlock_and_names_the_circle() -
 def test_a_cut_link_moves_its_transfers_to_the_other_path() -> None:
     network, listed = transfers("swiss-t1:allocation=2-2-0-0-0-0-0-0")
     count = len(listed)
-    cut = Fault(link=("s1", "s2", 0), kind="down", start_s=1.5 * UNIT_S, stop_s=1e6, direction="both")
+    cut = Fault(
+        link=("s1", "s2", 0), kind="down", start_s=1.5 * UNIT_S, stop_s=1e6, direction="both"
+    )
     asked = plan(network.name, [[i] for i in range(count)], faults=(cut,))
     run = SimulatedBulkFabric().run(asked)
     assert run.failure is None and run.delivered == count
     moved = [r for r in run.transfers if r.path != listed[r.transfer].path]
-    assert moved and all(("s1", "s2", 0) not in r.path and ("s2", "s1", 0) not in r.path for r in moved)
+    assert moved and all(
+        ("s1", "s2", 0) not in r.path and ("s2", "s1", 0) not in r.path for r in moved
+    )
     assert all(r.done_s is not None and r.done_s > cut.start_s for r in moved)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_cut_at_any_moment_leaves_nobody_waiting(seed: int) -> None:
     """Messages of a frame end in any order, and the cut may find only the last of them on its way."""
-    asked = bulk_plan("hypercube:3", routing="balanced", message_bytes=SIZE, link_rate_bps=RATE, faults=(CUT,))
+    asked = bulk_plan(
+        "hypercube:3", routing="balanced", message_bytes=SIZE, link_rate_bps=RATE, faults=(CUT,)
+    )
     for moment in range(1, len(asked.transfers) + len(asked.frames)):
         carry_out_by_hand(asked, moment, Random(seed))
 
@@ -182,7 +199,9 @@ def carry_out_by_hand(asked: BulkPlan, moment: int, chance: Random) -> None:
 
 def test_a_cut_host_link_strands_its_transfers_and_names_them() -> None:
     network, listed = transfers("swiss-t1:allocation=2-2-0-0-0-0-0-0")
-    cut = Fault(link=("s1", "r1", 0), kind="down", start_s=0.5 * UNIT_S, stop_s=1e6, direction="both")
+    cut = Fault(
+        link=("s1", "r1", 0), kind="down", start_s=0.5 * UNIT_S, stop_s=1e6, direction="both"
+    )
     for switching in ("circuit", "packet"):
         asked = plan(network.name, [range(len(listed))], switching, faults=(cut,))  # type: ignore[arg-type]
         run = SimulatedBulkFabric().run(asked)
@@ -209,7 +228,9 @@ def test_a_run_in_which_nothing_arrives_ends_and_says_what_it_waited_for() -> No
     coordinator.advance(coordinator.deadline_s())
     (finished,) = [a for a in coordinator.actions() if isinstance(a, Finished)]
     assert (
-        finished.failure is not None and "no message arrived for 5 s" in finished.failure and "t0->" in finished.failure
+        finished.failure is not None
+        and "no message arrived for 5 s" in finished.failure
+        and "t0->" in finished.failure
     )
 
 
@@ -222,7 +243,11 @@ def test_a_damaged_message_is_sent_again_over_its_circuit_and_five_times_is_enou
         assert coordinator.actions() == (Send(messages=((0, attempt),)),)
         coordinator.message_done(0, attempt, False, float(attempt))
     (finished,) = coordinator.actions()
-    assert isinstance(finished, Finished) and finished.failure is not None and "checksum" in finished.failure
+    assert (
+        isinstance(finished, Finished)
+        and finished.failure is not None
+        and "checksum" in finished.failure
+    )
 
 
 def test_a_late_word_of_an_earlier_attempt_changes_nothing() -> None:

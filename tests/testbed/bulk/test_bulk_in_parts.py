@@ -12,12 +12,20 @@ from testbed.cli import main
 from testbed.errors import InputError
 
 
-@pytest.mark.parametrize(("network", "parts"), [("bipartite:4,4", 2), ("torus:4x4", 2), ("hypercube:3", 4)])
+@pytest.mark.parametrize(
+    ("network", "parts"), [("bipartite:4,4", 2), ("torus:4x4", 2), ("hypercube:3", 4)]
+)
 def test_parts_are_transfers_of_their_own_at_the_bound(network: str, parts: int) -> None:
     whole = bulk_plan(network, routing="balanced", message_bytes=120_000)
     plan = bulk_plan(network, parts=parts, message_bytes=120_000)
-    assert plan.parts == parts and plan.message_bytes * parts == 120_000 and plan.total_bytes == whole.total_bytes
-    assert len({t.ends for t in plan.transfers}) == len(plan.transfers) == parts * len(whole.transfers)
+    assert (
+        plan.parts == parts
+        and plan.message_bytes * parts == 120_000
+        and plan.total_bytes == whole.total_bytes
+    )
+    assert (
+        len({t.ends for t in plan.transfers}) == len(plan.transfers) == parts * len(whole.transfers)
+    )
     for frame in plan.frames:
         links = [link for i in frame for link in plan.transfers[i].path]
         assert len(set(links)) == len(links)
@@ -29,7 +37,10 @@ def test_parts_are_transfers_of_their_own_at_the_bound(network: str, parts: int)
 @pytest.mark.parametrize("network", ["bipartite:4,4", "gpu-machines:2,4"])
 def test_a_schedule_file_brings_its_parts_along(network: str, tmp_path: Path) -> None:
     file = str(tmp_path / "schedule.json")
-    assert main(["schedule", network, "--pattern", "all-to-others", "--parts", "2", "--output", file]) == 0
+    assert (
+        main(["schedule", network, "--pattern", "all-to-others", "--parts", "2", "--output", file])
+        == 0
+    )
     plan = bulk_plan(network, schedule=file, message_bytes=100_000)
     assert (plan.parts, plan.message_bytes, plan.method) == (2, 50_000, "file")
     assert len(plan.frames) == plan.bottleneck_load

@@ -54,13 +54,21 @@ def test_bytes_beyond_the_schedule_fail_unless_tcp_sent_them_again() -> None:
     assert failed(judged(plan, more)) == ["bytes that links carried against those of the plan"]
     again = dict.fromkeys(range(len(plan.transfers)), TcpRetransmissions(more, 12))
     assert judged(plan, more, retransmitted=again).passed
-    assert not judged(plan, -more, retransmitted=again).passed, "what never crossed a link was not sent again either"
+    assert not judged(plan, -more, retransmitted=again).passed, (
+        "what never crossed a link was not sent again either"
+    )
 
 
-@pytest.mark.parametrize("late", [replace(CALM, worst_lateness_s=0.05), replace(CALM, mean_lateness_s=0.003)])
-def test_a_machine_that_stood_still_makes_the_run_invalid_whatever_came_out(late: MachineLoad) -> None:
+@pytest.mark.parametrize(
+    "late", [replace(CALM, worst_lateness_s=0.05), replace(CALM, mean_lateness_s=0.003)]
+)
+def test_a_machine_that_stood_still_makes_the_run_invalid_whatever_came_out(
+    late: MachineLoad,
+) -> None:
     plan = plan_of(1_000_000)
-    assert judged(plan, strain=late).exit_code == judged(plan, slower=1.2, strain=late).exit_code == 4
+    assert (
+        judged(plan, strain=late).exit_code == judged(plan, slower=1.2, strain=late).exit_code == 4
+    )
     assert judged(plan, slower=1.2).exit_code == 1, "slow on a machine that kept up"
 
 
@@ -81,12 +89,18 @@ def one_repeats(**counts: int) -> dict[int, TcpRetransmissions]:
 
 
 @pytest.mark.parametrize("slower", [1.08, 3.5])  # without and with a time-out of TCP in it
-def test_a_run_too_short_for_its_changes_of_circuits_is_invalid_however_long_it_took(slower: float) -> None:
+def test_a_run_too_short_for_its_changes_of_circuits_is_invalid_however_long_it_took(
+    slower: float,
+) -> None:
     plan = plan_of(100_000)  # 0.12 s at 20 Mbit/s
     verdict = judged(plan, slower=slower, rule_changes=4, changing_s=0.0073)
     assert verdict.exit_code == 4 and "larger --message-size" in str(verdict.invalid)
-    late = judged(plan, rule_changes=4, changing_s=0.0073, strain=replace(CALM, worst_lateness_s=0.02))
-    assert "larger --message-size" in str(late.invalid), "whatever else was late, a longer run is what mends it"
+    late = judged(
+        plan, rule_changes=4, changing_s=0.0073, strain=replace(CALM, worst_lateness_s=0.02)
+    )
+    assert "larger --message-size" in str(late.invalid), (
+        "whatever else was late, a longer run is what mends it"
+    )
     assert judged(plan, slower=slower).exit_code == 1, "without changes the machine is not to blame"
 
 
@@ -94,7 +108,13 @@ def test_changes_of_circuits_count_once_a_message_where_no_frame_waits_for_them(
     """Round robin, 200 kB over 20 Mbit/s: some 80 ms a message."""
     network = load_network("swiss-t1:allocation=2-2-2-2-0-0-0-0")
     free, phases = (
-        bulk_plan(network, message_bytes=200_000, link_rate_bps=2e7, scheduling="round-robin", barrier=barrier)
+        bulk_plan(
+            network,
+            message_bytes=200_000,
+            link_rate_bps=2e7,
+            scheduling="round-robin",
+            barrier=barrier,
+        )
         for barrier in (False, True)
     )
     changes = {"rule_changes": len(free.transfers), "changing_s": 0.0024 * len(free.transfers)}
@@ -115,20 +135,26 @@ def test_a_run_in_which_tcp_waited_for_longer_than_it_may_lose_is_invalid() -> N
     plan = plan_of(1_000_000)  # 1.2 s
     once = one_repeats(bytes=8948, packets=1, timeouts=1)
     late, in_time = judged(plan, slower=1.2, retransmitted=once), judged(plan, retransmitted=once)
-    assert late.exit_code == in_time.exit_code == 4 and "1 after a time-out of 200 ms" in str(late.invalid)
-    assert judged(plan, slower=1.2, retransmitted=one_repeats(bytes=8948, packets=1)).exit_code == 1, (
-        "4 ms explain nothing"
+    assert late.exit_code == in_time.exit_code == 4 and "1 after a time-out of 200 ms" in str(
+        late.invalid
     )
+    assert (
+        judged(plan, slower=1.2, retransmitted=one_repeats(bytes=8948, packets=1)).exit_code == 1
+    ), "4 ms explain nothing"
     assert judged(plan, retransmitted=one_repeats(bytes=8948, packets=1)).exit_code == 0
 
 
 def test_repeats_that_switches_cannot_explain_leave_a_slow_run_failed() -> None:
     plan = plan_of(1_000_000)
-    many = dict.fromkeys(range(len(plan.transfers)), TcpRetransmissions(bytes=8 * 8948, packets=8, timeouts=1))
+    many = dict.fromkeys(
+        range(len(plan.transfers)), TcpRetransmissions(bytes=8 * 8948, packets=8, timeouts=1)
+    )
     assert judged(plan, slower=1.5, retransmitted=many).exit_code == 1
     links = dict.fromkeys(plan.loads, LinkCount(packets=0, bytes=3_000_000, queue_drops=1))
     once = one_repeats(bytes=8948, packets=1, timeouts=1)
-    assert judged(plan, slower=1.2, retransmitted=once, links=links).exit_code == 1, "queues overflowed"
+    assert judged(plan, slower=1.2, retransmitted=once, links=links).exit_code == 1, (
+        "queues overflowed"
+    )
 
 
 def test_a_measured_run_of_twelve_packets_a_message_is_invalid_and_failed_before() -> None:
@@ -136,9 +162,18 @@ def test_a_measured_run_of_twelve_packets_a_message_is_invalid_and_failed_before
     network = load_network("swiss-t1:allocation=1-1-1-1-0-0-0-0")
     plan = bulk_plan(network, message_bytes=100_000, link_rate_bps=1e6)
     sizes = [364, 17896, 8948, 364, 364, 17896, 17896, 8948, 8948, 364, 17896, 8948, 8948]
-    again = {number: TcpRetransmissions(bytes=size, packets=max(1, size // 8948)) for number, size in enumerate(sizes)}
+    again = {
+        number: TcpRetransmissions(bytes=size, packets=max(1, size // 8948))
+        for number, size in enumerate(sizes)
+    }
     goodput = Goodput(single_path_bps=1.0e6, concurrent_bps=0.99e6, concurrent_paths=4)
-    measured = {"seconds": 3.3954, "goodput": goodput, "rule_changes": 5, "changing_s": 0.0117, "retransmitted": again}
+    measured = {
+        "seconds": 3.3954,
+        "goodput": goodput,
+        "rule_changes": 5,
+        "changing_s": 0.0117,
+        "retransmitted": again,
+    }
     verdict = judged(plan, **measured)
     assert verdict.exit_code == 4 and "TCP sent 17 packets again" in str(verdict.invalid)
     assert judged(plan, **(measured | {"retransmitted": {}})).exit_code == 1
@@ -149,9 +184,12 @@ def test_records_that_are_not_of_this_run_do_not_pass() -> None:
     where nothing goes."""
     plan = plan_of(1_000_000)
     records = SimulatedBulkFabric().run(plan).transfers
-    unused = next(link.id for link in plan.network.links if link.id not in expected_bytes(plan, 1448))
+    unused = next(
+        link.id for link in plan.network.links if link.id not in expected_bytes(plan, 1448)
+    )
     links = {
-        link: LinkCount(packets=0, bytes=round(b), queue_drops=0) for link, b in expected_bytes(plan, 8948).items()
+        link: LinkCount(packets=0, bytes=round(b), queue_drops=0)
+        for link, b in expected_bytes(plan, 8948).items()
     }
     for wrong in (
         {"transfers": (records[1], *records[1:])},
@@ -173,7 +211,9 @@ def test_a_fault_that_no_switch_saw_cannot_tell() -> None:
     cut = replace(plan, faults=(Fault(link=plan.transfers[0].path[0], start_s=0.1, stop_s=0.3),))
     killed = replace(plan, killed=(KilledProcess(node=plan.transfers[0].sink, at_s=0.2),))
     calm = replace(SimulatedBulkFabric().run(plan), fabric="emulation", strain=CALM)
-    assert judge_bulk(cut, calm).verdict.exit_code == judge_bulk(killed, calm).verdict.exit_code == 5
+    assert (
+        judge_bulk(cut, calm).verdict.exit_code == judge_bulk(killed, calm).verdict.exit_code == 5
+    )
     seen = replace(calm, lost_links=(reverse_of(cut.faults[0].link),))
     assert judge_bulk(cut, seen).verdict.passed
 
@@ -189,7 +229,9 @@ def test_a_link_that_was_cut_in_no_planned_fault_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("switching", ["circuit", "packet"])
-def test_messages_that_went_in_no_time_of_the_run_do_not_pass(switching: Literal["circuit", "packet"]) -> None:
+def test_messages_that_went_in_no_time_of_the_run_do_not_pass(
+    switching: Literal["circuit", "packet"],
+) -> None:
     """Under faults and without circuits too: times in another unit, before the run, ended before they began."""
     plan = replace(plan_of(1_000_000), switching=switching, injected=0)
     run = replace(SimulatedBulkFabric().run(plan), fabric="emulation", strain=CALM)
@@ -211,19 +253,28 @@ def test_messages_that_went_in_no_time_of_the_run_do_not_pass(switching: Literal
 @pytest.mark.parametrize(("kind", "options"), [
     ("circuit", {}), ("packet", {"switching": "packet"}), ("random", {"scheduling": "random"}),
 ])  # fmt: skip
-def test_a_run_in_virtual_time_that_was_spoilt_does_not_pass(kind: str, options: dict[str, Any]) -> None:
+def test_a_run_in_virtual_time_that_was_spoilt_does_not_pass(
+    kind: str, options: dict[str, Any]
+) -> None:
     plan = bulk_plan("swiss-t1:allocation=1-1-0-0-1-0-0-0", message_bytes=1_000_000, **options)
     run = SimulatedBulkFabric().run(plan)
     assert judge_bulk(plan, run).verdict.passed
     first, *others = run.transfers
     for factor in (0.5, 2, 1000):
-        assert not judge_bulk(plan, replace(run, seconds=factor * run.seconds)).verdict.passed, (kind, factor)
+        assert not judge_bulk(plan, replace(run, seconds=factor * run.seconds)).verdict.passed, (
+            kind,
+            factor,
+        )
         busiest = max(run.links, key=lambda link: run.links[link].bytes)
         count = replace(run.links[busiest], bytes=int(factor * run.links[busiest].bytes))
-        assert "link-bytes" in keys_failed(judge_bulk(plan, replace(run, links={**run.links, busiest: count})).verdict)
+        assert "link-bytes" in keys_failed(
+            judge_bulk(plan, replace(run, links={**run.links, busiest: count})).verdict
+        )
         late = replace(first, done_s=factor * (first.done_s or 0.0))
         if factor != 2 or kind != "packet":  # so long another one may have taken
-            assert "verified" in keys_failed(judge_bulk(plan, replace(run, transfers=(late, *others))).verdict), factor
+            assert "verified" in keys_failed(
+                judge_bulk(plan, replace(run, transfers=(late, *others))).verdict
+            ), factor
 
 
 def test_packets_that_share_links_cross_each_of_them_once_at_least() -> None:

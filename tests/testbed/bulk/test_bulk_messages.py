@@ -41,8 +41,13 @@ def read(data: bytes, cuts: list[int]) -> tuple[list[MessageArrived], bytes, Mes
     return arrived, payload, reader
 
 
-@given(st.lists(st.binary(max_size=200), min_size=1, max_size=5), st.lists(st.integers(0, 2000), max_size=20))
-def test_messages_arrive_whole_however_the_bytes_are_cut(payloads: list[bytes], cuts: list[int]) -> None:
+@given(
+    st.lists(st.binary(max_size=200), min_size=1, max_size=5),
+    st.lists(st.integers(0, 2000), max_size=20),
+)
+def test_messages_arrive_whole_however_the_bytes_are_cut(
+    payloads: list[bytes], cuts: list[int]
+) -> None:
     stream = b"".join(encoded(i, 1, p) for i, p in enumerate(payloads))
     arrived, payload, reader = read(stream, cuts)
     assert [a.header.transfer for a in arrived] == list(range(len(payloads)))

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.emulation
 NETWORK, SIZE = "swiss-t1:allocation=1-1-0-0-1-0-0-0", 100_000
 
 
-def carried(switchings: list[str], store: str | None, options: dict[str, Any]) -> list[dict[str, Any]]:
+def carried(
+    switchings: list[str], store: str | None, options: dict[str, Any]
+) -> list[dict[str, Any]]:
     """Inside a sandbox: the run of each switching on one network, as its row and what the switches say."""
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
     from testbed.bulk.judgement import counter_error, judge_bulk
@@ -25,10 +27,20 @@ def carried(switchings: list[str], store: str | None, options: dict[str, Any]) -
     from testbed.faults.fault import Fault
 
     killed = tuple(KilledProcess(node=node, at_s=at) for node, at in options.pop("killed", []))
-    faults = tuple(Fault(link=tuple(link), kind="down", start_s=at, stop_s=60.0) for link, at in options.pop("cut", []))
+    faults = tuple(
+        Fault(link=tuple(link), kind="down", start_s=at, stop_s=60.0)
+        for link, at in options.pop("cut", [])
+    )
     network, told = options.pop("network", NETWORK), []
-    asked = {"message_bytes": options.pop("size", SIZE), "killed": killed, "faults": faults, **options}
-    with EmulatedBulkFabric(store=None if store is None else Path(store), calibrate=False) as fabric:
+    asked = {
+        "message_bytes": options.pop("size", SIZE),
+        "killed": killed,
+        "faults": faults,
+        **options,
+    }
+    with EmulatedBulkFabric(
+        store=None if store is None else Path(store), calibrate=False
+    ) as fabric:
         for switching in switchings:
             plan = bulk_plan(network, switching=switching, **asked)  # type: ignore[arg-type]
             run = fabric.run(plan)
@@ -49,17 +61,23 @@ def test_every_message_arrives_once_in_both_switchings_and_the_counters_agree(
     sandboxed: Callable[..., Any], timely: Callable[..., None]
 ) -> None:
     def run() -> str | None:
-        circuit, packet = sandboxed(carried, ["circuit", "packet"], None, {"injected": 30, "size": 1_000_000})
+        circuit, packet = sandboxed(
+            carried, ["circuit", "packet"], None, {"injected": 30, "size": 1_000_000}
+        )
         for row in (circuit, packet):
             assert row["failure"] is None
             assert row["deliveries"] == [1] * 9
         assert circuit["injected"] == 30 <= circuit["dropped"]
-        assert max(circuit["by_switch"].values()) >= 30, "all injected packets are one sender's and end at its switch"
+        assert max(circuit["by_switch"].values()) >= 30, (
+            "all injected packets are one sender's and end at its switch"
+        )
         assert circuit["rule_changes"] == circuit["frames"] + 1
         assert packet["rule_changes"] == 0 and packet["dropped"] == 0
         own = circuit["dropped"] - 30
         if own > 9 * 112 * 3 // 100:
-            return f"{own} of the messages' own 9 x 112 packets were dropped, limit three in a hundred"
+            return (
+                f"{own} of the messages' own 9 x 112 packets were dropped, limit three in a hundred"
+            )
         error = circuit["counter_error"]
         return None if error < 0.06 else f"a link's bytes are {error:.1%} off the schedule"
 
@@ -92,7 +110,9 @@ def left_behind() -> list[int]:
 
     def count(platform: Any) -> None:
         hosts, net = platform.wiring.hosts, platform.network
-        looks = [net.run_in_host(h.name, ["cat", "/proc/net/tcp"], stdout=subprocess.PIPE) for h in hosts]
+        looks = [
+            net.run_in_host(h.name, ["cat", "/proc/net/tcp"], stdout=subprocess.PIPE) for h in hosts
+        ]
         counts.append(sum(len(look.communicate()[0].splitlines()) - 1 for look in looks))
 
     measured = bulk_fabric._measured
@@ -110,13 +130,17 @@ def left_behind() -> list[int]:
 
 
 @pytest.mark.unclocked
-def test_connections_of_a_run_are_gone_with_it_and_say_no_goodbyes_in_the_next(sandboxed: Callable[..., Any]) -> None:
+def test_connections_of_a_run_are_gone_with_it_and_say_no_goodbyes_in_the_next(
+    sandboxed: Callable[..., Any],
+) -> None:
     in_the_run, after = sandboxed(left_behind)
     assert in_the_run >= 9 + 9 and after == 0
 
 
 @pytest.mark.unclocked
-def test_orders_that_congest_wait_for_circuits_and_still_arrive(sandboxed: Callable[..., Any]) -> None:
+def test_orders_that_congest_wait_for_circuits_and_still_arrive(
+    sandboxed: Callable[..., Any],
+) -> None:
     (row,) = sandboxed(carried, ["circuit"], None, {"method": "identical", "barrier": False})
     assert row["failure"] is None and row["deliveries"] == [1] * 9
     assert row["ratio"] < 0.75, "three senders that all begin with one receiver cannot send at once"
@@ -138,11 +162,19 @@ def test_a_receiver_that_dies_is_named_and_leaves_no_partial_message(
         kept = sorted(store.iterdir())
         whole = [path for path in kept if path.suffix != ".part"]
         assert all(path.stat().st_size == 1_000_000 for path in whole)
-        if float(named[1]) > killed_s + 1 or not 0 < len(whole) < 9 or "in the middle of" not in row["failure"]:
+        if (
+            float(named[1]) > killed_s + 1
+            or not 0 < len(whole) < 9
+            or "in the middle of" not in row["failure"]
+        ):
             return f"{row['failure']}, with {len(whole)} messages whole"
         assert row["failure"].endswith("->r4"), "the transfer under way is named"
         # the message under way stays what it is, a part; no byte of it has arrived where r4 dies between two messages
-        return None if len(whole) < len(kept) else f"{row['failure']}, before a byte of its message arrived"
+        return (
+            None
+            if len(whole) < len(kept)
+            else f"{row['failure']}, before a byte of its message arrived"
+        )
 
     timely(run)
 
@@ -151,17 +183,25 @@ def test_a_cut_link_tears_circuits_down_and_repeats_transfers_on_the_other_path(
     sandboxed: Callable[..., Any], timely: Callable[..., None]
 ) -> None:
     def run() -> str | None:
-        (row,) = sandboxed(carried, ["circuit"], None, {"size": 1_000_000, "cut": [[["s1", "s2", 0], 0.2]]})
+        (row,) = sandboxed(
+            carried, ["circuit"], None, {"size": 1_000_000, "cut": [[["s1", "s2", 0], 0.2]]}
+        )
         assert row["failure"] is None and row["deliveries"] == [1] * 9
         assert "s1->s2" in row["lost"]
         over = sum("s1->s2" in path or "s2->s1" in path for path in row["paths"])
-        return None if over <= 2 else f"{over} messages over the cut link, where two can arrive before it is cut"
+        return (
+            None
+            if over <= 2
+            else f"{over} messages over the cut link, where two can arrive before it is cut"
+        )
 
     timely(run)
 
 
 @pytest.mark.unclocked
 def test_a_cut_without_another_path_is_reported(sandboxed: Callable[..., Any]) -> None:
-    (row,) = sandboxed(carried, ["circuit"], None, {"size": 500_000, "cut": [[["s1", "r0", 0], 0.05]]})
+    (row,) = sandboxed(
+        carried, ["circuit"], None, {"size": 500_000, "cut": [[["s1", "r0", 0], 0.05]]}
+    )
     assert row["failure"] is not None and "s1->r0" in row["failure"] and "->r0" in row["failure"]
     assert row["messages_verified"] < 9

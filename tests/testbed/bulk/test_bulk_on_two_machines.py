@@ -29,11 +29,18 @@ def exchanged(how: str, message_bytes: int) -> dict[str, Any]:
     programs = []
 
     def in_the_middle(progress: Any) -> None:
-        if how != "whole" and progress.reading is not None and progress.done_s >= progress.total_s / 2 and not programs:
+        if (
+            how != "whole"
+            and progress.reading is not None
+            and progress.done_s >= progress.total_s / 2
+            and not programs
+        ):
             programs.append(delay(1, 0.03) if how == "delay" else lose_towards(1, 0.05))
 
     plan = bulk_plan(NETWORK, message_bytes=message_bytes, link_rate_bps=10e6)
-    with EmulatedBulkFabric(machines=MachinesRequest(count=2, place=PLACE), calibrate=how == "whole") as fabric:
+    with EmulatedBulkFabric(
+        machines=MachinesRequest(count=2, place=PLACE), calibrate=how == "whole"
+    ) as fabric:
         try:
             judged = judge_bulk(plan, fabric.run(plan, in_the_middle))
         except InvalidRunError as error:
@@ -51,7 +58,9 @@ def exchanged(how: str, message_bytes: int) -> dict[str, Any]:
     return {"code": judged.verdict.exit_code, "failed": failed, "row": judged.rows[0], "reason": ""}
 
 
-def test_messages_over_two_machines_are_whole_and_timed_within_the_clocks(sandboxed: Callable[..., Any]) -> None:
+def test_messages_over_two_machines_are_whole_and_timed_within_the_clocks(
+    sandboxed: Callable[..., Any],
+) -> None:
     found = sandboxed(exchanged, "whole", 1_000_000)
     assert found["code"] == 0 and found["failed"] == [], found["failed"]
     row = found["row"]

@@ -17,7 +17,11 @@ from topologies.files.formats import write_network_file
 from topologies.network import Link, Network, Node
 
 NETWORKS = {
-    "a host on two switches, two routers behind one": ("a-x r-x q-x r-y q-y b-y c-x c-y", "q r", "a:b,b:c,c:a"),
+    "a host on two switches, two routers behind one": (
+        "a-x r-x q-x r-y q-y b-y c-x c-y",
+        "q r",
+        "a:b,b:c,c:a",
+    ),
     "three routers without a switch": ("p-r r-s s-t r-t t-u s-v", "r s t", "p:u,u:v,v:p"),
     "a mesh of hosts": ("a-b a-c b-c", "", "a:b,b:c,c:a"),
 }
@@ -26,7 +30,11 @@ NETWORKS = {
 def network_of(cables: str, forwarding: str) -> Network:
     pairs = [tuple(one.split("-")) for one in cables.split()]
     nodes = [
-        Node(id=n, kind="switch" if n in "xy" else "host", attributes={"forwarding": True} if n in forwarding else {})
+        Node(
+            id=n,
+            kind="switch" if n in "xy" else "host",
+            attributes={"forwarding": True} if n in forwarding else {},
+        )
         for n in dict.fromkeys(end for pair in pairs for end in pair)
     ]
     links = tuple(Link(source=s, target=t) for a, b in pairs for s, t in ((a, b), (b, a)))
@@ -53,7 +61,11 @@ def carried(name: str) -> list[dict[str, Any]]:
                 {
                     "failure": run.failure,
                     "deliveries": [record.deliveries for record in run.transfers],
-                    "injected": [run.injected, plan.injected, sum(run.dropped.values()) >= run.injected],
+                    "injected": [
+                        run.injected,
+                        plan.injected,
+                        sum(run.dropped.values()) >= run.injected,
+                    ],
                     "as planned": filled == planned,
                 }
             )
@@ -62,7 +74,9 @@ def carried(name: str) -> list[dict[str, Any]]:
 
 @pytest.mark.emulation
 @pytest.mark.parametrize("name", NETWORKS)
-def test_every_message_arrives_once_over_the_planned_links(name: str, sandboxed: Callable[..., Any]) -> None:
+def test_every_message_arrives_once_over_the_planned_links(
+    name: str, sandboxed: Callable[..., Any]
+) -> None:
     injected = 0 if "mesh" in name or "without" in name else 20
     circuit, packet = sandboxed(carried, name)
     for one in (circuit, packet):
@@ -75,14 +89,26 @@ def test_every_message_arrives_once_over_the_planned_links(name: str, sandboxed:
 def sent_again() -> list[dict[str, int]]:
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
 
-    plan = plan_of("three routers without a switch", "circuit", link_rate_bps=2e6, message_bytes=300_000, injected=0)
+    plan = plan_of(
+        "three routers without a switch",
+        "circuit",
+        link_rate_bps=2e6,
+        message_bytes=300_000,
+        injected=0,
+    )
     told = []
     with EmulatedBulkFabric(calibrate=False) as fabric:
         for _ in range(2):
             run = fabric.run(plan)
             dropped = sum(link.queue_drops for link in run.links.values())
             timeouts = sum(again.timeouts for again in run.retransmitted.values())
-            told.append({"delivered": sum(r.deliveries for r in run.transfers), "drops": dropped, "timeouts": timeouts})
+            told.append(
+                {
+                    "delivered": sum(r.deliveries for r in run.transfers),
+                    "drops": dropped,
+                    "timeouts": timeouts,
+                }
+            )
     return told
 
 
@@ -102,7 +128,9 @@ def test_the_simulator_delivers_the_same(name: str) -> None:
 
 
 def test_a_cut_that_no_switch_would_report_is_refused() -> None:
-    with pytest.raises(InputError, match="faults: a->b joins two hosts, and no switch reports it; leave it out"):
+    with pytest.raises(
+        InputError, match="faults: a->b joins two hosts, and no switch reports it; leave it out"
+    ):
         plan_of("a mesh of hosts", "circuit", faults="a->b@1-2")
 
 
@@ -113,7 +141,9 @@ def striped(root: str) -> list[list[Any]]:
     told = []
     for name in NETWORKS:
         cables, forwarding, _ = NETWORKS[name]
-        plan = striping_plan(network_of(cables, forwarding), 1, 2, file_bytes=200_000, link_rate_bps=4e6)
+        plan = striping_plan(
+            network_of(cables, forwarding), 1, 2, file_bytes=200_000, link_rate_bps=4e6
+        )
         run = emulate_striping(plan, Path(root) / name.replace(" ", "-"))
         told.append([[record.verified, list(record.errors)] for record in run.operations])
     return told
@@ -133,7 +163,10 @@ def test_programs_with_striped_files_run_there(name: str, tmp_path: Path) -> Non
     words = [*TESTBED, "run", "lab.json", *nodes, "--", "python", str(ROOT / "examples/hello.py")]
     done = run(words, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
-    assert sorted(p.read_bytes() for p in (tmp_path / "files").rglob("*.dat")) == [b" Worl", b"Hellod"]
+    assert sorted(p.read_bytes() for p in (tmp_path / "files").rglob("*.dat")) == [
+        b" Worl",
+        b"Hellod",
+    ]
 
 
 def test_an_alternative_path_begins_at_the_other_cable() -> None:

@@ -46,7 +46,9 @@ class Machine:
 def test_small_messages_are_calibrated_in_greater_number() -> None:
     assert concurrent_goodput(plan_of(2_000_000)).count == MESSAGES_TOGETHER
     assert (
-        single_path_goodput(plan_of(100_000)).count == concurrent_goodput(plan_of(100_000)).count == 15
+        single_path_goodput(plan_of(100_000)).count
+        == concurrent_goodput(plan_of(100_000)).count
+        == 15
     )  # 0.04 s each
     assert concurrent_goodput(plan_of(1000)).count == MAX_MESSAGES
 
@@ -64,11 +66,16 @@ def test_a_burst_of_other_work_is_tried_again_and_the_first_good_attempt_counts(
     machine = Machine([0.5, MIN_TOGETHER])
     found = calibrate(plan_of(1000), machine.measure)
     assert (found.single_path_bps, found.concurrent_bps) == (10e6, 10e6 * MIN_TOGETHER)
-    assert found.concurrent_paths == len(concurrent_goodput(plan_of(1000)).transfers) and len(machine.jobs) == 3
+    assert (
+        found.concurrent_paths == len(concurrent_goodput(plan_of(1000)).transfers)
+        and len(machine.jobs) == 3
+    )
 
 
 def test_a_machine_that_lags_every_time_makes_the_run_invalid_before_it_begins() -> None:
-    with pytest.raises(InvalidRunError, match=r"at once got 9\.00 Mbit/s each, one alone 10\.00; lower --link-rate"):
+    with pytest.raises(
+        InvalidRunError, match=r"at once got 9\.00 Mbit/s each, one alone 10\.00; lower --link-rate"
+    ):
         calibrate(plan_of(1_000_000), Machine([0.5] * (ATTEMPTS - 1) + [0.9]).measure)
     for short in (1000, 20_000):
         with pytest.raises(InvalidRunError, match="give a larger --message-size"):
@@ -87,10 +94,17 @@ def test_there_is_a_message_for_every_job_that_calibrating_may_ask_for_in_their_
     plan = plan_of(100_000)
     machine = Machine([*[0.5] * (ATTEMPTS - 1), 1.0, *[0.5] * ATTEMPTS, 0.5])
     recalibrate(plan, machine.measure, calibrate(plan, machine.measure))
-    asked = [plan.transfers[i].ends for job in machine.jobs for i in job.transfers for _ in range(job.count)]
+    asked = [
+        plan.transfers[i].ends
+        for job in machine.jobs
+        for i in job.transfers
+        for _ in range(job.count)
+    ]
     assert list(calibration_ends(plan)) == asked
 
 
 def test_a_run_that_is_not_calibrated_takes_links_at_their_rate() -> None:
-    assert uncalibrated(plan_of(1000)) == Goodput(single_path_bps=20e6, concurrent_bps=20e6, concurrent_paths=1)
+    assert uncalibrated(plan_of(1000)) == Goodput(
+        single_path_bps=20e6, concurrent_bps=20e6, concurrent_paths=1
+    )
     assert machine_lag(plan_of(1000), uncalibrated(plan_of(1000))) is None

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from testbed.bulk.arbiter import CircuitArbiter
 from testbed.errors import InputError
 
-PATHS = st.lists(st.lists(st.integers(0, 7), min_size=1, max_size=4, unique=True), min_size=1, max_size=12)
+PATHS = st.lists(
+    st.lists(st.integers(0, 7), min_size=1, max_size=4, unique=True), min_size=1, max_size=12
+)
 ORDERED = PATHS.map(lambda paths: [sorted(path) for path in paths])
 
 
@@ -26,7 +28,9 @@ def waits(arbiter: CircuitArbiter, count: int) -> nx.DiGraph:
 
 
 @given(ORDERED, st.randoms(use_true_random=False))
-def test_with_ordered_links_everybody_is_served_and_no_circle_is_told(paths: list[list[int]], chance: object) -> None:
+def test_with_ordered_links_everybody_is_served_and_no_circle_is_told(
+    paths: list[list[int]], chance: object
+) -> None:
     arbiter: CircuitArbiter = CircuitArbiter()
     granted, served = list[int](), list[int]()
     for key, path in enumerate(paths):

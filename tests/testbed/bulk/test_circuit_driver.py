@@ -77,10 +77,14 @@ class Network:
     def __init__(self, coordinator: BulkCoordinator, switchboard: FakeSwitchboard) -> None:
         self._coordinator, self._switchboard = coordinator, switchboard
         self._under_way: list[tuple[int, int]] = []
-        self.driver: CircuitDriver = CircuitDriver(coordinator, switchboard, self.send, start_s=time.monotonic())
+        self.driver: CircuitDriver = CircuitDriver(
+            coordinator, switchboard, self.send, start_s=time.monotonic()
+        )
 
     def send(self, messages: Sequence[tuple[int, int]]) -> None:
-        assert {number for number, _ in messages} <= self._switchboard.standing, "sent without a circuit"
+        assert {number for number, _ in messages} <= self._switchboard.standing, (
+            "sent without a circuit"
+        )
         self._under_way += messages
 
     def deliver(self) -> None:
@@ -133,7 +137,9 @@ def test_own_files_are_read_and_the_loop_wakes_when_something_is_due() -> None:
     os.write(writer, b"x")
     with switches() as switchboard:
         network = Network(BulkCoordinator(plan_of()), switchboard)
-        network.driver.run({reader: lambda: woken.append(os.read(reader, 1))}, network.deliver, lambda: 0.0)
+        network.driver.run(
+            {reader: lambda: woken.append(os.read(reader, 1))}, network.deliver, lambda: 0.0
+        )
     os.close(reader)
     os.close(writer)
     assert woken == [b"x"]

@@ -30,7 +30,13 @@ from topologies.routing_tables import static_routing
 RULE = FlowRule(
     dpid=3,
     priority=400,
-    match=(("eth_type", 0x800), ("ip_proto", 6), ("ipv4_src", "10.0.0.1"), ("ipv4_dst", "10.0.0.9"), ("tcp_dst", 7117)),
+    match=(
+        ("eth_type", 0x800),
+        ("ip_proto", 6),
+        ("ipv4_src", "10.0.0.1"),
+        ("ipv4_dst", "10.0.0.9"),
+        ("tcp_dst", 7117),
+    ),
     out_port=5,
 )
 
@@ -55,9 +61,17 @@ def test_greeting_and_barrier_are_whole_messages() -> None:
 
 
 def test_what_a_switch_tells_is_read_in_whatever_pieces_it_comes() -> None:
-    port = struct.pack("!Bxxxxxxx", 2) + struct.pack("!I", 7) + bytes(28) + struct.pack("!II", 0, 1) + bytes(24)
+    port = (
+        struct.pack("!Bxxxxxxx", 2)
+        + struct.pack("!I", 7)
+        + bytes(28)
+        + struct.pack("!II", 0, 1)
+        + bytes(24)
+    )
     bodies = ((21, 5, b""), (12, 0, port), (1, 6, struct.pack("!HH", 5, 2)), (2, 8, b"hi"))
-    stream = b"".join(struct.pack("!BBHI", 4, kind, 8 + len(body), xid) + body for kind, xid, body in bodies)
+    stream = b"".join(
+        struct.pack("!BBHI", 4, kind, 8 + len(body), xid) + body for kind, xid, body in bodies
+    )
     for size in (1, 7, len(stream)):
         reader, told = SwitchReader(), list[Any]()
         for start in range(0, len(stream), size):
@@ -101,7 +115,10 @@ def test_packets_follow_circuits_and_shared_return_rules_and_nothing_else(name: 
     paths = {(t.source, t.sink): t.path for t in transfers_of(network, pairs)}
     backs = shared_return_rules(wiring, paths)
     standing = {pair for index, pair in enumerate(paths) if index % 3 == 0}
-    walker = RuleWalker(wiring, (*backs, *(r for pair in standing for r in circuit_rules(wiring, pair, paths[pair]))))
+    walker = RuleWalker(
+        wiring,
+        (*backs, *(r for pair in standing for r in circuit_rules(wiring, pair, paths[pair]))),
+    )
     assert len(backs) < sum(len(path) - 1 for path in paths.values())
     for pair in list(paths)[:: max(1, len(paths) // 200)]:
         source, sink = wiring.host_at(pair[0]), wiring.host_at(pair[1])

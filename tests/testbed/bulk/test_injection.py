@@ -27,7 +27,9 @@ def test_a_pair_is_chosen_only_when_its_circuit_has_been_gone_for_long() -> None
     assert choice.pair(11.0 + 0.9 * FORGOTTEN_S, standing.__contains__) is None
     assert choice.pair(11.0 + FORGOTTEN_S, standing.__contains__) == second
     choice.message_arrived(0)
-    assert choice.pair(11.0 + FORGOTTEN_S, standing.__contains__) == second, "the first has only just gone"
+    assert choice.pair(11.0 + FORGOTTEN_S, standing.__contains__) == second, (
+        "the first has only just gone"
+    )
 
 
 def test_after_the_end_any_pair_without_a_circuit_will_do() -> None:

@@ -19,12 +19,20 @@ from testbed.model.verdict import Check
 from testbed.routing.methods import route_by_name
 from topologies.catalog import load_network
 
-GOOD: dict[str, Any] = {"name": "try", "networks": ["swiss-t1"], "methods": ["capillary"], "pairs": [["s1", "s6"]]}
+GOOD: dict[str, Any] = {
+    "name": "try",
+    "networks": ["swiss-t1"],
+    "methods": ["capillary"],
+    "pairs": [["s1", "s6"]],
+}
 
 
 def test_a_value_that_is_listed_twice_makes_its_rows_once() -> None:
     once = parse_campaign(GOOD, "f.toml")
-    assert parse_campaign({**GOOD, "methods": ["capillary"] * 2, "tolerances": [0.05, 0.05]}, "f.toml") == once
+    assert (
+        parse_campaign({**GOOD, "methods": ["capillary"] * 2, "tolerances": [0.05, 0.05]}, "f.toml")
+        == once
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,9 +56,15 @@ def test_a_value_that_is_listed_twice_makes_its_rows_once() -> None:
         ({"networks": 5}, "give a list"),
         ({"large_blocks": ["yes"]}, "true, false or both"),
         ({"name": "../up"}, "not usable as a directory"),
-        ({"claims": [{"method": "ecmp", "against": "capillary", "at_most": 1}]}, "'ecmp' is not among"),
+        (
+            {"claims": [{"method": "ecmp", "against": "capillary", "at_most": 1}]},
+            "'ecmp' is not among",
+        ),
         ({"claims": [{"method": "capillary", "at_most": 1}]}, "against is missing"),
-        ({"claims": [{"method": "capillary", "agianst": "x", "at_most": 1}]}, "did you mean 'against'?"),
+        (
+            {"claims": [{"method": "capillary", "agianst": "x", "at_most": 1}]},
+            "did you mean 'against'?",
+        ),
         (
             {
                 "seeds": "1-3000",
@@ -77,7 +91,12 @@ def test_a_missing_key_and_a_document_that_is_no_table_are_refused() -> None:
 
 def test_networks_are_repeated_only_over_what_their_names_hold() -> None:
     campaign = parse_campaign(
-        {**GOOD, "networks": ["swiss-t1", "manet:nodes=9,seed={seed},frame={frame}"], "seeds": "1-3", "frames": [0, 7]},
+        {
+            **GOOD,
+            "networks": ["swiss-t1", "manet:nodes=9,seed={seed},frame={frame}"],
+            "seeds": "1-3",
+            "frames": [0, 7],
+        },
         "f",
     )
     assert len(units(campaign)) == 1 + 3 * 2
@@ -106,7 +125,9 @@ def test_rows_are_what_the_functions_of_theory_give() -> None:
         assert (row["ror"] is None) == math.isinf(expected)
         if row["ror"] is not None:
             assert row["ror"] == pytest.approx(expected)
-        others = ror([load for load in loads if load < 1], **options, large_blocks=row["large_blocks"])
+        others = ror(
+            [load for load in loads if load < 1], **options, large_blocks=row["large_blocks"]
+        )
         assert row["ror_of_others"] == pytest.approx(others)
 
 
@@ -131,7 +152,8 @@ def test_drawn_pairs_have_the_paths_asked_for_and_depend_on_seed_and_draw_alone(
 def test_a_claim_is_judged_over_the_rows_where_both_are_finite() -> None:
     claims = [{"method": "a", "against": "b", "at_most": 0.5}]
     campaign = parse_campaign(
-        {**GOOD, "methods": ["a", "b"], "claims": claims, "pairs": [["s1", "s6"], ["s2", "s7"]]}, "f"
+        {**GOOD, "methods": ["a", "b"], "claims": claims, "pairs": [["s1", "s6"], ["s2", "s7"]]},
+        "f",
     )
     common = {"tolerance": 0.05, "m": 20, "der": 1e-5, "large_blocks": False, "state": "ok"}
     rows = [
@@ -170,7 +192,12 @@ def test_the_campaigns_that_come_with_the_testbed_are_sound(name: str, networks:
 def claimed(own: list[float], other: list[float], at_most: float) -> Check:
     """The claim's check over as many units, one row a method."""
     campaign = parse_campaign(
-        {**GOOD, "methods": ["a", "b"], "claims": [{"method": "a", "against": "b", "at_most": at_most}]}, "f"
+        {
+            **GOOD,
+            "methods": ["a", "b"],
+            "claims": [{"method": "a", "against": "b", "at_most": at_most}],
+        },
+        "f",
     )
     common = {"tolerance": 0.05, "m": 20, "der": 1e-5, "large_blocks": False, "state": "ok"}
     rows = [
@@ -181,7 +208,9 @@ def claimed(own: list[float], other: list[float], at_most: float) -> Check:
     return judge_claims(campaign, rows).checks[1]
 
 
-def test_a_claim_of_a_gain_fails_on_none_and_is_not_told_from_none_by_few_units_that_differ() -> None:
+def test_a_claim_of_a_gain_fails_on_none_and_is_not_told_from_none_by_few_units_that_differ() -> (
+    None
+):
     other = [10.0, 11.0, 9.0, 10.0]
     assert claimed([7.0, 7.7, 6.3, 7.0], other, 0.75).outcome == "holds"
     assert claimed(other, other, 0.75).outcome == "fails"

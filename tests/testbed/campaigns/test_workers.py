@@ -46,7 +46,9 @@ if __name__ == "__main__":
 def test_another_user_runs_nothing_on_local_workers() -> None:
     with dask_client(1, None) as client:
         found = client.scheduler_info()
-        ports = {address.rpartition(":")[2] for address in (client.scheduler.address, *found["workers"])}
+        ports = {
+            address.rpartition(":")[2] for address in (client.scheduler.address, *found["workers"])
+        }
         tried = [f"{scheme}://127.0.0.1:{port}" for port in ports for scheme in ("tcp", "tls")]
         words = as_ordinary_user([sys.executable, "-c", TAKE_OVER, *tried])
         said = subprocess.run(words, capture_output=True, text=True, timeout=100).stdout
@@ -60,9 +62,14 @@ def test_nothing_of_workers_stays_after_kill_9(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     environment = {**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, env=environment) as process:
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, env=environment
+    ) as process:
         assert process.stdout is not None and process.stdout.readline() == b"0\n"
-        made = [(path.stat().st_mode & 0o777, [*path.glob("dask-scratch-space*")]) for path in temporary.iterdir()]
+        made = [
+            (path.stat().st_mode & 0o777, [*path.glob("dask-scratch-space*")])
+            for path in temporary.iterdir()
+        ]
         process.kill()  # from here on who watches for its end removes what it made
     ((mode, scratch),) = made
     assert mode == 0o700 and scratch
@@ -85,7 +92,9 @@ def certificate(tmp_path: Path) -> dict[str, str]:
     return {name: str(tmp_path / name) for name in files}
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:8786", "tcp://127.9.9.9:1", "tcp://localhost:1", "tcp://[::1]:1"])
+@pytest.mark.parametrize(
+    "address", ["tcp://127.0.0.1:8786", "tcp://127.9.9.9:1", "tcp://localhost:1", "tcp://[::1]:1"]
+)
 def test_a_scheduler_on_this_machine_needs_no_certificate(address: str) -> None:
     assert scheduler_security(address, TlsFiles()) is None
 
@@ -105,20 +114,32 @@ def test_certificates_come_from_files_or_dask_s_configuration(certificate: dict[
     import dask
 
     found = scheduler_security("tls://head:8786", TlsFiles(**certificate))
-    assert found is not None and found.require_encryption and found.tls_client_key == certificate["key"]
+    assert (
+        found is not None
+        and found.require_encryption
+        and found.tls_client_key == certificate["key"]
+    )
     with pytest.raises(InputError, match="give --tls-ca"):
         scheduler_security("tls://head:8786", TlsFiles())
-    paths = {"ca-file": certificate["ca"], "client.cert": certificate["cert"], "client.key": certificate["key"]}
+    paths = {
+        "ca-file": certificate["ca"],
+        "client.cert": certificate["cert"],
+        "client.key": certificate["key"],
+    }
     with dask.config.set({f"distributed.comm.tls.{name}": path for name, path in paths.items()}):
         assert scheduler_security("tls://head:8786", TlsFiles()) is not None
 
 
 @pytest.mark.parametrize("spoilt", ["ca", "cert", "key"])
 @pytest.mark.parametrize("text", [None, "", "no certificate"])
-def test_a_wrong_certificate_is_told_in_one_line(certificate: dict[str, str], spoilt: str, text: str | None) -> None:
+def test_a_wrong_certificate_is_told_in_one_line(
+    certificate: dict[str, str], spoilt: str, text: str | None
+) -> None:
     file = Path(certificate[spoilt])
     file.unlink() if text is None else file.write_text(text)
-    with pytest.raises(InputError, match=r"certificates of scheduler tls://head:8786 .* cannot be used: "):
+    with pytest.raises(
+        InputError, match=r"certificates of scheduler tls://head:8786 .* cannot be used: "
+    ):
         scheduler_security("tls://head:8786", TlsFiles(**certificate))
 
 
@@ -142,7 +163,10 @@ def test_tls_options_that_contradict_the_address_are_refused(certificate: dict[s
     ids=lambda words: words[0],
 )
 def test_every_command_refuses_an_open_scheduler(
-    command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from testbed.cli import main
 
@@ -156,10 +180,16 @@ def test_every_command_refuses_an_open_scheduler(
 
 def test_what_a_worker_reads_of_a_file_is_noted_by_the_command(tmp_path: Path) -> None:
     file = tmp_path / "lab.json"
-    file.write_text('{"nodes": [{"id": "a", "rack": 1}, {"id": "b"}], "links": [{"source": "a", "target": "b"}]}')
+    file.write_text(
+        '{"nodes": [{"id": "a", "rack": 1}, {"id": "b"}], "links": [{"source": "a", "target": "b"}]}'
+    )
     campaign = parse_campaign({"name": "x", "networks": [str(file)], "methods": ["single"]}, "x")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         problem, rows, notes = _guarded(campaign, units(campaign)[0])
-    assert problem is None and len(rows) == 1 and ["kept, but not read: rack" in str(one) for one in notes] == [True]
+    assert (
+        problem is None
+        and len(rows) == 1
+        and ["kept, but not read: rack" in str(one) for one in notes] == [True]
+    )
     assert all(isinstance(pickle.loads(pickle.dumps(one)), NetworkNote) for one in notes)

@@ -21,6 +21,8 @@ def test_an_answer_is_drawn(name: str, tmp_path: Path, capsys: pytest.CaptureFix
     for ending, begins in BEGINNINGS.items():
         path = tmp_path / f"a.{ending}"
         assert main([*ANSWERS[name].split(), "--plot", str(path)]) == 0
-        assert f"drawn in {path}" in capsys.readouterr().out and path.read_bytes().startswith(begins)
+        assert f"drawn in {path}" in capsys.readouterr().out and path.read_bytes().startswith(
+            begins
+        )
         assert path.stat().st_size > 3000
     assert main([*ANSWERS[name].split(), "--plot", str(tmp_path / "a.txt")]) == 2

@@ -72,7 +72,13 @@ def test_csv_and_json_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
 def test_methods_are_compared_first_in_one_table(capsys: pytest.CaptureFixture[str]) -> None:
     lines = said(capsys, ANSWERS["ror-methods"]).splitlines()
     assert lines[0].startswith("least redundancy: capillary, ROR 4.964")
-    assert [line.split()[0] for line in lines[1:6]] == ["methods", lines[2].split()[0], "method", "single", "capillary"]
+    assert [line.split()[0] for line in lines[1:6]] == [
+        "methods",
+        lines[2].split()[0],
+        "method",
+        "single",
+        "capillary",
+    ]
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -82,7 +88,9 @@ def test_an_answer_is_kept_with_its_tables_and_a_page_that_asks_for_nothing(
     out = json.loads(said(capsys, ANSWERS[name], "--json", "--results", str(tmp_path)))
     place = Path(out.pop("results"))
     files = {path.name for path in place.iterdir()}
-    assert {"answer.json", "manifest.json", "page.html"} < files and any(one.endswith(".csv") for one in files)
+    assert {"answer.json", "manifest.json", "page.html"} < files and any(
+        one.endswith(".csv") for one in files
+    )
     assert json.loads((place / "answer.json").read_text()) == out
     page = (place / "page.html").read_text(encoding="utf-8")
     network = ANSWERS[name].split()[1].partition(":")[0]
@@ -100,9 +108,14 @@ def test_no_answer_is_kept_unasked(
 
 
 def test_a_page_writes_names_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    network = {"nodes": [{"id": name} for name in ("<b>", "=1+1", "c")], "links": [{"source": "<b>", "target": "=1+1"}]}
+    network = {
+        "nodes": [{"id": name} for name in ("<b>", "=1+1", "c")],
+        "links": [{"source": "<b>", "target": "=1+1"}],
+    }
     (tmp_path / "odd.json").write_text(json.dumps(network))
-    out = said(capsys, f"route {tmp_path}/odd.json --from <b> --to =1+1 --json --results {tmp_path}")
+    out = said(
+        capsys, f"route {tmp_path}/odd.json --from <b> --to =1+1 --json --results {tmp_path}"
+    )
     assert "<b>" not in (Path(json.loads(out)["results"]) / "page.html").read_text()
 
 
@@ -110,7 +123,16 @@ def test_the_command_that_runs_it_again_can_be_pasted_into_a_shell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "odd.dot").write_text('graph { "New York" -- "Chicago & Co" }')
-    words = ["route", f"{tmp_path}/odd.dot", "--from", "New York", "--to", "Chicago & Co", "--results", str(tmp_path)]
+    words = [
+        "route",
+        f"{tmp_path}/odd.dot",
+        "--from",
+        "New York",
+        "--to",
+        "Chicago & Co",
+        "--results",
+        str(tmp_path),
+    ]
     monkeypatch.setattr(sys, "argv", ["testbed", *words])
     assert main([*words, "--json"]) == 0
     manifest = Path(json.loads(capsys.readouterr().out)["results"]) / "manifest.json"
@@ -119,7 +141,11 @@ def test_the_command_that_runs_it_again_can_be_pasted_into_a_shell(
 
 @pytest.mark.parametrize(
     "words",
-    ["ror ring:4 --from s0 --to s2 --down s0-", "simulate ring:4 --faults s0-", "route ring:4 --from s0 --to s0-"],
+    [
+        "ror ring:4 --from s0 --to s2 --down s0-",
+        "simulate ring:4 --faults s0-",
+        "route ring:4 --from s0 --to s0-",
+    ],
 )
 def test_a_link_whose_sign_the_shell_took_is_to_be_quoted(
     words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -127,4 +153,7 @@ def test_a_link_whose_sign_the_shell_took_is_to_be_quoted(
     monkeypatch.setattr(sys, "argv", ["testbed", *words.split()])
     assert main(words.split()) == 2
     error = capsys.readouterr().err
-    assert error.endswith("; the shell takes > for a file: quote the link, as 's0->...'\n") and error.count("\n") == 1
+    assert (
+        error.endswith("; the shell takes > for a file: quote the link, as 's0->...'\n")
+        and error.count("\n") == 1
+    )

@@ -23,7 +23,12 @@ BREAKS = " \t\n\"'><=;|&(:"
 def offered(line: str, folder: Path, shell: str = "bash") -> list[str]:
     """What the command tells a shell in which that line has been typed."""
     out = folder / "offered"
-    told = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_SHELL": shell, "COMP_TYPE": "9"}
+    told = {
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE_SHELL": shell,
+        "COMP_TYPE": "9",
+    }
     told |= {"COMP_LINE": line, "COMP_POINT": str(len(line))}
     told |= {"_ARGCOMPLETE_COMP_WORDBREAKS": BREAKS} if shell == "bash" else {}
     told |= {"_ARGCOMPLETE_STDOUT_FILENAME": str(out)}
@@ -68,17 +73,23 @@ def test_values_come_from_where_the_command_looks(
 def test_parts_of_a_word_behind_a_colon_are_completed(tmp_path: Path) -> None:
     pytest.importorskip("topohub", reason="the extra networks is not installed")
     assert offered("testbed topology show topohub:topozoo/Abi", tmp_path) == ["topozoo/Abilene"]
-    assert offered("testbed topology show topohub:topozoo/Abi", tmp_path, "fish") == ["topohub:topozoo/Abilene"]
+    assert offered("testbed topology show topohub:topozoo/Abi", tmp_path, "fish") == [
+        "topohub:topozoo/Abilene"
+    ]
 
 
 def test_networks_that_are_up_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("testbed.emulation.sandbox.control_socket.network_names", lambda: ("lab", "up-4711"))
+    monkeypatch.setattr(
+        "testbed.emulation.sandbox.control_socket.network_names", lambda: ("lab", "up-4711")
+    )
     action = argparse.Action([], "name", metavar="NAME")
     assert list(completion.values("exec", action, "", None)) == ["lab", "up-4711"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "tcsh"])
-def test_each_shell_has_a_script_that_asks_the_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_shell_has_a_script_that_asks_the_command(
+    shell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["--print-completion", shell]) == 0
     assert "testbed" in capsys.readouterr().out
 

@@ -47,18 +47,24 @@ def their_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     description = tmp_path / "theirs-1.0.dist-info"
     description.mkdir()
     (description / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    (description / "entry_points.txt").write_text("[testbed.experiments]\ntheirs = their_study:STUDY\n")
+    (description / "entry_points.txt").write_text(
+        "[testbed.experiments]\ntheirs = their_study:STUDY\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "their_study", raising=False)
 
 
 @pytest.mark.usefixtures("their_package")
-def test_an_experiment_of_another_package_is_listed_and_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_experiment_of_another_package_is_listed_and_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["experiment", "list", "--json"]) == 0
     listed = {e["name"]: e["answers"] for e in json.loads(capsys.readouterr().out)["experiments"]}
     assert listed["theirs"] == "a claim of theirs"
     assert "ror_validation" in listed  # beside our own
-    assert main(["experiment", "run", "theirs", "--quick", "--json", "--results", str(tmp_path)]) == 0
+    assert (
+        main(["experiment", "run", "theirs", "--quick", "--json", "--results", str(tmp_path)]) == 0
+    )
     assert json.loads(capsys.readouterr().out)["points"] == [{"x": 1, "y": 3}]
     assert main(["experiment", "run", "theirs", "--results", str(tmp_path)]) == 1
 
@@ -90,14 +96,18 @@ def test_functions_of_a_study_take_what_they_are_given(study: object) -> None:
 
 def test_every_study_of_ror_says_which_code_its_figures_belong_to() -> None:
     studies = {name: one for name, one in find_experiments().items() if isinstance(one, Study)}
-    about = {name for name, one in studies.items() if "ROR" in f"{one.title} {one.does} {one.answers}"}
+    about = {
+        name for name, one in studies.items() if "ROR" in f"{one.title} {one.does} {one.answers}"
+    }
     assert len(about) >= 7
     for name in about:
         code = studies[name].ror_code
         assert "labels" in code and "DER" in code and "tolerance" in code, name
 
 
-def test_a_module_without_the_functions_of_a_study_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_without_the_functions_of_a_study_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     empty = ModuleType("empty_study")
     monkeypatch.setitem(sys.modules, "empty_study", empty)
     with pytest.raises(TypeError, match="points"):

@@ -37,7 +37,9 @@ print(step(10) > 0)
 
 
 def test_help_names_every_command_as_the_command_itself_does() -> None:
-    (subparsers,) = (a for a in build_parser(None)._actions if isinstance(a, argparse._SubParsersAction))
+    (subparsers,) = (
+        a for a in build_parser(None)._actions if isinstance(a, argparse._SubParsersAction)
+    )
     assert {choice.dest: choice.help for choice in subparsers._choices_actions} == {
         name: command.summary for name, command in COMMANDS.items()
     }
@@ -45,17 +47,28 @@ def test_help_names_every_command_as_the_command_itself_does() -> None:
 
 def test_help_imports_no_command_and_nothing_large() -> None:
     script = "import sys, testbed.cli; testbed.cli.main(['--help']); print(*sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     assert all(name in done.stdout for name in COMMANDS)
     loaded = set(done.stderr.split())
     assert not {name for name in HEAVY if name in loaded}
-    assert not {f"testbed.commands.{command.folder}.{name}" for name, command in COMMANDS.items()} & loaded
+    assert (
+        not {f"testbed.commands.{command.folder}.{name}" for name, command in COMMANDS.items()}
+        & loaded
+    )
 
 
-@pytest.mark.parametrize(("wrong", "says"), [("rote", "did you mean route?"), ("xyz", "choose from demo, route")])
+@pytest.mark.parametrize(
+    ("wrong", "says"), [("rote", "did you mean route?"), ("xyz", "choose from demo, route")]
+)
 def test_wrong_command_is_named_with_the_nearest_or_those_there_are(wrong: str, says: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "testbed.cli", wrong], capture_output=True, text=True, check=False, cwd=ROOT
+        [sys.executable, "-m", "testbed.cli", wrong],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
     )
     assert done.returncode == 2 and says in done.stderr and len(done.stderr.splitlines()) == 1
 
@@ -63,14 +76,25 @@ def test_wrong_command_is_named_with_the_nearest_or_those_there_are(wrong: str, 
 def test_compilation_says_what(tmp_path: Path) -> None:
     script = tmp_path / "compiling.py"
     script.write_text(COMPILING)
-    environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    environment = {
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": str(ROOT),
+        "PATH": "/usr/bin:/bin",
+    }
 
     def run() -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, str(script)], capture_output=True, text=True, env=environment, check=True
+            [sys.executable, str(script)],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=True,
         )
 
     first, second = run(), run()
     assert first.stdout == second.stdout == "True\n"
-    assert first.stderr == "testbed: compiling slow to compile for this machine, this once; 5 to 60 s ...\n"
+    assert (
+        first.stderr
+        == "testbed: compiling slow to compile for this machine, this once; 5 to 60 s ...\n"
+    )
     assert second.stderr == ""  # read from the cache

@@ -20,7 +20,11 @@ from testbed.model.file_formats import SCHEDULE_FORMATS, TRAFFIC_FORMATS
     ],
 )
 def test_a_package_that_is_missing_is_named_in_one_line(
-    words: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: str,
+    package: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(metadata, "entry_points", lambda **_: ())
     for formats in (SCHEDULE_FORMATS, TRAFFIC_FORMATS):

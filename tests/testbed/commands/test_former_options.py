@@ -80,7 +80,9 @@ def test_a_rate_with_its_unit_is_a_load_or_packets_a_second() -> None:
         ["simulate", "ring:4", "--hysteresis", "--no-hysteresis"],
     ],
 )
-def test_an_option_is_given_once_in_whatever_spelling(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_option_is_given_once_in_whatever_spelling(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(words) == 2
     assert "give it once" in capsys.readouterr().err
 
@@ -103,7 +105,9 @@ def test_a_plan_of_former_keywords_is_that_of_the_present_ones() -> None:
         former = testbed.striping_plan("crossbar:4", 2, 2, order="random", schedule="liquid")  # type: ignore[call-arg]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        present = testbed.striping_plan("crossbar:4", 2, 2, host_selection="random", scheduling="liquid")
+        present = testbed.striping_plan(
+            "crossbar:4", 2, 2, host_selection="random", scheduling="liquid"
+        )
     assert (former.options, former.frames) == (present.options, present.frames)
 
 

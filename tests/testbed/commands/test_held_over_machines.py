@@ -41,10 +41,23 @@ time.sleep(60)
 
 
 @pytest.mark.long
-def test_a_program_runs_where_its_hosts_lie_and_the_first_that_fails_ends_it(tmp_path: Path) -> None:
+def test_a_program_runs_where_its_hosts_lie_and_the_first_that_fails_ends_it(
+    tmp_path: Path,
+) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    words = ["run", NETWORK, "--compute-nodes", "3", "--io-nodes", "4", "--machines", "2", "--subfile-dir", "files"]
+    words = [
+        "run",
+        NETWORK,
+        "--compute-nodes",
+        "3",
+        "--io-nodes",
+        "4",
+        "--machines",
+        "2",
+        "--subfile-dir",
+        "files",
+    ]
     began_s = time.monotonic()
     done = run(
         [*TESTBED, *words, "--", "python", str(program), "a b"],
@@ -84,10 +97,14 @@ def test_a_network_is_held_up_until_a_machine_is_killed_and_nothing_is_left(tmp_
     assert said_in("h0", ping, name) == (0, "0\n")
     held.stdin.write("fault s0->s1 blackhole\nfault s0->s3 down\n")
     held.stdin.flush()
-    assert held.stdout.readline() == "s0->s1 blackhole\n" and held.stdout.readline() == "s0->s3 down\n"
+    assert (
+        held.stdout.readline() == "s0->s1 blackhole\n" and held.stdout.readline() == "s0->s3 down\n"
+    )
     cut = ["sh", "-c", "ping -c 1 -W 1 10.0.0.3 > /dev/null; echo $?"]
     assert said_in("h0", cut, name) == (0, "1\n")
-    assert said_in("h2", ["sh", "-c", "cat; hostname; exit 3"], name, text="to another machine ") == (
+    assert said_in(
+        "h2", ["sh", "-c", "cat; hostname; exit 3"], name, text="to another machine "
+    ) == (
         3,
         "to another machine h2\n",
     )
@@ -111,7 +128,15 @@ config s1->s2 reset
 h1 ping -6 -c1 -W5 fd00::3 > /dev/null; echo reached $?
 """
     words = ["up", "ring:4", "--machines", "2", "--ipv6"]
-    done = run([*TESTBED, *words], input=lines, capture_output=True, text=True, timeout=90, check=False, cwd=ROOT)
+    done = run(
+        [*TESTBED, *words],
+        input=lines,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        cwd=ROOT,
+    )
     assert done.returncode == 0, done.stderr
     assert "h0 is fd00::1, and so on" in done.stdout
     said = [line for line in done.stdout.splitlines()[4:] if line]

@@ -20,7 +20,9 @@ from testbed.model.options.option import GROUPS
 @cache
 def commands() -> dict[str, argparse.ArgumentParser]:
     found = build_parser(None)
-    (chosen,) = (action for action in found._actions if isinstance(action, argparse._SubParsersAction))
+    (chosen,) = (
+        action for action in found._actions if isinstance(action, argparse._SubParsersAction)
+    )
     return dict(chosen.choices)
 
 
@@ -34,11 +36,18 @@ def test_every_command_has_an_example_and_every_example_is_a_command() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_lists_every_option_once_under_its_subject(name: str) -> None:
     parser = commands()[name]
-    listed = [action.dest for _, own in by_subject(parser._optionals._group_actions) for action in own]
+    listed = [
+        action.dest for _, own in by_subject(parser._optionals._group_actions) for action in own
+    ]
     assert sorted(listed) == sorted(action.dest for action in parser._optionals._group_actions)
     page = parser.format_help()
     assert page.endswith(f"example: {vars(parser)['example']}\n")
-    folded = [action for group in parser._action_groups if hasattr(group, "page") for action in group._group_actions]
+    folded = [
+        action
+        for group in parser._action_groups
+        if hasattr(group, "page")
+        for action in group._group_actions
+    ]
     for action in parser._actions:
         for option in action.option_strings if action.help != argparse.SUPPRESS else ():
             assert action in folded or option in page
@@ -62,7 +71,9 @@ def test_a_long_family_of_options_has_a_page_of_its_own(
     assert named in own and named not in page and option in page
 
 
-def test_the_page_of_testbed_groups_its_commands_as_the_readme_does(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_of_testbed_groups_its_commands_as_the_readme_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main([]) == 0
     page = capsys.readouterr().out
     assert main(["--help"]) == 0 and capsys.readouterr().out == page
@@ -83,10 +94,16 @@ def test_a_long_page_has_headings_and_a_usage_of_a_few_lines() -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("stream swiss-t1 --from s1 --to s6 --fualts none", "did you mean --faults?; see testbed stream --help"),
+        (
+            "stream swiss-t1 --from s1 --to s6 --fualts none",
+            "did you mean --faults?; see testbed stream --help",
+        ),
         ("topology show swiss-t1 --jsn", "see testbed topology show --help"),
         ("route swiss-t1 s1 s6", "see testbed route --help"),
-        ("run crossbar:4 --compute-nodes 1 --io-nodes 2 python prog.py --x", "... -- python prog.py --x"),
+        (
+            "run crossbar:4 --compute-nodes 1 --io-nodes 2 python prog.py --x",
+            "... -- python prog.py --x",
+        ),
         ("stream swiss-t1 --from s1 --to s6 --flow s2", "write A:B"),
         ("route swiss-t1 --flow s1-s6", "write A:B"),
         ("schedule swiss-t1 --pattern t0:r5,t1", "write A:B"),
@@ -117,10 +134,20 @@ def test_a_bounded_queue_is_refused_by_name_where_the_simulator_has_none(tmp_pat
         return Network(
             name="pair",
             nodes=nodes,
-            links=(Link(source="a", target="b", impairments=impairments, attributes={"max_queue_size": 7}),),
+            links=(
+                Link(
+                    source="a",
+                    target="b",
+                    impairments=impairments,
+                    attributes={"max_queue_size": 7},
+                ),
+            ),
         )
 
-    with pytest.raises(InputError, match="a->b: max_queue_size 7: the simulated fabric has queues before rate traces"):
+    with pytest.raises(
+        InputError,
+        match="a->b: max_queue_size 7: the simulated fabric has queues before rate traces",
+    ):
         choose_fabric("simulator", network("loss:0.1"))
     assert choose_fabric("simulator", network(f"trace:{trace}")) == "simulator"
 
@@ -155,19 +182,32 @@ def test_a_network_with_delays_stays_on_switches_where_a_process_can_make_them_a
     assert capsys.readouterr().err == ""
     assert choose_fabric(None, str(network)) == "emulation"
     said = capsys.readouterr().err
-    assert said.startswith("testbed: note: this kernel has no netem, so a process delays the packets of 12 links")
+    assert said.startswith(
+        "testbed: note: this kernel has no netem, so a process delays the packets of 12 links"
+    )
     assert said.count("\n") == 1 and "the 12 of less than 2 ms" in said
 
     monkeypatch.setattr(f"{where}._works", _works())
     assert choose_fabric(None, str(network)) == "simulator"
-    assert capsys.readouterr().err.startswith("testbed: running on the simulated fabric: the network has link delays")
+    assert capsys.readouterr().err.startswith(
+        "testbed: running on the simulated fabric: the network has link delays"
+    )
     with pytest.raises(CapabilityError, match="--fabric simulator"):
         choose_fabric("emulation", str(network))
 
 
-def test_help_of_a_command_and_the_version_have_short_ways(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_a_command_and_the_version_have_short_ways(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     pages = []
-    for words in (["route", "--help"], ["help", "route"], ["--help"], ["help"], ["--version"], ["-V"]):
+    for words in (
+        ["route", "--help"],
+        ["help", "route"],
+        ["--help"],
+        ["help"],
+        ["--version"],
+        ["-V"],
+    ):
         assert main(words) == 0
         pages.append(capsys.readouterr().out)
     assert pages[0] == pages[1] != pages[2] == pages[3] and pages[4] == pages[5]

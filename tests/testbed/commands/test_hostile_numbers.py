@@ -95,7 +95,9 @@ def refusal(words: list[str], capsys: pytest.CaptureFixture[str]) -> str | None:
 
 
 @pytest.mark.scaled
-def test_every_numeric_option_refuses_what_is_no_number_of_use(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_numeric_option_refuses_what_is_no_number_of_use(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     options = all_options()
     names = {" ".join((*path, action.option_strings[0])) for path, action in options}
     assert {
@@ -123,8 +125,12 @@ def test_every_numeric_option_refuses_what_is_no_number_of_use(capsys: pytest.Ca
     ("path", "action"),
     [pytest.param(p, a, id=" ".join((*p, a.option_strings[0]))) for p, a in OF_COMMANDS],
 )
-def test_options_of_commands_say_their_own_bounds(path: tuple[str, ...], action: argparse.Action) -> None:
-    assert isinstance(action.type, Kind), f"{path}: give {action.option_strings} a kind of testbed.model.options.kinds"
+def test_options_of_commands_say_their_own_bounds(
+    path: tuple[str, ...], action: argparse.Action
+) -> None:
+    assert isinstance(action.type, Kind), (
+        f"{path}: give {action.option_strings} a kind of testbed.model.options.kinds"
+    )
     assert math.isfinite(action.type.least) and math.isfinite(action.type.most)
     if isinstance(action.default, (int, float)):
         assert action.type(str(action.default)) == pytest.approx(action.default)
@@ -134,8 +140,13 @@ KINDS: list[Kind] = list({id(a.type): a.type for _, a in OF_COMMANDS}.values()) 
 
 
 @drawn(300)
-@given(kind=st.sampled_from(KINDS), text=st.one_of(st.text(max_size=12), st.floats().map(repr), st.integers().map(str)))
-def test_a_kind_gives_a_number_within_its_bounds_or_refuses_in_one_line(kind: Kind, text: str) -> None:
+@given(
+    kind=st.sampled_from(KINDS),
+    text=st.one_of(st.text(max_size=12), st.floats().map(repr), st.integers().map(str)),
+)
+def test_a_kind_gives_a_number_within_its_bounds_or_refuses_in_one_line(
+    kind: Kind, text: str
+) -> None:
     try:
         value = kind(text)
     except InputError as error:
@@ -147,7 +158,9 @@ def test_a_kind_gives_a_number_within_its_bounds_or_refuses_in_one_line(kind: Ki
 def test_the_bound_of_a_kind_is_accepted_where_it_is_not_left_out() -> None:
     for kind in KINDS:
         for bound, left_out in ((kind.least, kind.above), (kind.most, kind.below)):
-            text = str(int(bound)) if bound == int(bound) and abs(bound) <= MAX_SEED else repr(bound)
+            text = (
+                str(int(bound)) if bound == int(bound) and abs(bound) <= MAX_SEED else repr(bound)
+            )
             refuse: Callable[..., Any] = pytest.raises if left_out else _nothing
             with refuse(InputError):
                 kind(text)

@@ -18,7 +18,16 @@ from tests.helpers.warm import TESTBED, WarmProcess
 
 SWISS = ("swiss-t1", "--from", "s1", "--to", "s6")
 LONG = {
-    "stream": ("stream", *SWISS, "--fabric", "simulator", "--faults", "none", "--duration", "20000"),
+    "stream": (
+        "stream",
+        *SWISS,
+        "--fabric",
+        "simulator",
+        "--faults",
+        "none",
+        "--duration",
+        "20000",
+    ),
     "simulate": ("simulate", "torus:8x8", "--repetitions", "5000", "--load", "0.5"),
     "campaign": ("campaign", "thousands"),
     "experiment": ("experiment", "run", "ror_layers", "--workers", "2"),
@@ -52,7 +61,10 @@ def _said_when_interrupted(child: subprocess.Popen[str]) -> str:
 
 
 def interrupted(
-    words: tuple[str, ...], folder: Path, after_s: float, start: type[subprocess.Popen[str]] = subprocess.Popen
+    words: tuple[str, ...],
+    folder: Path,
+    after_s: float,
+    start: type[subprocess.Popen[str]] = subprocess.Popen,
 ) -> tuple[int, str, list[str]]:
     """Exit code, stderr (but for what says that something is compiled) and what is left of a command whose process
     group gets SIGINT, as from a terminal."""
@@ -76,7 +88,9 @@ def interrupted(
     until = time.monotonic() + 5
     while alive(child.pid) and time.monotonic() < until:
         time.sleep(0.1)
-    lines = [line for line in said.splitlines(keepends=True) if not line.startswith("testbed: compil")]
+    lines = [
+        line for line in said.splitlines(keepends=True) if not line.startswith("testbed: compil")
+    ]
     return child.returncode, "".join(lines), alive(child.pid)
 
 
@@ -87,7 +101,9 @@ COLD = ("stream", "campaign")
 @pytest.mark.parametrize(
     "command", [pytest.param(one, marks=[] if one in COLD else [pytest.mark.soak]) for one in LONG]
 )
-def test_an_interrupt_at_the_beginning_is_one_line_and_leaves_nothing(command: str, tmp_path: Path) -> None:
+def test_an_interrupt_at_the_beginning_is_one_line_and_leaves_nothing(
+    command: str, tmp_path: Path
+) -> None:
     assert interrupted(LONG[command], tmp_path, 1.0) == (130, "testbed: interrupted\n", [])
 
 
@@ -96,7 +112,9 @@ def test_an_interrupt_in_the_middle_is_one_line_and_leaves_nothing(tmp_path: Pat
         (tmp_path / command).mkdir()
         return interrupted(LONG[command], tmp_path / command, 2.0, WarmProcess)
 
-    with ThreadPoolExecutor(len(LONG)) as together:  # each in a process group and a folder of its own
+    with ThreadPoolExecutor(
+        len(LONG)
+    ) as together:  # each in a process group and a folder of its own
         found = dict(zip(LONG, together.map(once, LONG), strict=True))
     assert found == dict.fromkeys(LONG, (130, "testbed: interrupted\n", []))
 
@@ -119,11 +137,18 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize(
-    "moment", ["argparse", "importlib.metadata", "testbed.commands.arguments", "testbed.commands.parsing"]
+    "moment",
+    ["argparse", "importlib.metadata", "testbed.commands.arguments", "testbed.commands.parsing"],
 )
 def test_an_interrupt_while_the_command_itself_is_imported_is_one_line(moment: str) -> None:
     words = [sys.executable, "-c", INTERRUPTED_WHILE, moment]
-    done = subprocess.run(words, capture_output=True, text=True, preexec_fn=heed_signals, cwd=Path(__file__).parents[3])
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        preexec_fn=heed_signals,
+        cwd=Path(__file__).parents[3],
+    )
     assert (done.returncode, done.stderr, done.stdout) == (130, "testbed: interrupted\n", "")
 
 
@@ -160,12 +185,16 @@ def test_an_interrupt_that_python_drops_in_a_finalizer_comes_again() -> None:
 @pytest.mark.emulation
 @pytest.mark.unclocked
 def test_an_interrupted_stream_on_switches_says_so_in_one_line(tmp_path: Path) -> None:
-    code, said, left = interrupted(("stream", *SWISS, "--fabric", "emulation"), tmp_path, 3.0, WarmProcess)
+    code, said, left = interrupted(
+        ("stream", *SWISS, "--fabric", "emulation"), tmp_path, 3.0, WarmProcess
+    )
     assert (code, left) == (130, []) and said.splitlines()[-1] == "testbed: interrupted"
     assert all(line.startswith("testbed: ") for line in said.splitlines())
 
 
-@pytest.mark.parametrize("words", [("route", *SWISS), ("topology", "show", "swiss-t1", "--json"), ("help", "stream")])
+@pytest.mark.parametrize(
+    "words", [("route", *SWISS), ("topology", "show", "swiss-t1", "--json"), ("help", "stream")]
+)
 def test_a_reader_that_has_had_enough_is_no_failure(words: tuple[str, ...]) -> None:
     reads, writes = os.pipe()
     os.close(reads)
@@ -189,7 +218,13 @@ def test_a_reader_that_has_had_enough_is_no_failure(words: tuple[str, ...]) -> N
 def test_a_full_disk_is_one_line(words: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "testbed.cli", *words], stdout=full, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "testbed.cli", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
         )
     assert done.returncode == 2
-    assert done.stderr == "testbed: the output cannot be written (No space left on device); give it another place\n"
+    assert (
+        done.stderr
+        == "testbed: the output cannot be written (No space left on device); give it another place\n"
+    )

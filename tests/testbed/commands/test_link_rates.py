@@ -11,7 +11,13 @@ import pytest
 from testbed.errors import InvalidRunError, MachineDiedError
 from testbed.model.machine.capacity import MachineCapacity, rate_for
 from testbed.model.verdict import Claim, Verdict, repeated
-from testbed.results.capacity_file import chosen_rate, load_carried, load_file, save_carried, this_machine
+from testbed.results.capacity_file import (
+    chosen_rate,
+    load_carried,
+    load_file,
+    save_carried,
+    this_machine,
+)
 
 PASSED = Verdict(checks=(Claim("all").equal(1, 1),))
 INVALID = replace(PASSED, invalid="the machine could not keep up")
@@ -22,13 +28,21 @@ def carried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MachineCapacity:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     processors, kernel = this_machine()
     return MachineCapacity(
-        link_bps=320e6, rate_bps=5e6, processors=processors, kernel=kernel, measured="today", limit_reached=True
+        link_bps=320e6,
+        rate_bps=5e6,
+        processors=processors,
+        kernel=kernel,
+        measured="today",
+        limit_reached=True,
     )
 
 
 def test_the_rate_follows_from_what_was_measured_here_and_says_so(carried: MachineCapacity) -> None:
     many, few = [("a",) * 4] * 32, [("a",) * 2]
-    assert chosen_rate(None, many, 1, "emulation") == (20e6, chosen_rate(None, many, 1, "emulation")[1])
+    assert chosen_rate(None, many, 1, "emulation") == (
+        20e6,
+        chosen_rate(None, many, 1, "emulation")[1],
+    )
     assert "never measured" in chosen_rate(None, many, 1, "emulation")[1]
     save_carried(carried)
     rate_bps, words = chosen_rate(None, many, 1, "emulation")
@@ -48,7 +62,9 @@ def test_what_was_measured_on_another_machine_counts_for_nothing(carried: Machin
 
 
 @pytest.mark.parametrize("busy", [1, 3, 17, 64, 1000])
-def test_no_rate_asks_for_more_than_was_carried_unless_it_is_the_least(busy: int, carried: MachineCapacity) -> None:
+def test_no_rate_asks_for_more_than_was_carried_unless_it_is_the_least(
+    busy: int, carried: MachineCapacity
+) -> None:
     rate = rate_for(carried, busy)
     assert rate == 1e6 or rate * busy <= carried.link_bps
     assert rate <= 20e6

@@ -67,7 +67,8 @@ def told(command: str, folder: Path) -> tuple[list[dict[str, Any]], int]:
 
 
 @pytest.mark.parametrize(
-    "command", [pytest.param(c, marks=[pytest.mark.soak] if c != "stream" else []) for c in COMMANDS]
+    "command",
+    [pytest.param(c, marks=[pytest.mark.soak] if c != "stream" else []) for c in COMMANDS],
 )
 @pytest.mark.long
 def test_the_page_has_what_all_machines_tell(command: str, tmp_path: Path) -> None:
@@ -76,14 +77,29 @@ def test_the_page_has_what_all_machines_tell(command: str, tmp_path: Path) -> No
     loads = [one["links"] for one in found if one.get("network") and one.get("links")]
     assert loads and (code == 4 or any(one.get("outcome") == "passed" for one in found))
     if command == "stream":
-        most = {link: max(sample[link][0] for sample in loads) for link in ("s0->s1", "s1->s2", "s0->s3", "s3->s2")}
-        assert all(load > 0.2 for load in most.values()), most  # s1->s2 and s0->s3 lie between machines
+        most = {
+            link: max(sample[link][0] for sample in loads)
+            for link in ("s0->s1", "s1->s2", "s0->s3", "s3->s2")
+        }
+        assert all(load > 0.2 for load in most.values()), (
+            most
+        )  # s1->s2 and s0->s3 lie between machines
 
 
 @pytest.mark.soak
-def test_the_page_of_a_network_that_is_held_up_has_the_loads_between_machines(tmp_path: Path) -> None:
+def test_the_page_of_a_network_that_is_held_up_has_the_loads_between_machines(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "place.json").write_text(json.dumps(PLACE))
-    words = ["up", "ring:4", "--machines", "2", "--live", "--machine-placement", str(tmp_path / "place.json")]
+    words = [
+        "up",
+        "ring:4",
+        "--machines",
+        "2",
+        "--live",
+        "--machine-placement",
+        str(tmp_path / "place.json"),
+    ]
     held = WarmProcess(
         [*TESTBED, *words],
         stdin=subprocess.PIPE,

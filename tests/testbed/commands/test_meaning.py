@@ -18,7 +18,10 @@ REFUSED = [
     (("stream", *SWISS, "--faults", "none", "--fault-kind", "down"), "--fault-kind"),
     (("stream", *SWISS, "--faults", "none", "--max-faults", "3"), "--max-faults"),
     (("stream", *SWISS, "--faults", "none", "--one-way"), "--one-way"),
-    (("stream", *SWISS, "--faults", "poisson:rate=1,lasts=1", "--loss-precision", "2"), "--loss-precision"),
+    (
+        ("stream", *SWISS, "--faults", "poisson:rate=1,lasts=1", "--loss-precision", "2"),
+        "--loss-precision",
+    ),
     (("stream", *SWISS, "--probe-link", "s1->s2", "--faults", "none"), "--probe-link"),
     (("stream", *SWISS, "--probe-link", "s1->s2"), "--probe-link"),
     (("stream", *SWISS, "--probe-blocks", "1000"), "--probe-blocks"),
@@ -33,18 +36,46 @@ REFUSED = [
     (("route", *SWISS, "--routing", "ecmp", "--layers", "2"), "--layers"),
     (("ror", *SWISS, "--large-blocks", "--m", "20"), "--m"),
     (("demands", "swiss-t1", "--matrix", "own", "--end-points", "hosts"), "--end-points"),
-    (("mobility", "manet:nodes=9", "manet:nodes=9", "--from", "n0", "--to", "n1", "--frames", "3"), "--frames"),
+    (
+        (
+            "mobility",
+            "manet:nodes=9",
+            "manet:nodes=9",
+            "--from",
+            "n0",
+            "--to",
+            "n1",
+            "--frames",
+            "3",
+        ),
+        "--frames",
+    ),
     (("schedule", "--traffic", "FILE", "--pattern", "FILE"), "--pattern"),
     (("schedule", "--verify", "FILE", "--scheduling", "exact"), "--scheduling"),
     (("schedule", "ring:4", "--verify", "FILE", "--network", "ring:4"), "--verify"),
     (("schedule", "--verify", "FILE", "--network", "ring:4", "--output", "FILE"), "--verify"),
     (("schedule", "--verify", "FILE", "--network", "ring:4", "--wormhole"), "--verify"),
-    (("bulk", "swiss-t1", "--no-comparison", "--switching", "packet", "--inject-packets", "3"), "--inject-packets"),
+    (
+        ("bulk", "swiss-t1", "--no-comparison", "--switching", "packet", "--inject-packets", "3"),
+        "--inject-packets",
+    ),
     (("bulk", "swiss-t1", "--save-messages", "DIR"), "--save-messages"),
     (("sfio", *SFIO, "--access-block-size", "1000"), "--access-block-size"),
     (("sfio", *SFIO, "--kill", "r2@1"), "--kill"),
     (
-        ("run", "crossbar:4", "--compute-nodes", "2", "--io-nodes", "2", "--machines", "2", "--mpi", "--", "true"),
+        (
+            "run",
+            "crossbar:4",
+            "--compute-nodes",
+            "2",
+            "--io-nodes",
+            "2",
+            "--machines",
+            "2",
+            "--mpi",
+            "--",
+            "true",
+        ),
         "--mpi",
     ),
     (("up", "ring:3", "--machine-placement", "x.json"), "--machine-placement"),
@@ -70,7 +101,10 @@ FABRIC = {"stream", "bulk", "sfio", "mobility"}
 
 @pytest.mark.parametrize(("words", "named"), REFUSED, ids=[" ".join(w) for w, _ in REFUSED])
 def test_an_option_without_a_meaning_is_refused_by_name(
-    words: tuple[str, ...], named: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...],
+    named: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("os.execv", lambda *_: pytest.fail("the command went on"))
     fabric = ("--fabric", "simulator") if words[0] in FABRIC else ()
@@ -95,7 +129,9 @@ def test_doctor_does_one_thing(other: str, capsys: pytest.CaptureFixture[str]) -
     assert f"{other}: not allowed with argument --compile" in capsys.readouterr().err
 
 
-def test_a_fault_after_the_stream_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fault_after_the_stream_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "faults.json"
     file.write_text(json.dumps([{"link": "s1->s2", "start_s": 30, "stop_s": 31}]))
     words = ["stream", *SWISS, "--fabric", "simulator", "--faults", str(file), "--duration", "3"]
@@ -103,15 +139,30 @@ def test_a_fault_after_the_stream_is_refused(tmp_path: Path, capsys: pytest.Capt
     assert "begins at 30 s, and the stream is over after 3 s" in capsys.readouterr().err
 
 
-def test_a_fault_that_never_came_is_not_a_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fault_that_never_came_is_not_a_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert not injection_check((), 1.0)
     late, early = injection_check((("r2", 300.0),), 0.5), injection_check((("r2", 0.3),), 0.5)
     assert [c.outcome for c in (*late, *early)] == ["cannot-tell", "holds"]
     assert "over after 0.50 s, before r2 at 300 s" in late[0].detail
     file = tmp_path / "faults.json"
     file.write_text(json.dumps([{"link": "s1->s2", "start_s": 3000, "stop_s": 3001}]))
-    run = ["--fabric", "simulator", "--faults", str(file), "--results", str(tmp_path / "results"), "--json"]
-    for words in (["bulk", "swiss-t1", "--message-size", "10kB"], ["download", *SWISS, "--file-size", "100kB"]):
+    run = [
+        "--fabric",
+        "simulator",
+        "--faults",
+        str(file),
+        "--results",
+        str(tmp_path / "results"),
+        "--json",
+    ]
+    for words in (
+        ["bulk", "swiss-t1", "--message-size", "10kB"],
+        ["download", *SWISS, "--file-size", "100kB"],
+    ):
         assert main([*words, *run]) == 5
         verdict = json.loads(capsys.readouterr().out)["verdict"]
-        assert not verdict["passed"] and any(name.startswith("every fault came") for name in verdict["failed"])
+        assert not verdict["passed"] and any(
+            name.startswith("every fault came") for name in verdict["failed"]
+        )

@@ -40,14 +40,20 @@ def _ring(folder: Path, *ids: str) -> str:
     ],
 )
 def test_a_further_flow(
-    ids: tuple[str, ...], text: str, ends: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ids: tuple[str, ...],
+    text: str,
+    ends: tuple[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["route", _ring(tmp_path, *ids), f"--flow={text}", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["source"], document["sink"]) == ends
 
 
-def test_a_stream_with_faults_on_such_links(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stream_with_faults_on_such_links(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     network = _ring(tmp_path, "a->b", "c,d", "e#1", "f@2")
     words = [
         "stream",
@@ -66,16 +72,26 @@ def test_a_stream_with_faults_on_such_links(tmp_path: Path, capsys: pytest.Captu
     found = json.loads(capsys.readouterr().out)["per_fault"]
     assert [fault["link"] for fault in found] == ['"a->b"->c,d', 'f@2->"a->b"']
     labels = ",".join(f"{fault['link']}@1-2" for fault in found)
-    assert [fault.ends for fault in read_faults(labels, load_network(network))] == [("a->b", "c,d"), ("f@2", "a->b")]
+    assert [fault.ends for fault in read_faults(labels, load_network(network))] == [
+        ("a->b", "c,d"),
+        ("f@2", "a->b"),
+    ]
 
 
 def test_recordings_patterns_and_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     network = load_network(_ring(tmp_path, "a=b", "c d/e", "trace:x", "y,z"))
-    assert parse_captures(["a=b->c d/e=x=1.pcap"], network, named=True) == {("a=b", "c d/e", 0): Path("x=1.pcap")}
-    assert parse_captures(["a=b -> c d/e"], network, named=False) == {("a=b", "c d/e", 0): Path("a-b---c-d-e.pcap")}
+    assert parse_captures(["a=b->c d/e=x=1.pcap"], network, named=True) == {
+        ("a=b", "c d/e", 0): Path("x=1.pcap")
+    }
+    assert parse_captures(["a=b -> c d/e"], network, named=False) == {
+        ("a=b", "c d/e", 0): Path("a-b---c-d-e.pcap")
+    }
     assert read_pattern("trace:x:y,z,a=b:c d/e", network) == (("trace:x", "y,z"), ("a=b", "c d/e"))
-    assert split_faults(SimulationOptions("ring:4", faults="y,z-a=b@1-2"), network) == ("y,z-a=b@1-2", None)
+    assert split_faults(SimulationOptions("ring:4", faults="y,z-a=b@1-2"), network) == (
+        "y,z-a=b@1-2",
+        None,
+    )
 
 
 def test_a_text_longer_than_a_file_name_is_read(tmp_path: Path) -> None:
@@ -89,7 +105,10 @@ def test_a_text_longer_than_a_file_name_is_read(tmp_path: Path) -> None:
     ("words", "says"),
     [
         (("--flow", "a:b:c"), 'can be read in two ways; write "a":"b:c" or "a:b":"c"'),
-        (("--flow", "a:b:x"), "no two nodes of 'net' with a colon between; testbed topology show --nodes lists them"),
+        (
+            ("--flow", "a:b:x"),
+            "no two nodes of 'net' with a colon between; testbed topology show --nodes lists them",
+        ),
         (("--flow", "a"), "write A:B"),
     ],
 )
@@ -104,7 +123,9 @@ def test_what_names_nothing_or_two_things(
 def test_a_recording_that_can_be_of_two_links(tmp_path: Path) -> None:
     file = tmp_path / "two.json"
     links = [{"source": "a", "target": "b"}, {"source": "a", "target": "b=c"}]
-    file.write_text(json.dumps({"nodes": [{"id": name} for name in ("a", "b", "b=c")], "links": links}))
+    file.write_text(
+        json.dumps({"nodes": [{"id": name} for name in ("a", "b", "b=c")], "links": links})
+    )
     with pytest.raises(InputError, match='write "a"->"b" or "a"->"b=c"'):
         parse_captures(["a->b=c"], load_network(str(file)), named=False)
 
@@ -119,7 +140,8 @@ def test_no_faults(words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "sink"), [(" São Paulo ", '"東京"'), ('"São Paulo"', " 東京"), (' "São Paulo" ', "東京")]
+    ("source", "sink"),
+    [(" São Paulo ", '"東京"'), ('"São Paulo"', " 東京"), (' "São Paulo" ', "東京")],
 )
 @pytest.mark.parametrize(
     "command",
@@ -130,35 +152,67 @@ def test_ends_with_spaces_or_in_quotes(
 ) -> None:
     network = _ring(tmp_path, "São Paulo", "Zürich HB", "東京")
     ends = iter((source, sink))
-    words = [network if word == "NET" else re.sub("{}", lambda _: next(ends), word) for word in command.split()]
+    words = [
+        network if word == "NET" else re.sub("{}", lambda _: next(ends), word)
+        for word in command.split()
+    ]
     assert main([*words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["source"], document["sink"]) == ("São Paulo", "東京")
 
 
 @pytest.mark.parametrize("command", ["stream", "download", "mobility"])
-def test_ends_of_a_run_in_quotes(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ends_of_a_run_in_quotes(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     network = _ring(tmp_path, "a b", "c", "d")
     more = {
         "stream": ["--faults", "none", "--duration", "3"],
         "download": ["--faults", "none", "--file-size", "20kB"],
         "mobility": [_ring(tmp_path, "a b", "c", "d"), "--frame-duration", "3"],
     }
-    run = ["--from", '"a b"', "--to", " d ", "--fabric", "simulator", "--results", str(tmp_path / "results"), "--json"]
+    run = [
+        "--from",
+        '"a b"',
+        "--to",
+        " d ",
+        "--fabric",
+        "simulator",
+        "--results",
+        str(tmp_path / "results"),
+        "--json",
+    ]
     code = main([command, network, *more[command], *run])
     assert code in (0, 5), capsys.readouterr().err
 
 
-def test_an_id_with_spaces_or_quotes_comes_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_id_with_spaces_or_quotes_comes_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     network = _ring(tmp_path, "a", " a", '"a"')
     for text in ("a", " a", '"a"'):
-        assert main(["route", network, "--from", text, "--to", "a" if text != "a" else " a", "--json"]) == 0
+        assert (
+            main(["route", network, "--from", text, "--to", "a" if text != "a" else " a", "--json"])
+            == 0
+        )
         assert json.loads(capsys.readouterr().out)["source"] == text
 
 
 @pytest.mark.parametrize(
-    ("text", "host"), [(" h 1 ", "h 1"), ('"h 1"', "h 1"), (' "s1" ', "s1"), (" s1", " s1"), ("no", "no"), ('"', '"')]
+    ("text", "host"),
+    [
+        (" h 1 ", "h 1"),
+        ('"h 1"', "h 1"),
+        (' "s1" ', "s1"),
+        (" s1", " s1"),
+        ("no", "no"),
+        ('"', '"'),
+    ],
 )
 def test_a_host_of_a_network_that_is_up(text: str, host: str) -> None:
-    described = {"network": "up", "hosts": [{"name": "h 1"}], "switches": [{"name": "s1"}, {"name": " s1"}]}
+    described = {
+        "network": "up",
+        "hosts": [{"name": "h 1"}],
+        "switches": [{"name": "s1"}, {"name": " s1"}],
+    }
     assert known_host(text, described) == host

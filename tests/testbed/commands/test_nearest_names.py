@@ -16,7 +16,10 @@ from testbed.cli import main
         ("topology shwo ring:4", "did you mean show?"),
         ("route ring:4 --from s0 --to s2 --routing capillry", "did you mean capillary"),
         ("route ring:4 --from s0 --to s2 --routing ECMP", "did you mean ecmp?"),
-        ("route ring:4 --from s0 --to s2 --routing quickest", "choose one of single, ecmp, disjoint-2"),
+        (
+            "route ring:4 --from s0 --to s2 --routing quickest",
+            "choose one of single, ecmp, disjoint-2",
+        ),
         ("route ring:4 --from S0 --to s2", "did you mean s0"),
         ("schedule ring:4 --scheduling liqid", "did you mean liquid"),
         ("bulk ring:4 --routing shortestpath", "did you mean shortest-path"),

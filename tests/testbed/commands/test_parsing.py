@@ -13,7 +13,15 @@ from testbed.cli import main
 from testbed.commands.parsing import OneLineParser
 from testbed.errors import InputError
 from testbed.model.naming.names import parse_captures
-from testbed.model.options.kinds import RATES, SIZES, rate_bps, search_limit, size_bytes, time_limit, times
+from testbed.model.options.kinds import (
+    RATES,
+    SIZES,
+    rate_bps,
+    search_limit,
+    size_bytes,
+    time_limit,
+    times,
+)
 from testbed.scheduling.traffic.patterns import read_pattern
 from topologies import load_network
 
@@ -80,7 +88,12 @@ def test_text_that_is_no_time_is_refused() -> None:
     for text in ("", "x", "-1", "nan", "1d", "inf"):
         with pytest.raises(InputError, match="give seconds"):
             times(0, 1e9)(text)
-    for read, text in ((time_limit, "0"), (search_limit, "0"), (search_limit, "inf"), (search_limit, "86401")):
+    for read, text in (
+        (time_limit, "0"),
+        (search_limit, "0"),
+        (search_limit, "inf"),
+        (search_limit, "86401"),
+    ):
         with pytest.raises(InputError, match="give seconds, more than 0 and at most"):
             read(text)
     assert time_limit("48h") == 172_800 and search_limit("24h") == 86_400
@@ -90,7 +103,9 @@ def test_recordings_name_a_link_and_a_file_in_a_directory_that_is_there(tmp_path
     network = load_network("swiss-t1")
     file = tmp_path / "a=b.pcap"
     assert parse_captures([f"s1->s2={file}"], network, named=True) == {("s1", "s2", 0): file}
-    assert parse_captures(["s1->s2#0"], network, named=False) == {("s1", "s2", 0): Path("s1-s2-0.pcap")}
+    assert parse_captures(["s1->s2#0"], network, named=False) == {
+        ("s1", "s2", 0): Path("s1-s2-0.pcap")
+    }
     for word, says in (
         (f"s1->s2={tmp_path}/no/x", "no directory"),
         ("s1->s2", "LINK=FILE"),
@@ -103,7 +118,10 @@ def test_recordings_name_a_link_and_a_file_in_a_directory_that_is_there(tmp_path
 def test_pattern_that_cannot_be_read_says_what_to_give(tmp_path: Path) -> None:
     network, file = load_network("crossbar:4"), tmp_path / "pairs.json"
     for content, says in (
-        (None, "cannot be read .No such file or directory.; give all-to-all, A:B,C:D or a file of pairs"),
+        (
+            None,
+            "cannot be read .No such file or directory.; give all-to-all, A:B,C:D or a file of pairs",
+        ),
         ("{", "not JSON at line 1, column 2"),
         ('{"pairs": []}', "one pair or more"),
         ('[["t0", "r1"], ["t0", 7]]', "pair 1 is"),
@@ -135,11 +153,18 @@ def test_help_is_written_alike_by_every_python(monkeypatch: pytest.MonkeyPatch) 
         ["up", "ring:4", "--name", ""],
     ],
 )
-def test_an_option_whose_value_is_empty_is_refused(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
-    flag = next(word for word in words[2:] if word.startswith("--") and word not in ("--from", "--to")).strip("=")
+def test_an_option_whose_value_is_empty_is_refused(
+    words: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    flag = next(
+        word for word in words[2:] if word.startswith("--") and word not in ("--from", "--to")
+    ).strip("=")
     assert main(words) == 2
     said = capfd.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1) and f"argument {flag}: its value is empty" in said.err
+    assert (said.out, said.err.count("\n")) == (
+        "",
+        1,
+    ) and f"argument {flag}: its value is empty" in said.err
 
 
 def test_an_empty_name_of_a_file_is_refused() -> None:
@@ -147,7 +172,9 @@ def test_an_empty_name_of_a_file_is_refused() -> None:
         testbed.stream_plan("ring:4", "s0", "s2", faults="")
 
 
-def test_a_workload_of_switches_alone_offers_no_simulator(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_workload_of_switches_alone_offers_no_simulator(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     assert main(["tunnel", "ring:4", "--between", "s0", "s2", "--fabric", "simulator"]) == 2
     assert "--fabric: invalid choice: 'simulator'" in capfd.readouterr().err
     main(["download", "--help"])

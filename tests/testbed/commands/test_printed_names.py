@@ -24,7 +24,19 @@ NAMES = {
     "return": "x\rverdict: passed (7 of 7 checks)",
     "wide": "東京 [bold]:smile:[/x]",
 }
-RAW = [chr(n) for n in (*range(9), *range(11, 27), *range(28, 32), *range(0x7F, 0xA0), 0x202E, 0x2066, 0x200B, 0xFEFF)]
+RAW = [
+    chr(n)
+    for n in (
+        *range(9),
+        *range(11, 27),
+        *range(28, 32),
+        *range(0x7F, 0xA0),
+        0x202E,
+        0x2066,
+        0x200B,
+        0xFEFF,
+    )
+]
 FORGED = ("verdict: passed (7 of 7 checks)", "verdict: passed (9 of 9 checks)")
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 """Colours of our own, on a terminal; elsewhere there is no escape character at all."""
@@ -71,7 +83,9 @@ COMMANDS: dict[str, tuple[int, list[str]]] = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hostile")
     network(folder)
-    (folder / "pairs.json").write_text(json.dumps({"pairs": [[A, B], [NAMES["line"], NAMES["wide"]]]}))
+    (folder / "pairs.json").write_text(
+        json.dumps({"pairs": [[A, B], [NAMES["line"], NAMES["wide"]]]})
+    )
     bad = {
         "nodes": [{"id": "a"}],
         "links": [{"source": "a", "target": "\x1b[2J\u202e\nverdict: passed (9 of 9 checks)"}],
@@ -115,7 +129,9 @@ def test_commands(command: str, terminal: bool, on_a_terminal: Run, without_term
         json.loads(found[found.index(b"{") :])
 
 
-def test_a_stored_run_and_its_pages(folder: Path, on_a_terminal: Run, without_terminal: Run) -> None:
+def test_a_stored_run_and_its_pages(
+    folder: Path, on_a_terminal: Run, without_terminal: Run
+) -> None:
     words = [
         "stream",
         "hostile.json",
@@ -135,11 +151,17 @@ def test_a_stored_run_and_its_pages(folder: Path, on_a_terminal: Run, without_te
     assert not list(raw(found))
     place = next((folder / "results" / "stream").iterdir())
     manifest = json.loads((place / "manifest.json").read_text())
-    (place / "manifest.json").write_text(json.dumps(manifest | {"command": f"testbed\n{FORGED[0]}\n\x1b[2J\u202e"}))
+    (place / "manifest.json").write_text(
+        json.dumps(manifest | {"command": f"testbed\n{FORGED[0]}\n\x1b[2J\u202e"})
+    )
     for printed in (on_a_terminal, without_terminal):
         code, found = printed(["report", str(place), "--figures"])
         assert code in (0, 1, 5) and not list(raw(found))
-    pages = [place / "page.html", *(place / "figures").glob("*.svg"), place / "figures" / "captions.md"]
+    pages = [
+        place / "page.html",
+        *(place / "figures").glob("*.svg"),
+        place / "figures" / "captions.md",
+    ]
     assert len(pages) > 4
     for page in pages:
         assert not list(raw(page.read_bytes())), page
@@ -152,7 +174,10 @@ def test_the_files_of_the_trial(name: str, on_a_terminal: Run) -> None:
     if not file.is_file():
         pytest.skip("the shared inputs are not here")
     nodes = [node["id"] for node in json.loads(file.read_text())["nodes"]]
-    for words in (["topology", "show", str(file)], ["route", str(file), "--from", nodes[-1], "--to", nodes[0]]):
+    for words in (
+        ["topology", "show", str(file)],
+        ["route", str(file), "--from", nodes[-1], "--to", nodes[0]],
+    ):
         _, found = on_a_terminal(words)
         assert not list(raw(found))
 

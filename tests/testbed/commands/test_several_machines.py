@@ -18,7 +18,18 @@ from tests.helpers.processes import descendants, kept_namespaces, left_of, machi
 from tests.helpers.warm import TESTBED, WarmProcess
 
 OBSTACLE = probe_sandbox(clock_offset_s=1)
-STREAM = ("stream", "ring:4", "--from", "s0", "--to", "s2", "--packet-rate", "200", "--faults", "none")
+STREAM = (
+    "stream",
+    "ring:4",
+    "--from",
+    "s0",
+    "--to",
+    "s2",
+    "--packet-rate",
+    "200",
+    "--faults",
+    "none",
+)
 SWISS = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
 KILLED = {
     "mobility": (
@@ -33,7 +44,12 @@ KILLED = {
 }  # fmt: skip
 """Commands that take far longer than until a machine is killed."""
 PROGRAM = ("--", "sh", "-c", 'test "$SFIO_RANK" = 0 || sleep 60')
-MEASURED = {"bulk": "messages", "mobility": "crossing_packets", "sfio": "operations", "run": "ranks"}
+MEASURED = {
+    "bulk": "messages",
+    "mobility": "crossing_packets",
+    "sfio": "operations",
+    "run": "ranks",
+}
 
 
 @pytest.mark.emulation
@@ -43,7 +59,9 @@ MEASURED = {"bulk": "messages", "mobility": "crossing_packets", "sfio": "operati
     "command",
     [pytest.param(c, marks=[] if c == "bulk" else [pytest.mark.soak]) for c in sorted(KILLED)],
 )
-def test_a_machine_killed_under_any_command_is_named_with_what_was_measured(command: str, tmp_path: Path) -> None:
+def test_a_machine_killed_under_any_command_is_named_with_what_was_measured(
+    command: str, tmp_path: Path
+) -> None:
     words = [*TESTBED, *KILLED[command], "--machines", "2", "--results", str(tmp_path)]
     words += PROGRAM if command == "run" else ()
     run = WarmProcess(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -77,7 +95,9 @@ def test_a_machine_killed_under_any_command_is_named_with_what_was_measured(comm
 @pytest.mark.long
 def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     words = [*TESTBED, *STREAM, "--duration", "20", "--machines", "2", "--json"]
-    run = WarmProcess([*words, "--results", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    run = WarmProcess(
+        [*words, "--results", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     until = time.monotonic() + 60
     streaming = False
     while not streaming and time.monotonic() < until:
@@ -96,7 +116,10 @@ def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path
     assert time.monotonic() - killed_s < 10
     assert run.returncode == 4, err
     said = json.loads(out)
-    assert "machine-1 has died" in said["invalid"] and "machine-1 has died" in err.decode().splitlines()[-1]
+    assert (
+        "machine-1 has died" in said["invalid"]
+        and "machine-1 has died" in err.decode().splitlines()[-1]
+    )
     assert said["lost"]["machine"] == "machine-1" and 0 < said["lost"]["at_s"] < 20
     assert sum(said["lost"]["crossing_packets"].values()) > 0
     time.sleep(0.5)
@@ -110,7 +133,11 @@ def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path
         ((*STREAM, "--machines", "2", "--fabric", "simulator"), 2, "--fabric simulator"),
         ((*STREAM, "--machine-placement", "x.json"), 2, "--machines"),
         ((*STREAM, "--machines", "2", "--pcap", "s0->s1=x"), 2, "--machines"),
-        (("up", "ring:4", "--machines", "2", "--pcap", "s0->s1=x"), 2, "--pcap: on one machine only"),
+        (
+            ("up", "ring:4", "--machines", "2", "--pcap", "s0->s1=x"),
+            2,
+            "--pcap: on one machine only",
+        ),
         ((*STREAM, "--encrypt"), 2, "--machines"),
     ],
 )
@@ -125,14 +152,20 @@ def test_what_cannot_be_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize(
-    ("there", "said"), [((), "apt-get install wireguard-tools"), (("wg",), "apt-get install wireguard-go")]
+    ("there", "said"),
+    [((), "apt-get install wireguard-tools"), (("wg",), "apt-get install wireguard-go")],
 )
 def test_encryption_is_refused_with_what_to_install(
-    there: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    there: tuple[str, ...],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from testbed.emulation.machine import encryption
 
-    monkeypatch.setattr(encryption, "find_program", lambda name: f"/usr/bin/{name}" if name in there else None)
+    monkeypatch.setattr(
+        encryption, "find_program", lambda name: f"/usr/bin/{name}" if name in there else None
+    )
     monkeypatch.setattr(encryption, "refusal", lambda _: "refused")
     assert main((*STREAM, "--machines", "2", "--encrypt")) == 3
     told = capsys.readouterr().err.strip().splitlines()[-1]

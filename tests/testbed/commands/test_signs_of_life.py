@@ -77,7 +77,8 @@ def test_a_command_that_works_for_long_says_so_unless_the_terminal_is_given_away
 
 
 @pytest.mark.parametrize(
-    "words", [pytest.param(one, marks=[] if one in SHORT_LIST else [pytest.mark.soak]) for one in LONG]
+    "words",
+    [pytest.param(one, marks=[] if one in SHORT_LIST else [pytest.mark.soak]) for one in LONG],
 )
 def test_no_command_is_silent_for_more_than_two_seconds(
     words: str, tmp_path: Path, timely: Callable[[Callable[[], str | None]], None]
@@ -108,15 +109,26 @@ def test_no_command_on_real_switches_is_silent_for_more_than_two_seconds(
 
 
 def test_waiting_command_shows_a_line_that_goes_before_its_output(tmp_path: Path) -> None:
-    run = run_on_terminal([sys.executable, "-c", SLEEPING, "route"], tmp_path, {"PYTHONPATH": str(ROOT)})
+    run = run_on_terminal(
+        [sys.executable, "-c", SLEEPING, "route"], tmp_path, {"PYTHONPATH": str(ROOT)}
+    )
     before, _, after = run.text.partition("testbed route: at work for ")
     assert "done" not in before and after.rstrip().endswith("\r\x1b[2Kdone")
 
 
 def test_command_that_gives_its_terminal_away_and_one_in_a_pipe_show_none(tmp_path: Path) -> None:
-    given = run_on_terminal([sys.executable, "-c", SLEEPING, "exec"], tmp_path, {"PYTHONPATH": str(ROOT)})
-    assert given.text == "done\r\n" and given.longest_silence_s > 1  # the rival: what silence looks like
+    given = run_on_terminal(
+        [sys.executable, "-c", SLEEPING, "exec"], tmp_path, {"PYTHONPATH": str(ROOT)}
+    )
+    assert (
+        given.text == "done\r\n" and given.longest_silence_s > 1
+    )  # the rival: what silence looks like
     piped = subprocess.run(
-        [sys.executable, "-c", SLEEPING, "route"], capture_output=True, text=True, cwd=ROOT, check=True, timeout=60
+        [sys.executable, "-c", SLEEPING, "route"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+        timeout=60,
     )
     assert (piped.stdout, piped.stderr) == ("done\n", "")

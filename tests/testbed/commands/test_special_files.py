@@ -35,12 +35,23 @@ WRITTEN = {
     "frames": ["schedule", "crossbar:2", "--plot", "FILE"],
     "schedule": ["schedule", "crossbar:2", "--output", "FILE"],
     "book": ["replicate", "--report-only", "--results", "FILE"],
-    "pattern": ["sfio", "crossbar:2", "--compute-nodes", "1", "--io-nodes", "1", "--write-pattern", "FILE"],
+    "pattern": [
+        "sfio",
+        "crossbar:2",
+        "--compute-nodes",
+        "1",
+        "--io-nodes",
+        "1",
+        "--write-pattern",
+        "FILE",
+    ],
 }
 
 
 @pytest.fixture(params=["pipe", "socket", "device"])
-def special(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def special(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     monkeypatch.setattr(text_file, "WRITER_MS", 50)
     place = tmp_path / "it.json"
     if request.param == "pipe":
@@ -69,7 +80,10 @@ def test_written(words: list[str], special: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.unclocked
 @pytest.mark.parametrize(
     "words",
-    [["up", "crossbar:2", "--pcap", "t0->s1=FILE"], ["bulk", "crossbar:2", "--save-messages", "FILE"]],
+    [
+        ["up", "crossbar:2", "--pcap", "t0->s1=FILE"],
+        ["bulk", "crossbar:2", "--save-messages", "FILE"],
+    ],
     ids=["pcap", "store"],
 )
 def test_written_by_a_run_on_switches(words: list[str], tmp_path: Path) -> None:
@@ -92,7 +106,8 @@ def refused(words: list[str], special: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(
-    "words", [["compare", "NAME", "x"], ["report", "NAME"], ["simulate", "ring:3", "--traffic", "NAME.et"]]
+    "words",
+    [["compare", "NAME", "x"], ["report", "NAME"], ["simulate", "ring:3", "--traffic", "NAME.et"]],
 )
 def test_a_name_that_no_file_can_have(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word.replace("NAME", "x" * 5000) for word in words]) == 2
@@ -101,7 +116,9 @@ def test_a_name_that_no_file_can_have(words: list[str], capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(("path", "code"), [("shut/run", 2), ("/proc/1/mem", 70)])
-def test_a_folder_that_is_shut_and_one_of_the_machine(path: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_shut_and_one_of_the_machine(
+    path: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     def look() -> int:
         raise PermissionError(errno.EACCES, "Permission denied", path)
 

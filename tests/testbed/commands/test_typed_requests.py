@@ -16,7 +16,17 @@ FILES = sorted(
         ROOT / "testbed/stream/run_in_turn.py",
     ]
 )
-ARGPARSE = {"subparsers", "parser", "args", "options", "values", "words", "namespace", "document", "found"}
+ARGPARSE = {
+    "subparsers",
+    "parser",
+    "args",
+    "options",
+    "values",
+    "words",
+    "namespace",
+    "document",
+    "found",
+}
 """Parsers, and values that are checked before they are anything: what a command line or a file holds."""
 FREE = {
     "without_program",

@@ -40,7 +40,9 @@ def shell(line: str, tmp_path: Path, **variables: str) -> subprocess.CompletedPr
     return subprocess.run(
         ["bash", "-c", line],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PY": sys.executable, "TMPDIR": str(tmp_path)} | variables,
+        env=os.environ
+        | {"PYTHONPATH": str(ROOT), "PY": sys.executable, "TMPDIR": str(tmp_path)}
+        | variables,
         capture_output=True,
         check=False,
         timeout=120,
@@ -66,7 +68,10 @@ def broken(body: str, tmp_path: Path, before: str = "", **variables: str) -> tup
     ids=lambda error: type(error).__name__,
 )
 def test_one_line_and_a_code_of_its_own(
-    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: BaseException,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.delenv("TESTBED_SANDBOX", raising=False)
@@ -116,7 +121,9 @@ def test_in_a_sandbox_the_file_outlives_it(tmp_path: Path, monkeypatch: pytest.M
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_too_little_memory_is_the_machines_lack(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_little_memory_is_the_machines_lack(
+    error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
     def fail() -> int:
         try:
             raise error
@@ -139,7 +146,8 @@ def test_what_is_foreseen_keeps_its_code() -> None:
 
 def test_an_exception_that_ends_a_thread_counts(tmp_path: Path) -> None:
     code, out, err = broken(
-        "t = threading.Thread(target=lambda: 1 // 0); t.start(); t.join(); print('done'); return 0", tmp_path
+        "t = threading.Thread(target=lambda: 1 // 0); t.start(); t.join(); print('done'); return 0",
+        tmp_path,
     )
     assert (code, out) == (70, "done\n")
     assert err.count("\n") == 1 and "ZeroDivisionError" in err
@@ -161,8 +169,12 @@ def test_the_command_itself(tmp_path: Path) -> None:
 
 
 def test_little_memory(tmp_path: Path) -> None:
-    ran = shell("ulimit -v 300000; $PY -m testbed.cli simulate torus:64x64 --duration 1e-5", tmp_path)
-    assert ran.returncode == 3 and ran.stderr.count(b"\n") == 1 and b"not enough memory" in ran.stderr, ran.stderr
+    ran = shell(
+        "ulimit -v 300000; $PY -m testbed.cli simulate torus:64x64 --duration 1e-5", tmp_path
+    )
+    assert (
+        ran.returncode == 3 and ran.stderr.count(b"\n") == 1 and b"not enough memory" in ran.stderr
+    ), ran.stderr
 
 
 WITH_FIGURES = "simulate ring:4 --duration 1e-5"
@@ -213,28 +225,47 @@ CONDITIONS: dict[str, tuple[str, dict[str, str]]] = {
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("streams")
     nodes = [{"id": name, "kind": "switch"} for name in ("Zürich", "東京")]
-    document = {"graph": {"name": "ü"}, "nodes": nodes, "links": [{"source": "Zürich", "target": "東京"}]}
+    document = {
+        "graph": {"name": "ü"},
+        "nodes": nodes,
+        "links": [{"source": "Zürich", "target": "東京"}],
+    }
     (place / "net.json").write_text(json.dumps(document))
     return place
 
 
 @pytest.mark.scaled
-@pytest.mark.parametrize("condition", [one for one in CONDITIONS if SOAK or one not in ("ascii", "C")])
+@pytest.mark.parametrize(
+    "condition", [one for one in CONDITIONS if SOAK or one not in ("ascii", "C")]
+)
 def test_streams_that_are_closed_or_narrow(condition: str, place: Path, tmp_path: Path) -> None:
     closing, variables = CONDITIONS[condition]
-    open_streams = [number for number, sign in (("1", " >&-"), ("2", " 2>&-")) if sign not in f" {closing}"]
+    open_streams = [
+        number for number, sign in (("1", " >&-"), ("2", " 2>&-")) if sign not in f" {closing}"
+    ]
     commands = [c for c in COMMANDS if SOAK or c != WITH_FIGURES or condition == "all closed"]
     shutil.copy(place / "net.json", tmp_path)
     (tmp_path / "each.py").write_text(EACH)
-    ran = shell(f"$PY each.py '{''.join(open_streams)}' {' , '.join(commands)} {closing}", tmp_path, **variables)
+    ran = shell(
+        f"$PY each.py '{''.join(open_streams)}' {' , '.join(commands)} {closing}",
+        tmp_path,
+        **variables,
+    )
     codes = (tmp_path / "codes").read_text().split()
     assert (ran.returncode, ran.stdout, ran.stderr, len(codes)) == (0, b"", b"", len(commands))
     for number, (command, code) in enumerate(zip(commands, codes, strict=True)):
-        out, err = ((tmp_path / f"{number}.{one}").read_bytes() if one in open_streams else b"" for one in "12")
+        out, err = (
+            (tmp_path / f"{number}.{one}").read_bytes() if one in open_streams else b""
+            for one in "12"
+        )
         assert int(code) == COMMANDS[command], (command, err)
-        assert b"Traceback" not in err and err.count(b"\n") == (code == "2" and "2" in open_streams), (command, err)
+        assert b"Traceback" not in err and err.count(b"\n") == (
+            code == "2" and "2" in open_streams
+        ), (command, err)
         assert out or code != "0" or "1" not in open_streams, command
-        assert out.isascii() or not variables.get("PYTHONIOENCODING", "").startswith("ascii"), command
+        assert out.isascii() or not variables.get("PYTHONIOENCODING", "").startswith("ascii"), (
+            command
+        )
 
 
 def test_a_closed_stream_is_no_file_of_the_commands(place: Path) -> None:

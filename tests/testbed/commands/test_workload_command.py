@@ -38,7 +38,11 @@ class SumOptions:
 
 @options
 class HowOptions:
-    wrong: int = option(default=0, kind=kinds.few, only=(Only(when=lambda a: a.upto > 1, needs="--upto of 2 or more"),))
+    wrong: int = option(
+        default=0,
+        kind=kinds.few,
+        only=(Only(when=lambda a: a.upto > 1, needs="--upto of 2 or more"),),
+    )
 
 
 def build(asked: SumOptions) -> Sum:
@@ -49,14 +53,18 @@ def build(asked: SumOptions) -> Sum:
 
 def judge(plan: Sum, measured: int) -> Judgement:
     n = len(plan.numbers)
-    verdict = Verdict(checks=(Claim("the sum").equal(n * (n + 1) / 2, float(measured)).against(-1.0, "none"),))
+    verdict = Verdict(
+        checks=(Claim("the sum").equal(n * (n + 1) / 2, float(measured)).against(-1.0, "none"),)
+    )
     row = {"n": n, "sum": measured}
     return Judgement(verdict=verdict, document={**row, "verdict": verdict.to_json()}, rows=(row,))
 
 
 def together(judged: Sequence[Judgement]) -> Judgement:
     first, *others = judged
-    return replace(first, document={**first.document, "beside": [other.document["n"] for other in others]})
+    return replace(
+        first, document={**first.document, "beside": [other.document["n"] for other in others]}
+    )
 
 
 def carry(plan: Sum, how: How, _: ReportProgress | None) -> int:
@@ -93,18 +101,25 @@ def summed(tmp_path: Path) -> Summed:
     return run
 
 
-def test_document_rows_and_exit_code(summed: Summed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_document_rows_and_exit_code(
+    summed: Summed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert summed("--upto", "4", "--fabric", "simulator", "--json") == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["n"], document["sum"], document["beside"]) == (4, 10, [])
     folder = Path(document["results"])
-    assert folder.parent == tmp_path / "sum" and json.loads((folder / "points.jsonl").read_text())["sum"] == 10
+    assert (
+        folder.parent == tmp_path / "sum"
+        and json.loads((folder / "points.jsonl").read_text())["sum"] == 10
+    )
     assert summed("--upto", "4", "--fabric", "simulator", "--wrong", "1") == 1
     said = capsys.readouterr().out
     assert "1 to 4 is 11" in said and "note: on the simulator" in said and "verdict: failed" in said
 
 
-def test_variants_are_run_beside_the_plan(summed: Summed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_variants_are_run_beside_the_plan(
+    summed: Summed, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert summed("--upto", "4", "--both", "--fabric", "simulator", "--json") == 0
     assert json.loads(capsys.readouterr().out)["beside"] == [3]
 
@@ -117,7 +132,9 @@ def test_variants_are_run_beside_the_plan(summed: Summed, capsys: pytest.Capture
         (["--upto", "2", "--wide"], "--wide needs the emulated fabric"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_runs(summed: Summed, words: list[str], says: str) -> None:
+def test_what_cannot_be_is_refused_before_anything_runs(
+    summed: Summed, words: list[str], says: str
+) -> None:
     with pytest.raises(InputError, match=says):
         summed(*words, "--fabric", "simulator")
 
@@ -168,7 +185,9 @@ def test_a_run_on_switches_is_planned_in_its_sandbox_alone(
 
 def test_where_nothing_can_be_emulated_nothing_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("testbed.commands.several_machines.emulation_problem", lambda: "no kernel")
-    monkeypatch.setattr("testbed.commands.several_machines.enter_sandbox", lambda _: pytest.fail("entered"))
+    monkeypatch.setattr(
+        "testbed.commands.several_machines.enter_sandbox", lambda _: pytest.fail("entered")
+    )
     asked = ["stream", "ring:4", "--from", "s0", "--to", "nosuch"]
     monkeypatch.setattr("sys.argv", ["testbed", *asked])
     assert main(asked) == 2

@@ -31,7 +31,9 @@ from tests.helpers.warm import TESTBED, run
 from topologies.registry import PluginError, Registry
 from topologies.routing_tables import STATIC_ROUTINGS
 
-OURS = [(group, name) for group, registry in registries().items() for name in registry.builtin_names()]
+OURS = [
+    (group, name) for group, registry in registries().items() for name in registry.builtin_names()
+]
 
 
 @pytest.mark.parametrize(("group", "name"), OURS)
@@ -90,7 +92,9 @@ def _ring() -> tuple[Any, str, str]:
 
 
 def _one_frame(traffic: Any, **_: Any) -> Schedule:
-    return Schedule.of(np.zeros(len(traffic), dtype=np.int32), traffic.bottleneck_load, method="one")
+    return Schedule.of(
+        np.zeros(len(traffic), dtype=np.int32), traffic.bottleneck_load, method="one"
+    )
 
 
 def _boasting(traffic: Any, **options: Any) -> Schedule:
@@ -165,16 +169,29 @@ Commands = Callable[..., subprocess.CompletedProcess[str]]
 def commands_at(site: Path) -> Commands:
     """``testbed``'s commands where what is in that folder is installed."""
     there = {**os.environ, "PYTHONPATH": str(site)}
-    return lambda *words: run([*TESTBED, *words], capture_output=True, text=True, cwd=site, env=there)
+    return lambda *words: run(
+        [*TESTBED, *words], capture_output=True, text=True, cwd=site, env=there
+    )
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Commands:
     """The example package and those in ``plugins/``, installed into a directory of their own."""
     base = tmp_path_factory.mktemp("plugin")
-    sources = [ROOT / "examples" / "plugin", *(file.parent for file in ROOT.glob("plugins/*/pyproject.toml"))]
+    sources = [
+        ROOT / "examples" / "plugin",
+        *(file.parent for file in ROOT.glob("plugins/*/pyproject.toml")),
+    ]
     copies = [str(shutil.copytree(source, base / "source" / source.name)) for source in sources]
-    words = ["install", "--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--target", str(base / "site")]
+    words = [
+        "install",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "--quiet",
+        "--target",
+        str(base / "site"),
+    ]
     pip = [sys.executable, "-m", "pip", *words, *copies]
     done = subprocess.run(pip, capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stderr
@@ -182,7 +199,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Commands:
 
 
 def test_installed_routing_and_scheduler_are_methods_of_the_commands(installed: Commands) -> None:
-    done = installed("route", "swiss-t1", "--from", "s1", "--to", "s6", "--routing", "widest", "--json")
+    done = installed(
+        "route", "swiss-t1", "--from", "s1", "--to", "s6", "--routing", "widest", "--json"
+    )
     links = json.loads(done.stdout)["links"]
     assert links[0]["source"] == "s1" and {link["load"] for link in links} == {"1"}
     done = installed("schedule", "crossbar:4", "--scheduling", "longest-first", "--json")
@@ -216,7 +235,9 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Commands:
     site = tmp_path_factory.mktemp("broken")
     description = site / "bad_plugins-0.1.dist-info"
     description.mkdir()
-    (description / "METADATA").write_text("Metadata-Version: 2.1\nName: bad-plugins\nVersion: 0.1\n")
+    (description / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: bad-plugins\nVersion: 0.1\n"
+    )
     (description / "entry_points.txt").write_text(
         "[testbed.routings]\nmissing = no_such_module:route\nnumber = bad_plugins:NUMBER\nleaving = leaving:route\n"
         "capillary = bad_plugins:failing\nfailing = bad_plugins:failing\n"
@@ -240,12 +261,17 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Commands:
         ("route ring:4 --from s0 --to s2 --routing number", "it is no function"),
         ("route ring:4 --from s0 --to s2 --routing leaving", "good bye"),
         ("route ring:4 --from s0 --to s2 --routing failing", "KeyError: 'key'"),
-        ("schedule crossbar:4 --scheduling liar", "gave no schedule: transfers 0 and 1 both use link"),
+        (
+            "schedule crossbar:4 --scheduling liar",
+            "gave no schedule: transfers 0 and 1 both use link",
+        ),
         ("topology show nowhere", "it is no topologies.catalog.CatalogueEntry"),
         ("experiment run ghost", "No module named 'no_such_module'"),
     ],
 )
-def test_broken_plugin_is_named_with_its_package_in_one_line(broken: Commands, words: str, says: str) -> None:
+def test_broken_plugin_is_named_with_its_package_in_one_line(
+    broken: Commands, words: str, says: str
+) -> None:
     done = broken(*words.split())
     assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert "bad-plugins 0.1" in done.stderr and says in done.stderr
@@ -259,7 +285,10 @@ def test_broken_plugins_take_nothing_else_down(broken: Commands) -> None:
     listed = broken("experiment", "list", "--json")
     assert listed.returncode == 0 and len(json.loads(listed.stdout)["experiments"]) > 20
     done = broken("plugins", "list")
-    assert done.returncode == 0 and "capillary (package bad-plugins 0.1); BROKEN: its name is taken" in done.stdout
+    assert (
+        done.returncode == 0
+        and "capillary (package bad-plugins 0.1); BROKEN: its name is taken" in done.stdout
+    )
 
 
 def test_unknown_group_and_name_are_refused() -> None:
@@ -325,7 +354,9 @@ def every_kind_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "topologies": "cycle = every_kind:CYCLE",
         "workloads": "sum = every_kind:SUM",
     }
-    (description / "entry_points.txt").write_text("".join(f"[testbed.{g}]\n{line}\n" for g, line in groups.items()))
+    (description / "entry_points.txt").write_text(
+        "".join(f"[testbed.{g}]\n{line}\n" for g, line in groups.items())
+    )
     (site / "every_kind.py").write_text(EVERY_KIND)
     return site
 
@@ -353,8 +384,12 @@ def test_suite_of_every_group_passes_what_works(every_kind: Commands, name: str)
         "demands cycle:4 --routing resort:1 --json",
     ],
 )
-def test_plugins_of_every_kind_work_in_the_commands(every_kind: Commands, words: str, tmp_path: Path) -> None:
-    listed = [str(tmp_path / "none.json") if word == "/dev/null" else word for word in words.split()]
+def test_plugins_of_every_kind_work_in_the_commands(
+    every_kind: Commands, words: str, tmp_path: Path
+) -> None:
+    listed = [
+        str(tmp_path / "none.json") if word == "/dev/null" else word for word in words.split()
+    ]
     (tmp_path / "none.json").write_text("[]")
     done = every_kind(*listed)
     assert done.returncode in (0, 1, 5) and json.loads(done.stdout), done.stderr
@@ -363,5 +398,7 @@ def test_plugins_of_every_kind_work_in_the_commands(every_kind: Commands, words:
 def test_plan_of_another_packages_workload_is_run(every_kind_site: Path) -> None:
     script = "import testbed, every_kind; print(testbed.run(every_kind.Sum((1, 2, 3))).passed)"
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{every_kind_site}"}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False
+    )
     assert done.stdout == "True\n", done.stderr

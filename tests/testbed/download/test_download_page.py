@@ -11,7 +11,9 @@ from testbed.cli import main
 from testbed.download.figures import BINS, arrival_rates
 
 
-def test_a_download_has_a_page_and_report_draws_it_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_download_has_a_page_and_report_draws_it_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = [
         "download",
         "swiss-t1",

@@ -44,7 +44,9 @@ def short() -> DownloadPlan:
     return replace(downloaded()[0], file_bytes=2000, limit_s=1.0)
 
 
-def run_while(run: Any, own: socket.socket, *datagrams: tuple[str, bytes], begins_in_s: float = 0.0) -> Any:
+def run_while(
+    run: Any, own: socket.socket, *datagrams: tuple[str, bytes], begins_in_s: float = 0.0
+) -> Any:
     """The end's result; a datagram comes every 0.2 s."""
 
     def send() -> None:
@@ -86,7 +88,9 @@ def test_what_came_before_the_start_is_no_arrival(own: socket.socket) -> None:
     plan = short()
     first, second, *_ = plan.sender().packets_due(10.0, 3)
     run = _prepare_receiver(plan, PEER, FRAMES, own, GAUGE)
-    result = run_while(run, own, (PEER, bytes(len(first.data))), (PEER, second.data), begins_in_s=0.3)
+    result = run_while(
+        run, own, (PEER, bytes(len(first.data))), (PEER, second.data), begins_in_s=0.3
+    )
     assert len(result["arrivals"]) == 1 == result["counters"]["useful"]
     assert result["arrivals"][0] >= 0
 

@@ -33,13 +33,20 @@ from testbed.faults.failure_traces import (
     parse_pnnl_table,
 )
 from testbed.results.trace_files import read_lines, read_trace
-from tests.helpers.failure_samples import measure_statistics, sample_lanl_table, sample_trace, write_lanl_table
+from tests.helpers.failure_samples import (
+    measure_statistics,
+    sample_lanl_table,
+    sample_trace,
+    write_lanl_table,
+)
 from tests.helpers.paths import SHARED
 from tests.helpers.trace_counts import choose_causes, count_causes
 from topologies import load_network
 
 TRACES = SHARED / "traces"
-needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason="the public traces are not beside the project")
+needs_traces = pytest.mark.skipif(
+    not TRACES.is_dir(), reason="the public traces are not beside the project"
+)
 
 LANL = [
     "System,nodenum,Prob Started,Prob Fixed,Hardware,Network\n",
@@ -79,13 +86,18 @@ def test_lanl_rows_count_by_the_rule_given(rule: str, rows: list[int]) -> None:
 
 def test_fta_failure_is_an_available_period_that_a_network_reason_ended() -> None:
     trace = parse_fta_events(FTA, "12")
-    assert [(f.component, f.start_s, f.end_s, f.row) for f in trace.failures] == [("007", 200.0, 260.0, 2)]
+    assert [(f.component, f.start_s, f.end_s, f.row) for f in trace.failures] == [
+        ("007", 200.0, 260.0, 2)
+    ]
 
 
 def test_pnnl_failures_have_no_end_and_stop_where_told() -> None:
     joined = "".join(PNNL).splitlines(keepends=True)
     trace = parse_pnnl_table(joined)
-    assert [(f.component, f.end_s) for f in trace.failures] == [("node 604", None), ("quadrics 1", None)]
+    assert [(f.component, f.end_s) for f in trace.failures] == [
+        ("node 604", None),
+        ("quadrics 1", None),
+    ]
     moved = [row.replace("1/4/2008", "9/30/2007") for row in joined]
     assert len(parse_pnnl_table(moved).failures) == 3
 
@@ -93,8 +105,14 @@ def test_pnnl_failures_have_no_end_and_stop_where_told() -> None:
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ("7,9,next week,6/21/2005 11:00,Interconnect Cable,\n", "row 6: Prob Started 'next week' is no date"),
-        ("7,9,6/21/2005 11:00,6/21/2005 10:00,Interconnect Cable,\n", "row 6: it is repaired before it fails"),
+        (
+            "7,9,next week,6/21/2005 11:00,Interconnect Cable,\n",
+            "row 6: Prob Started 'next week' is no date",
+        ),
+        (
+            "7,9,6/21/2005 11:00,6/21/2005 10:00,Interconnect Cable,\n",
+            "row 6: it is repaired before it fails",
+        ),
         ("7,9,6/21/2005 11:00\n", "row 6: it ends before the column 'Prob Fixed'"),
     ],
 )
@@ -105,7 +123,8 @@ def test_a_broken_lanl_row_is_named_or_skipped_and_counted(row: str, words: str)
 
 
 @pytest.mark.parametrize(
-    "row", ["6 0 1 3 12.007 1 900\n", "6 0 1 3 12.007 7 900 950 1\n", "6 0 1 3 12.007 1 soon 950 1\n"]
+    "row",
+    ["6 0 1 3 12.007 1 900\n", "6 0 1 3 12.007 7 900 950 1\n", "6 0 1 3 12.007 1 soon 950 1\n"],
 )
 def test_a_broken_fta_row_is_named_or_skipped_and_counted(row: str) -> None:
     with pytest.raises(InputError, match="row 8: "):
@@ -116,7 +135,9 @@ def test_a_broken_fta_row_is_named_or_skipped_and_counted(row: str) -> None:
 def test_a_broken_pnnl_row_is_named_or_skipped_and_counted() -> None:
     with pytest.raises(InputError, match="row 2: Date 'yesterday' is no date"):
         parse_pnnl_table([PNNL[0], "yesterday,node 1,ELAN4,x,y\n", *PNNL[1:3]])
-    assert parse_pnnl_table([PNNL[0], "yesterday,node 1,ELAN4,x,y\n", *PNNL[1:3]], skip_bad_rows=True).bad_rows == (2,)
+    assert parse_pnnl_table(
+        [PNNL[0], "yesterday,node 1,ELAN4,x,y\n", *PNNL[1:3]], skip_bad_rows=True
+    ).bad_rows == (2,)
 
 
 def test_an_unknown_system_is_answered_by_those_there_are() -> None:
@@ -139,19 +160,30 @@ def test_a_file_is_read_by_its_own_format(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lines", [LANL, PNNL])
-@pytest.mark.parametrize(("sign", "encoding"), [(";", "utf-8-sig"), ("\t", "utf-16"), (",", "utf-8-sig")])
-def test_a_table_that_a_spreadsheet_wrote_is_read(lines: list[str], sign: str, encoding: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sign", "encoding"), [(";", "utf-8-sig"), ("\t", "utf-16"), (",", "utf-8-sig")]
+)
+def test_a_table_that_a_spreadsheet_wrote_is_read(
+    lines: list[str], sign: str, encoding: str, tmp_path: Path
+) -> None:
     plain, written = tmp_path / "plain.csv", tmp_path / "written.csv"
     plain.write_text("".join(lines))
     with written.open("w", encoding=encoding, newline="") as file:
-        csv.writer(file, delimiter=sign, quoting=csv.QUOTE_ALL).writerows(csv.reader("".join(lines).splitlines(True)))
+        csv.writer(file, delimiter=sign, quoting=csv.QUOTE_ALL).writerows(
+            csv.reader("".join(lines).splitlines(True))
+        )
     assert read_trace(written, system="7") == read_trace(plain, system="7")
 
 
 @needs_traces
 def test_public_traces_give_the_counts_stated_with_their_rules() -> None:
-    lanl = {s: len(read_trace(TRACES / "lanl.csv.gz", system=s).failures) for s in ("12", "18", "19")}
-    fta = {s: len(read_trace(TRACES / "fta_lanl_event_trace.tab.gz", system=s).failures) for s in ("12", "18", "19")}
+    lanl = {
+        s: len(read_trace(TRACES / "lanl.csv.gz", system=s).failures) for s in ("12", "18", "19")
+    }
+    fta = {
+        s: len(read_trace(TRACES / "fta_lanl_event_trace.tab.gz", system=s).failures)
+        for s in ("12", "18", "19")
+    }
     assert lanl == {"12": 52, "18": 28, "19": 58}
     assert fta == {"12": 21, "18": 76, "19": 97}
     assert len(read_trace(TRACES / "pnnl2007.csv.gz").failures) == 167
@@ -159,7 +191,12 @@ def test_public_traces_give_the_counts_stated_with_their_rules() -> None:
 
 @needs_traces
 def test_the_statistics_kept_are_those_of_the_public_traces() -> None:
-    for name, system in (("lanl-12", "12"), ("lanl-18", "18"), ("lanl-19", "19"), ("pnnl-mpp2", None)):
+    for name, system in (
+        ("lanl-12", "12"),
+        ("lanl-18", "18"),
+        ("lanl-19", "19"),
+        ("pnnl-mpp2", None),
+    ):
         kept = KNOWN_STATISTICS[name]
         file = TRACES / ("lanl.csv.gz" if system else "pnnl2007.csv.gz")
         found = measure_statistics(read_trace(file, system=system), nodes=kept.nodes)
@@ -175,14 +212,20 @@ def test_the_statistics_kept_are_those_of_the_public_traces() -> None:
 @pytest.mark.parametrize("name", sorted(KNOWN_STATISTICS))
 def test_a_generated_trace_has_the_statistics_asked_for(name: str) -> None:
     wanted = KNOWN_STATISTICS[name]
-    found = [measure_statistics(generate_trace(wanted, seed=s), nodes=wanted.nodes) for s in range(60)]
+    found = [
+        measure_statistics(generate_trace(wanted, seed=s), nodes=wanted.nodes) for s in range(60)
+    ]
     assert {(f.failures, f.components, f.span_s) for f in found} == {
         (wanted.failures, wanted.components, wanted.span_s)
     }
-    assert np.median([f.gap_variation for f in found]) == pytest.approx(wanted.gap_variation, rel=0.2)
+    assert np.median([f.gap_variation for f in found]) == pytest.approx(
+        wanted.gap_variation, rel=0.2
+    )
     if wanted.outage_median_s is not None:
         medians = [f.outage_median_s for f in found]
-        assert np.median(np.array(medians, dtype=float)) == pytest.approx(wanted.outage_median_s, rel=0.25)
+        assert np.median(np.array(medians, dtype=float)) == pytest.approx(
+            wanted.outage_median_s, rel=0.25
+        )
 
 
 def test_the_sample_is_a_table_that_the_parser_reads() -> None:
@@ -205,14 +248,18 @@ def test_a_trace_is_scaled_to_simulated_time_on_cables_of_the_network() -> None:
 def test_a_trace_of_half_a_second_is_scaled_as_one_of_years() -> None:
     network, trace = load_network("torus:8x8"), sample_trace()
     shrunk = [
-        (moment - trace.start_s) * 0.5 / trace.span_s for f in trace.failures for moment in (f.start_s, f.end_s or 0)
+        (moment - trace.start_s) * 0.5 / trace.span_s
+        for f in trace.failures
+        for moment in (f.start_s, f.end_s or 0)
     ]
     failures = tuple(
         replace(f, start_s=start_s, end_s=None if f.end_s is None else end_s)
         for f, start_s, end_s in zip(trace.failures, shrunk[::2], shrunk[1::2], strict=True)
     )
     short = replace(trace, failures=failures, start_s=0.0, end_s=0.5)
-    wanted, found = (faults_from_trace(network, one, simulated_s=2.0, seed=1) for one in (trace, short))
+    wanted, found = (
+        faults_from_trace(network, one, simulated_s=2.0, seed=1) for one in (trace, short)
+    )
     assert [f.ends for f in found] == [f.ends for f in wanted]
     assert [f.start_s for f in found] == pytest.approx([f.start_s for f in wanted], abs=1e-6)
 
@@ -238,14 +285,20 @@ def test_random_faults_are_different_cables_that_leave_the_switches_joined() -> 
 
 
 def test_transient_faults_begin_and_last_within_what_was_asked() -> None:
-    faults = random_faults(load_network("torus:8x8"), 10, seed=2, start_s=(0.0, 2.0), duration_s=(0.0, 0.2))
+    faults = random_faults(
+        load_network("torus:8x8"), 10, seed=2, start_s=(0.0, 2.0), duration_s=(0.0, 0.2)
+    )
     assert all(0 <= f.start_s < 2 and f.stop_s - f.start_s <= 0.2 for f in faults)
 
 
 def test_a_fault_on_a_link_that_does_not_exist_is_refused() -> None:
     network = load_network("torus:4x4")
     for first, second, words in (
-        ("s0_0", "s2_0", "no such link between switches; s0_0 is joined to s0_1, s0_3, s1_0, s3_0$"),
+        (
+            "s0_0",
+            "s2_0",
+            "no such link between switches; s0_0 is joined to s0_1, s0_3, s1_0, s3_0$",
+        ),
         ("s0_0", "h0_0", "no such link between switches"),
         ("s0_0", "s9_9", "has no node 's9_9'"),
     ):
@@ -264,7 +317,10 @@ def test_overlapping_faults_of_one_cable_are_one() -> None:
             cable_fault(("s0_0", "s0_1"), start_s=5.0),
         ],
     )
-    assert [(f.ends[0], f.start_s, f.stop_s) for f in faults] == [("s0_0", 1.0, 3.0), ("s0_0", 4.0, math.inf)]
+    assert [(f.ends[0], f.start_s, f.stop_s) for f in faults] == [
+        ("s0_0", 1.0, 3.0),
+        ("s0_0", 4.0, math.inf),
+    ]
 
 
 def test_outages_of_no_length_last_a_microsecond() -> None:
@@ -281,7 +337,9 @@ def test_reasons_of_the_network_are_the_three_thousands(reason: int, counts: int
 
 
 @pytest.mark.parametrize(("shape", "links"), [("line", 4), ("square", 16), ("L", 8), ("U", 12)])
-def test_a_shape_fails_the_cables_along_its_walk_and_cuts_nobody_off(shape: str, links: int) -> None:
+def test_a_shape_fails_the_cables_along_its_walk_and_cuts_nobody_off(
+    shape: str, links: int
+) -> None:
     network = load_network("torus:8x8")
     for seed in range(5):
         faults = shape_faults(network, shape, size=4, seed=seed)
@@ -303,7 +361,10 @@ def test_a_choice_of_causes_counts_the_same_rows_on_every_system() -> None:
     header = "System,Facilities,Hardware,Human Error,Network,Undetermined,Software\n"
     causes = {"a": (2, 1), "b": (3, 0), "c": (0, 4)}
     lines = [header] + [
-        f"{s},,{c},,,,\n" for c, n in causes.items() for s, k in zip("12", n, strict=True) for _ in range(k)
+        f"{s},,{c},,,,\n"
+        for c, n in causes.items()
+        for s, k in zip("12", n, strict=True)
+        for _ in range(k)
     ]
     counts = count_causes(lines, ("1", "2"))
     assert counts == {("Hardware", c): list(n) for c, n in causes.items()}
@@ -318,6 +379,7 @@ def test_no_choice_of_network_causes_gives_the_counts_of_the_document_at_once() 
     counts = count_causes(lines, ("12", "18", "19"), words=words)
     assert len(counts) == 20
     assert choose_causes(counts, (52, 28, 58)) == [
-        ("Hardware", f"Interconnect {part}") for part in ("Cable", "Interface", "Soft Error", "Switch")
+        ("Hardware", f"Interconnect {part}")
+        for part in ("Cable", "Interface", "Soft Error", "Switch")
     ]
     assert choose_causes(counts, (52, 62, 58)) is None

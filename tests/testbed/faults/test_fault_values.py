@@ -32,7 +32,13 @@ from testbed.faults.fault import (
     overlapping,
     poisson_faults,
 )
-from testbed.faults.grammar import fault_text, parse_cable_faults, parse_fault, parse_fault_document, parse_node_time
+from testbed.faults.grammar import (
+    fault_text,
+    parse_cable_faults,
+    parse_fault,
+    parse_fault_document,
+    parse_node_time,
+)
 from testbed.faults.impaired_link import queue_bytes
 from testbed.faults.reading import read_faults
 from topologies import load_network
@@ -53,7 +59,10 @@ spans = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 8)), max_size=6)
         ({"kind": "impaired"}, "without impairments"),
         ({"kind": "down", "impairments": "loss:0.1"}, "with impairments"),
         ({"direction": "back"}, "neither both nor forward"),
-        ({"kind": "impaired", "impairments": "loss:0.1", "direction": "back"}, "neither both nor forward"),
+        (
+            {"kind": "impaired", "impairments": "loss:0.1", "direction": "back"},
+            "neither both nor forward",
+        ),
         ({"kind": "impaired", "impairments": "loss:2"}, "fault on s1->s2: loss:2"),
         ({"kind": "slow"}, "none of down, blackhole, loss"),
     ],
@@ -76,17 +85,27 @@ def test_what_is_no_fault_is_refused(values: dict[str, Any], said: str) -> None:
         ({"kind": "down", "loss_fraction": 0.5}, False, "s1->s2 down"),
     ],
 )
-def test_a_fault_is_partial_where_some_packets_pass(values: dict[str, Any], partial: bool, words: str) -> None:
+def test_a_fault_is_partial_where_some_packets_pass(
+    values: dict[str, Any], partial: bool, words: str
+) -> None:
     fault = Fault(link=LINK, start_s=0.0, stop_s=2.0, **values)
     assert (fault.partial, describe(fault), fault.ends) == (partial, words, ("s1", "s2"))
     assert (fault.permanent, fault.ends_s) == (False, 2.0)
-    assert (replace(fault, stop_s=math.inf).permanent, replace(fault, stop_s=math.inf).ends_s) == (True, None)
-    assert [one.stop_s for one in outlasting([fault, replace(fault, stop_s=math.inf)], 5.0)] == [2.0, 6.0]
+    assert (replace(fault, stop_s=math.inf).permanent, replace(fault, stop_s=math.inf).ends_s) == (
+        True,
+        None,
+    )
+    assert [one.stop_s for one in outlasting([fault, replace(fault, stop_s=math.inf)], 5.0)] == [
+        2.0,
+        6.0,
+    ]
 
 
 @given(spans)
 def test_faults_overlap_where_some_moment_has_two(lengths: list[tuple[int, int]]) -> None:
-    faults = [Fault(link=LINK, start_s=float(at), stop_s=float(at + lasts)) for at, lasts in lengths]
+    faults = [
+        Fault(link=LINK, start_s=float(at), stop_s=float(at + lasts)) for at, lasts in lengths
+    ]
     at_once = (sum(f.start_s <= t + 0.5 < f.stop_s for f in faults) for t in range(30))
     assert overlapping(faults) == (max(at_once) > 1)
 
@@ -94,11 +113,16 @@ def test_faults_overlap_where_some_moment_has_two(lengths: list[tuple[int, int]]
 @given(st.lists(st.integers(0, 2), max_size=4))
 def test_equal_faults_are_named_once_each_in_order(kinds: list[int]) -> None:
     planned = [Fault(link=LINK, start_s=float(k), stop_s=k + 1.0) for k in kinds]
-    came = [FaultTimes(fault=fault, start_s=fault.start_s, stop_s=fault.stop_s) for fault in planned]
+    came = [
+        FaultTimes(fault=fault, start_s=fault.start_s, stop_s=fault.stop_s) for fault in planned
+    ]
     assert names_of_faults(planned, came) == [f"fault:{k}" for k in range(len(kinds))]
     backward = names_of_faults(planned, came[::-1])
     assert sorted(backward) == [f"fault:{k}" for k in range(len(kinds))]
-    assert all(planned[int(name[6:])] == times.fault for name, times in zip(backward, came[::-1], strict=True))
+    assert all(
+        planned[int(name[6:])] == times.fault
+        for name, times in zip(backward, came[::-1], strict=True)
+    )
 
 
 def test_a_run_that_was_over_when_its_last_fault_was_to_come_cannot_tell() -> None:
@@ -108,7 +132,9 @@ def test_a_run_that_was_over_when_its_last_fault_was_to_come_cannot_tell() -> No
     assert outcomes == {1.5: "cannot-tell", 2.0: "cannot-tell", 2.1: "holds"}
     (check,) = injection_check(moments, 1.5)
     assert (
-        "before s1->s2 at 2 s" in check.detail and check.predicted == 2.0 and not injection_check(moments, 3)[0].detail
+        "before s1->s2 at 2 s" in check.detail
+        and check.predicted == 2.0
+        and not injection_check(moments, 3)[0].detail
     )
 
 
@@ -129,8 +155,12 @@ def test_flapping_takes_whole_periods_and_no_more_than_ten_thousand() -> None:
 
 
 @given(seed=st.integers(0, 50), exponential=st.booleans())
-def test_random_failures_lie_in_their_time_and_are_of_their_length(seed: int, exponential: bool) -> None:
-    law = PoissonFaults(rate_per_s=0.2, lasts_s=1.0, start_s=2.0, lengths="exponential" if exponential else "fixed")
+def test_random_failures_lie_in_their_time_and_are_of_their_length(
+    seed: int, exponential: bool
+) -> None:
+    law = PoissonFaults(
+        rate_per_s=0.2, lasts_s=1.0, start_s=2.0, lengths="exponential" if exponential else "fixed"
+    )
     cables = cables_of(link.id for link in T1.links)
     faults = poisson_faults(cables[:6], law, until_s=12.0, seed=seed)
     assert faults == tuple(sorted(faults, key=lambda f: (f.start_s, f.link)))
@@ -146,8 +176,14 @@ def test_random_failures_lie_in_their_time_and_are_of_their_length(seed: int, ex
 
 def test_the_shortest_random_failure_lasts_a_millisecond() -> None:
     law = PoissonFaults(rate_per_s=5.0, lasts_s=2e-4, lengths="exponential", most=1000)
-    lengths = [f.stop_s - f.start_s for f in poisson_faults([LINK], law, until_s=40.0, seed=1) if f.stop_s < 40.0]
-    assert len(lengths) > 100 and min(lengths) == pytest.approx(1e-3, abs=1e-9) and max(lengths) > 1e-3
+    lengths = [
+        f.stop_s - f.start_s
+        for f in poisson_faults([LINK], law, until_s=40.0, seed=1)
+        if f.stop_s < 40.0
+    ]
+    assert (
+        len(lengths) > 100 and min(lengths) == pytest.approx(1e-3, abs=1e-9) and max(lengths) > 1e-3
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,7 +206,11 @@ def test_a_law_of_failures_that_cannot_be_is_refused(name: str, value: Any) -> N
 def test_an_impaired_link_of_a_file_and_a_moment_of_a_name_that_is_no_node() -> None:
     entry = {"link": "s1->s2", "start_s": 0, "stop_s": 1, "impairments": "loss:0.2"}
     (fault,) = parse_fault_document([entry], T1, "file")
-    assert (fault.kind, fault.loss_fraction, fault.direction) == ("impaired", pytest.approx(0.2), "both")
+    assert (fault.kind, fault.loss_fraction, fault.direction) == (
+        "impaired",
+        pytest.approx(0.2),
+        "both",
+    )
     for more in ({"kind": "down"}, {"loss_fraction": 0.5}):
         with pytest.raises(InputError, match="cannot be combined"):
             parse_fault_document([entry | more], T1, "file")
@@ -180,7 +220,10 @@ def test_an_impaired_link_of_a_file_and_a_moment_of_a_name_that_is_no_node() -> 
 
 def test_a_cable_that_is_given_twice_in_a_list_is_named_with_its_time() -> None:
     faults = parse_cable_faults("s1-s2@1-2,s2-s3@1-3", T1, seed=1, duration_s=5.0)
-    assert [(f.link, f.start_s, f.stop_s) for f in faults] == [(("s1", "s2", 0), 1.0, 2.0), (("s2", "s3", 0), 1.0, 3.0)]
+    assert [(f.link, f.start_s, f.stop_s) for f in faults] == [
+        (("s1", "s2", 0), 1.0, 2.0),
+        (("s2", "s3", 0), 1.0, 3.0),
+    ]
 
 
 kinds = st.sampled_from(
@@ -193,7 +236,12 @@ kinds = st.sampled_from(
 )
 
 
-@given(kind=kinds, forward=st.booleans(), start_s=st.sampled_from([0.0, 0.5, 2.25]), permanent=st.booleans())
+@given(
+    kind=kinds,
+    forward=st.booleans(),
+    start_s=st.sampled_from([0.0, 0.5, 2.25]),
+    permanent=st.booleans(),
+)
 def test_the_text_of_a_fault_reads_back_as_the_fault(
     kind: dict[str, Any], forward: bool, start_s: float, permanent: bool
 ) -> None:
@@ -237,15 +285,26 @@ def test_a_trace_has_no_more_components_than_failures_or_nodes(components: int, 
 
 
 def test_transient_failures_come_at_any_time_and_are_short() -> None:
-    faults = [f for seed in range(12) for f in parse_cable_faults("transient:3", T1, seed=seed, duration_s=1.0)]
+    faults = [
+        f
+        for seed in range(12)
+        for f in parse_cable_faults("transient:3", T1, seed=seed, duration_s=1.0)
+    ]
     assert min(f.start_s for f in faults) < 0.1 and max(f.start_s for f in faults) > 0.8
-    assert all(0 < f.stop_s - f.start_s <= 0.1 for f in faults) and min(f.stop_s - f.start_s for f in faults) < 0.02
+    assert (
+        all(0 < f.stop_s - f.start_s <= 0.1 for f in faults)
+        and min(f.stop_s - f.start_s for f in faults) < 0.02
+    )
 
 
-@pytest.mark.parametrize(("shape", "end"), [("line", (0, 3)), ("square", (0, 0)), ("L", (3, -3)), ("U", (3, 0))])
+@pytest.mark.parametrize(
+    ("shape", "end"), [("line", (0, 3)), ("square", (0, 0)), ("L", (3, -3)), ("U", (3, 0))]
+)
 def test_the_legs_of_a_shape_end_where_the_letter_does(shape: str, end: tuple[int, int]) -> None:
     walk = shape_walk(shape, 3)
-    assert (walk[0], walk[-1]) == ((0, 0), end) and len(set(walk)) == len(walk) - (shape == "square")
+    assert (walk[0], walk[-1]) == ((0, 0), end) and len(set(walk)) == len(walk) - (
+        shape == "square"
+    )
     assert all(abs(a - x) + abs(b - y) == 1 for (a, b), (x, y) in pairwise(walk))
 
 

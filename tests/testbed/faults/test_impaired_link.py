@@ -70,7 +70,9 @@ def test_the_same_seed_gives_the_same_fates_and_another_seed_others() -> None:
 
 
 def test_jitter_is_even_around_its_delay_and_lets_packets_overtake() -> None:
-    waits = [times[0] - 0.001 * k for k, times in enumerate(_fates("delay:0.02,jitter=0.01", 20_000))]
+    waits = [
+        times[0] - 0.001 * k for k, times in enumerate(_fates("delay:0.02,jitter=0.01", 20_000))
+    ]
     assert min(waits) >= 0.01 - 1e-9 and max(waits) <= 0.03 + 1e-9
     assert sum(waits) / len(waits) == pytest.approx(0.02, abs=2e-4)
     leaves = [times[0] for times in _fates("delay:0.02,jitter=0.01", 200)]
@@ -78,7 +80,9 @@ def test_jitter_is_even_around_its_delay_and_lets_packets_overtake() -> None:
 
 
 def test_reordered_share_goes_at_once_and_all_others_wait() -> None:
-    waits = [times[0] - 0.001 * k for k, times in enumerate(_fates("reorder:0.25,delay=0.03", 20_000))]
+    waits = [
+        times[0] - 0.001 * k for k, times in enumerate(_fates("reorder:0.25,delay=0.03", 20_000))
+    ]
     assert sum(wait == 0 for wait in waits) / len(waits) == pytest.approx(0.25, abs=0.02)
     assert {round(wait, 6) for wait in waits} == {0.0, 0.03}
 
@@ -96,14 +100,18 @@ def test_copies_of_a_packet_meet_what_comes_after_it_one_by_one() -> None:
     assert link.counts.lost == copies.count(0) and link.counts.copies == copies.count(2)
 
 
-def test_trace_lets_1500_bytes_pass_at_each_opportunity_and_wastes_those_that_nobody_takes() -> None:
+def test_trace_lets_1500_bytes_pass_at_each_opportunity_and_wastes_those_that_nobody_takes() -> (
+    None
+):
     link = ImpairedLink((RateTrace(times_ms=(0, 10, 10, 30)),), LINK, seed=1, queue_bytes=100_000)
     whole = 1514
     assert link.offer(0.0, whole) == [0.0]
     assert link.offer(0.0, whole) == [pytest.approx(0.010)]
     assert link.offer(0.0, whole) == [pytest.approx(0.010)]
     assert link.offer(0.001, whole) == [pytest.approx(0.030)]
-    assert link.offer(0.065, whole) == [pytest.approx(0.070)]  # the trace comes again after 30 ms: 60, 70, 70, 90
+    assert link.offer(0.065, whole) == [
+        pytest.approx(0.070)
+    ]  # the trace comes again after 30 ms: 60, 70, 70, 90
 
 
 def test_small_packets_share_an_opportunity_and_one_that_does_not_fit_goes_on_in_the_next() -> None:

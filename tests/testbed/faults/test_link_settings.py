@@ -14,16 +14,24 @@ LINK = Link(source="a", target="b")
 
 
 @given(st.floats(8, 1e15), st.floats(0, 86400), st.floats(0, 1))
-def test_what_is_told_of_a_link_sets_it_again(capacity_bps: float, delay_s: float, loss: float) -> None:
+def test_what_is_told_of_a_link_sets_it_again(
+    capacity_bps: float, delay_s: float, loss: float
+) -> None:
     given = LinkSettings(capacity_bps=capacity_bps, delay_s=delay_s, loss_fraction=loss)
     again = parse_settings(settings_text(given.applied_to(LINK), loss).split())
-    assert again.capacity_bps == pytest.approx(capacity_bps) and again.delay_s == pytest.approx(delay_s)
+    assert again.capacity_bps == pytest.approx(capacity_bps) and again.delay_s == pytest.approx(
+        delay_s
+    )
     assert again.loss_fraction == pytest.approx(loss)
 
 
 def test_what_is_not_named_stays_as_it_is() -> None:
-    assert parse_settings(["delay=5ms"]).applied_to(LINK) == Link(source="a", target="b", delay_s=0.005)
-    assert parse_settings(["bw=100Mbps"]).applied_to(LINK) == Link(source="a", target="b", capacity_bps=1e8)
+    assert parse_settings(["delay=5ms"]).applied_to(LINK) == Link(
+        source="a", target="b", delay_s=0.005
+    )
+    assert parse_settings(["bw=100Mbps"]).applied_to(LINK) == Link(
+        source="a", target="b", capacity_bps=1e8
+    )
     assert parse_settings(["loss=2%", "one-way"]).applied_to(LINK) == LINK
     assert parse_settings(["delay=0"]).delay_s == 0
 

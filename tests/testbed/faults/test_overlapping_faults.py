@@ -70,16 +70,22 @@ def expected(there: list[Fault], absent: bool, link: LinkId) -> tuple[bool, floa
             continue
         if not (one.kind == "down" and one.direction == "both"):
             kept *= 1 - (one.loss_fraction if one.kind == "loss" else 1.0)
-    return not absent and not any(f.kind == "down" and f.direction == "both" for f in there), 1 - kept
+    return not absent and not any(
+        f.kind == "down" and f.direction == "both" for f in there
+    ), 1 - kept
 
 
 @given(st.data(), st.lists(faults, min_size=1, max_size=6))
-def test_cable_is_at_every_moment_as_the_faults_in_force_make_it(data: st.DataObject, listed: list[Fault]) -> None:
+def test_cable_is_at_every_moment_as_the_faults_in_force_make_it(
+    data: st.DataObject, listed: list[Fault]
+) -> None:
     network = CableState()
     breaker = FaultInjector(network)
     waiting, there, absent = list(listed), list[Fault](), False
     while waiting or there:
-        choice = data.draw(st.sampled_from(["begin"] * bool(waiting) + ["end"] * bool(there) + ["move"]))
+        choice = data.draw(
+            st.sampled_from(["begin"] * bool(waiting) + ["end"] * bool(there) + ["move"])
+        )
         if choice == "begin":
             there.append(waiting.pop())
             breaker.begin(there[-1])
@@ -129,10 +135,15 @@ def test_node_that_is_down_takes_all_its_cables() -> None:
         (lambda: PoissonFaults(rate_per_s=0, lasts_s=1), "rate_per_s"),
         (lambda: PoissonFaults(rate_per_s=1, lasts_s=math.nan), "lasts_s"),
         (
-            lambda: poisson_faults([AB], PoissonFaults(rate_per_s=9, lasts_s=1, most=5), until_s=99, seed=1),
+            lambda: poisson_faults(
+                [AB], PoissonFaults(rate_per_s=9, lasts_s=1, most=5), until_s=99, seed=1
+            ),
             "more than 5",
         ),
-        (lambda: flapping_faults(AB, period_s=1, down_s=1, start_s=0, stop_s=9), "0 < down < period"),
+        (
+            lambda: flapping_faults(AB, period_s=1, down_s=1, start_s=0, stop_s=9),
+            "0 < down < period",
+        ),
         (lambda: node_faults(load_network("ring:4"), "s9", start_s=0, stop_s=1), "no such node"),
     ],
 )

@@ -13,7 +13,12 @@ from testbed.interconnect.network_model import build_model
 from testbed.interconnect.options import FtDrbOptions, NacOptions
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.results import NAC_EVENTS, SimulationResult
-from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections, build_pattern
+from testbed.interconnect.traffic.injection import (
+    InjectionProcess,
+    Injections,
+    build_injections,
+    build_pattern,
+)
 from tests.helpers.injected_messages import messages
 from tests.oracles.interconnect import simulate
 from tests.oracles.interconnect.ft_drb_routing import FtDrbRouting
@@ -27,41 +32,59 @@ ENGINES = ("compiled", "reference")
 def one_after_the_other(nodes: int, apart_tf: float, each: int, control_s: float) -> Injections:
     """Bursts half-way round a ring, each host's a little later than the last one's: the cycle closes at one router."""
     return messages(
-        *[(h * apart_tf * control_s, h, (h + nodes // 2) % nodes) for h in range(nodes) for _ in range(each)]
+        *[
+            (h * apart_tf * control_s, h, (h + nodes // 2) % nodes)
+            for h in range(nodes)
+            for _ in range(each)
+        ]
     )
 
 
 def moved_after_tf(run: SimulationResult, control_s: float) -> list[float]:
     """When routers moved a packet, in t_f after the input that closed the cycle was blocked."""
     ticks, kinds = run.nac_timeline[:, 0] / (run.ticks_per_s * control_s), run.nac_timeline[:, 1]
-    blocked, moved, recovered = (kinds == NAC_EVENTS.index(name) for name in ("blocked", "moved", "recovery-moved"))
+    blocked, moved, recovered = (
+        kinds == NAC_EVENTS.index(name) for name in ("blocked", "moved", "recovery-moved")
+    )
     first = ticks[moved][0]
     return [float(t - ticks[blocked & (ticks <= first)].max()) for t in (first, *ticks[recovered])]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_routers_that_identify_anew_take_turns_where_a_recorded_cycle_takes_one(engine: str) -> None:
+def test_routers_that_identify_anew_take_turns_where_a_recorded_cycle_takes_one(
+    engine: str,
+) -> None:
     """Equations 4.8 and 4.9 on a ring of eight: n t_f and n - 1 signals, against n t_f at each of n routers and n - 1
     signals."""
     nodes, network = 8, load_network("ring:8")
     for anew, last in ((False, 2 * nodes - 1), (True, nodes * nodes + nodes - 1)):
         nac = NacOptions(identify_anew=anew, retry_s=2e-3)
         parameters = replace(THESIS, routing="dor", buffer_bytes=2048, nac=nac)
-        run = simulate(network, one_after_the_other(nodes, 13, 3, nac.control_s), parameters, engine=engine)
+        run = simulate(
+            network, one_after_the_other(nodes, 13, 3, nac.control_s), parameters, engine=engine
+        )
         moves = moved_after_tf(run, nac.control_s)
         assert run.received == run.sent
-        assert moves[0] == pytest.approx(nodes, abs=0.1) and moves[nodes - 1] == pytest.approx(last, abs=0.1)
+        assert moves[0] == pytest.approx(nodes, abs=0.1) and moves[nodes - 1] == pytest.approx(
+            last, abs=0.1
+        )
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_synthetic_probe_finds_a_mended_link_and_sends_no_message_into_a_dead_one(engine: str) -> None:
+def test_a_synthetic_probe_finds_a_mended_link_and_sends_no_message_into_a_dead_one(
+    engine: str,
+) -> None:
     """s2_1-s2_2 is dead for the first 5 of 10 ms: after five notifications messages go round; one in ten probes."""
     network = load_network("torus:8x8")
     sent = messages(*[(k * 1e-4, 0, 18) for k in range(100)])
     dead = [cable_fault(("s2_1", "s2_2"), start_s=0.0, stop_s=5e-3)]
     runs = {
         probes: simulate(
-            network, sent, replace(THESIS, ft_drb=FtDrbOptions(probe_every=10, probes=probes)), dead, engine=engine
+            network,
+            sent,
+            replace(THESIS, ft_drb=FtDrbOptions(probe_every=10, probes=probes)),
+            dead,
+            engine=engine,
         )
         for probes in ("message", "synthetic")
     }
@@ -70,7 +93,9 @@ def test_a_synthetic_probe_finds_a_mended_link_and_sends_no_message_into_a_dead_
         assert run.drb_counters["sent_direct"] > 30
     assert (runs["message"].escapes > 0).sum() > (runs["synthetic"].escapes > 0).sum() == 5
     assert runs["synthetic"].drb_counters["probes"] > 0
-    assert runs["synthetic"].drb_counters["notifications"] > 5, "probes that meet the dead link are notified of it"
+    assert runs["synthetic"].drb_counters["notifications"] > 5, (
+        "probes that meet the dead link are notified of it"
+    )
 
 
 def test_acks_that_share_buffers_wait_with_messages_and_nac_still_frees_them() -> None:
@@ -78,7 +103,9 @@ def test_acks_that_share_buffers_wait_with_messages_and_nac_still_frees_them() -
     process = InjectionProcess(rate_per_s=THESIS.packets_per_s(0.9), kind="burst", burst_messages=5)
     sent = build_injections(build_pattern("uniform", 8), process, duration_s=0.0008, seed=1)
     shared = replace(THESIS, ft_drb=FtDrbOptions(ack_buffers="shared"))
-    assert build_model(network, shared).layout.lanes == build_model(network, THESIS).layout.lanes - 1
+    assert (
+        build_model(network, shared).layout.lanes == build_model(network, THESIS).layout.lanes - 1
+    )
     runs = [simulate(network, sent, shared, engine=engine) for engine in ENGINES]
     for run in runs:
         assert run.received == run.sent and run.nac_counters["moved"] > 0
@@ -98,7 +125,9 @@ def test_options_that_would_never_let_a_packet_pass_are_refused() -> None:
             FtDrbOptions(**{name: "both"})
 
 
-@pytest.mark.parametrize("kind", [pytest.param("permanent", marks=pytest.mark.soak), "intermittent"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("permanent", marks=pytest.mark.soak), "intermittent"]
+)
 def test_the_notices_for_which_a_source_marks_a_cable_name_one_of_its_directions(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +158,10 @@ def test_the_notices_for_which_a_source_marks_a_cable_name_one_of_its_directions
         model="thesis", routing="ft-drb", deadlock="nac", packet_bytes=512, buffer_bytes=8192
     )
     sent = build_injections(
-        build_pattern("uniform", 64), InjectionProcess(rate_per_s=400.0), duration_s=duration, seed=1
+        build_pattern("uniform", 64),
+        InjectionProcess(rate_per_s=400.0),
+        duration_s=duration,
+        seed=1,
     )
     simulate(network, sent, parameters, faults, engine="reference")
     marking = [links[:5] for links in told.values() if len(links) >= 5]

@@ -12,7 +12,12 @@ from testbed.faults.cable_faults import cable_fault, random_faults
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.options import FtDrbOptions, NacOptions
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.traffic.injection import InjectionProcess, build_injections, build_pattern, burst_at
+from testbed.interconnect.traffic.injection import (
+    InjectionProcess,
+    build_injections,
+    build_pattern,
+    burst_at,
+)
 from tests.helpers.injected_messages import messages
 from tests.oracles.interconnect import simulate
 from tests.oracles.interconnect.nac import Nac
@@ -26,7 +31,9 @@ ENGINES = ("compiled", "reference")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_notification_that_meets_a_dead_link_still_names_the_cable_that_failed(engine: str) -> None:
+def test_a_notification_that_meets_a_dead_link_still_names_the_cable_that_failed(
+    engine: str,
+) -> None:
     """Messages from s0_0 to s2_2 go by s2_1, whose notices go back by s0_1, by dimension order: both ways meet a dead
     cable.
 
@@ -47,7 +54,9 @@ def test_nothing_waits_for_ever_on_an_idle_channel(seed: int) -> None:
     tick."""
     network = load_network("ring:8")
     parameters = replace(THESIS, seed=seed)
-    process = InjectionProcess(rate_per_s=parameters.packets_per_s(0.9), kind="burst", burst_messages=5)
+    process = InjectionProcess(
+        rate_per_s=parameters.packets_per_s(0.9), kind="burst", burst_messages=5
+    )
     sent = build_injections(build_pattern("uniform", 8), process, duration_s=0.001, seed=seed)
     runs = [simulate(network, sent, parameters, engine=engine) for engine in ENGINES]
     for run in runs:
@@ -62,11 +71,15 @@ def test_nothing_waits_for_ever_on_an_idle_channel(seed: int) -> None:
 def test_nac_frees_the_network_when_links_are_repaired_under_load(seed: int, engine: str) -> None:
     network = load_network("torus:8x8")
     parameters = replace(THESIS, seed=seed)
-    process = InjectionProcess(kind="burst", rate_per_s=parameters.packets_per_s(0.9), burst_messages=10, in_phase=True)
+    process = InjectionProcess(
+        kind="burst", rate_per_s=parameters.packets_per_s(0.9), burst_messages=10, in_phase=True
+    )
     duration = 0.0006
     pattern = build_pattern("tornado", 64, shape=[8, 8])
     sent = build_injections(pattern, process, duration_s=duration, seed=seed)
-    faults = random_faults(network, 12, seed=seed, start_s=(0.0, duration), duration_s=(0.0, 0.1 * duration))
+    faults = random_faults(
+        network, 12, seed=seed, start_s=(0.0, duration), duration_s=(0.0, 0.1 * duration)
+    )
     run = simulate(network, sent, parameters, faults, engine=engine)
     assert run.received == run.sent and not run.deadlocked
 
@@ -88,13 +101,17 @@ def test_nac_knows_cycles_of_more_than_256_routers_and_refuses_those_that_it_can
 def test_header_bytes_of_ft_drb_take_time_in_whole_flits(engine: str) -> None:
     network, lone = load_network("torus:4x4"), messages((0.0, 0, 1))
     plain, longer = (
-        simulate(network, lone, replace(THESIS, ft_drb=FtDrbOptions(header_bytes=size)), engine=engine).delivered[0]
+        simulate(
+            network, lone, replace(THESIS, ft_drb=FtDrbOptions(header_bytes=size)), engine=engine
+        ).delivered[0]
         for size in (0, 16)
     )
     assert longer - plain == THESIS.serialization_ticks(64)
 
 
-def test_a_strict_avoidance_buffer_never_holds_parts_of_two_packets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_strict_avoidance_buffer_never_holds_parts_of_two_packets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Without ``strict_slot`` every fifth move comes in behind a tail that is still leaving."""
     network = load_network("ring:8")
     process = InjectionProcess(rate_per_s=34_000.0)

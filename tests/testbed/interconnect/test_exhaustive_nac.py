@@ -15,12 +15,21 @@ from testbed.interconnect.engine_inputs import Recording, build_inputs
 from testbed.interconnect.model_checking.compiled.model_tables import MOST_SIGNALS
 from testbed.interconnect.model_checking.compiled.state_access import add_signal, drop_signal
 from testbed.interconnect.model_checking.exploration import CompiledSearch, explore
-from testbed.interconnect.model_checking.small_networks import one_way_ring, small_network, two_rings
+from testbed.interconnect.model_checking.small_networks import (
+    one_way_ring,
+    small_network,
+    two_rings,
+)
 from testbed.interconnect.model_checking.symmetry import state_images, symmetries
 from testbed.interconnect.model_checking.transition_system import LAGGING, Rules
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections, build_pattern
+from testbed.interconnect.traffic.injection import (
+    InjectionProcess,
+    Injections,
+    build_injections,
+    build_pattern,
+)
 from tests.helpers.study_rows import published
 from tests.oracles.exhaustive.exploration import Search, canonical_by, explore_readably
 from tests.oracles.exhaustive.nac_steps import ReadableSteps
@@ -33,10 +42,14 @@ from topologies import load_network
 
 @pytest.mark.parametrize(("slots", "outputs"), [(1, 0), (2, 0), (1, 1)])
 @pytest.mark.parametrize("late", [False, True])
-def test_nac_never_sticks_on_a_ring_of_three_where_no_avoidance_does(slots: int, outputs: int, late: bool) -> None:
+def test_nac_never_sticks_on_a_ring_of_three_where_no_avoidance_does(
+    slots: int, outputs: int, late: bool
+) -> None:
     ring = one_way_ring(3, (1, 2) if outputs == 0 else (2,))
     bare = explore(ReadableSteps(ring, Rules(nac=False, input_slots=slots, output_slots=outputs)))
-    treated = explore(ReadableSteps(ring, Rules(late=late, input_slots=slots, output_slots=outputs)))
+    treated = explore(
+        ReadableSteps(ring, Rules(late=late, input_slots=slots, output_slots=outputs))
+    )
     assert bare.complete and bare.stuck > 0
     assert treated.complete and treated.stuck == 0 and treated.states > bare.states
 
@@ -44,7 +57,9 @@ def test_nac_never_sticks_on_a_ring_of_three_where_no_avoidance_does(slots: int,
 def test_a_full_ring_is_the_shortest_deadlock_without_nac() -> None:
     found = explore(ReadableSteps(one_way_ring(4, (2,)), Rules(nac=False)))
     assert (found.stuck, len(found.trace)) == (1, 4)
-    assert {name for name, _ in found.trace} == {f"host {r} sends to {(r + 2) % 4}" for r in range(4)}
+    assert {name for name, _ in found.trace} == {
+        f"host {r} sends to {(r + 2) % 4}" for r in range(4)
+    }
 
 
 @pytest.mark.parametrize(
@@ -90,7 +105,9 @@ def test_heads_that_keep_asking_after_a_repair_deadlock_and_asking_anew_cures_th
     assert not _cannot_drain(cured, _after(cured, found.trace))
 
 
-def test_routers_whose_knowledge_is_old_can_deadlock_where_a_cable_of_a_mesh_fails_again_and_again() -> None:
+def test_routers_whose_knowledge_is_old_can_deadlock_where_a_cable_of_a_mesh_fails_again_and_again() -> (
+    None
+):
     """Two routers put a packet aside each without need, and then packets turn round between them for which no slot is
     left.
 
@@ -100,7 +117,9 @@ def test_routers_whose_knowledge_is_old_can_deadlock_where_a_cable_of_a_mesh_fai
     old, prompt = ReadableSteps(mesh, Rules(late=True)), ReadableSteps(mesh, Rules())
     found = explore(old)
     assert found.complete and found.stuck == 640 and _cannot_drain(old, found.stuck_state)
-    held = [mesh.links[i] for i in range(len(mesh.links)) if found.stuck_state[old.avoidance_at + i]]
+    held = [
+        mesh.links[i] for i in range(len(mesh.links)) if found.stuck_state[old.avoidance_at + i]
+    ]
     assert held == [(1, 4), (4, 1)]
     judged = explore(prompt)
     assert judged.complete and judged.stuck == 0
@@ -122,7 +141,9 @@ def test_it_is_the_priority_of_avoidance_buffers_that_old_knowledge_must_not_tou
         Rules(late=True, prompt=("credits",))
 
 
-def test_no_input_goes_before_an_avoidance_buffer_that_can_have_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_input_goes_before_an_avoidance_buffer_that_can_have_the_output(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What the exploration calls the priority is prompt in the reference engine: in its runs, an input's message is
     never granted an output while a packet put aside at the same router asks for it, is ready and could have it."""
     met: list[bool] = []
@@ -131,13 +152,19 @@ def test_no_input_goes_before_an_avoidance_buffer_that_can_have_the_output(monke
     def watched(engine: ReferenceEngine, channel: Channel, buffer: Buffer, there: Buffer) -> None:
         first, data = engine.layout.avoidance_queue, buffer.here[0].is_data
         for other in channel.askers:
-            if data and other.number >= first and max(engine.read_until[other.reader], other.ready) <= engine.now:
+            if (
+                data
+                and other.number >= first
+                and max(engine.read_until[other.reader], other.ready) <= engine.now
+            ):
                 could = engine.avoidance.may_request(other) and engine.open_lane(other) is not None
                 met.append(could and buffer.number < first)
         grant(engine, channel, buffer, there)
 
     monkeypatch.setattr(ReferenceEngine, "grant", watched)
-    parameters = SimulationParameters(model="thesis", deadlock="nac", packet_bytes=2048, buffer_bytes=4096, seed=1)
+    parameters = SimulationParameters(
+        model="thesis", deadlock="nac", packet_bytes=2048, buffer_bytes=4096, seed=1
+    )
     network = load_network("ring:8")
     process = InjectionProcess(rate_per_s=parameters.packets_per_s(0.9))
     sent = build_injections(build_pattern("tornado", 8), process, duration_s=0.001, seed=1)
@@ -146,7 +173,9 @@ def test_no_input_goes_before_an_avoidance_buffer_that_can_have_the_output(monke
     assert not any(met)
 
 
-def test_nac_deadlocks_where_two_cables_of_a_torus_fail_again_and_again_whatever_routers_know() -> None:
+def test_nac_deadlocks_where_two_cables_of_a_torus_fail_again_and_again_whatever_routers_know() -> (
+    None
+):
     """The stored trace of 72 steps, every one of them by the present state: two routers' avoidance buffers hold packets
     for outputs on which the inputs wait that these buffers are to free. The whole exploration takes 45 million states
     and is the study's."""
@@ -155,14 +184,18 @@ def test_nac_deadlocks_where_two_cables_of_a_torus_fail_again_and_again_whatever
     model = ReadableSteps(TORUS, Rules())
     state = model.empty
     for name, link in row["trace"]:
-        state = next(step.state for step in model.following(state) if [step.name, step.link] == [name, link])
+        state = next(
+            step.state for step in model.following(state) if [step.name, step.link] == [name, link]
+        )
     assert _cannot_drain(model, state)
     aside = [TORUS.links[i] for i in range(model.links) if state[model.avoidance_at + i]]
     assert aside == [(0, 3), (2, 0), (0, 2)]
 
 
 @pytest.mark.parametrize(("network", "late"), [(TORUS, False), (MESH, False), (MESH, True)])
-def test_nothing_is_stuck_where_heads_ask_anew_after_each_failure_and_repair(network: Any, late: bool) -> None:
+def test_nothing_is_stuck_where_heads_ask_anew_after_each_failure_and_repair(
+    network: Any, late: bool
+) -> None:
     found = explore(ReadableSteps(network, Rules(late=late, ask_anew=True)))
     assert found.complete and found.stuck == 0 and found.states > 2000
 
@@ -171,16 +204,22 @@ def _after(model: ReadableSteps, trace: Any) -> bytes:
     """The same steps as far as they can be taken (heads that were asked anew go elsewhere)."""
     state = model.empty
     for name, link in trace:
-        state = next((s.state for s in model.following(state) if (s.name, s.link) == (name, link)), state)
+        state = next(
+            (s.state for s in model.following(state) if (s.name, s.link) == (name, link)), state
+        )
     return state
 
 
-def test_symmetric_states_are_counted_once_and_nothing_is_lost_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_symmetric_states_are_counted_once_and_nothing_is_lost_by_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ring = one_way_ring(4, (1, 2, 3))
     assert len(symmetries(ring)) == 4 and len(symmetries(two_rings())) == 1
     reduced = explore(ReadableSteps(ring, Rules()))
     alone = ((0, 1, 2, 3), list(range(len(ring.links))), list[int]())
-    monkeypatch.setattr("testbed.interconnect.model_checking.symmetry.symmetries", lambda network: [alone])
+    monkeypatch.setattr(
+        "testbed.interconnect.model_checking.symmetry.symmetries", lambda network: [alone]
+    )
     whole = explore(ReadableSteps(ring, Rules()))
     assert reduced.stuck == whole.stuck == 0 and reduced.deepest == whole.deepest
     assert whole.states / 4 <= reduced.states < whole.states / 3
@@ -193,8 +232,14 @@ COMPARED = (
     (one_way_ring(3, (1, 2)), Rules(input_slots=2, repeat_when_full=False)),
     (one_way_ring(4, (2,)), Rules(nac=False)),
     (two_rings(), Rules(slack=1, recovery_run=False)),
-    (small_network("ring:4", [(2, 0), (3, 1)], [(0, 1)], 1), Rules(keep_output=False, check_output=False, late=True)),
-    (small_network("ring:4", [(0, 2), (3, 1)], [(0, 1)], 1), Rules(output_slots=1, recall=False, reserve=False)),
+    (
+        small_network("ring:4", [(2, 0), (3, 1)], [(0, 1)], 1),
+        Rules(keep_output=False, check_output=False, late=True),
+    ),
+    (
+        small_network("ring:4", [(0, 2), (3, 1)], [(0, 1)], 1),
+        Rules(output_slots=1, recall=False, reserve=False),
+    ),
     (TORUS, Rules()),
     (TORUS, Rules(late=True, ask_anew=True)),
     *((MESH, Rules(late=True, prompt=(part,))) for part in LAGGING),
@@ -272,8 +317,17 @@ class Watched:
         s = bytearray(model.empty)
         for new, old in enumerate(self.old):
             if model.o:
-                model_put(model, s, new, self.engine.behind(self.engine.layout.links + old, 0), new * model.o, "output")
-            model_put(model, s, new, self.engine.behind(old, 0), model.inputs_at + new * model.a, "input")
+                model_put(
+                    model,
+                    s,
+                    new,
+                    self.engine.behind(self.engine.layout.links + old, 0),
+                    new * model.o,
+                    "output",
+                )
+            model_put(
+                model, s, new, self.engine.behind(old, 0), model.inputs_at + new * model.a, "input"
+            )
             model_put(model, s, new, nac.avoidance_of(old), model.avoidance_at + new, "avoidance")
             s[model.reserved_at + new] = self.new.get(nac.reserved.get(old, -1), -1) + 1
         pairs = sorted(
@@ -283,7 +337,9 @@ class Watched:
         return bytes(s) + bytes(v for pair in pairs for v in pair)
 
 
-def model_put(model: ReadableSteps, s: bytearray, link: int, buffer: Buffer, first: int, which: str) -> None:
+def model_put(
+    model: ReadableSteps, s: bytearray, link: int, buffer: Buffer, first: int, which: str
+) -> None:
     """The buffer's packets, by destination, and what the head asks for."""
     for slot, packet in enumerate((*buffer.here, *buffer.coming)):
         s[first + slot] = packet.destination + 1
@@ -294,7 +350,11 @@ MESSAGES = 300
 
 
 def watched_run(
-    hop_model: str, slots: int, routers: int, apart_ps: int, spoil: Callable[[Nac], None] = lambda nac: None
+    hop_model: str,
+    slots: int,
+    routers: int,
+    apart_ps: int,
+    spoil: Callable[[Nac], None] = lambda nac: None,
 ) -> tuple[Watched, int]:
     """Tornado on a ring: a burst of all hosts at once, or messages one after another; what was seen, and how many
     arrived."""
@@ -309,7 +369,9 @@ def watched_run(
         source=source,
         destination=((source + hops) % routers).astype(np.int32),
     )
-    engine = ReferenceEngine(build_inputs(build_model(network, parameters), injections, parameters, (), Recording()))
+    engine = ReferenceEngine(
+        build_inputs(build_model(network, parameters), injections, parameters, (), Recording())
+    )
     nac = Nac(engine, 0)
     engine.avoidance = nac
     spoil(nac)

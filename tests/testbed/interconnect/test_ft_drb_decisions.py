@@ -21,7 +21,11 @@ from testbed.faults.cable_faults import random_faults
 from testbed.interconnect import static_paths
 from testbed.interconnect.engine_inputs import build_settings
 from testbed.interconnect.ft_drb import source_steps
-from testbed.interconnect.ft_drb.escape_steps import escape_path, measure_path, measure_straight_path
+from testbed.interconnect.ft_drb.escape_steps import (
+    escape_path,
+    measure_path,
+    measure_straight_path,
+)
 from testbed.interconnect.ft_drb.source_state import FtDrb, build_state, count_events
 from testbed.interconnect.options import FtDrbOptions
 from testbed.interconnect.parameters import SimulationParameters
@@ -98,15 +102,27 @@ def source_of(engine: str, name: str, **changed: Any) -> Decider:
 
 
 def escape_of(
-    engine: str, name: str, down: Any, router: int, *, came: int, target: int, message: int, earlier: int
+    engine: str,
+    name: str,
+    down: Any,
+    router: int,
+    *,
+    came: int,
+    target: int,
+    message: int,
+    earlier: int,
 ) -> Middles:
     """The intermediates of a packet's escape from a router; ``down``: 1 for every cable that has failed."""
     paths = paths_of(name)
     if engine == "compiled":
-        return escape_path(paths, np.zeros(12, np.int64), down, router, came, target, message, earlier)
+        return escape_path(
+            paths, np.zeros(12, np.int64), down, router, came, target, message, earlier
+        )
     network = routing_map(name)
     dead = frozenset(c for c in network.cables(network.out_links[router]) if down[c])
-    escape = Escape(router=router, dead=dead, came_over=came, target=target, message=message, earlier=earlier)
+    escape = Escape(
+        router=router, dead=dead, came_over=came, target=target, message=message, earlier=earlier
+    )
     return escape.choose(network) or (escape.live_neighbour(network), NONE)
 
 
@@ -115,7 +131,9 @@ def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def cables_along(paths: Paths, source: int, destination: int, middles: Sequence[int] = ()) -> list[int]:
+def cables_along(
+    paths: Paths, source: int, destination: int, middles: Sequence[int] = ()
+) -> list[int]:
     """Cables of the multistep path, walked here without the product's own walk."""
     at, found = int(paths.host_router[source]), []
     for goal in [m for m in middles if m != NONE] + [paths.routers + destination]:
@@ -145,7 +163,9 @@ def test_without_failures_every_message_takes_the_minimal_path(engine: str) -> N
     assert source.counters["metapaths_configured"] == 0
 
 
-def test_five_notifications_in_a_row_mark_a_link_and_a_latency_in_between_starts_over(engine: str) -> None:
+def test_five_notifications_in_a_row_mark_a_link_and_a_latency_in_between_starts_over(
+    engine: str,
+) -> None:
     paths = paths_of("torus:8x8")
     source = source_of(engine, "torus:8x8")
     cable = cables_along(paths, 0, 3)[1]
@@ -173,7 +193,9 @@ def test_alternative_paths_keep_off_every_listed_link(engine: str) -> None:
         assert not set(cables_along(paths, 0, 19, (first, second))) & set(dead[:2])
 
 
-def test_one_message_in_a_hundred_probes_the_marked_path_and_its_answer_restores_it(engine: str) -> None:
+def test_one_message_in_a_hundred_probes_the_marked_path_and_its_answer_restores_it(
+    engine: str,
+) -> None:
     paths = paths_of("torus:8x8")
     source = source_of(engine, "torus:8x8")
     cable = cables_along(paths, 0, 3)[0]
@@ -186,7 +208,9 @@ def test_one_message_in_a_hundred_probes_the_marked_path_and_its_answer_restores
 
 
 @pytest.mark.parametrize(("probing", "probes"), [("clock", 3), ("hybrid", 6)])
-def test_probes_may_follow_the_clock_or_whichever_comes_first(engine: str, probing: str, probes: int) -> None:
+def test_probes_may_follow_the_clock_or_whichever_comes_first(
+    engine: str, probing: str, probes: int
+) -> None:
     paths = paths_of("torus:8x8")
     source = source_of(engine, "torus:8x8", probing=probing, probe_s=1e-6, probe_every=50)
     for _ in range(5):
@@ -221,7 +245,9 @@ def test_a_metapath_grows_above_the_threshold_and_shrinks_below_it(engine: str) 
     assert source.counters["metapaths_shrunk"] == 1
 
 
-def test_a_pair_without_failures_opens_its_metapath_where_it_is_slow_and_closes_it_again(engine: str) -> None:
+def test_a_pair_without_failures_opens_its_metapath_where_it_is_slow_and_closes_it_again(
+    engine: str,
+) -> None:
     """Algorithm 3.3 on every latency ACK: Thl 2 and Tol 0.25 times 3200 ticks are an interval from 4800 to 8000."""
     source = source_of(engine, "torus:8x8", threshold=2.0, averaging=2)
     fast, slow = BASE + 3 * HOP, 8004
@@ -246,7 +272,9 @@ def test_a_pair_without_failures_opens_its_metapath_where_it_is_slow_and_closes_
 
 
 @pytest.mark.parametrize(("hysteresis", "most"), [(True, 3), (False, 1000)])
-def test_hysteresis_keeps_a_metapath_from_coming_and_going(engine: str, hysteresis: bool, most: int) -> None:
+def test_hysteresis_keeps_a_metapath_from_coming_and_going(
+    engine: str, hysteresis: bool, most: int
+) -> None:
     """All paths take 2.6 times the zero-load latency for ever. The rival is the letter: two paths halve the metapath's
     latency."""
     source = source_of(engine, "torus:8x8", threshold=2.0, hysteresis=hysteresis)
@@ -259,7 +287,9 @@ def test_hysteresis_keeps_a_metapath_from_coming_and_going(engine: str, hysteres
 
 def test_messages_are_shared_in_proportion_to_bandwidth(engine: str) -> None:
     paths = paths_of("torus:8x8")
-    source = source_of(engine, "torus:8x8", first_paths=2, paths=2, tolerance=0.99, probe_every=10**9)
+    source = source_of(
+        engine, "torus:8x8", first_paths=2, paths=2, tolerance=0.99, probe_every=10**9
+    )
     for _ in range(5):
         source.record_failure(cables_along(paths, 0, 3)[0], 0)
     slow, fast = sorted({source.select_path(3, k, 0) for k in range(40)})
@@ -304,7 +334,10 @@ def test_escapes_lead_every_packet_home_while_the_switches_are_joined(
     paths, network = paths_of(name), load_network(name)
     down = failed_cables(name, seed, data)
     engine = data.draw(st.sampled_from(["compiled", "reference"]))
-    source, goal = data.draw(st.integers(0, len(network.hosts) - 1)), data.draw(st.integers(0, len(network.hosts) - 1))
+    source, goal = (
+        data.draw(st.integers(0, len(network.hosts) - 1)),
+        data.draw(st.integers(0, len(network.hosts) - 1)),
+    )
     at, target, came = int(paths.host_router[source]), paths.routers + goal, NONE
     header, hops, escapes = [target], 0, 0
     while at != paths.host_router[goal]:
@@ -312,7 +345,9 @@ def test_escapes_lead_every_packet_home_while_the_switches_are_joined(
             header.pop(0)
         link = int(paths.next_link[at, header[0]])
         if down[paths.cable[link]]:
-            first, second = escape_of(engine, name, down, at, came=came, target=target, message=seed, earlier=escapes)
+            first, second = escape_of(
+                engine, name, down, at, came=came, target=target, message=seed, earlier=escapes
+            )
             header = [m for m in (first, second) if m != NONE] + [target]
             escapes += 1
             link = int(paths.next_link[at, header[0]])
@@ -328,13 +363,17 @@ def test_an_escape_turns_back_only_where_nothing_else_leads_on(engine: str) -> N
     ahead = int(paths.cable[paths.next_link[2, 3]])
     behind = int(paths.cable[paths.next_link[2, 1]])
     down[ahead] = 1
-    first, _ = escape_of(engine, "ring:8", down, 2, came=behind, target=paths.routers + 3, message=7, earlier=0)
+    first, _ = escape_of(
+        engine, "ring:8", down, 2, came=behind, target=paths.routers + 3, message=7, earlier=0
+    )
     assert first == 1
     wide = paths_of("torus:8x8")
     down = np.zeros(128, dtype=np.uint8)
     down[wide.cable[wide.next_link[0, 8]]] = 1
     came = int(wide.cable[wide.next_link[0, 56]])
-    first, _ = escape_of(engine, "torus:8x8", down, 0, came=came, target=wide.routers + 16, message=7, earlier=0)
+    first, _ = escape_of(
+        engine, "torus:8x8", down, 0, came=came, target=wide.routers + 16, message=7, earlier=0
+    )
     assert first in (1, 7)
 
 
@@ -351,21 +390,38 @@ def test_a_path_that_turns_round_on_a_cable_is_none() -> None:
 @pytest.mark.parametrize("name", ["torus:12x12", "torus:2x80", "mesh:12x12"])
 def test_paths_are_measured_alike_by_links_and_by_stretches(name: str) -> None:
     """As long, and the same signature for the same links only; by intermediates near the source or anywhere."""
-    paths, chance, alike = paths_of(name), np.random.default_rng(1), dict[tuple[int, int], tuple[int, int]]()
+    paths, chance, alike = (
+        paths_of(name),
+        np.random.default_rng(1),
+        dict[tuple[int, int], tuple[int, int]](),
+    )
     nothing = np.zeros(int(paths.cable.max()) + 1, dtype=np.uint8)
     near = [NONE, *paths.near[paths.near_first[7] : paths.near_first[8]].tolist()]
     for _ in range(400):
-        middles = [int(chance.choice(near) if chance.random() < 0.8 else chance.integers(paths.routers)) for _ in "12"]
+        middles = [
+            int(chance.choice(near) if chance.random() < 0.8 else chance.integers(paths.routers))
+            for _ in "12"
+        ]
         target = paths.routers + int(chance.choice([8, 9, 90]))
         by_links = measure_path(paths, nothing, NONE, 7, NONE, *middles, target)
         by_stretches = measure_straight_path(paths, 7, *middles, target)
-        assert by_links[0] == by_stretches[0] and alike.setdefault(by_links, by_stretches) == by_stretches
+        assert (
+            by_links[0] == by_stretches[0]
+            and alike.setdefault(by_links, by_stretches) == by_stretches
+        )
     assert len(set(alike.values())) == len(alike) > 50
 
 
 @drawn(150)
-@given(name=st.sampled_from(NETWORKS), seed=st.integers(0, 10**6), earlier=st.integers(0, 12), data=st.data())
-def test_both_engines_choose_the_same_escape(name: str, seed: int, earlier: int, data: st.DataObject) -> None:
+@given(
+    name=st.sampled_from(NETWORKS),
+    seed=st.integers(0, 10**6),
+    earlier=st.integers(0, 12),
+    data=st.data(),
+)
+def test_both_engines_choose_the_same_escape(
+    name: str, seed: int, earlier: int, data: st.DataObject
+) -> None:
     paths, network = paths_of(name), routing_map(name)
     down = failed_cables(name, seed, data)
     for cable in network.cables(network.out_links[0])[: data.draw(st.integers(0, 4))]:
@@ -375,7 +431,9 @@ def test_both_engines_choose_the_same_escape(name: str, seed: int, earlier: int,
     came = data.draw(st.sampled_from([NONE, *network.cables(network.out_links[router])]))
     target = paths.routers + data.draw(st.integers(0, len(paths.host_router) - 1))
     chosen = {
-        escape_of(engine, name, down, router, came=came, target=target, message=seed, earlier=earlier)
+        escape_of(
+            engine, name, down, router, came=came, target=target, message=seed, earlier=earlier
+        )
         for engine in ("compiled", "reference")
     }
     assert len(chosen) == 1
@@ -405,20 +463,28 @@ def test_both_engines_sources_decide_alike(
         "hysteresis": data.draw(st.booleans()),
         "first_paths": data.draw(st.integers(1, 2)),
     }
-    one, other = (source_of(engine, name, always=always, **options) for engine in ("compiled", "reference"))
+    one, other = (
+        source_of(engine, name, always=always, **options) for engine in ("compiled", "reference")
+    )
     hosts = len(paths_of(name).host_router)
     pairs = [data.draw(st.integers(1, hosts - 1)) for _ in range(3)]
     cables = [cable for pair in pairs for cable in cables_along(paths_of(name), 0, pair)] or [0]
     taken: list[tuple[int, Middles]] = [(pairs[0], MINIMAL)]
     for step in range(data.draw(st.integers(5, 60))):
-        now, what = step * US, data.draw(st.sampled_from(["send", "send", "fail", "fail", "answer", "mend"]))
+        now, what = (
+            step * US,
+            data.draw(st.sampled_from(["send", "send", "fail", "fail", "answer", "mend"])),
+        )
         if what == "send":
             pair = data.draw(st.sampled_from(pairs))
             chosen = one.select_path(pair, step, now)
             assert chosen == other.select_path(pair, step, now)
             taken.append((pair, chosen))
             continue
-        cable, (pair, middles) = data.draw(st.sampled_from(cables)), data.draw(st.sampled_from(taken))
+        cable, (pair, middles) = (
+            data.draw(st.sampled_from(cables)),
+            data.draw(st.sampled_from(taken)),
+        )
         latency = data.draw(st.integers(BASE, 6 * BASE))
         for source in (one, other):
             if what == "fail":
@@ -448,8 +514,12 @@ def test_impossible_options_are_refused(wrong: dict[str, Any], words: str) -> No
         FtDrbOptions(**wrong)
 
 
-@pytest.mark.parametrize("name", ["torus:4x4", "torus:3x4x5", "mesh:2x5", "torus:2x2x3", "ring:9", "fat-tree:2,3"])
-def test_routes_by_coordinates_are_those_of_the_tables(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "name", ["torus:4x4", "torus:3x4x5", "mesh:2x5", "torus:2x2x3", "ring:9", "fat-tree:2,3"]
+)
+def test_routes_by_coordinates_are_those_of_the_tables(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(static_paths, "LARGE", 0)
     paths = build_paths(load_network(name))
     assert (paths.routes.dimensions > 0) == (not name.startswith("fat"))

@@ -19,7 +19,13 @@ from testbed.interconnect.compiled import (
     kernel_records,
     kernel_state,
 )
-from testbed.interconnect.compiled.kernel_records import IDENTIFICATIONS, MAX_RANK, POOL_FULL, RING_FULL, RUNNING
+from testbed.interconnect.compiled.kernel_records import (
+    IDENTIFICATIONS,
+    MAX_RANK,
+    POOL_FULL,
+    RING_FULL,
+    RUNNING,
+)
 from testbed.interconnect.compiled.nac import detection, identification, recovery
 from testbed.interconnect.engine_inputs import Recording, build_inputs
 from testbed.interconnect.network_model import build_model
@@ -68,7 +74,9 @@ def run_uncompiled(monkeypatch: pytest.MonkeyPatch, ring: int) -> EngineResult:
     return compiled_run.run_compiled(inputs)
 
 
-def test_a_full_ring_of_identification_packets_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_ring_of_identification_packets_stops_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """All eight routers begin to identify at once, and each packet is repeated up to seven times: 64 are kept, 8 under
     way."""
     enough = run_uncompiled(monkeypatch, 1 << 10)
@@ -83,7 +91,9 @@ def test_a_full_ring_of_identification_packets_stops_the_run(monkeypatch: pytest
 def test_notices_that_would_take_each_others_place_stop_the_run() -> None:
     network = load_network("ring:8")
     parameters = replace(THESIS, routing="ft-drb")
-    inputs = build_inputs(build_model(network, parameters), messages((0.0, 0, 1)), parameters, (), Recording())
+    inputs = build_inputs(
+        build_model(network, parameters), messages((0.0, 0, 1)), parameters, (), Recording()
+    )
     state = kernel_state.build_state(inputs, ack_pool=8, heap=16)
     state.packets["number"][:3] = (5, 6, 5 + IDENTIFICATIONS)
     for packet, status in ((0, RUNNING), (1, RUNNING), (2, RING_FULL)):

@@ -19,7 +19,13 @@ from testbed.interconnect.options import NacOptions
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.results import EngineResult, SimulationResult, summarize
 from testbed.interconnect.simulation import read_messages
-from testbed.interconnect.traffic.injection import InjectionProcess, build_injections, build_pattern, burst_at, merge
+from testbed.interconnect.traffic.injection import (
+    InjectionProcess,
+    build_injections,
+    build_pattern,
+    burst_at,
+    merge,
+)
 from tests.helpers.injected_messages import messages
 from tests.oracles.interconnect import simulate
 from tests.oracles.interconnect.reference_engine import ReferenceEngine
@@ -55,16 +61,25 @@ def run_pattern(
 ) -> SimulationResult:
     network = load_network(name)
     made = build_pattern(
-        pattern, len(network.hosts), shape=network.attributes.get("shape"), to_itself=parameters.hop.to_itself
+        pattern,
+        len(network.hosts),
+        shape=network.attributes.get("shape"),
+        to_itself=parameters.hop.to_itself,
     )
-    injections = build_injections(made, InjectionProcess(rate_per_s=rate_per_s), duration_s=duration_s, seed=seed)
+    injections = build_injections(
+        made, InjectionProcess(rate_per_s=rate_per_s), duration_s=duration_s, seed=seed
+    )
     return simulate(network, injections, replace(parameters, seed=seed), **more)
 
 
 @pytest.mark.parametrize("engine", ["compiled", "reference"])
 @pytest.mark.parametrize("destination, routers", [(0, 1), (1, 2), (3, 4), (8, 2), (27, 7)])
-def test_a_lone_packet_takes_33_and_4_cycles_a_router(destination: int, routers: int, engine: str) -> None:
-    run = simulate(load_network("torus:8x8"), messages((0.0, 0, destination)), BOOKSIM, engine=engine)
+def test_a_lone_packet_takes_33_and_4_cycles_a_router(
+    destination: int, routers: int, engine: str
+) -> None:
+    run = simulate(
+        load_network("torus:8x8"), messages((0.0, 0, destination)), BOOKSIM, engine=engine
+    )
     assert run.hops[0] == routers
     assert run.latencies_s()[0] == pytest.approx((33 + 4 * routers) * CYCLE_S)
 
@@ -80,7 +95,12 @@ def test_a_packet_follows_another_as_its_virtual_channel_allows(
 ) -> None:
     """On a ring both packets belong to the lower half of two channels, which is one; a mesh lets the second have the
     other."""
-    run = simulate(load_network(name), messages((0.0, 0, destination), (0.0, 0, destination)), BOOKSIM, engine=engine)
+    run = simulate(
+        load_network(name),
+        messages((0.0, 0, destination), (0.0, 0, destination)),
+        BOOKSIM,
+        engine=engine,
+    )
     first, second = np.sort(run.latencies_s()) / CYCLE_S
     assert first == pytest.approx(33 + 4 * 3)
     assert second - first == pytest.approx(behind)
@@ -105,7 +125,9 @@ def test_a_stored_packet_takes_its_time_at_every_stop(size: int, engine: str) ->
     parameters = replace(THESIS, switching="store-and-forward", router_delay_s=4e-7)
     lone = replace(messages((0.0, 0, 3)), size_bytes=np.array([size]))
     run = simulate(load_network("ring:8"), lone, parameters, engine=engine)
-    assert run.latencies_s()[0] == pytest.approx(4 * 4e-7 + 5 * {2048: 8.192e-6, 1000: 4.096e-6}[size])
+    assert run.latencies_s()[0] == pytest.approx(
+        4 * 4e-7 + 5 * {2048: 8.192e-6, 1000: 4.096e-6}[size]
+    )
     if size == 2048:
         assert run.delivered[0] == zero_load_ticks(parameters, 4, size)
 
@@ -127,8 +149,12 @@ def test_latencies_on_a_ring_are_those_of_booksim2(rate: float) -> None:
     means = []
     for seed in (1, 2, 3):
         run = run_pattern("ring:8", "tornado", BOOKSIM.packets_per_s(rate), duration, BOOKSIM, seed)
-        means.append(summarize(run, start_s=0.2 * duration, end_s=0.95 * duration).mean_latency_s or 0.0)
-    assert sum(means) / len(means) / CYCLE_S == pytest.approx(RING_ANCHORS[rate], rel=0.05 if rate > 0.1 else 0.03)
+        means.append(
+            summarize(run, start_s=0.2 * duration, end_s=0.95 * duration).mean_latency_s or 0.0
+        )
+    assert sum(means) / len(means) / CYCLE_S == pytest.approx(
+        RING_ANCHORS[rate], rel=0.05 if rate > 0.1 else 0.03
+    )
 
 
 def test_patterns_saturate_in_booksims_order() -> None:
@@ -138,8 +164,13 @@ def test_patterns_saturate_in_booksims_order() -> None:
         run = run_pattern("torus:8x8", pattern, BOOKSIM.packets_per_s(0.5), 0.01, BOOKSIM)
         accepted[pattern] = summarize(run, start_s=0.002, end_s=0.01).throughput
     assert accepted["uniform"] >= accepted["complement"] - 0.02
-    assert min(accepted["uniform"], accepted["complement"]) > max(accepted["shuffle"], accepted["transpose"])
-    assert min(accepted["shuffle"], accepted["transpose"]) > max(accepted["bit-reversal"], accepted["tornado"]) - 0.02
+    assert min(accepted["uniform"], accepted["complement"]) > max(
+        accepted["shuffle"], accepted["transpose"]
+    )
+    assert (
+        min(accepted["shuffle"], accepted["transpose"])
+        > max(accepted["bit-reversal"], accepted["tornado"]) - 0.02
+    )
 
 
 @pytest.mark.parametrize("rate, duration", [(500.0, 1.0), (10_000.0, 0.3)])
@@ -163,7 +194,9 @@ def as_simulation(inputs: EngineInputs, outcome: EngineResult) -> SimulationResu
 def test_a_packet_cut_out_of_a_buffer_of_the_compiled_engine_is_missed() -> None:
     inputs = deadlocked_inputs()
     state = build_state(inputs, ack_pool=0, heap=1 << 14)
-    LOOP(build_tables(inputs.model), inputs.options, state, None, inputs.messages.born, inputs.cables)
+    LOOP(
+        build_tables(inputs.model), inputs.options, state, None, inputs.messages.born, inputs.cables
+    )
     whole = as_simulation(inputs, read_outcome(inputs, state, None))
     assert whole.conserved and len(whole.held) == 80 - whole.received
     queue = int(np.nonzero(state.queues["occupied"] > 1)[0][0])
@@ -172,7 +205,9 @@ def test_a_packet_cut_out_of_a_buffer_of_the_compiled_engine_is_missed() -> None
     assert not as_simulation(inputs, read_outcome(inputs, state, None)).conserved
 
 
-def test_a_packet_that_the_reference_engine_loses_or_delivers_twice_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_packet_that_the_reference_engine_loses_or_delivers_twice_is_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     inputs = deadlocked_inputs()
     assert as_simulation(inputs, run_reference(inputs)).conserved
     join, deliver = ReferenceEngine.join, ReferenceEngine.deliver
@@ -210,9 +245,13 @@ def test_a_burst_leaves_48_packets_for_ever_and_none_with_nac(engine: str) -> No
     injections = merge([calm, burst_at(pattern, time_s=0.012, messages=10), late])
     bare = simulate(load_network("ring:8"), injections, THESIS, engine=engine)
     assert bare.deadlocked and bare.stuck.packets == 48
-    saved = simulate(load_network("ring:8"), injections, replace(THESIS, deadlock="nac"), engine=engine)
+    saved = simulate(
+        load_network("ring:8"), injections, replace(THESIS, deadlock="nac"), engine=engine
+    )
     assert saved.received == saved.sent
-    assert saved.latencies_s()[-1] == pytest.approx(8.7e-6), "after the burst latency is that of an empty network again"
+    assert saved.latencies_s()[-1] == pytest.approx(8.7e-6), (
+        "after the burst latency is that of an empty network again"
+    )
 
 
 def test_nac_keeps_a_torus_at_four_fifths_of_its_links_alive() -> None:
@@ -239,7 +278,9 @@ def test_identification_goes_round_a_ring_in_eight_control_times() -> None:
 
 
 def test_routing_by_dateline_needs_no_avoidance() -> None:
-    run = run_pattern("ring:8", "tornado", 60_000.0, 0.01, replace(THESIS, deadlock="virtual-channels"))
+    run = run_pattern(
+        "ring:8", "tornado", 60_000.0, 0.01, replace(THESIS, deadlock="virtual-channels")
+    )
     assert run.received == run.sent
 
 
@@ -254,7 +295,9 @@ def test_ft_drb_without_failures_is_as_fast_as_dimension_order() -> None:
 def test_ft_drb_brings_every_packet_round_a_dead_link() -> None:
     network = load_network("torus:4x4")
     pattern = build_pattern("uniform", 16)
-    injections = build_injections(pattern, InjectionProcess(rate_per_s=5000.0), duration_s=0.02, seed=1)
+    injections = build_injections(
+        pattern, InjectionProcess(rate_per_s=5000.0), duration_s=0.02, seed=1
+    )
     faults = [
         cable_fault(("s0_0", "s0_1"), start_s=0.005),
         cable_fault(("s1_1", "s2_1"), start_s=0.004, stop_s=0.01),
@@ -268,15 +311,27 @@ def test_ft_drb_brings_every_packet_round_a_dead_link() -> None:
 
 
 def test_the_same_seed_gives_the_same_run_and_another_does_not() -> None:
-    runs = [run_pattern("torus:4x4", "uniform", 12_207.0, 0.01, BOOKSIM, seed) for seed in (1, 1, 2)]
+    runs = [
+        run_pattern("torus:4x4", "uniform", 12_207.0, 0.01, BOOKSIM, seed) for seed in (1, 1, 2)
+    ]
     assert runs[0].digest == runs[1].digest != runs[2].digest
 
 
 def test_a_schedule_holds_its_paths_frame_after_frame() -> None:
     network = load_network("ring:4")
-    document = {"frames": [[["h0", "h1"], ["h2", "h3"]], [{"source": "h1", "destination": "h2", "bytes": 3000}]]}
+    document = {
+        "frames": [
+            [["h0", "h1"], ["h2", "h3"]],
+            [{"source": "h1", "destination": "h2", "bytes": 3000}],
+        ]
+    }
     injections = read_messages(document, network, THESIS)
-    assert injections.size_bytes is not None and injections.size_bytes.tolist() == [2048, 2048, 2048, 952]
+    assert injections.size_bytes is not None and injections.size_bytes.tolist() == [
+        2048,
+        2048,
+        2048,
+        952,
+    ]
     run = simulate(network, injections, THESIS)
     assert run.received == 4 and run.delivered[:2].max() <= run.born[2]
 
@@ -304,7 +359,9 @@ def test_a_network_without_dimension_order_or_dateline_is_refused() -> None:
         simulate(load_network("fat-tree:2,3"), lone, SimulationParameters(routing="dor"))
     with pytest.raises(InputError, match="dateline"):
         simulate(
-            load_network("swiss-t1"), lone, SimulationParameters(routing="shortest-path", deadlock="virtual-channels")
+            load_network("swiss-t1"),
+            lone,
+            SimulationParameters(routing="shortest-path", deadlock="virtual-channels"),
         )
 
 

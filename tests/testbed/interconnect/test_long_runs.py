@@ -39,11 +39,17 @@ def test_a_run_in_stretches_is_the_same_as_in_one_piece(
     parameters = replace(THESIS, drain_s=0.05, seed=3, **options)  # type: ignore[arg-type]
     built = load_network(network)
     process = InjectionProcess(rate_per_s=parameters.packets_per_s(load))
-    sent = build_injections(build_pattern("uniform", len(built.hosts)), process, duration_s=5 * STRETCH_S, seed=3)
+    sent = build_injections(
+        build_pattern("uniform", len(built.hosts)), process, duration_s=5 * STRETCH_S, seed=3
+    )
     faults: list[Fault] = []
     if parameters.routing == "ft-drb":
-        faults += random_faults(built, 2, seed=3, start_s=(0.0, 4 * STRETCH_S), duration_s=(STRETCH_S / 2, STRETCH_S))
-        faults.append(cable_fault((built.switches[0].id, built.switches[1].id), start_s=4 * STRETCH_S))
+        faults += random_faults(
+            built, 2, seed=3, start_s=(0.0, 4 * STRETCH_S), duration_s=(STRETCH_S / 2, STRETCH_S)
+        )
+        faults.append(
+            cable_fault((built.switches[0].id, built.switches[1].id), start_s=4 * STRETCH_S)
+        )
     recording = Recording(grants=2_000_000)
     whole = simulate(built, sent, parameters, faults, recording=recording)
     monkeypatch.setattr(compiled_run, "STRETCH", 1)
@@ -51,7 +57,16 @@ def test_a_run_in_stretches_is_the_same_as_in_one_piece(
     assert whole.digest == parts.digest and whole.stopped == parts.stopped
     assert whole.packet_hops > 10_000 and whole.drb_counters == parts.drb_counters
     assert (whole.nac_counters, whole.stopped_tick) == (parts.nac_counters, parts.stopped_tick)
-    for name in ("entered", "delivered", "hops", "escapes", "diverted", "carried", "nac_timeline", "trace"):
+    for name in (
+        "entered",
+        "delivered",
+        "hops",
+        "escapes",
+        "diverted",
+        "carried",
+        "nac_timeline",
+        "trace",
+    ):
         np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name), err_msg=name)
 
 
@@ -60,7 +75,9 @@ def test_messages_and_failures_of_a_hundred_seconds_are_met(engine: str) -> None
     """Twenty messages, one each five seconds; the cable on their way is dead from 33 s to 51 s."""
     sent = messages(*[(5.0 * k, 0, 1) for k in range(20)])
     dead = [cable_fault(("s0", "s1"), start_s=33.0, stop_s=51.0)]
-    run = simulate(load_network("ring:5"), sent, replace(THESIS, routing="ft-drb"), dead, engine=engine)
+    run = simulate(
+        load_network("ring:5"), sent, replace(THESIS, routing="ft-drb"), dead, engine=engine
+    )
     assert run.received == run.sent == 20 and run.stopped == "finished"
     assert np.nonzero(run.hops > 2)[0].tolist() == [7, 8, 9, 10]
     assert np.all(run.latencies_s() < 1e-4)

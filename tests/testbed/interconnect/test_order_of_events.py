@@ -32,7 +32,9 @@ from topologies import load_network
 
 def empty_state() -> Any:
     network, parameters = load_network("ring:4"), SimulationParameters(model="thesis")
-    inputs = build_inputs(build_model(network, parameters), messages((0.0, 0, 1)), parameters, (), Recording())
+    inputs = build_inputs(
+        build_model(network, parameters), messages((0.0, 0, 1)), parameters, (), Recording()
+    )
     return as_records(build_state(inputs, ack_pool=0, heap=1 << 10))
 
 
@@ -46,7 +48,9 @@ def test_events_happen_in_the_order_of_their_keys(most: int) -> None:
         now = int(state.run[0].now)
         for _ in range(chance.choice([0, 1, most]) if len(expected) < 4 * most else 0):
             kind, number = chance.choice([WAKE, ARRIVAL, DETECTION]), chance.randrange(8)
-            tick = now + chance.choice([0, 0, 1, 300, reach // 40, reach // 3, 3 * reach]) * chance.randrange(1, 3)
+            tick = now + chance.choice(
+                [0, 0, 1, 300, reach // 40, reach // 3, 3 * reach]
+            ) * chance.randrange(1, 3)
             push(state, tick, kind, number)
             heapq.heappush(expected, (tick << KEY_SHIFT) | (kind << ID_BITS) | number)
         seen["wheel"] += int(state.run[0].wheel_size > 0)

@@ -29,7 +29,9 @@ def way(model: NetworkModel, variant: int, router: int, host: int) -> tuple[int,
     return tuple(walked)
 
 
-def test_all_ways_up_are_taken_equally_often_and_none_goes_further_than_the_common_ancestor() -> None:
+def test_all_ways_up_are_taken_equally_often_and_none_goes_further_than_the_common_ancestor() -> (
+    None
+):
     model = model_of("fat-tree:3,3")
     for leaf in range(9):
         for host in range(27):
@@ -44,8 +46,12 @@ def shifted(routing: str) -> SimulationResult:
     last digit."""
     network = load_network("fat-tree:4,2")
     pattern = build_pattern("transpose", 16, to_itself=True)
-    messages = build_injections(pattern, InjectionProcess(rate_per_s=61_035.0), duration_s=0.004, seed=1)
-    return simulate(network, messages, SimulationParameters(routing=routing, deadlock="virtual-channels"))
+    messages = build_injections(
+        pattern, InjectionProcess(rate_per_s=61_035.0), duration_s=0.004, seed=1
+    )
+    return simulate(
+        network, messages, SimulationParameters(routing=routing, deadlock="virtual-channels")
+    )
 
 
 def test_a_permutation_that_one_way_up_cannot_carry_is_carried_by_random_ones() -> None:
@@ -54,7 +60,8 @@ def test_a_permutation_that_one_way_up_cannot_carry_is_carried_by_random_ones() 
 
 
 @pytest.mark.parametrize(
-    "network, says", [("torus:4x4", "no fat tree"), ("clos:4", "no fat-tree"), ("fat-tree:17,3", "289")]
+    "network, says",
+    [("torus:4x4", "no fat tree"), ("clos:4", "no fat-tree"), ("fat-tree:17,3", "289")],
 )
 def test_a_network_without_such_ways_or_with_too_many_is_refused(network: str, says: str) -> None:
     with pytest.raises(InputError, match=says):

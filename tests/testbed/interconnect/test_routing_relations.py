@@ -17,17 +17,38 @@ from testbed.faults.cable_faults import cable_fault, random_faults
 from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.results import SimulationResult
-from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections, build_pattern
+from testbed.interconnect.traffic.injection import (
+    InjectionProcess,
+    Injections,
+    build_injections,
+    build_pattern,
+)
 from tests.oracles.interconnect import simulate
 from topologies import Network, load_network
 from topologies.routing_relations import RoutingRelation
 from topologies.routing_tables import find_relation, static_routing
 
-RELATIONS = ("minimal-adaptive", "up-down", "odd-even", "dateline", "distance-classes", "valiant", "ugal")
+RELATIONS = (
+    "minimal-adaptive",
+    "up-down",
+    "odd-even",
+    "dateline",
+    "distance-classes",
+    "valiant",
+    "ugal",
+)
 PAIRS = [(relation, "none") for relation in RELATIONS] + [
     ("minimal-adaptive", "nac"), ("minimal-adaptive", "disha"), ("dor", "bubble"), ("up-down", "nac"),
 ]  # fmt: skip
-NETWORKS = ("torus:4x4", "mesh:3x5", "ring:6", "fat-tree:2,3", "dragonfly:2,2,1", "hyperx:3x3,1", "torus:3x3x3")
+NETWORKS = (
+    "torus:4x4",
+    "mesh:3x5",
+    "ring:6",
+    "fat-tree:2,3",
+    "dragonfly:2,2,1",
+    "hyperx:3x3,1",
+    "torus:3x3x3",
+)
 
 
 def relation_of(network: Network, name: str) -> RoutingRelation:
@@ -36,22 +57,34 @@ def relation_of(network: Network, name: str) -> RoutingRelation:
     return found
 
 
-def offered(network: Network, pattern: str, fraction: float, messages: int, seed: int, **process: Any) -> Injections:
+def offered(
+    network: Network, pattern: str, fraction: float, messages: int, seed: int, **process: Any
+) -> Injections:
     hosts = len(network.hosts)
     rate = SimulationParameters().packets_per_s(fraction)
     drawn = build_pattern(pattern, hosts, shape=network.attributes.get("shape"))
     return build_injections(
-        drawn, InjectionProcess(rate_per_s=rate, **process), duration_s=messages / hosts / rate, seed=seed
+        drawn,
+        InjectionProcess(rate_per_s=rate, **process),
+        duration_s=messages / hosts / rate,
+        seed=seed,
     )
 
 
 def run(
-    network: Network, injections: Injections, routing: str, deadlock: str, faults: Any = (), **more: Any
+    network: Network,
+    injections: Injections,
+    routing: str,
+    deadlock: str,
+    faults: Any = (),
+    **more: Any,
 ) -> SimulationResult:
     engine = more.pop("engine", "reference")
     settings: dict[str, Any] = {"model": "thesis", "drain_s": 0.05, "watchdog_s": 0.002} | more
     parameters = SimulationParameters(**settings, routing=routing, deadlock=deadlock)
-    return simulate(network, injections, parameters, faults, engine=engine, recording=Recording(grants=50_000))
+    return simulate(
+        network, injections, parameters, faults, engine=engine, recording=Recording(grants=50_000)
+    )
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -61,7 +94,9 @@ def test_both_engines_give_the_same_history_with_what_is_adaptive(seed: int) -> 
     routing, deadlock = PAIRS[seed % len(PAIRS)]
     injections = offered(network, "uniform", chance.choice([0.3, 0.9]), 700, seed)
     faults = (
-        random_faults(network, chance.randint(0, 2), seed=seed) if routing in ("up-down", "minimal-adaptive") else ()
+        random_faults(network, chance.randint(0, 2), seed=seed)
+        if routing in ("up-down", "minimal-adaptive")
+        else ()
     )
     more = {
         "model": chance.choice(["thesis", "booksim"]),
@@ -88,10 +123,13 @@ def test_both_engines_give_the_same_history_with_what_is_adaptive(seed: int) -> 
 
 
 @pytest.mark.parametrize(
-    "network", ["torus:4x4", "torus:5x6", "mesh:4x4", "fat-tree:2,3", "dragonfly:4,2,1", "hyperx:4x3,1"]
+    "network",
+    ["torus:4x4", "torus:5x6", "mesh:4x4", "fat-tree:2,3", "dragonfly:4,2,1", "hyperx:4x3,1"],
 )
 @pytest.mark.parametrize("name", RELATIONS)
-def test_only_free_choice_among_shortest_paths_has_cycles_of_channels(network: str, name: str) -> None:
+def test_only_free_choice_among_shortest_paths_has_cycles_of_channels(
+    network: str, name: str
+) -> None:
     known = load_network(network)
     try:
         relation = relation_of(known, name)
@@ -122,7 +160,9 @@ def test_the_turns_that_odd_even_forbids_are_what_keeps_it_free_of_cycles() -> N
     assert one_lane.may_deadlock and not torus.may_deadlock
 
 
-def test_a_detour_is_as_long_as_two_shortest_ways_and_ugal_takes_it_only_where_queues_are_long() -> None:
+def test_a_detour_is_as_long_as_two_shortest_ways_and_ugal_takes_it_only_where_queues_are_long() -> (
+    None
+):
     torus = load_network("torus:8x8")
     calm, heavy = offered(torus, "tornado", 0.02, 3000, 3), offered(torus, "tornado", 0.5, 6000, 3)
     hops = {
@@ -133,19 +173,24 @@ def test_a_detour_is_as_long_as_two_shortest_ways_and_ugal_takes_it_only_where_q
     assert hops["dateline", "calm"] == 1 + 3 + 3
     assert 1 + 2 * 4 - 0.4 < hops["valiant", "calm"] < 1 + 2 * 4 + 0.4
     assert hops["ugal", "calm"] < 7.3 and hops["ugal", "heavy"] > 7.5
-    done = {r: run(torus, heavy, r, "none", engine="compiled") for r in ("dateline", "valiant", "ugal")}
+    done = {
+        r: run(torus, heavy, r, "none", engine="compiled") for r in ("dateline", "valiant", "ugal")
+    }
     last = {r: int(found.delivered.max()) for r, found in done.items()}
     assert all(found.received == found.sent for found in done.values())
     assert last["valiant"] < last["dateline"] and last["ugal"] < last["dateline"]
 
 
 @pytest.mark.parametrize(
-    ("routing", "avoided"), [("dor", "bubble"), ("minimal-adaptive", "disha"), ("minimal-adaptive", "nac")]
+    ("routing", "avoided"),
+    [("dor", "bubble"), ("minimal-adaptive", "disha"), ("minimal-adaptive", "nac")],
 )
 def test_a_burst_deadlocks_without_and_is_delivered_with(routing: str, avoided: str) -> None:
     ring = load_network("ring:8")
     burst = offered(ring, "tornado", 0.05, 800, 1, kind="burst", burst_messages=20, in_phase=True)
-    bare, treated = (run(ring, burst, routing, deadlock, timeout_s=2e-5) for deadlock in ("none", avoided))
+    bare, treated = (
+        run(ring, burst, routing, deadlock, timeout_s=2e-5) for deadlock in ("none", avoided)
+    )
     assert bare.deadlocked and bare.received < bare.sent
     assert treated.received == treated.sent and not treated.deadlocked
     assert treated.recovered > 0 if avoided == "disha" else treated.recovered == 0
@@ -155,10 +200,14 @@ def test_tables_for_what_is_left_lead_round_dead_cables_and_others_are_refused()
     torus = load_network("torus:8x8")
     faults = random_faults(torus, 12, seed=4)
     messages = offered(torus, "uniform", 0.1, 3000, 4)
-    whole, broken = (run(torus, messages, "up-down", "none", some, engine="compiled") for some in ((), faults))
+    whole, broken = (
+        run(torus, messages, "up-down", "none", some, engine="compiled") for some in ((), faults)
+    )
     assert whole.received == broken.received == broken.sent
     dead = {(a, b) for fault in faults for a, b in (fault.ends, fault.ends[::-1])}
-    carried = {(torus.links[i].source, torus.links[i].target) for i in np.nonzero(broken.carried)[0]}
+    carried = {
+        (torus.links[i].source, torus.links[i].target) for i in np.nonzero(broken.carried)[0]
+    }
     assert not dead & carried and dead & {
         (torus.links[i].source, torus.links[i].target) for i in np.nonzero(whole.carried)[0]
     }
@@ -202,7 +251,11 @@ def test_dragonfly_and_hyperx_are_as_their_papers_have_them(
         between: dict[frozenset[int], int] = {}
         groups = {s.id: s.attributes["group"] for s in network.switches}
         for link in network.links:
-            if link.source in groups and link.target in groups and groups[link.source] != groups[link.target]:
+            if (
+                link.source in groups
+                and link.target in groups
+                and groups[link.source] != groups[link.target]
+            ):
                 pair = frozenset((groups[link.source], groups[link.target]))
                 between[pair] = between.get(pair, 0) + 1
         count = len(set(groups.values()))

@@ -15,7 +15,17 @@ from testbed.report.column_units import column
 from testbed.report.drawing.charts import draw_lines
 from testbed.simulation.figures import saturation_load, simulation_figures
 
-STUCK = ["ring:8", "--load", "0.9", "--buffer-size", "2048", "--model", "thesis", "--duration", "0.002"]
+STUCK = [
+    "ring:8",
+    "--load",
+    "0.9",
+    "--buffer-size",
+    "2048",
+    "--model",
+    "thesis",
+    "--duration",
+    "0.002",
+]
 
 
 def simulated(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> dict[str, Any]:
@@ -28,7 +38,15 @@ def test_a_sweep_of_rates_is_a_run_with_a_page_that_report_redraws(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     found = simulated(
-        capsys, tmp_path, "torus:4x4", "--loads", "0.1:0.5:0.2", "--repetitions", "3", "--duration", "0.001"
+        capsys,
+        tmp_path,
+        "torus:4x4",
+        "--loads",
+        "0.1:0.5:0.2",
+        "--repetitions",
+        "3",
+        "--duration",
+        "0.001",
     )
     assert [one["load"] for one in found["loads"]] == pytest.approx([0.1, 0.3, 0.5])
     assert found["mean_latency_s"] is None and len(found["per_seed"]) == 9
@@ -36,12 +54,18 @@ def test_a_sweep_of_rates_is_a_run_with_a_page_that_report_redraws(
     assert latencies == sorted(latencies)
     place = Path(found["results"])
     drawn = {file.name for file in place.glob("figure-*.svg")}
-    assert {"figure-latency-over-load.svg", "figure-throughput-over-load.svg", "figure-packets-over-time.svg"} <= drawn
+    assert {
+        "figure-latency-over-load.svg",
+        "figure-throughput-over-load.svg",
+        "figure-packets-over-time.svg",
+    } <= drawn
     assert main(["report", str(place)]) == 0
     assert "page:" in capsys.readouterr().out
 
 
-def test_a_deadlock_is_drawn_as_the_cycle_that_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_deadlock_is_drawn_as_the_cycle_that_it_is(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (row,) = simulated(capsys, tmp_path, *STUCK)["per_seed"]
     cycle = row["circle"]
     assert row["deadlocked"] and len(cycle) == 8
@@ -49,7 +73,9 @@ def test_a_deadlock_is_drawn_as_the_cycle_that_it_is(capsys: pytest.CaptureFixtu
     assert "deadlock" in simulation_figures([row])
 
 
-def test_a_deadlock_under_ft_drb_is_drawn_as_its_cycle_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_deadlock_under_ft_drb_is_drawn_as_its_cycle_too(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (row,) = simulated(capsys, tmp_path, *STUCK, "--routing", "ft-drb")["per_seed"]
     cycle = row["circle"]
     assert row["deadlocked"] and len(cycle) == 8
@@ -68,15 +94,22 @@ def test_saturation_is_the_load_at_which_latency_has_tripled() -> None:
 def test_packets_over_time_are_those_that_are_sent_and_not_yet_there(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    (row,) = simulated(capsys, tmp_path, "ring:8", "--load", "0.3", "--duration", "0.002")["per_seed"]
+    (row,) = simulated(capsys, tmp_path, "ring:8", "--load", "0.3", "--duration", "0.002")[
+        "per_seed"
+    ]
     over = row["over_time"]
     assert min(over["in_network"]) >= 0 and over["in_network"][-1] == over["waiting"][-1] == 0
     assert max(over["in_network"]) > 0 and row["circle"] == []
     (held,) = simulated(capsys, tmp_path, *STUCK)["per_seed"]
-    assert held["over_time"]["in_network"][-1] + held["over_time"]["waiting"][-1] == held["sent"] - held["received"]
+    assert (
+        held["over_time"]["in_network"][-1] + held["over_time"]["waiting"][-1]
+        == held["sent"] - held["received"]
+    )
 
 
-def test_moves_of_nac_are_counted_over_time(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_moves_of_nac_are_counted_over_time(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (row,) = simulated(capsys, tmp_path, *STUCK, "--deadlock-avoidance", "nac")["per_seed"]
     assert not row["deadlocked"]
     moved = row["nac"]["moved"] + row["nac"]["recovery_moved"]

@@ -21,7 +21,12 @@ from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.options import FtDrbOptions, NacOptions
 from testbed.interconnect.parameters import FLIT_CYCLE_S, HOP_MODELS, HopModel, SimulationParameters
 from testbed.interconnect.results import SimulationResult
-from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections, build_pattern
+from testbed.interconnect.traffic.injection import (
+    InjectionProcess,
+    Injections,
+    build_injections,
+    build_pattern,
+)
 from testbed.jit import as_records
 from tests.oracles.interconnect import simulate
 from topologies import load_network
@@ -43,8 +48,14 @@ def drawn_hop(chance: random.Random, model: str, seed: int) -> HopModel:
     base = HOP_MODELS[model]
     apart = random.Random(1_000_000 + seed)
     turnaround_s = apart.choice([base.turnaround_s, base.turnaround_s, 0.0, 2.5 * FLIT_CYCLE_S])
-    lanes, dateline = apart.choice([base.lanes, "first", "in-turn"]), apart.choice([base.dateline, "crossing", "ring"])
-    output_buffers, release = chance.choice([None, True, False]), chance.choice([None, "head", "tail"])
+    lanes, dateline = (
+        apart.choice([base.lanes, "first", "in-turn"]),
+        apart.choice([base.dateline, "crossing", "ring"]),
+    )
+    output_buffers, release = (
+        chance.choice([None, True, False]),
+        chance.choice([None, "head", "tail"]),
+    )
     return replace(
         base,
         output_buffers=base.output_buffers if output_buffers is None else output_buffers,
@@ -55,7 +66,9 @@ def drawn_hop(chance: random.Random, model: str, seed: int) -> HopModel:
     )
 
 
-def drawn_parameters(chance: random.Random, network: str, seed: int) -> tuple[SimulationParameters, HopModel]:
+def drawn_parameters(
+    chance: random.Random, network: str, seed: int
+) -> tuple[SimulationParameters, HopModel]:
     """Parameters of the model "drawn", and that model of a hop."""
     tree, drb = network.startswith("fat"), chance.random() < 0.5
     routing = "ft-drb" if drb else chance.choice(["d-mod-k", "nca"]) if tree else "dor"
@@ -103,7 +116,9 @@ def drawn_parameters(chance: random.Random, network: str, seed: int) -> tuple[Si
     return with_drawn_letters(parameters, random.Random(seed + 10**6)), hop
 
 
-def with_drawn_letters(parameters: SimulationParameters, chance: random.Random) -> SimulationParameters:
+def with_drawn_letters(
+    parameters: SimulationParameters, chance: random.Random
+) -> SimulationParameters:
     """The options that follow the document's letter where the defaults do not (docs/replication/ft_drb_deviations.md),
     each in three of ten."""
     nac = replace(parameters.nac, stop_output=chance.random() < 0.3 and not parameters.nac.slack)
@@ -123,7 +138,9 @@ def drawn_messages(
     chance: random.Random, network: Any, parameters: SimulationParameters, seed: int
 ) -> tuple[Injections, float]:
     hosts = len(network.hosts)
-    pattern = build_pattern(chance.choice(["uniform", "tornado"]), hosts, shape=network.attributes.get("shape"))
+    pattern = build_pattern(
+        chance.choice(["uniform", "tornado"]), hosts, shape=network.attributes.get("shape")
+    )
     rate = parameters.packets_per_s(chance.choice([0.02, 0.1, 0.3, 0.6, 0.9]))
     duration = MESSAGES / hosts / rate
     process = InjectionProcess(
@@ -135,7 +152,9 @@ def drawn_messages(
     return build_injections(pattern, process, duration_s=duration, seed=seed), duration
 
 
-def drawn_faults(chance: random.Random, network: Any, duration: float, seed: int) -> tuple[Any, ...]:
+def drawn_faults(
+    chance: random.Random, network: Any, duration: float, seed: int
+) -> tuple[Any, ...]:
     """None, or up to a tenth of the cables (one of a ring's): for ever, for a while, or each several times
     (intermittent)."""
     cables = len(switch_cables(network))
@@ -147,7 +166,9 @@ def drawn_faults(chance: random.Random, network: Any, duration: float, seed: int
         return random_faults(network, count, seed=seed, start_s=(0.0, duration), duration_s=lasting)
     ends = [fault.ends for fault in random_faults(network, count, seed=seed)]
     starts = [(a, b, (k + chance.random()) * duration / 4) for a, b in ends for k in range(4)]
-    return tuple(cable_fault((a, b), start_s=start, stop_s=start + duration / 20) for a, b, start in starts)
+    return tuple(
+        cable_fault((a, b), start_s=start, stop_s=start + duration / 20) for a, b, start in starts
+    )
 
 
 def check_every_message(run: SimulationResult) -> None:
@@ -158,7 +179,9 @@ def check_every_message(run: SimulationResult) -> None:
     assert np.array_equal(np.sort(np.concatenate([delivered, held])), np.arange(run.made))
     assert run.deliveries == len(delivered) and run.packet_hops >= run.hops[delivered].sum()
     if run.received == run.sent and run.stopped == "finished":
-        assert (run.stuck.packets, run.stuck.at_sources) == (0, 0), "packets wait though nothing happens any more"
+        assert (run.stuck.packets, run.stuck.at_sources) == (0, 0), (
+            "packets wait though nothing happens any more"
+        )
 
 
 @pytest.mark.parametrize("seed", range(FIRST, CONFIGURATIONS))
@@ -175,10 +198,26 @@ def test_both_engines_give_the_same_history(seed: int, monkeypatch: pytest.Monke
     if parameters.routing == "ft-drb":
         faults = drawn_faults(chance, network, duration, seed)
     compiled, reference = (
-        simulate(network, injections, parameters, faults, engine=engine, recording=Recording(grants=50_000))
+        simulate(
+            network,
+            injections,
+            parameters,
+            faults,
+            engine=engine,
+            recording=Recording(grants=50_000),
+        )
         for engine in ("compiled", "reference")
     )
-    for name in ("trace", "delivered", "entered", "hops", "carried", "nac_timeline", "escapes", "diverted"):
+    for name in (
+        "trace",
+        "delivered",
+        "entered",
+        "hops",
+        "carried",
+        "nac_timeline",
+        "escapes",
+        "diverted",
+    ):
         assert np.array_equal(getattr(compiled, name), getattr(reference, name)), name
     for name in (
         "digest",
@@ -200,23 +239,38 @@ def test_both_engines_give_the_same_history(seed: int, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("routing", "rate", "cut"),
-    [("dor", 1.0, False), pytest.param("ft-drb", 0.9, False, marks=pytest.mark.long), ("ft-drb", 0.3, True)],
+    [
+        ("dor", 1.0, False),
+        pytest.param("ft-drb", 0.9, False, marks=pytest.mark.long),
+        ("ft-drb", 0.3, True),
+    ],
 )
 def test_the_steps_run_in_python_as_they_are(
     routing: str, rate: float, cut: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with NUMBA_DISABLE_JIT=1: numbers that do not fit where they come from are no reason to stop, nor to warn."""
-    monkeypatch.setattr(compiled_run, "LOOP", lambda *tables: kernel_loop.run_events(*map(as_records, tables)))
+    monkeypatch.setattr(
+        compiled_run, "LOOP", lambda *tables: kernel_loop.run_events(*map(as_records, tables))
+    )
     network, parameters = (
         load_network("torus:6x6"),
         SimulationParameters(model="thesis", routing=routing, deadlock="nac"),
     )
     process = InjectionProcess(rate_per_s=parameters.packets_per_s(rate))
-    injections = build_injections(build_pattern("uniform", 36, shape=[6, 6]), process, duration_s=1.2e-4, seed=1)
-    faults = [cable_fault(("s0_0", "s0_1"), start_s=0), cable_fault(("s1_1", "s2_1"), start_s=0)] if cut else []
+    injections = build_injections(
+        build_pattern("uniform", 36, shape=[6, 6]), process, duration_s=1.2e-4, seed=1
+    )
+    faults = (
+        [cable_fault(("s0_0", "s0_1"), start_s=0), cable_fault(("s1_1", "s2_1"), start_s=0)]
+        if cut
+        else []
+    )
     plain, reference = (
-        simulate(network, injections, parameters, faults, engine=engine) for engine in ("compiled", "reference")
+        simulate(network, injections, parameters, faults, engine=engine)
+        for engine in ("compiled", "reference")
     )
     assert plain.digest == reference.digest and plain.nac_counters == reference.nac_counters
     assert cut == (plain.drb_counters["escapes"] > 10 if plain.drb_counters else False)
-    assert (cut or plain.nac_counters["identification_packets"] > 10) and plain.deliveries == len(injections)
+    assert (cut or plain.nac_counters["identification_packets"] > 10) and plain.deliveries == len(
+        injections
+    )

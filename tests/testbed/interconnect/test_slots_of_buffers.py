@@ -18,7 +18,10 @@ SLOTS = (2, 3)
 """Of the buffers, which lie side by side in the table of releases."""
 CALLS = st.lists(
     st.tuples(
-        st.integers(0, len(SLOTS) - 1), st.sampled_from((False, False, True)), st.integers(0, 2), st.integers(0, 9)
+        st.integers(0, len(SLOTS) - 1),
+        st.sampled_from((False, False, True)),
+        st.integers(0, 2),
+        st.integers(0, 9),
     ),
     min_size=40,
     max_size=120,
@@ -28,12 +31,15 @@ CALLS = st.lists(
 def buffers() -> Any:
     queues = records(Queue, len(SLOTS), slots=SLOTS, returning_at=np.arange(len(SLOTS)))
     return SimpleNamespace(
-        queues=np.asarray(queues).view(np.recarray), release=np.zeros(len(SLOTS) * max(SLOTS), dtype=np.int64)
+        queues=np.asarray(queues).view(np.recarray),
+        release=np.zeros(len(SLOTS) * max(SLOTS), dtype=np.int64),
     )
 
 
 @given(CALLS)
-def test_a_packet_finds_room_in_the_order_in_which_slots_were_left(calls: list[tuple[int, bool, int, int]]) -> None:
+def test_a_packet_finds_room_in_the_order_in_which_slots_were_left(
+    calls: list[tuple[int, bool, int, int]],
+) -> None:
     state, now = buffers(), 0
     held, returning = [0] * len(SLOTS), [[] for _ in SLOTS]  # type: ignore[var-annotated]
     for queue, leaves, later, gone_after in calls:

@@ -21,10 +21,14 @@ def kinds(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield from kinds(getattr(value, field), f"{name}.{field}")
 
 
-@pytest.mark.parametrize("name", ["torus:8x8", "torus:16x16", "mesh:3x4", "ring:5", "fat-tree:2,3", "swiss-t1"])
+@pytest.mark.parametrize(
+    "name", ["torus:8x8", "torus:16x16", "mesh:3x4", "ring:5", "fat-tree:2,3", "swiss-t1"]
+)
 @pytest.mark.parametrize("routing", ["shortest-path", "ft-drb"])
 def test_every_network_has_the_tables_of_a_small_torus(name: str, routing: str) -> None:
     parameters = SimulationParameters(model="thesis", routing=routing, deadlock="nac")
-    found, small = (build_model(load_network(network), parameters).paths for network in (name, "torus:3x3"))
+    found, small = (
+        build_model(load_network(network), parameters).paths for network in (name, "torus:3x3")
+    )
     assert dict(kinds(found)) == dict(kinds(small))
     assert len(dict(kinds(found))) > 10

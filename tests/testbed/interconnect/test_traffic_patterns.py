@@ -39,7 +39,9 @@ def test_bit_patterns_send_where_table_5_1_says() -> None:
         "transpose": 0b1001,
         "complement": 0b1001,
     }
-    assert {name: table[source] for name, table in sent.items()} == {name: (to,) for name, to in wanted.items()}
+    assert {name: table[source] for name, table in sent.items()} == {
+        name: (to,) for name, to in wanted.items()
+    }
 
 
 @pytest.mark.parametrize("name", sorted(PERMUTATIONS))
@@ -106,9 +108,14 @@ def test_poisson_injection_has_the_rate_and_the_spread_of_poisson() -> None:
 
 def test_periodic_senders_share_the_period_unless_in_phase() -> None:
     pattern = build_pattern("complement", 4)
-    apart = build_injections(pattern, InjectionProcess(kind="periodic", rate_per_s=1000), duration_s=0.001, seed=1)
+    apart = build_injections(
+        pattern, InjectionProcess(kind="periodic", rate_per_s=1000), duration_s=0.001, seed=1
+    )
     together = build_injections(
-        pattern, InjectionProcess(kind="periodic", rate_per_s=1000, in_phase=True), duration_s=0.001, seed=1
+        pattern,
+        InjectionProcess(kind="periodic", rate_per_s=1000, in_phase=True),
+        duration_s=0.001,
+        seed=1,
     )
     assert apart.time_ps.tolist() == [0, 250_000_000, 500_000_000, 750_000_000]
     assert together.time_ps.tolist() == [0, 0, 0, 0]

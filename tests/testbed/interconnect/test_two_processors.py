@@ -20,18 +20,34 @@ from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.parameters import HOP_MODELS, HopModel, SimulationParameters
 from testbed.interconnect.results import SimulationResult
 from testbed.interconnect.simulation import simulate, two_processors
-from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections, build_pattern
+from testbed.interconnect.traffic.injection import (
+    InjectionProcess,
+    Injections,
+    build_injections,
+    build_pattern,
+)
 from testbed.results.parallel_seeds import run_seeds
 from tests.helpers.drawn import drawn
 from topologies import load_network
 
-NETWORKS = ("torus:4x4", "torus:6x6", "torus:3x5", "mesh:4x4", "ring:8", "fat-tree:2,3", "fat-tree:4,2", "torus:3x3x3")
+NETWORKS = (
+    "torus:4x4",
+    "torus:6x6",
+    "torus:3x5",
+    "mesh:4x4",
+    "ring:8",
+    "fat-tree:2,3",
+    "fat-tree:4,2",
+    "torus:3x3x3",
+)
 OF_GRIDS = ("minimal-adaptive", "valiant", "ugal", "dor", "dor", "shortest-path")
 ENGINES = (None, two_processors)
 GRANTS = Recording(grants=100_000)
 
 
-def drawn_run(chance: random.Random, messages: int) -> tuple[Any, Injections, SimulationParameters, HopModel]:
+def drawn_run(
+    chance: random.Random, messages: int
+) -> tuple[Any, Injections, SimulationParameters, HopModel]:
     """A network, messages and parameters that two processors share, and the model of a hop."""
     network = load_network(chance.choice(NETWORKS))
     grid = "shape" in network.attributes
@@ -41,7 +57,11 @@ def drawn_run(chance: random.Random, messages: int) -> tuple[Any, Injections, Si
     if adaptive:
         model = "booksim"
     avoidances = ["none", "virtual-channels", "bubble"] if routing == "dor" else ["none"]
-    hop = replace(HOP_MODELS[model], lanes=chance.choice(["first", "in-turn"]), turnaround_s=chance.choice([0, 3e-7]))
+    hop = replace(
+        HOP_MODELS[model],
+        lanes=chance.choice(["first", "in-turn"]),
+        turnaround_s=chance.choice([0, 3e-7]),
+    )
     if not hop.output_buffers:
         hop = replace(hop, release=chance.choice(["head", "tail"]))
     size = chance.choice([64, 512, 2048])
@@ -58,19 +78,31 @@ def drawn_run(chance: random.Random, messages: int) -> tuple[Any, Injections, Si
     )
     hosts = len(network.hosts)
     rate = parameters.packets_per_s(chance.choice([0.02, 0.3, 0.9]))
-    process = InjectionProcess(rate_per_s=rate, kind=chance.choice(["poisson", "periodic"]), in_phase=True)
+    process = InjectionProcess(
+        rate_per_s=rate, kind=chance.choice(["poisson", "periodic"]), in_phase=True
+    )
     sent = build_injections(
-        build_pattern("uniform", hosts), process, duration_s=messages / hosts / rate, seed=parameters.seed
+        build_pattern("uniform", hosts),
+        process,
+        duration_s=messages / hosts / rate,
+        seed=parameters.seed,
     )
     return network, sent, parameters, hop
 
 
 def assert_same(one: SimulationResult, two: SimulationResult) -> None:
     assert (one.processors, two.processors) == (1, 2) and two.conserved
-    for name in (field.name for field in fields(SimulationResult) if field.name not in ("processors", "digest")):
+    for name in (
+        field.name
+        for field in fields(SimulationResult)
+        if field.name not in ("processors", "digest")
+    ):
         ours, theirs = getattr(two, name), getattr(one, name)
         if isinstance(theirs, np.ndarray):
-            if name in ("held", "trace"):  # the order in a queue of places, and of grants of one tick, is no result
+            if name in (
+                "held",
+                "trace",
+            ):  # the order in a queue of places, and of grants of one tick, is no result
                 ours, theirs = (np.array(sorted(rows.tolist())) for rows in (ours, theirs))
             np.testing.assert_array_equal(ours, theirs, err_msg=name)
         else:
@@ -85,10 +117,17 @@ def test_drawn_runs_have_the_same_history(seed: int) -> None:
         network, sent, parameters, hop = drawn_run(random.Random(seed), 200)
         patched.setitem(HOP_MODELS, parameters.model, hop)
         if len(sent):
-            assert_same(*(simulate(network, sent, parameters, recording=GRANTS, engine=engine) for engine in ENGINES))
+            assert_same(
+                *(
+                    simulate(network, sent, parameters, recording=GRANTS, engine=engine)
+                    for engine in ENGINES
+                )
+            )
 
 
-def uniform(name: str, load: float, duration_s: float, **options: Any) -> tuple[Any, Injections, SimulationParameters]:
+def uniform(
+    name: str, load: float, duration_s: float, **options: Any
+) -> tuple[Any, Injections, SimulationParameters]:
     network, parameters = load_network(name), SimulationParameters(**options)
     pattern = build_pattern("uniform", len(network.hosts), shape=network.attributes["shape"])
     process = InjectionProcess(rate_per_s=parameters.packets_per_s(load))
@@ -106,7 +145,9 @@ def test_on_one_processor_alone_the_halves_give_way_to_each_other(model: str) ->
         os.sched_setaffinity(0, allowed)
 
 
-def test_more_events_than_there_is_room_for_go_over_one_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_events_than_there_is_room_for_go_over_one_processor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     run = uniform("torus:12x12", 0.9, 1e-4)
     monkeypatch.setattr(module, "EVENTS", 8)
     one, two = (simulate(*run, engine=engine) for engine in ENGINES)
@@ -157,7 +198,11 @@ def test_a_large_run_is_shared_and_others_are_not(monkeypatch: pytest.MonkeyPatc
         return found
 
     monkeypatch.setattr("testbed.interconnect.simulation.two_processors", share)
-    for network, load, processors in (("torus:32x32", 0.2, 2), ("torus:32x32", 0.05, 1), ("torus:4x4", 0.9, 1)):
+    for network, load, processors in (
+        ("torus:32x32", 0.2, 2),
+        ("torus:32x32", 0.05, 1),
+        ("torus:4x4", 0.9, 1),
+    ):
         plan = simulation_plan(network, load=load, duration_s=2e-5, warm_up_s=0.0).experiment
         assert run_seeds(plan, [1], processes=2) == run_seeds(plan, [1], processes=1)
         assert shared.pop() == processors and not shared

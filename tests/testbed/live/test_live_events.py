@@ -28,7 +28,12 @@ FAULT = Fault(link=AB, start_s=1.0, stop_s=2.0)
 
 def _scene(**more: object) -> RunView:
     loads = {AB: Fraction(1, 2), AC: Fraction(1, 2)}
-    values: JsonObject = {"source": "s0", "sink": "s2", "share": "stream", "source_packets": 20} | more
+    values: JsonObject = {
+        "source": "s0",
+        "sink": "s2",
+        "share": "stream",
+        "source_packets": 20,
+    } | more
     return replace(network_view("a ring", load_network("ring:4"), loads, [FAULT], 4.0), **values)
 
 
@@ -56,7 +61,9 @@ readings = st.builds(
 
 
 @given(readings, st.floats(0, 1e9), st.none() | st.floats(0, 1))
-def test_a_sample_comes_back_as_it_went(reading: CounterReading, clock_s: float, done: float | None) -> None:
+def test_a_sample_comes_back_as_it_went(
+    reading: CounterReading, clock_s: float, done: float | None
+) -> None:
     sample = Sample(clock_s=clock_s, reading=reading, done=done, doing="x")
     assert decode(encode(sample)) == sample
 
@@ -69,14 +76,24 @@ def test_scenes_findings_and_ends_come_back_as_they_went() -> None:
         assert decode(encode(event)) == event
 
 
-def test_a_study_has_no_network_and_shows_what_its_points_say_so_far_also_to_who_comes_late() -> None:
+def test_a_study_has_no_network_and_shows_what_its_points_say_so_far_also_to_who_comes_late() -> (
+    None
+):
     view = LiveState()
     view.apply(RunView(title="a study", network={}))
     (message,) = view.apply(FOUND)
-    assert message.name == "findings" and "does not hold" in message.data["html"] and "ROR" in message.data["html"]
+    assert (
+        message.name == "findings"
+        and "does not hold" in message.data["html"]
+        and "ROR" in message.data["html"]
+    )
     view.apply(Sample(clock_s=1.0, done=0.5, doing="1 of 2 points"))
     told = {m.name: m.data for m in view.replay()}
-    assert told["findings"] == message.data and told["state"]["network"] is False and told["state"]["done"] == 0.5
+    assert (
+        told["findings"] == message.data
+        and told["state"]["network"] is False
+        and told["state"]["done"] == 0.5
+    )
     assert "svg" not in told["scene"]["html"] and b"testbed_run_done_ratio 0.5" in exposition(view)
 
 
@@ -97,7 +114,9 @@ def test_verdicts_and_figures_take_little_of_the_time_and_may_fail_until_the_las
     told = [decode(theirs.recv(1 << 20)) for _ in range(8)]
     ours.close(), theirs.close()
     assert len(calls) == 2  # after the first point, and at the end
-    assert [type(one) for one in told] == [RunView, *[Sample] * 6, InterimResults] and told[-1] == FOUND
+    assert [type(one) for one in told] == [RunView, *[Sample] * 6, InterimResults] and told[
+        -1
+    ] == FOUND
 
 
 def test_a_network_that_is_up_is_drawn_with_all_its_links() -> None:
@@ -126,7 +145,9 @@ def test_loads_are_differences_of_counters_over_the_stream() -> None:
 
 def test_a_lost_message_costs_nothing_but_its_moment() -> None:
     told = [
-        Sample(clock_s=k, reading=CounterReading(at_s=k, sent=100 * k, received=90 * k, block_size=27))
+        Sample(
+            clock_s=k, reading=CounterReading(at_s=k, sent=100 * k, received=90 * k, block_size=27)
+        )
         for k in range(6)
     ]
     whole, holed = _view(*told), _view(*told[:2], *told[4:])
@@ -156,9 +177,15 @@ def test_packets_that_take_a_while_are_not_lost_at_the_beginning_and_losses_are_
         samples.append(Sample(clock_s=at_s, reading=reading))
     timeline = _view(*samples).session().timeline
     assert timeline is not None
-    inside = [loss for t, loss in zip(timeline.t_s, timeline.loss, strict=True) if loss is not None and 2.2 <= t < 2.8]
+    inside = [
+        loss
+        for t, loss in zip(timeline.t_s, timeline.loss, strict=True)
+        if loss is not None and 2.2 <= t < 2.8
+    ]
     outside = [
-        loss for t, loss in zip(timeline.t_s, timeline.loss, strict=True) if loss is not None and not 1.8 < t < 3.2
+        loss
+        for t, loss in zip(timeline.t_s, timeline.loss, strict=True)
+        if loss is not None and not 1.8 < t < 3.2
     ]
     assert max(outside) == 0 and sum(inside) / len(inside) == pytest.approx(0.2, abs=0.03)
 
@@ -175,7 +202,12 @@ def test_a_cable_without_a_carrier_is_a_fault_that_nobody_has_to_tell() -> None:
 
 def test_a_new_scene_forgets_the_one_before() -> None:
     view = _view(
-        Sample(clock_s=1.0, done=0.7, doing="x", reading=CounterReading(at_s=1.0, sent=5, received=5, faults=("y",)))
+        Sample(
+            clock_s=1.0,
+            done=0.7,
+            doing="x",
+            reading=CounterReading(at_s=1.0, sent=5, received=5, faults=("y",)),
+        )
     )
     view.apply(_scene())
     assert (view.done, view.faults(), view.curves().data["html"]) == (0.0, [], "")
@@ -215,7 +247,9 @@ def test_metrics_are_in_prometheus_format() -> None:
             clock_s=1.0,
             done=0.5,
             doing="x",
-            reading=CounterReading(at_s=1.0, link_bytes={AB: 10}, sent=9, received=8, faults=("z",)),
+            reading=CounterReading(
+                at_s=1.0, link_bytes={AB: 10}, sent=9, received=8, faults=("z",)
+            ),
         )
     )
     families = {f.name: f for f in parser.text_string_to_metric_families(exposition(view).decode())}

@@ -51,7 +51,9 @@ def _stream(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
     assert run.stderr is not None
-    return run, next(line for line in iter(run.stderr.readline, b"") if line.startswith(b"live: ")).split()[1].decode()
+    return run, next(
+        line for line in iter(run.stderr.readline, b"") if line.startswith(b"live: ")
+    ).split()[1].decode()
 
 
 @pytest.mark.emulation
@@ -67,7 +69,9 @@ def test_a_cut_shows_within_a_second(tmp_path: Path) -> None:
         run, address = _stream(tmp_path)
         try:
             browser.open(address, width=1280)
-            before: dict[str, Any] = browser.evaluate(SEEN % "at > 0.5 && document.querySelector('.steps.loss')")
+            before: dict[str, Any] = browser.evaluate(
+                SEEN % "at > 0.5 && document.querySelector('.steps.loss')"
+            )
             cut = browser.evaluate(SEEN % "dead.length && words.endsWith(' down')")
             mended = browser.evaluate(SEEN % f"at > {CUT_S} && !dead.length")
             run.wait(timeout=60)
@@ -90,7 +94,11 @@ def test_a_cut_shows_within_a_second(tmp_path: Path) -> None:
     assert end.startswith("Run finished: ") and "page.html" in end
     assert linked.startswith("<!doctype html>") and "swiss-t1" in linked
     assert browser.messages == []
-    assert {url.removeprefix(address) for url in browser.requests if not url.startswith(("data:", "blob:"))} == {
+    assert {
+        url.removeprefix(address)
+        for url in browser.requests
+        if not url.startswith(("data:", "blob:"))
+    } == {
         "",
         "events",
     }
@@ -119,10 +127,14 @@ def test_a_click_cuts_a_cable_of_a_network_that_is_up_and_another_repairs_it() -
         with chromium_pipe.Browser(program) as browser:
             browser.open(address, width=1280)
             wait = "new Promise((done) => {const look = () => (%s) ? done(1) : setTimeout(look, 50); look()})"
-            browser.evaluate(wait % f"({link}) && ({link}).getAttribute('aria-label') === 'cut s0->s1'")
+            browser.evaluate(
+                wait % f"({link}) && ({link}).getAttribute('aria-label') === 'cut s0->s1'"
+            )
             for down, words in ((True, "repair s0->s1"), (False, "cut s0->s1")):
                 browser.evaluate(f"({link}).dispatchEvent(new MouseEvent('click'))")
-                browser.evaluate(wait % f"({link}).classList.contains('down') === {str(down).lower()}")
+                browser.evaluate(
+                    wait % f"({link}).classList.contains('down') === {str(down).lower()}"
+                )
                 assert browser.evaluate(f"({link}).getAttribute('aria-label')") == words
                 assert browser.evaluate("document.getElementById('refused').textContent") == ""
             assert [one for one in browser.messages if "cable" in one] == []

@@ -49,7 +49,9 @@ def _get(address: str, path: str = "", **headers: str) -> tuple[int, dict[str, s
     place = urlsplit(address)
     assert place.hostname is not None
     connection = http.client.HTTPConnection(place.hostname, place.port, timeout=60)
-    connection.putrequest("GET", path if path.startswith("/") else place.path + path, skip_host="Host" in headers)
+    connection.putrequest(
+        "GET", path if path.startswith("/") else place.path + path, skip_host="Host" in headers
+    )
     for name, value in headers.items():
         connection.putheader(name.replace("_", "-"), value)
     connection.endheaders()
@@ -65,7 +67,10 @@ def test_only_the_right_token_host_and_origin_are_let_in(served: tuple[str, feed
     assert place.hostname == "127.0.0.1" and len(place.path) >= 30
     status, headers, page = _get(address)
     assert status == 200 and b"EventSource" in page and place.path.strip("/").encode() not in page
-    assert "default-src 'none'" in headers["Content-Security-Policy"] and headers["Referrer-Policy"] == "no-referrer"
+    assert (
+        "default-src 'none'" in headers["Content-Security-Policy"]
+        and headers["Referrer-Policy"] == "no-referrer"
+    )
     own = f"http://{place.netloc}"
     assert _get(address, "metrics", Origin=own)[0] == 200
     wrong = place.path[:-2] + ("a" if place.path[-2] != "a" else "b") + "/"
@@ -81,7 +86,9 @@ def test_only_the_right_token_host_and_origin_are_let_in(served: tuple[str, feed
 def test_it_listens_on_loopback_only(served: tuple[str, feed.Feed]) -> None:
     port = urlsplit(served[0]).port
     listening = [
-        line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"
+        line.split()[1]
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
+        if line.split()[3] == "0A"
     ]
     assert [at for at in listening if int(at.split(":")[1], 16) == port] == [f"0100007F:{port:04X}"]
 
@@ -104,7 +111,9 @@ def test_cables_are_cut_from_the_page_alone_and_only_where_the_network_takes_req
     own.open(network_view("a ring", ring, {ring.links[0].id: 1}))
     origin = f"http://{place.netloc}"
     assert cut(Origin=origin) == 403
-    own.open(replace(network_view("a ring", ring, {ring.links[0].id: 1}), control="no-such-network"))
+    own.open(
+        replace(network_view("a ring", ring, {ring.links[0].id: 1}), control="no-such-network")
+    )
     for _ in range(100):
         if (status := cut(Origin=origin)) != 403:
             break
@@ -113,7 +122,9 @@ def test_cables_are_cut_from_the_page_alone_and_only_where_the_network_takes_req
     assert cut() == cut(Origin="http://example.org") == 403
 
 
-def test_events_are_streamed_and_the_end_is_told(served: tuple[str, feed.Feed], tmp_path: Path) -> None:
+def test_events_are_streamed_and_the_end_is_told(
+    served: tuple[str, feed.Feed], tmp_path: Path
+) -> None:
     address, own = served
     place = urlsplit(address)
     own.open(network_view("a ring", load_network("ring:4"), {}))
@@ -121,7 +132,11 @@ def test_events_are_streamed_and_the_end_is_told(served: tuple[str, feed.Feed], 
     connection.request("GET", place.path + "events")
     answer = connection.getresponse()
     assert answer.getheader("Content-Type") == "text/event-stream"
-    own.send(Sample(clock_s=1.0, done=0.25, doing="at it", reading=CounterReading(faults=("s0->s1 down",))))
+    own.send(
+        Sample(
+            clock_s=1.0, done=0.25, doing="at it", reading=CounterReading(faults=("s0->s1 down",))
+        )
+    )
     while b'"doing": "at it"' not in (line := answer.readline()):
         pass
     assert json.loads(line.removeprefix(b"data: "))["faults"] == ["s0->s1 down"]
@@ -151,7 +166,10 @@ def test_a_feed_that_nobody_reads_drops_and_never_waits() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         own = feed.Feed(ours)
-        sample = Sample(clock_s=1.0, reading=CounterReading(link_bytes={(str(k), "b", 0): k**5 for k in range(400)}))
+        sample = Sample(
+            clock_s=1.0,
+            reading=CounterReading(link_bytes={(str(k), "b", 0): k**5 for k in range(400)}),
+        )
         went = [own.send(sample) for _ in range(500)]
         assert went[0] and not went[-1]
         theirs.close()
@@ -165,7 +183,9 @@ def test_reports_reach_the_page_a_few_times_a_second_and_faults_at_once() -> Non
         report, began_s = feed.LiveReport(feed.Feed(ours), None), time.monotonic()
         for k in range(1000):
             faults = ("s0->s1 down",) if k >= 500 else ()
-            report(Progress(done_s=k, total_s=1000, doing="x", reading=CounterReading(faults=faults)))
+            report(
+                Progress(done_s=k, total_s=1000, doing="x", reading=CounterReading(faults=faults))
+            )
         most = 3 + (time.monotonic() - began_s) / feed.PERIOD_S
         came = 0
         while True:
@@ -184,7 +204,19 @@ def test_a_missing_extra_is_named_with_its_command(monkeypatch: pytest.MonkeyPat
 
 
 def test_nothing_is_left_when_the_run_is_killed(tmp_path: Path) -> None:
-    words = ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--faults", "none", "--duration", "20000", "--live"]
+    words = [
+        "stream",
+        "swiss-t1",
+        "--from",
+        "s1",
+        "--to",
+        "s6",
+        "--faults",
+        "none",
+        "--duration",
+        "20000",
+        "--live",
+    ]
     run = WarmProcess(
         [*TESTBED, *words, "--fabric", "simulator", "--results", str(tmp_path)],
         stderr=subprocess.PIPE,
@@ -193,7 +225,11 @@ def test_nothing_is_left_when_the_run_is_killed(tmp_path: Path) -> None:
         start_new_session=True,
     )
     assert run.stderr is not None
-    address = next(line for line in iter(run.stderr.readline, b"") if line.startswith(b"live: ")).split()[1].decode()
+    address = (
+        next(line for line in iter(run.stderr.readline, b"") if line.startswith(b"live: "))
+        .split()[1]
+        .decode()
+    )
     assert _get(address)[0] == 200
     children = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
     assert children
@@ -201,7 +237,9 @@ def test_nothing_is_left_when_the_run_is_killed(tmp_path: Path) -> None:
     run.wait()
     run.stderr.close()
     until = time.monotonic() + 5
-    while any(Path(f"/proc/{child}/exe").exists() for child in children) and time.monotonic() < until:
+    while (
+        any(Path(f"/proc/{child}/exe").exists() for child in children) and time.monotonic() < until
+    ):
         time.sleep(0.05)
     assert not [child for child in children if Path(f"/proc/{child}/exe").exists()]
     with pytest.raises(OSError):
@@ -233,7 +271,9 @@ async def _until(holds: Callable[[], bool]) -> None:
 
 def _asks(address: str) -> bytes:
     place = urlsplit(address)
-    return f"GET {place.path}events HTTP/1.1\r\nHost: {place.hostname}:{place.port}\r\n\r\n".encode()
+    return (
+        f"GET {place.path}events HTTP/1.1\r\nHost: {place.hostname}:{place.port}\r\n\r\n".encode()
+    )
 
 
 def test_a_page_that_does_not_read_loses_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +282,9 @@ def test_a_page_that_does_not_read_loses_its_place(monkeypatch: pytest.MonkeyPat
     async def act(live: server.LiveServer, address: str) -> None:
         with _waits(address, _asks(address)):
             await _until(lambda: len(live._pages) == 1)
-            live._tell(tuple(Update(name="state", data={"html": "x" * (1 << 20)}) for _ in range(20)))
+            live._tell(
+                tuple(Update(name="state", data={"html": "x" * (1 << 20)}) for _ in range(20))
+            )
             await _until(lambda: not live._pages)
 
     asyncio.run(_of_server(act))
@@ -263,7 +305,9 @@ def test_pages_and_connections_are_counted(monkeypatch: pytest.MonkeyPatch) -> N
                 stack.enter_context(_waits(address, b""))
             await _until(lambda: len(live._silent) == 2)
             last = stack.enter_context(_waits(address, b""))
-            last.settimeout(server.PATIENCE_S / 2)  # it is ended at once, not because it asks for nothing
+            last.settimeout(
+                server.PATIENCE_S / 2
+            )  # it is ended at once, not because it asks for nothing
             with suppress(ConnectionResetError):
                 assert await asyncio.to_thread(last.recv, 1) == b""
 

@@ -41,7 +41,10 @@ def started(stack: ExitStack, config: str, said: str, *words: str) -> str:
     """A process of the cluster's; the line that says where it is."""
     environment = {**os.environ, "DASK_INTERNAL_INHERIT_CONFIG": config}
     process = subprocess.Popen(
-        [sys.executable, "-m", "distributed.cli.dask_spec", *words], stderr=subprocess.PIPE, text=True, env=environment
+        [sys.executable, "-m", "distributed.cli.dask_spec", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
     )
     stack.callback(process.wait)
     stack.callback(process.kill)
@@ -57,17 +60,29 @@ def test_only_who_has_the_certificates_is_answered(example: ModuleType) -> None:
         common = {"host": "127.0.0.1", "protocol": "tls"}
         options = {"port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0", **common}
         line = started(
-            stack, config, "Scheduler at", "--spec", json.dumps({"cls": "distributed.Scheduler", "opts": options})
+            stack,
+            config,
+            "Scheduler at",
+            "--spec",
+            json.dumps({"cls": "distributed.Scheduler", "opts": options}),
         )
         address = line.split("Scheduler at:")[1].strip()
-        worker = {"0": {"cls": "distributed.Worker", "opts": {"nthreads": 1, "memory_limit": 0, **common}}}
+        worker = {
+            "0": {"cls": "distributed.Worker", "opts": {"nthreads": 1, "memory_limit": 0, **common}}
+        }
         started(stack, config, "worker at", address, "--spec", json.dumps(worker))
         ours = example.options(directory)
         security = scheduler_security(address, TlsFiles(ca=ours[1], cert=ours[3], key=ours[5]))
         with Client(address, security=security, timeout=10) as client:
             assert client.submit(int).result(timeout=20) == 0
-        for other, theirs in ((address, Security.temporary()), (address.replace("tls", "tcp"), None)):
-            with pytest.raises((OSError, TypeError, ValueError)), Client(other, security=theirs, timeout=2):
+        for other, theirs in (
+            (address, Security.temporary()),
+            (address.replace("tls", "tcp"), None),
+        ):
+            with (
+                pytest.raises((OSError, TypeError, ValueError)),
+                Client(other, security=theirs, timeout=2),
+            ):
                 pass
 
 

@@ -23,7 +23,9 @@ def report(*uncertainties_s: float) -> MachinesReport:
         )
         for k, one in enumerate(uncertainties_s)
     ]
-    return MachinesReport(clocks=tuple(clocks), crossing_links=4, sent=1000, lost=1, cut_gaps_s=(0.0012345678,))
+    return MachinesReport(
+        clocks=tuple(clocks), crossing_links=4, sent=1000, lost=1, cut_gaps_s=(0.0012345678,)
+    )
 
 
 def test_times_within_both_clocks_uncertainty_of_a_moment_are_undecided() -> None:

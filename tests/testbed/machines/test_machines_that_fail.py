@@ -80,7 +80,9 @@ def test_a_machine_that_answers_nothing_for_3_s_is_named(sandboxed: Callable[...
 
 
 @pytest.mark.long
-def test_a_machine_that_is_not_up_in_time_is_named_and_no_other(sandboxed: Callable[..., Any]) -> None:
+def test_a_machine_that_is_not_up_in_time_is_named_and_no_other(
+    sandboxed: Callable[..., Any],
+) -> None:
     found = sandboxed(never_up)
     assert found["said"] == "machine-1 not ready within 6 s"
     assert found["after_s"] < 25

@@ -7,7 +7,11 @@ import socket
 import time
 from contextlib import ExitStack
 
-from testbed.machines.adapters.stream_forwarding import connect_relay, register_stream, serve_streams
+from testbed.machines.adapters.stream_forwarding import (
+    connect_relay,
+    register_stream,
+    serve_streams,
+)
 from testbed.machines.rpc import MachineState
 
 KEY = b"k" * 16

@@ -59,7 +59,9 @@ def spread() -> tuple[DistributedNetwork, LateMachines]:
 
 
 @pytest.mark.parametrize(("link", "lost_s"), [(("s1", "s2", 0), 100.0), (("s2", "s1", 0), 100.2)])
-def test_a_blackhole_is_in_force_where_the_link_is_sent(link: tuple[str, str, int], lost_s: float) -> None:
+def test_a_blackhole_is_in_force_where_the_link_is_sent(
+    link: tuple[str, str, int], lost_s: float
+) -> None:
     network, machines = spread()
     assert network.set_loss(link, 1.0) == lost_s == network.set_loss(link, 0.0)
     assert sorted(machines.asked[:2]) == [(0, "set_loss"), (1, "set_loss")]
@@ -78,7 +80,10 @@ def test_what_one_machine_holds_is_asked_of_it_alone() -> None:
     network, machines = spread()
     network.set_link(("s0", "s1", 0), False)
     network.set_loss(("s1", "s2", 0), 0.5, "forward")
-    assert machines.asked == [(0, rpc_network.set_link.__name__), (0, rpc_network.set_loss.__name__)]
+    assert machines.asked == [
+        (0, rpc_network.set_link.__name__),
+        (0, rpc_network.set_loss.__name__),
+    ]
 
 
 class KeptMachines:
@@ -101,7 +106,8 @@ class KeptMachines:
 
 
 @pytest.mark.parametrize(
-    ("error", "taken_down"), [(None, True), (InvalidRunError("lost"), True), (MachineDiedError("died", 0, 1.0), False)]
+    ("error", "taken_down"),
+    [(None, True), (InvalidRunError("lost"), True), (MachineDiedError("died", 0, 1.0), False)],
 )
 def test_a_network_goes_with_its_run_so_that_the_machines_can_build_the_next(
     error: InvalidRunError | None, taken_down: bool

@@ -34,7 +34,19 @@ pytestmark = [
     ),
 ]  # fmt: skip
 SWISS = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
-STREAM = ("stream", "ring:4", "--from", "s0", "--to", "s2", "--packet-rate", "200", "--mtu", "1400", "--json")
+STREAM = (
+    "stream",
+    "ring:4",
+    "--from",
+    "s0",
+    "--to",
+    "s2",
+    "--packet-rate",
+    "200",
+    "--mtu",
+    "1400",
+    "--json",
+)
 COMMANDS = {
     "stream": (*STREAM, "--faults", "s0->s1@1-2", "--duration", "4"),
     "bulk": ("bulk", SWISS, "--no-comparison", "--message-size", "500kB", "--link-rate", "5Mbps", "--json"),
@@ -53,10 +65,21 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshMachines]:
 
 
 def started(machines: SshMachines, scheduler: list[str], *words: str) -> subprocess.Popen[str]:
-    over = ["--machines", *scheduler, "--underlay", "between", "--results", str(machines.folder / "results")]
-    program = ["--", sys.executable, str(ROOT / "examples" / "greetings.py")] if words[0] == "run" else []
+    over = [
+        "--machines",
+        *scheduler,
+        "--underlay",
+        "between",
+        "--results",
+        str(machines.folder / "results"),
+    ]
+    program = (
+        ["--", sys.executable, str(ROOT / "examples" / "greetings.py")] if words[0] == "run" else []
+    )
     command = machines.command(HEAD, sys.executable, "-m", "testbed.cli", *words, *over, *program)
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
 
 
 def there(machines: SshMachines) -> dict[int, dict[int, str]]:
@@ -72,7 +95,9 @@ def assert_soon(machines: SshMachines, expected: dict[int, dict[int, str]]) -> N
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_runs_over_machines_that_are_reached_by_ssh(command: str, machines: SshMachines) -> None:
+def test_a_command_runs_over_machines_that_are_reached_by_ssh(
+    command: str, machines: SshMachines
+) -> None:
     with machines.cluster() as scheduler:
         before = there(machines)
         run = started(machines, scheduler, *COMMANDS[command])
@@ -90,7 +115,9 @@ def test_a_command_runs_over_machines_that_are_reached_by_ssh(command: str, mach
 
 
 @pytest.mark.parametrize("killed", ["a worker", "the command"])
-def test_nothing_is_left_on_any_machine_when_one_side_is_killed(killed: str, machines: SshMachines) -> None:
+def test_nothing_is_left_on_any_machine_when_one_side_is_killed(
+    killed: str, machines: SshMachines
+) -> None:
     with machines.cluster() as scheduler:
         before = there(machines)
         workers = [pid for pid, words in machines.processes(2).items() if "dask_spec" in words]

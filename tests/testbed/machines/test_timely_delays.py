@@ -13,7 +13,9 @@ from testbed.errors import InvalidRunError
 from testbed.machines.adapters.platform import timely
 from testbed.machines.rpc import MachineState
 
-IN_TIME = LaneReport(received=9, dropped=0, copies=0, refused=0, missed=0, late_s=0.001, latest_s=0.1, delay_s=0.01)
+IN_TIME = LaneReport(
+    received=9, dropped=0, copies=0, refused=0, missed=0, late_s=0.001, latest_s=0.1, delay_s=0.01
+)
 
 
 class _Network:
@@ -40,7 +42,9 @@ class _Platform:
 
 def _after(monkeypatch: pytest.MonkeyPatch, *reports: LaneReport) -> int:
     network = _Network({f"s{k}->s9 delay_s=0.01": one for k, one in enumerate(reports)})
-    monkeypatch.setattr("testbed.machines.adapters.rpc_network.network_of", lambda machine: machine.objects["net"])
+    monkeypatch.setattr(
+        "testbed.machines.adapters.rpc_network.network_of", lambda machine: machine.objects["net"]
+    )
     with timely(_Platform(network)):  # type: ignore[arg-type]
         pass
     return network.begun
@@ -53,7 +57,10 @@ def test_a_run_whose_delays_were_in_time_counts(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("spoilt", "says"),
     [
-        ({"late_s": 0.0031}, r"s1->s9 delay_s=0.01: packets were sent on 3.1 ms late \(99 of 100; limit 2.5 ms\)"),
+        (
+            {"late_s": 0.0031},
+            r"s1->s9 delay_s=0.01: packets were sent on 3.1 ms late \(99 of 100; limit 2.5 ms\)",
+        ),
         ({"missed": 3}, "s1->s9 delay_s=0.01: 3 packets found the process that delays them full"),
     ],
 )
@@ -77,7 +84,9 @@ def test_a_stream_over_delayed_links_stays_on_switches_and_keeps_what_they_were_
 
     if link_delays([0.02])[1] is None:
         pytest.skip("netem delays packets here")
-    plan = testbed.stream_plan("ring:3,delay_s=0.02", "s0", "s1", faults="none", duration_s=3, rate_pps=100)
+    plan = testbed.stream_plan(
+        "ring:3,delay_s=0.02", "s0", "s1", faults="none", duration_s=3, rate_pps=100
+    )
     outcome = testbed.run(plan)
     assert outcome.fabric == "emulation"
     lanes = outcome.measurements.counters["impaired_links"]
@@ -86,4 +95,6 @@ def test_a_stream_over_delayed_links_stays_on_switches_and_keeps_what_they_were_
     assert all(lane["received"] > 20 and lane["delay_s"] == 0.02 for lane in crossed)
     transit_s = outcome.measurements.deliveries.transit_s
     assert transit_s[transit_s == transit_s].mean() >= 0.0199
-    assert outcome.passed or outcome.verdict.invalid is not None  # a busy machine says nothing against it
+    assert (
+        outcome.passed or outcome.verdict.invalid is not None
+    )  # a busy machine says nothing against it

@@ -12,7 +12,9 @@ from testbed.machines.tunnel_plan import Carrier, plan_parts, require_room, tunn
 from testbed.model.wiring import wire
 from topologies import load_network
 
-CARRIERS = tuple(Carrier(interface="u", address=f"192.168.77.{k}", mtu=9000, port=20014) for k in (2, 3, 4))
+CARRIERS = tuple(
+    Carrier(interface="u", address=f"192.168.77.{k}", mtu=9000, port=20014) for k in (2, 3, 4)
+)
 
 
 def test_each_crossing_cable_is_made_twice_with_one_identifier_and_the_other_address() -> None:
@@ -27,7 +29,9 @@ def test_each_crossing_cable_is_made_twice_with_one_identifier_and_the_other_add
         seen[index] = one.vni
     assert len(set(seen.values())) == len(seen) > 4
     assert sum(len(part.tunnels) for part in parts) == 2 * len(seen)
-    assert sorted(d for part in parts for d in part.devices) == sorted(placement.device_machines(wiring))
+    assert sorted(d for part in parts for d in part.devices) == sorted(
+        placement.device_machines(wiring)
+    )
     others = plan_parts(wiring, placement, run=8, carriers=CARRIERS)
     assert not set(seen.values()) & {t.vni for part in others for t in part.tunnels.values()}
     assert tunnel_port(7) != tunnel_port(8)
@@ -41,7 +45,10 @@ def test_an_underlay_that_is_too_narrow_is_refused_with_the_figures() -> None:
 
 def test_encryption_needs_its_own_room() -> None:
     require_room(1390, "machine-0", 1500, WIREGUARD_BYTES)
-    with pytest.raises(CapabilityError, match=r"machine-0.* 1500 .*1501 \(50 of VXLAN, 60 of WireGuard\).*--mtu 1390"):
+    with pytest.raises(
+        CapabilityError,
+        match=r"machine-0.* 1500 .*1501 \(50 of VXLAN, 60 of WireGuard\).*--mtu 1390",
+    ):
         require_room(1391, "machine-0", 1500, WIREGUARD_BYTES)
 
 

@@ -44,7 +44,12 @@ def test_pasta_passes_on_what_a_run_uses_and_nothing_else() -> None:
     words = uplink_argv("pasta", 7, 20006)
     assert words[:3] == ["setpriv", "--pdeathsig", "KILL"] and words[-1] == "7"
     asked = dict(pairwise(words))
-    assert (asked["-t"], asked["-u"], asked["-T"], asked["-U"]) == ("20006", "20006,20007", "none", "none")
+    assert (asked["-t"], asked["-u"], asked["-T"], asked["-U"]) == (
+        "20006",
+        "20006,20007",
+        "none",
+        "none",
+    )
 
 
 def test_root_hands_pasta_the_network_as_a_file_and_lets_it_stay_root() -> None:
@@ -56,15 +61,32 @@ def test_root_hands_pasta_the_network_as_a_file_and_lets_it_stay_root() -> None:
 
 @pytest.mark.emulation
 @pytest.mark.unclocked
-@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("pasta") is None, reason="it is about root, with pasta")
-@pytest.mark.skipif("\t00000000\t" not in Path("/proc/net/route").read_text(), reason="this machine has no way out")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("pasta") is None, reason="it is about root, with pasta"
+)
+@pytest.mark.skipif(
+    "\t00000000\t" not in Path("/proc/net/route").read_text(), reason="this machine has no way out"
+)
 def test_root_gives_a_sandbox_an_uplink() -> None:
     sandbox = subprocess.Popen(sandbox_command(["sleep", "30"], die_with_parent=True))
     uplink = start_uplink(sandbox.pid, 20006)
     try:
         assert uplink is not None
-        inside = ["nsenter", "-t", str(sandbox.pid), "-n", "ip", "-4", "-o", "route", "show", "default"]
-        assert subprocess.run(inside, capture_output=True, text=True, check=True).stdout.startswith("default via")
+        inside = [
+            "nsenter",
+            "-t",
+            str(sandbox.pid),
+            "-n",
+            "ip",
+            "-4",
+            "-o",
+            "route",
+            "show",
+            "default",
+        ]
+        assert subprocess.run(inside, capture_output=True, text=True, check=True).stdout.startswith(
+            "default via"
+        )
     finally:
         for process in (uplink, sandbox):
             if process is not None:
@@ -79,7 +101,9 @@ def networks() -> Iterator[dict[int, list[str]]]:
     with ExitStack() as stack:
         holders = {}
         for number in (1, 2, 9):
-            holder = subprocess.Popen(["unshare", "-n", "sh", "-c", "echo; exec sleep 300"], stdout=subprocess.PIPE)
+            holder = subprocess.Popen(
+                ["unshare", "-n", "sh", "-c", "echo; exec sleep 300"], stdout=subprocess.PIPE
+            )
             stack.callback(holder.kill)
             assert holder.stdout is not None and holder.stdout.readline()
             holders[number] = holder.pid
@@ -90,14 +114,23 @@ def networks() -> Iterator[dict[int, list[str]]]:
             "link set br0 up",
             "address add 192.168.78.9/24 dev br0",
         ]
-        commands += [f"link add v{k} mtu 9000 type veth peer name between mtu 9000 netns {holders[k]}" for k in (1, 2)]
+        commands += [
+            f"link add v{k} mtu 9000 type veth peer name between mtu 9000 netns {holders[k]}"
+            for k in (1, 2)
+        ]
         commands += [f"link set v{k} master br0 up" for k in (1, 2)]
         own = (
             "link set lo up\nlink set between up\naddress add 192.168.78.{k}/24 dev between\nroute add default "
             "via 192.168.78.254\n"
         )
-        for number, text in ((9, "\n".join(commands) + "\n"), (1, own.format(k=1)), (2, own.format(k=2))):
-            subprocess.run([*inside[number], "ip", "-batch", "-"], input=text, text=True, check=True)
+        for number, text in (
+            (9, "\n".join(commands) + "\n"),
+            (1, own.format(k=1)),
+            (2, own.format(k=2)),
+        ):
+            subprocess.run(
+                [*inside[number], "ip", "-batch", "-"], input=text, text=True, check=True
+            )
         yield inside
 
 
@@ -105,8 +138,12 @@ def streamed_by_an_ordinary_user(*more: str) -> dict[str, Any]:
     """Figures of a stream over two workers whose sandboxes have an uplink by pasta."""
 
     def started(inside: list[str], *words: str) -> subprocess.Popen[str]:
-        command = as_ordinary_user(["sh", "-c", 'cd $HOME && exec "$@"', "sh", sys.executable, "-m", *words])
-        return subprocess.Popen([*inside, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        command = as_ordinary_user(
+            ["sh", "-c", 'cd $HOME && exec "$@"', "sh", sys.executable, "-m", *words]
+        )
+        return subprocess.Popen(
+            [*inside, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
 
     with networks() as inside, ExitStack() as stack:
         dask = "distributed.cli.dask_"
@@ -120,7 +157,17 @@ def streamed_by_an_ordinary_user(*more: str) -> dict[str, Any]:
         ]  # fmt: skip
         for process in processes:
             stack.callback(process.kill)
-        words = ("--machines", SCHEDULER, "--without-tls", "--underlay", "between", "--mtu", "1390", "--json", *more)
+        words = (
+            "--machines",
+            SCHEDULER,
+            "--without-tls",
+            "--underlay",
+            "between",
+            "--mtu",
+            "1390",
+            "--json",
+            *more,
+        )
         run = started(inside[9], "testbed.cli", *STREAM, *words)
         out, errors = run.communicate(timeout=150)
     assert run.returncode == 0, errors[-2000:]

@@ -15,7 +15,8 @@ A, B = (WIRING.switch_at("s1_0").dpid, CABLE.a_port), (WIRING.switch_at("s2_0").
 def test_a_cable_is_down_with_its_first_port_and_up_with_its_last() -> None:
     states = CableStates(WIRING)
     told = [
-        states.on_port(*port, up) for port, up in ((A, True), (A, False), (B, True), (B, False), (B, True), (A, True))
+        states.on_port(*port, up)
+        for port, up in ((A, True), (A, False), (B, True), (B, False), (B, True), (A, True))
     ]
     assert [one.up if one else None for one in told] == [None, False, None, None, None, True]
     assert told[1] is not None and set(told[1].links) == {LINK, ("s2_0", "s1_0", 0)}

@@ -55,11 +55,15 @@ def _walker(wiring: Wiring, rules: EscapeRules, down: Iterable[LinkId] = ()) -> 
 
 def _walk(known: LabelledPaths, walker: RuleWalker, path: int, ttl: int = 64) -> Walk:
     packet = walker.stream_packet(known.source, known.sink, 47000)
-    return walker.walk(known.source, {**packet, "udp_src": path_label(path), "ip_dscp": 0, "ttl": ttl})
+    return walker.walk(
+        known.source, {**packet, "udp_src": path_label(path), "ip_dscp": 0, "ttl": ttl}
+    )
 
 
 @pytest.mark.parametrize(("name", "source", "sink"), PAIRS)
-def test_without_a_failure_every_label_follows_its_own_path(name: str, source: str, sink: str) -> None:
+def test_without_a_failure_every_label_follows_its_own_path(
+    name: str, source: str, sink: str
+) -> None:
     known, wiring, rules = _built(name, source, sink)
     assert len({known.cables[k] for k in range(len(known.paths))}) == len(known.paths)
     walker = _walker(wiring, rules)
@@ -71,11 +75,15 @@ def test_without_a_failure_every_label_follows_its_own_path(name: str, source: s
 
 @pytest.mark.scaled
 @pytest.mark.parametrize(("name", "source", "sink"), PAIRS if SOAK else PAIRS[1:])
-def test_any_one_dead_link_is_escaped_and_named_in_the_header(name: str, source: str, sink: str) -> None:
+def test_any_one_dead_link_is_escaped_and_named_in_the_header(
+    name: str, source: str, sink: str
+) -> None:
     known, wiring, rules = _built(name, source, sink)
     host = wiring.host_at(sink).name
     for dead in known.network.links:
-        if {known.network.node(dead.source).kind, known.network.node(dead.target).kind} != {"switch"}:
+        if {known.network.node(dead.source).kind, known.network.node(dead.target).kind} != {
+            "switch"
+        }:
             continue
         number, walker = cable_number(known.network, dead.id), _walker(wiring, rules, [dead.id])
         for k in range(len(known.paths)):
@@ -85,14 +93,19 @@ def test_any_one_dead_link_is_escaped_and_named_in_the_header(name: str, source:
             assert isinstance(label, int)
             link = dead_link_of(label)
             assert (link is not None) == (number in known.cables[k])
-            assert link is None or cable_number(known.network, known.network.links[link].id) == number
+            assert (
+                link is None or cable_number(known.network, known.network.links[link].id) == number
+            )
 
 
 @pytest.mark.scaled
 def test_any_two_dead_links_of_a_torus_are_escaped_from_every_path() -> None:
     """An eighth of the pairs, others each time; `make soak` takes all."""
     known, wiring, rules = _built("torus:4x4", "s0_0", "s2_1")
-    host, first = wiring.host_at("s2_1").name, [x.id for x in known.network.links if x.source < x.target]
+    host, first = (
+        wiring.host_at("s2_1").name,
+        [x.id for x in known.network.links if x.source < x.target],
+    )
     inner = [x for x in first if x[0].startswith("s") and x[1].startswith("s")]
     pairs = list(combinations(inner, 2))
     assert len(pairs) == 32 * 31 // 2
@@ -102,13 +115,21 @@ def test_any_two_dead_links_of_a_torus_are_escaped_from_every_path() -> None:
         dead = {cable_number(known.network, link) for link in pair}
         for k in range(len(known.paths)):
             if dead & known.cables[k]:
-                assert walker.walk("s0_0", {**packet, "udp_src": path_label(k)}).host == host, (pair, k)
+                assert walker.walk("s0_0", {**packet, "udp_src": path_label(k)}).host == host, (
+                    pair,
+                    k,
+                )
 
 
 def test_faults_at_once_are_refused_where_the_rules_strand_a_packet() -> None:
     _, wiring, rules = _built("ring:5", "s0", "s2")
-    near, far = Fault(link=("s0", "s1", 0), start_s=1, stop_s=2), Fault(link=("s3", "s4", 0), start_s=1.5, stop_s=2.5)
-    with pytest.raises(InputError, match=r"faults at 1.5 s: with s0->s1 and s3->s4 down, packets from 's0' to 's2'"):
+    near, far = (
+        Fault(link=("s0", "s1", 0), start_s=1, stop_s=2),
+        Fault(link=("s3", "s4", 0), start_s=1.5, stop_s=2.5),
+    )
+    with pytest.raises(
+        InputError, match=r"faults at 1.5 s: with s0->s1 and s3->s4 down, packets from 's0' to 's2'"
+    ):
         check_overlaps(wiring, [rules], [far, near])
     check_overlaps(wiring, [rules], [near, replace(far, start_s=2)])
     _, wiring, rules = _built("torus:4x4", "s0_0", "s2_1")
@@ -177,7 +198,12 @@ def test_a_group_sends_packets_back_the_way_they_came() -> None:
 def test_a_group_without_a_bucket_is_refused() -> None:
     with pytest.raises(InputError, match="0 buckets"):
         FailoverGroup(dpid=1, number=1, buckets=())
-    assert FailoverGroup(dpid=1, number=1, buckets=(Bucket(watch_port=1, out_port=1),)).buckets[0].set_fields == ()
+    assert (
+        FailoverGroup(dpid=1, number=1, buckets=(Bucket(watch_port=1, out_port=1),))
+        .buckets[0]
+        .set_fields
+        == ()
+    )
 
 
 def test_the_paths_hold_one_that_shares_no_cable_with_the_minimal_one() -> None:

@@ -25,7 +25,9 @@ def _network(switches: int, chords: int, seed: int) -> Network:
     return Network(
         name="ring with chords",
         nodes=tuple(Node(id=f"s{k}", kind="switch") for k in range(switches)),
-        links=tuple(Link(source=f"s{a}", target=f"s{b}") for pair in cables for a, b in (pair, pair[::-1])),
+        links=tuple(
+            Link(source=f"s{a}", target=f"s{b}") for pair in cables for a, b in (pair, pair[::-1])
+        ),
     )
 
 
@@ -48,16 +50,22 @@ def test_one_dead_link_is_escaped_wherever_a_way_round_is_found(
     assert (walk.host == wiring.host_at(sink).name) == bool(ways)
     if ways:
         assert len(walk.links) == place + ways[0].hops
-        assert cable_number(network, path[place]) not in {cable_number(network, link) for link in walk.links}
+        assert cable_number(network, path[place]) not in {
+            cable_number(network, link) for link in walk.links
+        }
 
 
 @drawn(25)
 @given(st.integers(4, 8), st.integers(2, 6), st.integers(0, 10**6), st.integers(2, 5))
-def test_several_dead_links_never_let_a_packet_go_on_for_ever(switches: int, chords: int, seed: int, dead: int) -> None:
+def test_several_dead_links_never_let_a_packet_go_on_for_ever(
+    switches: int, chords: int, seed: int, dead: int
+) -> None:
     network = _network(switches, chords, seed)
     known, wiring = labelled_paths(network, "s0", "s2"), wire(network, ["s0", "s2"])
     rules = escape_rules(wiring, known)
-    down = random.Random(seed).sample([link.id for link in network.links], min(dead, len(network.links)))
+    down = random.Random(seed).sample(
+        [link.id for link in network.links], min(dead, len(network.links))
+    )
     walker = RuleWalker(wiring, rules.rules, groups=rules.groups, down=down)
     packet = {**walker.stream_packet("s0", "s2", 47000), "udp_src": 0, "ip_dscp": 0, "ttl": 64}
     walk = walker.walk("s0", packet)

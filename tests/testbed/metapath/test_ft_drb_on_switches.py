@@ -47,7 +47,9 @@ def _run(kind: str, notify: str) -> dict[str, Any]:
     return {
         "lost_s": [float(sent_at[m]) - times.start_s for m in missing],
         "escaped": int((run.received.dead_link >= 0).sum()),
-        "paths_in_fault": sorted(set(run.sent.path[own & (run.sent.time_s > 1.2) & (run.sent.time_s < 1.4)].tolist())),
+        "paths_in_fault": sorted(
+            set(run.sent.path[own & (run.sent.time_s > 1.2) & (run.sent.time_s < 1.4)].tolist())
+        ),
         "last_paths": sorted(set(run.sent.path[run.sent.time_s > 1.9].tolist())),
         "marked": sorted({e.cause for e in run.events if e.kind == "marked"}),
         "port_status": times.port_status_s is not None,
@@ -85,7 +87,9 @@ def late(found: dict[str, Any], limit_s: float) -> str | None:
     if slowest >= limit_s:
         return f"a packet was lost {slowest:.3f} s after the fault, limit {limit_s:g} s"
     return (
-        None if found["last_paths"] == [0] else f"0.5 s after the fault the stream was on paths {found['last_paths']}"
+        None
+        if found["last_paths"] == [0]
+        else f"0.5 s after the fault the stream was on paths {found['last_paths']}"
     )
 
 

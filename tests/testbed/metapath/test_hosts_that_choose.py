@@ -12,7 +12,11 @@ from topologies.network import Link, Network, Node
 def network_of(cables: str, forwarding: str = "") -> Network:
     ends = [tuple(one) for one in cables.split()]
     nodes = tuple(
-        Node(id=n, kind="switch" if n in "xy" else "host", attributes={"forwarding": True} if n in forwarding else {})
+        Node(
+            id=n,
+            kind="switch" if n in "xy" else "host",
+            attributes={"forwarding": True} if n in forwarding else {},
+        )
         for n in dict.fromkeys("".join(cables.split()))
     )
     links = tuple(Link(source=s, target=t) for a, b in ends for s, t in ((a, b), (b, a)))
@@ -27,5 +31,7 @@ def network_of(cables: str, forwarding: str = "") -> Network:
     ],
 )
 def test_a_host_that_would_have_to_choose_is_refused(network: Network, said: str) -> None:
-    with pytest.raises(InputError, match=f"{said}, and it tells switches alone; give --routing capillary"):
+    with pytest.raises(
+        InputError, match=f"{said}, and it tells switches alone; give --routing capillary"
+    ):
         MetapathPlan(network=network, source="a", sink="b", faults=(), duration_s=2.0)

@@ -19,7 +19,13 @@ from testbed.metapath.analysis import (
 )
 from testbed.metapath.cable_states import CableStates
 from testbed.metapath.judgement import ft_drb_checks, judge_metapaths, lost_share
-from testbed.metapath.plan import SLACK_S, MetapathPlan, MetapathRun, ReceivedDatagrams, SentDatagrams
+from testbed.metapath.plan import (
+    SLACK_S,
+    MetapathPlan,
+    MetapathRun,
+    ReceivedDatagrams,
+    SentDatagrams,
+)
 from testbed.metapath.source import SourceEvent
 from testbed.model.verdict import Check
 from testbed.model.wiring import wire
@@ -36,7 +42,9 @@ def _check(plan: MetapathPlan, run: MetapathRun, key: str) -> Check:
 
 
 def _received(run: MetapathRun, which: Any) -> ReceivedDatagrams:
-    fields = {name: getattr(run.received, name)[which] for name in ("time_s", "number", "dead_link")}
+    fields = {
+        name: getattr(run.received, name)[which] for name in ("time_s", "number", "dead_link")
+    }
     return ReceivedDatagrams(**fields)
 
 
@@ -54,12 +62,19 @@ def test_nine_tenths_of_the_planned_packets_must_be_sent() -> None:
     plan, run = _plan(), _run(_plan())
 
     def first(count: int) -> MetapathRun:
-        sent = {name: getattr(run.sent, name)[:count] for name in ("time_s", "message", "path", "copy")}
-        return replace(run, sent=SentDatagrams(**sent), received=_received(run, run.received.number < count))
+        sent = {
+            name: getattr(run.sent, name)[:count] for name in ("time_s", "message", "path", "copy")
+        }
+        return replace(
+            run, sent=SentDatagrams(**sent), received=_received(run, run.received.number < count)
+        )
 
     assert not _invalid(plan, first(2700))
     assert _invalid(plan, first(2699)) == "2699 of 3000 packets were sent"
-    assert _invalid(plan, replace(first(0), received=_received(run, slice(0, 0)))) == "no packet was sent"
+    assert (
+        _invalid(plan, replace(first(0), received=_received(run, slice(0, 0))))
+        == "no packet was sent"
+    )
 
 
 def test_packets_may_arrive_a_second_after_the_end_and_none_twice() -> None:
@@ -71,7 +86,9 @@ def test_packets_may_arrive_a_second_after_the_end_and_none_twice() -> None:
         assert ("1 packets arrived twice, were not sent, or arrived after the end" in late) == says
     number = run.received.number.copy()
     number[-1] = number[-2]
-    assert "1 packets arrived twice" in _invalid(plan, replace(run, received=replace(run.received, number=number)))
+    assert "1 packets arrived twice" in _invalid(
+        plan, replace(run, received=replace(run.received, number=number))
+    )
 
 
 @pytest.mark.parametrize(("kind", "limit_s"), [("down", 0.05), ("blackhole", None)])
@@ -83,7 +100,9 @@ def test_a_cut_may_cost_a_twentieth_of_a_second_and_silence_its_time_and_a_slack
     outcome = replace(analyse_metapaths(plan, run).faults[0], escaped=5, probes=0)
     limit_s = limit_s or plan.found_s("blackhole") + SLACK_S
     for factor, passed in ((0.999, True), (1.001, False)):
-        changed = {"lost_s": factor * limit_s} if kind == "down" else {"reconfigured_s": factor * limit_s}
+        changed = (
+            {"lost_s": factor * limit_s} if kind == "down" else {"reconfigured_s": factor * limit_s}
+        )
         check = ft_drb_checks(plan, replace(outcome, **changed), run.faults[0])[0]  # type: ignore[arg-type]
         assert (check.passed, check.tolerance) == (passed, pytest.approx(limit_s)), factor
     never = ft_drb_checks(plan, replace(outcome, reconfigured_s=None, lost_s=0.0), run.faults[0])
@@ -99,7 +118,9 @@ def test_packets_over_the_dead_cable_are_probes_and_two_more() -> None:
     assert outcome.reconfigured_s == pytest.approx(0.02)
     most = 0.98 * plan.rate_pps / every + 2
     for probes, passed in ((int(most), True), (int(most) + 1, False)):
-        checks = {c.key: c for c in ft_drb_checks(plan, replace(outcome, probes=probes), run.faults[0])}
+        checks = {
+            c.key: c for c in ft_drb_checks(plan, replace(outcome, probes=probes), run.faults[0])
+        }
         assert checks["kept-off"].passed == passed
         assert checks["kept-off"].tolerance == pytest.approx(most)
     returned = plan.return_s + SLACK_S
@@ -107,20 +128,26 @@ def test_packets_over_the_dead_cable_are_probes_and_two_more() -> None:
         late = replace(outcome, returned_s=factor * returned)
         checks = {c.key: c for c in ft_drb_checks(plan, late, run.faults[0])}
         assert checks["returned"].passed == passed
-    assert not {c.key: c for c in ft_drb_checks(plan, replace(outcome, returned_s=None), run.faults[0])}[
-        "returned"
-    ].passed
+    assert not {
+        c.key: c for c in ft_drb_checks(plan, replace(outcome, returned_s=None), run.faults[0])
+    }["returned"].passed
 
 
 def test_off_the_path_nothing_may_be_lost_and_a_fault_for_good_has_no_return() -> None:
     plan, run = _plan(), _run(_plan())
     outcome = analyse_metapaths(plan, run).faults[0]
-    off = FaultTimes(fault=Fault(link=("s3_3", "s3_2", 0), start_s=1.0, stop_s=2.0), start_s=1.0, stop_s=2.0)
+    off = FaultTimes(
+        fault=Fault(link=("s3_3", "s3_2", 0), start_s=1.0, stop_s=2.0), start_s=1.0, stop_s=2.0
+    )
     for lost, passed in ((0, True), (1, False)):
         (check,) = ft_drb_checks(plan, replace(outcome, lost=lost), off)
         assert (check.key, check.passed) == ("lost", passed) and check.name.endswith("off the path")
     for_good = FaultTimes(fault=Fault(link=LINK, start_s=1.0), start_s=1.0, stop_s=3.0)
-    assert [c.key for c in ft_drb_checks(plan, outcome, for_good)] == ["lost", "lost-later", "kept-off"]
+    assert [c.key for c in ft_drb_checks(plan, outcome, for_good)] == [
+        "lost",
+        "lost-later",
+        "kept-off",
+    ]
     assert [c.key for c in ft_drb_checks(plan, outcome, run.faults[0])] == [
         "lost",
         "lost-later",
@@ -137,7 +164,10 @@ def test_one_path_loses_its_share_of_labels_give_or_take_what_is_under_way() -> 
         run = replace(_run(plan, lost=(start_s - 5e-4, start_s + lost / 1000 - 5e-4)), events=())
         check = _check(plan, run, "lost")
         assert (check.measured, check.predicted, check.tolerance) == (lost, 1000, 28)
-        assert check.passed == passed and "100.0 % of the labels cross the link for 1.000 s" in check.detail
+        assert (
+            check.passed == passed
+            and "100.0 % of the labels cross the link for 1.000 s" in check.detail
+        )
 
 
 def test_a_share_is_of_the_cable_whichever_way_the_fault_names_it() -> None:
@@ -161,18 +191,25 @@ def test_reports_of_cables_that_were_cut_or_of_silence_are_no_false_ones() -> No
         assert (check.measured, check.passed) == (wrong, not wrong), cause
     named = np.where(run.received.number == 7, OTHER, np.where(run.received.number == 8, 0, -1))
     expected = len({OTHER, 0} - {CABLE})
-    assert _check(plan, replace(run, received=replace(run.received, dead_link=named)), "wrongly-reported").measured == (
-        expected
-    )
+    assert _check(
+        plan, replace(run, received=replace(run.received, dead_link=named)), "wrongly-reported"
+    ).measured == (expected)
 
 
 def test_faults_that_touch_do_not_overlap() -> None:
     def times(start_s: float, stop_s: float) -> FaultTimes:
-        return FaultTimes(fault=Fault(link=LINK, start_s=start_s, stop_s=stop_s), start_s=start_s, stop_s=stop_s)
+        return FaultTimes(
+            fault=Fault(link=LINK, start_s=start_s, stop_s=stop_s), start_s=start_s, stop_s=stop_s
+        )
 
     one, two, three, four = times(1, 5), times(2, 3), times(4, 6), times(6, 7)
     faults = (four, three, two, one)
-    assert episode_of(one, faults) == episode_of(two, faults) == episode_of(three, faults) == (one, two, three)
+    assert (
+        episode_of(one, faults)
+        == episode_of(two, faults)
+        == episode_of(three, faults)
+        == (one, two, three)
+    )
     assert episode_of(four, faults) == (four,)
 
 
@@ -189,7 +226,9 @@ def test_figures_of_a_fault_by_hand() -> None:
     assert found.latency_after_ms == (200.0, 200.0)
     assert (found.sent, found.lost, found.lost_s) == (1000, 4, pytest.approx(0.004))
     assert (found.start_s, found.stop_s, found.probes) == (1.0, 2.0, 0)
-    late = replace(run, faults=(replace(run.faults[0], start_s=1.25, stop_s=2.25, port_status_s=None),))
+    late = replace(
+        run, faults=(replace(run.faults[0], start_s=1.25, stop_s=2.25, port_status_s=None),)
+    )
     assert analyse_metapaths(plan, late).faults[0].port_status_s is None
     outside = analyse_metapaths(plan, run)
     assert (outside.messages, outside.sent_outside, outside.lost_outside) == (3000, 3000 - 1100, 0)
@@ -211,11 +250,20 @@ def test_a_timeline_counts_in_bins_of_twenty_milliseconds_from_before_the_fault(
         escaped=np.array([0, 0, 0, 0, 1, 0, 0, 0], dtype=bool),
     )
     found = fault_timeline(deliveries, 1.0, 1.04)
-    assert (len(found["t_s"]), found["t_s"][0], found["t_s"][15], found["t_s"][-1]) == (17, -0.3, 0.0, 0.02)
+    assert (len(found["t_s"]), found["t_s"][0], found["t_s"][15], found["t_s"][-1]) == (
+        17,
+        -0.3,
+        0.0,
+        0.02,
+    )
     assert (found["sent"][:2], found["sent"][15:]) == ([2, 1], [2, 1]) and sum(found["sent"]) == 6  # type: ignore[arg-type]
     assert (found["lost"][0], found["lost"][16]) == (1, 1) and sum(found["lost"]) == 2  # type: ignore[arg-type]
     assert (found["escaped"][15], found["diverted"][15]) == (1, 2)
-    assert (found["latency_ms"][0], found["latency_ms"][15], found["latency_ms"][16]) == (10.0, 3.0, None)
+    assert (found["latency_ms"][0], found["latency_ms"][15], found["latency_ms"][16]) == (
+        10.0,
+        3.0,
+        None,
+    )
     assert found["slow_ms"][15] == pytest.approx(3.9)
 
 
@@ -237,9 +285,20 @@ def test_a_cable_changes_once_for_both_of_its_ports_and_for_repeated_reports() -
         if {cable.a, cable.b} <= names:
             places.setdefault(cable.links, []).append(place)
     links, (one, two) = next((links, ends) for links, ends in places.items() if len(ends) == 2)
-    said = [states.on_port(*place, up) for place, up in ((one, True), (one, False), (one, False), (two, False))]
+    said = [
+        states.on_port(*place, up)
+        for place, up in ((one, True), (one, False), (one, False), (two, False))
+    ]
     assert [change and change.up for change in said] == [None, False, None, None]
     assert states.down == frozenset(links)
-    said = [states.on_port(*place, up) for place, up in ((one, True), (one, True), (two, True), (two, True))]
-    assert [change and (change.links, change.up) for change in said] == [None, None, (links, True), None]
+    said = [
+        states.on_port(*place, up)
+        for place, up in ((one, True), (one, True), (two, True), (two, True))
+    ]
+    assert [change and (change.links, change.up) for change in said] == [
+        None,
+        None,
+        (links, True),
+        None,
+    ]
     assert states.down == frozenset() and states.on_port(10**6, 1, False) is None

@@ -73,7 +73,9 @@ def send_later(own: socket.socket, datagrams: Sequence[tuple[str, bytes]]) -> th
 def test_the_sink_takes_packets_of_its_source_only(own: socket.socket) -> None:
     packets = [encode_packet(number, 0, 0.0, 64) for number in range(4)]
     run = _prepare_sink(SHORT, FRAMES, (own, Arrivals(own, 64, peer=PEER)), ())
-    timer = send_later(own, [(PEER, packets[0]), (OTHER, packets[3]), (PEER, packets[1]), (OTHER, b"")])
+    timer = send_later(
+        own, [(PEER, packets[0]), (OTHER, packets[3]), (PEER, packets[1]), (OTHER, b"")]
+    )
     result = run(time.monotonic() + 0.1)
     timer.join()
     assert result.log.number.tolist() == [0, 1]

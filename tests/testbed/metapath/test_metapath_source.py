@@ -55,7 +55,9 @@ class Sink:
                 self.source.sent(self.number, path, self.now_s)
                 if not KNOWN.cables[path] & self.silent:
                     dead = DEAD if KNOWN.cables[path] & self.escaping else None
-                    answered.append(PacketAck(number=self.number, latency_s=self.latency_s, dead_link=dead))
+                    answered.append(
+                        PacketAck(number=self.number, latency_s=self.latency_s, dead_link=dead)
+                    )
                     alive = True
                 self.number += 1
             self.lost += not alive
@@ -213,7 +215,9 @@ def test_draws_and_sizes_are_the_simulators(ticks: list[int], draw: int) -> None
     if min(abs(shares - draw / 2147483648.0)) > 1e-9:
         assert sample_path(state, 1, draw) == min(ours, count - 1)
     threshold = 2.0 * (1000 + 500 * 1)
-    step = metapath_step([float(t) for t in ticks], threshold_s=threshold, tolerance_s=0.4 * threshold)
+    step = metapath_step(
+        [float(t) for t in ticks], threshold_s=threshold, tolerance_s=0.4 * threshold
+    )
     size_metapath(FtDrb(paths, state, settings_), 0, 1)
     assert int(state.active[1]) == min(max(count + step, 1), 4)
 

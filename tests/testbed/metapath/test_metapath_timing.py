@@ -25,11 +25,19 @@ from tests.testbed.metapath.test_metapath_verdict import _plan, _run
     [
         ({"rate_pps": 50.0, "duration_s": 3.0}, "one packet in 100 probes"),
         ({"rate_pps": 1000.0, "duration_s": 2.1}, "ends 0.1 s before the next one or the end"),
-        ({"rate_pps": 5.0, "kind": "blackhole", "duration_s": 30.0}, "the source finds it after 1.07 s"),
-        ({"rate_pps": 4.0, "options": MetapathOptions(notify="header"), "duration_s": 40.0}, "5 notifications"),
+        (
+            {"rate_pps": 5.0, "kind": "blackhole", "duration_s": 30.0},
+            "the source finds it after 1.07 s",
+        ),
+        (
+            {"rate_pps": 4.0, "options": MetapathOptions(notify="header"), "duration_s": 40.0},
+            "5 notifications",
+        ),
     ],
 )
-def test_a_failure_that_the_source_cannot_answer_in_time_is_refused(changes: dict[str, Any], words: str) -> None:
+def test_a_failure_that_the_source_cannot_answer_in_time_is_refused(
+    changes: dict[str, Any], words: str
+) -> None:
     more = {"duration_s": 3.0} | changes
     kind = more.pop("kind", "down")
     with pytest.raises(InputError, match=re.escape(words)):
@@ -42,7 +50,10 @@ def test_a_failure_that_the_source_cannot_answer_in_time_is_refused(changes: dic
 def test_the_default_length_leaves_the_source_time_to_return(rate_pps: float) -> None:
     faults = _plan().faults
     plan = replace(
-        _plan(), rate_pps=rate_pps, duration_s=default_duration_s(faults, rate_pps, MetapathOptions()), faults=faults
+        _plan(),
+        rate_pps=rate_pps,
+        duration_s=default_duration_s(faults, rate_pps, MetapathOptions()),
+        faults=faults,
     )
     assert plan.duration_s - faults[-1].stop_s > plan.return_s
 
@@ -52,7 +63,10 @@ def test_one_packet_lost_at_a_cut_is_borne_at_a_low_rate_and_two_are_not() -> No
     outcome = analyse_metapaths(_plan(), run).faults[0]
     slow = replace(_plan(), rate_pps=10.0, duration_s=20.0)
     one, two = (replace(outcome, lost=lost, lost_s=lost / 10) for lost in (1, 2))
-    assert [ft_drb_checks(slow, each, run.faults[0])[0].passed for each in (one, two)] == [True, False]
+    assert [ft_drb_checks(slow, each, run.faults[0])[0].passed for each in (one, two)] == [
+        True,
+        False,
+    ]
 
 
 def _silent(plan: MetapathPlan, **health: Any) -> Any:

@@ -30,7 +30,13 @@ from testbed.metapath.plan import (
 from testbed.metapath.planning import each_cable_faults
 from testbed.metapath.source import SourceEvent
 from testbed.metapath.workload import metapath_plan
-from testbed.stream.measurements import BlockOutcomes, ReceivedPackets, RunHealth, SentPackets, StreamMeasurements
+from testbed.stream.measurements import (
+    BlockOutcomes,
+    ReceivedPackets,
+    RunHealth,
+    SentPackets,
+    StreamMeasurements,
+)
 from tests.helpers.stream_plans import planned
 from topologies import load_network
 
@@ -62,7 +68,9 @@ def _plan(routing: str = "ft-drb", kind: str = "down", **more: Any) -> MetapathP
 
 
 def _run(
-    plan: MetapathPlan, lost: tuple[float, float] = (1.0, 1.004), escaped: tuple[float, float] = (1.004, 1.02)
+    plan: MetapathPlan,
+    lost: tuple[float, float] = (1.0, 1.004),
+    escaped: tuple[float, float] = (1.004, 1.02),
 ) -> MetapathRun:
     """A thousand packets a second with 1 ms of latency; those sent in ``lost`` vanish, those in ``escaped`` carry the
     flag, unless the carrier stays."""
@@ -74,10 +82,15 @@ def _run(
     number = np.arange(3000)
     return MetapathRun(
         sent=SentDatagrams(
-            time_s=sent_s, message=number, path=diverted.astype(np.int64), copy=np.zeros(3000, dtype=np.int64)
+            time_s=sent_s,
+            message=number,
+            path=diverted.astype(np.int64),
+            copy=np.zeros(3000, dtype=np.int64),
         ),
         received=ReceivedDatagrams(
-            time_s=sent_s[there] + 0.001, number=number[there], dead_link=np.where(flagged, CABLE, -1)[there]
+            time_s=sent_s[there] + 0.001,
+            number=number[there],
+            dead_link=np.where(flagged, CABLE, -1)[there],
         ),
         faults=(FaultTimes(fault=plan.faults[0], start_s=1.0, stop_s=2.0, port_status_s=1.003),),
         events=(
@@ -95,7 +108,9 @@ def _with_events(run: MetapathRun, *events: SourceEvent) -> MetapathRun:
     """The run of a source that says this, and sends over the first path that is in use."""
     uses = [(0.0, 0), *((event.at_s, event.paths[0]) for event in events if event.paths)]
     place = np.searchsorted([at_s for at_s, _ in uses], run.sent.time_s, side="right") - 1
-    return replace(run, events=events, sent=replace(run.sent, path=np.array([path for _, path in uses])[place]))
+    return replace(
+        run, events=events, sent=replace(run.sent, path=np.array([path for _, path in uses])[place])
+    )
 
 
 def _verdict(plan: MetapathPlan, run: MetapathRun) -> Any:
@@ -118,24 +133,39 @@ def test_the_verdict_passes_and_each_claim_can_fail() -> None:
     plan = _plan()
     assert _verdict(plan, _run(plan)).passed
     slow = _verdict(plan, _run(plan, lost=(1.0, 1.06), escaped=(1.06, 1.07)))
-    assert next(c.name for c in slow.checks if not c.passed).startswith("packets lost until the escape")
+    assert next(c.name for c in slow.checks if not c.passed).startswith(
+        "packets lost until the escape"
+    )
     late = _verdict(plan, _run(plan, lost=(1.5, 1.501)))
-    assert next(c.name for c in late.checks if not c.passed).startswith("packets lost after reconfiguring")
+    assert next(c.name for c in late.checks if not c.passed).startswith(
+        "packets lost after reconfiguring"
+    )
     stuck = replace(_run(plan), events=_run(plan).events[:3])
-    assert next(c.name for c in _verdict(plan, stuck).checks if not c.passed).startswith("return to the minimal path")
+    assert next(c.name for c in _verdict(plan, stuck).checks if not c.passed).startswith(
+        "return to the minimal path"
+    )
 
 
-def _overlapping_run(second_lost: tuple[float, float] = (1.5, 1.51)) -> tuple[MetapathPlan, MetapathRun]:
+def _overlapping_run(
+    second_lost: tuple[float, float] = (1.5, 1.51),
+) -> tuple[MetapathPlan, MetapathRun]:
     """Three cuts at once: of the path, of the way round it (which loses packets), and of the path again (which loses
     none)."""
     plan = replace(_plan(), faults=OVERLAPPING)
     run = _run(_plan())
-    there = ~((run.received.time_s >= second_lost[0] + 0.001) & (run.received.time_s < second_lost[1] + 0.001))
+    there = ~(
+        (run.received.time_s >= second_lost[0] + 0.001)
+        & (run.received.time_s < second_lost[1] + 0.001)
+    )
     received = ReceivedDatagrams(
-        time_s=run.received.time_s[there], number=run.received.number[there], dead_link=run.received.dead_link[there]
+        time_s=run.received.time_s[there],
+        number=run.received.number[there],
+        dead_link=run.received.dead_link[there],
     )
     over = next(
-        k for k, cables in enumerate(KNOWN.cables) if cables & BROKEN == {cable_number(NETWORK, OVERLAPPING[1].link)}
+        k
+        for k, cables in enumerate(KNOWN.cables)
+        if cables & BROKEN == {cable_number(NETWORK, OVERLAPPING[1].link)}
     )
     off = next(k for k, cables in enumerate(KNOWN.cables) if not cables & BROKEN)
     second = cable_number(NETWORK, OVERLAPPING[1].link)
@@ -146,9 +176,15 @@ def _overlapping_run(second_lost: tuple[float, float] = (1.5, 1.51)) -> tuple[Me
             (2.3, "cleared", CABLE),
         )
     ]  # fmt: skip
-    events += [SourceEvent(at_s=s, kind="configured", paths=(k,)) for s, k in ((1.02, over), (1.52, off), (2.3, 0))]
+    events += [
+        SourceEvent(at_s=s, kind="configured", paths=(k,))
+        for s, k in ((1.02, over), (1.52, off), (2.3, 0))
+    ]
     events.sort(key=lambda event: event.at_s)
-    times = tuple(FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s, port_status_s=None) for f in OVERLAPPING)
+    times = tuple(
+        FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s, port_status_s=None)
+        for f in OVERLAPPING
+    )
     return plan, _with_events(replace(run, received=received, faults=times), *events)
 
 
@@ -164,13 +200,19 @@ def test_faults_that_overlap_are_told_apart() -> None:
     assert returns == ["return to the minimal path, s0_0->s1_0 down"]
 
 
-def test_what_is_lost_after_all_cables_are_kept_off_fails_the_verdict_of_faults_that_overlap() -> None:
+def test_what_is_lost_after_all_cables_are_kept_off_fails_the_verdict_of_faults_that_overlap() -> (
+    None
+):
     plan, run = _overlapping_run((1.6, 1.605))
     verdict = judge_metapaths(plan, run).verdict
-    assert [c.name for c in verdict.checks if not c.passed] == ["packets lost after reconfiguring, s0_0->s0_1 down"]
+    assert [c.name for c in verdict.checks if not c.passed] == [
+        "packets lost after reconfiguring, s0_0->s0_1 down"
+    ]
     plan, run = _overlapping_run((1.5, 1.56))
     verdict = judge_metapaths(plan, run).verdict
-    assert "packets lost until the escape, s0_0->s0_1 down" in [c.name for c in verdict.checks if not c.passed]
+    assert "packets lost until the escape, s0_0->s0_1 down" in [
+        c.name for c in verdict.checks if not c.passed
+    ]
 
 
 @pytest.mark.parametrize(("answered_s", "lost_later"), [(1.52, 20), (1.75, 0)])
@@ -187,8 +229,13 @@ def test_what_is_lost_to_a_fault_that_is_not_answered_yet_is_not_held_against_an
 def test_a_cable_that_fails_twice_in_an_episode_is_returned_from_once() -> None:
     """Planned end to end, in force 1 ms longer: the source returns after the last one only."""
     aside = OVERLAPPING[1].link
-    faults = tuple(Fault(link=link, start_s=at, stop_s=at + 0.5) for link, at in ((LINK, 1), (aside, 1.5), (LINK, 2)))
-    plan = replace(_plan(options=MetapathOptions(link_up="controller")), faults=faults, duration_s=4.0)
+    faults = tuple(
+        Fault(link=link, start_s=at, stop_s=at + 0.5)
+        for link, at in ((LINK, 1), (aside, 1.5), (LINK, 2))
+    )
+    plan = replace(
+        _plan(options=MetapathOptions(link_up="controller")), faults=faults, duration_s=4.0
+    )
     times = tuple(FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s + 0.001) for f in faults)
     run = replace(_run(_plan()), faults=times)
     checks = judge_metapaths(plan, run).verdict.checks
@@ -200,7 +247,10 @@ def test_silence_must_be_found_in_its_time() -> None:
     run = _run(plan, lost=(1.0, 1.07))
     quick = _with_events(run, *(replace(e, at_s=e.at_s + 0.05 * (e.at_s < 2)) for e in run.events))
     assert _verdict(plan, quick).passed
-    slow = _verdict(plan, _with_events(run, *(replace(e, at_s=e.at_s + 0.25 * (e.at_s < 2)) for e in run.events)))
+    slow = _verdict(
+        plan,
+        _with_events(run, *(replace(e, at_s=e.at_s + 0.25 * (e.at_s < 2)) for e in run.events)),
+    )
     assert slow.invalid is None and not slow.passed
 
 
@@ -239,7 +289,9 @@ def test_a_copy_counts_for_its_message() -> None:
             path=np.array([2, 0, 0]),
             copy=np.array([0, 1, 0]),
         ),
-        received=ReceivedDatagrams(time_s=np.array([0.5]), number=np.array([1]), dead_link=np.array([-1])),
+        received=ReceivedDatagrams(
+            time_s=np.array([0.5]), number=np.array([1]), dead_link=np.array([-1])
+        ),
         faults=(),
         health=RunHealth(sender_lag_s=0.0, unplanned_drops=0),
     )
@@ -247,7 +299,11 @@ def test_a_copy_counts_for_its_message() -> None:
     assert fates.lost.tolist() == [False, True]
     assert fates.arrived_s[0] == 0.5
     (share,) = path_shares(run, 0.0)
-    assert (share["path"], share["share"], share["predicted_share"]) == (0, pytest.approx(2 / 3), 1.0)
+    assert (share["path"], share["share"], share["predicted_share"]) == (
+        0,
+        pytest.approx(2 / 3),
+        1.0,
+    )
 
 
 def test_rows_and_document_are_drawn_and_printed() -> None:
@@ -277,7 +333,9 @@ def test_a_coded_stream_counts_what_was_decoded_in_time() -> None:
         label=np.zeros(m, int),
         block_size=np.full(m, m),
     )
-    got = ReceivedPackets(time_s=np.arange(m - 2) / 1000 + 0.001, block=np.zeros(m - 2, int), symbol=np.arange(m - 2))
+    got = ReceivedPackets(
+        time_s=np.arange(m - 2) / 1000 + 0.001, block=np.zeros(m - 2, int), symbol=np.arange(m - 2)
+    )
     blocks = BlockOutcomes(
         block=np.array([0]),
         started_s=np.array([0.0]),
@@ -302,7 +360,11 @@ def test_a_coded_stream_counts_what_was_decoded_in_time() -> None:
 
 def test_each_cable_of_the_minimal_path_fails_in_turn() -> None:
     faults = each_cable_faults(NETWORK, "s0_0", "s2_1")
-    assert [f.link for f in faults] == [("s0_0", "s1_0", 0), ("s1_0", "s2_0", 0), ("s2_0", "s2_1", 0)]
+    assert [f.link for f in faults] == [
+        ("s0_0", "s1_0", 0),
+        ("s1_0", "s2_0", 0),
+        ("s2_0", "s2_1", 0),
+    ]
     assert all(a.stop_s < b.start_s for a, b in itertools.pairwise(faults))
     assert len(each_cable_faults(NETWORK, "s0_0", "s2_1", most=1)) == 1
     with pytest.raises(InputError, match="max_faults 0"):
@@ -319,7 +381,15 @@ def test_each_cable_of_the_minimal_path_fails_in_turn() -> None:
         ({"routing": "magic"}, "routing"),
         ({"faults": (Fault(link=LINK, kind="loss", start_s=1, stop_s=2),)}, "loss"),
         ({"faults": (Fault(link=("a", "b", 0), start_s=1, stop_s=2),)}, "no link"),
-        ({"faults": (Fault(link=LINK, start_s=1, stop_s=2), Fault(link=LINK, start_s=1.5, stop_s=2.5))}, "overlap"),
+        (
+            {
+                "faults": (
+                    Fault(link=LINK, start_s=1, stop_s=2),
+                    Fault(link=LINK, start_s=1.5, stop_s=2.5),
+                )
+            },
+            "overlap",
+        ),
         ({"faults": OVERLAPPING, "routing": "single"}, "overlap"),
         ({"faults": tuple(replace(f, kind="blackhole") for f in OVERLAPPING)}, "overlap"),
     ],
@@ -338,11 +408,22 @@ def _study_rows() -> list[dict[str, Any]]:
         routing, kind = point["routing"], point["kind"]
         if kind == "crowded":
             parts = (0.1, 0.2, 0.3, 0.4)
-            shares = [{"path": k, "share": p, "latency_ms": 1 / p, "predicted_share": p} for k, p in enumerate(parts)]
+            shares = [
+                {"path": k, "share": p, "latency_ms": 1 / p, "predicted_share": p}
+                for k, p in enumerate(parts)
+            ]
             latency = [1.0, 2.0] if routing != "single" else [10.0, 20.0]
-            rows.append({**point, "latency_during_ms": latency, "paths": shares, "lost": 0, "invalid": None})
+            rows.append(
+                {**point, "latency_during_ms": latency, "paths": shares, "lost": 0, "invalid": None}
+            )
             continue
-        row = {**copy.deepcopy(plain), **point, "datagrams_a_message": 1.0, "failed": [], "invalid": None}
+        row = {
+            **copy.deepcopy(plain),
+            **point,
+            "datagrams_a_message": 1.0,
+            "failed": [],
+            "invalid": None,
+        }
         if kind == "blackhole":
             row |= {"marked_by": "silence", "port_status_s": None, "reconfigured_s": 0.07}
         if routing == "single":
@@ -350,7 +431,12 @@ def _study_rows() -> list[dict[str, Any]]:
         if routing == "recomputed":
             row |= {"lost": 30 if kind == "down" else 250, "lost_s": 0.03, "reconfigured_s": 0.12}
         if routing == CODED:
-            row |= {"lost": 0, "lost_s": 0.0, "latency_during_ms": (2.0, 30.0), "datagrams_a_message": 1.4}
+            row |= {
+                "lost": 0,
+                "lost_s": 0.0,
+                "latency_during_ms": (2.0, 30.0),
+                "datagrams_a_message": 1.4,
+            }
         rows.append(row)
     return rows
 
@@ -382,12 +468,18 @@ def test_the_study_passes_on_good_rows_and_is_drawn() -> None:
         (
             "ft-drb, four paths",
             "crowded",
-            {"paths": [{"path": k, "share": 0.25, "predicted_share": 0.1 + 0.1 * k} for k in range(4)]},
+            {
+                "paths": [
+                    {"path": k, "share": 0.25, "predicted_share": 0.1 + 0.1 * k} for k in range(4)
+                ]
+            },
             "equation 3.8",
         ),
     ],
 )
-def test_every_claim_of_the_study_can_fail(routing: str, kind: str, change: dict[str, Any], claim: str) -> None:
+def test_every_claim_of_the_study_can_fail(
+    routing: str, kind: str, change: dict[str, Any], claim: str
+) -> None:
     rows = _study_rows()
     for row in rows:
         if (row["routing"], row["kind"]) == (routing, kind):
@@ -407,10 +499,15 @@ def test_what_no_source_and_no_clock_can_have_done_does_not_pass(kind: str) -> N
     received, sent = run.received, run.sent
     later = tuple(replace(t, start_s=t.start_s + 1, stop_s=t.stop_s + 1) for t in run.faults)
     mark = SourceEvent(at_s=1.5, kind="marked", cause="controller", cable=OTHER)
-    thousand = {name: np.repeat(getattr(received, name), 1000) for name in ("time_s", "number", "dead_link")}
+    thousand = {
+        name: np.repeat(getattr(received, name), 1000) for name in ("time_s", "number", "dead_link")
+    }
     spoilt = [
         ("kept-off", replace(run, sent=replace(sent, path=np.zeros(count, dtype=np.int64)))),
-        ("before they were sent", replace(run, received=replace(received, time_s=received.time_s - 0.01))),
+        (
+            "before they were sent",
+            replace(run, received=replace(received, time_s=received.time_s - 0.01)),
+        ),
         (
             "300 of 3000 packets were sent",
             replace(
@@ -421,20 +518,34 @@ def test_what_no_source_and_no_clock_can_have_done_does_not_pass(kind: str) -> N
         ),
         ("never came", replace(_run(plan, lost=(0.0, 0.0), escaped=(0.0, 0.0)), faults=())),
         ("from 2.00 s on", replace(run, faults=later)),
-        ("never marked", replace(run, events=tuple(replace(e, cable=e.cable and OTHER) for e in run.events))),
+        (
+            "never marked",
+            replace(run, events=tuple(replace(e, cable=e.cable and OTHER) for e in run.events)),
+        ),
         ("wrongly-reported", replace(run, events=(*run.events, mark))),
         (
             "wrongly-reported",
-            replace(run, received=replace(received, dead_link=np.where(received.number % 300 == 9, OTHER, -1))),
+            replace(
+                run,
+                received=replace(
+                    received, dead_link=np.where(received.number % 300 == 9, OTHER, -1)
+                ),
+            ),
         ),
         ("arrived twice", replace(run, received=ReceivedDatagrams(**thousand))),
-        ("before they were sent", replace(run, received=replace(received, number=np.roll(received.number, 900)))),
+        (
+            "before they were sent",
+            replace(run, received=replace(received, number=np.roll(received.number, 900))),
+        ),
         ("were not sent", replace(run, received=replace(received, number=received.number * 1000))),
         ("after the end", replace(run, received=replace(received, time_s=received.time_s * 1000))),
     ]
     for words, one in spoilt:
         verdict = _verdict(plan, one)
-        reasons = [str(verdict.invalid), *(f"{c.key}: {c.detail}" for c in verdict.checks if c.outcome == "fails")]
+        reasons = [
+            str(verdict.invalid),
+            *(f"{c.key}: {c.detail}" for c in verdict.checks if c.outcome == "fails"),
+        ]
         assert not verdict.passed and any(words in said for said in reasons), words
     untouched = _verdict(plan, _run(plan, lost=(0.0, 0.0), escaped=(0.0, 0.0)))
     assert untouched.exit_code == 5, "no packet met the failure"
@@ -446,20 +557,30 @@ def test_what_a_source_says_is_held_against_itself_and_the_packets(kind: str) ->
     run = _run(plan)
     run = replace(run, counters={"reports": 331}, zero_load_s=0.001)
     assert _verdict(plan, run).passed
-    changes: dict[str, tuple[Any, ...]] = {"at_s": (1000, 0.5, -1), "cable": (2, -1), "paths": ((2,), (7,), ())}
+    changes: dict[str, tuple[Any, ...]] = {
+        "at_s": (1000, 0.5, -1),
+        "cable": (2, -1),
+        "paths": ((2,), (7,), ()),
+    }
     for number, event in enumerate(run.events):
         for name, factors in changes.items():
             was = getattr(event, name)
             for factor in factors if was not in (None, ()) else ():
                 said = replace(event, **{name: factor if name == "paths" else was * factor})
-                spoilt = replace(run, events=(*run.events[:number], said, *run.events[number + 1 :]))
+                spoilt = replace(
+                    run, events=(*run.events[:number], said, *run.events[number + 1 :])
+                )
                 assert was == (0,) or refused_or_judged(plan, spoilt), (number, name, factor)
     for factor in (1000, 0.5, -1):
-        times = tuple(replace(t, port_status_s=factor * (t.port_status_s or 0.0)) for t in run.faults)
+        times = tuple(
+            replace(t, port_status_s=factor * (t.port_status_s or 0.0)) for t in run.faults
+        )
         assert "a switch told of it at" in str(_verdict(plan, replace(run, faults=times)).invalid)
         assert not _verdict(plan, replace(run, counters={"reports": 331 * factor})).passed
         assert not _verdict(plan, replace(run, zero_load_s=0.001 * factor)).passed
-        assert not _verdict(plan, replace(run, health=replace(run.health, sender_lag_s=-0.001))).passed
+        assert not _verdict(
+            plan, replace(run, health=replace(run.health, sender_lag_s=-0.001))
+        ).passed
 
 
 def refused_or_judged(plan: MetapathPlan, run: MetapathRun) -> bool:
@@ -476,6 +597,8 @@ def test_packets_beyond_the_plan_are_refused_in_a_line(name: str) -> None:
     run = _run(plan)
     for factor in (1000, 10**7):
         column = getattr(run.sent, name) * factor
-        assert name == "copy" or refused_or_judged(plan, replace(run, sent=replace(run.sent, **{name: column})))
+        assert name == "copy" or refused_or_judged(
+            plan, replace(run, sent=replace(run.sent, **{name: column}))
+        )
     with pytest.raises(InputError, match="measurements cannot be those of its plan"):
         _verdict(plan, replace(run, sent=replace(run.sent, message=run.sent.message + 3000)))

@@ -37,7 +37,12 @@ def test_a_check_holds_up_to_its_bound_and_not_beyond(check: Check, passed: bool
 
 def test_a_check_keeps_what_it_compared() -> None:
     check = Claim("delay (s)").at_most(2.0, 1.5).noting("of ten runs")
-    assert (check.name, check.predicted, check.measured, check.tolerance) == ("delay (s)", 2.0, 1.5, None)
+    assert (check.name, check.predicted, check.measured, check.tolerance) == (
+        "delay (s)",
+        2.0,
+        1.5,
+        None,
+    )
     assert check.detail == "of ten runs"
     assert Claim("n").equal(1, 2, 3).tolerance == 3
 
@@ -50,10 +55,16 @@ GAIN = (1.0, "no gain")
     [
         (Claim("gain").equal(1.7, 1.71, 0.1).against(*GAIN), "holds"),
         (Claim("gain").equal(1.7, 1.0, 0.1).against(*GAIN), "fails"),
-        (Claim("gain").equal(1.7, 1.71, 0.8).against(*GAIN), "cannot-tell"),  # the tolerance takes the rival in
+        (
+            Claim("gain").equal(1.7, 1.71, 0.8).against(*GAIN),
+            "cannot-tell",
+        ),  # the tolerance takes the rival in
         (Claim("gain").equal(1.7, 0.8, 0.8).against(*GAIN), "fails"),
         (Claim("gain").equal(1.7, (1.6, 0.1), 0.2).against(*GAIN), "holds"),
-        (Claim("gain").equal(1.7, (1.6, 0.7), 0.2).against(*GAIN), "cannot-tell"),  # the interval does
+        (
+            Claim("gain").equal(1.7, (1.6, 0.7), 0.2).against(*GAIN),
+            "cannot-tell",
+        ),  # the interval does
         (Claim("gain").equal(1.7, (1.2, 0.4), 0.2).against(*GAIN), "cannot-tell"),
         (Claim("gain").equal(1.7, (1.0, 0.1), 0.2).against(*GAIN), "fails"),
         (Claim("gain").at_least(1.5, 1.7).against(*GAIN), "holds"),
@@ -64,7 +75,10 @@ GAIN = (1.0, "no gain")
         (Claim("cost").at_most(1.0, 0.4).against(1.0), "cannot-tell"),
         (Claim("cost").at_most(0.5, (0.4, 0.7)).against(1.0), "cannot-tell"),
         (Claim("gain").equal(1.7, math.nan, 1.0).against(*GAIN), "fails"),
-        (Claim("gain").at_least(1.5, (1.6, 0.2)), "cannot-tell"),  # the interval crosses the check's own bar
+        (
+            Claim("gain").at_least(1.5, (1.6, 0.2)),
+            "cannot-tell",
+        ),  # the interval crosses the check's own bar
         (Claim("gain").at_least(1.5, (1.4, 0.2)), "cannot-tell"),
         (Claim("paths").at_most(1.0, (0.94, 1.34)), "cannot-tell"),
         (Claim("gain").equal(1.7, (1.75, 0.2), 0.1), "cannot-tell"),
@@ -73,7 +87,9 @@ GAIN = (1.0, "no gain")
         (Claim("gain").at_most(1.5, (1.8, 0.2)), "fails"),
     ],
 )
-def test_a_check_that_its_rival_would_pass_cannot_tell_and_is_not_passed(check: Check, outcome: str) -> None:
+def test_a_check_that_its_rival_would_pass_cannot_tell_and_is_not_passed(
+    check: Check, outcome: str
+) -> None:
     assert check.outcome == outcome
     assert check.passed is (outcome == "holds")
     assert check.to_json()["outcome"] == outcome
@@ -93,7 +109,9 @@ def test_no_value_that_holds_is_near_its_rival(
     check = Claim("n").equal(claimed, (measured, uncertainty), tolerance).against(rival)
     if check.passed:
         assert abs(measured - claimed) <= tolerance < abs(rival - claimed)
-        assert abs(measured - rival) >= uncertainty  # equal where their difference is too small for a float
+        assert (
+            abs(measured - rival) >= uncertainty
+        )  # equal where their difference is too small for a float
 
 
 @given(relation=st.sampled_from(("equal", "at_least", "at_most")), bar=st.integers(-9, 9),
@@ -125,13 +143,18 @@ LOSS = Claim("loss, a->b down", "loss", "fault:0").equal(0.5, 0.5)
 
 def test_two_checks_of_one_key_about_the_same_are_refused() -> None:
     other = replace(LOSS, name="another name", about="fault:1")
-    assert len(Verdict(checks=(LOSS, other, replace(LOSS, key=""), replace(LOSS, key=""))).checks) == 4
+    assert (
+        len(Verdict(checks=(LOSS, other, replace(LOSS, key=""), replace(LOSS, key=""))).checks) == 4
+    )
     with pytest.raises(InputError, match="two checks have the key 'loss', both about 'fault:0'"):
         Verdict(checks=(LOSS, replace(LOSS, name="another name")))
 
 
 def test_json_has_key_and_about_where_they_say_something() -> None:
-    assert {name: LOSS.to_json()[name] for name in ("key", "about")} == {"key": "loss", "about": "fault:0"}
+    assert {name: LOSS.to_json()[name] for name in ("key", "about")} == {
+        "key": "loss",
+        "about": "fault:0",
+    }
     bare = Claim("n").equal(1, 1)
     assert not {"key", "about"} & set(bare.to_json())
     assert from_json(Verdict, Verdict(checks=(LOSS, bare)).to_json(), "here").checks == (LOSS, bare)
@@ -154,9 +177,14 @@ def test_of_no_event_a_check_cannot_tell(check: Check) -> None:
 
 
 def test_the_worst_outcome_gives_the_exit_code() -> None:
-    holds, fails, unsure = LOSS, replace(LOSS, passed=False, about="1"), replace(LOSS.of(0), about="2")
+    holds, fails, unsure = (
+        LOSS,
+        replace(LOSS, passed=False, about="1"),
+        replace(LOSS.of(0), about="2"),
+    )
     codes = [
-        Verdict(checks=checks).exit_code for checks in ((holds,), (holds, unsure), (unsure, fails), (holds, fails), ())
+        Verdict(checks=checks).exit_code
+        for checks in ((holds,), (holds, unsure), (unsure, fails), (holds, fails), ())
     ]
     assert codes == [0, 5, 1, 1, 5]
     assert Verdict(checks=(fails,), invalid="the machine was busy").exit_code == 4
@@ -166,6 +194,8 @@ def test_the_worst_outcome_gives_the_exit_code() -> None:
     ("value", "half", "outcome"),
     [(1.8, 0.1, "holds"), (1.8, 0.9, "cannot-tell"), (1.2, 0.1, "fails"), (1.8, None, "holds")],
 )
-def test_a_value_may_come_with_half_its_interval(value: float, half: float | None, outcome: str) -> None:
+def test_a_value_may_come_with_half_its_interval(
+    value: float, half: float | None, outcome: str
+) -> None:
     check = Claim("gain").at_least(1.5, (value, half))
     assert check == Claim("gain").at_least(1.5, value).plus_minus(half) and check.outcome == outcome

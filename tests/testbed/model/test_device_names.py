@@ -54,9 +54,12 @@ IDS = st.one_of(st.sampled_from(AWKWARD), st.text(min_size=1, max_size=40))
 def chain(ids: Sequence[str], switches: Sequence[bool]) -> Network:
     """A network in which each node is joined to the next, both ways."""
     nodes = [
-        Node(id=name, kind="switch" if is_switch else "host") for name, is_switch in zip(ids, switches, strict=True)
+        Node(id=name, kind="switch" if is_switch else "host")
+        for name, is_switch in zip(ids, switches, strict=True)
     ]
-    links = [Link(source=s, target=t) for a, b in itertools.pairwise(ids) for s, t in ((a, b), (b, a))]
+    links = [
+        Link(source=s, target=t) for a, b in itertools.pairwise(ids) for s, t in ((a, b), (b, a))
+    ]
     return Network(name="chain", nodes=tuple(nodes), links=tuple(links))
 
 
@@ -82,7 +85,9 @@ def test_a_node_is_called_by_its_id_and_no_device_by_anothers(wiring: Wiring) ->
 @given(wirings())
 def test_devices_and_interfaces_are_unlike_and_the_kernel_takes_them(wiring: Wiring) -> None:
     devices = [one.device for one in (*wiring.hosts, *wiring.switches)]
-    interfaces = [name for cable in wiring.cables for name in (cable.a_interface, cable.b_interface)]
+    interfaces = [
+        name for cable in wiring.cables for name in (cable.a_interface, cable.b_interface)
+    ]
     both = [*devices, *interfaces]
     assert len(set(both)) == len(both)
     assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}", name) for name in both)
@@ -94,7 +99,10 @@ def test_cables_join_what_the_links_join(wiring: Wiring) -> None:
     for link in wiring.network.links:
         cable = wiring.cable_of(link.id)
         assert {cable.a, cable.b} == {link.source, link.target}
-        assert link.id in (cable.forward, cable.backward) and reverse_of(link.id) in (cable.forward, cable.backward)
+        assert link.id in (cable.forward, cable.backward) and reverse_of(link.id) in (
+            cable.forward,
+            cable.backward,
+        )
 
 
 @given(st.text(max_size=90))
@@ -106,7 +114,8 @@ def test_hostname_is_the_name_as_far_as_64_bytes_go(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["swiss-t1", "optical-cloud", "ring:4", "torus:8x8", "fat-tree:4,3", "manet:nodes=115,seed=3"]
+    "name",
+    ["swiss-t1", "optical-cloud", "ring:4", "torus:8x8", "fat-tree:4,3", "manet:nodes=115,seed=3"],
 )
 def test_nodes_of_the_catalogue_are_their_devices(name: str) -> None:
     network = load_network(name)
@@ -115,11 +124,16 @@ def test_nodes_of_the_catalogue_are_their_devices(name: str) -> None:
 
 
 def test_ports_decide_whether_a_name_fits() -> None:
-    assert device_names({}, {"ten-letter": 9, "10-letters": 10}) == {"ten-letter": "ten-letter", "10-letters": "s1"}
+    assert device_names({}, {"ten-letter": 9, "10-letters": 10}) == {
+        "ten-letter": "ten-letter",
+        "10-letters": "s1",
+    }
 
 
 def test_end_point_of_a_switch_is_never_a_node() -> None:
-    assert [end_point_name("s1", taken) for taken in ({"s1"}, {"s1", "h1"}, {"s1", "h1", "h_s1"})] == [
+    assert [
+        end_point_name("s1", taken) for taken in ({"s1"}, {"s1", "h1"}, {"s1", "h1", "h_s1"})
+    ] == [
         "h1",
         "h_s1",
         "h_s1_2",

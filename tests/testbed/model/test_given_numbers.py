@@ -40,7 +40,13 @@ def numbered(draw: st.DrawFn) -> Network:
         Node(id=name, kind=draw(st.sampled_from(["host", "switch"])))
         for i, name in enumerate(ids)
     ]  # fmt: skip
-    pairs = draw(st.lists(st.lists(st.sampled_from(ids), min_size=2, max_size=2, unique=True), min_size=1, max_size=9))
+    pairs = draw(
+        st.lists(
+            st.lists(st.sampled_from(ids), min_size=2, max_size=2, unique=True),
+            min_size=1,
+            max_size=9,
+        )
+    )
     taken: dict[str, set[int]] = {name: set() for name in ids}
     links = []
     for key, (a, b) in enumerate(pairs):
@@ -50,7 +56,14 @@ def numbered(draw: st.DrawFn) -> Network:
         given_ports = {"ports": ports} if any(ports) else {}
         links.append(Link(source=a, target=b, key=key, attributes=given_ports))
         if draw(st.booleans()):
-            links.append(Link(source=b, target=a, key=key, attributes={"ports": ports[::-1]} if any(ports) else {}))
+            links.append(
+                Link(
+                    source=b,
+                    target=a,
+                    key=key,
+                    attributes={"ports": ports[::-1]} if any(ports) else {},
+                )
+            )
     return Network(name="drawn", nodes=tuple(nodes), links=tuple(links))
 
 
@@ -67,7 +80,9 @@ def test_numbers_that_are_given_are_kept_and_all_are_unlike(network: Network) ->
             for own, found in zip(given_ports, (cable.a_port, cable.b_port), strict=True):
                 assert own in (None, found)
     assert len(set(ends(wiring))) == len(ends(wiring))
-    lowest = {host.name: 0 for host in wiring.hosts} | {switch.name: 1 for switch in wiring.switches}
+    lowest = {host.name: 0 for host in wiring.hosts} | {
+        switch.name: 1 for switch in wiring.switches
+    }
     assert all(lowest[name] <= port <= MOST_PORT for name, port in ends(wiring))
     dpids = [switch.dpid for switch in wiring.switches]
     assert len(set(dpids)) == len(dpids)
@@ -85,7 +100,11 @@ def test_without_given_numbers_they_count_on() -> None:
 
 
 def one(switch: dict[str, Any], **link: Any) -> Any:
-    return {"hosts": ["h"], "switches": [("s", switch), "t"], "links": [("h", "s", link), ("s", "t", {"port1": 2})]}
+    return {
+        "hosts": ["h"],
+        "switches": [("s", switch), "t"],
+        "links": [("h", "s", link), ("s", "t", {"port1": 2})],
+    }
 
 
 @pytest.mark.parametrize(
@@ -94,7 +113,10 @@ def one(switch: dict[str, Any], **link: Any) -> Any:
         (one({}, port2=2), "'s': two cables have its port 2, one of them to 't'; change one"),
         (one({}, port2=0), "'s': port 0 towards 'h'; give 1 to 65279"),
         (one({}, port1=65280), "'h': port 65280 towards 's'; give 0 to 65279"),
-        (one({"dpid": "xyz"}), "dpid 'xyz' is no datapath id; write 1 to 16 hexadecimal digits as text, not 0"),
+        (
+            one({"dpid": "xyz"}),
+            "dpid 'xyz' is no datapath id; write 1 to 16 hexadecimal digits as text, not 0",
+        ),
         (one({"dpid": "0" * 16}), "is no datapath id"),
         (one({"dpid": 7}), "dpid 7 is no datapath id"),
         (one({"dpid": "f" * 17}), "is no datapath id"),
@@ -140,12 +162,19 @@ def in_every_form(tmp_path: Path) -> dict[str, Network]:
         "  self.addLink('h', 's', port1=3, port2=9, max_queue_size=5)\n"
     )
     forms: dict[str, Any] = {"Topo": topo, "graph": graph, "document": document, "file": str(path)}
-    forms["dictionary"] = {"hosts": ["h"], "switches": [("s", {"dpid": "1f"})], "links": [("h", "s", link)]}
+    forms["dictionary"] = {
+        "hosts": ["h"],
+        "switches": [("s", {"dpid": "1f"})],
+        "links": [("h", "s", link)],
+    }
     forms["Mininet file"] = f"{mininet}:T"
     found = {name: testbed.network(value) for name, value in forms.items()}
     written = tmp_path / "written.json"
     written.write_text(write_document(found["graph"]))
-    return found | {"written": testbed.network(str(written)), "round": testbed.network(found["graph"].to_networkx())}
+    return found | {
+        "written": testbed.network(str(written)),
+        "round": testbed.network(found["graph"].to_networkx()),
+    }
 
 
 def test_every_form_of_a_network_has_ports_ids_and_queues(tmp_path: Path) -> None:
@@ -153,7 +182,10 @@ def test_every_form_of_a_network_has_ports_ids_and_queues(tmp_path: Path) -> Non
         warnings.simplefilter("always", NetworkNote)
         for form, network in in_every_form(tmp_path).items():
             wiring = wire(network)
-            assert (ends(wiring), [s.dpid for s in wiring.switches]) == ([("h", 3), ("s", 9)], [31]), form
+            assert (ends(wiring), [s.dpid for s in wiring.switches]) == (
+                [("h", 3), ("s", 9)],
+                [31],
+            ), form
             assert [link.queue_packets for link in network.links] == [5, 5], form
     assert not any("not read" in str(note.message) for note in noted)
 
@@ -187,7 +219,11 @@ def on_switches() -> dict[str, Any]:
     queue = {"bw": 0.08, "max_queue_size": 5}
     hosts = ["a", "b"]
     links = [("a", "s", {"ports": [4, 300], **queue}), ("s", "b", {"ports": [7, 2], "bw": 10})]
-    wiring = wire(testbed.network({"hosts": hosts, "switches": [("s", {"dpid": "abcdef0123456789"})], "links": links}))
+    wiring = wire(
+        testbed.network(
+            {"hosts": hosts, "switches": [("s", {"dpid": "abcdef0123456789"})], "links": links}
+        )
+    )
     found: dict[str, Any] = {}
     with EmulatedNetwork(wiring) as net:
         install_shortest_paths(wiring)
@@ -195,7 +231,9 @@ def on_switches() -> dict[str, Any]:
             ["get", "Bridge", "s", "datapath_id"],
             *(["get", "Interface", f"s-eth{n}", "ofport"] for n in (300, 7)),
         ):
-            done = subprocess.run(["ovs-vsctl", *what], capture_output=True, text=True, check=True, timeout=20)
+            done = subprocess.run(
+                ["ovs-vsctl", *what], capture_output=True, text=True, check=True, timeout=20
+            )
             found[what[2]] = done.stdout.strip()
         found["pinged"] = net.run_in_host("a", ["ping", "-c1", "-W2", net.host("b").ip]).wait(10)
         found["interfaces"] = net.mininet["b"].cmd("ls /proc/sys/net/ipv4/conf").split()
@@ -224,11 +262,17 @@ def on_switches() -> dict[str, Any]:
 @pytest.mark.unclocked
 def test_switches_have_the_numbers_and_queues_the_length(sandboxed: Callable[..., Any]) -> None:
     found = sandboxed(on_switches)
-    assert found["s"].strip('"') == "abcdef0123456789" and (found["s-eth300"], found["s-eth7"]) == ("300", "7")
+    assert found["s"].strip('"') == "abcdef0123456789" and (found["s-eth300"], found["s-eth7"]) == (
+        "300",
+        "7",
+    )
     assert found["pinged"] == 0 and "b-eth2" in found["interfaces"]
     for size in (1400, 100):
         arrived, dropped, took = found[str(size)]
         frame = size + 42
-        at_once, leaving = 3028 // frame, int(took * 10_000 / frame) + 1  # what the bucket held, and 80 kbit/s
+        at_once, leaving = (
+            3028 // frame,
+            int(took * 10_000 / frame) + 1,
+        )  # what the bucket held, and 80 kbit/s
         assert 5 + at_once <= arrived <= 5 + at_once + leaving, (size, found)
         assert arrived + dropped == 120

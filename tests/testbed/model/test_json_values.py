@@ -46,7 +46,13 @@ class Walk:
 
 
 GROUND = Ground()
-WALK = Walk(name="w", legs=(Leg(length=Fraction(1, 3), ground=GROUND),), pace=2, kind="fast", notes={"a": [1, None]})
+WALK = Walk(
+    name="w",
+    legs=(Leg(length=Fraction(1, 3), ground=GROUND),),
+    pace=2,
+    kind="fast",
+    notes={"a": [1, None]},
+)
 
 
 def test_a_dataclass_is_an_object_and_comes_back_equal() -> None:
@@ -59,7 +65,10 @@ def test_a_dataclass_is_an_object_and_comes_back_equal() -> None:
 def test_a_whole_number_stays_whole_so_that_it_is_written_again_as_it_was() -> None:
     found = from_json(Walk, {"name": "w", "pace": 2, "unknown": 1}, "walk")
     assert json.dumps(json_ready(found.pace)) == "2" and found == Walk(name="w", pace=2)
-    assert json_ready({"x": math.inf, "y": (math.nan, Fraction(2))}) == {"x": None, "y": [None, "2"]}
+    assert json_ready({"x": math.inf, "y": (math.nan, Fraction(2))}) == {
+        "x": None,
+        "y": [None, "2"],
+    }
 
 
 def test_numbers_of_numpy_become_those_of_python() -> None:
@@ -85,15 +94,27 @@ def test_numbers_of_numpy_become_those_of_python() -> None:
         ({"name": "w", "notes": []}, "walk: notes: [] is not an object"),
         ({"name": "w", "legs": {}}, "walk: legs: {} is not a list"),
         ({"name": "w", "legs": [{"length": 1}, {}]}, "walk: legs[1]: length is missing"),
-        ({"name": "w", "legs": [{"length": "1/0"}]}, "walk: legs[0]: length: '1/0' is not a fraction such as \"1/3\""),
-        ({"name": "w", "legs": [{"length": None}]}, "walk: legs[0]: length: None is not a finite number"),
-        ({"name": "w", "legs": [{"length": 1, "ends": ["a"]}]}, "walk: legs[0]: ends: ['a'] is not a list of 3"),
+        (
+            {"name": "w", "legs": [{"length": "1/0"}]},
+            "walk: legs[0]: length: '1/0' is not a fraction such as \"1/3\"",
+        ),
+        (
+            {"name": "w", "legs": [{"length": None}]},
+            "walk: legs[0]: length: None is not a finite number",
+        ),
+        (
+            {"name": "w", "legs": [{"length": 1, "ends": ["a"]}]},
+            "walk: legs[0]: ends: ['a'] is not a list of 3",
+        ),
         (
             {"name": "w", "legs": [{"length": 1, "ends": ["a", "b", "c"]}]},
             "walk: legs[0]: ends[2]: 'c' is not a whole number",
         ),
         ({"name": "w", "legs": [{"length": 10}]}, "walk: legs[0]: length 10; give at most 9"),
-        ({"name": "w" * 99, "steps": "x" * 99}, "walk: steps: '" + "x" * 39 + "… is not a whole number"),
+        (
+            {"name": "w" * 99, "steps": "x" * 99},
+            "walk: steps: '" + "x" * 39 + "… is not a whole number",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_by_its_key(document: Any, says: str) -> None:
@@ -104,10 +125,15 @@ def test_what_is_wrong_is_named_by_its_key(document: Any, says: str) -> None:
 
 def test_a_file_that_cannot_be_read_or_is_no_json_is_named_with_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "x.json"
-    with pytest.raises(InputError, match=r"^--it: cannot be read \(No such file or directory\); give another$"):
+    with pytest.raises(
+        InputError, match=r"^--it: cannot be read \(No such file or directory\); give another$"
+    ):
         read_json(file, "--it", hint="give another")
     for content, says in (
-        (b"{\n 1", "not JSON at line 2, column 2: Expecting property name enclosed in double quotes; name a JSON file"),
+        (
+            b"{\n 1",
+            "not JSON at line 2, column 2: Expecting property name enclosed in double quotes; name a JSON file",
+        ),
         (b"", "not JSON at line 1, column 1"),
         (b"\xff", r"not text in UTF-8 \(byte 0\)"),
         (b"[" * 100_000, "not JSON that can be read"),
@@ -125,14 +151,17 @@ class Loaded:
 
 
 @pytest.mark.parametrize(
-    "text", ["1e400000000", "1e999999999/3", "9" * 5000, "1/" + "9" * 5000, "1_0", "1/0", "inf", "", "0x1"]
+    "text",
+    ["1e400000000", "1e999999999/3", "9" * 5000, "1/" + "9" * 5000, "1_0", "1/0", "inf", "", "0x1"],
 )
 def test_a_fraction_that_takes_the_machine_is_refused_at_once(text: str) -> None:
     with pytest.raises(InputError, match=r"here: load: .* is not a fraction"):
         from_json(Loaded, {"load": text}, "here")
 
 
-@pytest.mark.parametrize("text", ["1/3", "-2", "0.125", "1e-3", "2.5E+2", " 7/8 ", f"1/{'9' * 900}"])
+@pytest.mark.parametrize(
+    "text", ["1/3", "-2", "0.125", "1e-3", "2.5E+2", " 7/8 ", f"1/{'9' * 900}"]
+)
 def test_fractions_are_read_as_before(text: str) -> None:
     assert from_json(Loaded, {"load": text}, "here").load == Fraction(text)
 

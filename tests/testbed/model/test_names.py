@@ -10,8 +10,21 @@ from hypothesis import strategies as st
 
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
-from testbed.faults.grammar import fault_text, manner_text, parse_cable_faults, parse_fault, parse_fault_list
-from testbed.model.naming.names import link_text, pair_text, read_link, read_node, read_pair, read_pairs
+from testbed.faults.grammar import (
+    fault_text,
+    manner_text,
+    parse_cable_faults,
+    parse_fault,
+    parse_fault_list,
+)
+from testbed.model.naming.names import (
+    link_text,
+    pair_text,
+    read_link,
+    read_node,
+    read_pair,
+    read_pairs,
+)
 from topologies.network import Link, Network, Node, label_of, quoted
 
 SIGNS = [
@@ -45,7 +58,9 @@ names = st.lists(st.sampled_from(SIGNS), min_size=1, max_size=5).map("".join)
 def networks(draw: st.DrawFn) -> Network:
     ids = draw(st.lists(names, min_size=2, max_size=6, unique=True))
     ends = st.tuples(st.sampled_from(ids), st.sampled_from(ids), st.sampled_from([0, 0, 1, 12]))
-    links = draw(st.lists(ends.filter(lambda link: link[0] != link[1]), min_size=1, max_size=8, unique=True))
+    links = draw(
+        st.lists(ends.filter(lambda link: link[0] != link[1]), min_size=1, max_size=8, unique=True)
+    )
     return Network(
         name="drawn",
         nodes=tuple(Node(id=name, kind="switch") for name in ids),
@@ -60,18 +75,32 @@ def faults_of(draw: st.DrawFn, network: Network) -> Fault:
     assume(stop > start)
     manner = draw(
         st.sampled_from(
-            [{}, {"kind": "blackhole"}, {"kind": "impaired", "impairments": "ge:p=0.01,r=0.3 jitter:0.005"}]
+            [
+                {},
+                {"kind": "blackhole"},
+                {"kind": "impaired", "impairments": "ge:p=0.01,r=0.3 jitter:0.005"},
+            ]
         )
         | st.floats(0.001, 1).map(lambda loss: {"kind": "loss", "loss_fraction": loss})
     )
     link = draw(st.sampled_from([link.id for link in network.links]))
-    return Fault(link=link, start_s=start, stop_s=stop, direction=draw(st.sampled_from(["both", "forward"])), **manner)
+    return Fault(
+        link=link,
+        start_s=start,
+        stop_s=stop,
+        direction=draw(st.sampled_from(["both", "forward"])),
+        **manner,
+    )
 
 
 @given(networks(), st.data())
 def test_what_is_written_in_quotes_reads_back(network: Network, data: st.DataObject) -> None:
     ids = [node.id for node in network.nodes]
-    pairs = tuple(data.draw(st.lists(st.tuples(st.sampled_from(ids), st.sampled_from(ids)), min_size=1, max_size=4)))
+    pairs = tuple(
+        data.draw(
+            st.lists(st.tuples(st.sampled_from(ids), st.sampled_from(ids)), min_size=1, max_size=4)
+        )
+    )
     faults = tuple(data.draw(st.lists(faults_of(network), min_size=1, max_size=4)))
     link = data.draw(st.sampled_from(network.links)).id
     space = data.draw(st.sampled_from(["", " "]))
@@ -81,7 +110,9 @@ def test_what_is_written_in_quotes_reads_back(network: Network, data: st.DataObj
     assert read_link(link_text(link), network) == link
     assert parse_fault(fault_text(faults[0]), network) == faults[0]
     text = f"{space},{space}".join(map(fault_text, faults))
-    assert parse_fault_list(text, network) == tuple(sorted(faults, key=lambda fault: (fault.start_s, fault.link)))
+    assert parse_fault_list(text, network) == tuple(
+        sorted(faults, key=lambda fault: (fault.start_s, fault.link))
+    )
 
 
 @given(networks())
@@ -92,7 +123,9 @@ def test_a_printed_link_is_that_link(network: Network) -> None:
 
 
 @given(networks(), st.data())
-def test_text_without_quotes_means_what_it_says_or_is_refused(network: Network, data: st.DataObject) -> None:
+def test_text_without_quotes_means_what_it_says_or_is_refused(
+    network: Network, data: st.DataObject
+) -> None:
     """What is read has the words of the text as its names, and a refusal is one line."""
     ids = [node.id for node in network.nodes]
     pair = data.draw(st.tuples(st.sampled_from(ids), st.sampled_from(ids)))
@@ -110,7 +143,9 @@ def test_text_without_quotes_means_what_it_says_or_is_refused(network: Network, 
 
 
 @given(
-    networks(), st.text(max_size=12) | st.lists(st.sampled_from([*SIGNS, "@1-2", "random:1"]), max_size=9).map("".join)
+    networks(),
+    st.text(max_size=12)
+    | st.lists(st.sampled_from([*SIGNS, "@1-2", "random:1"]), max_size=9).map("".join),
 )
 def test_any_text_is_read_or_refused(network: Network, text: str) -> None:
     for read in (
@@ -145,10 +180,16 @@ WORDS = _ring("São Paulo", "Zürich HB", "東京", "h-1.a")
         (COLONS, "of:01:of:03", [("of:01", "of:03")]),
         (COLONS, "of:01:of:03, of:02 : of:01", [("of:01", "of:03"), ("of:02", "of:01")]),
         (SIGNED, "c,d:f@2,a->b:c,d", [("c,d", "f@2"), ("a->b", "c,d")]),
-        (WORDS, 'São Paulo:東京, "Zürich HB":h-1.a', [("São Paulo", "東京"), ("Zürich HB", "h-1.a")]),
+        (
+            WORDS,
+            'São Paulo:東京, "Zürich HB":h-1.a',
+            [("São Paulo", "東京"), ("Zürich HB", "h-1.a")],
+        ),
     ],
 )
-def test_pairs_of_names_with_signs(network: Network, text: str, pairs: list[tuple[str, str]]) -> None:
+def test_pairs_of_names_with_signs(
+    network: Network, text: str, pairs: list[tuple[str, str]]
+) -> None:
     assert read_pairs(text, network, "--pattern") == tuple(pairs)
 
 
@@ -165,7 +206,9 @@ def test_pairs_of_names_with_signs(network: Network, text: str, pairs: list[tupl
         ),
     ],
 )
-def test_faults_on_names_with_signs(network: Network, text: str, links: list[tuple[str, str]]) -> None:
+def test_faults_on_names_with_signs(
+    network: Network, text: str, links: list[tuple[str, str]]
+) -> None:
     assert [fault.ends for fault in parse_fault_list(text, network)] == links
 
 
@@ -177,21 +220,33 @@ def test_faults_on_names_with_signs(network: Network, text: str, links: list[tup
         (COLONS, '"of:01"-of:02', [("of:01", "of:02")]),
     ],
 )
-def test_cables_of_names_with_signs(network: Network, text: str, cables: list[tuple[str, str]]) -> None:
-    assert [fault.ends for fault in parse_cable_faults(text, network, seed=1, duration_s=9.0)] == cables
+def test_cables_of_names_with_signs(
+    network: Network, text: str, cables: list[tuple[str, str]]
+) -> None:
+    assert [
+        fault.ends for fault in parse_cable_faults(text, network, seed=1, duration_s=9.0)
+    ] == cables
 
 
 TWICE = Network(
     name="twice",
     nodes=tuple(Node(id=name, kind="switch") for name in ("a", "b", "a:b", "b:c", "c")),
-    links=(Link(source="a", target="b"), Link(source="a", target="b:c"), Link(source="a", target="c")),
+    links=(
+        Link(source="a", target="b"),
+        Link(source="a", target="b:c"),
+        Link(source="a", target="c"),
+    ),
 )
 
 
 @pytest.mark.parametrize(
     ("read", "text", "says"),
     [
-        (read_pair, "a:b:c", '--also \'a:b:c\' can be read in two ways; write "a":"b:c" or "a:b":"c"'),
+        (
+            read_pair,
+            "a:b:c",
+            '--also \'a:b:c\' can be read in two ways; write "a":"b:c" or "a:b":"c"',
+        ),
         (read_pair, "a", "write A:B"),
         (read_pair, ":a", "write A:B"),
         (read_pair, "a:x", "has no node 'x'; it has a, b, a:b, b:c, c"),

@@ -12,9 +12,30 @@ from hypothesis import strategies as st
 from testbed.model.naming.printable import LAYOUT, printable
 
 HOSTILE = [
-    chr(n) for n in (*range(0x20), *range(0x7F, 0xA0), 0xAD, 0x34F, 0x61C, 0x115F, 0x180E, 0x3164, 0xFEFF, 0xFE0F)
+    chr(n)
+    for n in (
+        *range(0x20),
+        *range(0x7F, 0xA0),
+        0xAD,
+        0x34F,
+        0x61C,
+        0x115F,
+        0x180E,
+        0x3164,
+        0xFEFF,
+        0xFE0F,
+    )
 ]
-HOSTILE += [chr(n) for n in (*range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xD800, 0xE0001)]
+HOSTILE += [
+    chr(n)
+    for n in (
+        *range(0x200B, 0x2010),
+        *range(0x2028, 0x202F),
+        *range(0x2060, 0x2070),
+        0xD800,
+        0xE0001,
+    )
+]
 
 
 @pytest.mark.parametrize("one", HOSTILE, ids=lambda one: f"U+{ord(one):04X}")

@@ -30,9 +30,20 @@ maybe = st.none() | numbers
 words = st.text(max_size=12)
 counts = st.integers(0, 10**6)
 checks = st.builds(
-    Check, name=words, predicted=maybe, measured=maybe, tolerance=maybe, passed=st.booleans(), detail=words
+    Check,
+    name=words,
+    predicted=maybe,
+    measured=maybe,
+    tolerance=maybe,
+    passed=st.booleans(),
+    detail=words,
 )
-verdicts = st.builds(Verdict, checks=st.tuples(checks) | st.just(()), invalid=st.none() | words, notes=st.tuples(words))
+verdicts = st.builds(
+    Verdict,
+    checks=st.tuples(checks) | st.just(()),
+    invalid=st.none() | words,
+    notes=st.tuples(words),
+)
 links = st.builds(
     LinkLoad,
     source=words,
@@ -91,7 +102,9 @@ summaries = st.builds(
 )
 values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 
@@ -108,8 +121,14 @@ def test_verdict_comes_back_equal_through_json(verdict: Verdict) -> None:
     assert from_json(Verdict, json.loads(json.dumps(verdict.to_json())), "here") == verdict
 
 
-@given(kind=st.sampled_from(["session", "fault", "timeline", "summary"]), document=values, key=st.data())
-def test_anything_else_is_refused_with_its_place(kind: str, document: Any, key: st.DataObject) -> None:
+@given(
+    kind=st.sampled_from(["session", "fault", "timeline", "summary"]),
+    document=values,
+    key=st.data(),
+)
+def test_anything_else_is_refused_with_its_place(
+    kind: str, document: Any, key: st.DataObject
+) -> None:
     sample = record_to_json(
         FaultRecord(session=0, link="a->b", kind="down", predicted_loss=0.5)
         if kind == "fault"

@@ -52,15 +52,23 @@ def test_a_link_s_unknown_key_is_refused_with_the_nearest_one(
 @pytest.mark.parametrize(
     ("document", "place"),
     [
-        ({"nodes": NODES, "links": [], "directd": True}, "unknown key 'directd'; did you mean 'directed'"),
-        ({"nodes": [{"id": "a", "knd": "host"}], "links": []}, r"nodes\[0\]: unknown key 'knd'; did you mean 'kind'"),
+        (
+            {"nodes": NODES, "links": [], "directd": True},
+            "unknown key 'directd'; did you mean 'directed'",
+        ),
+        (
+            {"nodes": [{"id": "a", "knd": "host"}], "links": []},
+            r"nodes\[0\]: unknown key 'knd'; did you mean 'kind'",
+        ),
         (
             {"nodes": NODES, "links": [], "graph": {"ruoting": "table"}},
             "graph: unknown key 'ruoting'; did you mean 'routing'",
         ),
     ],
 )
-def test_unknown_keys_of_every_part_of_a_network_are_refused(document: Any, place: str, tmp_path: Path) -> None:
+def test_unknown_keys_of_every_part_of_a_network_are_refused(
+    document: Any, place: str, tmp_path: Path
+) -> None:
     with pytest.raises(TopologyError, match=place):
         load_network(_file(tmp_path, document))
 
@@ -71,7 +79,9 @@ def test_a_graphml_file_is_held_to_the_same_keys(tmp_path: Path) -> None:
     graph = nx.Graph()
     graph.add_edge("a", "b", capacity=3e6)
     nx.write_graphml(graph, tmp_path / "n.graphml")
-    with pytest.raises(TopologyError, match=r"edges\[0\]: unknown key 'capacity'; did you mean 'capacity_bps'"):
+    with pytest.raises(
+        TopologyError, match=r"edges\[0\]: unknown key 'capacity'; did you mean 'capacity_bps'"
+    ):
         load_network(tmp_path / "n.graphml")
 
 
@@ -117,7 +127,9 @@ def test_a_message_of_a_simulation_with_an_unknown_key_is_refused(
     assert "messages[0]: unknown key 'size'" in capsys.readouterr().err
 
 
-def test_schemas_are_published_and_say_what_the_parsers_take(capsys: pytest.CaptureFixture[str]) -> None:
+def test_schemas_are_published_and_say_what_the_parsers_take(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["schema", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)["schemas"]) == set(KINDS)
     for kind in KINDS:
@@ -142,7 +154,9 @@ def test_what_the_testbed_writes_is_what_its_schema_says(name: str, tmp_path: Pa
     write_network_file(network, tmp_path / "n.json")
     document = json.loads((tmp_path / "n.json").read_text())
     validator(schema_of("network")).validate(document)
-    assert "attributes" not in json.dumps(document), "a catalogue network has no key that the schema does not know"
+    assert "attributes" not in json.dumps(document), (
+        "a catalogue network has no key that the schema does not know"
+    )
     assert load_network(tmp_path / "n.json") == network
 
 

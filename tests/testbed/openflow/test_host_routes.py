@@ -20,7 +20,10 @@ PORT = 5000
 
 def triangle() -> Network:
     """p - r1 - r3 - q with the other way by r2: three routers without a switch."""
-    hosts = [Node(id=n, kind="host", attributes={"forwarding": n[0] == "r"}) for n in ("p", "r1", "r2", "r3", "q")]
+    hosts = [
+        Node(id=n, kind="host", attributes={"forwarding": n[0] == "r"})
+        for n in ("p", "r1", "r2", "r3", "q")
+    ]
     pairs = [("p", "r1"), ("r1", "r3"), ("r1", "r2"), ("r2", "r3"), ("r3", "q")]
     links = [Link(source=s, target=t) for pair in pairs for s, t in (pair, pair[::-1])]
     return Network(name="triangle", nodes=tuple(hosts), links=tuple(links))
@@ -44,7 +47,11 @@ def test_a_split_at_a_router_is_a_route_for_each_range_of_labels() -> None:
 
 def test_last_label_goes_with_the_first_only_where_a_path_leads_through_a_host() -> None:
     network = triangle()
-    assert spray(route_by_name(network, "p", "q", "capillary")).path_of(LABELS - 1).links == (0, 2, 8)
+    assert spray(route_by_name(network, "p", "q", "capillary")).path_of(LABELS - 1).links == (
+        0,
+        2,
+        8,
+    )
     ring = load_network("ring:4")
     split = spray(route_by_name(ring, "s0", "s2", "capillary"))
     assert split.path_of(0).links != split.path_of(LABELS - 1).links
@@ -58,17 +65,24 @@ def test_every_label_takes_the_links_of_its_path_in_drawn_networks(first: int) -
         wiring = wire(network)
         for sink in network.hosts[1:]:
             try:
-                split = spray(route_by_name(network, network.hosts[0].id, sink.id, "capillary"), budget=20)
+                split = spray(
+                    route_by_name(network, network.hosts[0].id, sink.id, "capillary"), budget=20
+                )
             except NoPathError:
                 continue
-            rules, routes = stream_rules(wiring, split, udp_port=PORT), stream_routes(wiring, split, udp_port=PORT)
+            rules, routes = (
+                stream_rules(wiring, split, udp_port=PORT),
+                stream_routes(wiring, split, udp_port=PORT),
+            )
             walker = RouteWalker(wiring, rules, routes)
             packet = walker.stream_packet(split.source, split.sink, PORT)
             forks += len(split.paths) > 1 and bool(routes)
             for label in {p.start for p in split.paths} | {p.stop - 1 for p in split.paths}:
                 walk = walker.walk(split.source, {**packet, "udp_src": label})
                 assert walk.host == split.sink, (network.name, split.sink, label, walk)
-                assert [network.link_index[x] for x in walk.links] == list(split.path_of(label).links)
+                assert [network.link_index[x] for x in walk.links] == list(
+                    split.path_of(label).links
+                )
                 walked += 1
     assert walked > 100 and forks > 10
 
@@ -82,5 +96,10 @@ def test_everything_else_of_a_pair_takes_the_path_of_label_0() -> None:
     assert step_of(routes, "r1", -1) == step_of(routes, "r1", 0)
     links = [network.links[i].id for i in split.path_of(0).links]
     assert set(path_routes(wiring, "p", "q", links)) <= set(routes)
-    tcp = {"eth_type": 0x0800, "ip_proto": 6, "ipv4_src": wiring.host_at("p").ip, "ipv4_dst": wiring.host_at("q").ip}
+    tcp = {
+        "eth_type": 0x0800,
+        "ip_proto": 6,
+        "ipv4_src": wiring.host_at("p").ip,
+        "ipv4_dst": wiring.host_at("q").ip,
+    }
     assert RouteWalker(wiring, (), routes).walk("p", tcp).links == tuple(links)

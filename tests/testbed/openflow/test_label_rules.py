@@ -85,7 +85,9 @@ def test_every_family_of_networks_is_tried() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("name", "source", "sink"), CASES)
-def test_every_label_arrives_and_every_link_carries_its_load(name: str, source: str, sink: str, method: str) -> None:
+def test_every_label_arrives_and_every_link_carries_its_load(
+    name: str, source: str, sink: str, method: str
+) -> None:
     wiring, route, split = routed(name, source, sink, method)
     walker = RuleWalker(wiring, stream_rules(wiring, split, udp_port=PORT))
     loads, arrived = label_loads(walker, source, sink, PORT)
@@ -122,12 +124,20 @@ def test_strangers_are_dropped_at_the_first_switch(name: str, source: str, sink:
     wiring, _, split = routed(name, source, sink, "capillary")
     walker = RuleWalker(wiring, stream_rules(wiring, split, udp_port=PORT))
     stranger = "10.200.0.9"
-    for packet in (*other_packets(wiring, source, sink), {**walker.stream_packet(source, sink, PORT), "udp_src": 7}):
+    for packet in (
+        *other_packets(wiring, source, sink),
+        {**walker.stream_packet(source, sink, PORT), "udp_src": 7},
+    ):
         for field in {"ipv4_src", "ipv4_dst", "arp_spa", "arp_tpa"} & packet.keys():
             walk = walker.walk(source, {**packet, field: stranger})
             assert walk.host is None
             assert len(walk.links) == (split.network.node(source).kind == "host")
-    assert walker.walk(source, {"eth_type": 0x86DD, "ip_proto": 17, "udp_src": 7, "udp_dst": PORT}).host is None
+    assert (
+        walker.walk(
+            source, {"eth_type": 0x86DD, "ip_proto": 17, "udp_src": 7, "udp_dst": PORT}
+        ).host
+        is None
+    )
 
 
 @pytest.mark.parametrize(("name", "source", "sink"), CASES)
@@ -139,15 +149,21 @@ def test_labels_that_stray_to_a_switch_are_dropped_there(name: str, source: str,
     for path in split.paths:
         for link in (split.network.links[i] for i in path.links):
             if split.network.node(link.source).kind == "switch":
-                expected[wiring.switch_at(link.source).dpid][path.start : path.stop] = wiring.out_port(link.id)
+                expected[wiring.switch_at(link.source).dpid][path.start : path.stop] = (
+                    wiring.out_port(link.id)
+                )
     end = wiring.host_at(sink)
     if end.outside:
         expected[wiring.switch_at(sink).dpid][:] = wiring.access_port(end)
     for dpid, table in walker.tables.items():
-        assert np.array_equal(out_ports(table, walker.stream_packet(source, sink, PORT)), expected[dpid])
+        assert np.array_equal(
+            out_ports(table, walker.stream_packet(source, sink, PORT)), expected[dpid]
+        )
 
 
-@pytest.mark.parametrize(("name", "pairs"), [one for one in NETWORKS.items() if one[0] not in ONE_WAY])
+@pytest.mark.parametrize(
+    ("name", "pairs"), [one for one in NETWORKS.items() if one[0] not in ONE_WAY]
+)
 def test_streams_of_several_pairs_and_their_way_back_do_not_disturb_each_other(
     name: str, pairs: list[tuple[str, str]]
 ) -> None:
@@ -156,7 +172,9 @@ def test_streams_of_several_pairs_and_their_way_back_do_not_disturb_each_other(
     splits = [spray(route_by_name(network, *pair), budget=50) for pair in pairs]
     if name not in ("two-switch",):  # its links lead one way
         splits += [disjoint_return_split(network, *pair) for pair in pairs]
-    together = RuleWalker(wiring, [r for split in splits for r in stream_rules(wiring, split, udp_port=PORT)])
+    together = RuleWalker(
+        wiring, [r for split in splits for r in stream_rules(wiring, split, udp_port=PORT)]
+    )
     for split in splits:
         loads, arrived = label_loads(together, split.source, split.sink, PORT)
         assert (loads, arrived) == (labels_on_links(split), LABELS)
@@ -168,7 +186,9 @@ def test_streams_of_several_pairs_and_their_way_back_do_not_disturb_each_other(
 def test_split_whose_paths_run_against_each_other_arrives_all_the_same() -> None:
     ends = [("a", "b"), ("a", "c"), ("b", "c"), ("c", "b"), ("b", "d"), ("c", "d")]
     links = tuple(Link(source=s, target=t) for s, t in ends)
-    network = Network(name="crossed", nodes=tuple(Node(id=n, kind="switch") for n in "abcd"), links=links)
+    network = Network(
+        name="crossed", nodes=tuple(Node(id=n, kind="switch") for n in "abcd"), links=links
+    )
     half = Fraction(1, 2)
     split = paths_split(network, "a", "d", [((0, 2, 5), half), ((1, 3, 4), half)])
     wiring = wire(network, ["a", "d"])
@@ -178,8 +198,15 @@ def test_split_whose_paths_run_against_each_other_arrives_all_the_same() -> None
 
 def test_path_through_a_host_is_refused() -> None:
     nodes = tuple(Node(id=n, kind="host" if n == "h" else "switch") for n in "ahb")
-    network = Network(name="via", nodes=nodes, links=(Link(source="a", target="h"), Link(source="h", target="b")))
-    split = LabelSplit(network=network, source="a", sink="b", paths=(LabelPath(start=0, stop=LABELS, links=(0, 1)),))
+    network = Network(
+        name="via", nodes=nodes, links=(Link(source="a", target="h"), Link(source="h", target="b"))
+    )
+    split = LabelSplit(
+        network=network,
+        source="a",
+        sink="b",
+        paths=(LabelPath(start=0, stop=LABELS, links=(0, 1)),),
+    )
     with pytest.raises(InputError, match="through the host 'h'"):
         stream_rules(wire(network, ["a", "b"]), split, udp_port=PORT)
 
@@ -200,14 +227,19 @@ def test_rules_of_every_pair_together_carry_each_over_its_path() -> None:
                 route = route_by_name(network, a.id, b.id, "single")
                 split = spray(route)
                 paths[a.id, b.id] = [network.links[i].id for i in split.path_of(0).links]
-    walker = RuleWalker(wiring, [rule for ends, path in paths.items() for rule in pair_rules(wiring, *ends, path)])
+    walker = RuleWalker(
+        wiring, [rule for ends, path in paths.items() for rule in pair_rules(wiring, *ends, path)]
+    )
     for (a_id, b_id), path in paths.items():
         for packet in other_packets(wiring, a_id, b_id):
             assert walker.walk(a_id, packet).links == tuple(path)
 
 
 def test_rules_of_one_priority_that_disagree_are_reported() -> None:
-    rules = [FlowRule(dpid=1, priority=5, match=(("udp_src", (0, mask)),), out_port=p) for p, mask in ((1, 0), (2, 1))]
+    rules = [
+        FlowRule(dpid=1, priority=5, match=(("udp_src", (0, mask)),), out_port=p)
+        for p, mask in ((1, 0), (2, 1))
+    ]
     table = FlowTable(rules)
     assert table.rule_for({"udp_src": 1}) == rules[0]
     with pytest.raises(InputError, match="two rules of priority 5"):

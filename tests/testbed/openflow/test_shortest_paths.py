@@ -15,10 +15,14 @@ from topologies import load_network
 from topologies.network import Link, Network, Node
 
 
-def walk(wiring: Wiring, source: str, sink: str, ports: Mapping[str, Mapping[str, int]] | None = None) -> list[str]:
+def walk(
+    wiring: Wiring, source: str, sink: str, ports: Mapping[str, Mapping[str, int]] | None = None
+) -> list[str]:
     """Devices that a packet passes, following the ports."""
     ports = ports or ShortestPaths(wiring).ports
-    ends = {(c.a, c.a_port): c.b for c in wiring.cables} | {(c.b, c.b_port): c.a for c in wiring.cables}
+    ends = {(c.a, c.a_port): c.b for c in wiring.cables} | {
+        (c.b, c.b_port): c.a for c in wiring.cables
+    }
     passed = [source, ends[source, 0]]
     while passed[-1] != sink:
         assert len(passed) < 200, f"a loop: {passed[:10]}"
@@ -26,7 +30,9 @@ def walk(wiring: Wiring, source: str, sink: str, ports: Mapping[str, Mapping[str
     return passed
 
 
-@pytest.mark.parametrize("name", ["swiss-t1", "ring:5", "torus:3x3", "fat-tree:2,3", "manet:nodes=30,seed=2"])
+@pytest.mark.parametrize(
+    "name", ["swiss-t1", "ring:5", "torus:3x3", "fat-tree:2,3", "manet:nodes=30,seed=2"]
+)
 def test_every_pair_is_joined_by_a_shortest_path(name: str) -> None:
     network = load_network(name)
     wiring = wire(network)
@@ -43,7 +49,9 @@ def test_every_pair_is_joined_by_a_shortest_path(name: str) -> None:
 def test_cable_is_used_against_the_model_only_where_nothing_else_leads_there() -> None:
     nodes = [Node(id=n, kind="host" if n in "ab" else "switch") for n in ("a", "b", "x", "y", "z")]
     pairs = [("a", "x"), ("x", "a"), ("b", "y"), ("y", "b"), ("x", "y"), ("y", "z"), ("z", "x")]
-    network = Network(name="one way", nodes=tuple(nodes), links=tuple(Link(source=s, target=t) for s, t in pairs))
+    network = Network(
+        name="one way", nodes=tuple(nodes), links=tuple(Link(source=s, target=t) for s, t in pairs)
+    )
     wiring = wire(network)
     assert walk(wiring, "a", "b") == ["a", "x", "y", "b"]
     assert walk(wiring, "b", "a") == ["b", "y", "z", "x", "a"]
@@ -61,14 +69,18 @@ def test_rules_match_ip_and_arp_of_every_destination() -> None:
     wiring = wire(load_network("ring:3"))
     texts = ShortestPaths(wiring).flow_texts()["s1"]
     assert len(texts) == 2 * len(wiring.hosts)
-    assert any(t.startswith("priority=1,ip,dl_dst=02:00:00:00:00:00,actions=output:") for t in texts)
+    assert any(
+        t.startswith("priority=1,ip,dl_dst=02:00:00:00:00:00,actions=output:") for t in texts
+    )
     assert any(t.startswith("priority=1,arp,arp_tpa=10.0.0.1,actions=output:") for t in texts)
 
 
 def ip_walk(paths: ShortestPaths, source: str, sink: str) -> list[str] | None:
     """The IP nodes that a packet passes by hosts' steps and switches' ports, None where the source knows no way."""
     wiring = paths.wiring
-    ends = {(c.a, c.a_port): c.b for c in wiring.cables} | {(c.b, c.b_port): c.a for c in wiring.cables}
+    ends = {(c.a, c.a_port): c.b for c in wiring.cables} | {
+        (c.b, c.b_port): c.a for c in wiring.cables
+    }
     at, passed, steps = source, [source], paths.steps_to(sink)
     if source not in steps:
         return None
@@ -87,7 +99,9 @@ def ip_walk(paths: ShortestPaths, source: str, sink: str) -> list[str] | None:
 
 
 @pytest.mark.parametrize("first", range(0, 400, 50))
-def test_every_pair_that_a_drawn_network_connects_has_a_way_and_no_other_pair_has_one(first: int) -> None:
+def test_every_pair_that_a_drawn_network_connects_has_a_way_and_no_other_pair_has_one(
+    first: int,
+) -> None:
     pairs, through = 0, 0
     for seed in range(first, first + 50):
         network = drawn_network(seed)
@@ -98,7 +112,11 @@ def test_every_pair_that_a_drawn_network_connects_has_a_way_and_no_other_pair_ha
             for sink in network.hosts:
                 if source.id != sink.id:
                     walked = ip_walk(paths, source.id, sink.id)
-                    assert (walked is not None) == ((source.id, sink.id) in joined), (network.name, source.id, sink.id)
+                    assert (walked is not None) == ((source.id, sink.id) in joined), (
+                        network.name,
+                        source.id,
+                        sink.id,
+                    )
                     pairs, through = pairs + 1, through + (walked is not None and len(walked) > 2)
     assert pairs > 100 and through > 20
 

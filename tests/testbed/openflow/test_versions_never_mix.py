@@ -43,23 +43,36 @@ def test_packet_follows_the_old_split_or_the_new_one(network: int, number: int, 
     path."""
     splits, chance = moving_splits(network), random.Random(seed)
     wiring = wire(splits[0].network, ["n0", "n13"])
-    old, new = (versioned_rules(wiring, split, number=number + k, udp_port=PORT) for k, split in enumerate(splits))
+    old, new = (
+        versioned_rules(wiring, split, number=number + k, udp_port=PORT)
+        for k, split in enumerate(splits)
+    )
     there: list[FlowRule] = [*old.inner, *old.entry, *new.inner]
     coming = list(new.entry)
     chance.shuffle(coming)
-    for cut in sorted({0, len(coming), chance.randint(0, len(coming)), chance.randint(0, len(coming))}):
+    for cut in sorted(
+        {0, len(coming), chance.randint(0, len(coming)), chance.randint(0, len(coming))}
+    ):
         walker = RuleWalker(wiring, [*there, *coming[:cut]])
         for _ in range(12):
             label = chance.randrange(LABELS)
             packet = walker.stream_packet("n0", "n13", PORT) | {"udp_src": label, "ip_dscp": 0}
             walk = walker.walk("n0", packet)
-            ways = [tuple(split.network.links[i].id for i in split.path_of(label).links) for split in splits]
+            ways = [
+                tuple(split.network.links[i].id for i in split.path_of(label).links)
+                for split in splits
+            ]
             assert walk.host == wiring.host_at("n13").name
             assert walk.links in ways
             if cut in (0, len(coming)):
                 assert walk.links == ways[cut > 0]
     walker = RuleWalker(wiring, [*new.inner, *new.entry])
-    assert walker.walk("n0", walker.stream_packet("n0", "n13", PORT) | {"udp_src": 7, "ip_dscp": 0}).host is not None
+    assert (
+        walker.walk(
+            "n0", walker.stream_packet("n0", "n13", PORT) | {"udp_src": 7, "ip_dscp": 0}
+        ).host
+        is not None
+    )
 
 
 def test_source_that_is_a_host_is_marked_at_its_switch() -> None:

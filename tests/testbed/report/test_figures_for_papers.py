@@ -13,7 +13,13 @@ from matplotlib.figure import Figure
 
 from testbed.cli import main
 from testbed.commands.studies.report import run_figures
-from testbed.report.drawing.svg_figures import caption_in, caption_of, figures_with_text, name_in_words, rendered
+from testbed.report.drawing.svg_figures import (
+    caption_in,
+    caption_of,
+    figures_with_text,
+    name_in_words,
+    rendered,
+)
 from tests.helpers.sample_runs import sample_run
 
 
@@ -47,7 +53,12 @@ def test_letters_are_text_for_papers_and_the_caption_is_in_every_document() -> N
 def test_drawings_of_a_stream_stand_alone() -> None:
     run = sample_run()
     found = run_figures(replace(run, sessions=run.sessions[:2]))
-    assert {"session-1-route", "session-1-timeline", "session-1-loss", "session-1-block-size"} <= set(found)
+    assert {
+        "session-1-route",
+        "session-1-timeline",
+        "session-1-loss",
+        "session-1-block-size",
+    } <= set(found)
     for name, figure in found.items():
         document = ElementTree.fromstring(figure.svg)
         assert "var(--" not in figure.svg.decode() and "%5B" not in figure.svg.decode(), name
@@ -60,14 +71,29 @@ def test_drawings_of_a_stream_stand_alone() -> None:
 def test_report_writes_every_figure_of_a_command_and_its_captions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["sfio", "crossbar:4", "--compute-nodes", "2", "--io-nodes", "2", "--file-size", "400kB"]
+    words = [
+        "sfio",
+        "crossbar:4",
+        "--compute-nodes",
+        "2",
+        "--io-nodes",
+        "2",
+        "--file-size",
+        "400kB",
+    ]
     assert main([*words, "--fabric", "simulator", "--results", str(tmp_path)]) == 0
     (place,) = (tmp_path / "sfio").iterdir()
     assert main(["report", str(place), "--figures"]) == 0
     capsys.readouterr()
     assert (place / "figures" / "throughput.pdf").read_bytes().startswith(b"%PDF")
     assert b"<text" in (place / "figures" / "throughput.svg").read_bytes()
-    assert "0.4 MB, striped in units of 200 bytes" in (place / "figures" / "captions.md").read_text()
+    assert (
+        "0.4 MB, striped in units of 200 bytes" in (place / "figures" / "captions.md").read_text()
+    )
     page = (place / "page.html").read_text()
-    assert "A striped file" in page and "throughput (Mbit/s)" in page and "Machine and versions" in page
+    assert (
+        "A striped file" in page
+        and "throughput (Mbit/s)" in page
+        and "Machine and versions" in page
+    )
     assert not re.search(r"\d\.\d+e[+-]?\d", re.sub(r"base64,[^\"]+", "", page))

@@ -11,7 +11,11 @@ from testbed.report.drawing.frame_drawing import BOTTLENECK, BUSY, draw_busy_lin
 from testbed.report.drawing.svg_figures import write_figure
 from topologies import load_network
 
-TRANSFERS = [["h0->s0", "s0->s1", "s1->h1"], ["h1->s1", "s1->s2", "s2->h2"], ["h2->s2", "s2->s1", "s1->h1"]]
+TRANSFERS = [
+    ["h0->s0", "s0->s1", "s1->h1"],
+    ["h1->s1", "s1->s2", "s2->h2"],
+    ["h2->s2", "s2->s1", "s1->h1"],
+]
 FRAMES = [[0, 1], [2]]
 
 
@@ -28,7 +32,11 @@ def test_rows_are_links_by_load_and_columns_are_frames() -> None:
 
 def test_pictograms_show_busy_links_and_bottlenecks_in_their_colours() -> None:
     figure = draw_schedule(TRANSFERS, FRAMES, load_network("ring:3"))
-    first = next(axes for axes in figure.subfigs[0].axes if axes.get_title().startswith("frame 1: 2 transfers"))
+    first = next(
+        axes
+        for axes in figure.subfigs[0].axes
+        if axes.get_title().startswith("frame 1: 2 transfers")
+    )
     lit = [to_hex(patch.get_edgecolor()) for patch in first.patches]
     assert sorted(lit) == sorted([BOTTLENECK] + [BUSY] * 5)
 
@@ -36,7 +44,9 @@ def test_pictograms_show_busy_links_and_bottlenecks_in_their_colours() -> None:
 def test_files_are_the_same_twice(tmp_path: Path) -> None:
     for name in ("a.svg", "b.svg"):
         write_figure(
-            tmp_path / name, "frames", lambda: {"frames": draw_schedule(TRANSFERS, FRAMES, load_network("ring:3"))}
+            tmp_path / name,
+            "frames",
+            lambda: {"frames": draw_schedule(TRANSFERS, FRAMES, load_network("ring:3"))},
         )
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     assert b"<svg" in (tmp_path / "a.svg").read_bytes()

@@ -42,17 +42,25 @@ def test_every_node_has_a_place_of_its_own(name: str) -> None:
 def test_a_network_in_parts_without_positions_is_placed_part_beside_part() -> None:
     ends = [("a", "b"), ("b", "c"), ("c", "d"), ("e", "f")]
     nodes = [{"id": i} for i in "abcdefg"] + [{"id": "h", "kind": "host"}]
-    network = parse_document({"nodes": nodes, "links": [{"source": s, "target": t} for s, t in ends]})
+    network = parse_document(
+        {"nodes": nodes, "links": [{"source": s, "target": t} for s, t in ends]}
+    )
     places = place_network(network)
     assert len(set(places.values())) == 8
     assert max(places[i][0] for i in "abcd") < min(places[i][0] for i in "ef")
 
 
 def test_a_graph_without_positions_is_turned_so_that_the_sink_lies_to_the_right() -> None:
-    links = [{"source": f"s{k}", "target": f"s{k + 1}"} for k in range(9)] + [{"source": "h", "target": "s0"}]
+    links = [{"source": f"s{k}", "target": f"s{k + 1}"} for k in range(9)] + [
+        {"source": "h", "target": "s0"}
+    ]
     nodes = [{"id": f"s{k}"} for k in range(10)] + [{"id": "h", "kind": "host"}]
     network = parse_document({"nodes": nodes, "links": links})
-    for source, sink, first, last in (("s0", "s9", "s0", "s9"), ("s9", "s0", "s9", "s0"), ("h", "s4", "s0", "s4")):
+    for source, sink, first, last in (
+        ("s0", "s9", "s0", "s9"),
+        ("s9", "s0", "s9", "s0"),
+        ("h", "s4", "s0", "s4"),
+    ):
         places = place_network(network, (source, sink))
         assert places[first][0] < places[last][0]
         assert places[first][1] == pytest.approx(places[last][1], abs=1e-6)
@@ -63,7 +71,10 @@ def test_a_graph_without_positions_is_turned_so_that_the_sink_lies_to_the_right(
 def test_fat_tree_levels_are_rows_with_the_hosts_below() -> None:
     network = load_network("fat-tree:2,3")
     places = place_network(network)
-    rows = [{places[n.id][1] for n in network.switches if n.attributes["level"] == level} for level in range(3)]
+    rows = [
+        {places[n.id][1] for n in network.switches if n.attributes["level"] == level}
+        for level in range(3)
+    ]
     assert all(len(row) == 1 for row in rows)
     assert max(places[h.id][1] for h in network.hosts) < min(rows[0]) < min(rows[1]) < min(rows[2])
 
@@ -71,12 +82,18 @@ def test_fat_tree_levels_are_rows_with_the_hosts_below() -> None:
 def test_the_svg_shows_every_name_and_is_the_same_each_time() -> None:
     network = load_network("clos:4")
     drawn = picture(network, "svg")
-    texts = {"".join(e.itertext()).strip() for e in ElementTree.fromstring(drawn).iter() if e.tag.endswith("text")}
+    texts = {
+        "".join(e.itertext()).strip()
+        for e in ElementTree.fromstring(drawn).iter()
+        if e.tag.endswith("text")
+    }
     assert {n.id for n in network.nodes} <= texts and network.name in texts
     assert picture(network, "svg") == drawn
 
 
-@pytest.mark.parametrize(("ending", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
+@pytest.mark.parametrize(
+    ("ending", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")]
+)
 def test_the_files_ending_chooses_the_format(tmp_path: Path, ending: str, start: bytes) -> None:
     draw_network(load_network("two-switch"), tmp_path / f"two.{ending}")
     assert (tmp_path / f"two.{ending}").read_bytes().startswith(start)
@@ -94,7 +111,11 @@ def test_a_single_node_with_a_dollar_in_its_name_is_drawn() -> None:
 
 
 def test_what_a_file_calls_a_node_is_drawn_below_its_id() -> None:
-    nodes = [{"id": "0", "label": "Zürich"}, {"id": "1", "name": "Bern"}, {"id": "2", "label": "None"}]
+    nodes = [
+        {"id": "0", "label": "Zürich"},
+        {"id": "1", "name": "Bern"},
+        {"id": "2", "label": "None"},
+    ]
     network = parse_document(
         {"nodes": nodes, "links": [{"source": "0", "target": "1"}, {"source": "1", "target": "2"}]}
     )

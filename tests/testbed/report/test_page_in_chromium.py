@@ -31,7 +31,9 @@ Math.min(...[...document.querySelectorAll('figure svg[role=img] text')]
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("page") / "page.html"
-    file.write_text(build_page(sample_runs.sample_run(wrong=True, most_faults=40)), encoding="utf-8")
+    file.write_text(
+        build_page(sample_runs.sample_run(wrong=True, most_faults=40)), encoding="utf-8"
+    )
     return file
 
 
@@ -40,7 +42,9 @@ def browser() -> Iterator[Any]:
     program = chromium_pipe.find_chromium()
     if program is None:
         if os.environ.get("TESTBED_REQUIRE_CHROMIUM") == "1":
-            pytest.fail("no Chromium on this machine, and TESTBED_REQUIRE_CHROMIUM=1 asks for it; install chromium")
+            pytest.fail(
+                "no Chromium on this machine, and TESTBED_REQUIRE_CHROMIUM=1 asks for it; install chromium"
+            )
         pytest.skip("no Chromium on this machine; install chromium")
     with chromium_pipe.Browser(program) as running:
         yield running
@@ -48,7 +52,9 @@ def browser() -> Iterator[Any]:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 900, 400])
-def test_page_fits_the_window_and_shows_every_figure(browser: Any, page: Path, width: int, dark: bool) -> None:
+def test_page_fits_the_window_and_shows_every_figure(
+    browser: Any, page: Path, width: int, dark: bool
+) -> None:
     browser.open(page, width=width, dark=dark)
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     figures = browser.evaluate(FIGURES)

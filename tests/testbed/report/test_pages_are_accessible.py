@@ -94,14 +94,23 @@ def test_no_page_has_a_violation_and_none_is_wider_than_its_window(
                 "[...document.querySelectorAll('.scroll,figure')]"
                 ".filter((part) => part.scrollWidth > part.clientWidth + 1 && !part.classList.contains('more')).length"
             )
-            wrong += [f"{name}, {width}: {hidden} parts go on beyond the screen without a sign"] if hidden else []
-            wrong += [f"{name}, {width}, {'dark' if dark else 'light'}: {one}" for one in violations(browser, axe)]
+            wrong += (
+                [f"{name}, {width}: {hidden} parts go on beyond the screen without a sign"]
+                if hidden
+                else []
+            )
+            wrong += [
+                f"{name}, {width}, {'dark' if dark else 'light'}: {one}"
+                for one in violations(browser, axe)
+            ]
     assert not wrong, "\n".join(wrong)
 
 
 def test_axe_finds_what_is_wrong(browser: Any, axe: str, tmp_path: Path) -> None:
     page = tmp_path / "wrong.html"
-    page.write_text('<html><body><img src="data:,"><p style="color:#ccc;background:#fff">pale</p></body></html>')
+    page.write_text(
+        '<html><body><img src="data:,"><p style="color:#ccc;background:#fff">pale</p></body></html>'
+    )
     browser.open(page, width=1280)
     found = " ".join(violations(browser, axe))
     assert "image-alt" in found and "color-contrast" in found and "html-has-lang" in found
@@ -118,7 +127,11 @@ def test_the_live_page_has_none_either(browser: Any, axe: str) -> None:
         for k in range(8):
             loads = {link.id: 1000 * k * (number + 1) for number, link in enumerate(ring.links)}
             reading = CounterReading(
-                at_s=float(k), link_bytes=loads, sent=100 * k, received=90 * k, down=(ring.links[0].id,)
+                at_s=float(k),
+                link_bytes=loads,
+                sent=100 * k,
+                received=90 * k,
+                down=(ring.links[0].id,),
             )
             own.send(Sample(clock_s=float(k), done=k / 8, doing="at work", reading=reading))
         for dark in (False, True):
@@ -128,6 +141,8 @@ def test_the_live_page_has_none_either(browser: Any, axe: str) -> None:
                 f"new Promise((done) => {{const look = () => {ready} ? done(1) : setTimeout(look, 50); look()}})"
             )
             assert violations(browser, axe) == []
-            assert browser.evaluate("document.querySelector('.cable').getAttribute('aria-label')").startswith("repair ")
+            assert browser.evaluate(
+                "document.querySelector('.cable').getAttribute('aria-label')"
+            ).startswith("repair ")
     finally:
         feed.end_feed("passed")

@@ -51,7 +51,11 @@ def test_a_spinner_says_what_is_going_on(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_pipe_stays_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = io.StringIO()
     monkeypatch.setattr(sys, "stderr", pipe)
-    with progress_bar("bulk") as report_progress, points_bar("squares") as show_points, spinner("building"):
+    with (
+        progress_bar("bulk") as report_progress,
+        points_bar("squares") as show_points,
+        spinner("building"),
+    ):
         assert report_progress is None
         show_points(1, 2)
     assert pipe.getvalue() == ""

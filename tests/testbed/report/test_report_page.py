@@ -84,18 +84,34 @@ def test_same_run_gives_the_same_page() -> None:
     ("run", "badge", "reason"),
     [
         (sample_run, "Passed", "All 24 checks hold"),
-        (lambda: sample_run(wrong=True), "Failed", "1 of 24 checks failed: optical-cloud: loss, x3-&gt;x10 down."),
-        (lambda: sample_run(invalid="the sender lagged 140 ms"), "Invalid", "the sender lagged 140 ms"),
-        (lambda: replace(sample_run(), verdict=Verdict(checks=())), "Cannot tell", "Nothing was checked"),
         (
-            lambda: replace(sample_run(), verdict=None, unfinished="the run was interrupted before its end"),
+            lambda: sample_run(wrong=True),
+            "Failed",
+            "1 of 24 checks failed: optical-cloud: loss, x3-&gt;x10 down.",
+        ),
+        (
+            lambda: sample_run(invalid="the sender lagged 140 ms"),
+            "Invalid",
+            "the sender lagged 140 ms",
+        ),
+        (
+            lambda: replace(sample_run(), verdict=Verdict(checks=())),
+            "Cannot tell",
+            "Nothing was checked",
+        ),
+        (
+            lambda: replace(
+                sample_run(), verdict=None, unfinished="the run was interrupted before its end"
+            ),
             "Unfinished",
             "There is no verdict: the run was interrupted before its end.",
         ),
     ],
     ids=["passed", "failed", "invalid", "empty", "unfinished"],
 )
-def test_header_gives_the_verdict_and_why(run: Callable[[], LoadedRun], badge: str, reason: str) -> None:
+def test_header_gives_the_verdict_and_why(
+    run: Callable[[], LoadedRun], badge: str, reason: str
+) -> None:
     with figures_outlined():  # the header is above them
         header = build_page(run()).split("<main>")[0]
     assert f"</span>{badge}</span>" in header
@@ -120,9 +136,15 @@ def test_names_that_look_like_markup_stay_names() -> None:
     faults = (replace(part.faults[0], kind=evil), *part.faults[1:])
     sessions = (replace(part, session=session, faults=faults),)
     manifest = replace(
-        run.manifest, name=evil, command=evil, versions={evil: evil}, capabilities={evil: {"detail": evil}}
+        run.manifest,
+        name=evil,
+        command=evil,
+        versions={evil: evil},
+        capabilities={evil: {"detail": evil}},
     )
-    page = build_page(LoadedRun(manifest=manifest, sessions=sessions, verdict=combined_verdict(sessions)))
+    page = build_page(
+        LoadedRun(manifest=manifest, sessions=sessions, verdict=combined_verdict(sessions))
+    )
     assert page.count("<script>") == 1
     assert "alert(1)" in page
     parsed(page)
@@ -139,7 +161,9 @@ def unpredicted(part: SessionRun) -> SessionRun:
     impaired = tuple(replace(f, kind="impaired", predicted_block_size=None) for f in part.faults)
     assert part.summary is not None
     return replace(
-        part, faults=impaired, summary=replace(part.summary, ror_predicted=0.0, ror_measured=0.0, infinite_links=())
+        part,
+        faults=impaired,
+        summary=replace(part.summary, ror_predicted=0.0, ror_measured=0.0, infinite_links=()),
     )
 
 
@@ -163,7 +187,9 @@ def test_run_without_a_fault_says_so_and_its_timeline_ends_with_its_packets() ->
     count = len(timeline.t_s) // 3
     sent = tuple(100.0 if k < count else 0.0 for k in range(len(timeline.t_s)))
     quiet = replace(part, faults=(), timeline=replace(timeline, sent_pps=sent))
-    quiet = replace(quiet, session=replace(part.session, duration_s=timeline.t_s[-1] + timeline.bin_s))
+    quiet = replace(
+        quiet, session=replace(part.session, duration_s=timeline.t_s[-1] + timeline.bin_s)
+    )
     page = build_page(replace(sample_run(), sessions=(quiet,)))
     assert (
         "0 faults" not in page.split("<svg")[0]
@@ -178,7 +204,11 @@ def test_run_without_a_fault_says_so_and_its_timeline_ends_with_its_packets() ->
 
 
 def test_run_without_sessions_is_a_page_all_the_same() -> None:
-    page = build_page(LoadedRun(manifest=sample_runs.sample_manifest(), sessions=(), verdict=None, unfinished="killed"))
+    page = build_page(
+        LoadedRun(
+            manifest=sample_runs.sample_manifest(), sessions=(), verdict=None, unfinished="killed"
+        )
+    )
     assert "No session was recorded." in page
     parsed(page)
 
@@ -195,7 +225,10 @@ def test_every_element_of_a_session_is_on_its_page() -> None:
 
 def test_attributes_and_children_are_escaped_and_short() -> None:
     assert tag("p", '<"&', title='a"b') == '<p title="a&quot;b">&lt;&quot;&amp;</p>'
-    assert tag("line", x1=1.0, y1=2.3456, hidden=True, id=None) == '<line x1="1" y1="2.35" hidden></line>'
+    assert (
+        tag("line", x1=1.0, y1=2.3456, hidden=True, id=None)
+        == '<line x1="1" y1="2.35" hidden></line>'
+    )
     assert tag("g", [tag("a"), [tag("b"), "<"]]) == "<g><a></a><b></b>&lt;</g>"
 
 

@@ -29,7 +29,16 @@ def test_table_fits_the_terminal_and_keeps_both_losses_and_the_mark(width: int) 
 
 def test_wide_terminal_shows_every_column() -> None:
     text = printed(sample_run(), 120)
-    for heading in ("link", "fault", "pred. %", "measured %", "N pred.", "react. ms", "undec.", "late"):
+    for heading in (
+        "link",
+        "fault",
+        "pred. %",
+        "measured %",
+        "N pred.",
+        "react. ms",
+        "undec.",
+        "late",
+    ):
         assert heading in text
 
 
@@ -49,13 +58,17 @@ def test_long_link_names_are_broken_not_the_figures_and_what_is_left_out_is_said
     long = tuple(replace(f, link="a" * 60 + "->" + "b" * 60) for f in part.faults)
     text = printed(replace(part, faults=long), 60)
     assert "35.42 ± 0.80" in text and max(map(len, text.splitlines())) <= 60
-    name = "".join(line.split()[0] for line in text.splitlines() if line.strip("-> ").startswith(("aa", "bb")))
+    name = "".join(
+        line.split()[0] for line in text.splitlines() if line.strip("-> ").startswith(("aa", "bb"))
+    )
     assert name.startswith("a" * 60 + "->" + "b" * 60)
     assert "left out, 60 columns wide" in " ".join(text.split())
 
 
 def test_unfinished_run_says_so() -> None:
-    text = printed(replace(sample_run(), verdict=None, unfinished="the run was interrupted before its end"), 80)
+    text = printed(
+        replace(sample_run(), verdict=None, unfinished="the run was interrupted before its end"), 80
+    )
     assert "UNFINISHED" in text and "interrupted" in text
 
 

@@ -28,7 +28,11 @@ from tests.helpers.study_rows import published_run
 
 ROWS = [{"x": x, "value": 1 / (x + 1), "words": "the same words " * 5} for x in range(200)]
 DRAWING = "<svg>" + "<path d='M0 0'/>" * 100 + "</svg>"
-MANIFEST = Manifest(started="2026-01-02T03:04:05+00:00", command="testbed experiment run twice", study={"size": "full"})
+MANIFEST = Manifest(
+    started="2026-01-02T03:04:05+00:00",
+    command="testbed experiment run twice",
+    study={"size": "full"},
+)
 
 
 def whole_run(root: Path) -> Path:
@@ -50,7 +54,13 @@ def in_an_archive(place: Path) -> None:
     assert pack_run(place) > 15_000 and pack_run(place) == 0
     with zipfile.ZipFile(f"{place}.zip") as archive:
         names = set(archive.namelist())
-    assert names == {"manifest.json", "verdict.json", "points.jsonl", "figure-first.svg", "figure-second.svg"}
+    assert names == {
+        "manifest.json",
+        "verdict.json",
+        "points.jsonl",
+        "figure-first.svg",
+        "figure-second.svg",
+    }
     assert [path.name for path in place.iterdir()] == ["page.html"]
 
 
@@ -68,7 +78,10 @@ def test_a_packed_run_is_read_as_before(tmp_path: Path, pack: Callable[[Path], N
     place = whole_run(tmp_path)
     before, listed = load_study(place), stored_runs(tmp_path)
     pack(place)
-    assert load_study(place) == before and stored_runs(tmp_path) == stored_runs(tmp_path, "twice") == listed
+    assert (
+        load_study(place) == before
+        and stored_runs(tmp_path) == stored_runs(tmp_path, "twice") == listed
+    )
     assert read_packed(place / "figure-first.svg") == DRAWING
 
 
@@ -109,11 +122,15 @@ def test_the_same_run_packs_to_the_same_bytes(tmp_path: Path) -> None:
     assert Path(f"{one}.zip").read_bytes() == Path(f"{two}.zip").read_bytes()
 
 
-def test_the_book_shows_the_drawings_of_packed_runs_and_leaves_what_a_page_shows(tmp_path: Path) -> None:
+def test_the_book_shows_the_drawings_of_packed_runs_and_leaves_what_a_page_shows(
+    tmp_path: Path,
+) -> None:
     root, pages = tmp_path / "replication", tmp_path / "pages"
     pages.mkdir()
     place = whole_run(root)
-    (pages / "about.md").write_text(f"![the first](../replication/twice/{place.name}/figure-first.svg)\n")
+    (pages / "about.md").write_text(
+        f"![the first](../replication/twice/{place.name}/figure-first.svg)\n"
+    )
     assert pack_runs(root, pages) > 0
     assert sorted(path.name for path in place.iterdir()) == ["figure-first.svg", "page.html"]
     write_book(root)
@@ -137,7 +154,10 @@ def test_a_drawing_made_anew_replaces_the_packed_one(tmp_path: Path) -> None:
     assert read_packed(place / "figure-first.svg") == "<svg/>"
     assert drawings_of(place) == ("figure-first.svg", "figure-second.svg")
     pack_run(place)
-    assert read_packed(place / "figure-first.svg") == "<svg/>" and not (place / "figure-first.svg").exists()
+    assert (
+        read_packed(place / "figure-first.svg") == "<svg/>"
+        and not (place / "figure-first.svg").exists()
+    )
 
 
 def cut_short(content: bytes) -> bytes:
@@ -154,7 +174,12 @@ def of_another_kind(content: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     ("packed", "spoil"),
-    [("points.jsonl.gz", cut_short), (".zip", cut_short), (".zip", changed_within), (".zip", of_another_kind)],
+    [
+        ("points.jsonl.gz", cut_short),
+        (".zip", cut_short),
+        (".zip", changed_within),
+        (".zip", of_another_kind),
+    ],
 )
 def test_a_damaged_packed_file_is_told_in_a_line(
     tmp_path: Path, packed: str, spoil: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
@@ -219,4 +244,6 @@ def test_the_measurements_of_sessions_are_read_packed_too(tmp_path: Path) -> Non
     before = load_run(place)
     sessions = stored_runs(tmp_path)[0].points
     assert pack_run(place) > 0 and not (place / "measurements.jsonl").exists()
-    assert load_run(place) == before and stored_runs(tmp_path)[0].points == sessions == len(before.sessions)
+    assert load_run(place) == before and stored_runs(tmp_path)[0].points == sessions == len(
+        before.sessions
+    )

@@ -78,7 +78,9 @@ def test_run_is_named_by_time_and_seed_and_holds_four_files(tmp_path: Path) -> N
 def test_every_line_of_measurements_is_one_json_object_that_names_its_record(written: Path) -> None:
     lines = (written / "measurements.jsonl").read_text().splitlines()
     kinds = [json.loads(line)["record"] for line in lines]
-    assert kinds.count("session") == 3 and kinds.count("timeline") == 3 and kinds.count("summary") == 3
+    assert (
+        kinds.count("session") == 3 and kinds.count("timeline") == 3 and kinds.count("summary") == 3
+    )
     assert set(kinds) == {"session", "fault", "timeline", "summary"}
 
 
@@ -131,7 +133,9 @@ time.sleep(60)
 """
 
 
-def test_run_is_going_on_until_its_process_is_killed_and_interrupted_from_then_on(tmp_path: Path) -> None:
+def test_run_is_going_on_until_its_process_is_killed_and_interrupted_from_then_on(
+    tmp_path: Path,
+) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
@@ -170,7 +174,11 @@ def test_place_that_cannot_be_written_is_an_input_error(tmp_path: Path) -> None:
         ("manifest.json", "[]", "format 'None' is not 1"),
         ("manifest.json", "{", "not JSON"),
         ("manifest.json", '{"format": 1}', "command is missing"),
-        ("measurements.jsonl", '{"record": "fault", "session": 0}', "measurements.jsonl:1: kind is missing"),
+        (
+            "measurements.jsonl",
+            '{"record": "fault", "session": 0}',
+            "measurements.jsonl:1: kind is missing",
+        ),
         ("measurements.jsonl", '{"record": "other"}', "no kind of record"),
         ("measurements.jsonl", "7", "no kind of record"),
         ("measurements.jsonl", "[" * 100_000, "not JSON"),
@@ -182,7 +190,9 @@ def test_place_that_cannot_be_written_is_an_input_error(tmp_path: Path) -> None:
         ("verdict.json", '{"checks": 4}', "checks: 4 is not a list"),
     ],
 )
-def test_damaged_file_is_named_with_what_is_wrong(place: Path, file: str, content: str, said: str) -> None:
+def test_damaged_file_is_named_with_what_is_wrong(
+    place: Path, file: str, content: str, said: str
+) -> None:
     (place / file).write_text(content)
     with pytest.raises(InputError) as caught:
         load_run(place)

@@ -60,13 +60,18 @@ def linked(place: Path, name: str, target: Path) -> None:
 
 @pytest.mark.parametrize("options", [[], ["--figures"], ["--json"]])
 @pytest.mark.parametrize("absent", [False, True], ids=["a file", "nothing yet"])
-def test_a_page_that_is_a_link_is_replaced(tmp_path: Path, victim: Path, options: list[str], absent: bool) -> None:
+def test_a_page_that_is_a_link_is_replaced(
+    tmp_path: Path, victim: Path, options: list[str], absent: bool
+) -> None:
     place = stream_run(tmp_path / "results")
     target = tmp_path / "not there" if absent else victim
     linked(place, "page.html", target)
     assert main(["report", str(place), *options]) == 0
     assert victim.read_text() == SECRET and not (tmp_path / "not there").exists()
-    assert not (place / "page.html").is_symlink() and "<!doctype html>" in (place / "page.html").read_text()
+    assert (
+        not (place / "page.html").is_symlink()
+        and "<!doctype html>" in (place / "page.html").read_text()
+    )
 
 
 def test_the_attack_of_an_authorized_key(tmp_path: Path, victim: Path) -> None:
@@ -75,11 +80,15 @@ def test_the_attack_of_an_authorized_key(tmp_path: Path, victim: Path) -> None:
     place = stream_run(tmp_path / "results")
     manifest = json.loads((place / "manifest.json").read_text())
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA attacker"
-    (place / "manifest.json").write_text(json.dumps(manifest | {"command": f"testbed stream\n{key}\n#"}))
+    (place / "manifest.json").write_text(
+        json.dumps(manifest | {"command": f"testbed stream\n{key}\n#"})
+    )
     linked(place, "page.html", victim)
     main(["report", str(place)])
     assert victim.read_text() == SECRET
-    assert not [line for line in (place / "page.html").read_text().splitlines() if line.startswith("ssh-")]
+    assert not [
+        line for line in (place / "page.html").read_text().splitlines() if line.startswith("ssh-")
+    ]
 
 
 def test_a_hard_linked_page_is_replaced(tmp_path: Path, victim: Path) -> None:
@@ -99,7 +108,9 @@ def test_a_pipe_for_a_page_does_not_hang(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["folder", "nowhere"])
-def test_figures_that_are_a_link(tmp_path: Path, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_that_are_a_link(
+    tmp_path: Path, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     place = stream_run(tmp_path / "results")
     (tmp_path / "folder").mkdir()
     (place / "figures").symlink_to(tmp_path / target)
@@ -133,7 +144,9 @@ KINDS: dict[str, Callable[[Path, Path], None]] = {
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("make", "name"), [(make, name) for make, names in READ.items() for name in names])
+@pytest.mark.parametrize(
+    ("make", "name"), [(make, name) for make, names in READ.items() for name in names]
+)
 def test_what_is_no_plain_file_is_not_read(
     tmp_path: Path,
     make: Callable[[Path], Path],
@@ -195,7 +208,9 @@ def test_folders_below_the_results_are_not_followed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="symbolic link"):
         write_book(tmp_path / "results")
     with pytest.raises(InputError, match="symbolic link"):
-        ResultStore(tmp_path / "results").new_run(place.parent.name, Manifest(command="testbed stream"))
+        ResultStore(tmp_path / "results").new_run(
+            place.parent.name, Manifest(command="testbed stream")
+        )
 
 
 def test_a_folder_that_the_user_named_may_be_a_link(tmp_path: Path) -> None:
@@ -237,7 +252,10 @@ def test_what_is_written_keeps_its_mode_and_leaves_no_draft(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
 def test_more_than_a_run_writes_is_not_read(
-    tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    packed: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(run_folder, "MOST_BYTES", 1 << 20)
     place = stream_run(tmp_path)
@@ -252,7 +270,9 @@ def test_more_than_a_run_writes_is_not_read(
         read_lines(tmp_path / "trace.gz")
 
 
-def test_a_line_that_no_run_writes_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_no_run_writes_is_not_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(compressed_files, "MOST_OF_A_LINE", 1000)
     (tmp_path / "points.jsonl").write_text("{}\n[" + "[]," * 1000 + "[]]\n")
     with pytest.raises(InputError, match=r"points\.jsonl:2: a line of 3004 characters"):

@@ -31,7 +31,14 @@ def _run_ring() -> dict[str, Any]:
     }
 
 
-def test_a_ring_of_processes_deadlocks_for_real_and_nac_frees_it(sandboxed: Callable[..., Any]) -> None:
+def test_a_ring_of_processes_deadlocks_for_real_and_nac_frees_it(
+    sandboxed: Callable[..., Any],
+) -> None:
     run = sandboxed(_run_ring)
-    assert run["circle"] == 8 and run["held"] == 8 * 4 and run["missing"] > 0 and run["stuck_for_s"] >= 0.5
+    assert (
+        run["circle"] == 8
+        and run["held"] == 8 * 4
+        and run["missing"] > 0
+        and run["stuck_for_s"] >= 0.5
+    )
     assert run["freed"] == [480, 480, 0] and run["hops"] == [3] and run["moves"] > 0

@@ -64,7 +64,8 @@ def test_a_ring_under_tornado_traffic_deadlocks_in_a_cycle_of_all_its_inputs() -
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize(
-    ("routers", "hops", "slots", "load"), [(3, 2, 1, 1.0), (4, 2, 1, 0.6), (5, 3, 2, 1.0), (8, 3, 2, 0.5)]
+    ("routers", "hops", "slots", "load"),
+    [(3, 2, 1, 1.0), (4, 2, 1, 0.6), (5, 3, 2, 1.0), (8, 3, 2, 0.5)],
 )
 def test_nac_delivers_every_message_once_whatever_time_frames_take(
     routers: int, hops: int, slots: int, load: float, seed: int
@@ -95,7 +96,9 @@ def test_the_two_failures_together_deadlock_in_a_cycle_of_eight_and_nac_frees_it
     run = VirtualRouters(plan).run()
     cycle = find_cycle(plan, run.snapshots)
     assert run.delivered < run.made
-    assert {router for router, _ in cycle} == {channel[1] for channel in depends} and len(cycle) == 8
+    assert {router for router, _ in cycle} == {channel[1] for channel in depends} and len(
+        cycle
+    ) == 8
     freed = VirtualRouters(two_failures_plan(messages=60)).run()
     assert freed.delivered == freed.made and freed.nac["moves"] > 0
 

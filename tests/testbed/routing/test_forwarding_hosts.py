@@ -31,7 +31,9 @@ METHODS = (
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_reaches_whom_the_network_connects_and_leads_through_hosts_that_forward_alone(method: str) -> None:
+def test_every_method_reaches_whom_the_network_connects_and_leads_through_hosts_that_forward_alone(
+    method: str,
+) -> None:
     through = 0
     for seed in range(40):
         network = drawn_network(seed)
@@ -41,7 +43,10 @@ def test_every_method_reaches_whom_the_network_connects_and_leads_through_hosts_
         try:
             route = route_by_name(network, source, sink, method)
         except NoPathError:
-            assert not (source in own and sink in own and nx.has_path(own, source, sink)), (seed, method)
+            assert not (source in own and sink in own and nx.has_path(own, source, sink)), (
+                seed,
+                method,
+            )
             continue
         assert source in own and sink in own and nx.has_path(own, source, sink)
         passed = {network.links[i].target for i in route.loaded} - {sink}
@@ -84,7 +89,10 @@ def test_a_host_that_does_not_forward_is_still_no_way() -> None:
     ("attributes", "said"),
     [
         ({"forwarding": "yes"}, "node 'a': forwarding 'yes' must be true or false"),
-        ({"ip": "10.0.0.300"}, "node 'a': ip '10.0.0.300' is no IPv4 address; write 10.0.0.1 or 10.0.0.1/24"),
+        (
+            {"ip": "10.0.0.300"},
+            "node 'a': ip '10.0.0.300' is no IPv4 address; write 10.0.0.1 or 10.0.0.1/24",
+        ),
         ({"ip": "10.0.0.0/24"}, "node 'a': ip '10.0.0.0/24' is no address that a host can have"),
         ({"ip": "127.0.0.1"}, "no address that a host can have"),
         ({"ip": ["10.0.0.1", "10.0.0.1/8"]}, "ip '10.0.0.1/8' is there twice"),
@@ -92,7 +100,9 @@ def test_a_host_that_does_not_forward_is_still_no_way() -> None:
         ({"mac": "01:00:00:00:00:01"}, "mac '01:00:00:00:00:01' is no address of one interface"),
     ],
 )
-def test_a_wrong_attribute_of_a_host_is_refused_with_what_to_write(attributes: dict[str, object], said: str) -> None:
+def test_a_wrong_attribute_of_a_host_is_refused_with_what_to_write(
+    attributes: dict[str, object], said: str
+) -> None:
     with pytest.raises(TopologyError) as refused:
         Node(id="a", kind="host", attributes=attributes)
     assert said in str(refused.value)

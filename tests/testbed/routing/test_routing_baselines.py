@@ -20,7 +20,14 @@ def network(*ends: str, hosts: str = "", capacities: dict[str, float] | None = N
     links: list[Link] = []
     for name in ends:
         key = sum(1 for link in links if (link.source, link.target) == (name[0], name[1]))
-        links.append(Link(source=name[0], target=name[1], key=key, capacity_bps=(capacities or {}).get(name, 1e7)))
+        links.append(
+            Link(
+                source=name[0],
+                target=name[1],
+                key=key,
+                capacity_bps=(capacities or {}).get(name, 1e7),
+            )
+        )
     nodes = dict.fromkeys("".join(ends) + hosts)
     return Network(
         name="small",
@@ -30,7 +37,9 @@ def network(*ends: str, hosts: str = "", capacities: dict[str, float] | None = N
 
 
 def loads(route: SplitRoute) -> dict[str, str]:
-    return {route.network.links[i].label.replace("->", ""): str(route.loads[i]) for i in route.loaded}
+    return {
+        route.network.links[i].label.replace("->", ""): str(route.loads[i]) for i in route.loaded
+    }
 
 
 def test_single_path_takes_the_fewest_links_and_the_earliest_of_equals() -> None:
@@ -47,7 +56,11 @@ def test_ecmp_splits_equally_at_every_node_on_shortest_paths() -> None:
 
 
 def test_ecmp_uses_parallel_links_as_links_of_their_own() -> None:
-    assert loads(ecmp(network("ab", "ab", "bc"), "a", "c")) == {"ab": "1/2", "ab#1": "1/2", "bc": "1"}
+    assert loads(ecmp(network("ab", "ab", "bc"), "a", "c")) == {
+        "ab": "1/2",
+        "ab#1": "1/2",
+        "bc": "1",
+    }
 
 
 def test_disjoint_paths_avoid_the_trap_of_the_shortest_path() -> None:
@@ -85,7 +98,9 @@ def test_hosts_do_not_forward_in_any_method(method: str) -> None:
     assert loads(route) == {"ab": "1", "bc": "1", "cd": "1"}
 
 
-@pytest.mark.parametrize("method", ["single", "ecmp", "disjoint-2", "max-flow", "capillary", "capillary:2"])
+@pytest.mark.parametrize(
+    "method", ["single", "ecmp", "disjoint-2", "max-flow", "capillary", "capillary:2"]
+)
 def test_an_unreachable_sink_is_one_clear_line_in_every_method(method: str) -> None:
     with pytest.raises(NoPathError, match="no path leads from 'a' to 'd'"):
         route_by_name(network("ab", "da", "cd"), "a", "d", method)
@@ -102,7 +117,17 @@ def test_wrong_end_points_are_refused_in_every_method(method: str) -> None:
 
 @pytest.mark.parametrize(
     "method",
-    ["", "shortest", "disjoint", "disjoint:", "disjoint:0", "disjoint:-1", "capillary:x", "ecmp:2", "single:1"],
+    [
+        "",
+        "shortest",
+        "disjoint",
+        "disjoint:",
+        "disjoint:0",
+        "disjoint:-1",
+        "capillary:x",
+        "ecmp:2",
+        "single:1",
+    ],
 )
 def test_an_unknown_method_or_number_is_refused(method: str) -> None:
     with pytest.raises(InputError, match="routing method"):
@@ -117,13 +142,17 @@ def test_layers_are_for_capillary_routing_only(method: str) -> None:
 
 def test_capillary_with_a_number_is_capillary_with_layers() -> None:
     net = network("sa", "sb", "ac", "ad", "bc", "bd", "bt", "ct", "dt")
-    assert route_by_name(net, "s", "t", "capillary:2") == route_by_name(net, "s", "t", "capillary", layers=2)
+    assert route_by_name(net, "s", "t", "capillary:2") == route_by_name(
+        net, "s", "t", "capillary", layers=2
+    )
 
 
 def test_every_named_method_can_be_called() -> None:
     net = network("ab", "bd", "ac", "cd")
     for name in ROUTINGS.builtin_names():
         assert (
-            route_by_name(net, "a", "d", name.replace(":k", ":2").replace(":K", ":2").replace(":T", ":0.05")).network
+            route_by_name(
+                net, "a", "d", name.replace(":k", ":2").replace(":K", ":2").replace(":T", ":0.05")
+            ).network
             is net
         )

@@ -18,17 +18,24 @@ from topologies.network import Link, Network, Node
 def networks(draw: st.DrawFn) -> Network:
     """Up to six nodes, directed links, some of them cables, some parallel; sometimes a host in the middle."""
     count = draw(st.integers(2, 6))
-    pair = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)).filter(lambda p: p[0] != p[1])
+    pair = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)).filter(
+        lambda p: p[0] != p[1]
+    )
     pairs = draw(st.lists(pair, min_size=1, max_size=9))
     if draw(st.booleans()):
         pairs = [ends for a, b in pairs[:6] for ends in ((a, b), (b, a))]
     host = draw(st.integers(0, 9))
-    links = tuple(Link(source=f"n{a}", target=f"n{b}", key=pairs[:i].count((a, b))) for i, (a, b) in enumerate(pairs))
+    links = tuple(
+        Link(source=f"n{a}", target=f"n{b}", key=pairs[:i].count((a, b)))
+        for i, (a, b) in enumerate(pairs)
+    )
     nodes = tuple(Node(id=f"n{i}", kind="host" if i == host else "switch") for i in range(count))
     return Network(name="random", nodes=nodes, links=links)
 
 
-def simple_paths(network: Network, node: str, sink: str, links: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+def simple_paths(
+    network: Network, node: str, sink: str, links: tuple[int, ...] = ()
+) -> Iterator[tuple[int, ...]]:
     if node == sink:
         yield links
         return
@@ -40,11 +47,16 @@ def simple_paths(network: Network, node: str, sink: str, links: tuple[int, ...] 
             yield from simple_paths(network, network.links[i].target, sink, (*links, i))
 
 
-def price(network: Network, first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, int, int]:
+def price(
+    network: Network, first: tuple[int, ...], second: tuple[int, ...]
+) -> tuple[int, int, int]:
     """Shared cables, shared nodes between the ends, links in sum."""
 
     def cables(path: tuple[int, ...]) -> set[tuple[str, str, int]]:
-        return {(*sorted((network.links[i].source, network.links[i].target)), network.links[i].key) for i in path}  # type: ignore[misc]
+        return {
+            (*sorted((network.links[i].source, network.links[i].target)), network.links[i].key)
+            for i in path
+        }  # type: ignore[misc]
 
     def between(path: tuple[int, ...]) -> set[str]:
         return {network.links[i].source for i in path[1:]}
@@ -86,6 +98,8 @@ def test_shortest_path_that_blocks_every_second_one_is_not_taken() -> None:
     """The trap of the greedy search: the shortest path a-b-c-d uses a link of both disjoint ones."""
     ends = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "e"), ("e", "c"), ("b", "f"), ("f", "d")]
     links = tuple(Link(source=s, target=t) for a, b in ends for s, t in ((a, b), (b, a)))
-    network = Network(name="trap", nodes=tuple(Node(id=n, kind="switch") for n in "abcdef"), links=links)
+    network = Network(
+        name="trap", nodes=tuple(Node(id=n, kind="switch") for n in "abcdef"), links=links
+    )
     first, second = two_paths(network, "a", "d")
     assert price(network, first, second) == (0, 0, 6)

@@ -17,7 +17,13 @@ from testbed.routing.demands.flow_bound import equal_links, flow_bound
 from testbed.scheduling.checker import check_schedule, is_schedule
 from testbed.scheduling.fast.phases import torus_phases
 from testbed.scheduling.methods import schedule_by_name
-from testbed.scheduling.traffic.patterns import all_switches, all_to_all, all_to_others, routes_of, traffic_of
+from testbed.scheduling.traffic.patterns import (
+    all_switches,
+    all_to_all,
+    all_to_others,
+    routes_of,
+    traffic_of,
+)
 from topologies import load_network
 from topologies.routing_tables import balanced_parts, static_routing
 
@@ -89,7 +95,10 @@ def test_every_fifteenth_message_of_a_large_torus_takes_its_phase() -> None:
 
 def test_the_dragonfly_is_loaded_no_more_than_its_hosts() -> None:
     network = load_network("dragonfly:4,2,2")
-    static, balanced = all_to_others(network), all_to_others(network, *routes_of(network, "balanced"))
+    static, balanced = (
+        all_to_others(network),
+        all_to_others(network, *routes_of(network, "balanced")),
+    )
     assert (static.bottleneck_load, balanced.bottleneck_load) == (128, 71)
 
 
@@ -108,7 +117,9 @@ def test_the_checker_finds_a_part_that_was_moved_or_forgotten() -> None:
         ))  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["dragonfly:2,1,1", "kautz:7,2", "bipartite:2,3", "swiss-t1", "torus:6x4", "mesh:3x3"])
+@pytest.mark.parametrize(
+    "name", ["dragonfly:2,1,1", "kautz:7,2", "bipartite:2,3", "swiss-t1", "torus:6x4", "mesh:3x3"]
+)
 def test_the_next_link_of_a_part_depends_on_node_and_destination_alone(name: str) -> None:
     network = load_network(name)
     senders = [n.id for n in network.hosts if n.attributes.get("role") != "receiver"]
@@ -124,7 +135,10 @@ def test_the_next_link_of_a_part_depends_on_node_and_destination_alone(name: str
 
 def test_a_bulk_plan_takes_balanced_routes() -> None:
     assert testbed.bulk_plan("bipartite:2,3", routing="balanced").bottleneck_load == 4
-    assert testbed.bulk_plan("torus:8x4", routing="balanced", scheduling="round-robin").bottleneck_load == 32
+    assert (
+        testbed.bulk_plan("torus:8x4", routing="balanced", scheduling="round-robin").bottleneck_load
+        == 32
+    )
 
 
 def test_two_parts_go_both_ways_round_an_even_ring() -> None:
@@ -141,9 +155,16 @@ def test_pairs_of_a_file_are_routed_too() -> None:
 
 
 def test_the_command_tells_the_bound_and_the_gap(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["schedule", "bipartite:4,4", "--pattern", "all-switches", "--parts", "2", "--json"]) == 0
+    assert (
+        main(["schedule", "bipartite:4,4", "--pattern", "all-switches", "--parts", "2", "--json"])
+        == 0
+    )
     document = json.loads(capsys.readouterr().out)
-    assert (document["parts"], document["messages"], document["flow_bound"]) == (2, 2.5, pytest.approx(2.5))
+    assert (document["parts"], document["messages"], document["flow_bound"]) == (
+        2,
+        2.5,
+        pytest.approx(2.5),
+    )
     assert document["over_flow_bound"] == pytest.approx(1)
     assert main(["schedule", "ring:4", "--routing", "balanced"]) == 0
     assert "1 of the bound" in capsys.readouterr().out
@@ -172,7 +193,16 @@ def test_messages_over_links_of_two_capacities_take_several_routes(
 ) -> None:
     file = tmp_path / "sizes.json"
     file.write_text(json.dumps({"sizes_bytes": sizes, "chunk_bytes": sizes // parts}))
-    words = ["--pattern", "all-to-others", "--routing", "balanced", "--parts", str(parts), "--message-sizes", str(file)]
+    words = [
+        "--pattern",
+        "all-to-others",
+        "--routing",
+        "balanced",
+        "--parts",
+        str(parts),
+        "--message-sizes",
+        str(file),
+    ]
     assert main(["schedule", network, *words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["chunks"]["fluid_s"] == pytest.approx(fluid_s)
@@ -192,7 +222,8 @@ def test_parts_of_unequal_messages_are_as_long_as_their_messages(
 
 
 @pytest.mark.parametrize(
-    "words", [["ring:4", "--parts", "0"], ["ring:4", "--parts", "x"], ["--traffic", "x", "--parts", "2"]]
+    "words",
+    [["ring:4", "--parts", "0"], ["ring:4", "--parts", "x"], ["--traffic", "x", "--parts", "2"]],
 )
 def test_parts_that_are_none_are_refused(words: list[str]) -> None:
     assert main(["schedule", *words]) == 2

@@ -24,21 +24,33 @@ from tests.helpers.paths import SHARED
 
 REFERENCE = SHARED / "reference" / "check_schedule.py"
 
-transfers = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True), min_size=1, max_size=24)
+transfers = st.lists(
+    st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True), min_size=1, max_size=24
+)
 
 
 @drawn(60)
 @given(transfers)
-def test_schedules_pass_the_checker_and_are_never_shorter_than_the_bottleneck(links: list[list[int]]) -> None:
+def test_schedules_pass_the_checker_and_are_never_shorter_than_the_bottleneck(
+    links: list[list[int]],
+) -> None:
     traffic = Traffic.from_transfers(links)
     schedule = liquid_schedule(traffic, time_limit_s=2)
     check_schedule(traffic, schedule)
     assert sorted(t for frame in schedule.frames for t in frame) == list(range(len(links)))
-    assert schedule.length >= traffic.bottleneck_load == max(sum(name in t for t in links) for name in range(10))
+    assert (
+        schedule.length
+        >= traffic.bottleneck_load
+        == max(sum(name in t for t in links) for name in range(10))
+    )
 
 
 @drawn(25)
-@given(st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=3, unique=True), min_size=1, max_size=12))
+@given(
+    st.lists(
+        st.lists(st.integers(0, 6), min_size=1, max_size=3, unique=True), min_size=1, max_size=12
+    )
+)
 def test_the_fast_method_agrees_with_cp_sat_on_small_traffics(links: list[list[int]]) -> None:
     traffic = Traffic.from_transfers(links)
     ours, exact = liquid_schedule(traffic, time_limit_s=5), cp_sat_schedule(traffic, time_limit_s=5)
@@ -47,7 +59,11 @@ def test_the_fast_method_agrees_with_cp_sat_on_small_traffics(links: list[list[i
 
 
 @drawn(60)
-@given(st.integers(1, 6), st.integers(1, 6), st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=40))
+@given(
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=40),
+)
 def test_edge_colourings_are_proper_with_as_many_colours_as_the_degree(
     lefts: int, rights: int, edges: list[tuple[int, int]]
 ) -> None:
@@ -61,15 +77,25 @@ def test_edge_colourings_are_proper_with_as_many_colours_as_the_degree(
         assert len({(int(v), int(c)) for v, c in zip(side, colour, strict=True)}) == len(edges)
 
 
-@pytest.mark.skipif(not REFERENCE.exists(), reason="the reference checker is not beside the project")
+@pytest.mark.skipif(
+    not REFERENCE.exists(), reason="the reference checker is not beside the project"
+)
 def test_the_reference_checker_agrees(tmp_path: Path) -> None:
     chance = np.random.default_rng(1)
     for number in range(5):
-        links = [chance.choice(20, size=chance.integers(1, 5), replace=False).tolist() for _ in range(60)]
+        links = [
+            chance.choice(20, size=chance.integers(1, 5), replace=False).tolist() for _ in range(60)
+        ]
         traffic = Traffic.from_transfers(links)
         file = tmp_path / f"{number}.json"
-        file.write_text(json.dumps({"transfers": links, "frames": liquid_schedule(traffic, time_limit_s=2).frames}))
-        done = subprocess.run([sys.executable, str(REFERENCE), str(file)], capture_output=True, text=True, check=False)
+        file.write_text(
+            json.dumps(
+                {"transfers": links, "frames": liquid_schedule(traffic, time_limit_s=2).frames}
+            )
+        )
+        done = subprocess.run(
+            [sys.executable, str(REFERENCE), str(file)], capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
 
 
@@ -77,7 +103,9 @@ def test_the_reference_checker_agrees(tmp_path: Path) -> None:
 @given(
     st.lists(st.integers(1, 4), min_size=2, max_size=6),
     st.lists(
-        st.tuples(st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True), st.integers(0, 2)),
+        st.tuples(
+            st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True), st.integers(0, 2)
+        ),
         min_size=1,
         max_size=5,
     ),
@@ -96,7 +124,9 @@ def test_classes_found_in_the_links_alone_give_schedules(
             links += [chance.sample(path, len(path)) for _ in range(copies)]
     traffic = Traffic.from_transfers(links)
     bound = traffic.bottleneck_load
-    state, frame_of = SEARCH_TWINS(LinkSets(traffic.offsets, traffic.indices, len(traffic.links)), bound, 5000, 1)
+    state, frame_of = SEARCH_TWINS(
+        LinkSets(traffic.offsets, traffic.indices, len(traffic.links)), bound, 5000, 1
+    )
     assert state in (-1, 0, 1)
     if state == 1:
         check_schedule(traffic, Schedule.of(frame_of, bound, method="twins"))

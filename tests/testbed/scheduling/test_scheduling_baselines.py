@@ -17,9 +17,15 @@ from testbed.scheduling.baselines import (
 from testbed.scheduling.exact.milp import solve_milp
 from tests.helpers.drawn import drawn
 
-FIGURE_30 = [[i, *([10] if i < 3 <= j else [11] if j < 3 <= i else []), 5 + j] for i in range(5) for j in range(5)]
+FIGURE_30 = [
+    [i, *([10] if i < 3 <= j else [11] if j < 3 <= i else []), 5 + j]
+    for i in range(5)
+    for j in range(5)
+]
 FIGURE_37 = [[0, 1, 2, 3], [4, 2, 5, 6], [7, 5, 1, 8]]
-TRAFFICS = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True), min_size=1, max_size=20)
+TRAFFICS = st.lists(
+    st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True), min_size=1, max_size=20
+)
 
 
 def assert_schedule(paths: list[list[int]], frames: Frames) -> None:
@@ -47,8 +53,12 @@ def test_a_pair_that_comes_twice_is_sent_again_after_all_rounds() -> None:
 def test_identical_order_meets_at_one_receiver_and_random_order_follows_its_seed() -> None:
     rounds = sending_rounds(FIGURE_30, "identical")
     assert all(len({FIGURE_30[i][-1] for i in round_}) == 1 for round_ in rounds)
-    assert sending_rounds(FIGURE_30, "random", seed=4) == sending_rounds(FIGURE_30, "random", seed=4)
-    assert sending_rounds(FIGURE_30, "random", seed=4) != sending_rounds(FIGURE_30, "random", seed=5)
+    assert sending_rounds(FIGURE_30, "random", seed=4) == sending_rounds(
+        FIGURE_30, "random", seed=4
+    )
+    assert sending_rounds(FIGURE_30, "random", seed=4) != sending_rounds(
+        FIGURE_30, "random", seed=5
+    )
     with pytest.raises(InputError, match="sorted"):
         sending_rounds(FIGURE_30, "sorted")  # type: ignore[arg-type]
 
@@ -82,5 +92,8 @@ def test_milp_finds_schedules_that_no_colouring_beats(paths: list[list[int]]) ->
 
 def test_milp_proves_that_figure_37_needs_three_frames_and_gives_up_without_time() -> None:
     result = solve_milp(FIGURE_37, time_limit_s=20)
-    assert result.frames is not None and len(result.frames) == result.lower_bound == 3 > result.duration
+    assert (
+        result.frames is not None
+        and len(result.frames) == result.lower_bound == 3 > result.duration
+    )
     assert solve_milp(FIGURE_37, time_limit_s=0).frames is None

@@ -20,7 +20,11 @@ def no_circle(waits: Iterable[tuple[Hashable, Hashable]]) -> bool:
     return networkx.is_directed_acyclic_graph(networkx.DiGraph(waits))
 
 
-FIGURE_30 = [[i, *([10] if i < 3 <= j else [11] if j < 3 <= i else []), 5 + j] for i in range(5) for j in range(5)]
+FIGURE_30 = [
+    [i, *([10] if i < 3 <= j else [11] if j < 3 <= i else []), 5 + j]
+    for i in range(5)
+    for j in range(5)
+]
 RING = [[10 + i, i, (i + 1) % 4, 20 + (i + 2) % 4] for i in range(4)]
 """Four transfers of two hops round a ring of four links: each gets its first link of the ring and waits for the
 next."""
@@ -81,7 +85,9 @@ def test_frames_must_hold_every_transfer_once() -> None:
 
 
 @given(
-    st.lists(st.lists(st.integers(0, 7), min_size=1, max_size=4, unique=True), min_size=1, max_size=14),
+    st.lists(
+        st.lists(st.integers(0, 7), min_size=1, max_size=4, unique=True), min_size=1, max_size=14
+    ),
     st.sampled_from(["virtual-channels", "timeout"]),
 )
 def test_with_a_remedy_everything_arrives_and_no_sooner_than_the_bottleneck_allows(
@@ -93,8 +99,14 @@ def test_with_a_remedy_everything_arrives_and_no_sooner_than_the_bottleneck_allo
     assert run.duration >= max(loads) - 1e-9
 
 
-@given(st.lists(st.lists(st.integers(0, 7), min_size=1, max_size=4, unique=True), min_size=1, max_size=14))
-def test_without_a_circle_of_links_nothing_deadlocks_and_channels_rise(paths: list[list[int]]) -> None:
+@given(
+    st.lists(
+        st.lists(st.integers(0, 7), min_size=1, max_size=4, unique=True), min_size=1, max_size=14
+    )
+)
+def test_without_a_circle_of_links_nothing_deadlocks_and_channels_rise(
+    paths: list[list[int]],
+) -> None:
     run = run_wormhole(paths, [range(len(paths))], barrier=False)
     if no_circle(pair for path in paths for pair in itertools.pairwise(path)):
         assert not run.deadlock and None not in run.finished

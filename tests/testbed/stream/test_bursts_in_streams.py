@@ -26,19 +26,37 @@ M = SHORT.source_packets
 def behind_one_link() -> Network:
     """Every label crosses a->b."""
     ends = [("a", "b"), ("b", "e")]
-    links = [Link(source=x, target=y, capacity_bps=1e8, delay_s=0.015) for one in ends for x, y in (one, one[::-1])]
-    return Network(name="behind one link", nodes=tuple(Node(id=n, kind="switch") for n in "abe"), links=tuple(links))
+    links = [
+        Link(source=x, target=y, capacity_bps=1e8, delay_s=0.015)
+        for one in ends
+        for x, y in (one, one[::-1])
+    ]
+    return Network(
+        name="behind one link",
+        nodes=tuple(Node(id=n, kind="switch") for n in "abe"),
+        links=tuple(links),
+    )
 
 
 def under(words: str, duration_s: float, stream: StreamParameters = SHORT) -> StreamPlan:
     network = behind_one_link()
-    return planned(network, "a", "e", faults=parse_fault_list(words, network), duration_s=duration_s, stream=stream)
+    return planned(
+        network,
+        "a",
+        "e",
+        faults=parse_fault_list(words, network),
+        duration_s=duration_s,
+        stream=stream,
+    )
 
 
 @pytest.mark.parametrize(
-    ("p", "r", "duration_s"), [pytest.param(0.001, 0.1, 30.0, marks=pytest.mark.soak), (0.01, 0.5, 15.0)]
+    ("p", "r", "duration_s"),
+    [pytest.param(0.001, 0.1, 30.0, marks=pytest.mark.soak), (0.01, 0.5, 15.0)],
 )
-def test_n_of_a_stream_is_that_of_the_bursts_on_its_link(p: float, r: float, duration_s: float) -> None:
+def test_n_of_a_stream_is_that_of_the_bursts_on_its_link(
+    p: float, r: float, duration_s: float
+) -> None:
     needed = burst_block_size(M, BurstChain(p / (p + r), 1 / r, 1.0), 1e-5)
     bursts = f"a->b@0.5-{duration_s - 0.5} ge:p={p},r={r}"
     run = SimulatedStreamFabric().run(under(bursts, duration_s))
@@ -55,8 +73,13 @@ def sizes_of(plan: StreamPlan) -> list[int]:
 
 
 @pytest.mark.parametrize("machine", ["lanl-12", pytest.param("lanl-18", marks=pytest.mark.long)])
-def test_failures_of_a_machines_trace_are_answered_as_before(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    trace, network = generate_trace(KNOWN_STATISTICS[machine], seed=3), load_network("swiss-t1:delay_s=0.01")
+def test_failures_of_a_machines_trace_are_answered_as_before(
+    machine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace, network = (
+        generate_trace(KNOWN_STATISTICS[machine], seed=3),
+        load_network("swiss-t1:delay_s=0.01"),
+    )
     quiet = planned(network, "s1", "s6", stream=SHORT)
     cables = [network.links[i].label for i in quiet.forward.loaded]
     scale, words = 8.0 / trace.span_s, []
@@ -66,7 +89,9 @@ def test_failures_of_a_machines_trace_are_answered_as_before(machine: str, monke
     plan = replace(quiet, faults=parse_fault_list(",".join(words), network), duration_s=12.0)
     now = sizes_of(plan)
     real: Any = endpoints.BlockSizeController
-    monkeypatch.setattr(endpoints, "BlockSizeController", lambda parameters, policy, _: real(parameters, policy))
+    monkeypatch.setattr(
+        endpoints, "BlockSizeController", lambda parameters, policy, _: real(parameters, policy)
+    )
     assert now == sizes_of(plan) and max(now) > 24
 
 

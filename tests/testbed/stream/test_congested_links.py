@@ -64,11 +64,23 @@ class _Found(NamedTuple):
 def streamed(load: float) -> _Found:
     """A stream over Swiss-T1 of 12 s, its links loaded so with others' packets and its own at rest; one cable that
     carries a quarter is cut for 5 s."""
-    plan = testbed.stream_plan("swiss-t1", "s1", "s6", faults=[FAULT], symbol_bytes=1000, duration_s=12.0)
+    plan = testbed.stream_plan(
+        "swiss-t1", "s1", "s6", faults=[FAULT], symbol_bytes=1000, duration_s=12.0
+    )
     sender, receiver, links = build_sender(plan), build_receiver(plan), plan.network.links
-    own_bps = plan.stream.rate_pps * sender.block_size / 20 * (plan.stream.symbol_bytes + HEADERS_BYTES) * 8
+    own_bps = (
+        plan.stream.rate_pps
+        * sender.block_size
+        / 20
+        * (plan.stream.symbol_bytes + HEADERS_BYTES)
+        * 8
+    )
     queues = {
-        i: _Queue(links[i].capacity_bps, load * links[i].capacity_bps - own_bps * float(plan.forward.load(i)), i)
+        i: _Queue(
+            links[i].capacity_bps,
+            load * links[i].capacity_bps - own_bps * float(plan.forward.load(i)),
+            i,
+        )
         for i in plan.forward.loaded
     }
     there, back = (
@@ -91,17 +103,27 @@ def streamed(load: float) -> _Found:
             sender.finish_source()
         while events and events[0][0] <= now:
             at_s, _, data, way, reporting = heapq.heappop(events)
-            if way and {links[way[0]].source, links[way[0]].target} == {"s1", "s6"} and 3 <= at_s < 8:
+            if (
+                way
+                and {links[way[0]].source, links[way[0]].target} == {"s1", "s6"}
+                and 3 <= at_s < 8
+            ):
                 continue
             if way:
-                left_s = at_s if reporting else queues[way[0]].pass_on(at_s, len(data) + FRAME_HEADERS_BYTES)
+                left_s = (
+                    at_s
+                    if reporting
+                    else queues[way[0]].pass_on(at_s, len(data) + FRAME_HEADERS_BYTES)
+                )
                 lost += left_s is None
                 if left_s is not None:
                     send(data, way[1:], left_s, reporting)
             elif reporting:
                 sender.receive(data, at_s)
             else:
-                came += sum(isinstance(one, SourceDelivered) for one in receiver.receive(data, at_s))
+                came += sum(
+                    isinstance(one, SourceDelivered) for one in receiver.receive(data, at_s)
+                )
         for packet in sender.packets_due(now):
             sizes.append((now, packet.block_size))
             send(packet.data, there[packet.label], now)
@@ -118,18 +140,26 @@ def test_of_late_parity_nothing_is_claimed_where_tcp_fills_queues() -> None:
     plan = testbed.stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-4"], duration_s=6.0)
     run = SimulatedStreamFabric().run(plan)
     beside = replace(run, counters={**run.counters, "background_bps": 5e6})
-    keys = [{check.key for check in judge_stream(plan, one).verdict.checks} for one in (run, beside)]
+    keys = [
+        {check.key for check in judge_stream(plan, one).verdict.checks} for one in (run, beside)
+    ]
     assert keys[0] - keys[1] == {"late-parity-once-answered"}
 
 
 @pytest.mark.parametrize("load", [0.5, pytest.param(0.8, marks=pytest.mark.soak), 0.95])
 def test_a_failure_is_answered_on_loaded_links_and_nothing_more(load: float) -> None:
     found = streamed(load)
-    assert found.most() <= (27 if load < 0.9 else 36) and found.delivered == 1.0 and found.others_lost < 0.001
+    assert (
+        found.most() <= (27 if load < 0.9 else 36)
+        and found.delivered == 1.0
+        and found.others_lost < 0.001
+    )
 
 
 @pytest.mark.long
-def test_n_stays_near_the_failures_own_where_its_answer_overfills_the_links(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_n_stays_near_the_failures_own_where_its_answer_overfills_the_links(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = streamed(1.0)
     monkeypatch.setattr(CongestionBreaker, "add", lambda *_, **__: None)
     without = streamed(1.0)
@@ -139,7 +169,9 @@ def test_n_stays_near_the_failures_own_where_its_answer_overfills_the_links(monk
         > sum(4 <= at_s < 8 for at_s, _ in found.sizes) / 2
     )
     assert 3 * found.lost < without.lost
-    assert 2 * found.others_lost < without.others_lost and found.delivered > without.delivered - 0.05
+    assert (
+        2 * found.others_lost < without.others_lost and found.delivered > without.delivered - 0.05
+    )
 
 
 @pytest.mark.parametrize("impairments", ["delay:0.1", "delay:0.05,jitter=0.02"])
@@ -150,6 +182,12 @@ def test_a_cut_after_a_change_of_delays_is_answered(impairments: str) -> None:
     ]
     cut = [Fault(link=(by, "s6", 0), start_s=4.0, stop_s=7.0) for by in ("s3", "s5")]
     plan = testbed.stream_plan(
-        "swiss-t1", "s1", "s6", faults=slower + cut, labels="random", playback_s=1.2, duration_s=10.0
+        "swiss-t1",
+        "s1",
+        "s6",
+        faults=slower + cut,
+        labels="random",
+        playback_s=1.2,
+        duration_s=10.0,
     )
     assert np.isnan(SimulatedStreamFabric().run(plan).blocks.complete_s).sum() <= 1

@@ -50,12 +50,17 @@ PLANNED = {
 """The last fixed one breaks a return path and nothing else."""
 
 
-def _split(network: Network, ends: tuple[str, str], shares: tuple[tuple[int, int, str], ...]) -> LabelSplit:
+def _split(
+    network: Network, ends: tuple[str, str], shares: tuple[tuple[int, int, str], ...]
+) -> LabelSplit:
     paths = tuple(
         LabelPath(
             start=start,
             stop=stop,
-            links=(network.link_index[(ends[0], middle, 0)], network.link_index[(middle, ends[1], 0)]),
+            links=(
+                network.link_index[(ends[0], middle, 0)],
+                network.link_index[(middle, ends[1], 0)],
+            ),
         )
         for start, stop, middle in shares
     )
@@ -66,14 +71,18 @@ def small_plan(order: str, mode: str) -> StreamPlan:
     """Three ways from a to d. ``fixed``: N = 24 whatever is lost; ``adaptive``: N as reports call for."""
     cables = [(x, y) for middle in "bce" for x, y in (("a", middle), (middle, "d"))]
     links = tuple(Link(source=s, target=t) for x, y in cables for s, t in ((x, y), (y, x)))
-    network = Network(name="three ways", nodes=tuple(Node(id=n, kind="switch") for n in "abced"), links=links)
+    network = Network(
+        name="three ways", nodes=tuple(Node(id=n, kind="switch") for n in "abced"), links=links
+    )
     faults = PLANNED[mode]
     return StreamPlan(
         network=network,
         method="by hand",
         forward=_split(network, ("a", "d"), THERE),
         backward=_split(network, ("d", "a"), BACK),
-        stream=StreamParameters(labels=order, hold_s=0.3, block_size=24 if mode == "fixed" else None),  # type: ignore[arg-type]
+        stream=StreamParameters(
+            labels=order, hold_s=0.3, block_size=24 if mode == "fixed" else None
+        ),  # type: ignore[arg-type]
         faults=faults,
         duration_s=faults[-1].stop_s + 0.9,
         seed=3,
@@ -89,17 +98,25 @@ def run_valid(plan: StreamPlan, fabric: StreamFabric) -> StreamMeasurements:
         raise InvalidRunError(reason)
     held_s = longest_on_the_way_s(run)
     if held_s > MAX_ON_THE_WAY_S:
-        raise InvalidRunError(f"a packet near a fault's edge was on its way for {1000 * held_s:.0f} ms")
+        raise InvalidRunError(
+            f"a packet near a fault's edge was on its way for {1000 * held_s:.0f} ms"
+        )
     return run
 
 
 def longest_on_the_way_s(run: StreamMeasurements) -> float:
     """Of the packets that were sent less than 0.2 s before a fault begins or ends."""
     sent_s = dict(
-        zip(zip(run.sent.block.tolist(), run.sent.symbol.tolist(), strict=True), run.sent.time_s, strict=True)
+        zip(
+            zip(run.sent.block.tolist(), run.sent.symbol.tolist(), strict=True),
+            run.sent.time_s,
+            strict=True,
+        )
     )
     edges = [edge for times in run.faults for edge in (times.start_s, times.stop_s)]
-    arrivals = zip(run.received.block.tolist(), run.received.symbol.tolist(), run.received.time_s, strict=True)
+    arrivals = zip(
+        run.received.block.tolist(), run.received.symbol.tolist(), run.received.time_s, strict=True
+    )
     longest = 0.0
     for block, symbol, at in arrivals:
         left = sent_s.get((block, symbol), at)
@@ -124,7 +141,9 @@ def emulate(order: str, mode: str) -> dict[str, Any]:
 
 def _from_json(plan: StreamPlan, found: dict[str, Any]) -> StreamMeasurements:
     sent = SentPackets(**{name: np.array(values) for name, values in found["sent"].items()})
-    received = ReceivedPackets(**{name: np.array(values) for name, values in found["received"].items()})
+    received = ReceivedPackets(
+        **{name: np.array(values) for name, values in found["received"].items()}
+    )
     return StreamMeasurements(
         fabric="emulation",
         sent=sent,
@@ -179,14 +198,24 @@ def _lost_of(run: StreamMeasurements, blocks: set[int]) -> set[tuple[int, int]]:
 def test_each_fault_takes_its_share_of_the_labels(runs: Runs, fabric: str, order: str) -> None:
     plan = small_plan(order, "fixed")
     for result, fault in zip(results(runs, fabric, order, "fixed"), plan.faults, strict=True):
-        assert result.interval[0] <= predicted_loss(plan, fault) <= result.interval[1], (result.link, result.kind)
+        assert result.interval[0] <= predicted_loss(plan, fault) <= result.interval[1], (
+            result.link,
+            result.kind,
+        )
         assert result.packets >= 400
-    assert [round(predicted_loss(plan, fault), 2) for fault in plan.faults] == [0.25, 0.35, 0.2, 0.0]
+    assert [round(predicted_loss(plan, fault), 2) for fault in plan.faults] == [
+        0.25,
+        0.35,
+        0.2,
+        0.0,
+    ]
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("fabric", FABRICS)
-def test_every_packet_lost_in_a_cut_had_a_label_of_the_cut_link(runs: Runs, fabric: str, order: str) -> None:
+def test_every_packet_lost_in_a_cut_had_a_label_of_the_cut_link(
+    runs: Runs, fabric: str, order: str
+) -> None:
     """The rules on the switches, the simulator and the prediction agree label by label, not only in the mean."""
     plan, run = small_plan(order, "fixed"), runs(fabric, order, "fixed")
     for number, fault in enumerate(plan.faults):
@@ -194,11 +223,17 @@ def test_every_packet_lost_in_a_cut_had_a_label_of_the_cut_link(runs: Runs, fabr
             continue
         blocks = _within(run, number)
         cut = plan.forward.intervals(plan.network.link_index[fault.link])
-        sent = zip(run.sent.block.tolist(), run.sent.symbol.tolist(), run.sent.label.tolist(), strict=True)
-        crossing = {(b, s) for b, s, label in sent if b in blocks and any(x <= label < y for x, y in cut)}
+        sent = zip(
+            run.sent.block.tolist(), run.sent.symbol.tolist(), run.sent.label.tolist(), strict=True
+        )
+        crossing = {
+            (b, s) for b, s, label in sent if b in blocks and any(x <= label < y for x, y in cut)
+        }
         assert len(blocks) >= 15
         assert crossing <= _lost_of(run, blocks)
-        assert len(_lost_of(run, blocks) - crossing) <= 1  # one in ten thousand may go missing on a real machine
+        assert (
+            len(_lost_of(run, blocks) - crossing) <= 1
+        )  # one in ten thousand may go missing on a real machine
 
 
 @pytest.mark.emulation
@@ -217,9 +252,15 @@ def test_both_fabrics_lose_the_same_packets_in_every_cut(runs: Runs, order: str)
 @pytest.mark.emulation
 @pytest.mark.parametrize("mode", PLANNED)
 @pytest.mark.parametrize("order", ORDERS)
-def test_both_fabrics_measure_the_same_loss_within_its_bound(runs: Runs, order: str, mode: str) -> None:
+def test_both_fabrics_measure_the_same_loss_within_its_bound(
+    runs: Runs, order: str, mode: str
+) -> None:
     plan = small_plan(order, mode)
-    pairs = zip(results(runs, "simulator", order, mode), results(runs, "emulation", order, mode), strict=True)
+    pairs = zip(
+        results(runs, "simulator", order, mode),
+        results(runs, "emulation", order, mode),
+        strict=True,
+    )
     for fault, (simulated, emulated) in zip(plan.faults, pairs, strict=True):
         assert simulated.measured_loss is not None and emulated.measured_loss is not None
         difference = abs(simulated.measured_loss - emulated.measured_loss)
@@ -269,7 +310,11 @@ def test_reports_go_on_though_a_return_path_is_cut(runs: Runs, fabric: str, orde
     counters = runs(fabric, order, "fixed").counters
     assert counters["sent_reports"] >= counters["reports"] - 2
     cut_s = sum(
-        fault.stop_s - fault.start_s for fault in PLANNED["fixed"] if fault.link in (("a", "b", 0), ("d", "b", 0))
+        fault.stop_s - fault.start_s
+        for fault in PLANNED["fixed"]
+        if fault.link in (("a", "b", 0), ("d", "b", 0))
     )
     once = cut_s / small_plan(order, "fixed").duration_s
-    assert counters["sent_repeated_reports"] == pytest.approx((1 - once) * counters["sent_reports"], rel=0.25)
+    assert counters["sent_repeated_reports"] == pytest.approx(
+        (1 - once) * counters["sent_reports"], rel=0.25
+    )

@@ -50,7 +50,9 @@ def _plan(
     network = network or load_network("swiss-t1")
     faults = parse_fault_list(words, network) if words else ()
     stream = StreamParameters(block_size=block_size)
-    return planned(network, "s1", "s6", faults=faults, duration_s=duration_s, stream=stream, seed=seed)
+    return planned(
+        network, "s1", "s6", faults=faults, duration_s=duration_s, stream=stream, seed=seed
+    )
 
 
 def _named(checks: list[Check], words: str) -> Check:
@@ -73,7 +75,9 @@ def test_bursts_pass_and_as_many_independent_losses_fail() -> None:
     poisoned = replace(
         run,
         received=ReceivedPackets(
-            time_s=run.sent.time_s[chosen], block=run.sent.block[chosen], symbol=run.sent.symbol[chosen]
+            time_s=run.sent.time_s[chosen],
+            block=run.sent.block[chosen],
+            symbol=run.sent.symbol[chosen],
         ),
     )
     spoilt = impairment_checks(plan, poisoned)
@@ -110,10 +114,14 @@ def test_reordering_passes_and_packets_put_back_in_order_fail() -> None:
     assert {check.outcome for check in impairment_checks(plan, run)} == {"holds"}
     order = np.argsort(run.received.block * 256 + run.received.symbol, kind="stable")
     in_order = ReceivedPackets(
-        time_s=np.sort(run.received.time_s), block=run.received.block[order], symbol=run.received.symbol[order]
+        time_s=np.sort(run.received.time_s),
+        block=run.received.block[order],
+        symbol=run.received.symbol[order],
     )
     assert (
-        _named(impairment_checks(plan, replace(run, received=in_order)), "share of packets overtaken").outcome
+        _named(
+            impairment_checks(plan, replace(run, received=in_order)), "share of packets overtaken"
+        ).outcome
         == "fails"
     )
 
@@ -164,20 +172,31 @@ def test_the_same_plan_gives_the_same_run_and_an_unimpaired_one_is_as_before() -
 
 def test_impairments_while_nodes_move_are_refused_by_name() -> None:
     plan = _plan("s1->s2@1-13 jitter:0.01")
-    with pytest.raises(InputError, match=r"jitter:0\.01 on s1->s2: no impairments while nodes move"):
+    with pytest.raises(
+        InputError, match=r"jitter:0\.01 on s1->s2: no impairments while nodes move"
+    ):
         replace(plan, absent=(plan.network.links[-1].id,))
 
 
-@pytest.mark.parametrize("words", ["ge:p=0.01,r=0.3", "ge:p=0.05,r=0.5", "loss:0.05", "loss:0.05 duplicate:0.1"])
+@pytest.mark.parametrize(
+    "words", ["ge:p=0.01,r=0.3", "ge:p=0.05,r=0.5", "loss:0.05", "loss:0.05 duplicate:0.1"]
+)
 def test_as_many_packets_are_needed_as_tell_losses_and_bursts_and_hardly_more(words: str) -> None:
     impairments, needed = parse_impairments(words), packets_needed(parse_impairments(words))
     mean = mean_loss(impairments)
     # of a chain of two states that loses all or nothing: a loss follows a loss with probability 1 - r
-    parameters = dict(one.split("=") for one in words.partition("ge:")[2].split(",")) if "ge:" in words else {}
+    parameters = (
+        dict(one.split("=") for one in words.partition("ge:")[2].split(","))
+        if "ge:" in words
+        else {}
+    )
     more_than_alone = 1 - float(parameters["r"]) - mean if parameters else None
 
     def tells(packets: int) -> bool:
-        bursts = more_than_alone is None or burst_tolerance(impairments, int(packets * mean)) < more_than_alone
+        bursts = (
+            more_than_alone is None
+            or burst_tolerance(impairments, int(packets * mean)) < more_than_alone
+        )
         return loss_tolerance(impairments, packets) < mean and bursts
 
     assert tells(int(needed)) and (needed == MIN_PACKETS or not tells(int(needed / 1.26)))

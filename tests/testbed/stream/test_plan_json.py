@@ -14,7 +14,14 @@ from tests.helpers.stored_plans import plan_from_json
 from tests.helpers.stream_plans import planned
 from topologies import load_network
 
-FAULT = Fault(link=("s1", "s2", 0), kind="loss", start_s=1, stop_s=2.5, loss_fraction=0.25, direction="forward")
+FAULT = Fault(
+    link=("s1", "s2", 0),
+    kind="loss",
+    start_s=1,
+    stop_s=2.5,
+    loss_fraction=0.25,
+    direction="forward",
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +33,9 @@ def plan() -> StreamPlan:
 def test_plan_comes_back_equal_and_is_written_the_same_again(plan: StreamPlan) -> None:
     text = json.dumps(plan_to_json(plan))
     again = plan_from_json(json.loads(text))
-    assert again == plan and again.network == plan.network and json.dumps(plan_to_json(again)) == text
+    assert (
+        again == plan and again.network == plan.network and json.dumps(plan_to_json(again)) == text
+    )
     assert '"start_s": 1, "stop_s": 2.5' in text
     assert list(plan_to_json(plan)) == [
         "format", "network", "network_name", "method", "forward", "backward", "stream", "faults", "absent", "changes",
@@ -42,12 +51,20 @@ def test_plan_comes_back_equal_and_is_written_the_same_again(plan: StreamPlan) -
         ({"stream": {"rate_pps": "fast"}}, "plan: stream: rate_pps: 'fast' is not a finite number"),
         ({"stream": {"rate_pps": 0}}, "plan: stream: rate_pps 0: give packets a second"),
         ({"faults": [{"kind": "down"}]}, r"plan: faults\[0\]: link is missing"),
-        ({"faults": [{"link": ["s1", "s99", 0]}]}, "plan: plan: fault on s1->s99, which is no link"),
-        ({"forward": {"source": "s1", "sink": "s6", "paths": []}}, "plan: forward: label split: labels from 0"),
+        (
+            {"faults": [{"link": ["s1", "s99", 0]}]},
+            "plan: plan: fault on s1->s99, which is no link",
+        ),
+        (
+            {"forward": {"source": "s1", "sink": "s6", "paths": []}},
+            "plan: forward: label split: labels from 0",
+        ),
         ({"handover": "never"}, "plan: handover: 'never' is not one of after, before"),
         ({"duration_s": None}, "plan: duration_s: None is not a finite number"),
     ],
 )
-def test_document_that_is_no_plan_is_refused_by_its_key(plan: StreamPlan, change: dict[str, Any], says: str) -> None:
+def test_document_that_is_no_plan_is_refused_by_its_key(
+    plan: StreamPlan, change: dict[str, Any], says: str
+) -> None:
     with pytest.raises(InputError, match=f"^{says}"):
         plan_from_json(plan_to_json(plan) | change)

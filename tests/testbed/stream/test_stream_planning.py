@@ -28,7 +28,9 @@ from topologies.network import Link, Network, Node
 
 def test_delay_near_the_playback_buffer_is_refused_with_a_buffer_that_does() -> None:
     slow = load_network("ring:6,delay_s=0.1")
-    with pytest.raises(InputError, match=r"playback buffer of 400 ms; give a buffer of 0\.9 s or more"):
+    with pytest.raises(
+        InputError, match=r"playback buffer of 400 ms; give a buffer of 0\.9 s or more"
+    ):
         planned(slow, "s0", "s3")
     plan = planned(slow, "s0", "s3", stream=StreamParameters(playback_s=0.9))
     assert plan.duration_s > 0
@@ -64,7 +66,11 @@ def sparse_plan(most: int | None) -> StreamPlan:
     """Links of a full route at 500 packets/s, from a quarter of the labels to one in 720."""
     stream = StreamParameters(rate_pps=500.0, symbol_bytes=16, hold_s=0.3)
     return planned(
-        load_network("manet:nodes=40,seed=3"), "n0", "n39", stream=stream, faults=EachLink(precision=0.05, most=most)
+        load_network("manet:nodes=40,seed=3"),
+        "n0",
+        "n39",
+        stream=stream,
+        faults=EachLink(precision=0.05, most=most),
     )
 
 
@@ -75,7 +81,11 @@ def test_a_link_of_few_labels_is_waited_for_until_one_of_them_was_sent_again() -
         link = plan.network.link_index[fault.link]
         if plan.forward.load(link) > 0.05:  # more packets are sent while it is down
             continue
-        hits = [k for a, b in plan.forward.intervals(link) for k in np.flatnonzero((a <= labels) & (labels < b))]
+        hits = [
+            k
+            for a, b in plan.forward.intervals(link)
+            for k in np.flatnonzero((a <= labels) & (labels < b))
+        ]
         longest_s = np.diff(sorted(hits)).max() / 550
         expected_s = max(usual_s, min(longest_s, 4 * (fault.stop_s - fault.start_s)))
         assert after.start_s - fault.stop_s == pytest.approx(expected_s, abs=1e-3)
@@ -86,12 +96,16 @@ def test_a_link_of_few_labels_is_waited_for_until_one_of_them_was_sent_again() -
 def test_so_the_next_failure_is_not_taken_for_one_on_top_of_it() -> None:
     plan = sparse_plan(4)
     faults = analyse(plan, SimulatedStreamFabric().run(plan)).faults
-    assert [20 * fault.sent_per_source for fault in faults if fault.sent_per_source] == pytest.approx([27, 22, 22, 22])
+    assert [
+        20 * fault.sent_per_source for fault in faults if fault.sent_per_source
+    ] == pytest.approx([27, 22, 22, 22])
     assert all(fault.diagnosis is not None and fault.diagnosis.right for fault in faults[:3])
 
 
 @pytest.mark.long
-def test_the_most_loaded_link_fails_first_so_that_no_large_failure_meets_a_small_one_that_may_be_over() -> None:
+def test_the_most_loaded_link_fails_first_so_that_no_large_failure_meets_a_small_one_that_may_be_over() -> (
+    None
+):
     """The repair of a link of a few labels shows a second later; until then the sender allows for it in whatever fails
     next."""
     plan = planned(load_network("manet:nodes=40,seed=3"), "n0", "n39", faults=EachLink())

@@ -53,7 +53,11 @@ def test_what_takes_400_packets_a_block_is_beyond_the_code_and_not_judged_by_it(
     plan = plan_of(rate_pps=100.0, source_packets=200, faults=["s0->s1@10-30"], duration_s=60.0)
     judged = judge_stream(plan, SimulatedStreamFabric().run(plan))
     (fault,) = judged.document["per_fault"]
-    assert judged.verdict.passed and fault["undecodable_blocks"] > 0 and fault["predicted_block_size"] is None
+    assert (
+        judged.verdict.passed
+        and fault["undecodable_blocks"] > 0
+        and fault["predicted_block_size"] is None
+    )
     assert {check.key for check in judged.verdict.checks if check.about} == {"loss"}
 
 
@@ -61,21 +65,28 @@ def test_what_takes_400_packets_a_block_is_beyond_the_code_and_not_judged_by_it(
     ("options", "words"),
     [
         ({"rate_pps": 10.0, "playback_s": 0.4}, "a block of 20 packets takes 2 s at 10 packets/s"),
-        ({"rate_pps": 100.0, "source_packets": 200, "playback_s": 1.9}, "the playback buffer is 1.9 s"),
+        (
+            {"rate_pps": 100.0, "source_packets": 200, "playback_s": 1.9},
+            "the playback buffer is 1.9 s",
+        ),
         ({"duration_s": 0.1}, "the stream lasts 0.1 s"),
         ({"duration_s": 0.4}, "make the stream longer than 0.42 s"),
         ({"duration_s": 3.0, "playback_s": 5.0}, "a playback buffer (5 s)"),
         ({"duration_s": 8.0, "rate_pps": 10.0}, "longer than 10 s"),
     ],
 )
-def test_a_stream_that_cannot_succeed_is_refused_with_its_numbers(options: dict[str, Any], words: str) -> None:
+def test_a_stream_that_cannot_succeed_is_refused_with_its_numbers(
+    options: dict[str, Any], words: str
+) -> None:
     with pytest.raises(InputError, match=words.replace("(", r"\(").replace(")", r"\)")):
         plan_of(**options)
 
 
 def test_a_stream_among_moving_nodes_is_refused_alike() -> None:
     with pytest.raises(InputError, match="a block of 20 packets takes 2 s"):
-        testbed.mobility_plan("manet:nodes=12,degree=6,seed=3", "n0", "n11", count=2, rate_pps=10.0, playback_s=1.0)
+        testbed.mobility_plan(
+            "manet:nodes=12,degree=6,seed=3", "n0", "n11", count=2, rate_pps=10.0, playback_s=1.0
+        )
 
 
 def test_the_shortest_stream_that_is_accepted_has_a_whole_block() -> None:

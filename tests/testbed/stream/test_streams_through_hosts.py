@@ -18,13 +18,21 @@ from tests.helpers.stream_plans import planned
 from topologies.network import Link, Network, Node
 
 NETWORKS = {
-    "a host on two switches, two routers behind one": ("a-x r-x q-x r-y q-y b-y a-y", "a", "b", "q r"),
+    "a host on two switches, two routers behind one": (
+        "a-x r-x q-x r-y q-y b-y a-y",
+        "a",
+        "b",
+        "q r",
+    ),
     "three routers without a switch": ("p-r1 r1-r2 r2-r3 r1-r3 r3-t", "p", "t", "r1 r2 r3"),
     "a mesh of hosts": ("a-b a-c b-c", "a", "b", ""),
     "a mesh of hosts of which one forwards": ("a-b a-c b-c", "a", "b", "c"),
 }
 
-BOTH_KINDS = ("a host on two switches, two routers behind one", "a mesh of hosts of which one forwards")
+BOTH_KINDS = (
+    "a host on two switches, two routers behind one",
+    "a mesh of hosts of which one forwards",
+)
 """`make test` streams over these on switches, `make soak` over all."""
 
 
@@ -42,10 +50,14 @@ def plan_of(name: str) -> StreamPlan:
     network = Network(name=name, nodes=tuple(nodes), links=links)
     stream = StreamParameters(rate_pps=250.0, playback_s=0.6)
     plan = planned(network, source, sink, duration_s=6.0, stream=stream, faults=())
-    loaded = [i for i in plan.forward.loaded if plan.forward.load(i) < 1] or list(plan.forward.loaded)
+    loaded = [i for i in plan.forward.loaded if plan.forward.load(i) < 1] or list(
+        plan.forward.loaded
+    )
     faults = tuple(
         Fault(link=network.links[i].id, kind=kind, start_s=at, stop_s=at + 1.2)
-        for i, kind, at in zip((loaded[0], loaded[-1]), ("down", "blackhole"), (1.0, 3.4), strict=True)
+        for i, kind, at in zip(
+            (loaded[0], loaded[-1]), ("down", "blackhole"), (1.0, 3.4), strict=True
+        )
     )
     return replace(plan, faults=faults)
 
@@ -59,7 +71,9 @@ def failed_checks(name: str) -> list[str]:
     reason = invalid_reason(plan, found, analyse(plan, found))
     if reason is not None:
         raise InvalidRunError(reason)
-    return [check.name for check in judge(plan, found, analyse(plan, found)).checks if not check.passed]
+    return [
+        check.name for check in judge(plan, found, analyse(plan, found)).checks if not check.passed
+    ]
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -71,7 +85,10 @@ def test_the_simulator_loses_what_the_plan_says(name: str) -> None:
 
 @pytest.mark.emulation
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n == BOTH_KINDS[0] else [pytest.mark.soak]) for n in NETWORKS]
+    "name",
+    [pytest.param(n, marks=[] if n == BOTH_KINDS[0] else [pytest.mark.soak]) for n in NETWORKS],
 )
-def test_hosts_and_switches_lose_what_the_plan_says(name: str, sandboxed: Callable[..., Any]) -> None:
+def test_hosts_and_switches_lose_what_the_plan_says(
+    name: str, sandboxed: Callable[..., Any]
+) -> None:
     assert sandboxed(failed_checks, name) == []

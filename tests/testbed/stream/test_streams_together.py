@@ -36,7 +36,10 @@ def test_streams_that_fill_a_link_together_are_refused() -> None:
     plans = build_together([request("s1", "s6", rate_pps=800, faults=())])
     one, other = plans[0], replace(plans[0], forward=plans[0].forward)
     network = load_network("ring:6")
-    pair = [planned(network, a, b, stream=replace(fast, rate_pps=4500)) for a, b in (("s0", "s3"), ("s1", "s4"))]
+    pair = [
+        planned(network, a, b, stream=replace(fast, rate_pps=4500))
+        for a, b in (("s0", "s3"), ("s1", "s4"))
+    ]
     with pytest.raises(InputError, match=r"streams at once: they put .* Mbit/s"):
         check_concurrent(pair)
     with pytest.raises(InputError, match="end point of two"):
@@ -49,14 +52,21 @@ def test_each_stream_is_judged_by_what_the_common_faults_cost_it() -> None:
     runs = SimulatedStreamFabric().run_concurrently(plans)
     analyses = [analyse(plan, run) for plan, run in zip(plans, runs, strict=True)]
     assert plans[0].faults == plans[1].faults and plans[0].seed != plans[1].seed
-    used = [plans[1].forward.load(plans[1].network.link_index[fault.link]) for fault in plans[1].faults]
-    assert any(not load and result.predicted_loss for load, result in zip(used, analyses[1].faults, strict=True))
+    used = [
+        plans[1].forward.load(plans[1].network.link_index[fault.link]) for fault in plans[1].faults
+    ]
+    assert any(
+        not load and result.predicted_loss
+        for load, result in zip(used, analyses[1].faults, strict=True)
+    )
     for plan, run, analysis in zip(plans, runs, analyses, strict=True):
         verdict = judge(plan, run, analysis)
         assert verdict.passed, [c for c in verdict.checks if not c.passed]
 
 
-def test_second_stream_is_in_the_document(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_second_stream_is_in_the_document(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     words = [
         "stream",
         "swiss-t1",
@@ -93,7 +103,9 @@ def test_second_stream_is_in_the_document(capsys: pytest.CaptureFixture[str], tm
 def test_options_that_cannot_be_used_are_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], says: str
 ) -> None:
-    code = main(["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--fabric", "simulator", *words])
+    code = main(
+        ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--fabric", "simulator", *words]
+    )
     assert code in (2, 3)
     said = capsys.readouterr().err
     assert says in said and said.count("\n") == 1

@@ -44,19 +44,28 @@ def plan_of(case: str, **options: object) -> StreamPlan:
     roomy = StreamParameters(symbol_bytes=16, playback_s=60.0)
     known = testbed.network(network)
     least = planned(known, source, sink, stream=roomy, duration_s=70.0)
-    stream = replace(roomy, playback_s=max(0.4, round(3.05 * longest_path_delay_s(least) + 0.005, 2)))
+    stream = replace(
+        roomy, playback_s=max(0.4, round(3.05 * longest_path_delay_s(least) + 0.005, 2))
+    )
     return planned(known, source, sink, stream=stream, **options)  # type: ignore[arg-type]
 
 
 def unaware(plan: StreamPlan) -> StreamSender:
     """The rival: a sender to which all paths are the same."""
     parameters = replace(build_sender(plan).parameters, delay_of_label=bytes(LABELS))
-    code, content = ReedSolomonCode(plan.stream.source_packets), payload_source(plan.seed, plan.stream.symbol_bytes)
+    code, content = (
+        ReedSolomonCode(plan.stream.source_packets),
+        payload_source(plan.seed, plan.stream.symbol_bytes),
+    )
     return StreamSender(parameters, code, label_sequence(plan), block_size_control(plan), content)
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=[pytest.mark.soak] * (case[:4] in ("mane", "Gean"))) for case in CASES]
+    "case",
+    [
+        pytest.param(case, marks=[pytest.mark.soak] * (case[:4] in ("mane", "Gean")))
+        for case in CASES
+    ],
 )
 def test_n_stays_at_rest_and_a_failures_redundancy_is_as_predicted(case: str) -> None:
     plan = plan_of(case, faults=EachLink(most=1))
@@ -65,7 +74,9 @@ def test_n_stays_at_rest_and_a_failures_redundancy_is_as_predicted(case: str) ->
     before = run.sent.block_size[run.sent.time_s < plan.faults[0].start_s]
     assert set(before.tolist()) == {found.policy.base}
     verdict = judge(plan, run, found)
-    assert not verdict.invalid and [check.name for check in verdict.checks if not check.passed] == []
+    assert (
+        not verdict.invalid and [check.name for check in verdict.checks if not check.passed] == []
+    )
     assert abs(found.ror_measured - found.ror_predicted) <= found.ror_tolerance
     assert found.faults[0].packets > 100 and run.counters["sent_misjudged"] == 0
     assert not run.never_complete.any()
@@ -83,11 +94,15 @@ def test_a_sender_that_takes_all_paths_for_one_raises_n_with_nothing_broken() ->
 class Channel:
     """Each hop's delay is off by up to a share of it; ``longer``: a link that takes so much longer from a moment on."""
 
-    def __init__(self, plan: StreamPlan, jitter: float, factor: float = 1.0, longer_s: float = 0.0) -> None:
+    def __init__(
+        self, plan: StreamPlan, jitter: float, factor: float = 1.0, longer_s: float = 0.0
+    ) -> None:
         self.chance, self.jitter, self.longer_s = random.Random(5), jitter, longer_s
         self.links = plan.network.links
         self.factor = factor
-        self.path_of = [path.links for path in plan.forward.paths for _ in range(path.start, path.stop)]
+        self.path_of = [
+            path.links for path in plan.forward.paths for _ in range(path.start, path.stop)
+        ]
         self.slow = max(plan.forward.loaded, key=plan.forward.load)
 
     def __call__(self, packet: OutgoingPacket, at_s: float) -> Sequence[float]:

@@ -30,7 +30,11 @@ def lost_blocks(sender: StreamSender, plan: StreamPlan, dead_from_s: float) -> i
     channel = Channel(plan, 0.0)
 
     def forward(packet: OutgoingPacket, at_s: float) -> Sequence[float]:
-        return () if CUT_S <= at_s < STOP_S and channel.slow in channel.path_of[packet.label] else channel(packet, at_s)
+        return (
+            ()
+            if CUT_S <= at_s < STOP_S and channel.slow in channel.path_of[packet.label]
+            else channel(packet, at_s)
+        )
 
     loop = DelayLoop(sender, build_receiver(plan), forward=forward)
     loop.backward = lambda way, number, at: () if dead_from_s <= at < STOP_S else (0.01,)
@@ -69,10 +73,17 @@ def test_reports_that_are_lost_now_and_then_are_no_silence(lost: float, most_rai
 
 
 @pytest.mark.parametrize(("capacity", "largest"), [("2e6", 29), ("1e9", 64)])
-def test_losses_of_the_streams_own_making_raise_n_no_further_than_links_carry(capacity: str, largest: int) -> None:
+def test_losses_of_the_streams_own_making_raise_n_no_further_than_links_carry(
+    capacity: str, largest: int
+) -> None:
     """Half of all is lost to a full queue, which no failure explains: each packet more would be lost as well."""
     made = testbed.stream_plan(
-        f"ring:4,capacity_bps={capacity}", "s0", "s2", faults="none", duration_s=4.0, symbol_bytes=240
+        f"ring:4,capacity_bps={capacity}",
+        "s0",
+        "s2",
+        faults="none",
+        duration_s=4.0,
+        symbol_bytes=240,
     )
     chance = random.Random(3)
     loop = DelayLoop(build_sender(made), build_receiver(made))

@@ -39,7 +39,9 @@ def counted(root: str, without: list[str]) -> dict[str, Any]:
 
 
 @pytest.mark.unclocked
-def test_each_optimisation_saves_what_it_is_for(sandboxed: Callable[..., Any], tmp_path: Path) -> None:
+def test_each_optimisation_saves_what_it_is_for(
+    sandboxed: Callable[..., Any], tmp_path: Path
+) -> None:
     without = [[], ["sort"], ["merge"], ["combine"]]
     whole, unsorted, apart, single = sandboxed(all_counted, str(tmp_path), without)
     assert all(found["verified"] for found in (whole, unsorted, apart, single))
@@ -48,7 +50,12 @@ def test_each_optimisation_saves_what_it_is_for(sandboxed: Callable[..., Any], t
 
 
 SHAPES = {
-    f"{operation}, {names}": {"operation": operation, "in_memory": memory, "in_file": file, "at_once": at_once}
+    f"{operation}, {names}": {
+        "operation": operation,
+        "in_memory": memory,
+        "in_file": file,
+        "at_once": at_once,
+    }
     for operation in ("write", "read")
     for names, memory, file, at_once in (
         ("both", True, True, True),
@@ -56,7 +63,12 @@ SHAPES = {
         ("in the file", False, True, True),
     )
 }
-REPEATED = ("write, in the file", "write, in memory, one by one", "read, in memory, one by one", "read, both")
+REPEATED = (
+    "write, in the file",
+    "write, in memory, one by one",
+    "read, in memory, one by one",
+    "read, both",
+)
 """Left to `make soak`: `make test` tries what they are made of another way."""
 
 
@@ -64,13 +76,16 @@ def fragmented(shape: dict[str, Any]) -> dict[str, Any]:
     """Inside a sandbox: two processes, pieces of 100 bytes, in that shape."""
     from testbed.striping.emulated.fragmented_access import FragmentedAccess, run_fragmented
 
-    access = FragmentedAccess(bytes_each=6_000, piece_bytes=100, stripe_unit=70, repeat=1, seed=3, **shape)
+    access = FragmentedAccess(
+        bytes_each=6_000, piece_bytes=100, stripe_unit=70, repeat=1, seed=3, **shape
+    )
     return run_fragmented("crossbar:2", 2, 20e6, access)
 
 
 @pytest.mark.unclocked
 @pytest.mark.parametrize(
-    "shape", [pytest.param(one, marks=[pytest.mark.soak] if one in REPEATED else []) for one in SHAPES]
+    "shape",
+    [pytest.param(one, marks=[pytest.mark.soak] if one in REPEATED else []) for one in SHAPES],
 )
 def test_fragments_in_memory_and_in_the_file_arrive_where_they_belong(
     sandboxed: Callable[..., Any], shape: str
@@ -89,16 +104,22 @@ def paced(place: str) -> list[float]:
             start_s = time.monotonic()
             (Path(place) / "file").write_bytes(bytes(1_000_000))
             found.append(time.monotonic() - start_s)
-            late = subprocess.Popen(["sleep", "0.3"], cwd="/")  # a child that outlives the disk kept its group (EBUSY)
+            late = subprocess.Popen(
+                ["sleep", "0.3"], cwd="/"
+            )  # a child that outlives the disk kept its group (EBUSY)
     late.wait()
     return found
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="loop devices need root")
-def test_a_paced_disk_writes_at_its_rate_and_leaves_nothing(sandboxed: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_paced_disk_writes_at_its_rate_and_leaves_nothing(
+    sandboxed: Callable[..., Any], tmp_path: Path
+) -> None:
     place = tmp_path / "mounted"
     place.mkdir()
     slow_s, fast_s = sandboxed(paced, str(place))
     assert 0.7 < slow_s < 1.6 and fast_s < 0.3
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["mounted"] and not any(place.iterdir())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mounted"] and not any(
+        place.iterdir()
+    )
     assert not list(Path("/sys/fs/cgroup/blkio").glob("testbed-*"))

@@ -22,14 +22,22 @@ from tests.helpers.listeners import Addresses, listening
 PATIENCE_S = 20.0
 
 
-def waiting(folder: Path, addresses: Addresses, disk: Disk) -> tuple[list[Client], list[threading.Thread]]:
+def waiting(
+    folder: Path, addresses: Addresses, disk: Disk
+) -> tuple[list[Client], list[threading.Thread]]:
     """Two clients, each in a call to a disk that stands still."""
-    reach = Reach(addresses=addresses, timeout_s=PATIENCE_S, open_socket=lambda node, host: socket.socket())
+    reach = Reach(
+        addresses=addresses, timeout_s=PATIENCE_S, open_socket=lambda node, host: socket.socket()
+    )
     placement = SimpleNamespace(compute=("c0",), file_name=lambda: "p1/a")
-    plan: Any = SimpleNamespace(placement=placement, options=SimpleNamespace(stripe_unit=75), file_bytes=100)
+    plan: Any = SimpleNamespace(
+        placement=placement, options=SimpleNamespace(stripe_unit=75), file_bytes=100
+    )
     blocks = Blocks(offsets=np.zeros(1, dtype=np.int64), sizes=np.full(1, 100, dtype=np.int64))
     data = np.ones(100, dtype=np.uint8)
-    clients = [Client(rank=0, node=name, blocks=blocks, data=data, reach=reach) for name in ("c0", "c1")]
+    clients = [
+        Client(rank=0, node=name, blocks=blocks, data=data, reach=reach) for name in ("c0", "c1")
+    ]
     for client in clients:
         client.open(f"unix:{folder}/{client.node}", plan)  # each a group of its own
     disk.gate.clear()

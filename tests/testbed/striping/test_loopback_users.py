@@ -30,8 +30,12 @@ def test_another_user_is_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyP
     heard: list[str] = []
     operations = loopback._operations
 
-    def attacked(plan: Any, root: Path, addresses: dict[str, tuple[str, int]], seconds: float) -> Any:
-        words = as_ordinary_user([sys.executable, "-c", ASK, str(next(iter(addresses.values()))[1])])
+    def attacked(
+        plan: Any, root: Path, addresses: dict[str, tuple[str, int]], seconds: float
+    ) -> Any:
+        words = as_ordinary_user(
+            [sys.executable, "-c", ASK, str(next(iter(addresses.values()))[1])]
+        )
         done = subprocess.run(words, capture_output=True, text=True, timeout=60)
         heard.append(done.stdout.strip() or done.stderr)
         return operations(plan, root, addresses, seconds)
@@ -48,13 +52,18 @@ def test_io_nodes_of_any_name_keep_their_subfiles_below_the_folder(tmp_path: Pat
     (tmp_path / "absolute" / "data").write_text("another's")
     network = {"nodes": [{"id": "s"}, *({"id": name, "kind": "host"} for name in names)],
                "links": [{"source": name, "target": "s"} for name in names]}  # fmt: skip
-    plan = testbed.striping_plan(network, len(names), len(names), file_bytes=10_000, operation="both")
+    plan = testbed.striping_plan(
+        network, len(names), len(names), file_bytes=10_000, operation="both"
+    )
     done = run_striping(plan, tmp_path / "run" / "root", fabric="simulator")
     assert [record.verified for record in done.operations] == [True, True]
     assert (tmp_path / "absolute" / "data").read_text() == "another's"
     assert [one.name for one in (tmp_path / "run").iterdir()] == ["root"]
     folders = {one.name for one in (tmp_path / "run" / "root").iterdir()}
-    assert len(folders) == len(names) and {"a%20b", "x%3By", "..%2Fbeyond", "%2E%2E", "50%25"} < folders
+    assert (
+        len(folders) == len(names)
+        and {"a%20b", "x%3By", "..%2Fbeyond", "%2E%2E", "50%25"} < folders
+    )
 
 
 def test_a_folder_that_another_run_uses_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
@@ -63,7 +72,11 @@ def test_a_folder_that_another_run_uses_is_refused_and_left_as_it_is(tmp_path: P
     held = lock_root(tmp_path / "r0")
     try:
         with pytest.raises(InputError, match="r0 is served by another listener"):
-            run_striping(testbed.striping_plan("crossbar:2", 1, 1, file_bytes=1000), tmp_path, fabric="simulator")
+            run_striping(
+                testbed.striping_plan("crossbar:2", 1, 1, file_bytes=1000),
+                tmp_path,
+                fabric="simulator",
+            )
     finally:
         unlock_root(held)
     assert (tmp_path / "r0" / "data").read_text() == "another's"

@@ -13,10 +13,18 @@ from testbed.striping.emulated.program_run import Place
 
 def test_every_rank_has_its_host_and_its_environment() -> None:
     ranks = [
-        Place(rank=i, node=f"t{i}", host=f"h{i}", ip=f"10.0.0.{i + 1}", environment={"SFIO_RANK": str(i)})
+        Place(
+            rank=i,
+            node=f"t{i}",
+            host=f"h{i}",
+            ip=f"10.0.0.{i + 1}",
+            environment={"SFIO_RANK": str(i)},
+        )
         for i in range(2)
     ]
-    words = mpiexec_words(Path("/opt/mpiexec"), Path("/tmp/launcher"), ranks, ["python", "a.py"], prefixed=True)
+    words = mpiexec_words(
+        Path("/opt/mpiexec"), Path("/tmp/launcher"), ranks, ["python", "a.py"], prefixed=True
+    )
     text = " ".join(words)
     assert "-hosts 10.0.0.1,10.0.0.2 -ppn 1 -l" in text
     assert "-genv MPIR_CVAR_NOLOCAL 1 -genv UCX_TLS tcp,self" in text
@@ -24,7 +32,9 @@ def test_every_rank_has_its_host_and_its_environment() -> None:
     assert text.endswith(f"-n 1 -env SFIO_RANK 0 {ran} : -n 1 -env SFIO_RANK 1 {ran}")
 
 
-def test_a_machine_without_mpich_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_mpich_is_told_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TESTBED_MPI", str(tmp_path))
     with pytest.raises(CapabilityError, match="install the extra `mpi`"):
         find_mpiexec()

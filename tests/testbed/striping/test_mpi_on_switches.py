@@ -91,11 +91,17 @@ def run_ranks(folder: str, programs: dict[str, list[str]]) -> dict[str, dict[str
     with ProgramNetwork(place(load_network("crossbar:3"), 3, 2), root, shape=False) as network:
         for name, words in programs.items():
             before = network.net.link_counters()
-            with mpi_job(network.net, network.places(), [sys.executable, *words], output=subprocess.PIPE) as job:
+            with mpi_job(
+                network.net, network.places(), [sys.executable, *words], output=subprocess.PIPE
+            ) as job:
                 output, _ = job.communicate(timeout=100)
             after = network.net.link_counters()
             crossed = {f"{a}->{b}": after[a, b, n][1] - before[a, b, n][1] for a, b, n in after}
-            sizes = {place: (root / place).stat().st_size for place in ("p1/a", "p2/b") if (root / place).exists()}
+            sizes = {
+                place: (root / place).stat().st_size
+                for place in ("p1/a", "p2/b")
+                if (root / place).exists()
+            }
             told[name] = {
                 "code": job.returncode,
                 "lines": sorted(output.splitlines()),
@@ -106,7 +112,9 @@ def run_ranks(folder: str, programs: dict[str, list[str]]) -> dict[str, dict[str
 
 
 @pytest.fixture(scope="module")
-def told(sandboxed: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def told(
+    sandboxed: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("ranks")
     for name, (text, _) in PROGRAMS.items():
         (folder / f"{name}.py").write_text(text)
@@ -127,9 +135,14 @@ def test_an_exchange_of_mpi_ranks_crosses_the_links(told: dict[str, dict[str, An
 
 
 @needs_mpi
-def test_mpi_ranks_write_and_read_a_striped_matrix_by_their_own_datatypes(told: dict[str, dict[str, Any]]) -> None:
+def test_mpi_ranks_write_and_read_a_striped_matrix_by_their_own_datatypes(
+    told: dict[str, dict[str, Any]],
+) -> None:
     matrix = told["matrix"]
-    assert (matrix["code"], matrix["lines"]) == (0, [f"rank {rank} has the matrix" for rank in range(3)])
+    assert (matrix["code"], matrix["lines"]) == (
+        0,
+        [f"rank {rank} has the matrix" for rank in range(3)],
+    )
     assert matrix["sizes"] == {"p1/a": 240_000, "p2/b": 240_000}
     for node in ("r0", "r1"):
         assert matrix["crossed"][f"s1->{node}"] >= 240_000  # written
@@ -142,7 +155,9 @@ def test_a_failing_rank_is_the_exit_code(told: dict[str, dict[str, Any]]) -> Non
 
 
 @needs_mpi
-def test_a_program_runs_as_mpi_ranks_by_the_command_with_its_group_and_listeners(tmp_path: Path) -> None:
+def test_a_program_runs_as_mpi_ranks_by_the_command_with_its_group_and_listeners(
+    tmp_path: Path,
+) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "from mpi4py import MPI\nimport sfio_emu\n"

@@ -17,8 +17,13 @@ from testbed.striping.emulated.program_run import Place, start_ranks
 
 
 def test_a_program_is_ended_when_its_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
-    net: Any = SimpleNamespace(run_in_host=lambda host, command, **options: subprocess.Popen(command, **options))
-    places = [Place(rank=n, node=f"t{n}", host=f"h{n}", ip=f"10.0.0.{n + 1}", environment={}) for n in range(2)]
+    net: Any = SimpleNamespace(
+        run_in_host=lambda host, command, **options: subprocess.Popen(command, **options)
+    )
+    places = [
+        Place(rank=n, node=f"t{n}", host=f"h{n}", ip=f"10.0.0.{n + 1}", environment={})
+        for n in range(2)
+    ]
     ended: list[subprocess.Popen[bytes]] = []
 
     def act() -> int:
@@ -32,4 +37,7 @@ def test_a_program_is_ended_when_its_time_is_over(capsys: pytest.CaptureFixture[
     assert reported(act) == TimeLimitError.exit_code == 124
     assert time.monotonic() < start_s + 10
     assert all(process.poll() is not None for process in ended)
-    assert capsys.readouterr().err == "testbed: the program was ended after 0.2 s; raise --time-limit\n"
+    assert (
+        capsys.readouterr().err
+        == "testbed: the program was ended after 0.2 s; raise --time-limit\n"
+    )

@@ -28,7 +28,11 @@ with scratch_folder(Path(sys.argv[1])) as root:
 
 def start(parent: Path) -> tuple[subprocess.Popen[str], Path]:
     words = [sys.executable, "-c", HOLD, str(parent)]
-    heard = ["env", "--default-signal=HUP", *words]  # also where the tests themselves ignore it, as of nohup
+    heard = [
+        "env",
+        "--default-signal=HUP",
+        *words,
+    ]  # also where the tests themselves ignore it, as of nohup
     process = subprocess.Popen(heard, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     return process, Path(process.stdout.readline().strip())
@@ -80,7 +84,9 @@ def test_a_folder_that_was_just_made_and_other_names_stay(tmp_path: Path) -> Non
 
 def test_a_folder_in_which_nothing_can_be_made_is_an_input_error() -> None:
     with (
-        pytest.raises(InputError, match=r"--results /proc: .*; choose a directory that can be written"),
+        pytest.raises(
+            InputError, match=r"--results /proc: .*; choose a directory that can be written"
+        ),
         scratch_folder(Path("/proc")),
     ):
         pass

@@ -21,7 +21,16 @@ EXAMPLES = ROOT / "examples"
 
 def program(root: Path, *words: str, compute: int, io: int = 2) -> subprocess.CompletedProcess[str]:
     command = [*TESTBED, "run", "crossbar:4"]
-    command += ["--compute-nodes", str(compute), "--io-nodes", str(io), "--subfile-dir", str(root), "--", *words]
+    command += [
+        "--compute-nodes",
+        str(compute),
+        "--io-nodes",
+        str(io),
+        "--subfile-dir",
+        str(root),
+        "--",
+        *words,
+    ]
     return run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -33,9 +42,13 @@ def accessed(network: str, root: str, options: dict[str, Any]) -> dict[str, Any]
     from testbed.striping.judgement import judge_striping
     from testbed.striping.workload import run_striping, striping_plan
 
-    faults = tuple(Fault(link=tuple(link), start_s=a, stop_s=b) for link, a, b in options.pop("cut", []))
+    faults = tuple(
+        Fault(link=tuple(link), start_s=a, stop_s=b) for link, a, b in options.pop("cut", [])
+    )
     for link, a, b, words in options.pop("impaired", []):
-        faults += (Fault(link=tuple(link), kind="impaired", start_s=a, stop_s=b, impairments=words),)
+        faults += (
+            Fault(link=tuple(link), kind="impaired", start_s=a, stop_s=b, impairments=words),
+        )
     killed = tuple(KilledProcess(node=node, at_s=at_s) for node, at_s in options.pop("killed", []))
     plan = striping_plan(network, faults=faults, kill=killed, **options)
     return dict(judge_striping(plan, run_striping(plan, Path(root))).document)
@@ -54,7 +67,9 @@ def test_the_papers_second_program_writes_figure_11_byte_for_byte(tmp_path: Path
     done = program(tmp_path, "python", str(EXAMPLES / "greetings.py"), compute=3)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "p1/tmp/a.dat").read_bytes() == b"Good*ng!Bo!Buontina!"
-    assert (tmp_path / "r1/tmp/a.dat").read_bytes() == b"morninjoura*mat", "by the network's own name too"
+    assert (tmp_path / "r1/tmp/a.dat").read_bytes() == b"morninjoura*mat", (
+        "by the network's own name too"
+    )
 
 
 @pytest.mark.unclocked
@@ -90,16 +105,26 @@ def test_one_client_of_three_listeners_gets_nine_tenths_of_the_link_at_75_bytes(
     sandboxed: Callable[..., Any], timely: Callable[..., None], tmp_path: Path
 ) -> None:
     def run() -> str | None:
-        options = {"compute_nodes": 1, "io_nodes": 3, "stripe_unit": 75, "file_bytes": 2_000_000, "operation": "both"}
+        options = {
+            "compute_nodes": 1,
+            "io_nodes": 3,
+            "stripe_unit": 75,
+            "file_bytes": 2_000_000,
+            "operation": "both",
+        }
         options |= {"link_rate_bps": LINK_RATE_BPS}
         found = sandboxed(accessed, "crossbar:4", str(tmp_path), options)
         slow = []
         for operation in found["operations"]:
             assert operation["verified"] and operation["fragments"] > 1000 * operation["messages"]
             if operation["throughput_bps"] < 0.9 * LINK_RATE_BPS:
-                slow.append(f"{operation['direction']} at {operation['throughput_bps'] / 1e6:.2f} of 5 Mbit/s")
+                slow.append(
+                    f"{operation['direction']} at {operation['throughput_bps'] / 1e6:.2f} of 5 Mbit/s"
+                )
         failed = [check["name"] for check in found["verdict"]["checks"] if not check["passed"]]
-        assert all("throughput" in name for name in failed) and (slow or not failed), found["verdict"]
+        assert all("throughput" in name for name in failed) and (slow or not failed), found[
+            "verdict"
+        ]
         return ", ".join(slow) or None
 
     timely(run)
@@ -115,10 +140,16 @@ def test_a_liquid_schedule_is_faster_than_circuits_asked_for_as_they_come(
     def run() -> str | None:
         speeds = []
         for schedule in ("liquid", "none"):
-            document = sandboxed(accessed, network, str(tmp_path), {"scheduling": schedule, **common})
+            document = sandboxed(
+                accessed, network, str(tmp_path), {"scheduling": schedule, **common}
+            )
             assert document["verified"] and not document["operations"][0]["errors"]
             speeds.append(document["throughput_bps"])
-        return None if speeds[0] >= 1.3 * speeds[1] else f"liquid {speeds[0]:.0f} bit/s, as they come {speeds[1]:.0f}"
+        return (
+            None
+            if speeds[0] >= 1.3 * speeds[1]
+            else f"liquid {speeds[0]:.0f} bit/s, as they come {speeds[1]:.0f}"
+        )
 
     timely(run)
 
@@ -127,9 +158,16 @@ def test_a_link_cut_in_a_write_is_told_in_time_and_the_next_write_succeeds(
     sandboxed: Callable[..., Any], timely: Callable[..., None], tmp_path: Path
 ) -> None:
     def run() -> str | None:
-        options = {"compute_nodes": 2, "io_nodes": 3, "file_bytes": 2_000_000, "cut": [[["s1", "r1", 0], 0.1, 30.0]]}
+        options = {
+            "compute_nodes": 2,
+            "io_nodes": 3,
+            "file_bytes": 2_000_000,
+            "cut": [[["s1", "r1", 0], 0.1, 30.0]],
+        }
         broken, again = sandboxed(accessed, "crossbar:4", str(tmp_path), options)["operations"]
-        assert [e["text"].partition(":")[0] for e in broken["errors"]] == ["r1", "r1"], "the listener is named"
+        assert [e["text"].partition(":")[0] for e in broken["errors"]] == ["r1", "r1"], (
+            "the listener is named"
+        )
         assert again["verified"] and not again["errors"]
         return told_late(broken, 2.5)
 
@@ -138,7 +176,9 @@ def test_a_link_cut_in_a_write_is_told_in_time_and_the_next_write_succeeds(
 
 def told_late(broken: dict[str, Any], limit_s: float) -> str | None:
     slowest = max(e["since_fault_s"] for e in broken["errors"])
-    return None if slowest <= limit_s else f"told {slowest:.2f} s after the fault, limit {limit_s:g} s"
+    return (
+        None if slowest <= limit_s else f"told {slowest:.2f} s after the fault, limit {limit_s:g} s"
+    )
 
 
 @pytest.mark.unclocked
@@ -161,7 +201,12 @@ def test_a_listener_that_is_killed_is_named_at_once_and_the_next_write_succeeds(
     sandboxed: Callable[..., Any], timely: Callable[..., None], tmp_path: Path
 ) -> None:
     def run() -> str | None:
-        options = {"compute_nodes": 2, "io_nodes": 3, "file_bytes": 2_000_000, "killed": [["p2", 0.1]]}
+        options = {
+            "compute_nodes": 2,
+            "io_nodes": 3,
+            "file_bytes": 2_000_000,
+            "killed": [["p2", 0.1]],
+        }
         broken, again = sandboxed(accessed, "crossbar:4", str(tmp_path), options)["operations"]
         assert {e["text"].partition(":")[0] for e in broken["errors"]} == {"r1"}
         assert again["verified"] and not again["errors"]

@@ -66,7 +66,9 @@ def striped(how: str) -> dict[str, Any]:
                 subfile.write(bytes([first[0] ^ 1]))
 
     faults = (Fault(link=CROSSING, start_s=0.2, stop_s=5.0),) if how == "cut" else ()
-    plan = striping_plan(NETWORK, 4, 4, file_bytes=FILE_BYTES, operation="both", link_rate_bps=5e6, faults=faults)
+    plan = striping_plan(
+        NETWORK, 4, 4, file_bytes=FILE_BYTES, operation="both", link_rate_bps=5e6, faults=faults
+    )
     asked = MachinesRequest(count=2, place=PLACE)
     try:
         run = run_striping(plan, Path("unused"), machines=asked, report_progress=before_reading)
@@ -102,7 +104,9 @@ def test_a_cut_crossing_cable_breaks_processes_and_the_file_is_whole_when_it_is_
     spread = found["spread"]
     assert 0 < spread["seconds_uncertainty_s"] < 0.01 and spread["errors_undecided"] == 0
     where = {node: one for node, (one,) in found["devices"].items()}
-    assert where["r0"] == where["r12"] != where["r4"] == where["r8"], "a disk of its own on each machine"
+    assert where["r0"] == where["r12"] != where["r4"] == where["r8"], (
+        "a disk of its own on each machine"
+    )
 
 
 @pytest.mark.long
@@ -113,10 +117,14 @@ def test_a_byte_changed_on_a_machines_disk_fails_the_verdict(sandboxed: Callable
 
 
 @pytest.mark.soak
-def test_loss_between_the_machines_from_the_middle_on_makes_a_run_invalid(sandboxed: Callable[..., Any]) -> None:
+def test_loss_between_the_machines_from_the_middle_on_makes_a_run_invalid(
+    sandboxed: Callable[..., Any],
+) -> None:
     assert "the network between the machines lost" in sandboxed(striped, "loss").get("reason", "")
 
 
 @pytest.mark.soak
-def test_delay_between_the_machines_from_the_middle_on_makes_a_run_invalid(sandboxed: Callable[..., Any]) -> None:
+def test_delay_between_the_machines_from_the_middle_on_makes_a_run_invalid(
+    sandboxed: Callable[..., Any],
+) -> None:
     assert "slower for a second" in sandboxed(striped, "delay").get("reason", "")

@@ -21,7 +21,11 @@ DOCUMENT: dict[str, Any] = {
 def test_a_kill_and_a_cut_are_drawn_at_their_moments() -> None:
     figure = striping_figures([DOCUMENT])["faults-over-time"]
     (axes,) = figure.axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["operation", "r2 killed", "s1->r1 cut"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "operation",
+        "r2 killed",
+        "s1->r1 cut",
+    ]
     spans = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]
     assert spans == [(0.0, 2.0), (0.5, 2.0), (0.2, 1.4)]
     crosses = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "X"]

@@ -11,7 +11,12 @@ import pytest
 
 from testbed.model.verdict import Verdict
 from testbed.striping.emulated.fabric import worst_strain
-from testbed.striping.judgement import MAX_LATE_FRACTION, delay_by_late_threads_s, invalid_reason, judge
+from testbed.striping.judgement import (
+    MAX_LATE_FRACTION,
+    delay_by_late_threads_s,
+    invalid_reason,
+    judge,
+)
 from testbed.striping.measurements import OperationRecord, StripingMeasurements
 from testbed.striping.plan import StripingPlan
 from testbed.striping.prediction import change_allowance_s, predict
@@ -30,31 +35,47 @@ def judged(chosen: StripingPlan, *operations: dict[str, Any]) -> tuple[int, str 
     return verdict.exit_code, verdict.invalid
 
 
-def verdict_of(chosen: StripingPlan, *operations: dict[str, Any], fabric: str = "emulation") -> Verdict:
+def verdict_of(
+    chosen: StripingPlan, *operations: dict[str, Any], fabric: str = "emulation"
+) -> Verdict:
     prediction = predict(chosen, 9000)
     assert prediction is not None
-    pieces = sum(int(((one.offsets + one.sizes - 1) // 200 - one.offsets // 200 + 1).sum()) for one in chosen.blocks)
+    pieces = sum(
+        int(((one.offsets + one.sizes - 1) // 200 - one.offsets // 200 + 1).sum())
+        for one in chosen.blocks
+    )
     usual: dict[str, Any] = {
         "direction": "write", "attempt": 1, "faulty": False, "seconds": prediction.seconds, "bytes": 1_600_000,
         "messages": 16, "fragments": pieces, "requests": 16, "disk_calls": 16, "verified": True,
         "strain": CALM,
     }  # fmt: skip
     records = tuple(OperationRecord(**(usual | fields)) for fields in operations)
-    return judge(chosen, StripingMeasurements(fabric=fabric, operations=records, mtu_bytes=9000), prediction)
+    return judge(
+        chosen, StripingMeasurements(fabric=fabric, operations=records, mtu_bytes=9000), prediction
+    )
 
 
 LIQUID: dict[str, Any] = {"scheduling": "liquid", "switching": "circuit"}
 
 
-def test_the_same_slow_run_fails_on_a_machine_that_kept_up_and_is_invalid_on_one_that_did_not() -> None:
+def test_the_same_slow_run_fails_on_a_machine_that_kept_up_and_is_invalid_on_one_that_did_not() -> (
+    None
+):
     chosen = plan(**LIQUID)
     seconds = 2 * predict(chosen, 9000).seconds  # type: ignore[union-attr]
     allowed_s = change_allowance_s(chosen) * len(chosen.frames)
     assert judged(chosen, {"seconds": seconds})[0] == 1
     kept_up_s = allowed_s + 0.9 * MAX_LATE_FRACTION * seconds
     assert judged(chosen, {"seconds": seconds, "late_s": kept_up_s})[0] == 1
-    code, why = judged(chosen, {"seconds": seconds, "late_s": allowed_s + 1.1 * MAX_LATE_FRACTION * seconds})
-    assert code == 4 and why is not None and "threads were late for 13%" in why and "--link-rate" in why
+    code, why = judged(
+        chosen, {"seconds": seconds, "late_s": allowed_s + 1.1 * MAX_LATE_FRACTION * seconds}
+    )
+    assert (
+        code == 4
+        and why is not None
+        and "threads were late for 13%" in why
+        and "--link-rate" in why
+    )
 
 
 def test_the_outcome_does_not_matter_to_whether_the_machine_kept_up() -> None:
@@ -71,7 +92,9 @@ def test_a_file_too_short_is_undecided_and_a_sufficient_size_is_named(
     late = {"bytes": 3200, "seconds": 0.05, "strain": replace(CALM, mean_lateness_s=0.004)}
     short = plan(file_bytes=3200, **options)
     assert verdict_of(short, late).exit_code == 5
-    assert verdict_of(short, late | {"strain": None}, fabric="simulator").exit_code == 1, "nothing has to wake there"
+    assert verdict_of(short, late | {"strain": None}, fabric="simulator").exit_code == 1, (
+        "nothing has to wake there"
+    )
     (sufficient,) = re.findall(r"--file-size (\d+)kB", str(verdict_of(short, late).to_json()))
     longer = plan(file_bytes=1000 * int(sufficient), **options)
     assert judged(longer, {"bytes": longer.file_bytes}) == (0, None)
@@ -91,10 +114,14 @@ def test_one_late_operation_of_three_is_no_reason() -> None:
         ({"mean_lateness_s": 2.0}, "a thread woke 2000.0 ms late on average"),
     ],
 )
-def test_transfers_all_at_once_need_processors_and_tasks_with_rest(strain: dict[str, Any], named: str) -> None:
+def test_transfers_all_at_once_need_processors_and_tasks_with_rest(
+    strain: dict[str, Any], named: str
+) -> None:
     code, why = judged(plan(), {"strain": replace(CALM, **strain)})
     assert code == 4 and why is not None and named in why
-    assert judged(plan(**LIQUID), {"strain": replace(CALM, **strain)})[0] == 0, "turns are judged by their lateness"
+    assert judged(plan(**LIQUID), {"strain": replace(CALM, **strain)})[0] == 0, (
+        "turns are judged by their lateness"
+    )
 
 
 def test_processors_that_went_to_other_machines_make_any_run_invalid() -> None:
@@ -122,14 +149,21 @@ def test_a_simulated_run_has_no_machine_to_keep_up() -> None:
 def test_a_time_frame_is_as_late_as_its_latest_transfer_and_a_process_as_all_of_its_own() -> None:
     scheduled = plan(**LIQUID)
     late_s = dict.fromkeys(range(len(scheduled.transfers)), 0.01) | {scheduled.frames[0][0]: 0.05}
-    assert delay_by_late_threads_s(scheduled, late_s) == pytest.approx(0.01 * (len(scheduled.frames) - 1) + 0.05)
+    assert delay_by_late_threads_s(scheduled, late_s) == pytest.approx(
+        0.01 * (len(scheduled.frames) - 1) + 0.05
+    )
     as_they_come = plan(switching="circuit")
     first = as_they_come.transfers[0].source
     own = [i for i, t in enumerate(as_they_come.transfers) if t.source == first]
     assert delay_by_late_threads_s(
         as_they_come, dict.fromkeys(own, 0.01) | {i: 0.001 for i in range(16) if i not in own}
     ) == (pytest.approx(0.04))
-    assert invalid_reason(scheduled, StripingMeasurements(fabric="emulation", operations=(), mtu_bytes=9000)) is None
+    assert (
+        invalid_reason(
+            scheduled, StripingMeasurements(fabric="emulation", operations=(), mtu_bytes=9000)
+        )
+        is None
+    )
 
 
 def test_every_operation_has_a_bar_of_its_own() -> None:
@@ -137,21 +171,43 @@ def test_every_operation_has_a_bar_of_its_own() -> None:
 
     records = [
         {"direction": direction, "attempt": attempt, "errors": [], "throughput_bps": 1e6 * number}
-        for number, (direction, attempt) in enumerate([("write", 1), ("write", 1), ("write", 2), ("read", 1)], 1)
+        for number, (direction, attempt) in enumerate(
+            [("write", 1), ("write", 1), ("write", 2), ("read", 1)], 1
+        )
     ]
-    found = {"operations": records, "predicted": None, "compute_nodes": 1, "io_nodes": 2, "stripe_unit": 75}
+    found = {
+        "operations": records,
+        "predicted": None,
+        "compute_nodes": 1,
+        "io_nodes": 2,
+        "stripe_unit": 75,
+    }
     found["file_size"] = 1_000_000
     (figure,) = striping_figures([found | {"switching": "packet", "schedule": "none"}]).values()
     (axes,) = figure.axes
     assert [bar.get_width() for bar in axes.patches] == [1, 2, 3, 4]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["write", "write 2", "write (again)", "read"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "write",
+        "write 2",
+        "write (again)",
+        "read",
+    ]
 
 
 def test_of_several_machines_the_one_that_keeps_up_worst_is_judged() -> None:
-    full = replace(CALM, cpu_fraction=0.97, busiest_task="switch", busiest_task_fraction=0.9, worst_lateness_s=0.0)
+    full = replace(
+        CALM,
+        cpu_fraction=0.97,
+        busiest_task="switch",
+        busiest_task_fraction=0.9,
+        worst_lateness_s=0.0,
+    )
     found = worst_strain([CALM, full])
     assert found == replace(full, worst_lateness_s=CALM.worst_lateness_s)
-    assert judged(plan(), {"strain": found})[0] == 4 and judged(plan(), {"strain": worst_strain([CALM, CALM])})[0] == 0
+    assert (
+        judged(plan(), {"strain": found})[0] == 4
+        and judged(plan(), {"strain": worst_strain([CALM, CALM])})[0] == 0
+    )
     assert worst_strain([]) is None
 
 
@@ -159,8 +215,15 @@ def test_operations_that_are_missing_or_of_another_size_do_not_pass() -> None:
     both = plan(**LIQUID, operation="both")
     write, read = {"direction": "write"}, {"direction": "read"}
     assert judged(both, write, read)[0] == 0
-    assert [judged(both, *some)[0] for some in ((), (write,), (write, write), (read, write))] == [5, 5, 5, 5]
+    assert [judged(both, *some)[0] for some in ((), (write,), (write, write), (read, write))] == [
+        5,
+        5,
+        5,
+        5,
+    ]
     seconds = predict(both, 9000).seconds  # type: ignore[union-attr]
     for part in (0.5, 8):
         half = {"bytes": int(1_600_000 * part), "seconds": seconds * part}
-        assert judged(both, write | half, read | half)[0] == 1, "as fast as predicted, and not the file"
+        assert judged(both, write | half, read | half)[0] == 1, (
+            "as fast as predicted, and not the file"
+        )

@@ -50,7 +50,13 @@ def record(**fields: object) -> OperationRecord:
 
 
 def test_a_connection_may_be_silent_as_long_as_a_large_file_takes() -> None:
-    large = plan("crossbar:2", file_bytes=1_000_000_000, link_rate_bps=5e6, scheduling="liquid", switching="circuit")
+    large = plan(
+        "crossbar:2",
+        file_bytes=1_000_000_000,
+        link_rate_bps=5e6,
+        scheduling="liquid",
+        switching="circuit",
+    )
     assert large.liquid_s == pytest.approx(2 * 250e6 * 8 / 5e6)
     assert patience_s(large) > 2 * large.liquid_s
     assert patience_s(plan(scheduling="liquid", switching="circuit")) == 120.0
@@ -76,7 +82,9 @@ def test_random_placement_takes_different_hosts_by_the_seed() -> None:
     network = load_network("swiss-t1")
     drawn = {place(network, 4, 4, order="random", seed=seed).compute for seed in range(5)}
     assert len(drawn) == 5
-    assert place(network, 4, 4, order="random", seed=2) == place(network, 4, 4, order="random", seed=2)
+    assert place(network, 4, 4, order="random", seed=2) == place(
+        network, 4, 4, order="random", seed=2
+    )
 
 
 @pytest.mark.parametrize("access", ACCESSES)
@@ -104,7 +112,10 @@ def test_shares_are_what_the_subfiles_hold_of_the_blocks(access: str, unit: int)
 
 def test_the_oracle_lays_the_thesis_text_out_as_figure_11_does() -> None:
     text = np.frombuffer(b"Good*morning!Bonjour!Buona*mattina!", dtype=np.uint8)
-    assert [part.tobytes() for part in expected_subfiles(text, 5, 2)] == [b"Good*ng!Bo!Buontina!", b"morninjoura*mat"]
+    assert [part.tobytes() for part in expected_subfiles(text, 5, 2)] == [
+        b"Good*ng!Bo!Buontina!",
+        b"morninjoura*mat",
+    ]
 
 
 def test_data_are_the_bytes_of_the_blocks_in_their_order() -> None:
@@ -118,17 +129,30 @@ def test_data_are_the_bytes_of_the_blocks_in_their_order() -> None:
 def test_liquid_throughput_is_the_file_over_its_busiest_link() -> None:
     assert plan(compute_nodes=1, io_nodes=3, file_bytes=6000).liquid_links == pytest.approx(1.0)
     assert plan(compute_nodes=2, io_nodes=2, file_bytes=8000).liquid_links == pytest.approx(2.0)
-    skewed = plan(compute_nodes=2, io_nodes=2, access="strided", access_block_bytes=200, file_bytes=8000)
-    assert set(skewed.volumes) == {("t0", "r0"), ("t1", "r1")}, "a block is a stripe unit: nothing crosses over"
+    skewed = plan(
+        compute_nodes=2, io_nodes=2, access="strided", access_block_bytes=200, file_bytes=8000
+    )
+    assert set(skewed.volumes) == {("t0", "r0"), ("t1", "r1")}, (
+        "a block is a stripe unit: nothing crosses over"
+    )
     assert skewed.liquid_links == pytest.approx(2.0)
 
 
 def test_a_liquid_schedule_has_as_many_frames_as_the_bottleneck_has_transfers() -> None:
     network = "swiss-t1:allocation=2-2-2-2-0-0-0-0"
-    scheduled = plan(network, compute_nodes=8, io_nodes=8, file_bytes=640_000, scheduling="liquid", switching="circuit")
+    scheduled = plan(
+        network,
+        compute_nodes=8,
+        io_nodes=8,
+        file_bytes=640_000,
+        scheduling="liquid",
+        switching="circuit",
+    )
     assert len(scheduled.transfers) == 64
     assert len(scheduled.frames) == scheduled.bulk_plan().bottleneck_load
-    unscheduled = plan(network, compute_nodes=8, io_nodes=8, file_bytes=640_000, switching="circuit")
+    unscheduled = plan(
+        network, compute_nodes=8, io_nodes=8, file_bytes=640_000, switching="circuit"
+    )
     assert predict(scheduled, 9000).throughput_bps > 1.2 * predict(unscheduled, 9000).throughput_bps  # type: ignore[union-attr]
 
 
@@ -172,7 +196,9 @@ def test_a_verdict_fails_where_content_is_wrong_or_throughput_is_short() -> None
 
     def judged(**fields: object) -> object:
         whole = MEGABYTE | {"seconds": prediction.seconds} | fields
-        run = StripingMeasurements(fabric="emulation", operations=(record(**whole),), mtu_bytes=9000)
+        run = StripingMeasurements(
+            fabric="emulation", operations=(record(**whole),), mtu_bytes=9000
+        )
         return judge(one, run, prediction)
 
     assert judged().passed  # type: ignore[attr-defined]
@@ -206,7 +232,9 @@ def test_errors_under_faults_must_come_in_time_and_the_second_attempt_must_succe
     assert prediction is not None
 
     def judged(since_fault_s: float, *later: OperationRecord) -> bool:
-        error = ClientError(rank=0, node="t0", text="r0: gone", after_s=since_fault_s, since_fault_s=since_fault_s)
+        error = ClientError(
+            rank=0, node="t0", text="r0: gone", after_s=since_fault_s, since_fault_s=since_fault_s
+        )
         broken = record(faulty=True, errors=(error,), verified=False)
         run = StripingMeasurements(fabric="emulation", operations=(broken, *later), mtu_bytes=9000)
         return judge(one, run, prediction).passed
@@ -229,28 +257,44 @@ def test_a_write_under_faults_that_never_came_cannot_tell() -> None:
 
     def exit_code(of: StripingPlan, first: OperationRecord, *came: FaultTimes) -> int:
         again = record(attempt=2, **MEGABYTE, seconds=prediction.seconds)
-        run = StripingMeasurements(fabric="emulation", operations=(first, again), mtu_bytes=9000, faults=came)
+        run = StripingMeasurements(
+            fabric="emulation", operations=(first, again), mtu_bytes=9000, faults=came
+        )
         return judge(of, run, prediction).exit_code
 
     came = FaultTimes(fault=fault, start_s=0.101, stop_s=0.603)
     assert exit_code(cut, whole, came) == 0
-    assert exit_code(cut, whole) == exit_code(cut, replace(whole, faulty=False)) == exit_code(killed, whole) == 5
+    assert (
+        exit_code(cut, whole)
+        == exit_code(cut, replace(whole, faulty=False))
+        == exit_code(killed, whole)
+        == 5
+    )
     assert exit_code(cut, whole, replace(came, start_s=3.1, stop_s=3.6)) == 5
     assert exit_code(one, replace(whole, faulty=True)) == 5, "no fault was planned"
     for count in ("messages", "fragments", "requests", "disk_calls"):
         nothing: dict[str, Any] = {count: 0}
-        assert exit_code(cut, replace(whole, **nothing), came) == 1, f"the file came without {count}"
+        assert exit_code(cut, replace(whole, **nothing), came) == 1, (
+            f"the file came without {count}"
+        )
 
 
 def test_errors_must_be_reported_half_a_second_after_a_silent_listener_is_given_up() -> None:
     one = plan(compute_nodes=1, io_nodes=2, file_bytes=1_000_000)
-    for first_s, last_s, passed in ((0.0, 2.5, True), (0.0, 2.51, False), (-0.01, 1.0, False), (2.6, 0.1, False)):
+    for first_s, last_s, passed in (
+        (0.0, 2.5, True),
+        (0.0, 2.51, False),
+        (-0.01, 1.0, False),
+        (2.6, 0.1, False),
+    ):
         errors = tuple(
             ClientError(rank=k, node=f"t{k}", text=f"text {k}", after_s=1.0, since_fault_s=since_s)
             for k, since_s in enumerate((first_s, last_s))
         )
         run = StripingMeasurements(
-            fabric="emulation", operations=(record(faulty=True, errors=errors, verified=False),), mtu_bytes=9000
+            fabric="emulation",
+            operations=(record(faulty=True, errors=errors, verified=False),),
+            mtu_bytes=9000,
         )
         check = next(c for c in judge(one, run, None).checks if c.key == "failures-told")
         assert (check.passed, check.measured) == (passed, max(first_s, last_s))
@@ -266,18 +310,31 @@ def test_packets_carry_data_without_their_headers() -> None:
 def test_a_liquid_schedule_takes_a_change_and_its_longest_transfer_of_each_frame(
     switching: str, change_s: float
 ) -> None:
-    chosen = plan("crossbar:4", file_bytes=400_000, scheduling="liquid", switching=switching, stripe_unit=1000)
+    chosen = plan(
+        "crossbar:4", file_bytes=400_000, scheduling="liquid", switching=switching, stripe_unit=1000
+    )
     prediction = predict(chosen, 9000)
     assert prediction is not None and len(chosen.frames) == 2
-    assert prediction.seconds == pytest.approx(2 * (100_000 * 8 / chosen.goodput_bps(9000) + change_s))
+    assert prediction.seconds == pytest.approx(
+        2 * (100_000 * 8 / chosen.goodput_bps(9000) + change_s)
+    )
     assert prediction.throughput_bps == pytest.approx(400_000 * 8 / prediction.seconds)
     assert prediction.liquid_throughput_bps == pytest.approx(2 * chosen.goodput_bps(9000))
-    most = 1.02 / (1 - 18_000 / 100_000) * prediction.liquid_throughput_bps / prediction.throughput_bps
+    most = (
+        1.02 / (1 - 18_000 / 100_000) * prediction.liquid_throughput_bps / prediction.throughput_bps
+    )
     assert (prediction.least_ratio, prediction.most_ratio) == (0.9, pytest.approx(min(10.0, most)))
-    tiny = predict(plan("crossbar:4", file_bytes=4000, scheduling="liquid", switching=switching, stripe_unit=100), 9000)
+    tiny = predict(
+        plan(
+            "crossbar:4", file_bytes=4000, scheduling="liquid", switching=switching, stripe_unit=100
+        ),
+        9000,
+    )
     assert tiny is not None
     most = 1.02 * 2 * tiny.liquid_throughput_bps / tiny.throughput_bps
-    assert tiny.most_ratio == pytest.approx(min(10.0, most)), "twice as fast, where all of it goes at once"
+    assert tiny.most_ratio == pytest.approx(min(10.0, most)), (
+        "twice as fast, where all of it goes at once"
+    )
 
 
 @pytest.mark.parametrize(
@@ -289,7 +346,15 @@ def test_a_liquid_schedule_takes_a_change_and_its_longest_transfer_of_each_frame
         ({"scheduling": "liquid", "access": "random", "access_block_bytes": 100}, 0.5),
         ({"switching": "circuit"}, 0.8),
         ({}, 0.3),
-        ({"file_bytes": 1_000_200, "stripe_unit": 300_000, "scheduling": "liquid", "switching": "circuit"}, 0.3),
+        (
+            {
+                "file_bytes": 1_000_200,
+                "stripe_unit": 300_000,
+                "scheduling": "liquid",
+                "switching": "circuit",
+            },
+            0.3,
+        ),
     ],
 )
 def test_what_must_be_reached_of_a_prediction_by_how_the_file_is_accessed(
@@ -299,12 +364,16 @@ def test_what_must_be_reached_of_a_prediction_by_how_the_file_is_accessed(
     assert found is not None and found.least_ratio == least
 
 
-def test_sums_of_a_run_are_of_the_operations_that_ended_and_notes_of_what_came_in_their_way() -> None:
+def test_sums_of_a_run_are_of_the_operations_that_ended_and_notes_of_what_came_in_their_way() -> (
+    None
+):
     one = plan(compute_nodes=1, io_nodes=2, file_bytes=4000, operation="both")
     error = ClientError(rank=0, node="t0", text="gone", after_s=1.0, since_fault_s=1.0)
     operations = (
         record(seconds=2.0, messages=3, fragments=5, disk_calls=7, queue_drops=2),
-        record(direction="read", seconds=0.5, messages=10, fragments=20, disk_calls=30, queue_drops=1),
+        record(
+            direction="read", seconds=0.5, messages=10, fragments=20, disk_calls=30, queue_drops=1
+        ),
         record(faulty=True, errors=(error,), verified=False, seconds=9.0),
     )
     run = StripingMeasurements(fabric="emulation", operations=operations, mtu_bytes=9000)
@@ -321,7 +390,9 @@ def test_sums_of_a_run_are_of_the_operations_that_ended_and_notes_of_what_came_i
     assert judge_striping(shared, calm).verdict.notes == (
         "some processes share a host with an I/O node: their bytes cross no link",
     )
-    failed = record(failure="it hung", errors=tuple(replace(error, text=f"text {k}") for k in range(3)))
+    failed = record(
+        failure="it hung", errors=tuple(replace(error, text=f"text {k}") for k in range(3))
+    )
     run = StripingMeasurements(fabric="emulation", operations=(failed,), mtu_bytes=9000)
     check = next(c for c in judge(one, run, None).checks if c.key == "no-process-failed")
     assert (check.passed, check.measured, check.detail) == (False, 3, "it hung")
@@ -334,18 +405,31 @@ def test_sums_of_a_run_are_of_the_operations_that_ended_and_notes_of_what_came_i
     {}, {"stripe_unit": 10}, {"access": "strided", "access_block_bytes": 50}, {"access": "random"},
     {"access": "matrix-columns"}, {"compute_nodes": 1, "operation": "read"}, {"stripe_unit": 3000},
 ])  # fmt: skip
-def test_counts_of_a_real_file_that_its_plan_cannot_have_do_not_pass(options: dict[str, Any], tmp_path: Path) -> None:
-    one = plan("swiss-t1:allocation=2-2-0-0-0-0-0-0", **({"file_bytes": 80_000, "operation": "both"} | options))
+def test_counts_of_a_real_file_that_its_plan_cannot_have_do_not_pass(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    one = plan(
+        "swiss-t1:allocation=2-2-0-0-0-0-0-0",
+        **({"file_bytes": 80_000, "operation": "both"} | options),
+    )
     run = run_striping(one, tmp_path, fabric="simulator")
     assert judge_striping(one, run).verdict.passed
-    for count, factor in product(("bytes", "messages", "fragments", "requests", "disk_calls"), (1000, 0.5)):
+    for count, factor in product(
+        ("bytes", "messages", "fragments", "requests", "disk_calls"), (1000, 0.5)
+    ):
         for number, record in enumerate(run.operations):
-            if factor < 1 and record.disk_calls > record.messages and count in ("requests", "disk_calls"):
+            if (
+                factor < 1
+                and record.disk_calls > record.messages
+                and count in ("requests", "disk_calls")
+            ):
                 continue  # messages of several runs, of which the disk may take many at once
             spoilt = replace(record, **{count: int(factor * getattr(record, count))})
             operations = (*run.operations[:number], spoilt, *run.operations[number + 1 :])
             verdict = judge_striping(one, replace(run, operations=operations)).verdict
-            assert "content" in [check.key for check in verdict.checks if check.outcome == "fails"], (count, spoilt)
+            assert "content" in [
+                check.key for check in verdict.checks if check.outcome == "fails"
+            ], (count, spoilt)
 
 
 def test_what_no_run_of_a_plan_counts_makes_it_invalid(tmp_path: Path) -> None:

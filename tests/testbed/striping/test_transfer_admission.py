@@ -54,11 +54,20 @@ def carried(
     chosen: StripingPlan, failing: str = ""
 ) -> tuple[FakeSwitchswitchboard, list[tuple[str, str, float, float]], list[str]]:
     """Every client goes through its hosts; (source, sink, from, to) of every turn, and what went wrong."""
-    switchboard, turns, errors = FakeSwitchswitchboard(), list[tuple[str, str, float, float]](), list[str]()
+    switchboard, turns, errors = (
+        FakeSwitchswitchboard(),
+        list[tuple[str, str, float, float]](),
+        list[str](),
+    )
     with TransferAdmission(chosen.bulk_plan(), switchboard, stall_s=5.0) as admission:
 
         def act(source: str) -> None:
-            sinks = [chosen.transfers[i].sink for f in chosen.frames for i in f if chosen.transfers[i].source == source]
+            sinks = [
+                chosen.transfers[i].sink
+                for f in chosen.frames
+                for i in f
+                if chosen.transfers[i].source == source
+            ]
             own = ClientTurns(lambda: admission, source, sinks, lambda host: None)
             for hosts in own.order(list(reversed(sinks)), "write"):
                 try:
@@ -71,7 +80,9 @@ def carried(
                 except PeerError as error:
                     errors.append(str(error))
 
-        threads = [threading.Thread(target=act, args=(source,)) for source in chosen.placement.compute]
+        threads = [
+            threading.Thread(target=act, args=(source,)) for source in chosen.placement.compute
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -85,7 +96,9 @@ def test_every_transfer_has_one_turn_and_no_two_share_a_link(schedule: str) -> N
     chosen = plan(schedule)
     switchboard, turns, errors = carried(chosen)
     assert errors == [] and switchboard.shared == []
-    assert sorted((a, b) for a, b, *_ in turns) == sorted((t.source, t.sink) for t in chosen.transfers)
+    assert sorted((a, b) for a, b, *_ in turns) == sorted(
+        (t.source, t.sink) for t in chosen.transfers
+    )
     paths = {(t.source, t.sink): set(t.path) for t in chosen.transfers}
     for number, (a, b, began, ended) in enumerate(turns):
         for c, d, other_began, other_ended in turns[:number]:
@@ -98,7 +111,10 @@ def test_time_frames_of_a_schedule_do_not_mix() -> None:
     chosen = plan("liquid")
     _, turns, _ = carried(chosen)
     when = {(a, b): (began, ended) for a, b, began, ended in turns}
-    spans = [[when[chosen.transfers[i].source, chosen.transfers[i].sink] for i in frame] for frame in chosen.frames]
+    spans = [
+        [when[chosen.transfers[i].source, chosen.transfers[i].sink] for i in frame]
+        for frame in chosen.frames
+    ]
     for earlier, later in itertools.pairwise(spans):
         assert max(end for _, end in earlier) <= min(begin for begin, _ in later)
 
@@ -108,7 +124,9 @@ def test_a_client_that_fails_gives_its_links_back() -> None:
     assert len(turns) == 36 and len(errors) == 6
 
 
-def test_a_group_of_threads_gathers_items_and_breaks_where_one_does_not_come(tmp_path: Path) -> None:
+def test_a_group_of_threads_gathers_items_and_breaks_where_one_does_not_come(
+    tmp_path: Path,
+) -> None:
     server = GroupServer(f"unix:{tmp_path}/group", 3)
     found: dict[int, list[bytes]] = {}
     lost: list[str] = []

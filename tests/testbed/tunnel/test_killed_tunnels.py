@@ -19,7 +19,17 @@ from testbed.errors import InvalidRunError
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 MARK = "TESTBED_TEST_MARK"
-FORWARDING = ("--between", "s0", "s1", "--mode", "adaptive", "--workload", "ping,voip", "--duration", "60s")
+FORWARDING = (
+    "--between",
+    "s0",
+    "s1",
+    "--mode",
+    "adaptive",
+    "--workload",
+    "ping,voip",
+    "--duration",
+    "60s",
+)
 
 
 def marked(mark: str) -> dict[int, str]:
@@ -40,7 +50,10 @@ def holding_devices(pids: dict[int, str]) -> list[int]:
     found = []
     for pid in pids:
         try:
-            if any(str(file.readlink()).startswith("/dev/net/tun") for file in Path(f"/proc/{pid}/fd").iterdir()):
+            if any(
+                str(file.readlink()).startswith("/dev/net/tun")
+                for file in Path(f"/proc/{pid}/fd").iterdir()
+            ):
                 found.append(pid)
         except OSError:
             continue
@@ -58,12 +71,28 @@ def devices(session: testbed.Session, node: str) -> str:
     return session.exec(node, ["ip", "-o", "link"], end_point=True).stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
-def test_a_killed_testbed_leaves_no_end_no_device_and_no_program(number: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+)
+def test_a_killed_testbed_leaves_no_end_no_device_and_no_program(
+    number: int, tmp_path: Path
+) -> None:
     mark = uuid.uuid4().hex
-    words = [sys.executable, "-m", "testbed.cli", "tunnel", "ring:3", *FORWARDING, "--", "sleep", "1234"]
+    words = [
+        sys.executable,
+        "-m",
+        "testbed.cli",
+        "tunnel",
+        "ring:3",
+        *FORWARDING,
+        "--",
+        "sleep",
+        "1234",
+    ]
     with (tmp_path / "said").open("wb") as said:
-        run = subprocess.Popen(words, env=os.environ | {MARK: mark}, stdout=said, stderr=said, stdin=subprocess.DEVNULL)
+        run = subprocess.Popen(
+            words, env=os.environ | {MARK: mark}, stdout=said, stderr=said, stdin=subprocess.DEVNULL
+        )
     assert until(lambda: "sleep 1234 " in marked(mark).values()), (tmp_path / "said").read_text()
     assert len(holding_devices(marked(mark))) >= 2  # and what switches hold
     run.send_signal(number)
@@ -78,7 +107,10 @@ def test_a_killed_end_takes_its_device_along_and_is_told(monkeypatch: pytest.Mon
     monkeypatch.setattr(sandbox_client, "subprocess", subprocess)
     with testbed.session("ring:3") as session:
         before = holding_devices(marked(mark))
-        with pytest.raises(InvalidRunError, match="the tunnel end at s0 died"), session.tunnel("s0", "s1") as one:
+        with (
+            pytest.raises(InvalidRunError, match="the tunnel end at s0 died"),
+            session.tunnel("s0", "s1") as one,
+        ):
             ends = set(holding_devices(marked(mark))) - set(before)
             assert len(ends) == 2
             for pid in ends:

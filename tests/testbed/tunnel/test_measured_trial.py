@@ -36,7 +36,11 @@ def counting(run: RivalRun, end: str, **counts: Any) -> RivalRun:
 def with_programs_of(rival: str, *names: str) -> Spoil:
     """What programs made of the rival's run."""
     return lambda runs: replace(
-        runs["adaptive"], programs={**runs["adaptive"].programs, **{name: runs[rival].programs[name] for name in names}}
+        runs["adaptive"],
+        programs={
+            **runs["adaptive"].programs,
+            **{name: runs[rival].programs[name] for name in names},
+        },
     )
 
 
@@ -61,21 +65,34 @@ def changed(run: RivalRun, workload: str, **figures: Any) -> RivalRun:
 
 
 def one_voice_packet(run: RivalRun) -> RivalRun:
-    return changed(run, "voip", **{key: run.programs["voip"][key][:1] for key in ("sent_s", "delay_s")})
+    return changed(
+        run, "voip", **{key: run.programs["voip"][key][:1] for key in ("sent_s", "delay_s")}
+    )
 
 
 def without_bytes_of_parity(runs: dict[str, RivalRun]) -> RivalRun:
-    row = {one["rival"]: one for one in judge_trial(trial_plan(), TrialMeasurements(runs=tuple(runs.values()))).rows}
+    row = {
+        one["rival"]: one
+        for one in judge_trial(trial_plan(), TrialMeasurements(runs=tuple(runs.values()))).rows
+    }
     ours = row["adaptive"]
     counted = runs["adaptive"].source["counters"]["wire_bytes"]
-    return counting(runs["adaptive"], "source", wire_bytes=counted * ours["rival_wire_ratio"] / ours["wire_ratio"])
+    return counting(
+        runs["adaptive"],
+        "source",
+        wire_bytes=counted * ours["rival_wire_ratio"] / ours["wire_ratio"],
+    )
 
 
-def test_the_run_as_it_was_passes_every_check_against_a_measured_rival(runs: dict[str, RivalRun]) -> None:
+def test_the_run_as_it_was_passes_every_check_against_a_measured_rival(
+    runs: dict[str, RivalRun],
+) -> None:
     verdict = verdict_of(runs)
     assert verdict.passed and verdict.invalid is None, verdict
     ours = [check for check in verdict.checks if check.about == "rival:adaptive"]
-    assert {"lost", "original-loss", "wire-bytes", "mos", "ping-lost", "frames", "ssim"} <= {one.key for one in ours}
+    assert {"lost", "original-loss", "wire-bytes", "mos", "ping-lost", "frames", "ssim"} <= {
+        one.key for one in ours
+    }
     assert all(check.rival is not None for check in ours)
 
 
@@ -92,12 +109,20 @@ def test_the_run_as_it_was_passes_every_check_against_a_measured_rival(runs: dic
         (lambda runs: replace(runs["adaptive"], faults=()), "faults-came"),
     ],
 )
-def test_a_run_spoilt_as_its_rival_says_fails_that_check(runs: dict[str, RivalRun], spoil: Spoil, key: str) -> None:
+def test_a_run_spoilt_as_its_rival_says_fails_that_check(
+    runs: dict[str, RivalRun], spoil: Spoil, key: str
+) -> None:
     checks = verdict_of(runs | {"adaptive": spoil(runs)}).checks
-    assert key in {check.key for check in checks if check.outcome == "fails" and check.about == "rival:adaptive"}
+    assert key in {
+        check.key
+        for check in checks
+        if check.outcome == "fails" and check.about == "rival:adaptive"
+    }
 
 
-def test_voice_of_the_direct_path_that_lost_nothing_fails_what_was_foreseen_of_it(runs: dict[str, RivalRun]) -> None:
+def test_voice_of_the_direct_path_that_lost_nothing_fails_what_was_foreseen_of_it(
+    runs: dict[str, RivalRun],
+) -> None:
     voice = runs["adaptive"].programs["voip"]
     spoilt = replace(runs["direct"], programs={**runs["direct"].programs, "voip": voice})
     checks = verdict_of(runs | {"direct": spoilt}).checks
@@ -115,7 +140,9 @@ def test_one_packet_in_ten_thousand_may_be_dropped_by_the_machine_and_no_more(
     assert runs[rival].packets > 100
 
 
-@pytest.mark.parametrize(("waited_s", "exit_codes"), [(0.05, (0, 0)), (0.09, (4, 0)), (0.3, (4, 4))])
+@pytest.mark.parametrize(
+    ("waited_s", "exit_codes"), [(0.05, (0, 0)), (0.09, (4, 0)), (0.3, (4, 4))]
+)
 def test_a_run_that_waited_for_a_processor_is_invalid_and_a_picture_bears_less(
     runs: dict[str, RivalRun], waited_s: float, exit_codes: tuple[int, int]
 ) -> None:
@@ -143,17 +170,24 @@ SPOILT: dict[str, tuple[Callable[[RivalRun], RivalRun], int]] = {
 
 
 @pytest.mark.parametrize("name", SPOILT)
-def test_a_tunnel_that_carried_next_to_nothing_does_not_pass(runs: dict[str, RivalRun], name: str) -> None:
+def test_a_tunnel_that_carried_next_to_nothing_does_not_pass(
+    runs: dict[str, RivalRun], name: str
+) -> None:
     spoil, exit_code = SPOILT[name]
     verdict = verdict_of(runs | {"adaptive": spoil(runs["adaptive"])})
     assert verdict.exit_code == exit_code, verdict
 
 
-def test_packets_that_are_handed_on_before_they_came_leave_nothing_to_judge(runs: dict[str, RivalRun]) -> None:
+def test_packets_that_are_handed_on_before_they_came_leave_nothing_to_judge(
+    runs: dict[str, RivalRun],
+) -> None:
     run = runs["adaptive"]
     log = run.sink["delivered"].copy()
     log["at_s"] -= 1.0
-    assert verdict_of(runs | {"adaptive": replace(run, sink={**run.sink, "delivered": log})}).exit_code == 4
+    assert (
+        verdict_of(runs | {"adaptive": replace(run, sink={**run.sink, "delivered": log})}).exit_code
+        == 4
+    )
 
 
 @pytest.mark.parametrize("rival", ["direct", "none", "adaptive"])
@@ -161,13 +195,18 @@ def test_packets_that_are_handed_on_before_they_came_leave_nothing_to_judge(runs
 def test_faults_that_came_at_another_time_leave_nothing_to_judge(
     runs: dict[str, RivalRun], rival: str, by_s: float
 ) -> None:
-    later = tuple(replace(one, start_s=one.start_s + by_s, stop_s=one.stop_s + by_s) for one in runs[rival].faults)
+    later = tuple(
+        replace(one, start_s=one.start_s + by_s, stop_s=one.stop_s + by_s)
+        for one in runs[rival].faults
+    )
     verdict = verdict_of(runs | {rival: replace(runs[rival], faults=later)})
     assert verdict.exit_code == 4 and "was in force for" in str(verdict.invalid)
 
 
 @pytest.mark.parametrize("times", [2, 10, 1000])
-@pytest.mark.parametrize(("end", "log"), [("source", "offered"), ("sink", "offered"), ("sink", "delivered")])
+@pytest.mark.parametrize(
+    ("end", "log"), [("source", "offered"), ("sink", "offered"), ("sink", "delivered")]
+)
 def test_packets_of_other_sizes_than_were_counted_or_sent_leave_nothing_to_judge(
     runs: dict[str, RivalRun], end: str, log: str, times: int
 ) -> None:
@@ -189,7 +228,9 @@ def test_a_run_whose_ends_counted_what_they_did_not_log_is_invalid(
     runs: dict[str, RivalRun], rival: str, end: str, name: str, factor: float
 ) -> None:
     counted = getattr(runs[rival], end)["counters"][name]
-    verdict = verdict_of({**runs, rival: counting(runs[rival], end, **{name: int(factor * counted)})})
+    verdict = verdict_of(
+        {**runs, rival: counting(runs[rival], end, **{name: int(factor * counted)})}
+    )
     assert verdict.exit_code == 4 and name.removeprefix("sent_parity") in str(verdict.invalid)
 
 
@@ -202,4 +243,6 @@ def test_a_run_whose_rivals_measured_more_than_there_was_is_invalid(
     runs: dict[str, RivalRun], rival: str, workload: str, figures: dict[str, float]
 ) -> None:
     verdict = verdict_of({**runs, rival: changed(runs[rival], workload, **figures)})
-    assert verdict.exit_code == 4 and f"{workload}: {next(iter(figures))} is" in str(verdict.invalid)
+    assert verdict.exit_code == 4 and f"{workload}: {next(iter(figures))} is" in str(
+        verdict.invalid
+    )

@@ -17,7 +17,14 @@ from testbed.tunnel.plan import FRAME_HEADERS_BYTES
 from testbed.tunnel.prediction import OVERHEAD_BYTES, predict_rival
 from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
 
-PACKETS = [("flow", "u1"), ("number", "u4"), ("at_s", "f8"), ("bytes", "u2"), ("came_s", "f8"), ("recovered", "?")]
+PACKETS = [
+    ("flow", "u1"),
+    ("number", "u4"),
+    ("at_s", "f8"),
+    ("bytes", "u2"),
+    ("came_s", "f8"),
+    ("recovered", "?"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +41,9 @@ def log(times: np.ndarray, keep: slice = slice(None)) -> Any:
 def under_faults(plan: TrialPlan) -> Any:
     """Numbers of the packets that are sent while something is broken."""
     at_s = np.arange(500) * 0.02
-    return np.flatnonzero(np.any([(at_s >= f.start_s) & (at_s < f.ends_s) for f in plan.faults], axis=0))
+    return np.flatnonzero(
+        np.any([(at_s >= f.start_s) & (at_s < f.ends_s) for f in plan.faults], axis=0)
+    )
 
 
 def run_of(
@@ -69,7 +78,10 @@ def run_of(
 def measured(plan: TrialPlan, **adaptive: Any) -> TrialMeasurements:
     lost = {rival: round(500 * predict_rival(plan, rival).most_loss) for rival in plan.rivals}
     runs = [run_of(plan, rival, lost=lost[rival]) for rival in plan.rivals[:-1]]
-    worse = {"voip": {"sent_s": [0.0], "delay_s": [1.0]}, "video": {"frames": 250, "identical": 90, "ssim": 0.8}}
+    worse = {
+        "voip": {"sent_s": [0.0], "delay_s": [1.0]},
+        "video": {"frames": 250, "identical": 90, "ssim": 0.8},
+    }
     runs[1] = replace(runs[1], programs={**runs[1].programs, **worse})
     return TrialMeasurements(runs=(*runs, run_of(plan, "adaptive", **adaptive)))
 
@@ -94,15 +106,24 @@ def test_ends_that_are_not_two_and_a_command_in_one_text_are_refused(
 def test_a_run_as_predicted_passes_and_tells_every_rival(plan: TrialPlan) -> None:
     judged = judge_trial(plan, measured(plan))
     assert judged.verdict.passed, judged.verdict
-    assert [mode["mode"] for mode in judged.document["modes"]] == ["direct", "none", "static", "adaptive"]
+    assert [mode["mode"] for mode in judged.document["modes"]] == [
+        "direct",
+        "none",
+        "static",
+        "adaptive",
+    ]
     assert judged.rows[3]["lost"] == 0 < judged.rows[1]["lost"]
     direct, none, _, adaptive = judged.document["modes"]
     assert adaptive["packets"] == 600 and none["lost"] == judged.rows[1]["lost"] and set(adaptive["workloads"]) == {
         "voip", "ping", "video"
     }  # fmt: skip
-    assert adaptive["wire_ratio"] == pytest.approx((adaptive["wire_ratio_predicted"] * 60_000) / 60_000, rel=0.5)
+    assert adaptive["wire_ratio"] == pytest.approx(
+        (adaptive["wire_ratio_predicted"] * 60_000) / 60_000, rel=0.5
+    )
     assert direct["packets"] == 500 and direct["originals_lost_fraction"] == pytest.approx(0.3)
-    assert all(adaptive["delay_s"][name] == pytest.approx(0.001) for name in ("median", "p95", "p99"))
+    assert all(
+        adaptive["delay_s"][name] == pytest.approx(0.001) for name in ("median", "p95", "p99")
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,9 +136,13 @@ def test_a_run_as_predicted_passes_and_tells_every_rival(plan: TrialPlan) -> Non
         ({"ssim": 0.99}, "ssim"),
     ],
 )
-def test_what_went_wrong_under_the_code_fails_its_check(plan: TrialPlan, wrong: dict[str, Any], key: str) -> None:
+def test_what_went_wrong_under_the_code_fails_its_check(
+    plan: TrialPlan, wrong: dict[str, Any], key: str
+) -> None:
     verdict = judge_trial(plan, measured(plan, **wrong)).verdict
-    assert not verdict.passed and key in {check.key for check in verdict.checks if check.outcome == "fails"}
+    assert not verdict.passed and key in {
+        check.key for check in verdict.checks if check.outcome == "fails"
+    }
 
 
 def test_faults_that_did_not_come_and_bytes_that_nobody_predicted_fail(plan: TrialPlan) -> None:
@@ -126,7 +151,9 @@ def test_faults_that_did_not_come_and_bytes_that_nobody_predicted_fail(plan: Tri
     twice = {**counters, "wire_bytes": 2 * counters["wire_bytes"]}
     dear = replace(good, source={**good.source, "counters": twice}, faults=())
     verdict = judge_trial(plan, TrialMeasurements(runs=(dear,))).verdict
-    assert {"faults-came", "wire-bytes"} <= {check.key for check in verdict.checks if check.outcome == "fails"}
+    assert {"faults-came", "wire-bytes"} <= {
+        check.key for check in verdict.checks if check.outcome == "fails"
+    }
     late = judge_trial(plan, TrialMeasurements(runs=(replace(good, lag_s=1.0),))).verdict
     assert late.invalid is not None and late.exit_code == 4
 
@@ -134,13 +161,20 @@ def test_faults_that_did_not_come_and_bytes_that_nobody_predicted_fail(plan: Tri
 def spoilt(plan: TrialPlan, run: RivalRun, as_rival: str) -> RivalRun:
     """What a run sent and lost, as the other rival would have."""
     other = predict_rival(plan, as_rival)
-    counters = {**run.source["counters"], "wire_bytes": other.wire_bytes(plan, run.source["offered"])}
+    counters = {
+        **run.source["counters"],
+        "wire_bytes": other.wire_bytes(plan, run.source["offered"]),
+    }
     missed = round(500 * other.original_loss)
     log = (
-        run.sink["delivered"] if as_rival == "static" else np.delete(run.sink["delivered"], under_faults(plan)[:missed])
+        run.sink["delivered"]
+        if as_rival == "static"
+        else np.delete(run.sink["delivered"], under_faults(plan)[:missed])
     )
     source, sink = {**run.source, "counters": counters}, {**run.sink, "delivered": log}
-    return replace(run, source=source, sink={**sink, "counters": {**run.sink["counters"], "recovered": 0}})
+    return replace(
+        run, source=source, sink={**sink, "counters": {**run.sink["counters"], "recovered": 0}}
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,13 +185,17 @@ def spoilt(plan: TrialPlan, run: RivalRun, as_rival: str) -> RivalRun:
         ("none", "static", {"wire-bytes"}),
     ],
 )
-def test_a_run_as_of_its_rival_fails(plan: TrialPlan, rival: str, as_rival: str, keys: set[str]) -> None:
+def test_a_run_as_of_its_rival_fails(
+    plan: TrialPlan, rival: str, as_rival: str, keys: set[str]
+) -> None:
     lost = round(500 * predict_rival(plan, rival).most_loss)
     good = run_of(plan, rival, lost=lost)
     checks = judge_trial(plan, TrialMeasurements(runs=(good,))).verdict.checks
     assert not keys & {check.key for check in checks if check.outcome == "fails"}
     assert all(check.rival is not None for check in checks if check.key in keys)
-    checks = judge_trial(plan, TrialMeasurements(runs=(spoilt(plan, good, as_rival),))).verdict.checks
+    checks = judge_trial(
+        plan, TrialMeasurements(runs=(spoilt(plan, good, as_rival),))
+    ).verdict.checks
     assert keys <= {check.key for check in checks if check.outcome == "fails"}
 
 
@@ -179,26 +217,46 @@ def test_a_machine_that_dropped_or_held_packets_leaves_nothing_to_judge(plan: Tr
     }
     for words, run in cases.items():
         verdict = judge_trial(plan, TrialMeasurements(runs=(run,))).verdict
-        assert (words in (verdict.invalid or "")) and (verdict.exit_code == 4) == bool(words), verdict.invalid
+        assert (words in (verdict.invalid or "")) and (verdict.exit_code == 4) == bool(words), (
+            verdict.invalid
+        )
     for drops, exit_code in ((12, 0), (13, 4)):
-        busy = judge_trial(plan, TrialMeasurements(runs=(replace(good, packets=120_000, machine_drops=drops),))).verdict
+        busy = judge_trial(
+            plan, TrialMeasurements(runs=(replace(good, packets=120_000, machine_drops=drops),))
+        ).verdict
         assert busy.exit_code == exit_code, busy.invalid
     own = replace(plan, command=("iperf3",))
-    assert judge_trial(own, TrialMeasurements(runs=(cases["7 packets were dropped at a full queue"],))).verdict.passed
-    assert judge_trial(own, TrialMeasurements(runs=(replace(good, machine_drops=3),))).verdict.exit_code == 4
+    assert judge_trial(
+        own, TrialMeasurements(runs=(cases["7 packets were dropped at a full queue"],))
+    ).verdict.passed
+    assert (
+        judge_trial(
+            own, TrialMeasurements(runs=(replace(good, machine_drops=3),))
+        ).verdict.exit_code
+        == 4
+    )
 
 
-def test_tcp_alone_is_judged_by_its_rate_in_failures_not_by_packets_of_full_queues(plan: TrialPlan) -> None:
+def test_tcp_alone_is_judged_by_its_rate_in_failures_not_by_packets_of_full_queues(
+    plan: TrialPlan,
+) -> None:
     alone = replace(plan, workloads=("tcp",), rivals=("direct", "adaptive"))
 
     def run(rival: str, bps: int) -> RivalRun:
-        tcp = {"goodput_bps": 10_000_000, "failures": [{"start_s": 7.0, "lasts_s": 1.5, "bps": bps}]}
+        tcp = {
+            "goodput_bps": 10_000_000,
+            "failures": [{"start_s": 7.0, "lasts_s": 1.5, "bps": bps}],
+        }
         tcp["wget"] = {"bytes": bps, "of_bytes": 9_000_000, "identical": bps == 9_000_000}
-        return replace(run_of(plan, rival), queue_drops=0 if rival == "direct" else 9, programs={"tcp": tcp})
+        return replace(
+            run_of(plan, rival), queue_drops=0 if rival == "direct" else 9, programs={"tcp": tcp}
+        )
 
     runs = (run("direct", 0), run("adaptive", 9_000_000))
     assert judge_trial(alone, TrialMeasurements(runs=runs)).verdict.passed
-    stalled = judge_trial(alone, TrialMeasurements(runs=(runs[0], run("adaptive", 1_000_000)))).verdict
+    stalled = judge_trial(
+        alone, TrialMeasurements(runs=(runs[0], run("adaptive", 1_000_000)))
+    ).verdict
     assert [check.key for check in stalled.checks if check.outcome == "fails"] == ["wget", "tcp"]
     assert [check.rival for check in stalled.checks[-2:]] == [0, 0] and stalled.invalid is None
     failed = replace(runs[0], programs={"tcp": {"error": "no route", "bbr": {"error": "no route"}}})
@@ -212,7 +270,9 @@ def test_a_missing_program_leaves_its_check_open_and_says_what_to_install(plan: 
     assert (verdict.exit_code, verdict.lacking) == (3, "install iperf3")
     failed = replace(verdict.checks[0], passed=False, unsure=False, key="other")
     assert replace(verdict, checks=(*verdict.checks, failed)).exit_code == 1
-    assert "apt install iperf3" in next(check.detail for check in verdict.checks if check.outcome == "cannot-tell")
+    assert "apt install iperf3" in next(
+        check.detail for check in verdict.checks if check.outcome == "cannot-tell"
+    )
 
 
 def test_a_run_without_events_passes_no_check(plan: TrialPlan) -> None:
@@ -221,19 +281,34 @@ def test_a_run_without_events_passes_no_check(plan: TrialPlan) -> None:
         "ping": {"sent": 0, "lost": 0},
         "video": {"frames": 0, "identical": 0},
     }
-    counters, empty = {"wire_bytes": 0, "recovered": 0, "report_bytes": 0, "processor_share": 0.0}, log(np.array([]))
+    counters, empty = (
+        {"wire_bytes": 0, "recovered": 0, "report_bytes": 0, "processor_share": 0.0},
+        log(np.array([])),
+    )
     end = {"counters": counters, "offered": empty, "delivered": empty}
-    runs = [RivalRun(rival=rival, source=end, sink=end, programs=nothing) for rival in ("none", "static", "adaptive")]
+    runs = [
+        RivalRun(rival=rival, source=end, sink=end, programs=nothing)
+        for rival in ("none", "static", "adaptive")
+    ]
     runs.append(RivalRun(rival="direct", programs=nothing))
     judged = judge_trial(plan, TrialMeasurements(runs=tuple(runs), missing={"tcp": "iperf3"}))
     checks = judged.verdict.checks
-    assert checks and not [check.name for check in checks if check.passed] and all(check.key for check in checks)
+    assert (
+        checks
+        and not [check.name for check in checks if check.passed]
+        and all(check.key for check in checks)
+    )
     assert trial_figures(judged.stored) == {}
 
 
 def test_the_figure_tells_each_rival_and_what_was_broken(plan: TrialPlan) -> None:
     (figure,) = trial_figures(judge_trial(plan, measured(plan)).stored).values()
-    assert [line.get_label() for line in figure.axes[0].lines] == ["direct", "none", "static", "adaptive"]
+    assert [line.get_label() for line in figure.axes[0].lines] == [
+        "direct",
+        "none",
+        "static",
+        "adaptive",
+    ]
     assert "s0_0->s" in figure.get_label()
 
 
@@ -249,14 +324,19 @@ def test_of_a_cable_that_loses_half_the_share_is_answered_and_held() -> None:
     """Of 2.5 s with "loss 0.5" on Swiss-T1, real runs sent 11 % more than the whole cable's N without a hold; of two
     such cables at once 7 % less."""
     whole, half = (
-        predict_rival(testbed.tunnel_plan("swiss-t1", ("s1", "s6"), faults=[f"s1->s6@1.5-4 {manner}"]), "adaptive")
+        predict_rival(
+            testbed.tunnel_plan("swiss-t1", ("s1", "s6"), faults=[f"s1->s6@1.5-4 {manner}"]),
+            "adaptive",
+        )
         for manner in ("down", "loss 0.5")
     )
     rest = whole.block_size(0.0)
     assert [whole.block_size(at_s) for at_s in (3.9, 4.1)] == [27, rest]
     sizes = [half.block_size(at_s) for at_s in (1.4, 1.6, 3.9, 5.9, 6.1)]
     assert rest < sizes[1] < 27 and sizes == [rest, *[sizes[1]] * 3, rest]
-    static = predict_rival(testbed.tunnel_plan("swiss-t1", ("s1", "s6"), faults=["s1->s6@1.5-4 loss 0.5"]), "static")
+    static = predict_rival(
+        testbed.tunnel_plan("swiss-t1", ("s1", "s6"), faults=["s1->s6@1.5-4 loss 0.5"]), "static"
+    )
     assert len({static.block_size(at_s) for at_s in (0.0, 2.0, 5.0, 7.0)}) == 1
 
 

@@ -21,16 +21,38 @@ from tests.helpers.ordinary_user import ordinary
 
 
 def test_words_behind_two_dashes_are_the_programs_own() -> None:
-    words = ["tunnel", "ring:4", "--between", "s0", "s2", "--mode", "static", "--", "ping", "-c", "3", "{peer}"]
+    words = [
+        "tunnel",
+        "ring:4",
+        "--between",
+        "s0",
+        "s2",
+        "--mode",
+        "static",
+        "--",
+        "ping",
+        "-c",
+        "3",
+        "{peer}",
+    ]
     read = read_options(build_parser("tunnel").parse_args(words), TunnelOptions)
-    assert read.between == ("s0", "s2") and read.mode == "static" and read.command == ("ping", "-c", "3", "{peer}")
+    assert (
+        read.between == ("s0", "s2")
+        and read.mode == "static"
+        and read.command == ("ping", "-c", "3", "{peer}")
+    )
     plain = read_options(build_parser("tunnel").parse_args(words[:5]), TunnelOptions)
     assert plain.command == () and plain.order_s is None
 
 
 def test_missing_programs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.which", lambda program: None if program == "iperf3" else "/usr/bin/" + program)
-    assert missing_programs(("ping", "voip", "udp", "tcp", "video")) == {"udp": "iperf3", "tcp": "iperf3"}
+    monkeypatch.setattr(
+        "shutil.which", lambda program: None if program == "iperf3" else "/usr/bin/" + program
+    )
+    assert missing_programs(("ping", "voip", "udp", "tcp", "video")) == {
+        "udp": "iperf3",
+        "tcp": "iperf3",
+    }
 
 
 @pytest.mark.emulation
@@ -49,11 +71,26 @@ def test_an_ordinary_users_voice_stands_a_cut_cable_and_his_program_keeps_its_ex
         "--duration",
         "3s",
     ]
-    words += ["--mode", "adaptive", "--workload", "voip", "--faults", "s0_0->s0_1@1-2", "--json", "--", "sh", "-c"]
+    words += [
+        "--mode",
+        "adaptive",
+        "--workload",
+        "voip",
+        "--faults",
+        "s0_0->s0_1@1-2",
+        "--json",
+        "--",
+        "sh",
+        "-c",
+    ]
     words += ["ping -c 3 -i 0.2 {peer} >&2 && exit 7"]
     command = ordinary(["sh", "-c", 'cd $HOME && exec "$@"', "sh", *words], tmp_path / "compiled")
     own = {**os.environ, "HOME": str(tmp_path)}
-    done = valid_run(lambda: subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=own))
+    done = valid_run(
+        lambda: subprocess.run(
+            command, capture_output=True, text=True, timeout=100, check=False, env=own
+        )
+    )
     assert done.returncode == 0, done.stderr + done.stdout
     document = json.loads(done.stdout)
     (row,) = document["modes"]
@@ -64,8 +101,28 @@ def test_an_ordinary_users_voice_stands_a_cut_cable_and_his_program_keeps_its_ex
 @pytest.mark.emulation
 @pytest.mark.long
 def test_a_run_that_fills_its_links_says_nothing_of_the_tunnel(tmp_path: Path) -> None:
-    words = ["torus:3x3", "--between", "s0_0", "s1_1", "--duration", "3s", "--faults", "none", "--mode", "none"]
-    words += ["--workload", "udp", "--udp-rate", "80Mbps", "--retries", "0", "--results", str(tmp_path)]
+    words = [
+        "torus:3x3",
+        "--between",
+        "s0_0",
+        "s1_1",
+        "--duration",
+        "3s",
+        "--faults",
+        "none",
+        "--mode",
+        "none",
+    ]
+    words += [
+        "--workload",
+        "udp",
+        "--udp-rate",
+        "80Mbps",
+        "--retries",
+        "0",
+        "--results",
+        str(tmp_path),
+    ]
     command = [sys.executable, "-m", "testbed.cli", "tunnel", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 4, done.stderr + done.stdout

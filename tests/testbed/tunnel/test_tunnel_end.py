@@ -32,9 +32,13 @@ def test_no_block_is_closed_before_its_packets_are_read_that_came_in_time(monkey
     playback_s = plan.back.stream.playback_s
     monkeypatch.setattr(tunnel_end, "warm_up", lambda *_: None)
     with ExitStack() as opened:
-        program, device = (opened.enter_context(one) for one in socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+        program, device = (
+            opened.enter_context(one)
+            for one in socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        )
         own, peer, other = (
-            opened.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in (OWN, PEER, OTHER)
+            opened.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            for _ in (OWN, PEER, OTHER)
         )
         for sock, address in ((own, OWN), (peer, PEER), (other, OTHER)):
             sock.bind((address, 0))
@@ -46,7 +50,9 @@ def test_no_block_is_closed_before_its_packets_are_read_that_came_in_time(monkey
         tun, gauge = TunDevice("tun9", device.fileno(), statistics), cast(Any, [0.0] * len(GAUGES))
         end = _End(spec, cast(Any, NoFrames()), own, PEER, tun, gauge)
         sender = build_sender(plan.reversed(), KEY)
-        packets = [packet for k in range(5) for packet in sender.offer(bytes([0x45, k]) + bytes(30), 0.0)]
+        packets = [
+            packet for k in range(5) for packet in sender.offer(bytes([0x45, k]) + bytes(30), 0.0)
+        ]
         start_s = time.monotonic()
         peer.sendto(packets[0].data, own.getsockname())
         for _ in range(Arrivals.most - 1):

@@ -31,7 +31,9 @@ def out_of_order(plan: TunnelPlan, lossy: set[int]) -> int:
 
     loop.forward = lambda packet, at: forward(packet.label)
     loop.backward = lambda way, number, at: (3 * HOP_S,)
-    picture = [(frame / 21.3 + 0.0004 * i, 1, bytes(1300)) for frame in range(127) for i in range(5)]
+    picture = [
+        (frame / 21.3 + 0.0004 * i, 1, bytes(1300)) for frame in range(127) for i in range(5)
+    ]
     offered = sorted([*picture, *((0.001 + 0.02 * k, 2, bytes(200)) for k in range(300))])
     for at, flow, payload in offered:
         loop.run_until(at)

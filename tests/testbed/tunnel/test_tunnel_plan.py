@@ -24,7 +24,13 @@ def plan() -> TunnelPlan:
 
 
 def udp(source_port: int, fragment: int = 0, payload: bytes = b"x") -> bytes:
-    head = bytes([0x45, 0]) + bytes(4) + fragment.to_bytes(2, "big") + bytes([64, 17, 0, 0]) + bytes(range(8))
+    head = (
+        bytes([0x45, 0])
+        + bytes(4)
+        + fragment.to_bytes(2, "big")
+        + bytes([64, 17, 0, 0])
+        + bytes(range(8))
+    )
     return head + source_port.to_bytes(2, "big") + (7007).to_bytes(2, "big") + bytes(4) + payload
 
 
@@ -68,9 +74,13 @@ def test_fragments_of_a_packet_are_one_flow_and_other_ports_another() -> None:
 
 def test_packets_that_nobody_read_are_counted_by_the_devices_name(tmp_path: Path) -> None:
     file = tmp_path / "dev"
-    file.write_text("face |bytes\n  tun1: 1 2 0 0 0 0 0 0 9 8 0 7 0 0 0 0\n tun11: 0 0 0 3 0 0 0 0 0 0 0 5 0 0 0 0\n")
+    file.write_text(
+        "face |bytes\n  tun1: 1 2 0 0 0 0 0 0 9 8 0 7 0 0 0 0\n tun11: 0 0 0 3 0 0 0 0 0 0 0 5 0 0 0 0\n"
+    )
     statistics = os.open(file, os.O_RDONLY)
-    counted = [packets_unread(TunDevice(name, -1, statistics)) for name in ("tun1", "tun11", "tun2")]
+    counted = [
+        packets_unread(TunDevice(name, -1, statistics)) for name in ("tun1", "tun11", "tun2")
+    ]
     os.close(statistics)
     assert counted == [7, 5, 0]
 
@@ -78,7 +88,8 @@ def test_packets_that_nobody_read_are_counted_by_the_devices_name(tmp_path: Path
 def test_reports_take_paths_without_a_common_cable(plan: TunnelPlan) -> None:
     split = plan.back.forward
     cables = [
-        [cable_name(split.network.links[i].id) for i in split.path_of(label).links] for label in report_labels(split)
+        [cable_name(split.network.links[i].id) for i in split.path_of(label).links]
+        for label in report_labels(split)
     ]
     every = [name for path in cables for name in path]
     assert len(cables) >= 2 and len(every) == len(set(every))
@@ -105,15 +116,24 @@ def test_modes_differ_in_what_a_block_gets(plan: TunnelPlan) -> None:
 
 def test_the_other_end_reads_what_this_one_sends(plan: TunnelPlan) -> None:
     sender, receiver = build_sender(plan, KEY), build_receiver(plan.reversed(), KEY)
-    sent = [packet for k in range(3) for packet in sender.offer(udp(k), 0.01 * k, flow_of_packet(udp(k)))]
+    sent = [
+        packet
+        for k in range(3)
+        for packet in sender.offer(udp(k), 0.01 * k, flow_of_packet(udp(k)))
+    ]
     came = [one.payload for packet in sent for one in receiver.receive(packet.data, 0.1)]
     assert came == [udp(k) for k in range(3)]
     stranger = build_receiver(plan.reversed(), bytes(31) + b"x")
     assert stranger.receive(sent[0].data, 0.1) == [] and stranger.rejected["key"] == 1
 
 
-def test_blocks_that_a_code_for_any_cable_cannot_have_are_refused_before_anything_is_built() -> None:
+def test_blocks_that_a_code_for_any_cable_cannot_have_are_refused_before_anything_is_built() -> (
+    None
+):
     """The trial's third run ended in an error of the code."""
     with pytest.raises(InputError, match="mode static needs blocks of 267 packets"):
         tunnel_plan("swiss-t1", ("s1", "s6"), source_packets=200)
-    assert tunnel_plan("swiss-t1", ("s1", "s6"), source_packets=200, mode="adaptive").tunnel.mode == "adaptive"
+    assert (
+        tunnel_plan("swiss-t1", ("s1", "s6"), source_packets=200, mode="adaptive").tunnel.mode
+        == "adaptive"
+    )

@@ -7,10 +7,18 @@ import math
 import numpy as np
 import pytest
 
-from testbed.tunnel.voice_quality import burst_ratio, call_opinion, opinion, opinions_over_time, rating
+from testbed.tunnel.voice_quality import (
+    burst_ratio,
+    call_opinion,
+    opinion,
+    opinions_over_time,
+    rating,
+)
 
 
-@pytest.mark.parametrize(("r", "score"), [(90, 4.34), (80, 4.03), (70, 3.60), (60, 3.10), (50, 2.58)])
+@pytest.mark.parametrize(
+    ("r", "score"), [(90, 4.34), (80, 4.03), (70, 3.60), (60, 3.10), (50, 2.58)]
+)
 def test_opinions_are_those_of_annex_b(r: float, score: float) -> None:
     assert opinion(r) == pytest.approx(score, abs=0.01)
 

@@ -46,13 +46,17 @@ scenarios = {
 def test_every_burst_is_sent_lost_or_still_waiting(
     strategy: str, switching: str, wavelengths: int, load: float, seed: int, buffer_bursts: int
 ) -> None:
-    traffic = BurstTraffic(load=load, slots=60, warm_up_slots=0, buffer_bursts=buffer_bursts, seed=seed)
+    traffic = BurstTraffic(
+        load=load, slots=60, warm_up_slots=0, buffer_bursts=buffer_bursts, seed=seed
+    )
     found = simulate_bursts(ring(wavelengths, switching), traffic, strategy)  # type: ignore[arg-type]
     assert found.offered == found.carried + found.blocked + found.overflowed + found.backlog
     assert found.fullest <= buffer_bursts
     assert 0 <= found.utilisation <= 1
     assert found.blocked == 0 or strategy == "greedy-drop"
-    assert found.mean_delay_slots is None or found.mean_delay_slots >= 2.5  # known a slot after, then a slot to send
+    assert (
+        found.mean_delay_slots is None or found.mean_delay_slots >= 2.5
+    )  # known a slot after, then a slot to send
 
 
 @drawn(40)
@@ -61,7 +65,9 @@ def test_what_leaves_in_a_slot_fits_the_wavelengths_and_was_known_in_time(
     strategy: str, switching: str, wavelengths: int, load: float, seed: int, known_after: int
 ) -> None:
     cloud, chance = ring(wavelengths, switching), random.Random(seed)
-    traffic = BurstTraffic(load=load, slots=30, warm_up_slots=0, signalling_slots=known_after, seed=seed)
+    traffic = BurstTraffic(
+        load=load, slots=30, warm_up_slots=0, signalling_slots=known_after, seed=seed
+    )
     dispatcher = dispatcher_of(cloud, traffic, strategy)  # type: ignore[arg-type]
     kept, sent = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
     last: dict[int, int] = {}
@@ -69,7 +75,10 @@ def test_what_leaves_in_a_slot_fits_the_wavelengths_and_was_known_in_time(
         leaving = list(dispatcher.leaving(slot))
         paths = [cloud.paths[pair] for pair, _ in leaving]
         bins, capacity = (wavelengths, 1) if switching == "wsxc" else (1, wavelengths)
-        fits = pack(paths, bins, capacity) is not None or solve_packing(paths, bins, capacity, time_limit_s=10).bins
+        fits = (
+            pack(paths, bins, capacity) is not None
+            or solve_packing(paths, bins, capacity, time_limit_s=10).bins
+        )
         assert fits
         for pair, arrived in sorted(leaving):
             assert slot >= arrived + 1 + known_after
@@ -97,7 +106,10 @@ def test_first_fit_finds_the_first_slot_that_a_plain_search_finds(
             pair, earliest = chance.randrange(6), chance.randint(0, 3)
             slot = now + earliest
             while True:
-                free = [[w for w in range(wavelengths) if (x, w, slot) not in taken] for x in paths[pair]]
+                free = [
+                    [w for w in range(wavelengths) if (x, w, slot) not in taken]
+                    for x in paths[pair]
+                ]
                 shared = sorted(set.intersection(*map(set, free)))
                 if all(free) if converting else shared:
                     break

@@ -62,7 +62,9 @@ def test_every_plan_lights_each_path_once_without_collisions_within_the_bound(
     assert sorted(path.lightpath for path in lit) == list(range(count))
     for lit_paths in plan.rounds:
         colours = Counter(
-            (link, w) for p in lit_paths for link, w in zip(paths[p.lightpath].links, p.wavelengths, strict=True)
+            (link, w)
+            for p in lit_paths
+            for link, w in zip(paths[p.lightpath].links, p.wavelengths, strict=True)
         )
         assert max(colours.values()) == 1
         assert all(0 <= w < wavelengths for _, w in colours)
@@ -75,7 +77,9 @@ def test_every_plan_lights_each_path_once_without_collisions_within_the_bound(
 
 @drawn(25)
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 14), wavelengths=st.integers(1, 3))
-def test_liquid_plans_are_as_short_as_cp_sat_proves(seed: int, count: int, wavelengths: int) -> None:
+def test_liquid_plans_are_as_short_as_cp_sat_proves(
+    seed: int, count: int, wavelengths: int
+) -> None:
     network = NETWORKS["ring:5"]
     paths = lightpaths_between(network, some_pairs(network, seed, count))
     numbers = [[network.link_index[link] for link in path.links] for path in paths]
@@ -90,7 +94,10 @@ def test_liquid_plans_are_as_short_as_cp_sat_proves(seed: int, count: int, wavel
         assert plan.optimal
         fewer = len(plan.rounds) - 1
         bins = fewer * wavelengths // capacity
-        assert bins == 0 or solve_packing(numbers, bins, capacity, time_limit_s=20).state == "impossible"
+        assert (
+            bins == 0
+            or solve_packing(numbers, bins, capacity, time_limit_s=20).state == "impossible"
+        )
 
 
 @drawn(40)
@@ -114,7 +121,9 @@ def test_packings_keep_to_the_capacity(paths: list[set[int]], capacity: int, spa
 
 @drawn(40)
 @given(seed=st.integers(0, 10_000), wavelengths=st.integers(1, 5))
-def test_any_round_within_the_capacity_can_be_coloured_with_conversion(seed: int, wavelengths: int) -> None:
+def test_any_round_within_the_capacity_can_be_coloured_with_conversion(
+    seed: int, wavelengths: int
+) -> None:
     chance, load, paths = random.Random(seed), Counter[int](), []
     for _ in range(30):
         path = chance.sample(range(8), chance.randint(1, 4))
@@ -122,7 +131,11 @@ def test_any_round_within_the_capacity_can_be_coloured_with_conversion(seed: int
             load.update(path)
             paths.append(path)
     coloured = colour_round(paths, wavelengths)
-    lit = [(link, w) for p, own in zip(paths, coloured, strict=True) for link, w in zip(p, own, strict=True)]
+    lit = [
+        (link, w)
+        for p, own in zip(paths, coloured, strict=True)
+        for link, w in zip(p, own, strict=True)
+    ]
     assert len(lit) == len(set(lit)) == sum(map(len, paths))
     assert all(0 <= w < wavelengths for _, w in lit)
 
@@ -146,25 +159,43 @@ def test_conversion_saves_a_round_where_no_liquid_schedule_exists() -> None:
     assert kept.conversions == 0 < changed.conversions <= 2
 
 
-@pytest.mark.parametrize(("wavelengths", "rounds"), [(1, 15), (2, 8), (4, 4), (8, 2), (15, 1), (16, 1)])
+@pytest.mark.parametrize(
+    ("wavelengths", "rounds"), [(1, 15), (2, 8), (4, 4), (8, 2), (15, 1), (16, 1)]
+)
 def test_all_to_all_over_nsfnet_takes_the_fewest_rounds(wavelengths: int, rounds: int) -> None:
     network = NETWORKS["optical-cloud"]
     plan = assign_wavelengths(
-        network, lightpaths_between(network, all_to_all(network)), wavelengths=wavelengths, switching="wsxc"
+        network,
+        lightpaths_between(network, all_to_all(network)),
+        wavelengths=wavelengths,
+        switching="wsxc",
     )
-    assert (len(plan.rounds), plan.frames, plan.optimal, len(plan.lightpaths)) == (rounds, 15, True, 182)
+    assert (len(plan.rounds), plan.frames, plan.optimal, len(plan.lightpaths)) == (
+        rounds,
+        15,
+        True,
+        182,
+    )
 
 
 def test_checker_names_what_is_wrong() -> None:
     plan = five_arcs(3, "wsxc")
     lit = [path for lit_paths in plan.rounds for path in lit_paths]
-    changed = LitPath(lightpath=lit[0].lightpath, wavelengths=(0, 1, 0, 0)[: len(lit[0].wavelengths)])
+    changed = LitPath(
+        lightpath=lit[0].lightpath, wavelengths=(0, 1, 0, 0)[: len(lit[0].wavelengths)]
+    )
     for wrong, said in (
         ((tuple(lit[1:]),), f"lightpath {lit[0].lightpath} .* is lit in no round"),
         ((tuple(lit), (lit[0],)), "again in round 1"),
         ((tuple(lit), ()), "lights no path"),
-        ((tuple(replace(p, wavelengths=(0,) * len(p.wavelengths)) for p in lit),), "share wavelength 0 of "),
-        ((tuple(replace(p, wavelengths=(3,) * len(p.wavelengths)) for p in lit),), "uses wavelength 3"),
+        (
+            (tuple(replace(p, wavelengths=(0,) * len(p.wavelengths)) for p in lit),),
+            "share wavelength 0 of ",
+        ),
+        (
+            (tuple(replace(p, wavelengths=(3,) * len(p.wavelengths)) for p in lit),),
+            "uses wavelength 3",
+        ),
         ((tuple(replace(p, wavelengths=(0,)) for p in lit),), "give one a fibre"),
         (((changed, *lit[1:]),), "changes its wavelength"),
         (((*lit, replace(lit[0], lightpath=5)),), "there is no lightpath 5"),

@@ -37,16 +37,25 @@ from testbed.wavelengths.simulated import simulate_round
 from tests.helpers.drawn import drawn
 from topologies import load_network
 
-NETWORKS = {name: load_network(name) for name in ("optical-cloud", "ring:5", "topohub:topozoo/Abilene")}
+NETWORKS = {
+    name: load_network(name) for name in ("optical-cloud", "ring:5", "topohub:topozoo/Abilene")
+}
 
 
-def a_plan(name: str, seed: int, *, count: int, wavelengths: int, switching: str, method: str) -> WavelengthPlan:
+def a_plan(
+    name: str, seed: int, *, count: int, wavelengths: int, switching: str, method: str
+) -> WavelengthPlan:
     network, chance = NETWORKS[name], random.Random(seed)
     ends = optical_end_points(network)
     pairs = [tuple(chance.sample(ends, 2)) for _ in range(count)]
     paths = lightpaths_between(network, pairs)  # type: ignore[arg-type]
     return assign_wavelengths(
-        network, paths, wavelengths=wavelengths, switching=switching, method=method, effort=Effort(seed=seed)
+        network,
+        paths,
+        wavelengths=wavelengths,
+        switching=switching,
+        method=method,
+        effort=Effort(seed=seed),
     )  # type: ignore[arg-type]
 
 
@@ -66,7 +75,9 @@ def rules_of(plan: WavelengthPlan, wiring: Wiring, number: int) -> tuple[FlowRul
 def test_rules_of_any_plan_deliver_what_is_lit_and_drop_what_is_dark(
     name: str, seed: int, count: int, wavelengths: int, switching: str, method: str
 ) -> None:
-    plan = a_plan(name, seed, count=count, wavelengths=wavelengths, switching=switching, method=method)
+    plan = a_plan(
+        name, seed, count=count, wavelengths=wavelengths, switching=switching, method=method
+    )
     wiring = wire_plan(plan)
     results = []
     for number in range(len(plan.rounds)):
@@ -74,7 +85,11 @@ def test_rules_of_any_plan_deliver_what_is_lit_and_drop_what_is_dark(
         if switching == "wsxc":
             assert not any(rule.set_fields for rule in rules)
         assert len({rule.dpid for rule in rules if rule.set_fields}) <= plan.conversions
-        results.append(simulate_round(plan, wiring, number, round_probes(plan, number, packets=3, wrong=2, seed=seed)))
+        results.append(
+            simulate_round(
+                plan, wiring, number, round_probes(plan, number, packets=3, wrong=2, seed=seed)
+            )
+        )
     verdict = judge_rounds(plan, results)
     assert verdict.passed, verdict.to_json()["failed"]
     assert sum(r.delivered for r in results) == 3 * count
@@ -90,7 +105,9 @@ def test_rules_of_any_plan_deliver_what_is_lit_and_drop_what_is_dark(
 def test_every_wavelength_of_every_fibre_goes_on_exactly_where_it_is_lit(
     seed: int, switching: str, method: str
 ) -> None:
-    plan = a_plan("optical-cloud", seed, count=40, wavelengths=4, switching=switching, method=method)
+    plan = a_plan(
+        "optical-cloud", seed, count=40, wavelengths=4, switching=switching, method=method
+    )
     wiring = wire_plan(plan)
     walker, lit = RuleWalker(wiring, rules_of(plan, wiring, 0)), plan.lit_wavelengths(0)
     for link in sorted(fibres(plan.network)):
@@ -102,7 +119,9 @@ def test_every_wavelength_of_every_fibre_goes_on_exactly_where_it_is_lit(
                     assert walk.packet["vlan_vid"] == VLAN_PRESENT | vlan_of(wavelength)
             else:
                 assert (walk.host, walk.dropped_at, walk.links) == (None, link[1], (link,))
-                assert walk.dropped_by is not None  # by the rule that counts, not by the lack of one
+                assert (
+                    walk.dropped_by is not None
+                )  # by the rule that counts, not by the lack of one
                 assert dict(walk.dropped_by.match)["in_port"] == wiring.in_port(link)
 
 
@@ -115,7 +134,9 @@ def test_packets_follow_their_lightpath_and_change_where_it_does() -> None:
         for lit in lit_paths:
             path = plan.lightpaths[lit.lightpath]
             packet = probe_packet(
-                plan, wiring, Probe(lightpath=lit.lightpath, wavelength=lit.wavelengths[0], packets=1)
+                plan,
+                wiring,
+                Probe(lightpath=lit.lightpath, wavelength=lit.wavelengths[0], packets=1),
             )
             walk = walker.walk(client_of(plan.network, path.source), packet)
             assert walk.links == path.links
@@ -127,7 +148,9 @@ def test_a_mistuned_laser_is_refused_by_the_first_cross_connect_not_by_its_own_r
     wiring, path = wire_plan(plan), plan.lightpaths[0]
     dark = 1 - plan.rounds[0][0].wavelengths[0]
     packet = probe_packet(plan, wiring, Probe(lightpath=0, wavelength=dark, packets=1))
-    walk = RuleWalker(wiring, rules_of(plan, wiring, 0)).walk(client_of(plan.network, path.source), packet)
+    walk = RuleWalker(wiring, rules_of(plan, wiring, 0)).walk(
+        client_of(plan.network, path.source), packet
+    )
     assert walk.dropped_at == path.links[0][1] == "x" + path.source[1:]
 
 
@@ -151,7 +174,8 @@ def test_rules_of_the_wrong_round_fail_the_verdict() -> None:
     swapped = replace(plan, rounds=(plan.rounds[1], plan.rounds[0], *plan.rounds[2:]))
     wiring = wire_plan(plan)
     results = [
-        simulate_round(swapped, wiring, n, round_probes(plan, n, packets=1, wrong=1)) for n in range(len(plan.rounds))
+        simulate_round(swapped, wiring, n, round_probes(plan, n, packets=1, wrong=1))
+        for n in range(len(plan.rounds))
     ]
     verdict = judge_rounds(plan, results)
     assert not verdict.passed
@@ -167,7 +191,11 @@ def test_more_wavelengths_than_vlans_are_refused_on_the_fabric() -> None:
 def test_lit_rules_of_cross_connects_know_ports_and_wavelengths_only() -> None:
     plan = a_plan("optical-cloud", 5, count=50, wavelengths=3, switching="wixc", method="first-fit")
     wiring = wire_plan(plan)
-    cores = {wiring.switch_at(n.id).dpid for n in plan.network.switches if n.attributes.get("role") == "cross-connect"}
+    cores = {
+        wiring.switch_at(n.id).dpid
+        for n in plan.network.switches
+        if n.attributes.get("role") == "cross-connect"
+    }
     for rule in round_rules(wiring, plan, 0):
         if rule.dpid in cores:
             assert [name for name, _ in rule.match] == ["in_port", "vlan_vid"]

@@ -21,7 +21,9 @@ def five_arcs() -> Any:
 
     network = load_network("ring:5")
     pairs = [(f"h{i}", f"h{(i + 2) % 5}") for i in range(5)]
-    return assign_wavelengths(network, lightpaths_between(network, pairs), wavelengths=2, switching="wixc")
+    return assign_wavelengths(
+        network, lightpaths_between(network, pairs), wavelengths=2, switching="wixc"
+    )
 
 
 def converted_and_dark() -> dict[str, Any]:
@@ -71,7 +73,16 @@ def test_converted_wavelengths_arrive_and_a_dark_network_drops_and_counts_everyt
 
 @pytest.mark.long
 def test_command_runs_an_optical_cloud_on_switches() -> None:
-    words = ["optical-cloud:graph=ring:6", "--wavelengths", "4", "--fabric", "emulation", "--packets", "5", "--json"]
+    words = [
+        "optical-cloud:graph=ring:6",
+        "--wavelengths",
+        "4",
+        "--fabric",
+        "emulation",
+        "--packets",
+        "5",
+        "--json",
+    ]
     done = run([*TESTBED, "wavelengths", *words], capture_output=True, text=True, timeout=90)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -146,7 +146,12 @@ class Redirects:
             delay_s=required.delay_s,
         )
         return Lane(
-            name=required.name, link=link, reading=reading, writing=writing, own_mac=mac, delay_s=required.delay_s
+            name=required.name,
+            link=link,
+            reading=reading,
+            writing=writing,
+            own_mac=mac,
+            delay_s=required.delay_s,
         )
 
 
@@ -155,7 +160,9 @@ def _mark(end: CableEnd) -> int:
     return _FIRST_MARK + end.index
 
 
-def detour_rule(index: int, *, mark: int, through: int, action: Literal["add", "remove"] = "add") -> rtnl.Message:
+def detour_rule(
+    index: int, *, mark: int, through: int, action: Literal["add", "remove"] = "add"
+) -> rtnl.Message:
     """Send what the interface sends out of the interface ``through`` instead, but for packets with that mark: those
     have been there.
 
@@ -174,5 +181,9 @@ def detour_rule(index: int, *, mark: int, through: int, action: Literal["add", "
     )
     stolen, redirect = 4, 1
     target = struct.pack("=IIiiiiI", 0, 0, stolen, 0, 0, redirect, through)
-    mirred = rtnl.attribute(1, rtnl.text(1, "mirred") + rtnl.attribute(2 | _NESTED, rtnl.attribute(2, target)))
-    return rtnl.bpf_rule(index, rtnl.CLSACT_EGRESS, _DETOUR_PRIORITY, steps, rtnl.attribute(1 | _NESTED, mirred))
+    mirred = rtnl.attribute(
+        1, rtnl.text(1, "mirred") + rtnl.attribute(2 | _NESTED, rtnl.attribute(2, target))
+    )
+    return rtnl.bpf_rule(
+        index, rtnl.CLSACT_EGRESS, _DETOUR_PRIORITY, steps, rtnl.attribute(1 | _NESTED, mirred)
+    )

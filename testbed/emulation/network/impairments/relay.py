@@ -86,7 +86,9 @@ class Relay:
         context = multiprocessing.get_context("fork")
         self.names = tuple(lane.name for lane in lanes)
         self._pipe, child = context.Pipe()
-        self._process = context.Process(target=_run, args=(child, tuple(lanes)), name="relay", daemon=True)
+        self._process = context.Process(
+            target=_run, args=(child, tuple(lanes)), name="relay", daemon=True
+        )
         self._process.start()
         child.close()
         for lane in lanes:
@@ -107,7 +109,9 @@ class Relay:
             if self._pipe.poll(_ANSWERS_WITHIN_S):
                 found: dict[str, LaneReport] = self._pipe.recv()
                 return found
-        some = ", ".join(self.names[:3]) + (f" and {len(self.names) - 3} more" if len(self.names) > 3 else "")
+        some = ", ".join(self.names[:3]) + (
+            f" and {len(self.names) - 3} more" if len(self.names) > 3 else ""
+        )
         raise InvalidRunError(f"the relay of {some} died or does not answer")
 
     def stop(self) -> None:
@@ -168,7 +172,9 @@ class _Loop:
             now = time.monotonic()
             if stamps:
                 seconds, nanoseconds = struct.unpack("=qq", stamps[0][2])
-                traffic.after_s = max(traffic.after_s, min(now, seconds + nanoseconds * 1e-9 + self.ahead_s))
+                traffic.after_s = max(
+                    traffic.after_s, min(now, seconds + nanoseconds * 1e-9 + self.ahead_s)
+                )
             else:
                 traffic.after_s = now
             for due_s in lane.link.offer(traffic.after_s, len(frame)):
@@ -206,7 +212,9 @@ class _Loop:
         traffic = self.traffic[number]
         try:
             self.lanes[number].writing.send(frame)
-        except OSError:  # the link's queue is full, or its carrier is gone: as for any packet that is sent there
+        except (
+            OSError
+        ):  # the link's queue is full, or its carrier is gone: as for any packet that is sent there
             traffic.refused += 1
         traffic.note(time.monotonic() - due_s)
 
@@ -214,7 +222,9 @@ class _Loop:
         found = {}
         for lane, traffic in zip(self.lanes, self.traffic, strict=True):
             # Packets that found the socket full since this was asked last: the kernel counts them from 0 each time.
-            traffic.missed += struct.unpack("=II", lane.reading.getsockopt(*_PACKET_STATISTICS, 8))[1]
+            traffic.missed += struct.unpack("=II", lane.reading.getsockopt(*_PACKET_STATISTICS, 8))[
+                1
+            ]
             if what == _FORGET:
                 traffic.forget()
             counts = lane.link.counts

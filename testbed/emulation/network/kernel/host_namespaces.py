@@ -123,8 +123,19 @@ class HostNamespaces:
     def mount_directory(self, name: str, seen: str, source: str) -> str:
         """Let the host alone see ``source``, or an empty directory that goes with it, at ``seen``; both are made where
         they are missing, and a ``seen`` that was made goes with the network. Why it cannot be, "" where it can."""
-        self._mount_points += [place for place in (Path(seen), *Path(seen).parents) if not place.exists()]
-        enter = ["nsenter", f"--mount=/proc/{self.pids[name]}/ns/mnt", "sh", "-c", _MOUNT, "sh", seen, source]
+        self._mount_points += [
+            place for place in (Path(seen), *Path(seen).parents) if not place.exists()
+        ]
+        enter = [
+            "nsenter",
+            f"--mount=/proc/{self.pids[name]}/ns/mnt",
+            "sh",
+            "-c",
+            _MOUNT,
+            "sh",
+            seen,
+            source,
+        ]
         done = subprocess.run(enter, capture_output=True, text=True, errors="replace", check=False)
         return "" if done.returncode == 0 else done.stderr.strip().partition("\n")[0]
 
@@ -132,7 +143,9 @@ class HostNamespaces:
         """This thread acts in the namespace for the time of the block."""
         return inside_namespace(self._descriptors[name])
 
-    def open_socket(self, name: str | None, family: int, kind: int, protocol: int = 0) -> socket.socket:
+    def open_socket(
+        self, name: str | None, family: int, kind: int, protocol: int = 0
+    ) -> socket.socket:
         """A socket in the host's network (None: the caller's own)."""
         with contextlib.nullcontext() if name is None else self.inside(name):
             return socket.socket(family, kind, protocol)
@@ -169,7 +182,15 @@ def words_called(name: str, argv: Sequence[str]) -> list[str]:
     """The command line that runs a program where the host is called so; next to a switch, which has no namespaces of
     its own."""
     start = "import os, socket, sys; socket.sethostname(sys.argv[1]); os.execvp(sys.argv[2], sys.argv[2:])"
-    return ["unshare", "--uts", sys.executable, "-ISc", start, os.fsdecode(as_hostname(name)), *argv]
+    return [
+        "unshare",
+        "--uts",
+        sys.executable,
+        "-ISc",
+        start,
+        os.fsdecode(as_hostname(name)),
+        *argv,
+    ]
 
 
 def argv_inside(pid: int, argv: Sequence[str]) -> list[str]:
@@ -194,12 +215,18 @@ def inside_namespace(descriptor: int) -> Iterator[None]:
 def _enter(descriptor: int) -> None:
     if _libc.setns(descriptor, _CLONE_NEWNET) != 0:
         code = ctypes.get_errno()
-        raise CapabilityError(f"cannot enter a host's network namespace ({os.strerror(code)}); run inside the sandbox")
+        raise CapabilityError(
+            f"cannot enter a host's network namespace ({os.strerror(code)}); run inside the sandbox"
+        )
 
 
 def _refusal(line: str, count: int) -> str:
     words = line.split()
-    why = os.strerror(int(words[1])) if len(words) == 2 and words[1].isdigit() else "the holder process died"
+    why = (
+        os.strerror(int(words[1]))
+        if len(words) == 2 and words[1].isdigit()
+        else "the holder process died"
+    )
     return (
         f"the kernel refuses network namespaces for {count} hosts ({why}); "
         "raise the limits: sysctl user.max_net_namespaces user.max_mnt_namespaces, ulimit -u"
@@ -214,9 +241,14 @@ _HEADER_BYTES = 16
 def packet_socket_drops() -> int:
     """Frames that all packet sockets of this process' network namespace have dropped since they were opened; 0 where
     the kernel does not tell."""
-    request = struct.pack("=BBHIIII", socket.AF_PACKET, 0, 0, 0, _SHOW_MEMORY, 0xFFFFFFFF, 0xFFFFFFFF)
+    request = struct.pack(
+        "=BBHIIII", socket.AF_PACKET, 0, 0, 0, _SHOW_MEMORY, 0xFFFFFFFF, 0xFFFFFFFF
+    )
     total = 0
-    with contextlib.suppress(OSError), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as sock:
+    with (
+        contextlib.suppress(OSError),
+        socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as sock,
+    ):
         for _, body in Netlink(sock).dump(_BY_FAMILY, request):
             memory = attributes_of(body[_HEADER_BYTES:]).get(_MEMORY, b"")
             if len(memory) >= _DROPS_AT + 4:

@@ -27,7 +27,10 @@ class LinkMeter:
 
     def carried_bytes(self) -> dict[LinkId, int]:
         """Link -> bytes since its interfaces were made."""
-        rows = [line.split() for line in Path("/proc/self/net/dev").read_text().replace(":", " ").splitlines()[2:]]
+        rows = [
+            line.split()
+            for line in Path("/proc/self/net/dev").read_text().replace(":", " ").splitlines()[2:]
+        ]
         counted = {row[0]: (int(row[1]), int(row[9])) for row in rows}
         found = {link: counted[name][1] for link, name in self.sent.items()}
         return found | {link: counted[name][0] for link, name in self.received.items()}
@@ -40,7 +43,9 @@ class LinkMeter:
                 answer = fcntl.ioctl(sock, _SIOCGIFFLAGS, struct.pack("16sH14x", name.encode(), 0))
                 if not struct.unpack("16sH14x", answer)[1] & _IFF_RUNNING:
                     dead.add(name)
-        return tuple(link for link, name in (*self.sent.items(), *self.received.items()) if name in dead)
+        return tuple(
+            link for link, name in (*self.sent.items(), *self.received.items()) if name in dead
+        )
 
 
 def read_counters(meter: LinkMeter) -> CounterReading:

@@ -15,7 +15,11 @@ import socket
 import sys
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWNET = 0x00020000, 0x04000000, 0x40000000
-MS_BIND, MS_REC, READ_ONLY = 4096, 16384, 1 | 2 | 4 | 8  # without devices, programs and their rights
+MS_BIND, MS_REC, READ_ONLY = (
+    4096,
+    16384,
+    1 | 2 | 4 | 8,
+)  # without devices, programs and their rights
 SETTINGS = {
     "ipv6/conf/default/disable_ipv6": "1", "ipv6/conf/all/disable_ipv6": "1", "ipv4/tcp_retries2": "255",
 }  # fmt: skip
@@ -57,7 +61,10 @@ def show_own_interfaces() -> None:
     lie in it. It stays as it was where the kernel refuses (in a container that hides a part of it)."""
     groups = "/sys/fs/cgroup"
     retained = os.open(groups, os.O_PATH) if os.path.isdir(groups) else None  # noqa: PTH112 - pathlib takes time
-    if _libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(READ_ONLY), None) == 0 and retained is not None:
+    if (
+        _libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(READ_ONLY), None) == 0
+        and retained is not None
+    ):
         seen = f"/proc/thread-self/fd/{retained}"
         _libc.mount(seen.encode(), groups.encode(), None, ctypes.c_ulong(MS_BIND | MS_REC), None)
     if retained is not None:

@@ -34,10 +34,21 @@ class Capture:
             sock.bind((interface, _ETH_P_ALL))
             try:
                 with open_to_write(path) as file:
-                    file.write(struct.pack("=IHHiIII", _MAGIC_NANOSECONDS, 2, 4, 0, 0, _SNAP_BYTES, _ETHERNET))
+                    file.write(
+                        struct.pack(
+                            "=IHHiIII", _MAGIC_NANOSECONDS, 2, 4, 0, 0, _SNAP_BYTES, _ETHERNET
+                        )
+                    )
                     file.flush()
                     self._process = subprocess.Popen(
-                        [sys.executable, "-I", "-S", __file__, str(sock.fileno()), str(file.fileno())],
+                        [
+                            sys.executable,
+                            "-I",
+                            "-S",
+                            __file__,
+                            str(sock.fileno()),
+                            str(file.fileno()),
+                        ],
                         stdin=subprocess.DEVNULL,
                         pass_fds=(sock.fileno(), file.fileno()),
                         start_new_session=True,
@@ -85,7 +96,10 @@ def _waiting_packets(sock: socket.socket) -> bytes:
         if address[2] == socket.PACKET_OUTGOING:
             continue
         seconds, nanoseconds = struct.unpack("=qq", ancillary[0][2][:16]) if ancillary else (0, 0)
-        parts += (struct.pack("=IIII", seconds & 0xFFFFFFFF, nanoseconds, len(data), len(data)), data)
+        parts += (
+            struct.pack("=IIII", seconds & 0xFFFFFFFF, nanoseconds, len(data), len(data)),
+            data,
+        )
     return b"".join(parts)
 
 

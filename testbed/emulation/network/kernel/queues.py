@@ -47,10 +47,18 @@ def link_queues(
     if first_udp_port is not None:
         most = packets or waiting // (mtu + _ETHERNET_BYTES)
         shared: dict[str, Any] = {"rate_bps": rate_bps, "burst_bytes": burst, "queue_packets": most}
-        return messages + priority_buckets(index, **shared, first_udp_port=first_udp_port, parent=parent)
-    messages.append(token_bucket(index, rate_bps=rate_bps, burst_bytes=burst, queue_bytes=waiting, parent=parent))
+        return messages + priority_buckets(
+            index, **shared, first_udp_port=first_udp_port, parent=parent
+        )
+    messages.append(
+        token_bucket(
+            index, rate_bps=rate_bps, burst_bytes=burst, queue_bytes=waiting, parent=parent
+        )
+    )
     if packets is not None:
-        messages.append(rtnl.new_queue(index, "pfifo", struct.pack("=I", packets), parent=TOKEN_BUCKET | 1))
+        messages.append(
+            rtnl.new_queue(index, "pfifo", struct.pack("=I", packets), parent=TOKEN_BUCKET | 1)
+        )
     return messages
 
 
@@ -63,10 +71,14 @@ def has_netem(netlink: rtnl.Netlink) -> bool:
     return True
 
 
-def netem_line(index: int, *, delay_s: float = 0.0, jitter_s: float = 0.0, loss: float = 0.0) -> rtnl.Message:
+def netem_line(
+    index: int, *, delay_s: float = 0.0, jitter_s: float = 0.0, loss: float = 0.0
+) -> rtnl.Message:
     """The netem queue, as the interface's root queue 1:; a shaper may follow at parent 1:1. One that is there is
     changed in place."""
-    ticks, jitter_ticks = (min(_WHOLE, round(s * 1e9 / rtnl.tick_ns())) for s in (delay_s, jitter_s))
+    ticks, jitter_ticks = (
+        min(_WHOLE, round(s * 1e9 / rtnl.tick_ns())) for s in (delay_s, jitter_s)
+    )
     body = struct.pack("=6I", ticks, _LIMIT_PACKETS, round(loss * _WHOLE), 0, 0, jitter_ticks)
     body += rtnl.attribute(10, struct.pack("=q", round(delay_s * 1e9)))
     body += rtnl.attribute(11, struct.pack("=q", round(jitter_s * 1e9)))
@@ -93,7 +105,13 @@ def burst_bytes(rate_bps: float, mtu: int) -> int:
 
 
 def priority_buckets(
-    index: int, *, rate_bps: float, burst_bytes: int, queue_packets: int, first_udp_port: int, parent: int = rtnl.ROOT
+    index: int,
+    *,
+    rate_bps: float,
+    burst_bytes: int,
+    queue_packets: int,
+    first_udp_port: int,
+    parent: int = rtnl.ROOT,
 ) -> list[rtnl.Message]:
     """Shape what the interface sends to ``rate_bps``; datagrams to ``first_udp_port`` go before everything else.
 
@@ -102,18 +120,30 @@ def priority_buckets(
     is.)
     """
     whole = struct.pack("=5I", 3, 10, _REST & 0xFFFF, 0, 0)
-    messages = [rtnl.new_queue(index, "htb", rtnl.attribute(2, whole), handle=_QUEUE, parent=parent)]
+    messages = [
+        rtnl.new_queue(index, "htb", rtnl.attribute(2, whole), handle=_QUEUE, parent=parent)
+    ]
     classes = ((_LINK, _QUEUE, 1.0, 0), (_FIRST, _LINK, 1.0, 0), (_REST, _LINK, _REST_SHARE, 1))
     for handle, above, share, priority in classes:
         body = rtnl.tc_header(index, handle, above) + rtnl.text(1, "htb")
         messages.append(
-            (RTM_NEWTCLASS, rtnl.NLM_F_CREATE, body + _class_options(rate_bps, share, burst_bytes, priority))
+            (
+                RTM_NEWTCLASS,
+                rtnl.NLM_F_CREATE,
+                body + _class_options(rate_bps, share, burst_bytes, priority),
+            )
         )
     for handle in (_FIRST, _REST):
         limit = struct.pack("=I", queue_packets)
         messages.append(rtnl.new_queue(index, "pfifo_head_drop", limit, parent=handle, flags=0))
     messages.append(
-        rtnl.bpf_rule(index, _QUEUE, 1, _datagrams_to(first_udp_port), rtnl.attribute(3, struct.pack("=I", _FIRST)))
+        rtnl.bpf_rule(
+            index,
+            _QUEUE,
+            1,
+            _datagrams_to(first_udp_port),
+            rtnl.attribute(3, struct.pack("=I", _FIRST)),
+        )
     )
     return messages
 
@@ -124,11 +154,15 @@ def _class_options(rate_bps: float, share: float, burst_bytes: int, priority: in
     rate = max(1, round(ceiling * share))
     ticks = min(0xFFFFFFFF, round(burst_bytes / ceiling * 1e9 / rtnl.tick_ns()))
     parameters = (
-        rtnl.rate_spec(rate) + rtnl.rate_spec(ceiling) + struct.pack("=5I", ticks, ticks, burst_bytes, 0, priority)
+        rtnl.rate_spec(rate)
+        + rtnl.rate_spec(ceiling)
+        + struct.pack("=5I", ticks, ticks, burst_bytes, 0, priority)
     )
     options = rtnl.attribute(1, parameters)
     if ceiling > 0xFFFFFFFF:
-        options += rtnl.attribute(6, struct.pack("=Q", rate)) + rtnl.attribute(7, struct.pack("=Q", ceiling))
+        options += rtnl.attribute(6, struct.pack("=Q", rate)) + rtnl.attribute(
+            7, struct.pack("=Q", ceiling)
+        )
     return rtnl.attribute(2, options)
 
 

@@ -4,7 +4,14 @@ protocol and ports."""
 import socket
 import struct
 
-from testbed.emulation.network.kernel.rtnetlink import NLM_F_CREATE, NLM_F_REPLACE, Message, attribute, number, text
+from testbed.emulation.network.kernel.rtnetlink import (
+    NLM_F_CREATE,
+    NLM_F_REPLACE,
+    Message,
+    attribute,
+    number,
+    text,
+)
 
 _RTM_NEWROUTE, _RTM_NEWRULE, _RTM_DELRULE = 24, 32, 33
 _STATIC, _UNICAST, _BLACKHOLE, _TO_TABLE, _ONLINK = 4, 1, 6, 1, 4
@@ -16,7 +23,12 @@ _UDP = 17
 
 
 def add_route(
-    destination: str | None, *, index: int, source: str | None = None, via: str | None = None, table: int = MAIN
+    destination: str | None,
+    *,
+    index: int,
+    source: str | None = None,
+    via: str | None = None,
+    table: int = MAIN,
 ) -> Message:
     """To one IPv4 address (None: to all) out of that interface, from ``source`` where a program names no address; in
     place of the route before.
@@ -36,7 +48,9 @@ def add_route(
 def hold_back(table: int) -> Message:
     """What finds no route in the table is lost: an interface that is down takes its route away, and the packets that a
     plan sends there would go by the next rule."""
-    body = struct.pack("=BBBBBBBBI", socket.AF_INET, 0, 0, 0, 0, _STATIC, _EVERYWHERE, _BLACKHOLE, 0)
+    body = struct.pack(
+        "=BBBBBBBBI", socket.AF_INET, 0, 0, 0, 0, _STATIC, _EVERYWHERE, _BLACKHOLE, 0
+    )
     return _RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, body + number(6, _LAST) + number(15, table)
 
 
@@ -55,7 +69,9 @@ def table_rule(
     ``udp_port`` and ``labels``: only UDP to that port, from source ports of that range (first and last, of 1 to 65534).
     Lower priorities are looked at first; ``add`` false takes one such rule away.
     """
-    body = struct.pack("=BBBBBBBBI", socket.AF_INET, 32, 32 if source else 0, 0, 0, 0, 0, _TO_TABLE, 0)
+    body = struct.pack(
+        "=BBBBBBBBI", socket.AF_INET, 32, 32 if source else 0, 0, 0, 0, 0, _TO_TABLE, 0
+    )
     body += attribute(1, socket.inet_aton(sink)) + number(6, priority) + number(15, table)
     body += attribute(2, socket.inet_aton(source)) if source else text(3, "lo")
     if udp_port is not None:

@@ -84,7 +84,9 @@ class Netlink(AbstractContextManager["Netlink"]):
         start = 0
         while start < len(messages):
             size, stop = 0, start
-            while stop < len(messages) and (stop == start or size + len(messages[stop][2]) + 16 <= _BATCH_BYTES):
+            while stop < len(messages) and (
+                stop == start or size + len(messages[stop][2]) + 16 <= _BATCH_BYTES
+            ):
                 size += len(messages[stop][2]) + 16
                 stop += 1
             self._apply_batch(messages[start:stop])
@@ -97,7 +99,11 @@ class Netlink(AbstractContextManager["Netlink"]):
             self._sequence += 1
             # Errors always answer; only the last message asks for an answer to success as well.
             asks = NLM_F_ACK if self._sequence == first + len(messages) - 1 else 0
-            parts.append(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags | asks, self._sequence, 0))
+            parts.append(
+                struct.pack(
+                    "=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags | asks, self._sequence, 0
+                )
+            )
             parts.append(body + bytes(-len(body) % 4))
         self._sock.send(b"".join(parts))
         failure: NetlinkError | None = None
@@ -126,7 +132,9 @@ class Netlink(AbstractContextManager["Netlink"]):
 
     def _ask(self, kind: int, flags: int, body: bytes) -> None:
         self._sequence += 1
-        header = struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags, self._sequence, 0)
+        header = struct.pack(
+            "=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags, self._sequence, 0
+        )
         self._sock.send(header + body)
 
     def _answers(self) -> Iterator[tuple[int, int, bytes]]:
@@ -152,7 +160,9 @@ class Netlink(AbstractContextManager["Netlink"]):
         self._ask(RTM_GETLINK, 0, link_header(index))
         for kind, sequence, body in self._answers():
             if sequence == self._sequence:
-                return kind == RTM_NEWLINK and attributes_of(body[16:]).get(16) == b"\x06"  # IFLA_OPERSTATE: IF_OPER_UP
+                return (
+                    kind == RTM_NEWLINK and attributes_of(body[16:]).get(16) == b"\x06"
+                )  # IFLA_OPERSTATE: IF_OPER_UP
         return False
 
     def counters(self) -> dict[str, InterfaceCounters]:
@@ -265,7 +275,11 @@ def add_address(index: int, ip: str, prefix: int) -> Message:
     """Give an interface an IPv4 address, or an IPv6 one, in force at once: without a search for others that have it."""
     family, no_search = (socket.AF_INET6, 0x02) if ":" in ip else (socket.AF_INET, 0)
     packed = socket.inet_pton(family, ip)
-    body = struct.pack("=BBBBi", family, prefix, no_search, 0, index) + attribute(1, packed) + attribute(2, packed)
+    body = (
+        struct.pack("=BBBBi", family, prefix, no_search, 0, index)
+        + attribute(1, packed)
+        + attribute(2, packed)
+    )
     if family == socket.AF_INET:
         body += attribute(4, (int.from_bytes(packed) | (1 << 32 - prefix) - 1).to_bytes(4))
     return RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, body
@@ -283,7 +297,13 @@ def tc_header(index: int, handle: int, parent: int, info: int = 0) -> bytes:
 
 
 def new_queue(
-    index: int, kind: str, options: bytes, *, handle: int = 0, parent: int = ROOT, flags: int = NLM_F_REPLACE
+    index: int,
+    kind: str,
+    options: bytes,
+    *,
+    handle: int = 0,
+    parent: int = ROOT,
+    flags: int = NLM_F_REPLACE,
 ) -> Message:
     """A queue of that kind, by default in place of the one that is there."""
     body = tc_header(index, handle, parent) + text(1, kind) + attribute(2, options)
@@ -303,19 +323,29 @@ def delete_queue(index: int) -> Message:
 
 def packet_gate(index: int) -> Message:
     """The hook (clsact) before an interface's queues, to which a drop rule can be added without touching them."""
-    return RTM_NEWQDISC, NLM_F_CREATE, tc_header(index, CLSACT_HANDLE, CLSACT_PARENT) + text(1, "clsact")
+    return (
+        RTM_NEWQDISC,
+        NLM_F_CREATE,
+        tc_header(index, CLSACT_HANDLE, CLSACT_PARENT) + text(1, "clsact"),
+    )
 
 
 DIRECT_ACTION = number(8, 1)
 """A BPF rule's program says by its answer what happens to the packet."""
 
 
-def bpf_rule(index: int, parent: int, priority: int, steps: Iterable[BpfStep], more: bytes = DIRECT_ACTION) -> Message:
+def bpf_rule(
+    index: int, parent: int, priority: int, steps: Iterable[BpfStep], more: bytes = DIRECT_ACTION
+) -> Message:
     """Judge what passes the hook or queue ``parent`` of an interface by a classic BPF program, which ordinary users may
     set in namespaces of their own; its answer is what happens to the packet, unless ``more`` says otherwise."""
     program = b"".join(struct.pack("=HBBI", *step) for step in steps)  # struct sock_filter
     options = attribute(4, struct.pack("=H", len(program) // 8)) + attribute(5, program) + more
-    return RTM_NEWTFILTER, NLM_F_CREATE, _bpf_header(index, parent, priority) + attribute(2, options)
+    return (
+        RTM_NEWTFILTER,
+        NLM_F_CREATE,
+        _bpf_header(index, parent, priority) + attribute(2, options),
+    )
 
 
 def remove_bpf_rule(index: int, parent: int, priority: int) -> Message:
@@ -328,7 +358,9 @@ def _bpf_header(index: int, parent: int, priority: int) -> bytes:
     return tc_header(index, 1, parent, priority << 16 | everything) + text(1, "bpf")
 
 
-def drop_rule(index: int, loss_fraction: float, action: Literal["add", "remove"] = "add") -> Message:
+def drop_rule(
+    index: int, loss_fraction: float, action: Literal["add", "remove"] = "add"
+) -> Message:
     """Drop what the interface sends, each packet with that probability, before its queues (a classic BPF classifier).
 
     The program returns TC_ACT_STOLEN (4) or TC_ACT_UNSPEC (-1); its random numbers are the kernel's own. Not
@@ -343,7 +375,11 @@ def drop_rule(index: int, loss_fraction: float, action: Literal["add", "remove"]
         (load_random, 0, 0, ancillary_random),
         (jump_if_at_least, 1, 0, min(round(loss_fraction * 2**32), 0xFFFFFFFF)),
     )
-    steps = (*(drawn if loss_fraction < 1 else ()), (answer, 0, 0, stolen), (answer, 0, 0, unspecified))
+    steps = (
+        *(drawn if loss_fraction < 1 else ()),
+        (answer, 0, 0, stolen),
+        (answer, 0, 0, unspecified),
+    )
     return bpf_rule(index, CLSACT_EGRESS, _DROP_PRIORITY, steps)
 
 
@@ -355,7 +391,9 @@ def compute_checksums(interface: str, sock: socket.socket) -> None:
     """
     siocethtool, ethtool_stxcsum = 0x8946, 0x17
     value = array.array("B", struct.pack("=II", ethtool_stxcsum, 0))
-    fcntl.ioctl(sock, siocethtool, struct.pack("16sP16x", interface.encode(), value.buffer_info()[0]))
+    fcntl.ioctl(
+        sock, siocethtool, struct.pack("16sP16x", interface.encode(), value.buffer_info()[0])
+    )
 
 
 @cache

@@ -21,7 +21,13 @@ _PROTOCOL = 0xFFFFF000
 
 
 def make_tunnel(
-    end: rtnl.VethEnd, tunnel: Tunnel, part: WiringPart, *, underlay_index: int, mtu: int, group: int
+    end: rtnl.VethEnd,
+    tunnel: Tunnel,
+    part: WiringPart,
+    *,
+    underlay_index: int,
+    mtu: int,
+    group: int,
 ) -> rtnl.Message:
     """A VXLAN interface to one peer; it is up at once, and sends from the namespace of the socket wherever it lies
     itself."""
@@ -34,11 +40,17 @@ def make_tunnel(
         rtnl.attribute(15, struct.pack("!H", part.port)),
     ]
     kind = rtnl.text(1, "vxlan") + rtnl.attribute(2, b"".join(data))
-    body = rtnl.link_header(end.index, up=True) + end.attributes_of(mtu, group) + rtnl.attribute(18, kind)
+    body = (
+        rtnl.link_header(end.index, up=True)
+        + end.attributes_of(mtu, group)
+        + rtnl.attribute(18, kind)
+    )
     return rtnl.RTM_NEWLINK, rtnl.NLM_F_CREATE | rtnl.NLM_F_EXCL, body
 
 
-def tunnel_guard(underlay_index: int, port: int, tunnels: Iterable[Tunnel], *, framed: bool = True) -> rtnl.Message:
+def tunnel_guard(
+    underlay_index: int, port: int, tunnels: Iterable[Tunnel], *, framed: bool = True
+) -> rtnl.Message:
     """Of what comes in on the underlay for the tunnels' port, let in the identifiers of ``tunnels``, each from its own
     peer only."""
     steps = guard_steps(port, sorted({(one.vni, one.remote) for one in tunnels}), framed=framed)
@@ -47,10 +59,16 @@ def tunnel_guard(underlay_index: int, port: int, tunnels: Iterable[Tunnel], *, f
 
 def remove_guard(underlay_index: int) -> rtnl.Message:
     """Take the guard away, with the hook that it is attached to."""
-    return rtnl.RTM_DELQDISC, 0, rtnl.tc_header(underlay_index, rtnl.CLSACT_HANDLE, rtnl.CLSACT_PARENT)
+    return (
+        rtnl.RTM_DELQDISC,
+        0,
+        rtnl.tc_header(underlay_index, rtnl.CLSACT_HANDLE, rtnl.CLSACT_PARENT),
+    )
 
 
-def guard_steps(port: int, known: Iterable[tuple[int, str]], *, framed: bool = True) -> list[rtnl.BpfStep]:
+def guard_steps(
+    port: int, known: Iterable[tuple[int, str]], *, framed: bool = True
+) -> list[rtnl.BpfStep]:
     """Classic BPF over an Ethernet frame, or a bare IP packet; ``known``: (identifier, its peer's address) pairs.
     Fragments of UDP are dropped: tunnels send none, and a short first one would hide the identifier. CapabilityError
     for more than ``MOST_TUNNELS``."""
@@ -73,7 +91,12 @@ def guard_steps(port: int, known: Iterable[tuple[int, str]], *, framed: bool = T
         (load_half_x, 0, 0, ip + 2),
         (equal, 1, 0, port),
         (answer, 0, 0, passed),
-        (load_word_x, 0, 0, ip + 12),  # behind the IP header, 8 of UDP and 4 of VXLAN: identifier and a spare byte
+        (
+            load_word_x,
+            0,
+            0,
+            ip + 12,
+        ),  # behind the IP header, 8 of UDP and 4 of VXLAN: identifier and a spare byte
         (shift_right, 0, 0, 8),
         (store, 0, 0, 0),
     ]

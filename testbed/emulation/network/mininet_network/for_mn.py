@@ -27,7 +27,9 @@ from typing import Any as _Any
 from mininet.node import Controller as _Controller
 from mininet.topo import Topo as _Topo
 
-_FILE = _Path(_sys._getframe().f_code.co_filename).resolve()  # mn --custom executes it without __file__
+_FILE = _Path(
+    _sys._getframe().f_code.co_filename
+).resolve()  # mn --custom executes it without __file__
 _ROOT = _FILE.parents[4]
 _MODULE = "testbed.emulation.network.mininet_network.for_mn"
 _HEADER, _HELLO, _ECHO, _FEATURES, _PACKET_IN = "!BBHI", 0, 2, 6, 10
@@ -40,7 +42,9 @@ _MATCH, _OUTPUT = "!IH6s6sHBxHBBxx4s4sHH", "!QHHHHIHHHHHH"
 
 def _python() -> str:
     """The testbed's: of the virtual environment that this file lies in, or beside."""
-    found = (parent / folder / "bin/python3" for parent in _FILE.parents for folder in (".venv", ""))
+    found = (
+        parent / folder / "bin/python3" for parent in _FILE.parents for folder in (".venv", "")
+    )
     return next((str(path) for path in found if path.exists()), _sys.executable)
 
 
@@ -54,7 +58,9 @@ class _Network(_Topo):  # type: ignore[misc]
         values = ",".join([*map(str, words), *(f"{name}={value}" for name, value in named.items())])
         _Network.described = f"{self.family}:{values}" if values else self.family
         command = [_python(), "-P", "-m", _MODULE, "describe", _Network.described]
-        done = _subprocess.run(command, stdout=_subprocess.PIPE, env={**_os.environ, "PYTHONPATH": str(_ROOT)})
+        done = _subprocess.run(
+            command, stdout=_subprocess.PIPE, env={**_os.environ, "PYTHONPATH": str(_ROOT)}
+        )
         if done.returncode:
             raise SystemExit(done.returncode)
         said = _json.loads(done.stdout)
@@ -71,12 +77,15 @@ class _Ready(_Controller):  # type: ignore[misc]
 
     def __init__(self, name: str, **params: object) -> None:
         words = f"PYTHONPATH={_shlex.quote(str(_ROOT))} {_shlex.quote(_python())} -P -m {_MODULE} serve ptcp:%d "
-        super().__init__(name, command="env", cargs=words + _shlex.quote(_Network.described), **params)
+        super().__init__(
+            name, command="env", cargs=words + _shlex.quote(_Network.described), **params
+        )
 
 
 _FAMILIES = {"swiss_t1": "swiss-t1", "optical_cloud": "optical-cloud", "fat_tree": "fat-tree"}
 topos = {
-    name: type(name, (_Network,), {"family": _FAMILIES.get(name, name)}) for name in (*_FAMILIES, "manet", "torus")
+    name: type(name, (_Network,), {"family": _FAMILIES.get(name, name)})
+    for name in (*_FAMILIES, "manet", "torus")
 }
 controllers = {"testbed": _Ready}
 
@@ -124,7 +133,9 @@ def _rule(port: int, kind: str = "", mac: str = "", ip: str = "") -> bytes:
     wildcards = _ANY & ~{"": 0, "ip": _DL_TYPE | _DL_DST, "arp": _DL_TYPE | _NW_DST}[kind]
     to = bytes.fromhex(mac.replace(":", "")) if kind == "ip" else bytes(6)
     asked = _socket.inet_aton(ip) if kind == "arp" else bytes(4)
-    match = _struct.pack(_MATCH, wildcards, 0, bytes(6), to, 0, 0, _TYPES.get(kind, 0), 0, 0, bytes(4), asked, 0, 0)
+    match = _struct.pack(
+        _MATCH, wildcards, 0, bytes(6), to, 0, 0, _TYPES.get(kind, 0), 0, 0, bytes(4), asked, 0, 0
+    )
     body = match + _struct.pack(_OUTPUT, 0, 0, 0, 0, 1, _NO_BUFFER, _NO_PORT, 0, 0, 8, port, 0)
     return _struct.pack(_HEADER, 1, 14, 8 + len(body), 0) + body
 

@@ -45,8 +45,15 @@ def queue_messages(index: int, values: Json, mtu: int, *, netem: bool = True) ->
     """The queues of an interface by Mininet's parameters: ``bw`` in Mbit/s, ``delay`` and ``jitter`` as tc reads them,
     ``loss`` in percent, ``max_queue_size`` in packets. ``netem``: whether the kernel delays and loses."""
     delay_s, jitter_s, loss = _delayed_and_lost(values)
-    line = netem_line(index, delay_s=delay_s, jitter_s=jitter_s, loss=loss) if netem and (delay_s or loss) else None
-    rate_bps, packets = _number(values, "bw") * 1e6 or None, int(_number(values, "max_queue_size")) or None
+    line = (
+        netem_line(index, delay_s=delay_s, jitter_s=jitter_s, loss=loss)
+        if netem and (delay_s or loss)
+        else None
+    )
+    rate_bps, packets = (
+        _number(values, "bw") * 1e6 or None,
+        int(_number(values, "max_queue_size")) or None,
+    )
     return link_queues(index, rate_bps=rate_bps, mtu=mtu, packets=packets, netem=line)
 
 

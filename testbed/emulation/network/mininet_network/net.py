@@ -40,10 +40,14 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
 
     __test__ = False  # of pytest
 
-    def __init__(self, *args: object, requests: Requests | None = None, mtu: int = 1500, **options: object) -> None:
+    def __init__(
+        self, *args: object, requests: Requests | None = None, mtu: int = 1500, **options: object
+    ) -> None:
         before = Requests.current
         if requests is None and isinstance(before, Batch) and not before.closed:
-            raise InputError("this program's network before was not stopped: net.stop(), or mininet.clean.cleanup()")
+            raise InputError(
+                "this program's network before was not stopped: net.stop(), or mininet.clean.cleanup()"
+            )
         self.requests = Batch(mtu=mtu) if requests is None else requests
         alone = len(args) <= _BEFORE_CONTROLLER and options.setdefault("controller", None) is None
         if alone and len(args) <= _BEFORE_SWITCH:
@@ -61,10 +65,14 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
         tops = {name: max(topo.ports.get(name, ()), default=0) for name in topo.nodes()}
         hosts, switches = topo.hosts(), topo.switches()
         if not self.requests.devices:
-            devices = device_names({name: tops[name] for name in hosts}, {name: tops[name] for name in switches})
+            devices = device_names(
+                {name: tops[name] for name in hosts}, {name: tops[name] for name in switches}
+            )
             self.requests.devices.update(devices)
         own = [name for name in hosts if topo.nodeInfo(name).get("inNamespace", True)]
-        self.requests.begin(own, {name: [("", port) for port in topo.ports.get(name, ())] for name in switches})
+        self.requests.begin(
+            own, {name: [("", port) for port in topo.ports.get(name, ())] for name in switches}
+        )
         super().buildFromTopo(topo)
 
     def addHost(self, name: str, cls: type | None = None, **params: object) -> Node:  # noqa: N802 - Mininet's name
@@ -81,7 +89,9 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
         self.nameToNode.setdefault(switch.name, switch)
         return switch
 
-    def addController(self, name: object = "c0", controller: object = None, **params: object) -> object:  # noqa: N802
+    def addController(  # noqa: N802
+        self, name: object = "c0", controller: object = None, **params: object
+    ) -> object:
         """As Mininet's; none where there is no class of them."""
         Requests.current = self.requests
         if isinstance(name, str) and controller is None and self.controller is None:
@@ -107,7 +117,10 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
 
     def made(self) -> JsonObject:
         """Mininet's version, and its classes with how many of each."""
-        objects = Counter(type(one).__name__ for one in (*self.controllers, *self.hosts, *self.switches, *self.links))
+        objects = Counter(
+            type(one).__name__
+            for one in (*self.controllers, *self.hosts, *self.switches, *self.links)
+        )
         return {"mininet": VERSION, "classes": dict(objects)}
 
     def iperf(
@@ -129,12 +142,20 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
             error(f"iperf measures between two hosts; {client} and {server} are not\n")
             return []
         output(f"*** Iperf: testing {l4Type} bandwidth between {client} and {server}\n")
-        listening = server.popen(["iperf3", "-s", "-1", "-p", str(port), "--forceflush"], stderr=subprocess.STDOUT)
+        listening = server.popen(
+            ["iperf3", "-s", "-1", "-p", str(port), "--forceflush"], stderr=subprocess.STDOUT
+        )
         words = ["iperf3", "-c", server.IP(), "-p", str(port), "-t", str(seconds), "-J"]
-        words += ["--connect-timeout", str(_CONNECT_MS), *(("-u", "-b", udpBw) if l4Type == "UDP" else ())]
+        words += [
+            "--connect-timeout",
+            str(_CONNECT_MS),
+            *(("-u", "-b", udpBw) if l4Type == "UDP" else ()),
+        ]
         try:
             listening.stdout.readline()
-            said, _ = client.popen(["timeout", f"{seconds + _IPERF_REST_S:g}", *words]).communicate()
+            said, _ = client.popen(
+                ["timeout", f"{seconds + _IPERF_REST_S:g}", *words]
+            ).communicate()
         finally:
             listening.kill()
             listening.communicate()

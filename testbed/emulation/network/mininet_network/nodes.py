@@ -15,10 +15,25 @@ from typing import Any
 from mininet.link import Intf, Link, OVSLink, TCIntf
 from mininet.log import warn
 from mininet.net import Mininet
-from mininet.node import CPULimitedHost, Host, IVSSwitch, Node, OVSBridge, OVSSwitch, Switch, UserSwitch
+from mininet.node import (
+    CPULimitedHost,
+    Host,
+    IVSSwitch,
+    Node,
+    OVSBridge,
+    OVSSwitch,
+    Switch,
+    UserSwitch,
+)
 
 from testbed.emulation.network.kernel.routes import add_route
-from testbed.emulation.network.kernel.rtnetlink import Message, NetlinkError, add_address, add_neighbour, set_up
+from testbed.emulation.network.kernel.rtnetlink import (
+    Message,
+    NetlinkError,
+    add_address,
+    add_neighbour,
+    set_up,
+)
 from testbed.emulation.network.mininet_network.batch import Batch
 from testbed.emulation.network.mininet_network.messages import delete_link, remove_address, set_mac
 from testbed.emulation.network.mininet_network.requests import Requests
@@ -121,7 +136,11 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
         """Through an interface, or ``via`` an address; without ``dev`` through the interface whose subnet has it."""
         found = _ROUTE.fullmatch(str(intf).strip())
         gateway, name = (found["gateway"], found["out"] or found["only"]) if found else (None, None)
-        near = [one for one in self.intfList() if gateway and one.ip and _same_subnet(one.ip, gateway, one.prefixLen)]
+        near = [
+            one
+            for one in self.intfList()
+            if gateway and one.ip and _same_subnet(one.ip, gateway, one.prefixLen)
+        ]
         index = getattr(self.intf(name) if name else next(iter(near), self.intf()), "index", None)
         if found is None or index is None:
             return super().setDefaultRoute(intf)
@@ -250,7 +269,11 @@ class LateIntf(Intf):  # type: ignore[misc]
                 self.node.requests.reported.add(name)
                 warn(f"*** {name} of links is not carried out here\n")
         # Interfaces are taken up with their cables.
-        return dict(_USUAL["config"](self, up=None, **{key: params.get(key) for key in ("mac", "ip", "ifconfig")}))
+        return dict(
+            _USUAL["config"](
+                self, up=None, **{key: params.get(key) for key in ("mac", "ip", "ifconfig")}
+            )
+        )
 
     def ifconfig(self, *args: object) -> object:
         """``up`` and ``down`` are requested, anything else is a command."""
@@ -266,7 +289,9 @@ class LateIntf(Intf):  # type: ignore[misc]
         if not length:
             raise InputError(f"{self.name}: no prefix length for the address {ipstr}")
         try:
-            messages: list[Message] = [] if ip == _NONE else [add_address(self.index, ip, int(length))]
+            messages: list[Message] = (
+                [] if ip == _NONE else [add_address(self.index, ip, int(length))]
+            )
         except OSError:
             return _USUAL["setIP"](self, ipstr, prefixLen)
         if self.ip not in (None, _NONE) and (self.ip, str(self.prefixLen)) != (ip, str(length)):
@@ -296,7 +321,13 @@ _USUAL = {**{name: vars(Link)[name] for name in _OF_LINKS}, **vars(Intf)}
 
 
 def _make_interfaces(
-    cls: type, name1: str, name2: str, addr1: str | None = None, addr2: str | None = None, *nodes: Any, **options: Any
+    cls: type,
+    name1: str,
+    name2: str,
+    addr1: str | None = None,
+    addr2: str | None = None,
+    *nodes: Any,
+    **options: Any,
 ) -> Any:
     """Two interfaces by one message; the end next to the switches is up at once.
 
@@ -304,10 +335,14 @@ def _make_interfaces(
     """
     known = [node for node in nodes if hasattr(node, "requests")]
     if not known:
-        return _USUAL["makeIntfPair"].__get__(None, cls)(name1, name2, addr1, addr2, *nodes, **options)
+        return _USUAL["makeIntfPair"].__get__(None, cls)(
+            name1, name2, addr1, addr2, *nodes, **options
+        )
     for node in nodes:
         if node not in known and node.inNamespace:
-            raise InputError(f"{node.name} was made outside the network, which cannot join it; make it by addHost")
+            raise InputError(
+                f"{node.name} was made outside the network, which cannot join it; make it by addHost"
+            )
     hosts = [node.host if node in known else None for node in nodes]
     known[0].requests.add_interfaces((name1, hosts[0], addr1), (name2, hosts[1], addr2))
     if len(known) < len(nodes):
@@ -335,11 +370,17 @@ for _name in ("config", "ifconfig", "setIP", "setMAC", "delete"):
         setattr(_kind, _name, _either(vars(_kind)[_name], vars(LateIntf)[_name]))
 Intf.index, Intf.host, Intf.given_index = LateIntf.index, LateIntf.host, None
 Link.makeIntfPair, Link.stop = classmethod(_make_interfaces), _stop_link
-OVSLink.__init__, OVSLink.isPatchLink = Link.__init__, False  # a cable, where Open vSwitch would have two patch ports
+OVSLink.__init__, OVSLink.isPatchLink = (
+    Link.__init__,
+    False,
+)  # a cable, where Open vSwitch would have two patch ports
 Link.intfName = lambda _, node, n: interface_name(getattr(node, "device", node.name), n)
 
 
-_INSTEAD = {CPULimitedHost: (Host, "no CPU limits here"), UserSwitch: (OVSSwitch, "an Open vSwitch bridge instead")}
+_INSTEAD = {
+    CPULimitedHost: (Host, "no CPU limits here"),
+    UserSwitch: (OVSSwitch, "an Open vSwitch bridge instead"),
+}
 _INSTEAD |= {IVSSwitch: _INSTEAD[UserSwitch]}
 _made: dict[type, type] = {}
 
@@ -356,10 +397,16 @@ def late(cls: Any) -> Any:
     if not isinstance(cls, type) or issubclass(cls, LateNode):
         return cls
     if cls not in _made:
-        base, reason = next(((new, why) for old, (new, why) in _INSTEAD.items() if issubclass(cls, old)), (cls, ""))
+        base, reason = next(
+            ((new, why) for old, (new, why) in _INSTEAD.items() if issubclass(cls, old)), (cls, "")
+        )
         if reason:
             warn(f"*** {cls.__name__}: {reason}\n")
         kinds = ((OVSSwitch, LateSwitch), (Switch, None), (Node, LateNode))
         mixin = next((mixin for kind, mixin in kinds if issubclass(base, kind)), None)
-        _made[cls] = cls if mixin is None else type(cls.__name__, (mixin, base), {"__module__": cls.__module__})
+        _made[cls] = (
+            cls
+            if mixin is None
+            else type(cls.__name__, (mixin, base), {"__module__": cls.__module__})
+        )
     return _made[cls]

@@ -27,10 +27,23 @@ from topologies import JsonObject, TopologyError, nearest
 from topologies.mininet.topo import link_entry, parameters, ported_document
 
 _MODULE = "topology_file"
-_PYTHON_2 = re.compile(r"^\s*print\s+[^(=\s]|^\s*except [\w., ()]+, \w+:|\bxrange\(|^\s*raise \w+, ", re.MULTILINE)
-_CABLES = re.compile(r"\bip\s+link\s+add\b.*\btype\s+veth\b|\bovs-vsctl\b.*\badd-port\b|\bbrctl\s+addif\b")
+_PYTHON_2 = re.compile(
+    r"^\s*print\s+[^(=\s]|^\s*except [\w., ()]+, \w+:|\bxrange\(|^\s*raise \w+, ", re.MULTILINE
+)
+_CABLES = re.compile(
+    r"\bip\s+link\s+add\b.*\btype\s+veth\b|\bovs-vsctl\b.*\badd-port\b|\bbrctl\s+addif\b"
+)
 _MAX_COMMANDS = 3
-_OF_INTERFACES = ("bw", "delay", "jitter", "loss", "max_queue_size", "latency_ms", "enable_ecn", "enable_red")
+_OF_INTERFACES = (
+    "bw",
+    "delay",
+    "jitter",
+    "loss",
+    "max_queue_size",
+    "latency_ms",
+    "enable_ecn",
+    "enable_red",
+)
 
 
 def read(path: Path, requested: str, requests: recording.RecordedRequests) -> JsonObject:
@@ -55,36 +68,56 @@ def read(path: Path, requested: str, requests: recording.RecordedRequests) -> Js
         if net is None:
             raise
         if recording.RecordedMininet.started is None:
-            requests.notes.append(f"the program broke off when its network was built ({_reason(error, path)})")
+            requests.notes.append(
+                f"the program broke off when its network was built ({_reason(error, path)})"
+            )
     if net is None:
         raise TopologyError(f"{name} makes no Mininet network")
     commands = [f"{who}: {text[:70]}" for who, text in requests.commands]
-    cables = [text for text, (_, whole) in zip(commands, requests.commands, strict=True) if _CABLES.search(whole)]
+    cables = [
+        text
+        for text, (_, whole) in zip(commands, requests.commands, strict=True)
+        if _CABLES.search(whole)
+    ]
     if cables:
-        raise TopologyError(f"it lays cables by commands ({cables[0]}), which are not read; run it with testbed python")
+        raise TopologyError(
+            f"it lays cables by commands ({cables[0]}), which are not read; run it with testbed python"
+        )
     document = document_of(net, requests)
     if commands:
         more = len(commands) - _MAX_COMMANDS
         listed = "; ".join(dict.fromkeys(commands[:_MAX_COMMANDS]))
-        requests.notes.append(f"commands are not run: {listed}" + (f" and {more} more" if more > 0 else ""))
+        requests.notes.append(
+            f"commands are not run: {listed}" + (f" and {more} more" if more > 0 else "")
+        )
     return document
 
 
-def _built(path: Path, name: str, words: list[str], notes: list[str]) -> recording.RecordedMininet | None:
+def _built(
+    path: Path, name: str, words: list[str], notes: list[str]
+) -> recording.RecordedMininet | None:
     if name == "__main__":
         runpy.run_path(str(path), run_name="__main__")
         return next(reversed(recording.RecordedMininet.networks), None)
     found = runpy.run_path(str(path), run_name=_MODULE)
-    topos: dict[Any, Any] = next((found[key] for key in ("topos", "TOPOS") if isinstance(found.get(key), dict)), {})
+    topos: dict[Any, Any] = next(
+        (found[key] for key in ("topos", "TOPOS") if isinstance(found.get(key), dict)), {}
+    )
     make = topos.get(name, found.get(name))
     if isinstance(make, tuple) and make and callable(make[0]):
-        notes.append(f"topos[{name!r}] is a tuple, which mn itself refuses; its first part is called")
+        notes.append(
+            f"topos[{name!r}] is a tuple, which mn itself refuses; its first part is called"
+        )
         make = make[0]
     if not callable(make) and not isinstance(make, Topo | recording.RecordedMininet):
         own = [key for key, one in found.items() if _makes_networks(one)]
-        raise TopologyError(f"it has no topology {name!r}; {nearest(name, [*topos, *own], 'it has ')}")
+        raise TopologyError(
+            f"it has no topology {name!r}; {nearest(name, [*topos, *own], 'it has ')}"
+        )
     values = [_value(word) for word in words if "=" not in word]
-    named = {word.partition("=")[0]: _value(word.partition("=")[2]) for word in words if "=" in word}
+    named = {
+        word.partition("=")[0]: _value(word.partition("=")[2]) for word in words if "=" in word
+    }
     made = make(*values, **named) if callable(make) else make
     if isinstance(made, Topo):
         made = recording.RecordedMininet(topo=made, controller=None)
@@ -99,7 +132,9 @@ def _makes_networks(one: object) -> bool:
     """Whether a name of the file may stand for a network: a Topo class of its own, or a function that needs nothing."""
     if isinstance(one, type):
         return issubclass(one, Topo) and one.__module__ == _MODULE
-    return isinstance(one, FunctionType) and one.__module__ == _MODULE and not one.__code__.co_argcount
+    return (
+        isinstance(one, FunctionType) and one.__module__ == _MODULE and not one.__code__.co_argcount
+    )
 
 
 def _value(word: str) -> Any:
@@ -127,7 +162,10 @@ def document_of(net: recording.RecordedMininet, requests: recording.RecordedRequ
     for link in net.links:
         entry: JsonObject = dict(link.stated)
         for number, intf in enumerate((link.intf1, link.intf2), start=1):
-            entry |= {f"params{number}": _interface(intf), f"port{number}": intf.node.ports.get(intf)}
+            entry |= {
+                f"params{number}": _interface(intf),
+                f"port{number}": intf.node.ports.get(intf),
+            }
         links.append(link_entry(link.intf1.node.name, link.intf2.node.name, entry, notes, given))
     document = ported_document(nodes, links, given, notes)
     if net.controllers:
@@ -135,10 +173,14 @@ def document_of(net: recording.RecordedMininet, requests: recording.RecordedRequ
     return document
 
 
-def _host(net: recording.RecordedMininet, node: Any, notes: list[str], given: dict[str, None]) -> JsonObject:
+def _host(
+    net: recording.RecordedMininet, node: Any, notes: list[str], given: dict[str, None]
+) -> JsonObject:
     entry: JsonObject = {"id": node.name, "kind": "host"}
     if not node.inNamespace:
-        notes.append(f"{node.name} would lie next to the switches (inNamespace=False); it is a host as the others")
+        notes.append(
+            f"{node.name} would lie next to the switches (inNamespace=False); it is a host as the others"
+        )
     if (node.given, recording.FORWARDING, "1") in net.requests.sysctls:
         entry["forwarding"] = True
     stated = {
@@ -153,7 +195,11 @@ def _interface(intf: Any) -> JsonObject:
     params = {**intf.params, **getattr(intf, "values", {})}
     found = {name: params[name] for name in _OF_INTERFACES if params.get(name) is not None}
     address = f"{intf.ip}/{intf.prefixLen}"
-    if intf.ip and intf.params.get("ip") and intf.node.params.get("ip", "") not in (intf.ip, address):
+    if (
+        intf.ip
+        and intf.params.get("ip")
+        and intf.node.params.get("ip", "") not in (intf.ip, address)
+    ):
         found["ip"] = address
     return found
 
@@ -177,14 +223,25 @@ def main(words: list[str]) -> int:
 
 def _reason(error: BaseException, path: Path) -> str:
     """One line for what the file raised: where in it, and what to do."""
-    at = next((f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == str(path)), None)
+    at = next(
+        (
+            f.lineno
+            for f in reversed(traceback.extract_tb(error.__traceback__))
+            if f.filename == str(path)
+        ),
+        None,
+    )
     where = "" if at is None else f"line {at}: "
     if isinstance(error, ModuleNotFoundError):
         return f"{where}the module {error.name} is missing; install it, or put it next to the file"
     if isinstance(error, SystemExit):
         return f"{where}the program ends by itself (exit {error.code}) before it builds a network"
     text = " ".join(str(error).split())[:200]
-    division = "; in Python 3 / gives a fraction: write //" if "'float' object cannot be interpreted" in text else ""
+    division = (
+        "; in Python 3 / gives a fraction: write //"
+        if "'float' object cannot be interpreted" in text
+        else ""
+    )
     return f"{where}{type(error).__name__}: {text}{division}"
 
 

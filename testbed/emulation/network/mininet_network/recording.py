@@ -100,7 +100,9 @@ class RecordedMininet(ScriptedMininet):
             kind = OVSSwitch
         switch = super().addSwitch(name, kind, **params)
         if not re.search(r"\d", name) and not switch.given_dpid:
-            notes.append(f"{name}: Mininet itself refuses a switch without a number or dpid; it is numbered")
+            notes.append(
+                f"{name}: Mininet itself refuses a switch without a number or dpid; it is numbered"
+            )
         return switch
 
     def addLink(self, *args: object, **params: object) -> object:  # noqa: N802 - Mininet's name
@@ -139,7 +141,9 @@ def install() -> RecordedRequests:
     requests = Requests.current = RecordedRequests()
     mininet.net.Mininet = RecordedMininet
     setattr(nodes, "warn", lambda text: requests.notes.append(text.strip("* \n")))  # noqa: B010 - not exported
-    _silence(RecordedMininet, _nothing, "configureControlNetwork", "startTerms", "stop", "staticArp")
+    _silence(
+        RecordedMininet, _nothing, "configureControlNetwork", "startTerms", "stop", "staticArp"
+    )
     _silence(RecordedMininet, _end, "ping", "pingFull", "iperf", "run", "monitor", "interact")
     _silence(mininet.cli.CLI, _end, "__init__")
     _replace_nodes(requests)
@@ -157,7 +161,9 @@ def _replace_nodes(requests: RecordedRequests) -> None:
     """Of every node, those too that a program makes by itself, outside a network."""
 
     def said(self: Node, *words: object, **_: object) -> str:
-        return requests.answer(self, " ".join(map(str, words[0] if isinstance(words[0], list) else words)))
+        return requests.answer(
+            self, " ".join(map(str, words[0] if isinstance(words[0], list) else words))
+        )
 
     def popen(self: Node, words: object, **options: object) -> _Program:
         return _Program(words, who=self.given, **options)
@@ -166,7 +172,11 @@ def _replace_nodes(requests: RecordedRequests) -> None:
     Node.given.__set_name__(Node, "given")
     Node.requests = LateShell.requests = requests
     Node.checkSetup = classmethod(_nothing)
-    _silence(LateNode, lambda self, intf=None: setattr(self, "default_route", str(intf)), "setDefaultRoute")
+    _silence(
+        LateNode,
+        lambda self, intf=None: setattr(self, "default_route", str(intf)),
+        "setDefaultRoute",
+    )
     for kind in (Node, LateShell):
         _silence(kind, said, "sendCmd")
         _silence(kind, popen, "_popen")

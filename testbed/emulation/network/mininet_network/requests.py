@@ -81,7 +81,9 @@ class Requests:
     def words_at(self, node: Node, argv: Sequence[str]) -> list[str]:
         """The words that run a program in a host, or next to a switch."""
         if self._words is None:
-            raise SessionClosedError(f"{node.given}: the network is described, not built; nothing runs there")
+            raise SessionClosedError(
+                f"{node.given}: the network is described, not built; nothing runs there"
+            )
         return self._words(node.given, argv)
 
     def answer(self, node: Node, command: str) -> str | None:
@@ -101,7 +103,9 @@ class Requests:
         self.hosts.append(name)
         self._request()
 
-    def add_interfaces(self, *ends: tuple[str, str | None, str | None], make: MakeInterfaces | None = None) -> None:
+    def add_interfaces(
+        self, *ends: tuple[str, str | None, str | None], make: MakeInterfaces | None = None
+    ) -> None:
         """Interfaces as (name, host or None, MAC or None), made by one batch of messages: a veth pair unless ``make``
         says otherwise. InputError for a name that none can have."""
         made = []
@@ -110,7 +114,11 @@ class Requests:
             index = self._next.setdefault(host, _FIRST_HOST_INDEX)
             self._next[host] = index + 1
             self.indices[host, name] = index
-            made.append(VethEnd(name=name, index=index, host=host, mac=None if mac is None else packed_mac(mac)))
+            made.append(
+                VethEnd(
+                    name=name, index=index, host=host, mac=None if mac is None else packed_mac(mac)
+                )
+            )
         self.interfaces.append((make, tuple(made)))
         self._request()
 
@@ -147,9 +155,13 @@ class Requests:
     def _require_device(self, name: str, what: str) -> None:
         """InputError where the kernel takes no such name."""
         if self.makes_devices and len(name.encode()) > _MOST_BYTES:
-            raise InputError(f"{what} called {name!r}: {_MOST_BYTES} bytes at most; give its node a shorter name")
+            raise InputError(
+                f"{what} called {name!r}: {_MOST_BYTES} bytes at most; give its node a shorter name"
+            )
         if self.makes_devices and (name in _NO_DEVICES or re.search(r"[\s/:]", name)):
-            raise InputError(f"{what} called {name!r}: give its node a name without spaces, / and :, and not lo")
+            raise InputError(
+                f"{what} called {name!r}: give its node a name without spaces, / and :, and not lo"
+            )
 
     def _request(self) -> None:
         if self.running:

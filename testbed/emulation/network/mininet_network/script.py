@@ -32,8 +32,17 @@ def main(words: list[str]) -> None:
     """Run the script; what it raises is the caller's."""
     script = None if words[0] == "-m" else Path(words[0]).resolve()
     private = require_sandbox() / "tmp"
-    folders = [Path(one).absolute() for name in ("PATH", "PYTHONPATH") for one in os.environ.get(name, "").split(":")]
-    folders += [Path.cwd(), Path(sys.prefix), _PROJECT, *((script.parent, script) if script else ())]
+    folders = [
+        Path(one).absolute()
+        for name in ("PATH", "PYTHONPATH")
+        for one in os.environ.get(name, "").split(":")
+    ]
+    folders += [
+        Path.cwd(),
+        Path(sys.prefix),
+        _PROJECT,
+        *((script.parent, script) if script else ()),
+    ]
     _take_over_temporary_folder(private, sorted(folders))  # a folder before what it contains
     _hide(Path.home() / ".ssh/mn", private / "keys")
     if shutil.which("controller") is None:
@@ -74,7 +83,9 @@ def _hide(folder: Path, empty: Path) -> None:
 def _give_controller(folder: Path) -> None:
     folder.mkdir()
     program = folder / "controller"
-    program.write_text(_CONTROLLER.format(root=_PROJECT, python=sys.executable, module=for_mn.__name__))
+    program.write_text(
+        _CONTROLLER.format(root=_PROJECT, python=sys.executable, module=for_mn.__name__)
+    )
     program.chmod(0o755)
     os.environ["PATH"] += f":{folder}"
 
@@ -117,7 +128,9 @@ def _replace_mininet() -> None:
 
     TypedCLI.__name__ = "CLI"
     LateShell.returns = True
-    mininet.clean.Popen = partial(subprocess.Popen, stderr=subprocess.DEVNULL)  # Open vSwitch need not run
+    mininet.clean.Popen = partial(
+        subprocess.Popen, stderr=subprocess.DEVNULL
+    )  # Open vSwitch need not run
     # Some scripts ask for Open vSwitch before there is any.
     OVSSwitch.setup, OVSSwitch.OVSVersion = classmethod(lambda *_: None), LateSwitch.OVSVersion
     mininet.clean.addCleanupCallback(lambda: Requests.current.close() if Requests.current else None)

@@ -138,7 +138,11 @@ class LateShell:
             begun = said.rfind("\x7f", -len(_MARK) - 8)
             said, self.readbuf = (said, "") if begun < 0 else (said[:begun], said[begun:])
         said = re.sub(re.escape(_MARK) + r"\d+\x7f", "", said)
-        job = _JOB.search(said) if self.lastCmd and self.lastCmd.endswith("&") and self.lastPid is None else None
+        job = (
+            _JOB.search(said)
+            if self.lastCmd and self.lastCmd.endswith("&") and self.lastPid is None
+            else None
+        )
         if job:
             self.lastPid = int(job[1])
             said = said.replace(job[0], "", 1)
@@ -149,12 +153,16 @@ class LateShell:
         self._interrupts += 1
         if self._started is not None:
             with suppress(ProcessLookupError):
-                os.killpg(self._started.pid, signal.SIGINT if self._interrupts == 1 else signal.SIGKILL)
+                os.killpg(
+                    self._started.pid, signal.SIGINT if self._interrupts == 1 else signal.SIGKILL
+                )
 
     def _open_shell(self) -> None:
         self._terminal, inside = pty.openpty()
         attributes = termios.tcgetattr(inside)
-        attributes[3] &= ~termios.ECHO if self.typed else ~(termios.ECHO | termios.ICANON | termios.ISIG)
+        attributes[3] &= (
+            ~termios.ECHO if self.typed else ~(termios.ECHO | termios.ICANON | termios.ISIG)
+        )
         attributes[0] &= ~(0 if self.typed else termios.IXON)
         attributes[1] &= ~(0 if self.returns and not self.typed else termios.OPOST)
         termios.tcsetattr(inside, termios.TCSANOW, attributes)

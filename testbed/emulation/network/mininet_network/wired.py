@@ -31,7 +31,9 @@ class WiringTopo(Topo):  # type: ignore[misc]
         macs = {host["name"]: host["mac"] for host in document["hosts"]}
         for switch in document["switches"]:
             if here is None or switch["name"] in here:
-                self.addSwitch(switch["name"], dpid=f"{switch['dpid']:016x}", protocols="OpenFlow13")
+                self.addSwitch(
+                    switch["name"], dpid=f"{switch['dpid']:016x}", protocols="OpenFlow13"
+                )
         for host in document["hosts"]:
             if here is None or host["name"] in here:
                 self.addHost(host["name"], ip=f"{host['ip']}/{_PREFIX}", mac=host["mac"])
@@ -76,9 +78,13 @@ class WiredMininet(TestbedMininet):
     ) -> None:
         self._set_cables, self._outgoing = set_cables, outgoing
         self._macs = {host["name"]: host["mac"] for host in document["hosts"]}
-        requests.devices.update({one["name"]: one["device"] for one in (*document["hosts"], *document["switches"])})
+        requests.devices.update(
+            {one["name"]: one["device"] for one in (*document["hosts"], *document["switches"])}
+        )
         topo = WiringTopo(document=document, here=here)
-        controller = None if controller_port is None else partial(RunningController, port=controller_port)
+        controller = (
+            None if controller_port is None else partial(RunningController, port=controller_port)
+        )
         super().__init__(topo, OVSSwitch, Host, controller, Link, requests=requests)
 
     def buildFromTopo(self, topo: Topo | None = None) -> None:  # noqa: N802 - Mininet's name
@@ -109,7 +115,10 @@ class WiredMininet(TestbedMininet):
         receiving: dict[LinkId, CableEnd] = {}
         hosts: dict[str, dict[int, CableEnd]] = {}
         for cable in wiring.cables:
-            sides = ((cable.a, cable.a_port, cable.forward), (cable.b, cable.b_port, cable.backward))
+            sides = (
+                (cable.a, cable.a_port, cable.forward),
+                (cable.b, cable.b_port, cable.backward),
+            )
             ends = [self._end(wiring, *side) for side in sides]
             for (_, port, link), near, far in zip(sides, ends, ends[::-1], strict=True):
                 if link is not None and near is not None:

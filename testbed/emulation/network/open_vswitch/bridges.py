@@ -27,13 +27,17 @@ def ports_of_bridges(wiring: Wiring, part: WiringPart | None = None) -> PortsOfB
         one.name: [] for one in wiring.switches if part is None or one.name in part.devices
     }
     for cable in wiring.cables:
-        for (device, port), interface in zip(cable.ends, (cable.a_interface, cable.b_interface), strict=True):
+        for (device, port), interface in zip(
+            cable.ends, (cable.a_interface, cable.b_interface), strict=True
+        ):
             if device in found:
                 found[device].append((interface, port))
     return found
 
 
-def shares_of(ports: PortsOfBridges, most_ports: int, share_ports: int) -> tuple[tuple[str, ...], ...]:
+def shares_of(
+    ports: PortsOfBridges, most_ports: int, share_ports: int
+) -> tuple[tuple[str, ...], ...]:
     """Bridges in shares, in order: one where there are ``most_ports`` ports or fewer, else of about ``share_ports``
     each.
 
@@ -79,7 +83,11 @@ def bridge_operations(bridges: Sequence[Bridge], datapath_type: str) -> list[Jso
         made += [_port(f"b{number}p{port}", name, port) for name, port in bridge.ports]
         for operation_pair, _ in made:
             operations += operation_pair
-        other = {"datapath-id": f"{bridge.dpid:016x}", "disable-in-band": "true", "dp-desc": printable(bridge.name)}
+        other = {
+            "datapath-id": f"{bridge.dpid:016x}",
+            "disable-in-band": "true",
+            "dp-desc": printable(bridge.name),
+        }
         row: JsonObject = {
             "name": bridge.device,
             "ports": ["set", [reference for _, reference in made]],
@@ -99,7 +107,9 @@ def bridge_operations(bridges: Sequence[Bridge], datapath_type: str) -> list[Jso
         operations.append(_insert("Bridge", f"br{number}", row))
         references.append(["named-uuid", f"br{number}"])
     mutation = ["bridges", "insert", ["set", references]]
-    operations.append({"op": "mutate", "table": "Open_vSwitch", "where": [], "mutations": [mutation]})
+    operations.append(
+        {"op": "mutate", "table": "Open_vSwitch", "where": [], "mutations": [mutation]}
+    )
     return operations
 
 
@@ -108,16 +118,24 @@ def port_operations(device: str, interface: str, number: int) -> list[JsonObject
     operations, reference = _port("new", interface, number)
     mutation = ["ports", "insert", ["set", [reference]]]
     where = [["name", "==", device]]
-    return [*operations, {"op": "mutate", "table": "Bridge", "where": where, "mutations": [mutation]}]
+    return [
+        *operations,
+        {"op": "mutate", "table": "Bridge", "where": where, "mutations": [mutation]},
+    ]
 
 
 def _port(key: str, name: str, number: int | None) -> tuple[list[JsonObject], list[str]]:
     """The two rows of one port, and the reference to it; ``number`` None: the bridge's own internal port."""
-    interface: JsonObject = {"name": name, "type": "internal"} if number is None else {"name": name, "type": ""}
+    interface: JsonObject = (
+        {"name": name, "type": "internal"} if number is None else {"name": name, "type": ""}
+    )
     if number is not None:
         interface["ofport_request"] = number
     port = {"name": name, "interfaces": ["named-uuid", f"i{key}"]}
-    return [_insert("Interface", f"i{key}", interface), _insert("Port", f"p{key}", port)], ["named-uuid", f"p{key}"]
+    return [_insert("Interface", f"i{key}", interface), _insert("Port", f"p{key}", port)], [
+        "named-uuid",
+        f"p{key}",
+    ]
 
 
 def _controller(target: str) -> JsonObject:

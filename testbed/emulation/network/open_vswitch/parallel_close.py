@@ -39,7 +39,9 @@ def main(pid: int, helpers: int) -> int:
     os.kill(pid, signal.SIGKILL)
     gone = select.poll()
     gone.register(pidfd, select.POLLIN)
-    gone.poll(_PATIENCE_MS)  # its closes must come before the helpers', or the last ones are its own again
+    gone.poll(
+        _PATIENCE_MS
+    )  # its closes must come before the helpers', or the last ones are its own again
     return 0
 
 

@@ -32,7 +32,9 @@ _STATISTICS_MS = 600_000
 network namespaces of the machine share, and no packet moves meanwhile."""
 _REPORT_S = 0.5
 _TRIES = 10
-_GREETED_LATE = re.compile(r"failed to (open|connect to) socket \((Broken pipe|Connection reset by peer)\)$")
+_GREETED_LATE = re.compile(
+    r"failed to (open|connect to) socket \((Broken pipe|Connection reset by peer)\)$"
+)
 """What a program says that has asked nothing yet: the daemon closes a connection on which it hears nothing for a
 second, as on a machine that is too busy."""
 _NICENESS = -10
@@ -48,7 +50,9 @@ class SwitchDaemon:
     in that only.
     """
 
-    def __init__(self, datapath: Datapath, directory: Path, *, number: int = 0, alone: bool = True) -> None:
+    def __init__(
+        self, datapath: Datapath, directory: Path, *, number: int = 0, alone: bool = True
+    ) -> None:
         self.datapath_type = "system" if datapath == "kernel" else "netdev" if alone else "dummy"
         self._suffix = f"-{number}" if number else ""
         self._directory = directory
@@ -72,12 +76,18 @@ class SwitchDaemon:
         self._request([{"op": "insert", "table": "Open_vSwitch", "row": self._settings()}])
         # Nothing here is tunnelled by the daemon: following the routing table costs it a list of all interfaces a
         # bridge.
-        system = () if self.datapath_type == "system" else ("--disable-system", "--disable-system-route")
+        system = (
+            () if self.datapath_type == "system" else ("--disable-system", "--disable-system-route")
+        )
         without_taps = ("--enable-dummy",) if self.datapath_type == "dummy" else ()
         control = [] if not self._suffix else [f"--unixctl={run}/ovs-vswitchd{self._suffix}.ctl"]
         pidfile = f"--pidfile={run}/ovs-vswitchd{self._suffix}.pid"
-        self._spawn("ovs-vswitchd", f"unix:{path}", "--no-chdir", pidfile, *control, *system, *without_taps)
-        with contextlib.suppress(PermissionError):  # an ordinary user's switches wait their turn like everything else
+        self._spawn(
+            "ovs-vswitchd", f"unix:{path}", "--no-chdir", pidfile, *control, *system, *without_taps
+        )
+        with contextlib.suppress(
+            PermissionError
+        ):  # an ordinary user's switches wait their turn like everything else
             os.setpriority(os.PRIO_PROCESS, self._processes[-1].pid, _NICENESS)
 
     def transact(self, operations: Sequence[JsonObject]) -> list[JsonObject]:
@@ -96,11 +106,15 @@ class SwitchDaemon:
 
     def is_applied(self) -> bool:
         """Whether the daemon has done what the last transaction requested. CapabilityError where it has ended."""
-        rows = self._request([{"op": "select", "table": "Open_vSwitch", "where": [], "columns": ["cur_cfg"]}])
+        rows = self._request(
+            [{"op": "select", "table": "Open_vSwitch", "where": [], "columns": ["cur_cfg"]}]
+        )
         if rows[0]["rows"][0]["cur_cfg"] >= self._awaited:
             return True
         if self._processes[-1].poll() is not None:
-            raise CapabilityError(f"ovs-vswitchd ended by itself: {self._last_words('ovs-vswitchd')}")
+            raise CapabilityError(
+                f"ovs-vswitchd ended by itself: {self._last_words('ovs-vswitchd')}"
+            )
         return False
 
     def errors(self) -> list[tuple[str, str]]:
@@ -117,16 +131,32 @@ class SwitchDaemon:
         """Bridges that are connected to a controller. The daemon tells the database with its statistics only, and
         makes those at once where the time between two of them is changed."""
         self._statistics_ms += 1
-        self.transact([{"op": "update", "table": "Open_vSwitch", "where": [], "row": self._settings()}])
+        self.transact(
+            [{"op": "update", "table": "Open_vSwitch", "where": [], "row": self._settings()}]
+        )
         limit = time.monotonic() + _REPORT_S
         while not self.is_applied() and time.monotonic() < limit:
             time.sleep(0.005)
         time.sleep(_REPORT_S / 10)
-        live = {"op": "select", "table": "Controller", "where": [["is_connected", "==", True]], "columns": ["_uuid"]}
-        bridges = {"op": "select", "table": "Bridge", "where": [], "columns": ["name", "controller"]}
+        live = {
+            "op": "select",
+            "table": "Controller",
+            "where": [["is_connected", "==", True]],
+            "columns": ["_uuid"],
+        }
+        bridges = {
+            "op": "select",
+            "table": "Bridge",
+            "where": [],
+            "columns": ["name", "controller"],
+        }
         controllers, found = self._request([live, bridges])
         numbers = [row["_uuid"][1] for row in controllers["rows"]]
-        return [row["name"] for row in found["rows"] if any(one in str(row["controller"]) for one in numbers)]
+        return [
+            row["name"]
+            for row in found["rows"]
+            if any(one in str(row["controller"]) for one in numbers)
+        ]
 
     def _settings(self) -> JsonObject:
         return {"other_config": ["map", [["stats-update-interval", str(self._statistics_ms)]]]}
@@ -134,13 +164,19 @@ class SwitchDaemon:
     def _request(self, operations: Sequence[JsonObject]) -> list[JsonObject]:
         assert self._connection is not None
         self._requests += 1
-        message = {"method": "transact", "params": ["Open_vSwitch", *operations], "id": self._requests}
+        message = {
+            "method": "transact",
+            "params": ["Open_vSwitch", *operations],
+            "id": self._requests,
+        }
         self._connection.sendall(json.dumps(message).encode())
         answer = self._answer(self._requests)
         results: list[JsonObject] = answer.get("result") or []
         wrong = [r for r in results if r and r.get("error")]
         if answer.get("error") or wrong:
-            raise CapabilityError(f"Open vSwitch refused a setting: {json.dumps(wrong or answer.get('error'))}")
+            raise CapabilityError(
+                f"Open vSwitch refused a setting: {json.dumps(wrong or answer.get('error'))}"
+            )
         return results
 
     def _answer(self, request: int) -> JsonObject:
@@ -153,7 +189,9 @@ class SwitchDaemon:
             except json.JSONDecodeError:
                 part = self._connection.recv(1 << 20)
                 if not part:
-                    raise CapabilityError(f"ovsdb-server ended: {self._last_words('ovsdb-server')}") from None
+                    raise CapabilityError(
+                        f"ovsdb-server ended: {self._last_words('ovsdb-server')}"
+                    ) from None
                 self._buffer = text + part.decode()
                 continue
             self._buffer = text[end:]
@@ -189,7 +227,9 @@ class SwitchDaemon:
     def _remove_control_sockets(self) -> None:
         """Those that were killed leave them behind, and the sandbox's next network would be ordered about by them
         too."""
-        for program, process in zip(("ovsdb-server", "ovs-vswitchd"), self._processes, strict=False):
+        for program, process in zip(
+            ("ovsdb-server", "ovs-vswitchd"), self._processes, strict=False
+        ):
             name = f"{program}{self._suffix or f'.{process.pid}'}.ctl"
             (self._directory / "run" / name).unlink(missing_ok=True)
 
@@ -198,7 +238,12 @@ class SwitchDaemon:
             words = [_program(program), *arguments, "-vconsole:warn", "-vsyslog:off", "-vfile:off"]
             self._processes.append(
                 subprocess.Popen(
-                    words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    start_new_session=True,
                 )
             )
 
@@ -242,7 +287,8 @@ def release_sockets(pids: Sequence[int]) -> None:
     words = [sys.executable, "-I", "-S", str(_PARALLEL_CLOSE)]
     quiet = subprocess.DEVNULL
     closing = [
-        subprocess.Popen([*words, str(pid), str(helpers)], stdin=quiet, stdout=quiet, stderr=quiet) for pid in pids
+        subprocess.Popen([*words, str(pid), str(helpers)], stdin=quiet, stdout=quiet, stderr=quiet)
+        for pid in pids
     ]
     limit = time.monotonic() + _RELEASE_LIMIT_S * len(closing)
     for one in closing:
@@ -256,7 +302,9 @@ def release_sockets(pids: Sequence[int]) -> None:
 def _program(name: str) -> str:
     found = shutil.which(name) or shutil.which(name, path="/usr/local/sbin:/usr/sbin:/sbin")
     if found is None:
-        raise CapabilityError(f"{name} is not installed; install Open vSwitch: apt-get install openvswitch-switch")
+        raise CapabilityError(
+            f"{name} is not installed; install Open vSwitch: apt-get install openvswitch-switch"
+        )
     return found
 
 
@@ -265,7 +313,9 @@ def _schema() -> Path:
         path = Path(place) / "vswitch.ovsschema"
         if path.exists():
             return path
-    raise CapabilityError("vswitch.ovsschema is missing; install Open vSwitch: apt-get install openvswitch-switch")
+    raise CapabilityError(
+        "vswitch.ovsschema is missing; install Open vSwitch: apt-get install openvswitch-switch"
+    )
 
 
 def run_tool(name: str, *words: str, limit_s: float, input_text: str = "") -> str:
@@ -274,7 +324,12 @@ def run_tool(name: str, *words: str, limit_s: float, input_text: str = "") -> st
     for _ in range(_TRIES):
         try:
             done = subprocess.run(
-                command, input=input_text, capture_output=True, text=True, timeout=limit_s, check=False
+                command,
+                input=input_text,
+                capture_output=True,
+                text=True,
+                timeout=limit_s,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             raise CapabilityError(f"{said} did not end within {limit_s:g} s") from None

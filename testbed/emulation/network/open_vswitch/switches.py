@@ -41,7 +41,9 @@ class PrivateSwitches:
         self.datapath: Datapath = datapath
         directory, alone = require_sandbox(), len(shares) == 1
         self._shares = [tuple(share) for share in shares]
-        self._daemons = [SwitchDaemon(datapath, directory, number=k, alone=alone) for k in range(len(shares))]
+        self._daemons = [
+            SwitchDaemon(datapath, directory, number=k, alone=alone) for k in range(len(shares))
+        ]
 
     @property
     def releases_ports_first(self) -> bool:
@@ -61,7 +63,9 @@ class PrivateSwitches:
                 daemon.pause()
 
     def set_up(
-        self, operations: Callable[[Sequence[str], str], Sequence[JsonObject]], bridges: Sequence[str] | None = None
+        self,
+        operations: Callable[[Sequence[str], str], Sequence[JsonObject]],
+        bridges: Sequence[str] | None = None,
     ) -> None:
         """Have each daemon carry out ``operations(its bridges, Open vSwitch's datapath type)``; return when all have.
         ``bridges``: of these alone (None: all); one that no daemon has goes to the last.
@@ -69,11 +73,18 @@ class PrivateSwitches:
         CapabilityError where an operation is refused or a port cannot be set up; InvalidRunError where the daemons do
         not finish in time (60 s and 10 ms a row of the database).
         """
-        known, required_bridges = {name for share in self._shares for name in share}, set(bridges or ())
+        known, required_bridges = (
+            {name for share in self._shares for name in share},
+            set(bridges or ()),
+        )
         self._shares[-1] += tuple(name for name in bridges or () if name not in known)
         count, made = 0, set[str]()
         for daemon, share in zip(self._daemons, self._shares, strict=True):
-            chosen = share if bridges is None else tuple(name for name in share if name in required_bridges)
+            chosen = (
+                share
+                if bridges is None
+                else tuple(name for name in share if name in required_bridges)
+            )
             required = operations(chosen, daemon.datapath_type) if chosen or bridges is None else ()
             count += len(required)
             made |= {one["row"]["name"] for one in required if one.get("table") == "Interface"}
@@ -82,12 +93,16 @@ class PrivateSwitches:
         self._await(_BRIDGES_LIMIT_S + _OPERATION_LIMIT_S * count)
         wrong = [text for daemon in self._daemons for name, text in daemon.errors() if name in made]
         if wrong:
-            raise CapabilityError(f"Open vSwitch could not set up {len(wrong)} ports, the first {wrong[0]}")
+            raise CapabilityError(
+                f"Open vSwitch could not set up {len(wrong)} ports, the first {wrong[0]}"
+            )
 
     def database_of(self, bridge: str) -> Path:
         """The socket of the database that has the bridge; the last one for a bridge that none has."""
         shared = zip(self._daemons, self._shares, strict=True)
-        return next((daemon for daemon, share in shared if bridge in share), self._daemons[-1]).database
+        return next(
+            (daemon for daemon, share in shared if bridge in share), self._daemons[-1]
+        ).database
 
     def connected(self) -> set[str]:
         """Bridges (their devices) that are connected to a controller now."""
@@ -115,11 +130,15 @@ class PrivateSwitches:
     def stop(self) -> None:
         """End all at once; what they made is the network's to remove."""
         if self.datapath == "user":
-            release_sockets([pid for daemon in self._daemons if (pid := daemon.switch_pid) is not None])
+            release_sockets(
+                [pid for daemon in self._daemons if (pid := daemon.switch_pid) is not None]
+            )
         for daemon in self._daemons:
             daemon.stop()
         if self.datapath == "kernel":
-            subprocess.run(["ovs-dpctl", "del-dp", "ovs-system"], capture_output=True, timeout=10, check=False)
+            subprocess.run(
+                ["ovs-dpctl", "del-dp", "ovs-system"], capture_output=True, timeout=10, check=False
+            )
 
 
 def flush_flow_cache() -> None:
@@ -141,13 +160,19 @@ def order_daemons(order: str, *, limit_s: float, what: str) -> None:
     if not found:
         raise CapabilityError(f"ovs-vswitchd did not {what}: it is not running")
     with ExitStack() as stack:
-        requested = [stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) for _ in found]
+        requested = [
+            stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) for _ in found
+        ]
         try:
             for sock, path in zip(requested, found, strict=True):
                 sock.settimeout(limit_s)
                 sock.connect(str(path))
                 sock.sendall(json.dumps({"id": 1, "method": order, "params": []}).encode())
-            refused = [error for sock in requested if (error := json.loads(sock.recv(1 << 16))["error"]) is not None]
+            refused = [
+                error
+                for sock in requested
+                if (error := json.loads(sock.recv(1 << 16))["error"]) is not None
+            ]
         except TimeoutError:
             raise CapabilityError(f"ovs-vswitchd did not {what} within {limit_s:g} s") from None
         except (OSError, ValueError) as error:
@@ -164,7 +189,9 @@ def connect_bridge(bridge: str) -> socket.socket:
         sock.connect(str(path))
     except OSError as error:
         sock.close()
-        raise CapabilityError(f"bridge {bridge} cannot be reached at {path} ({error.strerror})") from None
+        raise CapabilityError(
+            f"bridge {bridge} cannot be reached at {path} ({error.strerror})"
+        ) from None
     return sock
 
 
@@ -191,14 +218,18 @@ def choose_datapath() -> Datapath:
     """
     requested = os.environ.get("TESTBED_DATAPATH")
     if requested not in (None, "", "kernel", "user"):
-        raise CapabilityError(f"TESTBED_DATAPATH is {requested!r}; set it to kernel or user, or unset it")
+        raise CapabilityError(
+            f"TESTBED_DATAPATH is {requested!r}; set it to kernel or user, or unset it"
+        )
     if requested == "user":
         return "user"
     refused = probe_kernel_datapath()
     if refused is None:
         return "kernel"
     if requested == "kernel":
-        raise CapabilityError(f"no Open vSwitch datapath in the kernel ({refused}); sudo modprobe openvswitch")
+        raise CapabilityError(
+            f"no Open vSwitch datapath in the kernel ({refused}); sudo modprobe openvswitch"
+        )
     lack = tun_problem()
     if lack is not None:
         raise CapabilityError(lack)

@@ -40,14 +40,20 @@ def pass_identifications(net: Tables, o: EngineOptions, s: State, hook: Hook, li
 
 
 @inline
-def receive_identification(net: Tables, o: EngineOptions, s: State, hook: Hook, packet: int, now: int) -> int:
+def receive_identification(
+    net: Tables, o: EngineOptions, s: State, hook: Hook, packet: int, now: int
+) -> int:
     """An identification packet reaches the router before its link: its own closes the cycle, others are repeated (4).
 
     It is the router's own if it comes in through the output that its blocked input asks for; there it only counts while
     that input is still blocked. Returns the router where something may have moved, or NONE: repeating a packet changes
     nothing.
     """
-    origin, out, at = s.identifications[packet].origin, s.identifications[packet].out, s.identifications[packet].at
+    origin, out, at = (
+        s.identifications[packet].origin,
+        s.identifications[packet].out,
+        s.identifications[packet].at,
+    )
     if at == out and net.link[origin].end == net.link[at].start:
         if s.identifications[packet].recovery != 0:
             if recovery.may_recover(net, s, origin, out, now):
@@ -69,7 +75,11 @@ def receive_identification(net: Tables, o: EngineOptions, s: State, hook: Hook, 
 
 def forward_during_recovery(net: Tables, o: EngineOptions, s: State, packet: int, now: int) -> None:
     """Repeat an identification packet where inputs that recover pass it, too (22)."""
-    origin, out, at = s.identifications[packet].origin, s.identifications[packet].out, s.identifications[packet].at
+    origin, out, at = (
+        s.identifications[packet].origin,
+        s.identifications[packet].out,
+        s.identifications[packet].at,
+    )
     router = net.link[at].start
     for i in range(net.router[router].input_first, net.router[router + 1].input_first):
         link = net.inputs[i]

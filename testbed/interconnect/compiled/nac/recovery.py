@@ -8,7 +8,11 @@ Numbers in brackets are the decisions listed in docs/workloads/nac.md.
 from __future__ import annotations
 
 from testbed.interconnect.compiled import kernel_records as kr
-from testbed.interconnect.compiled.channel_requests import request_channel, wake_for_credits, withdraw_request
+from testbed.interconnect.compiled.channel_requests import (
+    request_channel,
+    wake_for_credits,
+    withdraw_request,
+)
 from testbed.interconnect.compiled.kernel_events import append, leave_slot, pop_head, push, wake
 from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
 from testbed.interconnect.compiled.nac import detection, throttle
@@ -53,7 +57,9 @@ def new_signal(s: State, link: int, length: int) -> int:
     return int(signal)
 
 
-def receive_recovery_signal(net: Tables, o: EngineOptions, s: State, hook: Hook, signal: int, now: int) -> None:
+def receive_recovery_signal(
+    net: Tables, o: EngineOptions, s: State, hook: Hook, signal: int, now: int
+) -> None:
     """A recovery signal reaches the router before the link: it moves in its turn, reserves the slot, or works normally
     (10).
 
@@ -69,7 +75,12 @@ def receive_recovery_signal(net: Tables, o: EngineOptions, s: State, hook: Hook,
         wake(s, out, now)
         return
     wants = recovery_conditions_hold(net, s, link, out, now)
-    moved = wants and s.packets[s.queues[link * net.lanes].head].tail <= now and place < length and o.nac.recovery_run
+    moved = (
+        wants
+        and s.packets[s.queues[link * net.lanes].head].tail <= now
+        and place < length
+        and o.nac.recovery_run
+    )
     moved = moved and throttle.avoidance_buffer_is_free(net, o, s, link, now)
     requested = wants or avoidance_packet_requests(net, s, link, out)
     if requested and throttle.reserve_slot(net, o, s, out, link, now):
@@ -93,7 +104,9 @@ def recovery_conditions_hold(net: Tables, s: State, link: int, out: int, now: in
 def avoidance_packet_requests(net: Tables, s: State, link: int, out: int) -> bool:
     """The input's avoidance buffer holds a packet that asks for the output."""
     avoidance = net.avoidance_queue + link
-    return bool(s.queues[avoidance].occupied > 0 and s.queues[avoidance].want == net.link[out].entry)
+    return bool(
+        s.queues[avoidance].occupied > 0 and s.queues[avoidance].want == net.link[out].entry
+    )
 
 
 def may_recover(net: Tables, s: State, link: int, out: int, now: int) -> bool:
@@ -132,12 +145,16 @@ def reidentify(net: Tables, o: EngineOptions, s: State, out: int, now: int) -> N
         push(s, now + o.nac.retry, kr.RETRY, net.links + out)
         for i in range(net.router[router].input_first, net.router[router + 1].input_first):
             if recovery_conditions_hold(net, s, net.inputs[i], out, now):
-                detection.send_identification(net, o, s, net.inputs[i], out, detection.RECOVERING, net.inputs[i], now)
+                detection.send_identification(
+                    net, o, s, net.inputs[i], out, detection.RECOVERING, net.inputs[i], now
+                )
     else:
         detection.log_event(net, s, kr.ENDED, out, now)
 
 
-def recover_input(net: Tables, o: EngineOptions, s: State, hook: Hook, link: int, out: int, now: int) -> None:
+def recover_input(
+    net: Tables, o: EngineOptions, s: State, hook: Hook, link: int, out: int, now: int
+) -> None:
     """The input is on the cycle: the slot is its own from now on; its head goes to the avoidance buffer, and the signal
     on (22)."""
     detection.log_event(net, s, kr.IDENTIFIED, link, now)
@@ -181,7 +198,9 @@ def reroute_all_heads(net: Tables, o: EngineOptions, s: State, hook: Hook, now: 
         holder = s.links[out].reserved_for
         if s.links[out].reserved == 0 or holder < 0:
             continue
-        if detection.requested_output(net, s, holder) != out and not avoidance_packet_requests(net, s, holder, out):
+        if detection.requested_output(net, s, holder) != out and not avoidance_packet_requests(
+            net, s, holder, out
+        ):
             s.links[out].reserved = 0
             wake(s, out, now)
             wake(s, net.link[out].entry, now)

@@ -9,7 +9,14 @@ more (``reserve_slot``, ``use_reserved_slot``). ``may_request`` is where arbitra
 from __future__ import annotations
 
 from testbed.interconnect.compiled.channel_requests import wake_for_credits
-from testbed.interconnect.compiled.kernel_events import bit, lane_of, link_of, never_used, slot_after, wake
+from testbed.interconnect.compiled.kernel_events import (
+    bit,
+    lane_of,
+    link_of,
+    never_used,
+    slot_after,
+    wake,
+)
 from testbed.interconnect.compiled.kernel_records import WORD
 from testbed.interconnect.compiled.kernel_state import State, Tables
 from testbed.interconnect.engine_inputs import EngineOptions
@@ -40,7 +47,9 @@ def counts_credits(s: State, out: int) -> bool:
 
 
 @inline
-def may_request(net: Tables, o: EngineOptions, s: State, channel: int, queue: int, now: int) -> bool:
+def may_request(
+    net: Tables, o: EngineOptions, s: State, channel: int, queue: int, now: int
+) -> bool:
     """False where NAC holds the queue's head back: injection is throttled, or the free slot is reserved for another
     input."""
     link = channel if channel < net.links else channel - net.links
@@ -54,7 +63,11 @@ def may_request(net: Tables, o: EngineOptions, s: State, channel: int, queue: in
         return False
     if o.nac.stop_output and queue < net.avoidance_queue and s.links[link].first_asker >= 0:
         return False  # stop_st: an input of the router was blocked for this output when last looked at (21)
-    if s.links[link].reserved > 0 and net.link[link].end >= 0 and not slot_reserved_for(net, s, link, queue):
+    if (
+        s.links[link].reserved > 0
+        and net.link[link].end >= 0
+        and not slot_reserved_for(net, s, link, queue)
+    ):
         return bool(free_slots_behind(net, s, link, now) > s.links[link].reserved)
     return True
 
@@ -71,7 +84,9 @@ def is_injection_queue(net: Tables, queue: int) -> bool:
 def slot_reserved_for(net: Tables, s: State, out: int, queue: int) -> bool:
     """Whether the slot that is reserved behind the output is for this queue: an input, or its avoidance buffer."""
     holder = s.links[out].reserved_for
-    return bool(holder >= 0 and (queue == holder * net.lanes or queue == net.avoidance_queue + holder))
+    return bool(
+        holder >= 0 and (queue == holder * net.lanes or queue == net.avoidance_queue + holder)
+    )
 
 
 @inline

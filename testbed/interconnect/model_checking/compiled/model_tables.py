@@ -87,10 +87,16 @@ def model_tables(model: NacTransitionSystem, images: Sequence[Image]) -> ModelTa
     into_first, into = _flat(model.into)
     cable_first, cable = _flat(network.cables)
     cycle_first, cycle = _flat(model.cycles)
-    pairs = [model.cycles_of.get((i, j), ()) for i in range(model.links) for j in range(model.links)]
+    pairs = [
+        model.cycles_of.get((i, j), ()) for i in range(model.links) for j in range(model.links)
+    ]
     paired_first, paired = _flat(pairs)
     others = images[1:]
-    named = {name: value for name, value in {**vars(model), **vars(rules)}.items() if name in ModelTables._fields}
+    named = {
+        name: value
+        for name, value in {**vars(model), **vars(rules)}.items()
+        if name in ModelTables._fields
+    }
     return ModelTables(**named | {
         **{f"late_{part}": rules.lags(part) for part in LAGGING},
         "start": np.array(model.start, np.int16), "end": np.array(model.end, np.int16), "into_first": into_first,
@@ -113,7 +119,13 @@ def row_bytes(model: NacTransitionSystem) -> int:
 def most_steps(model: NacTransitionSystem) -> int:
     """No state has more steps that may follow."""
     closings = sum(len(numbers) for numbers in model.cycles_of.values())
-    return len(model.network.flows) + 3 * model.links + closings + 3 * MOST_SIGNALS + len(model.network.cables)
+    return (
+        len(model.network.flows)
+        + 3 * model.links
+        + closings
+        + 3 * MOST_SIGNALS
+        + len(model.network.cables)
+    )
 
 
 def state_of(model: NacTransitionSystem, row: IntArray) -> bytes:

@@ -103,7 +103,9 @@ def may_enter(t: ModelTables, s: IntArray, out: int, holder: int) -> bool:
     if free < 1 or (not t.o and t.dead[s[t.down_at], out]):
         return False
     retained = int(s[t.reserved_at + out]) - 1
-    return retained == NONE or retained == holder or room_behind(t, s, out) > 1  # numba looks in no tuple of two types
+    return (
+        retained == NONE or retained == holder or room_behind(t, s, out) > 1
+    )  # numba looks in no tuple of two types
 
 
 def goes_first(t: ModelTables, s: IntArray, out: int) -> bool:

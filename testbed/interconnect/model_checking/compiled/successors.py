@@ -66,7 +66,10 @@ def injections(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int) -> i
         out = int(t.table[s[t.down_at], source, goal])
         if out == NONE or not access.may_enter(t, s, out, NONE):
             continue
-        if t.nac and (access.is_throttled(t, s, source) or (not t.late_priority and access.goes_first(t, s, out))):
+        if t.nac and (
+            access.is_throttled(t, s, source)
+            or (not t.late_priority and access.goes_first(t, s, out))
+        ):
             continue
         reset(s, found, n, (False, SENT, out, goal))
         access.enter(t, found.rows[n], out, goal + 1, NONE)
@@ -74,16 +77,30 @@ def injections(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int) -> i
     return n
 
 
-def from_buffer(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, link: int, which: int) -> int:
+def from_buffer(
+    t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, link: int, which: int
+) -> int:
     """The head of an input or avoidance buffer goes into its output, or to its host."""
     requested = int(s[access.asks_of(t, which) + link])
-    if requested == 0 or (which == access.INPUT and not t.own_request and s[t.avoidance_at + link] != 0):
+    if requested == 0 or (
+        which == access.INPUT and not t.own_request and s[t.avoidance_at + link] != 0
+    ):
         return n
     if requested != HERE and not access.may_enter(t, s, requested - 1, link):
         return n
-    if requested != HERE and which == access.INPUT and not t.late_priority and access.goes_first(t, s, requested - 1):
+    if (
+        requested != HERE
+        and which == access.INPUT
+        and not t.late_priority
+        and access.goes_first(t, s, requested - 1)
+    ):
         return n
-    reset(s, found, n, (True, INPUT_LEFT if which == access.INPUT else AVOIDANCE_LEFT, link, requested))
+    reset(
+        s,
+        found,
+        n,
+        (True, INPUT_LEFT if which == access.INPUT else AVOIDANCE_LEFT, link, requested),
+    )
     row = found.rows[n]
     packet = access.take(t, row, link, which)
     if requested != HERE:
@@ -134,7 +151,9 @@ def is_closed(t: ModelTables, s: IntArray, number: int) -> bool:
     first = t.cycle_first[number]
     for k in range(first + 1, t.cycle_first[number + 1]):
         other = int(t.cycle[k])
-        if access.required(t, s, other) != int(t.cycle[k - 1]) or not access.is_blocked(t, s, other):
+        if access.required(t, s, other) != int(t.cycle[k - 1]) or not access.is_blocked(
+            t, s, other
+        ):
             return False
         if not t.repeat_when_full and s[t.avoidance_at + other] != 0:
             return False
@@ -147,7 +166,13 @@ def signal_place(t: ModelTables, s: IntArray, k: int) -> tuple[int, int, int, in
     number, place = int(s[t.signals_at + 2 * k]), int(s[t.signals_at + 2 * k + 1])
     first = int(t.cycle_first[number])
     length = int(t.cycle_first[number + 1]) - first
-    return number, place, length, int(t.cycle[first + place - 1]), int(t.cycle[first + place % length])
+    return (
+        number,
+        place,
+        length,
+        int(t.cycle[first + place - 1]),
+        int(t.cycle[first + place % length]),
+    )
 
 
 def signal(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, k: int) -> int:
@@ -156,7 +181,9 @@ def signal(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, k: int) 
     reset(s, found, n, (False, SIGNALLED, link, 0))
     left = found.rows[n]  # the row of the last outcome, made again below
     access.drop_signal(t, left, k)
-    asks = access.required(t, left, link) == out or (not t.check_output and left[t.input_asks_at + link] != 0)
+    asks = access.required(t, left, link) == out or (
+        not t.check_output and left[t.input_asks_at + link] != 0
+    )
     full = asks and access.is_full(t, left, link)
     wants = full and access.room_behind(t, left, out) <= 1
     goes_on = place < length and t.recovery_run and left[t.avoidance_at + link] == 0
@@ -171,7 +198,9 @@ def signal(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, k: int) 
     return n
 
 
-def outcome(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, what: tuple[int, bool, bool, bool]) -> int:
+def outcome(
+    t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, what: tuple[int, bool, bool, bool]
+) -> int:
     """The k-th signal is used up: (k, whether the slot is kept, whether a packet moves, whether that is sure)."""
     k, wanting, moving, sure = what
     number, place, _, out, link = signal_place(t, s, k)

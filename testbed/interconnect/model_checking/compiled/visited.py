@@ -73,7 +73,9 @@ def number_of(visited: Visited, words: IntArray, parent: int) -> int:
     mask = len(visited.slots) - 1
     mixed = np.int64(len(words))
     for word in words:
-        mixed = (mixed ^ word) * np.int64(-0x2917014799A6026D)  # odd, its bits mixed: Vigna's murmur finalizers
+        mixed = (mixed ^ word) * np.int64(
+            -0x2917014799A6026D
+        )  # odd, its bits mixed: Vigna's murmur finalizers
         mixed ^= mixed >> np.int64(32)
     at = int(mixed & mask)
     while visited.slots[at] != 0:

@@ -29,13 +29,17 @@ def local_cluster(**options: object) -> LocalCluster:
     try:
         security = Security.temporary()
     except ImportError:  # Dask's own words name no extra of ours
-        raise CapabilityError(f"the Python package cryptography is not installed; {pip_command('campaigns')}") from None
+        raise CapabilityError(
+            f"the Python package cryptography is not installed; {pip_command('campaigns')}"
+        ) from None
     dask.config.set({"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []})
     return LocalCluster(
         security=security,
         protocol="tls",
         dashboard_address=None,
-        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # any port: the default is one that all share
+        scheduler_kwargs={
+            "dashboard_address": "127.0.0.1:0"
+        },  # any port: the default is one that all share
         silence_logs=logging.CRITICAL,
         **options,
     )
@@ -61,7 +65,9 @@ def scheduler_security(address: str, tls: TlsFiles) -> Security | None:
     scheme, _, place = address.rpartition("://")
     if scheme in ("tls", "wss"):
         if tls.without_tls:
-            raise InputError(f"--without-tls: {address} is a scheduler with TLS; leave one of them out")
+            raise InputError(
+                f"--without-tls: {address} is a scheduler with TLS; leave one of them out"
+            )
         return _checked(address, tls)
     if tls.named:
         raise InputError(
@@ -79,13 +85,17 @@ def _checked(address: str, tls: TlsFiles) -> Security:
     from distributed import Security
 
     given = {"tls_ca_file": tls.ca, "tls_client_cert": tls.cert, "tls_client_key": tls.key}
-    security = Security(require_encryption=True, **{name: path for name, path in given.items() if path is not None})
+    security = Security(
+        require_encryption=True, **{name: path for name, path in given.items() if path is not None}
+    )
     if not (security.tls_ca_file and security.tls_client_cert and security.tls_client_key):
         raise InputError(
             f"scheduler {address}: give --tls-ca, --tls-cert and --tls-key, or name the files in Dask's configuration"
         )
     if strange := [
-        path for path in given.values() if path is not None and Path(path).exists() and not Path(path).is_file()
+        path
+        for path in given.values()
+        if path is not None and Path(path).exists() and not Path(path).is_file()
     ]:
         raise InputError(
             f"certificates of scheduler {address}: {strange[0]} is no plain file; copy what it holds into one"
@@ -95,7 +105,9 @@ def _checked(address: str, tls: TlsFiles) -> Security:
     except OSError as error:  # a missing file, or one that holds no certificate (ssl.SSLError)
         files = f"{security.tls_ca_file}, {security.tls_client_cert}, {security.tls_client_key}"
         why = error.strerror or "no certificate, or a key of another one"
-        raise InputError(f"certificates of scheduler {address} ({files}) cannot be used: {why}") from None
+        raise InputError(
+            f"certificates of scheduler {address} ({files}) cannot be used: {why}"
+        ) from None
     return security
 
 

@@ -12,7 +12,14 @@ import time
 from collections.abc import Callable
 
 from testbed.errors import InvalidRunError
-from testbed.machines.clocks.exchange import ANSWER_BYTES, Exchange, answer, parse_answer, parse_question, question
+from testbed.machines.clocks.exchange import (
+    ANSWER_BYTES,
+    Exchange,
+    answer,
+    parse_answer,
+    parse_question,
+    question,
+)
 
 PERIOD_S = 0.05
 """Between two questions: 20 a second cost a processor less than a thousandth, and one quick exchange sharpens what is
@@ -28,7 +35,9 @@ Clock = Callable[[], int]
 class ClockAnswers:
     """Answers questions that come to a bound datagram socket until ``close``; those of another key are passed over."""
 
-    def __init__(self, sock: socket.socket, key: bytes, clock_ns: Clock = time.monotonic_ns) -> None:
+    def __init__(
+        self, sock: socket.socket, key: bytes, clock_ns: Clock = time.monotonic_ns
+    ) -> None:
         self._sock, self._key, self._clock_ns = sock, key, clock_ns
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="clock-answers", daemon=True)
@@ -41,7 +50,9 @@ class ClockAnswers:
                 data, asker = self._sock.recvfrom(2 * ANSWER_BYTES)
             except TimeoutError:
                 continue
-            except OSError:  # closed under it, or the way there is gone: the asker counts what is lost
+            except (
+                OSError
+            ):  # closed under it, or the way there is gone: the asker counts what is lost
                 if self._ended.wait(_POLL_S):
                     return
                 continue
@@ -49,7 +60,9 @@ class ClockAnswers:
             sent_ns = parse_question(data, self._key)
             if sent_ns is not None:
                 with contextlib.suppress(OSError):
-                    self._sock.sendto(answer(self._key, sent_ns, received_ns, self._clock_ns()), asker)
+                    self._sock.sendto(
+                        answer(self._key, sent_ns, received_ns, self._clock_ns()), asker
+                    )
 
     def close(self) -> None:
         """No more answers; the socket stays its owner's."""
@@ -131,5 +144,10 @@ class ClockQuestions:
                 return
             self._waiting.discard(stamps[0])
             self._found.append(
-                Exchange(sent_ns=stamps[0], received_ns=stamps[1], answered_ns=stamps[2], returned_ns=returned_ns)
+                Exchange(
+                    sent_ns=stamps[0],
+                    received_ns=stamps[1],
+                    answered_ns=stamps[2],
+                    returned_ns=returned_ns,
+                )
             )

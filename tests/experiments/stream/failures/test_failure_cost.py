@@ -42,13 +42,20 @@ def test_a_true_run_passes_and_is_drawn(rows: Rows) -> None:
 
 def test_our_sender_passes_where_the_wrong_ones_fail() -> None:
     (row,) = measured_with(None)
-    assert row["redundancy"] == pytest.approx(row["redundancy_states"], rel=0.02) and row["failures"] > 1
+    assert (
+        row["redundancy"] == pytest.approx(row["redundancy_states"], rel=0.02)
+        and row["failures"] > 1
+    )
     assert all(cable["measured"] == cable["predicted"] for cable in row["by_cable"])
 
 
 def test_a_sender_that_never_raises_n_fails(rows: Rows) -> None:
     wrong = failed(failure_cost.judge([rows[0], *measured_with(22)]))
-    assert "that a failure of 8 s costs" in wrong and "the worst cable" in wrong and "undecodable" in wrong
+    assert (
+        "that a failure of 8 s costs" in wrong
+        and "the worst cable" in wrong
+        and "undecodable" in wrong
+    )
 
 
 def test_constant_redundancy_fails(rows: Rows) -> None:
@@ -59,9 +66,14 @@ def test_constant_redundancy_fails(rows: Rows) -> None:
 def test_a_cost_that_does_not_depend_on_the_duration_fails(rows: Rows) -> None:
     short, long = rows
     each = short["settled"] / short["failures"]
-    same = {"settled": each * long["failures"], "total": short["total"] / short["failures"] * long["failures"]}
+    same = {
+        "settled": each * long["failures"],
+        "total": short["total"] / short["failures"] * long["failures"],
+    }
     wrong = failed(failure_cost.judge([short, long | same]))
-    assert "that a failure of 8 s costs" in wrong and "per packet that D x P x ROR asks for" in wrong
+    assert (
+        "that a failure of 8 s costs" in wrong and "per packet that D x P x ROR asks for" in wrong
+    )
 
 
 def test_the_same_cost_for_every_cable_fails(rows: Rows) -> None:
@@ -74,9 +86,13 @@ def test_the_same_cost_for_every_cable_fails(rows: Rows) -> None:
 
 def test_a_route_whose_cables_cost_alike_cannot_tell(rows: Rows) -> None:
     even = [
-        row | {"by_cable": [cable | {"predicted": 3.0, "measured": 3.0} for cable in row["by_cable"]]} for row in rows
+        row
+        | {"by_cable": [cable | {"predicted": 3.0, "measured": 3.0} for cable in row["by_cable"]]}
+        for row in rows
     ]
-    check = next(check for check in failure_cost.judge(even).checks if "the worst cable" in check.name)
+    check = next(
+        check for check in failure_cost.judge(even).checks if "the worst cable" in check.name
+    )
     assert check.outcome == "cannot-tell"
 
 
@@ -88,7 +104,13 @@ def law_rows(low: float = 0.2, exponent: float = 1.0, spread: float = 0.003) -> 
         ror = 3.0 / (1 + point["layers"])
         predicted = 100.0 * factor * ror
         cost = predicted * (1 + low * point["down"]) * (factor * ror) ** (exponent - 1)
-        found = {"ror": ror, "cost": cost, "predicted": predicted, "spread": spread * predicted, "constant": 30 * cost}
+        found = {
+            "ror": ror,
+            "cost": cost,
+            "predicted": predicted,
+            "spread": spread * predicted,
+            "constant": 30 * cost,
+        }
         found["by_ror"] = 0.7 * predicted
         rows.append(point | found | {"beyond": 0.01, "capped": 0.02})
     return rows
@@ -96,7 +118,10 @@ def law_rows(low: float = 0.2, exponent: float = 1.0, spread: float = 0.003) -> 
 
 def test_the_law_passes_where_it_holds_and_its_end_is_found(rows: Rows) -> None:
     verdict = failure_cost.judge([*rows, *law_rows()])
-    assert verdict.outcome == "holds" and sum("exponent" in check.name for check in verdict.checks) == 5
+    assert (
+        verdict.outcome == "holds"
+        and sum("exponent" in check.name for check in verdict.checks) == 5
+    )
     end = next(check for check in verdict.checks if "one link down" in check.name)
     assert end.measured == pytest.approx(1.2) and "within 5% up to 0.2 links" in end.detail
 
@@ -117,7 +142,9 @@ def test_states_last_as_long_as_their_failures_and_cost_what_the_law_asks_for() 
 
 
 @pytest.mark.parametrize("law", failure_cost.BEYOND)
-def test_cables_of_unequal_rates_and_pairs_cost_their_own_sum_and_not_that_of_the_mean(law: str, rows: Rows) -> None:
+def test_cables_of_unequal_rates_and_pairs_cost_their_own_sum_and_not_that_of_the_mean(
+    law: str, rows: Rows
+) -> None:
     (point,) = (point for point in failure_cost.law_points(True, 1) if point["law"] == law)
     row = point | failure_cost.cost_of_states(point)
     others = [one for one in law_rows() if one["law"] != law]

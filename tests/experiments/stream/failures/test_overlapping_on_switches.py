@@ -21,7 +21,9 @@ EXPECTED, GIVEN = "redundancy sent over the runs", "redundancy sent for the fail
 
 def in_virtual_time() -> Rows:
     """Eighty seconds at 0.1 failures a cable and second."""
-    found: Rows = json.loads(Path(__file__).with_name("measured_rows.json").read_text())["fault_campaign"]
+    found: Rows = json.loads(Path(__file__).with_name("measured_rows.json").read_text())[
+        "fault_campaign"
+    ]
     return found
 
 
@@ -36,7 +38,9 @@ def on_switches() -> Rows:
 
 
 def check_of(rows: Rows, name: str) -> Check:
-    return next(check for check in overlapping_on_switches.judge(rows).checks if check.name.startswith(name))
+    return next(
+        check for check in overlapping_on_switches.judge(rows).checks if check.name.startswith(name)
+    )
 
 
 @pytest.mark.parametrize("rows", [in_virtual_time(), on_switches()])
@@ -66,11 +70,17 @@ def test_on_switches_overlaps_that_are_not_answered_fail_at_every_rate() -> None
     rows = on_switches()
     for rate, own in overlapping_on_switches.by_rate(rows).items():
         alone = check_of(own, GIVEN).rival
-        wrong = failed(overlapping_on_switches.judge(spoilt(own, None, lambda _, alone=alone: {"redundancy": alone})))
+        wrong = failed(
+            overlapping_on_switches.judge(
+                spoilt(own, None, lambda _, alone=alone: {"redundancy": alone})
+            )
+        )
         assert f"{GIVEN}, {rate:g} failures" in wrong
 
 
-@pytest.mark.parametrize(("by", "share", "fails"), [(0, 1.0, False), (1, 1.0, True), (1, 0.1, True)])
+@pytest.mark.parametrize(
+    ("by", "share", "fails"), [(0, 1.0, False), (1, 1.0, True), (1, 0.1, True)]
+)
 def test_packets_that_fare_otherwise_than_their_labels_say_fail(
     by: int, share: float, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,7 +88,9 @@ def test_packets_that_fare_otherwise_than_their_labels_say_fail(
     monkeypatch.setattr("testbed.stream.fabric.open_fabric", lambda _: OtherPackets(by, share))
     row = overlapping_on_switches.measure(point)
     found = next(
-        c for c in overlapping_on_switches.judge([point | row]).checks if c.name.startswith("every prediction")
+        c
+        for c in overlapping_on_switches.judge([point | row]).checks
+        if c.name.startswith("every prediction")
     )
     assert found.passed is not fails
     assert ("packets that fared otherwise" in found.detail.partition("failed:")[2]) is fails
@@ -100,7 +112,12 @@ def test_equation_45_is_judged_where_overlaps_are_rare(rows: Rows) -> None:
 def test_a_sender_that_never_raises_n_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     point = {"rate_per_s": 0.1, "duration_s": 9.0, "seed": 1}
     true = overlapping_on_switches.measure(point, fabric="simulator")
-    assert true["redundancy"] == pytest.approx(true["redundancy_states"], abs=0.002) and true["failures"] > 4
+    assert (
+        true["redundancy"] == pytest.approx(true["redundancy_states"], abs=0.002)
+        and true["failures"] > 4
+    )
     never = sender_of_one_size(true["block_packets"])
     monkeypatch.setattr("testbed.stream.fabric.open_fabric", lambda _: SimulatedStreamFabric(never))
-    assert GIVEN in failed(overlapping_on_switches.judge([point | overlapping_on_switches.measure(point)]))
+    assert GIVEN in failed(
+        overlapping_on_switches.judge([point | overlapping_on_switches.measure(point)])
+    )

@@ -42,4 +42,9 @@ def test_a_judgement_that_passes_the_rival_fails() -> None:
 
 def test_a_run_that_the_machine_spoilt_says_nothing() -> None:
     raised, constant, single = measured()
-    assert download_rates.judge([raised | {"invalid": "the sender was 1 s late"}, constant, single]).exit_code == 4
+    assert (
+        download_rates.judge(
+            [raised | {"invalid": "the sender was 1 s late"}, constant, single]
+        ).exit_code
+        == 4
+    )

@@ -62,9 +62,27 @@ def without_a_code(row: Row) -> Row:
 
 
 SPOILT: list[tuple[str, str, Any, Spoil, str]] = [
-    ("static_code_baseline", "sender", "RS(30,23), two paths", lost_on_the_way, "two paths: longest failure"),
-    ("static_code_baseline", "sender", "RS(30,23), two paths", lost_nothing, "down for a second, share"),
-    ("static_code_baseline", "sender", "RS(30,23), capillary", lost_on_the_way, "labels and schedule predict"),
+    (
+        "static_code_baseline",
+        "sender",
+        "RS(30,23), two paths",
+        lost_on_the_way,
+        "two paths: longest failure",
+    ),
+    (
+        "static_code_baseline",
+        "sender",
+        "RS(30,23), two paths",
+        lost_nothing,
+        "down for a second, share",
+    ),
+    (
+        "static_code_baseline",
+        "sender",
+        "RS(30,23), capillary",
+        lost_on_the_way,
+        "labels and schedule predict",
+    ),
     (
         "static_code_baseline",
         "sender",
@@ -72,13 +90,43 @@ SPOILT: list[tuple[str, str, Any, Spoil, str]] = [
         lambda row: {**row, "lost": 2.0 * row["packets"]},
         "adaptive, capillary",
     ),
-    ("download_rates", "download", "raises its rate", as_slow_as_the_rival, "raised rate over constant rate"),
-    ("download_rates", "download", "raises its rate", as_slow_as_the_rival, "verdict of the download that raises"),
-    ("download_rates", "download", "never raises it", lambda row: {**row, "verdict": "passed"}, "never raises it"),
-    ("last_mile_priority", "case", "priority", as_in_one_queue, "priority: source packets lost or later"),
+    (
+        "download_rates",
+        "download",
+        "raises its rate",
+        as_slow_as_the_rival,
+        "raised rate over constant rate",
+    ),
+    (
+        "download_rates",
+        "download",
+        "raises its rate",
+        as_slow_as_the_rival,
+        "verdict of the download that raises",
+    ),
+    (
+        "download_rates",
+        "download",
+        "never raises it",
+        lambda row: {**row, "verdict": "passed"},
+        "never raises it",
+    ),
+    (
+        "last_mile_priority",
+        "case",
+        "priority",
+        as_in_one_queue,
+        "priority: source packets lost or later",
+    ),
     ("last_mile_priority", "case", "priority", as_in_one_queue, "priority: delay"),
     ("last_mile_priority", "case", "priority", as_in_one_queue, "priority: what TCP carries"),
-    ("last_mile_priority", "case", "one queue", lambda row: {**row, "median_s": 0.003}, "one queue: median delay"),
+    (
+        "last_mile_priority",
+        "case",
+        "one queue",
+        lambda row: {**row, "median_s": 0.003},
+        "one queue: median delay",
+    ),
     (
         "last_mile_priority",
         "case",
@@ -88,8 +136,20 @@ SPOILT: list[tuple[str, str, Any, Spoil, str]] = [
     ),
     ("real_time_profiles", "sender", "capillary", without_a_code, "voip, capillary"),
     ("real_time_profiles", "sender", "capillary", without_a_code, "video, capillary"),
-    ("real_time_profiles", "sender", "single path, retransmission", lost_nothing, "video, single path"),
-    ("real_time_profiles", "sender", "RS(30,23), two paths", lost_nothing, "RS(30,23) over two paths"),
+    (
+        "real_time_profiles",
+        "sender",
+        "single path, retransmission",
+        lost_nothing,
+        "video, single path",
+    ),
+    (
+        "real_time_profiles",
+        "sender",
+        "RS(30,23), two paths",
+        lost_nothing,
+        "RS(30,23) over two paths",
+    ),
     ("real_time_profiles", "profile", "voip", lost_nothing, "voip: packets lost in all runs"),
 ]
 """Study, which rows (a key and its value), what is done to them, and a part of the name of a check that then does not
@@ -108,7 +168,9 @@ def test_published_rows_are_judged_as_published(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "key", "value", "spoil", "says"), SPOILT)
-def test_a_run_spoilt_as_the_rival_does_not_pass(name: str, key: str, value: Any, spoil: Spoil, says: str) -> None:
+def test_a_run_spoilt_as_the_rival_does_not_pass(
+    name: str, key: str, value: Any, spoil: Spoil, says: str
+) -> None:
     rows, _ = published(name)
     assert any(row[key] == value for row in rows)
     spoilt = [spoil(row) if row[key] == value else row for row in rows]
@@ -129,6 +191,9 @@ def test_figures_are_drawn(name: str) -> None:
 def test_figures_below_nought_say_nothing(name: str, key: str) -> None:
     rows, _ = published(name)
     assert study(name).judged(rows).invalid is None
-    spoilt = [{**row, key: -row[key]} if number == len(rows) // 2 else row for number, row in enumerate(rows)]
+    spoilt = [
+        {**row, key: -row[key]} if number == len(rows) // 2 else row
+        for number, row in enumerate(rows)
+    ]
     spoilt = spoilt if spoilt != rows else [{**row, key: -1.0} for row in rows]
     assert f"{key} is " in str(study(name).judged(spoilt).invalid)

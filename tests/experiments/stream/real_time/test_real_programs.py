@@ -54,15 +54,21 @@ def test_runs_as_they_should_be_pass_with_measured_rivals_and_are_drawn(good: Re
 
 
 @pytest.mark.parametrize("key", ["lost", "mos", "ping-lost", "frames", "ssim"])
-def test_one_run_of_twenty_that_fares_as_its_rival_fails_the_claim(good: Results, bare: Results, key: str) -> None:
+def test_one_run_of_twenty_that_fares_as_its_rival_fails_the_claim(
+    good: Results, bare: Results, key: str
+) -> None:
     rows = rows_with(good)
     spoilt = [row | (bare if number == 17 else {}) for number, row in enumerate(rows)]
     failed = {check.key for check in real_programs.judge(spoilt).checks if check.outcome == "fails"}
-    assert key in failed and not [c for c in real_programs.judge(rows).checks if c.outcome == "fails"]
+    assert key in failed and not [
+        c for c in real_programs.judge(rows).checks if c.outcome == "fails"
+    ]
 
 
 def test_runs_that_say_nothing_pass_nothing(good: Results) -> None:
-    assert not real_programs.STUDY.judged([row | {"invalid": "late"} for row in rows_with(good)]).passed
+    assert not real_programs.STUDY.judged(
+        [row | {"invalid": "late"} for row in rows_with(good)]
+    ).passed
     empty = real_programs.STUDY.judged([row | {"checks": []} for row in rows_with(good)])
     assert not empty.passed and not empty.checks
 
@@ -78,7 +84,11 @@ def test_faults_are_on_the_direct_path_and_what_the_code_can_stand(kind: str, sp
             faults = real_programs.broken_cables(point)
             plan = real_programs.planned(point, faults)
             told = {rival: predict_rival(plan, rival) for rival in ("direct", "none", "adaptive")}
-            assert told["adaptive"].most_loss == 0 < min(told["direct"].original_loss, told["none"].original_loss)
+            assert (
+                told["adaptive"].most_loss
+                == 0
+                < min(told["direct"].original_loss, told["none"].original_loss)
+            )
             first, second = read_faults(faults, plan.network)
             assert (first.ends_s > second.start_s) == (span == "overlapping")
             chosen.add(tuple(faults))

@@ -27,7 +27,10 @@ Rows = list[dict[str, Any]]
 
 
 def rows() -> Rows:
-    return [json.loads(line) for line in Path(__file__).with_name("rows_by_counting.jsonl").read_text().splitlines()]
+    return [
+        json.loads(line)
+        for line in Path(__file__).with_name("rows_by_counting.jsonl").read_text().splitlines()
+    ]
 
 
 def failing(found: Rows) -> list[str]:
@@ -42,7 +45,10 @@ def test_counts_are_those_of_plain_loops(came: list[bool], m: int, size: int) ->
         needed += enough[:1]
     assert packets_needed(np.array(came), m).tolist() == needed
     blocks = [came[at : at + size] for at in range(0, len(came) - size + 1, size)]
-    assert short_blocks(np.array(came), size, m) == (sum(sum(block) < m for block in blocks), len(blocks))
+    assert short_blocks(np.array(came), size, m) == (
+        sum(sum(block) < m for block in blocks),
+        len(blocks),
+    )
     for rate in (0.0, 0.1, 0.5) if needed else ():
         least = fewest_packets(np.array(needed), rate)
         assert sum(n > least for n in needed) <= rate * len(needed) + 1e-9
@@ -63,7 +69,11 @@ def test_true_rows_pass_and_every_check_names_its_rival() -> None:
 
 
 def test_rates_of_which_too_few_blocks_are_expected_are_not_judged() -> None:
-    few = [row | {"allowed": [[[0.0] * 3] * 3 for _ in row["allowed"]]} for row in rows() if row["labels"] == "random"]
+    few = [
+        row | {"allowed": [[[0.0] * 3] * 3 for _ in row["allowed"]]}
+        for row in rows()
+        if row["labels"] == "random"
+    ]
     assert not judge_counts(few).checks
 
 
@@ -73,26 +83,36 @@ def test_rates_of_which_too_few_blocks_are_expected_are_not_judged() -> None:
 def test_blocks_that_fall_short_as_with_a_packet_fewer_fail(labels: str, words: str) -> None:
     spoilt = rows()
     for row in (row for row in spoilt if row["labels"] == labels):
-        row["short"] = [[[own[1], *own[1:]] if len(own) > 1 else own for own in link] for link in row["short"]]
+        row["short"] = [
+            [[own[1], *own[1:]] if len(own) > 1 else own for own in link] for link in row["short"]
+        ]
     assert any(words in name for name in failing(spoilt))
 
 
 @pytest.mark.parametrize("more", [-1, 1])
-def test_a_policy_a_packet_off_fails_on_a_real_run(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_policy_a_packet_off_fails_on_a_real_run(
+    more: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     right = ror_by_counting.claimed_sizes
-    monkeypatch.setattr(ror_by_counting, "claimed_sizes", lambda plan, link: [n + more for n in right(plan, link)])
+    monkeypatch.setattr(
+        ror_by_counting, "claimed_sizes", lambda plan, link: [n + more for n in right(plan, link)]
+    )
     monkeypatch.setattr(ror_by_counting, "MOST_LINKS", {"stratified": 1})
     monkeypatch.setattr(ror_by_counting, "PACKETS", {"stratified": 4000})
     point = ror_by_counting.points(quick=True, seed=1)[0]
     found = failing([point | ror_by_counting.measure(point)])
     assert any("counted is the one claimed" in name for name in found)
-    assert any(("cannot be decoded" if more < 0 else "lose blocks with N - 1") in name for name in found)
+    assert any(
+        ("cannot be decoded" if more < 0 else "lose blocks with N - 1") in name for name in found
+    )
 
 
 def test_unweighted_shares_are_those_of_the_counts() -> None:
     arrived = np.random.default_rng(1).random(9_000) > 0.3
     short, blocks = short_blocks(arrived, 30, 20)
-    assert short > 20 and weighted_short_blocks(arrived, 30, 20, 0.3, 0.3)[0] == pytest.approx(short / blocks)
+    assert short > 20 and weighted_short_blocks(arrived, 30, 20, 0.3, 0.3)[0] == pytest.approx(
+        short / blocks
+    )
 
 
 def rare_rows(off: str = "") -> Rows:
@@ -109,7 +129,9 @@ def rare_rows(off: str = "") -> Rows:
         estimates = [weighted_short_blocks(arrived, n, m, lost, load) for n in sizes]
         expected = [tail(m, n, load) for n in (size, size - 1)]
         share, error = zip(*estimates, strict=True)
-        found.append({"size": size, "lost": lost, "share": share, "error": error, "expected": expected})
+        found.append(
+            {"size": size, "lost": lost, "share": share, "error": error, "expected": expected}
+        )
     return [row | {"rare": found} for row in rows() if row["labels"] == "random"][:1]
 
 

@@ -11,7 +11,12 @@ from typing import Any
 
 import pytest
 
-from experiments.stream.ror import ror_by_layer, ror_by_layer_switches, ror_by_method, ror_validation
+from experiments.stream.ror import (
+    ror_by_layer,
+    ror_by_layer_switches,
+    ror_by_method,
+    ror_validation,
+)
 from experiments.stream.ror.layer_checks import judge_layers, layer_means
 from experiments.stream.ror.measured_routes import (
     LABELS,
@@ -48,7 +53,9 @@ def test_true_rows_fail_nowhere_and_every_check_names_its_rival() -> None:
     """A difference between means over so few networks may cross its own bar: that cannot tell."""
     for verdict in (judge_layers(by_layer()), judge_methods(by_method())):
         unsure = not_passed(verdict)
-        assert all(check.unsure and check.interval and "mean ROR" in name for name, check in unsure.items()), unsure
+        assert all(
+            check.unsure and check.interval and "mean ROR" in name for name, check in unsure.items()
+        ), unsure
         assert len(unsure) <= 3
         assert all(check.rival is not None and check.rival_note for check in verdict.checks)
 
@@ -102,7 +109,9 @@ def two_methods_swapped(rows: Rows) -> None:
     ends = {row["method"]: row for row in rows if row["network"] == rows[0]["network"]}
     one, two = ends["disjoint-2"], ends["capillary"]
     for row, other in ((one, two), (two, one)):
-        row["measured"] = row["predicted"] + (other["whole"] - row["whole"]) * row["links"] / row["of_links"]
+        row["measured"] = (
+            row["predicted"] + (other["whole"] - row["whole"]) * row["links"] / row["of_links"]
+        )
 
 
 def something_gets_by(rows: Rows) -> None:
@@ -124,7 +133,9 @@ def something_gets_by(rows: Rows) -> None:
         (answers_too_late, "without a whole block"),
     ],
 )
-def test_layers_spoilt_as_a_rival_would_have_them_fail(spoil: Callable[[Rows], None], words: str) -> None:
+def test_layers_spoilt_as_a_rival_would_have_them_fail(
+    spoil: Callable[[Rows], None], words: str
+) -> None:
     rows = by_layer()
     spoil(rows)
     found = [check for name, check in not_passed(judge_layers(rows)).items() if words in name]
@@ -174,7 +185,9 @@ def test_the_run_on_switches_spoilt_as_a_rival_would_have_it_fails(
         (wrong_cable, "certain of a wrong cable"),
     ],
 )
-def test_methods_spoilt_as_a_rival_would_have_them_fail(spoil: Callable[[Rows], None], words: str) -> None:
+def test_methods_spoilt_as_a_rival_would_have_them_fail(
+    spoil: Callable[[Rows], None], words: str
+) -> None:
     rows = by_method()
     spoil(rows)
     assert any(words in name for name in not_passed(judge_methods(rows)))
@@ -182,19 +195,30 @@ def test_methods_spoilt_as_a_rival_would_have_them_fail(spoil: Callable[[Rows], 
 
 def test_a_run_that_leaves_too_much_open_cannot_tell_a_fall_from_none() -> None:
     rows = [row | {"error": 1.0} for row in by_layer()]
-    falls = [check for name, check in not_passed(judge_layers(rows)).items() if "fall of mean ROR" in name]
+    falls = [
+        check
+        for name, check in not_passed(judge_layers(rows)).items()
+        if "fall of mean ROR" in name
+    ]
     assert [check.outcome for check in falls] == ["cannot-tell"] * 2
 
 
 def test_networks_whose_ror_is_infinite_at_some_layer_are_not_compared_by_layer() -> None:
     rows = [row | {"forced": int(row["layers"] == 1)} for row in by_layer()]
     assert layer_means(rows, "stratified") == {}
-    falls = [check for name, check in not_passed(judge_layers(rows)).items() if "fall of mean ROR" in name]
+    falls = [
+        check
+        for name, check in not_passed(judge_layers(rows)).items()
+        if "fall of mean ROR" in name
+    ]
     assert [check.outcome for check in falls] == ["cannot-tell"] * 2
 
 
 def test_methods_that_theory_does_not_tell_apart_are_not_ordered() -> None:
-    rows = [row | {"whole": 4.0, "links": 4, "of_links": 4, "forced": 0, "tolerance": 0.1} for row in by_method()]
+    rows = [
+        row | {"whole": 4.0, "links": 4, "of_links": 4, "forced": 0, "tolerance": 0.1}
+        for row in by_method()
+    ]
     order = judge_methods(rows).checks[0]
     assert order.outcome == "cannot-tell" and "no two predictions" in order.detail
 
@@ -208,8 +232,16 @@ def test_an_infinite_ror_stands_above_every_finite_one() -> None:
 
 def test_what_a_sample_of_links_is_off_is_scaled_up_to_all_with_what_it_leaves_open() -> None:
     row = next(row for row in by_layer() if row["layers"] == 1)
-    assert route_ror(row).measured == pytest.approx(row["measured"]) and row["links"] == row["of_links"]
-    off = {"measured": row["predicted"] + 0.02, "error": 0.01, "spread": 0.03, "of_links": 4 * row["links"]}
+    assert (
+        route_ror(row).measured == pytest.approx(row["measured"])
+        and row["links"] == row["of_links"]
+    )
+    off = {
+        "measured": row["predicted"] + 0.02,
+        "error": 0.01,
+        "spread": 0.03,
+        "of_links": 4 * row["links"],
+    }
     quarter = route_ror(row | off)
     assert quarter.measured == pytest.approx(quarter.predicted + 4 * 0.02)
     chosen = 0.03 * math.sqrt(row["links"] * 3 / 4)
@@ -246,7 +278,9 @@ def test_points_are_each_different_and_cover_what_the_studies_say() -> None:
 
 
 def test_figures_are_drawn() -> None:
-    assert list(ror_by_layer.STUDY.figures(by_layer())) == [f"mean_ror_by_layer_{labels}" for labels in LABELS]
+    assert list(ror_by_layer.STUDY.figures(by_layer())) == [
+        f"mean_ror_by_layer_{labels}" for labels in LABELS
+    ]
     assert list(ror_by_method.STUDY.figures(by_method())) == ["methods_beside_capillary_stratified"]
 
 
@@ -265,6 +299,17 @@ def test_a_route_that_asks_for_more_packets_than_a_block_can_have_is_left_out_an
     )
 
 
-def test_no_route_of_the_quick_study_is_beyond_the_code_but_one_with_nearly_everything_on_a_link_is() -> None:
-    row = measure_route({"network": "ring:4", "source": "s0", "sink": "s2", "labels": "random", "layers": 1, "seed": 1})
+def test_no_route_of_the_quick_study_is_beyond_the_code_but_one_with_nearly_everything_on_a_link_is() -> (
+    None
+):
+    row = measure_route(
+        {
+            "network": "ring:4",
+            "source": "s0",
+            "sink": "s2",
+            "labels": "random",
+            "layers": 1,
+            "seed": 1,
+        }
+    )
     assert row["beyond"] == 0 and row["whole"] > 0

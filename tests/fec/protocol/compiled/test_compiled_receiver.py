@@ -37,7 +37,9 @@ def stream(
     code = ReedSolomonCode(values["source_packets"])
     parameters = SenderParameters(rate_pps=1000.0, session=session, **values)
     size = PlannedBlockSize(lambda begins_s: values["source_packets"] + int(begins_s * 7) % 5)
-    sender = StreamSender(parameters, code, StratifiedLabels(), size, lambda i: bytes([i % 251]) * (i % 3 + 5), PATHS)
+    sender = StreamSender(
+        parameters, code, StratifiedLabels(), size, lambda i: bytes([i % 251]) * (i % 3 + 5), PATHS
+    )
     loss, spread_s, found = chance.choice([0.0, 0.02, 0.3]), chance.choice([0.0, 0.001, 0.03]), []
     offset_s, out_s = chance.choice([0.0, 0.0, 7.0, 0.45, 3.0, -3.0]), chance.choice([-1.0, 0.5])
     now = began_s
@@ -59,19 +61,31 @@ def damaged(chance: random.Random, data: bytes) -> bytes:
     """A packet of which a byte is another one, or that is shorter, longer or of any bytes."""
     place = chance.randrange(len(data))
     return chance.choice(
-        [data[:place] + bytes([data[place] ^ 1 << chance.randrange(8)]) + data[place + 1 :], data[:place], data + b"x"]
+        [
+            data[:place] + bytes([data[place] ^ 1 << chance.randrange(8)]) + data[place + 1 :],
+            data[:place],
+            data + b"x",
+        ]
     )
 
 
 def drawn_stream(chance: random.Random) -> tuple[ReceiverParameters, list[Datagram]]:
     m, key = chance.choice([1, 2, 5, 20]), chance.choice([None, None, bytes(16)])
-    values: dict[str, Any] = {"source_packets": m, "symbol_bytes": chance.choice([10, 40]), "key": key}
+    values: dict[str, Any] = {
+        "source_packets": m,
+        "symbol_bytes": chance.choice([10, 40]),
+        "key": key,
+    }
     packets = stream(chance, values, 5, 0.0, chance.choice([0.7, 1.5]))
     if chance.random() < 0.6:
         packets += stream(chance, values, chance.choice([5, 6]), chance.choice([1.6, 2.5]), 3.0)
-    still_s, until_s = chance.choice([(9.0, 9.0), (0.4, 0.6), (0.3, 1.4)])  # it takes what waited all at once
+    still_s, until_s = chance.choice(
+        [(9.0, 9.0), (0.4, 0.6), (0.3, 1.4)]
+    )  # it takes what waited all at once
     packets = [(until_s if still_s < at < until_s else at, data) for at, data in packets]
-    told = ReceiverParameters(playback_s=chance.choice([0.1, 0.4]), report_interval_s=0.03, **values)
+    told = ReceiverParameters(
+        playback_s=chance.choice([0.1, 0.4]), report_interval_s=0.03, **values
+    )
     return told, sorted(packets, key=lambda packet: packet[0])
 
 
@@ -81,7 +95,10 @@ def same(events: Iterable[Event]) -> list[Any]:
 
 def payloads_together(events: BatchEvents) -> list[tuple[int, bytes, bool]]:
     rows, data = events.sources()
-    return [(index, data[start:stop], bool(recovered)) for index, start, stop, recovered in rows.tolist()]
+    return [
+        (index, data[start:stop], bool(recovered))
+        for index, start, stop, recovered in rows.tolist()
+    ]
 
 
 def hand_in(receiver: CompiledReceiver, packets: list[Datagram]) -> BatchEvents:
@@ -110,7 +127,9 @@ def run_both(chance: random.Random) -> tuple[StreamReceiver, CompiledReceiver]:
                 logged.append([came, int.from_bytes(data[4:7], "big"), data[7]])
         found = hand_in(compiled, batch)
         assert same(found) == same(expected) and len(found) == len(expected)
-        sources = [(e.index, e.payload, e.recovered) for e in expected if isinstance(e, SourceDelivered)]
+        sources = [
+            (e.index, e.payload, e.recovered) for e in expected if isinstance(e, SourceDelivered)
+        ]
         assert payloads_together(found) == sources
         assert compiled.log[: compiled.logged].tolist() == logged
         now = batch[-1][0]
@@ -120,7 +139,10 @@ def run_both(chance: random.Random) -> tuple[StreamReceiver, CompiledReceiver]:
     end = packets[-1][0] + 1.0
     assert same(compiled.advance(end)) == same(plain.advance(end))
     assert compiled.counters == plain.counters and compiled.rejected == plain.rejected
-    assert compiled.worst_reordering_s == plain.worst_reordering_s and compiled.open_blocks == plain.open_blocks
+    assert (
+        compiled.worst_reordering_s == plain.worst_reordering_s
+        and compiled.open_blocks == plain.open_blocks
+    )
     return plain, compiled
 
 
@@ -131,8 +153,18 @@ def test_everything_is_as_with_the_plain_receiver(seed: int) -> None:
 
 
 def test_all_that_can_happen_was_among_what_is_compared() -> None:
-    seen: Counter[str] = sum((run_both(random.Random(seed))[1].counters for seed in range(8)), Counter())
-    required = {"duplicate", "late", "reordered", "recovered", "undecodable_blocks", "unused_parity", "urgent_reports"}
+    seen: Counter[str] = sum(
+        (run_both(random.Random(seed))[1].counters for seed in range(8)), Counter()
+    )
+    required = {
+        "duplicate",
+        "late",
+        "reordered",
+        "recovered",
+        "undecodable_blocks",
+        "unused_parity",
+        "urgent_reports",
+    }
     assert required | {"restarts"} <= set(seen)
 
 
@@ -148,11 +180,15 @@ def test_ordinary_packets_never_leave_the_compiled_steps(monkeypatch: pytest.Mon
     )
     receiver, other = CompiledReceiver(ReceiverParameters(**values), ReedSolomonCode(20)), []
     receive = StreamReceiver.receive
-    monkeypatch.setattr(StreamReceiver, "receive", lambda *given: other.append(given) or receive(*given))
+    monkeypatch.setattr(
+        StreamReceiver, "receive", lambda *given: other.append(given) or receive(*given)
+    )
     for k in range(200):
         now = 0.01 * k
         hand_in(receiver, [(now, packet.data) for packet in sender.packets_due(now)])
-    assert receiver.counters["accepted"] > 2000 and len(other) < 60  # until the time of a block is known
+    assert (
+        receiver.counters["accepted"] > 2000 and len(other) < 60
+    )  # until the time of a block is known
 
 
 def test_more_symbols_than_a_batch_has_room_for_are_restored() -> None:
@@ -160,14 +196,20 @@ def test_more_symbols_than_a_batch_has_room_for_are_restored() -> None:
     values: dict[str, Any] = {"source_packets": 20, "symbol_bytes": 40}
     parameters, code = SenderParameters(rate_pps=10_000.0, session=1, **values), ReedSolomonCode(20)
     size = PlannedBlockSize(lambda begins_s: 22 if begins_s < 0.1 else 40)
-    sender = StreamSender(parameters, code, StratifiedLabels(), size, lambda i: bytes([i % 251]) * (i % 38 + 1))
+    sender = StreamSender(
+        parameters, code, StratifiedLabels(), size, lambda i: bytes([i % 251]) * (i % 38 + 1)
+    )
     plain = StreamReceiver(ReceiverParameters(**values), ReedSolomonCode(20))
     compiled = CompiledReceiver(plain.parameters, ReedSolomonCode(20))
     packets = [(0.001 * k, packet) for k in range(250) for packet in sender.packets_due(0.001 * k)]
     usual = [(at, packet.data) for at, packet in packets if packet.block_size == 22]
-    parity = [(0.25, packet) for _, packet in packets if packet.block_size == 40 and packet.symbol >= 20]
+    parity = [
+        (0.25, packet) for _, packet in packets if packet.block_size == 40 and packet.symbol >= 20
+    ]
     for last in (False, True):
-        datagrams = usual * (not last) + [(at, packet.data) for at, packet in parity if (packet.symbol == 39) is last]
+        datagrams = usual * (not last) + [
+            (at, packet.data) for at, packet in parity if (packet.symbol == 39) is last
+        ]
         for at in range(0, len(datagrams), MOST):
             batch = datagrams[at : at + MOST]
             expected = [event for came, data in batch for event in plain.receive(data, came)]
@@ -185,12 +227,17 @@ def test_of_blocks_that_a_forged_symbol_spoilt_nothing_is_kept() -> None:
         lambda i: b"payload",
     )
     told = ReceiverParameters(source_packets=m, symbol_bytes=length, playback_s=0.02)
-    receiver, plain = CompiledReceiver(told, ReedSolomonCode(m)), StreamReceiver(told, ReedSolomonCode(m))
+    receiver, plain = (
+        CompiledReceiver(told, ReedSolomonCode(m)),
+        StreamReceiver(told, ReedSolomonCode(m)),
+    )
     for k in range(400):
         now, packets = 0.001 * k, []
         for packet in sender.packets_due(now):
             data = packet.data
-            if packet.block % 10 == 5 and packet.symbol:  # the second source packet is lost, and the parity is another
+            if (
+                packet.block % 10 == 5 and packet.symbol
+            ):  # the second source packet is lost, and the parity is another
                 if packet.symbol == 1:
                     continue
                 data = bytearray(data[:-length] + bytes([255] * length))

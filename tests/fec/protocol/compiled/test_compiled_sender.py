@@ -35,10 +35,14 @@ DELAYS = [0.002] * 30_000 + [0.012] * (LABELS - 30_000)
 def control_of(m: int, fixed: bool) -> BlockSizeControl:
     if fixed:
         return fixed_block_size(m + 3)
-    return BlockSizeController(AdaptationParameters(base=m + 1, hold_s=0.2), lambda loss: int(m / (1 - loss) + 2))
+    return BlockSizeController(
+        AdaptationParameters(base=m + 1, hold_s=0.2), lambda loss: int(m / (1 - loss) + 2)
+    )
 
 
-def pair(chance: random.Random, **changes: Any) -> tuple[StreamSender, StreamSender, ReceiverParameters]:
+def pair(
+    chance: random.Random, **changes: Any
+) -> tuple[StreamSender, StreamSender, ReceiverParameters]:
     """Both senders, and what their receiver is told; all the same but for the class."""
     m, symbol_bytes, key = (
         chance.choice([1, 3, 20]),
@@ -46,9 +50,22 @@ def pair(chance: random.Random, **changes: Any) -> tuple[StreamSender, StreamSen
         chance.choice([None, None, bytes(16)]),
     )
     delays, fixed = chance.choice([None, DELAYS]), chance.random() < 0.2
-    values: dict[str, Any] = {"source_packets": m, "symbol_bytes": symbol_bytes, "rate_pps": 1000.0, "key": key}
-    values |= {"late_parity_pps": chance.choice([None, 300.0]), "playback_s": chance.choice([0.06, 0.4]), "session": 7}
-    values |= {"delay_of_label": delays, "silence_s": chance.choice([0.15, 9.0]), "silent_size": m + 5} | changes
+    values: dict[str, Any] = {
+        "source_packets": m,
+        "symbol_bytes": symbol_bytes,
+        "rate_pps": 1000.0,
+        "key": key,
+    }
+    values |= {
+        "late_parity_pps": chance.choice([None, 300.0]),
+        "playback_s": chance.choice([0.06, 0.4]),
+        "session": 7,
+    }
+    values |= {
+        "delay_of_label": delays,
+        "silence_s": chance.choice([0.15, 9.0]),
+        "silent_size": m + 5,
+    } | changes
     labels = chance.choice([StratifiedLabels(), SlottedLabels((0, 2, 1, 3, 4))])
     paths = chance.choice([None, PATHS])
 
@@ -57,7 +74,11 @@ def pair(chance: random.Random, **changes: Any) -> tuple[StreamSender, StreamSen
         return kind(SenderParameters(**values), code, labels, control_of(m, fixed), content, paths)
 
     told = ReceiverParameters(
-        source_packets=m, symbol_bytes=symbol_bytes, playback_s=values["playback_s"], report_interval_s=0.03, key=key
+        source_packets=m,
+        symbol_bytes=symbol_bytes,
+        playback_s=values["playback_s"],
+        report_interval_s=0.03,
+        key=key,
     )
     return built(StreamSender), built(CompiledSender), told
 
@@ -96,7 +117,9 @@ def run_both(chance: random.Random, seconds: float) -> tuple[StreamSender, Strea
         returning += [(now + 0.002, data) for data in receiver.reports_due(now) for _ in range(2)]
         if chance.random() < 0.01:
             returning.append((now, bytes(chance.randrange(60))))
-            receiver = StreamReceiver(told, ReedSolomonCode(told.source_packets))  # it was started again
+            receiver = StreamReceiver(
+                told, ReedSolomonCode(told.source_packets)
+            )  # it was started again
         while returning and returning[0][0] <= now:
             data = returning.pop(0)[1]
             if not 1.2 < now < 1.6:  # no report comes for longer than blocks are kept
@@ -124,22 +147,35 @@ def test_the_rows_are_frames_with_the_label_in_their_udp_header() -> None:
     parameters = SenderParameters(source_packets=2, symbol_bytes=9, rate_pps=100, session=1)
     headers = bytes(range(42))
     made = CompiledSender(
-        parameters, ReedSolomonCode(2), StratifiedLabels(), fixed_block_size(3), lambda i: b"x" * i, headers=headers
+        parameters,
+        ReedSolomonCode(2),
+        StratifiedLabels(),
+        fixed_block_size(3),
+        lambda i: b"x" * i,
+        headers=headers,
     )
     assert made.fill(0.02) == 4  # the fourth begins the next block
-    for row, (due_s, block, symbol, label, size) in zip(made.rows, made.log[:3].tolist(), strict=False):
+    for row, (due_s, block, symbol, label, size) in zip(
+        made.rows, made.log[:3].tolist(), strict=False
+    ):
         frame = row.tobytes()
         assert frame[:34] + frame[36:42] == headers[:34] + headers[36:]
         assert int.from_bytes(frame[34:36], "big") == label == StratifiedLabels().label(int(symbol))
         assert (due_s, block, size) == ({0: 0.0, 1: 0.01, 2: 0.02}[symbol], 0, 3)
 
 
-def test_late_parity_is_never_laid_where_its_own_sources_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_parity_is_never_laid_where_its_own_sources_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Where memory is short for all blocks of the playback time."""
     monkeypatch.setattr(sender_module, "_MOST_BYTES", 1)
     m, code = 20, ReedSolomonCode(20)
-    parameters = SenderParameters(source_packets=m, symbol_bytes=24, rate_pps=20_000.0, late_parity_pps=1e7, session=1)
-    control = PlannedBlockSize(lambda begins_s: 22 if begins_s < 0.0799 else MAX_BLOCK, late_parity=True)
+    parameters = SenderParameters(
+        source_packets=m, symbol_bytes=24, rate_pps=20_000.0, late_parity_pps=1e7, session=1
+    )
+    control = PlannedBlockSize(
+        lambda begins_s: 22 if begins_s < 0.0799 else MAX_BLOCK, late_parity=True
+    )
     sender = CompiledSender(parameters, code, StratifiedLabels(), control, payload)
     made = [packet for k in range(81) for packet in sender.packets_due(0.001 * k)]
     assert max(packet.block for packet in made) == 80
@@ -147,11 +183,18 @@ def test_late_parity_is_never_laid_where_its_own_sources_are(monkeypatch: pytest
     oldest, *blocks = sender._blocks.values()
     for block in (oldest, *blocks[-9:-2]):
         sender._send_late_parity(block, m - 1, 0.08)
-    late = [packet for _ in range(4) for packet in sender.packets_due(0.0802, 512) if packet.symbol >= 22]
+    late = [
+        packet
+        for _ in range(4)
+        for packet in sender.packets_due(0.0802, 512)
+        if packet.symbol >= 22
+    ]
     for block in sorted({packet.block for packet in late}):
         right = code.encode([protect(payload(m * block + i), 24) for i in range(m)], MAX_BLOCK)
         own = [packet for packet in late if packet.block == block]
-        assert len(own) == MAX_BLOCK - 22 and all(p.data[HEADER_BYTES:] == right[p.symbol] for p in own)
+        assert len(own) == MAX_BLOCK - 22 and all(
+            p.data[HEADER_BYTES:] == right[p.symbol] for p in own
+        )
     assert len(late) > 4 * MAX_BLOCK
 
 
@@ -164,5 +207,9 @@ def test_it_says_so_where_it_cannot_be(case: str, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(CompiledEntry, "missed", None)
     with pytest.raises(EngineUnavailable, match="one by one"):
         CompiledSender(
-            SenderParameters(source_packets=2, symbol_bytes=9, rate_pps=100), code, labels, fixed_block_size(3), content
+            SenderParameters(source_packets=2, symbol_bytes=9, rate_pps=100),
+            code,
+            labels,
+            fixed_block_size(3),
+            content,
         )

@@ -16,7 +16,14 @@ from fec.protocol.receiver_types import Event
 from fec.protocol.sender import StreamSender
 from tests.helpers import delay_loop
 
-NAMES = ("forged_packets", "keyed_streams", "playout_clock", "stream_delivery", "stream_receiver", "stream_sender")
+NAMES = (
+    "forged_packets",
+    "keyed_streams",
+    "playout_clock",
+    "stream_delivery",
+    "stream_receiver",
+    "stream_sender",
+)
 SUITES = [import_module(f"tests.fec.protocol.test_{name}") for name in NAMES]
 globals().update(
     (f"{name}__{suite.__name__.rpartition('.')[2]}", value)
@@ -37,7 +44,11 @@ class OneByOne(CompiledReceiver):
         if self.within:
             return super().receive(data, now_s)  # out of the ordinary
         part = data[: self.rows.shape[1]]
-        self.rows[0, : len(part)], self.lengths[0], self.times[0] = np.frombuffer(part, np.uint8), len(part), now_s
+        self.rows[0, : len(part)], self.lengths[0], self.times[0] = (
+            np.frombuffer(part, np.uint8),
+            len(part),
+            now_s,
+        )
         self.within = True
         try:
             return list(self.receive_many(1))

@@ -24,7 +24,15 @@ QUICK = ["simulate", "torus:4x4", "--duration", "0.005"]
 def test_json_has_the_keys_that_others_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*QUICK, "--repetitions", "2", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    keys = {"mean_latency_s", "network_latency_s", "throughput", "sent", "received", "deadlocked", "packet_hops"}
+    keys = {
+        "mean_latency_s",
+        "network_latency_s",
+        "throughput",
+        "sent",
+        "received",
+        "deadlocked",
+        "packet_hops",
+    }
     assert keys | {"per_seed", "verdict"} <= set(document)
     assert document["sent"] == document["received"] > 0 and len(document["per_seed"]) == 2
     assert document["mean_latency_s"] >= document["network_latency_s"] > 33 * 256e-9
@@ -66,7 +74,9 @@ def test_a_deadlock_fails_the_verdict(capsys: pytest.CaptureFixture[str]) -> Non
         ("torus:4x4 --faults trace:no-such-trace.csv", "no-such-trace.csv"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_2(words: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_line_and_exit_2(
+    words: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["simulate", *words.split()]) == 2
     error = capsys.readouterr().err.strip()
     assert says in error and "\n" not in error
@@ -124,7 +134,9 @@ def test_every_decision_on_nac_is_an_option_that_changes_what_it_does(option: st
 
 @pytest.mark.parametrize("shape, links", [("line:2", 2), ("square:2", 8), ("L:2", 4), ("U:2", 6)])
 def test_a_shape_of_failed_links_has_its_legs(shape: str, links: int) -> None:
-    found = _measured(f"torus:4x4 --routing ft-drb --deadlock-avoidance nac --duration 0.002 --faults {shape}")
+    found = _measured(
+        f"torus:4x4 --routing ft-drb --deadlock-avoidance nac --duration 0.002 --faults {shape}"
+    )
     assert found["per_seed"][0]["faults"] == links and found["received"] == found["sent"]
 
 
@@ -192,4 +204,7 @@ def test_faults_of_a_file_are_those_of_the_words(tmp_path: Path) -> None:
 
 def test_a_packet_rate_beyond_the_link_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "torus:4x4", "--packet-rate", "1M"]) == 2
-    assert "--packet-rate 1e+06: give at most a full link, 122070 packets a second" in capsys.readouterr().err
+    assert (
+        "--packet-rate 1e+06: give at most a full link, 122070 packets a second"
+        in capsys.readouterr().err
+    )

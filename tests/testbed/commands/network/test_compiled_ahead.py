@@ -35,9 +35,13 @@ def test_striped_files_compile_nothing_more_when_they_are_used(tmp_path: Path) -
     assert {name: list(getattr(kernels, name).signatures) for name in KERNELS} == ahead
 
 
-def test_streams_compile_no_more_of_block_sizes_and_orders_of_labels_when_they_are_planned(monkeypatch) -> None:
+def test_streams_compile_no_more_of_block_sizes_and_orders_of_labels_when_they_are_planned(
+    monkeypatch,
+) -> None:
     made: list[str] = []
-    monkeypatch.setattr(CompiledEntry, "missed", staticmethod(lambda symbol, *_: made.append(symbol)))
+    monkeypatch.setattr(
+        CompiledEntry, "missed", staticmethod(lambda symbol, *_: made.append(symbol))
+    )
     TASKS["orders of labels"]()
     ahead = set(made)
     testbed.stream_plan(testbed.network("torus:3x3"), "s0_0", "s1_1")

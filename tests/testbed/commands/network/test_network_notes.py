@@ -17,12 +17,19 @@ from topologies import load_network
 def foreign(tmp_path: Path) -> str:
     nodes = [{"id": "a"}, {"id": "b"}]
     path = tmp_path / "n.json"
-    path.write_text(json.dumps({"nodes": nodes, "links": [{"source": "a", "target": "b", "weight\x1b[2J": 3}]}))
+    path.write_text(
+        json.dumps({"nodes": nodes, "links": [{"source": "a", "target": "b", "weight\x1b[2J": 3}]})
+    )
     return str(path)
 
 
 @pytest.mark.parametrize(
-    "command", ["topology show NET --json", "route NET --from a --to b --json", "ror NET --from a --to b --json"]
+    "command",
+    [
+        "topology show NET --json",
+        "route NET --from a --to b --json",
+        "ror NET --from a --to b --json",
+    ],
 )
 def test_a_note_is_one_line(command: str, foreign: str, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
@@ -32,7 +39,9 @@ def test_a_note_is_one_line(command: str, foreign: str, capsys: pytest.CaptureFi
         json.loads(out)
 
 
-def test_a_command_that_reads_a_file_twice_tells_it_once(foreign: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_that_reads_a_file_twice_tells_it_once(
+    foreign: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = f"stream {foreign} --from a --to b --fabric simulator --faults none --duration 1 --packet-rate 200 --json"
     main(words.split())
     assert capsys.readouterr().err.count("note:") == 1
@@ -46,8 +55,13 @@ def test_in_python_a_note_is_a_warning(foreign: str) -> None:
         load_network("ring:4")
 
 
-def test_a_note_is_a_line_where_warnings_are_errors(foreign: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_note_is_a_line_where_warnings_are_errors(
+    foreign: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert main(["topology", "show", foreign]) == 0
-    assert capsys.readouterr().err == f"testbed: note: {foreign}: kept, but not read: 'weight\\x1b[2J' (links)\n"
+    assert (
+        capsys.readouterr().err
+        == f"testbed: note: {foreign}: kept, but not read: 'weight\\x1b[2J' (links)\n"
+    )

@@ -59,7 +59,9 @@ sys.exit(int(sys.argv[1]))
 
 def run_python(*words: str, folder: Path, typed: str = "") -> subprocess.CompletedProcess[str]:
     command = [*TESTBED, "python", *words]
-    return run(command, input=typed, capture_output=True, text=True, cwd=folder, timeout=120, check=False)
+    return run(
+        command, input=typed, capture_output=True, text=True, cwd=folder, timeout=120, check=False
+    )
 
 
 @pytest.fixture
@@ -72,7 +74,9 @@ def script(tmp_path: Path) -> Path:
 
 
 def test_own_classes_partials_and_the_prompt(script: Path) -> None:
-    done = run_python(script.name, "5", folder=script.parent, typed="h1 echo from $((40+2))\nnodes\n")
+    done = run_python(
+        script.name, "5", folder=script.parent, typed="h1 echo from $((40+2))\nnodes\n"
+    )
     assert done.returncode == 5, done.stderr[-3000:]
     assert "LOST 0" in done.stdout
     assert "MARKS [1, 2] Router 7" in done.stdout
@@ -81,7 +85,9 @@ def test_own_classes_partials_and_the_prompt(script: Path) -> None:
     assert "FILES True False" in done.stdout
 
 
-def test_clean_up_of_mininet_leaves_the_machines_files(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clean_up_of_mininet_leaves_the_machines_files(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept = Path("/tmp") / f"kept_by_{script.parent.name}_{script.parent.parent.name}.log"
     kept.touch()
     key = script.parent / "home/.ssh/mn/key"
@@ -117,7 +123,9 @@ net.stop()
 """
 
 
-def test_network_left_up_is_named_and_cleaned_up_and_nat_writes_no_file_of_the_machine(tmp_path: Path) -> None:
+def test_network_left_up_is_named_and_cleaned_up_and_nat_writes_no_file_of_the_machine(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "left.py").write_text(LEFT_UP)
     noted = Path("/etc/network/interfaces")
     before = noted.read_bytes() if noted.exists() else None
@@ -190,7 +198,9 @@ net.stop()
 def test_private_directories_are_a_hosts_own(tmp_path: Path) -> None:
     (tmp_path / "private.py").write_text(PRIVATE)
     done = run_python("private.py", folder=tmp_path)
-    assert "h1 AT: a  AT2: b" in done.stdout and "h2 AT:  AT2:" in done.stdout, done.stdout + done.stderr[-2000:]
+    assert "h1 AT: a  AT2: b" in done.stdout and "h2 AT:  AT2:" in done.stdout, (
+        done.stdout + done.stderr[-2000:]
+    )
     assert "KEPT bound [] h1" in done.stdout
     assert not (tmp_path / "made").exists()
     assert done.stderr.count("/proc/none/here is not private, it sees that of all (mkdir:") == 2

@@ -74,8 +74,14 @@ def program(tmp_path: Path) -> Path:
 @pytest.fixture
 def line_of_switches(tmp_path: Path) -> Path:
     """h1 - s1 - s2 - h2, and h3 at s2."""
-    nodes = [{"id": name, "kind": "host" if name[0] == "h" else "switch"} for name in ("s1", "s2", "h1", "h2", "h3")]
-    links = [{"source": a, "target": b} for a, b in (("h1", "s1"), ("s1", "s2"), ("s2", "h2"), ("s2", "h3"))]
+    nodes = [
+        {"id": name, "kind": "host" if name[0] == "h" else "switch"}
+        for name in ("s1", "s2", "h1", "h2", "h3")
+    ]
+    links = [
+        {"source": a, "target": b}
+        for a, b in (("h1", "s1"), ("s1", "s2"), ("s2", "h2"), ("s2", "h3"))
+    ]
     file = tmp_path / "line.json"
     file.write_text(json.dumps({"nodes": nodes, "links": links}))
     return file
@@ -99,9 +105,13 @@ WORKS = "sh sleep 4\npingall\npingall\ns1 ovs-ofctl -O OpenFlow13 dump-flows s1\
 
 @pytest.mark.emulation
 @pytest.mark.unclocked
-def test_switches_obey_a_learning_switch_that_runs_outside(program: Path, line_of_switches: Path) -> None:
+def test_switches_obey_a_learning_switch_that_runs_outside(
+    program: Path, line_of_switches: Path
+) -> None:
     port = _free_port()
-    with subprocess.Popen([sys.executable, str(program), str(port)], stderr=subprocess.DEVNULL) as learning:
+    with subprocess.Popen(
+        [sys.executable, str(program), str(port)], stderr=subprocess.DEVNULL
+    ) as learning:
         try:
             until = time.monotonic() + 60
             while time.monotonic() < until:
@@ -110,35 +120,59 @@ def test_switches_obey_a_learning_switch_that_runs_outside(program: Path, line_o
                     break
                 except OSError:
                     time.sleep(0.1)
-            done = testbed("up", str(line_of_switches), "--controller", f"remote,127.0.0.1,{port}", text=WORKS)
+            done = testbed(
+                "up", str(line_of_switches), "--controller", f"remote,127.0.0.1,{port}", text=WORKS
+            )
         finally:
             learning.kill()
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("0% dropped (6/6 received)") >= 1, done.stdout + done.stderr
-    assert "dl_src=" in done.stdout and "nw_dst=" not in done.stdout  # the learned rules, and none of ours
+    assert (
+        "dl_src=" in done.stdout and "nw_dst=" not in done.stdout
+    )  # the learned rules, and none of ours
     assert "note" not in done.stderr
 
 
 @pytest.mark.emulation
 @pytest.mark.unclocked
 @pytest.mark.long
-def test_the_controller_may_run_inside_and_come_later(program: Path, line_of_switches: Path) -> None:
+def test_the_controller_may_run_inside_and_come_later(
+    program: Path, line_of_switches: Path
+) -> None:
     port = _free_port()
     text = f"sh setsid {sys.executable} {program} {port} >/dev/null 2>&1 </dev/null &\nsh sleep 4\n{WORKS}"
     done = testbed("up", str(line_of_switches), "--controller", f"remote,port={port}", text=text)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("0% dropped (6/6 received)") >= 1, done.stdout + done.stderr
-    assert f"note: remote,port={port}: Connection refused; switches forward nothing until" in done.stderr
+    assert (
+        f"note: remote,port={port}: Connection refused; switches forward nothing until"
+        in done.stderr
+    )
 
 
-@pytest.mark.parametrize("text", ["ovsc", "remote,1.2.3.4,0", "remote,1.2.3.4,70000", "remote,a b", "remote,x,y,z"])
+@pytest.mark.parametrize(
+    "text", ["ovsc", "remote,1.2.3.4,0", "remote,1.2.3.4,70000", "remote,a b", "remote,x,y,z"]
+)
 def test_another_controller_is_refused_with_what_to_give(text: str) -> None:
     with pytest.raises(InputError, match="give remote, or remote,IP or remote,IP,PORT"):
         parse_controller(text)
 
 
-def test_label_routes_and_machines_are_refused_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["up", "ring:4", "--controller", "remote", "--routing", "capillary", "--from", "s0", "--to", "s2"]
+def test_label_routes_and_machines_are_refused_with_the_reason(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = [
+        "up",
+        "ring:4",
+        "--controller",
+        "remote",
+        "--routing",
+        "capillary",
+        "--from",
+        "s0",
+        "--to",
+        "s2",
+    ]
     assert main(words) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1

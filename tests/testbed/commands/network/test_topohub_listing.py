@@ -19,12 +19,16 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
 
 def test_topohub_s_keys_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, "list", "topohub")
-    assert lines == [f"topohub:{key}" for key in topohub_keys()] and "topohub:topozoo/Abilene" in lines
+    assert (
+        lines == [f"topohub:{key}" for key in topohub_keys()] and "topohub:topozoo/Abilene" in lines
+    )
     assert json.loads(printed(capsys, "list", "topohub", "--json")[0]) == {"networks": lines}
 
 
 def test_one_family_is_listed_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    assert [one["name"] for one in json.loads(printed(capsys, "list", "torus", "--json")[0])["networks"]] == ["torus"]
+    assert [
+        one["name"] for one in json.loads(printed(capsys, "list", "torus", "--json")[0])["networks"]
+    ] == ["torus"]
     assert main(["topology", "list", "torsu"]) == 2
     assert capsys.readouterr().err == "testbed: family 'torsu': did you mean torus?\n"
 
@@ -49,7 +53,11 @@ def test_a_delay_by_length_is_five_microseconds_a_kilometre(key: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [("delay=5", "delay=5: give geo"), ("x=1", "'x=1' is no parameter; topohub has delay=geo"), ("delay=", "give geo")],
+    [
+        ("delay=5", "delay=5: give geo"),
+        ("x=1", "'x=1' is no parameter; topohub has delay=geo"),
+        ("delay=", "give geo"),
+    ],
 )
 def test_another_word_of_topohub_is_refused(words: str, says: str) -> None:
     with pytest.raises(TopologyError, match=says):

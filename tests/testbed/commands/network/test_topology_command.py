@@ -13,12 +13,18 @@ from topologies import catalogue, load_network
 from topologies.files.node_link import parse_document
 
 
-def test_show_json_is_one_document_with_every_direction_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_json_is_one_document_with_every_direction_listed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["topology", "show", "swiss-t1", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     switches = {n["id"] for n in document["nodes"] if n["kind"] == "switch"}
     core = [k for k in document["links"] if k["source"] in switches and k["target"] in switches]
-    assert document["directed"] is True and len(core) == 32 and len(document["nodes"]) - len(switches) == 64
+    assert (
+        document["directed"] is True
+        and len(core) == 32
+        and len(document["nodes"]) - len(switches) == 64
+    )
     assert {"source", "target", "capacity_bps", "delay_s"} <= core[0].keys()
     assert parse_document(document) == load_network("swiss-t1")
 
@@ -26,7 +32,10 @@ def test_show_json_is_one_document_with_every_direction_listed(capsys: pytest.Ca
 def test_show_says_what_a_network_is_made_of(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topology", "show", "two-switch"]) == 0
     shown = capsys.readouterr().out
-    assert "12 directed, 2 of them between switches, 10 unidirectional" in shown and "10 Mbit/s" in shown
+    assert (
+        "12 directed, 2 of them between switches, 10 unidirectional" in shown
+        and "10 Mbit/s" in shown
+    )
 
 
 def test_list_names_every_family_and_default(capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,7 +47,9 @@ def test_list_names_every_family_and_default(capsys: pytest.CaptureFixture[str])
     assert [n["name"] for n in listed] == [entry.name for entry in catalogue()]
 
 
-def test_export_writes_a_file_that_show_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_writes_a_file_that_show_reads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = str(tmp_path / "cloud.json")
     assert main(["topology", "export", "optical-cloud", path]) == 0
     assert load_network(path) == load_network("optical-cloud")

@@ -14,7 +14,15 @@ from tests.helpers.warm import TESTBED, run
 
 
 def testbed(*words: str, text: str = "", cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return run([*TESTBED, *words], input=text, capture_output=True, text=True, timeout=90, check=False, cwd=cwd)
+    return run(
+        [*TESTBED, *words],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        cwd=cwd,
+    )
 
 
 testbed.__test__ = False  # type: ignore[attr-defined]
@@ -70,19 +78,33 @@ def test_the_prompt_sets_what_a_link_is_and_says_what_it_was_set_to() -> None:
     assert done.stdout.count("1 received") == 2
     assert float(done.stdout.rpartition("time=")[2].split()[0]) >= 50
     wrong = done.stderr.splitlines()
-    assert any("delay=5: say the unit" in line for line in wrong) and any("s0->s9" in line for line in wrong)
+    assert any("delay=5: say the unit" in line for line in wrong) and any(
+        "s0->s9" in line for line in wrong
+    )
 
 
 @pytest.mark.emulation
 @pytest.mark.unclocked
 def test_hosts_have_ipv6_where_it_is_asked_for_and_only_there() -> None:
-    lines = ("h0 ping -6 -c 1 -W 10 fd00::3", "h2 ping -6 -c 1 -W 10 fd00::1", "pingall", "h1 ip -6 -br address")
-    with_it, without = (testbed("up", "ring:3", *words, text="\n".join(lines)) for words in (["--ipv6"], []))
+    lines = (
+        "h0 ping -6 -c 1 -W 10 fd00::3",
+        "h2 ping -6 -c 1 -W 10 fd00::1",
+        "pingall",
+        "h1 ip -6 -br address",
+    )
+    with_it, without = (
+        testbed("up", "ring:3", *words, text="\n".join(lines)) for words in (["--ipv6"], [])
+    )
     assert with_it.returncode == 0, with_it.stderr
-    assert with_it.stdout.count(", 1 received") == 2 and "0% dropped (6/6 received)" in with_it.stdout, with_it.stdout
+    assert (
+        with_it.stdout.count(", 1 received") == 2 and "0% dropped (6/6 received)" in with_it.stdout
+    ), with_it.stdout
     assert "h0 is fd00::1" in with_it.stdout
     assert "fd00::2/64" in with_it.stdout and "fe80" not in with_it.stdout
-    assert "received" not in without.stdout.replace("(6/6 received)", "") and "fd00" not in without.stdout
+    assert (
+        "received" not in without.stdout.replace("(6/6 received)", "")
+        and "fd00" not in without.stdout
+    )
 
 
 @pytest.mark.emulation
@@ -110,7 +132,9 @@ def test_ipv6_needs_its_mtu() -> None:
 @pytest.mark.emulation
 @pytest.mark.unclocked
 def test_wrong_lines_from_a_pipe_are_told_and_end_with_2() -> None:
-    done = testbed("up", "ring:3", text="bogus\nfault nothing\nrestore s0->s1\nfault s0->s1 loss much\n")
+    done = testbed(
+        "up", "ring:3", text="bogus\nfault nothing\nrestore s0->s1\nfault s0->s1 loss much\n"
+    )
     assert done.returncode == 2
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 4
@@ -123,7 +147,11 @@ def test_switch_without_hosts_gets_hosts_of_its_own(tmp_path: Path) -> None:
     links = [{"source": "p", "target": "q", "capacity_bps": 1e7, "delay_s": 0}]
     nodes = [{"id": n, "kind": "switch"} for n in "pq"]
     file = tmp_path / "pair.json"
-    file.write_text(json.dumps({"directed": False, "multigraph": False, "graph": {}, "nodes": nodes, "links": links}))
+    file.write_text(
+        json.dumps(
+            {"directed": False, "multigraph": False, "graph": {}, "nodes": nodes, "links": links}
+        )
+    )
     done = testbed("up", str(file), text="pingall\n")
     assert "0% dropped (2/2 received)" in done.stdout, done.stdout + done.stderr
 
@@ -183,7 +211,9 @@ def test_doctor_names_what_is_missing_and_strict_ends_with_3() -> None:
         "name: None; "
     )
     script = hidden + "from testbed.cli import main; sys.exit(main(['doctor', '--strict']))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 3
     assert done.stderr.count("\n") == 1
     assert "apt-get install openvswitch-switch" in done.stderr

@@ -18,8 +18,12 @@ def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any, st
     return code, json.loads(out.out) if out.out.startswith("{") else out.out, out.err
 
 
-def test_all_usual_routings_are_rated_beside_the_proved_optimum(capsys: pytest.CaptureFixture[str]) -> None:
-    code, document, _ = asked(capsys, "topohub:sndlib/abilene", "--matrix", "own", "--label-order", "random", "--json")
+def test_all_usual_routings_are_rated_beside_the_proved_optimum(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, document, _ = asked(
+        capsys, "topohub:sndlib/abilene", "--matrix", "own", "--label-order", "random", "--json"
+    )
     assert code == 0
     assert document["pairs"] == 132 and document["forced_pairs"] == 22
     assert document["optimum"]["proved"]
@@ -40,9 +44,19 @@ def test_a_routing_that_the_checker_refuses_ends_with_exit_code_1(
     assert "WRONG single: demand is lost" in text and "NOT proved" in text
 
 
-def test_a_file_of_demands_is_routed_and_every_link_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_file_of_demands_is_routed_and_every_link_listed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "two.csv").write_text("s1,s6,4e6\ns2,s6,1e6\n")
-    words = ("swiss-t1", "--matrix", str(tmp_path / "two.csv"), "--routing", "single", "--show-links", "--json")
+    words = (
+        "swiss-t1",
+        "--matrix",
+        str(tmp_path / "two.csv"),
+        "--routing",
+        "single",
+        "--show-links",
+        "--json",
+    )
     code, document, _ = asked(capsys, *words)
     assert code == 0
     (one,) = document["methods"]

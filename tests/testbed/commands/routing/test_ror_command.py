@@ -23,14 +23,28 @@ def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any, st
     return code, json.loads(out.out) if out.out.startswith("{") else out.out, out.err
 
 
-def test_every_link_has_its_block_size_and_the_sum_is_the_ror(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_link_has_its_block_size_and_the_sum_is_the_ror(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     code, document, _ = asked(
-        capsys, *SWISS, "--label-order", "random", "--static-tolerance", "0.05", "--m", "20", "--der", "1e-5", "--json"
+        capsys,
+        *SWISS,
+        "--label-order",
+        "random",
+        "--static-tolerance",
+        "0.05",
+        "--m",
+        "20",
+        "--der",
+        "1e-5",
+        "--json",
     )
     assert code == 0
     assert document["fec_tolerance"] == 28 and document["labels"] == "random"
     assert {entry["block_size"] for entry in document["per_link"] if entry["load"] == "1/4"} == {44}
-    assert document["ror"] == pytest.approx(sum(entry["overhead"] for entry in document["per_link"]))
+    assert document["ror"] == pytest.approx(
+        sum(entry["overhead"] for entry in document["per_link"])
+    )
     assert document["infinite_links"] == []
 
 
@@ -53,17 +67,21 @@ def test_ror_of_a_route_is_that_of_a_stream_over_it(
     ]
     _, streamed, _ = asked(capsys, *words)
     assert streamed["ror"]["whole_route"] == pytest.approx(rated["ror"])
-    assert streamed["ror"]["eq23"] == pytest.approx(rated["ror_eq23"]) and rated["ror_eq23"] == pytest.approx(
-        4.9643, abs=1e-4
-    )
+    assert streamed["ror"]["eq23"] == pytest.approx(rated["ror_eq23"]) and rated[
+        "ror_eq23"
+    ] == pytest.approx(4.9643, abs=1e-4)
     order = rated["ror_label_order"]
     assert streamed["ror"]["label_order"] == (None if order is None else pytest.approx(order))
     assert order == (None if rated["labels"] == "random" else pytest.approx(1.5909, abs=1e-4))
-    stated = {name: rated[name] for name in ("labels", "m", "der")} | {"static_tolerance": rated["tolerance"]}
+    stated = {name: rated[name] for name in ("labels", "m", "der")} | {
+        "static_tolerance": rated["tolerance"]
+    }
     assert {name: streamed["ror"][name] for name in stated} == stated
 
 
-def test_labels_m_tolerance_and_der_stand_beside_every_ror(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_labels_m_tolerance_and_der_stand_beside_every_ror(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     words = "stratified labels, M 20, tolerance 5 %, DER 1e-05"
     _, text, _ = asked(capsys, *SWISS)
     assert words in text
@@ -74,11 +92,15 @@ def test_labels_m_tolerance_and_der_stand_beside_every_ror(capsys: pytest.Captur
     assert words in page.read_text()
     _, text, _ = asked(capsys, "demands", "ring:4", "--routing", "single")
     assert words in text
-    _, text, _ = asked(capsys, "demands", "ring:4", "--routing", "single", "--label-order", "random")
+    _, text, _ = asked(
+        capsys, "demands", "ring:4", "--routing", "single", "--label-order", "random"
+    )
     assert words.replace("stratified", "random") in text
 
 
-def test_layers_of_a_route_are_rated_as_those_of_a_stream(capsys: pytest.CaptureFixture[str]) -> None:
+def test_layers_of_a_route_are_rated_as_those_of_a_stream(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     _, one, _ = asked(capsys, *SWISS, "--layers", "1", "--json")
     _, named, _ = asked(capsys, *SWISS, "--routing", "capillary:1", "--json")
     _, full, _ = asked(capsys, *SWISS, "--json")
@@ -88,33 +110,58 @@ def test_layers_of_a_route_are_rated_as_those_of_a_stream(capsys: pytest.Capture
 def test_a_single_path_is_infinite_and_names_its_links(capsys: pytest.CaptureFixture[str]) -> None:
     code, document, _ = asked(capsys, *SWISS, "--routing", "single", "--json")
     assert (code, document["ror"]) == (0, None)
-    assert document["infinite_links"] == [f"{e['source']}->{e['target']}" for e in document["per_link"]]
+    assert document["infinite_links"] == [
+        f"{e['source']}->{e['target']}" for e in document["per_link"]
+    ]
     _, said, _ = asked(capsys, *SWISS, "--routing", "single")
-    assert "ROR by equation 23 infinite: s1->s6 carries the whole flow; of the other links 0.0000" in said
+    assert (
+        "ROR by equation 23 infinite: s1->s6 carries the whole flow; of the other links 0.0000"
+        in said
+    )
     assert (document["ror_eq23"], document["ror_label_order"]) == (0.0, 0.0)
 
 
 def test_large_blocks_follow_equation_29(capsys: pytest.CaptureFixture[str]) -> None:
     _, document, _ = asked(capsys, *SWISS, "--large-blocks", "--static-tolerance", "0.05", "--json")
-    assert document["ror"] == pytest.approx(sum(0.95 / (1 - e["load_float"]) - 1 for e in document["per_link"]))
+    assert document["ror"] == pytest.approx(
+        sum(0.95 / (1 - e["load_float"]) - 1 for e in document["per_link"])
+    )
     assert document["fec_tolerance"] == pytest.approx(20 / 0.95)
 
 
-def test_several_methods_come_in_one_object_in_the_order_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_methods_come_in_one_object_in_the_order_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     _, document, _ = asked(
-        capsys, *SWISS, "--routing", "least-fec", "--routing", "capillary", "--routing", "min-cost", "--json"
+        capsys,
+        *SWISS,
+        "--routing",
+        "least-fec",
+        "--routing",
+        "capillary",
+        "--routing",
+        "min-cost",
+        "--json",
     )
-    assert [entry["method"] for entry in document["methods"]] == ["least-fec", "capillary", "min-cost"]
+    assert [entry["method"] for entry in document["methods"]] == [
+        "least-fec",
+        "capillary",
+        "min-cost",
+    ]
 
 
-def test_stratified_labels_need_no_more_than_random_ones(capsys: pytest.CaptureFixture[str]) -> None:
+def test_stratified_labels_need_no_more_than_random_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     _, stratified, _ = asked(capsys, *SWISS, "--label-order", "stratified", "--json")
     _, random_labels, _ = asked(capsys, *SWISS, "--label-order", "random", "--json")
     for a, b in zip(stratified["per_link"], random_labels["per_link"], strict=True):
         assert a["block_size"] < b["block_size"]
 
 
-def test_blocks_too_long_for_reed_solomon_are_told_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_blocks_too_long_for_reed_solomon_are_told_or_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     code, document, err = asked(capsys, *SWISS, "--m", "200", "--json")
     assert code == 0
     assert "RaptorQ" in document["note"] and "RaptorQ" in err
@@ -126,7 +173,17 @@ def test_blocks_too_long_for_reed_solomon_are_told_or_refused(capsys: pytest.Cap
 
 
 def test_failed_links_and_overlaps_are_predicted(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--down", "s1->s2", "--down", "s5->s6", "--failure-duration", "2", "--failure-interval", "3600", "--json"]
+    words = [
+        "--down",
+        "s1->s2",
+        "--down",
+        "s5->s6",
+        "--failure-duration",
+        "2",
+        "--failure-interval",
+        "3600",
+        "--json",
+    ]
     _, document, _ = asked(capsys, *SWISS, *words)
     assert 0.25 <= document["failure"]["loss"] <= 0.5
     assert document["overlap"]["k1"] == pytest.approx(document["overlap"]["k1_of_two"], abs=1e-3)
@@ -162,21 +219,32 @@ def test_a_sink_out_of_reach_and_a_source_that_is_the_sink_are_refused(
 ) -> None:
     apart = tmp_path / "apart.json"
     nodes = [{"id": n, "kind": "switch"} for n in "abc"]
-    apart.write_text(json.dumps({"directed": True, "nodes": nodes, "links": [{"source": "a", "target": "b"}]}))
+    apart.write_text(
+        json.dumps({"directed": True, "nodes": nodes, "links": [{"source": "a", "target": "b"}]})
+    )
     assert asked(capsys, "ror", str(apart), "--from", "a", "--to", "c")[0] == 2
     assert asked(capsys, "ror", str(apart), "--from", "a", "--to", "a")[0] == 2
 
 
-def test_parallel_links_of_a_file_stay_separate_links(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_parallel_links_of_a_file_stay_separate_links(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     file = tmp_path / "parallel.json"
     links = [{"source": "a", "target": "b", "key": k} for k in range(2)]
     nodes = [{"id": n, "kind": "switch"} for n in "ab"]
-    file.write_text(json.dumps({"directed": True, "multigraph": True, "nodes": nodes, "links": links}))
+    file.write_text(
+        json.dumps({"directed": True, "multigraph": True, "nodes": nodes, "links": links})
+    )
     _, document, _ = asked(capsys, "ror", str(file), "--from", "a", "--to", "b", "--json")
-    assert [(entry["key"], entry["load"]) for entry in document["per_link"]] == [(0, "1/2"), (1, "1/2")]
+    assert [(entry["key"], entry["load"]) for entry in document["per_link"]] == [
+        (0, "1/2"),
+        (1, "1/2"),
+    ]
 
 
-def test_a_row_is_json_ready_and_agrees_with_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_row_is_json_ready_and_agrees_with_the_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     route = route_by_name(load_network("swiss-t1"), "s1", "s6", "capillary")
     row = route_ror(route, Coding(tolerance=0.05, labels="stratified"))
     _, document, _ = asked(capsys, *SWISS, "--json")

@@ -21,7 +21,9 @@ def thesis(tmp_path: Path) -> str:
         "multigraph": False,
         "graph": {},
         "nodes": [{"id": n, "kind": "switch"} for n in "sabcdt"],
-        "links": [{"source": n[0], "target": n[1], "capacity_bps": 1e7, "delay_s": 0.0} for n in LINKS],
+        "links": [
+            {"source": n[0], "target": n[1], "capacity_bps": 1e7, "delay_s": 0.0} for n in LINKS
+        ],
     }
     path = tmp_path / "thesis.json"
     path.write_text(json.dumps(document))
@@ -34,7 +36,9 @@ def route(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[st
 
 
 def test_json_holds_exact_loads_and_layers(thesis: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, document = route(capsys, thesis, "--from", "s", "--to", "t", "--routing", "capillary", "--certify")
+    code, document = route(
+        capsys, thesis, "--from", "s", "--to", "t", "--routing", "capillary", "--certify"
+    )
     assert code == 0
     assert document["method"] == "capillary"
     assert [link["load"] for link in document["links"]] == [
@@ -52,8 +56,12 @@ def test_json_holds_exact_loads_and_layers(thesis: str, capsys: pytest.CaptureFi
     assert document["certificate"] == {"valid": True, "levels": 4, "violations": []}
 
 
-@pytest.mark.parametrize("method", ["single", "ecmp", "disjoint-2", "disjoint:2", "max-flow", "capillary:2"])
-def test_every_method_sends_the_whole_flow(thesis: str, method: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "method", ["single", "ecmp", "disjoint-2", "disjoint:2", "max-flow", "capillary:2"]
+)
+def test_every_method_sends_the_whole_flow(
+    thesis: str, method: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, document = route(capsys, thesis, "--from", "s", "--to", "t", "--routing", method)
     assert code == 0
     assert document["method"] == method
@@ -71,7 +79,9 @@ def test_missing_disjoint_paths_are_said(thesis: str, capsys: pytest.CaptureFixt
     assert document["note"] == "only 2 link-disjoint paths exist"
 
 
-def test_the_table_names_links_layers_and_certificate(thesis: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_names_links_layers_and_certificate(
+    thesis: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["route", thesis, "--from", "s", "--to", "t", "--certify"]) == 0
     shown = capsys.readouterr().out
     for text in ("s->a", "1/12", "factor F", "3/2", "certificate: holds (4 levels)"):
@@ -85,7 +95,10 @@ def test_the_table_names_links_layers_and_certificate(thesis: str, capsys: pytes
         (["--from", "s", "--to", "s"], "both 's'"),
         (["--from", "t", "--to", "s"], "no path leads from 't' to 's'"),
         (["--from", "s", "--to", "t", "--routing", "fastest"], "choose one of single"),
-        (["--from", "s", "--to", "t", "--routing", "ecmp", "--layers", "2"], "for --routing capillary"),
+        (
+            ["--from", "s", "--to", "t", "--routing", "ecmp", "--layers", "2"],
+            "for --routing capillary",
+        ),
         (["--from", "s", "--to", "t", "--routing", "disjoint:0"], "at least 1"),
         (["--from", "s", "--to", "t", "--routing", "ecmp", "--certify"], "leave it out"),
     ],
@@ -108,7 +121,9 @@ def test_wrong_layers_are_one_line_and_exit_code_2(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_many_pairs_come_in_one_object_exact_or_in_floats(capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_pairs_come_in_one_object_exact_or_in_floats(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     words = ["route", "swiss-t1", "--from", "s1", "--to", "s6", "--flow", "s2:s7", "--json"]
     assert main(words) == 0
     exact = json.loads(capsys.readouterr().out)["routes"]
@@ -116,11 +131,26 @@ def test_many_pairs_come_in_one_object_exact_or_in_floats(capsys: pytest.Capture
     floats = json.loads(capsys.readouterr().out)["routes"]
     assert [(r["source"], r["sink"]) for r in exact] == [("s1", "s6"), ("s2", "s7")]
     for a, b in zip(exact, floats, strict=True):
-        assert [e["load_float"] for e in a["links"]] == pytest.approx([e["load_float"] for e in b["links"]])
+        assert [e["load_float"] for e in a["links"]] == pytest.approx(
+            [e["load_float"] for e in b["links"]]
+        )
 
 
-def test_a_route_of_some_layers_is_certified_by_the_full_one(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["route", "manet:nodes=40,seed=2", "--from", "n1", "--to", "n30", "--layers", "3", "--certify", "--json"]
+def test_a_route_of_some_layers_is_certified_by_the_full_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = [
+        "route",
+        "manet:nodes=40,seed=2",
+        "--from",
+        "n1",
+        "--to",
+        "n30",
+        "--layers",
+        "3",
+        "--certify",
+        "--json",
+    ]
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["certificate"]["valid"]
 
@@ -137,10 +167,17 @@ def test_a_flow_without_ends_and_a_certificate_of_floats_are_refused(
 
 @pytest.mark.parametrize(
     ("thin_bps", "floats", "says"),
-    [(1e-300, [], "capacity_bps 1e-300 must be at least 0.001"), (1, ["--float"], "differ too much for floats")],
+    [
+        (1e-300, [], "capacity_bps 1e-300 must be at least 0.001"),
+        (1, ["--float"], "differ too much for floats"),
+    ],
 )
 def test_capacities_beyond_reckoning_are_one_line_and_exit_code_2(
-    thin_bps: float, floats: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    thin_bps: float,
+    floats: list[str],
+    says: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     ends = (("a", "b", 1e15), ("a", "c", thin_bps), ("c", "b", thin_bps))
     links = [{"source": a, "target": b, "capacity_bps": rate} for a, b, rate in ends]

@@ -26,7 +26,9 @@ testbed.__test__ = False  # type: ignore[attr-defined]
 
 
 def simulated(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return in_process("bulk", *words, "--results", str(tmp_path / "results"), "--fabric", "simulator")
+    return in_process(
+        "bulk", *words, "--results", str(tmp_path / "results"), "--fabric", "simulator"
+    )
 
 
 def test_json_is_one_object_with_both_switchings_and_the_page_is_drawn_anew(tmp_path: Path) -> None:
@@ -38,9 +40,13 @@ def test_json_is_one_object_with_both_switchings_and_the_page_is_drawn_anew(tmp_
     assert document["throughput_bps"] == pytest.approx(document["liquid_throughput_bps"])
     assert document["frames"] == document["bottleneck_load"] == 3
     assert document["seconds"] == pytest.approx(1.2)
-    assert set(document["beside"]) == {"packet"} and document["beside"]["packet"]["verified"] is True
+    assert (
+        set(document["beside"]) == {"packet"} and document["beside"]["packet"]["verified"] is True
+    )
     stored = Path(document["results"])
-    assert {"page.html", "points.jsonl", "figure-time-frames.svg"} <= {p.name for p in stored.iterdir()}
+    assert {"page.html", "points.jsonl", "figure-time-frames.svg"} <= {
+        p.name for p in stored.iterdir()
+    }
     drawing = (stored / "figure-time-frames.svg").read_bytes()
     (stored / "figure-time-frames.svg").unlink()
     again = in_process("report", str(stored))
@@ -58,12 +64,22 @@ def test_no_faults_leave_both_switchings(words: str, tmp_path: Path) -> None:
 def test_identical_order_is_slow_as_its_virtual_run_says(tmp_path: Path) -> None:
     done = simulated(tmp_path, NETWORK, "--scheduling", "identical", "--json", "--no-comparison")
     document = json.loads(done.stdout)
-    assert document["ratio"] == pytest.approx(document["predicted_ratio"]) and document["ratio"] < 0.5
+    assert (
+        document["ratio"] == pytest.approx(document["predicted_ratio"]) and document["ratio"] < 0.5
+    )
     assert document["beside"] == {}
 
 
 def test_a_ring_that_deadlocks_may_end_the_run_and_says_so(tmp_path: Path) -> None:
-    words = ("ring:6", "--scheduling", "round-robin", "--no-barrier", "--no-comparison", "--message-size", "10kB")
+    words = (
+        "ring:6",
+        "--scheduling",
+        "round-robin",
+        "--no-barrier",
+        "--no-comparison",
+        "--message-size",
+        "10kB",
+    )
     failed = simulated(tmp_path, *words, "--on-deadlock", "fail")
     assert failed.returncode == 1 and "deadlock" in failed.stdout
 
@@ -84,7 +100,9 @@ def test_a_ring_that_deadlocks_may_end_the_run_and_says_so(tmp_path: Path) -> No
         (("swiss-t1:allocation=0-0-0-0-0-0-0-0",), "host"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
+def test_bad_input_is_one_line_and_exit_code_2(
+    tmp_path: Path, words: tuple[str, ...], says: str
+) -> None:
     done = simulated(tmp_path, *words)
     assert done.returncode == 2, done.stdout + done.stderr
     assert says in done.stderr and len(done.stderr.strip().splitlines()) == 1
@@ -116,9 +134,21 @@ def test_a_pattern_that_cannot_be_run_is_named(tmp_path: Path, pairs: Any, says:
 
 @pytest.mark.emulation
 def test_a_run_on_switches_prints_one_object(tmp_path: Path, valid_run: Callable[..., Any]) -> None:
-    words = (NETWORK, "--message-size", "200kB", "--link-rate", "10Mbps", "--json", "--scheduling", "round-robin")
+    words = (
+        NETWORK,
+        "--message-size",
+        "200kB",
+        "--link-rate",
+        "10Mbps",
+        "--json",
+        "--scheduling",
+        "round-robin",
+    )
     done = valid_run(lambda: testbed(tmp_path, *words, timeout_s=120))
     document = json.loads(done.stdout)
     assert document["verified"] is True and document["fabric"] == "emulation"
     assert document["beside"]["packet"]["verified"] is True
-    assert done.returncode == (0 if document["verdict"]["passed"] else 1) and not document["verdict"]["invalid"]
+    assert (
+        done.returncode == (0 if document["verdict"]["passed"] else 1)
+        and not document["verdict"]["invalid"]
+    )

@@ -20,7 +20,9 @@ def asked(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     return document
 
 
-def bulk(capsys: pytest.CaptureFixture[str], folder: Path, network: str, *words: str) -> dict[str, Any]:
+def bulk(
+    capsys: pytest.CaptureFixture[str], folder: Path, network: str, *words: str
+) -> dict[str, Any]:
     run = ["--fabric", "simulator", "--message-size", "10kB", "--results", str(folder)]
     return asked(capsys, "bulk", network, *words, *run)
 
@@ -32,7 +34,15 @@ def test_bulk_carries_out_what_schedule_wrote(
 ) -> None:
     file = str(tmp_path / "s.json")
     schedule = asked(
-        capsys, "schedule", network, "--pattern", "all-to-others", "--scheduling", method, "--output", file
+        capsys,
+        "schedule",
+        network,
+        "--pattern",
+        "all-to-others",
+        "--scheduling",
+        method,
+        "--output",
+        file,
     )
     found = bulk(capsys, tmp_path, network, "--schedule", file)
     assert (found["transfers"], found["frames"]) == (len(schedule["transfers"]), schedule["length"])
@@ -46,13 +56,17 @@ def test_bulk_carries_out_what_schedule_wrote(
 def test_a_method_has_as_many_time_frames_in_both_commands(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, network: str, method: str
 ) -> None:
-    scheduled = asked(capsys, "schedule", network, "--pattern", "all-to-others", "--scheduling", method)
+    scheduled = asked(
+        capsys, "schedule", network, "--pattern", "all-to-others", "--scheduling", method
+    )
     sent = bulk(capsys, tmp_path, network, "--scheduling", method, "--no-comparison")
     assert (sent["transfers"], sent["frames"]) == (len(scheduled["transfers"]), scheduled["length"])
     assert sent["rounds"] <= sent["frames"]
 
 
-def test_striped_files_follow_a_schedule_of_their_pairs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_striped_files_follow_a_schedule_of_their_pairs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     pairs, file = str(tmp_path / "pairs.json"), str(tmp_path / "s.json")
     assert main([*SFIO, "--write-pattern", pairs]) == 0
     capsys.readouterr()
@@ -61,7 +75,9 @@ def test_striped_files_follow_a_schedule_of_their_pairs(capsys: pytest.CaptureFi
     assert found["verified"] and (found["schedule"], found["switching"]) == ("file", "circuit")
 
 
-def test_a_schedule_that_cannot_be_carried_out_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_schedule_that_cannot_be_carried_out_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     file, other = tmp_path / "s.json", tmp_path / "other.json"
     asked(capsys, "schedule", "ring:4", "--output", str(file))
     asked(capsys, "schedule", "ring:4", "--pattern", "all-to-others", "--output", str(other))
@@ -75,9 +91,15 @@ def test_a_schedule_that_cannot_be_carried_out_is_refused(capsys: pytest.Capture
     for words, says in (
         (["bulk", "ring:4", "--schedule", str(file)], "goes from h0 back to h0"),
         (["bulk", "ring:4", "--schedule", str(tmp_path / "short.json")], "transfer"),
-        (["bulk", "ring:4", "--schedule", str(tmp_path / "bent.json")], "transfer 0 goes over h0->s0, s0->s3"),
+        (
+            ["bulk", "ring:4", "--schedule", str(tmp_path / "bent.json")],
+            "transfer 0 goes over h0->s0, s0->s3",
+        ),
         (["bulk", "swiss-t1", "--schedule", str(other)], "h0"),
-        (["bulk", "ring:4", "--schedule", str(tmp_path / "none.json")], "testbed schedule --output"),
+        (
+            ["bulk", "ring:4", "--schedule", str(tmp_path / "none.json")],
+            "testbed schedule --output",
+        ),
         (["bulk", "ring:4", "--schedule", str(other), "--scheduling", "liquid"], "--scheduling"),
         ([*SFIO, "--schedule", str(other)], "h0"),
     ):

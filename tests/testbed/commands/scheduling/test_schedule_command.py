@@ -19,7 +19,11 @@ from testbed.scheduling.methods import schedule_by_name
 def test_json_has_the_keys_that_others_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schedule", "swiss-t1:allocation=2-2-0-0-0-0-0-1", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["liquid"] is True and document["proved"] == "liquid" and document["optimal"] is True
+    assert (
+        document["liquid"] is True
+        and document["proved"] == "liquid"
+        and document["optimal"] is True
+    )
     assert document["length"] == document["bottleneck_load"] == len(document["frames"])
     assert len(document["transfers"]) == 25 and document["transfers"][0] == ["t0->s1", "s1->r0"]
     assert document["seconds"] > 0
@@ -31,14 +35,22 @@ def test_a_document_of_many_transfers_is_never_held_whole() -> None:
     traffic = Traffic.from_transfers(links)
     schedule = schedule_by_name(traffic, "liquid")
     document = schedule_document(traffic, schedule)
-    assert isinstance(document["transfers"], LazyList) and list(map(list, document["transfers"].made())) == links
+    assert (
+        isinstance(document["transfers"], LazyList)
+        and list(map(list, document["transfers"].made())) == links
+    )
     pieces = list(json_pieces(document))
-    assert json.loads("".join(pieces))["transfers"] == links and max(map(len, pieces)) < sum(map(len, pieces)) / 2
+    assert (
+        json.loads("".join(pieces))["transfers"] == links
+        and max(map(len, pieces)) < sum(map(len, pieces)) / 2
+    )
     whole = {**document, "transfers": links}
     assert "".join(pieces) == json.dumps(whole) and "".join(json_pieces({})) == json.dumps({})
 
 
-def test_a_schedule_written_to_a_file_passes_its_own_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_schedule_written_to_a_file_passes_its_own_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "schedule.json"
     assert main(["schedule", "clos:4", "--output", str(file)]) == 0
     assert "16 frames" in capsys.readouterr().out
@@ -50,10 +62,15 @@ def test_a_schedule_written_to_a_file_passes_its_own_check(tmp_path: Path, capsy
     assert f"transfer {lost} is in no frame" in capsys.readouterr().err
 
 
-def test_pairs_of_a_pattern_file_are_scheduled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pairs_of_a_pattern_file_are_scheduled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "pairs.json"
     file.write_text(json.dumps([["h0_0", "h1_1"], ["h1_0", "h2_2"], ["h0_0", "h2_2"]]))
-    assert main(["schedule", "torus:3x3", "--pattern", str(file), "--scheduling", "exact", "--json"]) == 0
+    assert (
+        main(["schedule", "torus:3x3", "--pattern", str(file), "--scheduling", "exact", "--json"])
+        == 0
+    )
     assert json.loads(capsys.readouterr().out)["length"] == 2
 
 
@@ -71,7 +88,9 @@ def test_pairs_of_a_pattern_file_are_scheduled(tmp_path: Path, capsys: pytest.Ca
         (["schedule", "--traffic", "missing.json"], "missing.json"),
     ],
 )
-def test_bad_arguments_are_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_arguments_are_one_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     try:
         code = main(words)
     except SystemExit as stopped:
@@ -108,7 +127,10 @@ def test_bad_traffic_files_are_one_line(
 def test_frames_are_shown_with_their_pairs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schedule", "crossbar:13"]) == 0
     out = capsys.readouterr().out
-    assert len({word for word in out.split() if ":" in word}) == 12 * 13 and "and 1 more; --csv has all" in out
+    assert (
+        len({word for word in out.split() if ":" in word}) == 12 * 13
+        and "and 1 more; --csv has all" in out
+    )
     assert main(["schedule", "crossbar:13", "--csv"]) == 0
     frames = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["frame"] for row in frames] == [str(k) for k in range(1, 14)]

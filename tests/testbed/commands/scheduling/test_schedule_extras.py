@@ -24,7 +24,9 @@ def answer(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     return found
 
 
-def test_a_schedule_is_carried_with_and_without_barriers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_schedule_is_carried_with_and_without_barriers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     run = answer(capsys, "swiss-t1:allocation=2-2-0-0-0-0-0-2", "--wormhole")
     wormhole = run["wormhole"]
     assert wormhole["with_barriers"]["frames"] == run["length"] == run["bottleneck_load"]
@@ -32,8 +34,12 @@ def test_a_schedule_is_carried_with_and_without_barriers(capsys: pytest.CaptureF
     assert wormhole["with_barriers"]["carried"] == len(run["transfers"])
 
 
-def test_a_deadlock_is_reported_and_remedied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pairs = [[f"h{i}", f"h{(i + 2) % 5}"] for i in range(5)] + [[f"h{i}", f"h{(i + 1) % 5}"] for i in range(5)]
+def test_a_deadlock_is_reported_and_remedied(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = [[f"h{i}", f"h{(i + 2) % 5}"] for i in range(5)] + [
+        [f"h{i}", f"h{(i + 1) % 5}"] for i in range(5)
+    ]
     file = written(tmp_path / "pairs.json", pairs)
     words = ("ring:5", "--pattern", file, "--scheduling", "identical", "--wormhole")
     stuck = answer(capsys, *words)["wormhole"]["without_barriers"]
@@ -51,8 +57,14 @@ def test_unequal_messages_become_chunks_with_a_bound_on_the_loss(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     traffic = written(tmp_path / "traffic.json", {"transfers": [["a", "trunk"], ["b", "trunk"]]})
-    unequal = {"sizes_bytes": [1000, 250], "chunk_bytes": 100, "capacities_bps": {"a": 1e6, "b": 1e6, "trunk": 2e6}}
-    run = answer(capsys, "--traffic", traffic, "--message-sizes", written(tmp_path / "unequal.json", unequal))
+    unequal = {
+        "sizes_bytes": [1000, 250],
+        "chunk_bytes": 100,
+        "capacities_bps": {"a": 1e6, "b": 1e6, "trunk": 2e6},
+    }
+    run = answer(
+        capsys, "--traffic", traffic, "--message-sizes", written(tmp_path / "unequal.json", unequal)
+    )
     assert run["liquid"] and run["length"] == 10 and len(run["transfers"]) == 13
     assert run["transfers"][0][1] == "trunk/0"
     chunks = run["chunks"]
@@ -75,7 +87,9 @@ def test_frames_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         ["ring:3", "--message-sizes", "/nowhere.json"],
     ],
 )
-def test_bad_options_are_refused_in_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_options_are_refused_in_one_line(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["schedule", *words]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
@@ -96,5 +110,7 @@ def test_bad_options_are_refused_in_one_line(words: list[str], capsys: pytest.Ca
 def test_bad_unequal_files_are_refused_in_one_line(
     document: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["schedule", "ring:3", "--message-sizes", written(tmp_path / "u.json", document)]) == 2
+    assert (
+        main(["schedule", "ring:3", "--message-sizes", written(tmp_path / "u.json", document)]) == 2
+    )
     assert len(capsys.readouterr().err.strip().splitlines()) == 1

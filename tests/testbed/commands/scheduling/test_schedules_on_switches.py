@@ -33,15 +33,23 @@ def asked(*words: str) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(done.stdout)
     if done.returncode == 1:
         failed = [check for check in document["verdict"]["checks"] if not check["passed"]]
-        assert failed and all(any(word in check["name"] for word in PACE) for check in failed), failed
+        assert failed and all(any(word in check["name"] for word in PACE) for check in failed), (
+            failed
+        )
     return document
 
 
 def test_bulk_transfers_go_in_the_time_frames_of_the_file(tmp_path: Path) -> None:
     file = str(tmp_path / "s.json")
-    written = json.loads(in_process("schedule", SMALL, "--pattern", "all-to-others", "--output", file, "--json").stdout)
+    written = json.loads(
+        in_process(
+            "schedule", SMALL, "--pattern", "all-to-others", "--output", file, "--json"
+        ).stdout
+    )
     size = ("--message-size", "200kB")
-    run = asked("bulk", SMALL, "--schedule", file, *size, "--no-comparison", "--results", str(tmp_path))
+    run = asked(
+        "bulk", SMALL, "--schedule", file, *size, "--no-comparison", "--results", str(tmp_path)
+    )
     assert (run["fabric"], run["method"]) == ("emulation", "file")
     assert (run["transfers"], run["frames"]) == (len(written["transfers"]), written["length"])
     assert run["messages_verified"] == run["transfers"]
@@ -49,7 +57,15 @@ def test_bulk_transfers_go_in_the_time_frames_of_the_file(tmp_path: Path) -> Non
 
 @pytest.mark.long
 def test_pairs_on_the_command_line_are_sent_and_no_others(tmp_path: Path) -> None:
-    words = ("--pattern", "t0:r2,t1:r3", "--message-size", "200kB", "--no-comparison", "--results", str(tmp_path))
+    words = (
+        "--pattern",
+        "t0:r2,t1:r3",
+        "--message-size",
+        "200kB",
+        "--no-comparison",
+        "--results",
+        str(tmp_path),
+    )
     run = asked("bulk", "crossbar:4", *words)
     assert (run["fabric"], run["transfers"], run["messages_verified"]) == ("emulation", 2, 2)
 
@@ -60,12 +76,27 @@ def test_a_striped_file_is_written_in_the_time_frames_of_the_file(tmp_path: Path
     assert in_process(*sfio, "--write-pattern", pairs).returncode == 0
     assert in_process("schedule", SMALL, "--pattern", pairs, "--output", file).returncode == 0
     run = asked(*sfio, "--schedule", file, "--results", str(tmp_path))
-    assert (run["fabric"], run["schedule"], run["switching"], run["verified"]) == ("emulation", "file", "circuit", True)
+    assert (run["fabric"], run["schedule"], run["switching"], run["verified"]) == (
+        "emulation",
+        "file",
+        "circuit",
+        True,
+    )
 
 
 def test_gethostname_of_a_host_is_the_hosts_name(tmp_path: Path) -> None:
     program = "import os, socket; print(os.environ['SFIO_RANK'], socket.gethostname(), os.uname().nodename)"
-    words = ["run", "crossbar:3", "--compute-nodes", "2", "--io-nodes", "1", "--results", str(tmp_path), "--"]
+    words = [
+        "run",
+        "crossbar:3",
+        "--compute-nodes",
+        "2",
+        "--io-nodes",
+        "1",
+        "--results",
+        str(tmp_path),
+        "--",
+    ]
     done = run(
         [*TESTBED, *words, sys.executable, "-c", program],
         capture_output=True, text=True, timeout=100, check=False,

@@ -60,7 +60,9 @@ def test_what_belongs_to_a_run_is_refused_where_the_plan_is_only_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "results" not in document("ring:5", "--wavelengths", "2") and not list(tmp_path.iterdir())
+    assert "results" not in document("ring:5", "--wavelengths", "2") and not list(
+        tmp_path.iterdir()
+    )
     for option in (("--wrong-wavelength-packets", "1"), ("--retries", "2"), ("--live",)):
         done = wavelengths("ring:5", "--wavelengths", "2", *option, code=2)
         assert f"{option[0]}: it is for a run" in done.stderr
@@ -68,31 +70,61 @@ def test_what_belongs_to_a_run_is_refused_where_the_plan_is_only_shown(
 
 def test_the_library_gives_the_commands_document(tmp_path: Path) -> None:
     plan = testbed.wavelength_plan("ring:5", "h0:h2,h1:h3", wavelengths=2, seed=3)
-    assert testbed.wavelength_plan("ring:5", [("h0", "h2"), ("h1", "h3")], wavelengths=2, seed=3).rounds == plan.rounds
-    words = ("ring:5", "--pattern", "h0:h2,h1:h3", "--wavelengths", "2", "--seed", "3", "--fabric", "simulator")
+    assert (
+        testbed.wavelength_plan(
+            "ring:5", [("h0", "h2"), ("h1", "h3")], wavelengths=2, seed=3
+        ).rounds
+        == plan.rounds
+    )
+    words = (
+        "ring:5",
+        "--pattern",
+        "h0:h2,h1:h3",
+        "--wavelengths",
+        "2",
+        "--seed",
+        "3",
+        "--fabric",
+        "simulator",
+    )
     theirs = document(*words, "--results", str(tmp_path))
     ours = dict(testbed.run(plan, "simulator").document)
     for found in (ours, theirs):
         del found["seconds"], found["solve_s"]
-    assert json.loads(json.dumps(ours)) == {key: value for key, value in theirs.items() if key != "results"}
+    assert json.loads(json.dumps(ours)) == {
+        key: value for key, value in theirs.items() if key != "results"
+    }
 
 
 def test_bad_input_is_one_line_that_says_how_to_mend_it(tmp_path: Path) -> None:
-    broken, empty, named = tmp_path / "broken.json", tmp_path / "empty.json", tmp_path / "named.json"
+    broken, empty, named = (
+        tmp_path / "broken.json",
+        tmp_path / "empty.json",
+        tmp_path / "named.json",
+    )
     broken.write_text("{")
     empty.write_text('{"pairs": []}')
     named.write_text('{"pairs": [["e1", "e99"]]}')
     for words, said in (
         (("optical-cloud", "--wavelengths", "0"), "1 to 10000"),
         (("ring:5",), "give --wavelengths"),
-        (("optical-cloud", "--pattern", str(tmp_path / "none.json")), "give all-to-all, A:B,C:D or a file"),
+        (
+            ("optical-cloud", "--pattern", str(tmp_path / "none.json")),
+            "give all-to-all, A:B,C:D or a file",
+        ),
         (("optical-cloud", "--pattern", str(broken)), "not JSON"),
         (("optical-cloud", "--pattern", str(empty)), "one pair or more"),
         (("optical-cloud", "--pattern", str(named)), "no node 'e99'"),
         (("optical-cloud", "--scheduling", "best"), "there are liquid"),
-        (("optical-cloud", "--packets-per-path", "0", "--fabric", "simulator"), "--packets-per-path: '0'"),
+        (
+            ("optical-cloud", "--packets-per-path", "0", "--fabric", "simulator"),
+            "--packets-per-path: '0'",
+        ),
         (("optical-cloud", "--wavelengths", "5000", "--fabric", "simulator"), "at most 4093"),
-        (("optical-cloud", "--solver-time-limit", "0"), "--solver-time-limit: '0': give seconds, more than 0"),
+        (
+            ("optical-cloud", "--solver-time-limit", "0"),
+            "--solver-time-limit: '0': give seconds, more than 0",
+        ),
     ):
         done = wavelengths(*words, code=2)
         assert said in done.stderr and done.stderr.count("\n") == 1, done.stderr

@@ -75,7 +75,9 @@ def test_without_a_fault_little_more_is_sent_than_the_file(
         (["--faults", "missing.json"], "missing.json"),
     ],
 )
-def test_bad_input_is_one_line(more: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_line(
+    more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     at = COMMAND.index(more[0]) if more[0] in COMMAND else len(COMMAND)  # nothing is given twice
     try:
         code = main([*COMMAND[:at], *COMMAND[at + 2 :], *more])

@@ -15,7 +15,9 @@ from tests.helpers.stream_plans import planned
 STREAM = ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--fabric", "simulator"]
 
 
-def run(capsys: pytest.CaptureFixture[str], words: list[str], results: Path) -> tuple[int, str, str]:
+def run(
+    capsys: pytest.CaptureFixture[str], words: list[str], results: Path
+) -> tuple[int, str, str]:
     try:
         code = main([*words, "--results", str(results)])
     except SystemExit as end:
@@ -57,7 +59,9 @@ def replaced(old: str, new: str) -> list[str]:
 def test_bad_input_is_one_line_and_exit_code_2(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], says: str
 ) -> None:
-    code, out, err = run(capsys, words, tmp_path / "results") if words[0] == "stream" else _plain(capsys, words)
+    code, out, err = (
+        run(capsys, words, tmp_path / "results") if words[0] == "stream" else _plain(capsys, words)
+    )
     assert code == 2
     assert err.count("\n") == 1 and says in err
     assert not out and not (tmp_path / "results").exists()
@@ -109,7 +113,9 @@ def test_faults_that_overlap_are_predicted_from_the_union_of_their_labels(
 ) -> None:
     faults = tmp_path / "faults.json"
     times = [("s1->s2", 1.0, 2.6), ("s1->s8", 1.8, 3.4)]
-    faults.write_text(json.dumps([{"link": link, "start_s": a, "stop_s": b} for link, a, b in times]))
+    faults.write_text(
+        json.dumps([{"link": link, "start_s": a, "stop_s": b} for link, a, b in times])
+    )
     document = streamed(capsys, tmp_path, "--faults", str(faults), "--duration", "5")
     campaign = document["figures"]["campaign"]
     assert document["verdict"]["passed"] and campaign["most_at_once"] == 2
@@ -117,13 +123,17 @@ def test_faults_that_overlap_are_predicted_from_the_union_of_their_labels(
     assert campaign["wrongly_lost"] == campaign["wrongly_arrived"] == 0
 
 
-def test_a_ror_that_nothing_predicts_is_null(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_ror_that_nothing_predicts_is_null(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     ror = streamed(capsys, tmp_path, "--faults", "none", "--duration", "2")["ror"]
     assert {ror[name] for name in ("predicted", "measured", "tolerance", "error")} == {None}
     assert ror["whole_route"] > 0
 
 
-def test_json_has_the_keys_that_others_rely_on(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_json_has_the_keys_that_others_rely_on(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     document = streamed(capsys, tmp_path, "--max-faults", "2")
     assert document["fabric"] == "simulator" and document["verdict"]["passed"]
     assert {"predicted", "measured"} <= set(document["ror"])
@@ -145,15 +155,22 @@ def test_json_has_the_keys_that_others_rely_on(capsys: pytest.CaptureFixture[str
     assert "swiss-t1" in page.read_text()
 
 
-def test_same_seed_gives_the_same_result(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_same_seed_gives_the_same_result(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     first, second = (streamed(capsys, tmp_path, "--max-faults", "1", "--seed", "5") for _ in "ab")
     assert first["per_fault"] == second["per_fault"] and first["figures"] == second["figures"]
 
 
-def test_faults_of_a_file_are_carried_out_and_judged(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_faults_of_a_file_are_carried_out_and_judged(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     faults = tmp_path / "faults.json"
     kinds = [{"kind": "blackhole", "direction": "forward"}, {"kind": "loss", "loss_fraction": 0.5}]
-    entries = [{"link": "s1->s2", "start_s": 1 + 5 * k, "stop_s": 3.5 + 5 * k} | kind for k, kind in enumerate(kinds)]
+    entries = [
+        {"link": "s1->s2", "start_s": 1 + 5 * k, "stop_s": 3.5 + 5 * k} | kind
+        for k, kind in enumerate(kinds)
+    ]
     faults.write_text(json.dumps(entries))
     document = streamed(capsys, tmp_path, "--faults", str(faults), "--label-order", "random")
     hole, loss = document["per_fault"]
@@ -181,13 +198,33 @@ def test_links_that_carry_everything_are_named_and_not_failed(
 
 
 @pytest.mark.parametrize("labels", ["random", "stratified"])
-def test_probe_agrees_with_theory(capsys: pytest.CaptureFixture[str], tmp_path: Path, labels: str) -> None:
-    words = [*STREAM, "--label-order", labels, "--m", "5", "--symbol-size", "16", "--packet-rate", "2000"]
-    code, out, err = run(capsys, [*words, "--probe-block-size", "--probe-blocks", "1000", "--json"], tmp_path)
+def test_probe_agrees_with_theory(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, labels: str
+) -> None:
+    words = [
+        *STREAM,
+        "--label-order",
+        labels,
+        "--m",
+        "5",
+        "--symbol-size",
+        "16",
+        "--packet-rate",
+        "2000",
+    ]
+    code, out, err = run(
+        capsys, [*words, "--probe-block-size", "--probe-blocks", "1000", "--json"], tmp_path
+    )
     document = json.loads(out)
-    asked = [line for line in err.splitlines() if "this run cannot tell" in line and "--probe-blocks" in line]
+    asked = [
+        line
+        for line in err.splitlines()
+        if "this run cannot tell" in line and "--probe-blocks" in line
+    ]
     outcomes = {check["outcome"] for check in document["verdict"]["checks"]}
-    if labels == "random":  # a thousand blocks leave open on which side of the error rate N - 1 lies
+    if (
+        labels == "random"
+    ):  # a thousand blocks leave open on which side of the error rate N - 1 lies
         assert code == 5 and asked and outcomes == {"holds", "cannot-tell"}
     else:
         assert code == 0 and not asked and outcomes == {"holds"}
@@ -203,8 +240,20 @@ def test_probe_of_a_shifted_table_fails() -> None:
     plan = planned(load_network("swiss-t1"), "s1", "s6", seed=1)
     random_plan = plan.__class__(**{**vars(plan), "stream": plan.stream.__class__(labels="random")})
     steps = (
-        ProbeStep(block_size=33, predicted_failure=0.004, blocks=10_000, failures=160, interval=(0.012, 0.021)),
-        ProbeStep(block_size=32, predicted_failure=0.016, blocks=10_000, failures=420, interval=(0.036, 0.049)),
+        ProbeStep(
+            block_size=33,
+            predicted_failure=0.004,
+            blocks=10_000,
+            failures=160,
+            interval=(0.012, 0.021),
+        ),
+        ProbeStep(
+            block_size=32,
+            predicted_failure=0.016,
+            blocks=10_000,
+            failures=420,
+            interval=(0.036, 0.049),
+        ),
     )
     verdict = judge_probe(random_plan, steps, None)
     assert not verdict.passed and verdict.exit_code == 1
@@ -213,7 +262,11 @@ def test_probe_of_a_shifted_table_fails() -> None:
 def test_experiments_are_listed_with_what_they_answer(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = _plain(capsys, ["experiment", "list", "--json"])
     listed = {e["name"]: e["answers"] for e in json.loads(out)["experiments"]}
-    assert code == 0 and "eq. 23" in listed["ror_validation"] and "r(l)" in listed["fault_injection_streaming"]
+    assert (
+        code == 0
+        and "eq. 23" in listed["ror_validation"]
+        and "r(l)" in listed["fault_injection_streaming"]
+    )
 
 
 def test_a_routing_that_needs_switches_says_so_on_the_simulated_fabric(
@@ -239,19 +292,33 @@ def test_what_a_reactive_routing_cannot_do_is_said_before_anything_is_built(
     assert code == 2 and says in err and not out
 
 
-def test_a_profile_fills_what_is_not_given(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_profile_fills_what_is_not_given(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     import testbed
 
     words = ["--profile", "voip", "--packet-rate", "1000", "--faults", "none", "--duration", "3"]
     document = streamed(capsys, tmp_path, *words)
     sent = document["figures"]["packets_sent"]
-    assert document["ror"]["m"] == 20 and sent > 2000  # 1000 a second, though that is the default: it was given
-    plan = testbed.stream_plan("swiss-t1", "s1", "s6", profile="voip", symbol_bytes=100, faults="none")
-    assert (plan.stream.rate_pps, plan.stream.symbol_bytes, plan.stream.playback_s) == (50, 100, 0.8)
+    assert (
+        document["ror"]["m"] == 20 and sent > 2000
+    )  # 1000 a second, though that is the default: it was given
+    plan = testbed.stream_plan(
+        "swiss-t1", "s1", "s6", profile="voip", symbol_bytes=100, faults="none"
+    )
+    assert (plan.stream.rate_pps, plan.stream.symbol_bytes, plan.stream.playback_s) == (
+        50,
+        100,
+        0.8,
+    )
 
 
-def test_a_probe_is_not_spread_and_not_kept(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, out, err = run(capsys, [*STREAM, "--probe-block-size", "--machines", "2"], tmp_path / "results")
+def test_a_probe_is_not_spread_and_not_kept(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, out, err = run(
+        capsys, [*STREAM, "--probe-block-size", "--machines", "2"], tmp_path / "results"
+    )
     assert code in (2, 3) and not out and err.count("\n") == 1
     words = [
         *STREAM,
@@ -276,5 +343,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_run(
     (tmp_path / "results").write_text("a file")
     fabric = "testbed.stream.simulated.SimulatedStreamFabric"
     monkeypatch.setattr(f"{fabric}.run_concurrently", lambda *_: pytest.fail("it ran"))
-    code, out, err = run(capsys, [*STREAM, "--faults", "none", "--duration", "3"], tmp_path / "results")
+    code, out, err = run(
+        capsys, [*STREAM, "--faults", "none", "--duration", "3"], tmp_path / "results"
+    )
     assert code == 2 and "results" in err and not out

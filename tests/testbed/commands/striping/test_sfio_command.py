@@ -12,12 +12,20 @@ from tests.helpers.commands import in_process
 
 def test_the_simulated_fabric_gives_one_document_with_verified_content(tmp_path: Path) -> None:
     words = "sfio swiss-t1 --compute-nodes 3 --io-nodes 2 --file-size 300kB --operation both --fabric simulator --json"
-    done = in_process(*words.split(), "--stripe-unit", "75", "--subfile-dir", str(tmp_path / "kept"), cwd=tmp_path)
+    done = in_process(
+        *words.split(), "--stripe-unit", "75", "--subfile-dir", str(tmp_path / "kept"), cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["bytes"] == 600_000 and found["verified"] is True and found["verdict"]["passed"] is True
+    assert (
+        found["bytes"] == 600_000
+        and found["verified"] is True
+        and found["verdict"]["passed"] is True
+    )
     assert found["throughput_bps"] == pytest.approx(found["predicted"]["throughput_bps"], rel=0.01)
-    assert found["messages"] == 12 and found["disk_calls"] == 12, "one message and one disk call a pair and operation"
+    assert found["messages"] == 12 and found["disk_calls"] == 12, (
+        "one message and one disk call a pair and operation"
+    )
     sizes = [(tmp_path / "kept" / node / "data").stat().st_size for node in ("r0", "r1")]
     assert sizes == [150_000, 150_000]
     assert (Path(tmp_path) / found["results"] / "page.html").is_file()

@@ -41,7 +41,9 @@ def columnar(results: Path) -> bytes:
 
 
 def journal_lines(results: Path) -> int:
-    return sum(len(path.read_text().splitlines()) for path in results.glob("*/*.unfinished/points.jsonl"))
+    return sum(
+        len(path.read_text().splitlines()) for path in results.glob("*/*.unfinished/points.jsonl")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +51,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("campaigns")
     (folder / "some.toml").write_text(FILE)
     assert (
-        main(["campaign", str(folder / "some.toml"), "--workers", "1", "--results", str(folder / "plain"), "--json"])
+        main(
+            [
+                "campaign",
+                str(folder / "some.toml"),
+                "--workers",
+                "1",
+                "--results",
+                str(folder / "plain"),
+                "--json",
+            ]
+        )
         == 0
     )
     return folder
@@ -57,7 +69,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def campaign(folder: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    words = [*COMMAND, str(folder / "some.toml"), "--workers", "2", "--results", str(tmp_path), "--json"]
+    words = [
+        *COMMAND,
+        str(folder / "some.toml"),
+        "--workers",
+        "2",
+        "--results",
+        str(tmp_path),
+        "--json",
+    ]
     with WarmProcess(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         yield process
         process.kill()
@@ -73,8 +93,19 @@ def test_a_campaign_killed_in_the_middle_goes_on_and_leaves_no_process(
     campaign.wait()
     before = journal_lines(tmp_path)
     assert 3 <= before < SEEDS
-    eventually(lambda: not any(w.is_running() and w.status() != psutil.STATUS_ZOMBIE for w in workers))
-    words = ["campaign", str(folder / "some.toml"), "--resume", "--workers", "1", "--results", str(tmp_path), "--json"]
+    eventually(
+        lambda: not any(w.is_running() and w.status() != psutil.STATUS_ZOMBIE for w in workers)
+    )
+    words = [
+        "campaign",
+        str(folder / "some.toml"),
+        "--resume",
+        "--workers",
+        "1",
+        "--results",
+        str(tmp_path),
+        "--json",
+    ]
     assert main(words) == 0
     assert columnar(tmp_path) == columnar(folder / "plain")
 
@@ -95,7 +126,9 @@ def test_units_of_a_killed_worker_are_run_again(
     assert columnar(tmp_path) == columnar(folder / "plain")
 
 
-def test_a_scheduler_and_workers_elsewhere_are_used_and_one_of_them_may_die(folder: Path, tmp_path: Path) -> None:
+def test_a_scheduler_and_workers_elsewhere_are_used_and_one_of_them_may_die(
+    folder: Path, tmp_path: Path
+) -> None:
     address_file = tmp_path / "scheduler.json"
     dask = [sys.executable, "-m", "dask"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
@@ -140,10 +173,20 @@ def test_a_scheduler_and_workers_elsewhere_are_used_and_one_of_them_may_die(fold
 
 
 def test_a_scheduler_that_is_not_there_ends_with_exit_code_3(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("testbed.campaigns.adapters.dask_workers.CONNECT_S", 0.5)
-    words = ["campaign", str(folder / "some.toml"), "--dask", "tcp://127.0.0.1:1", "--results", str(tmp_path)]
+    words = [
+        "campaign",
+        str(folder / "some.toml"),
+        "--dask",
+        "tcp://127.0.0.1:1",
+        "--results",
+        str(tmp_path),
+    ]
     assert main(words) == 3
     assert "not reached" in capsys.readouterr().err
     assert not list(tmp_path.rglob("*.unfinished"))
@@ -166,7 +209,19 @@ def test_bad_input_is_one_line_and_nothing_is_kept(
 ) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
-    assert main(["campaign", str(tmp_path / name), "--workers", "1", "--results", str(tmp_path / "results")]) == 2
+    assert (
+        main(
+            [
+                "campaign",
+                str(tmp_path / name),
+                "--workers",
+                "1",
+                "--results",
+                str(tmp_path / "results"),
+            ]
+        )
+        == 2
+    )
     error = capsys.readouterr().err
     assert words in error and error.count("\n") == 1
     assert not list(tmp_path.glob("results/*/*"))

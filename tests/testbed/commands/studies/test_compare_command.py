@@ -22,12 +22,19 @@ def runs(tmp_path_factory):
 def test_a_page_and_a_table_of_two_runs(runs, tmp_path, capsys):
     page = tmp_path / "page.html"
     assert main(["compare", *runs, "--output", str(page)]) == 0
-    assert "throughput" in capsys.readouterr().out and "Comparison of 2 runs: bulk" in page.read_text()
+    assert (
+        "throughput" in capsys.readouterr().out and "Comparison of 2 runs: bulk" in page.read_text()
+    )
     assert main(["compare", *runs, "--output", str(page), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     figures = {one["figure"]: one["runs"] for one in document["figures"]}
     found = figures["verified"][1]
-    assert (found["value"], found["predicted"], found["difference"], found["differs"]) == (20, 20, 8, None)
+    assert (found["value"], found["predicted"], found["difference"], found["differs"]) == (
+        20,
+        20,
+        8,
+        None,
+    )
 
 
 def test_what_cannot_be_compared_is_refused_and_nothing_is_written(runs, tmp_path, capsys):
@@ -43,7 +50,10 @@ def test_the_page_goes_where_its_name_leads_and_replaces_no_device(runs, tmp_pat
     assert main(["compare", *runs, "--output", str(link)]) == 0
     assert link.is_symlink() and "Comparison of 2 runs" in page.read_text()
     below = tmp_path / "made" / "page.html"
-    assert main(["compare", *runs, "--output", str(below)]) == 0 and below.read_text() == page.read_text()
+    assert (
+        main(["compare", *runs, "--output", str(below)]) == 0
+        and below.read_text() == page.read_text()
+    )
     device = tmp_path / "device"
     try:
         os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))

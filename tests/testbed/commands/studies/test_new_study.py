@@ -27,7 +27,9 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_new_study_runs_at_once_and_passes_its_test(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_study_runs_at_once_and_passes_its_test(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["experiment", "new", "ring_links", "--folder", "liquid"]) == 0
     assert "testbed experiment run ring_links --quick" in capsys.readouterr().out
     assert "`ring_links`" in (tree / "docs/replication/chapter_3.md").read_text()

@@ -81,7 +81,9 @@ def theirs(tmp_path: Path) -> dict[str, str]:
     description = tmp_path / "theirs-1.0.dist-info"
     description.mkdir()
     (description / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    points = "".join(f"{name} = their_studies:{name.upper()}\n" for name in ("slow", "busy", "broken", "partly"))
+    points = "".join(
+        f"{name} = their_studies:{name.upper()}\n" for name in ("slow", "busy", "broken", "partly")
+    )
     (description / "entry_points.txt").write_text(f"[testbed.experiments]\n{points}")
     return {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
 
@@ -107,8 +109,12 @@ def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 @pytest.mark.long
-def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path, theirs: dict[str, str]) -> None:
-    started = WarmProcess(command("--only", "slow"), cwd=tmp_path, env=theirs, stdout=subprocess.DEVNULL)
+def test_killed_in_the_middle_it_goes_on_where_it_was(
+    tmp_path: Path, theirs: dict[str, str]
+) -> None:
+    started = WarmProcess(
+        command("--only", "slow"), cwd=tmp_path, env=theirs, stdout=subprocess.DEVNULL
+    )
     until = time.monotonic() + 60
     while len(measured(tmp_path)) < 2 and time.monotonic() < until:
         time.sleep(0.02)
@@ -118,7 +124,13 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path, theirs: di
     _, alive = psutil.wait_procs(children, timeout=10)
     assert children and not alive
     before = measured(tmp_path)
-    again = run(command("--only", "slow", "--json"), cwd=tmp_path, env=theirs, capture_output=True, text=True)
+    again = run(
+        command("--only", "slow", "--json"),
+        cwd=tmp_path,
+        env=theirs,
+        capture_output=True,
+        text=True,
+    )
     assert again.returncode == 0, again.stderr
     assert document(again)["slow"]["checks"] == {"holds": 1, "fails": 0, "cannot-tell": 0}
     everything = measured(tmp_path)
@@ -130,7 +142,10 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path, theirs: di
 
 
 def test_invalid_runs_are_repeated_and_counted_and_a_broken_study_stops_no_other(
-    tmp_path: Path, theirs: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    theirs: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "their_studies", raising=False)
@@ -148,30 +163,54 @@ def test_invalid_runs_are_repeated_and_counted_and_a_broken_study_stops_no_other
 
 
 def test_a_quick_run_that_stays_invalid_is_repeated_once(
-    tmp_path: Path, theirs: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    theirs: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "their_studies", raising=False)
     monkeypatch.setattr(replicate, "_child", run_here)
-    assert main(["replicate", "--results", str(tmp_path / "kept"), "--quick", "--json", "--only", "busy"]) == 4
+    assert (
+        main(
+            [
+                "replicate",
+                "--results",
+                str(tmp_path / "kept"),
+                "--quick",
+                "--json",
+                "--only",
+                "busy",
+            ]
+        )
+        == 4
+    )
     (found,) = json.loads(capsys.readouterr().out.splitlines()[-1])["studies"]
     assert (found["state"], found["invalid_runs"]) == ("invalid", 2)
 
 
 def test_a_repeated_run_keeps_the_points_that_were_valid(
-    tmp_path: Path, theirs: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    theirs: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "their_studies", raising=False)
     monkeypatch.setattr(replicate, "_child", run_here)
-    assert main(["replicate", "--results", str(tmp_path / "kept"), "--only", "partly", "--json"]) == 0
+    assert (
+        main(["replicate", "--results", str(tmp_path / "kept"), "--only", "partly", "--json"]) == 0
+    )
     (found,) = json.loads(capsys.readouterr().out.splitlines()[-1])["studies"]
     assert (found["state"], found["invalid_runs"]) == ("passed", 1)
     assert measured(tmp_path) == ["0", "1", "2", "3", "1"]
 
 
 def test_what_is_left_is_estimated_from_stored_seconds(
-    tmp_path: Path, theirs: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    theirs: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "their_studies", raising=False)
@@ -179,7 +218,10 @@ def test_what_is_left_is_estimated_from_stored_seconds(
     monkeypatch.chdir(tmp_path)
     words = ["replicate", "--quick", "--only", "slow"]
     assert main([*words, "--results", str(STORED)]) == 0
-    assert "1 of 1 studies left: 0 took 0 s at this size before, 1 were never timed at it" in capsys.readouterr().out
+    assert (
+        "1 of 1 studies left: 0 took 0 s at this size before, 1 were never timed at it"
+        in capsys.readouterr().out
+    )
     (took,) = [run.manifest.seconds for run in stored_runs(tmp_path / STORED)]
     known = find_experiments()
     fresh = Replication({"slow": known["slow"]}, "quick", tmp_path / "elsewhere", 1, [])
@@ -188,7 +230,9 @@ def test_what_is_left_is_estimated_from_stored_seconds(
     assert expected_seconds(full, "slow") is None
 
 
-def test_a_time_budget_ends_the_run_and_keeps_what_is_stored(tmp_path: Path, theirs: dict[str, str]) -> None:
+def test_a_time_budget_ends_the_run_and_keeps_what_is_stored(
+    tmp_path: Path, theirs: dict[str, str]
+) -> None:
     words = command("--only", "slow", "--max-hours", "0.0001", "--json")
     done = run(words, cwd=tmp_path, env=theirs, capture_output=True, text=True)
     assert done.returncode == 4 and document(done)["slow"]["state"] in ("unfinished", "not run")

@@ -17,8 +17,12 @@ from tests.helpers import sample_runs
 from tests.helpers.study_rows import published_run
 
 
-def stored(root: Path, sessions: Sequence[SessionRun] = (), *, finish: bool = True, **options: Any) -> Path:
-    own = sample_runs.sample_session(0, "optical-cloud", sample_runs.cloud(), "x0", "x13", **options)
+def stored(
+    root: Path, sessions: Sequence[SessionRun] = (), *, finish: bool = True, **options: Any
+) -> Path:
+    own = sample_runs.sample_session(
+        0, "optical-cloud", sample_runs.cloud(), "x0", "x13", **options
+    )
     with ResultStore(root).new_run("demo", sample_runs.sample_manifest()) as run:
         for part in sessions or [own]:
             for record in (part.session, *part.faults, part.timeline, part.summary):
@@ -26,7 +30,9 @@ def stored(root: Path, sessions: Sequence[SessionRun] = (), *, finish: bool = Tr
         return run.finish() if finish else run.place
 
 
-@pytest.mark.parametrize(("options", "code"), [({}, 0), ({"wrong": True}, 1), ({"invalid": "lagged"}, 4)])
+@pytest.mark.parametrize(
+    ("options", "code"), [({}, 0), ({"wrong": True}, 1), ({"invalid": "lagged"}, 4)]
+)
 def test_exit_code_is_that_of_the_stored_verdict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: dict[str, object], code: int
 ) -> None:
@@ -37,7 +43,9 @@ def test_exit_code_is_that_of_the_stored_verdict(
     assert str(place / "page.html") in capsys.readouterr().out.replace("\n", "")
 
 
-def test_json_is_one_object_with_page_sessions_and_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_object_with_page_sessions_and_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     place = stored(tmp_path, sample_runs.sample_run().sessions)
     assert main(["report", str(place), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -46,16 +54,22 @@ def test_json_is_one_object_with_page_sessions_and_verdict(tmp_path: Path, capsy
     assert document["page"] == str(place / "page.html")
 
 
-def test_interrupted_run_is_reported_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupted_run_is_reported_as_such(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     place = stored(tmp_path, finish=False)
     assert main(["report", str(place)]) == 4
-    assert "the run was interrupted (no verdict was given)" in " ".join(capsys.readouterr().out.split())
+    assert "the run was interrupted (no verdict was given)" in " ".join(
+        capsys.readouterr().out.split()
+    )
     page = place.with_name(place.name + ".unfinished") / "page.html"
     assert "Unfinished" in page.read_text()
 
 
 @pytest.mark.parametrize("make", ["absent", "file", "empty", "damaged"])
-def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str], make: str) -> None:
+def test_bad_input_is_one_line_and_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], make: str
+) -> None:
     place = tmp_path / "it"
     if make == "file":
         place.write_text("x")

@@ -31,7 +31,13 @@ def stops_at_three(point: Mapping[str, Any]) -> dict[str, Any]:
 
 def judge(rows: Sequence[Mapping[str, Any]]) -> Verdict:
     largest = max(row["y"] for row in rows)
-    check = Check(name="largest square", predicted=25.0, measured=float(largest), tolerance=0.0, passed=largest == 25)
+    check = Check(
+        name="largest square",
+        predicted=25.0,
+        measured=float(largest),
+        tolerance=0.0,
+        passed=largest == 25,
+    )
     return Verdict(checks=(check,))
 
 
@@ -65,7 +71,9 @@ def only_run(results: Path) -> Path:
     return run
 
 
-def test_a_study_stores_rows_verdict_figure_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_study_stores_rows_verdict_figure_and_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert study().main(["--results", str(tmp_path)]) == 0
     run = only_run(tmp_path)
     assert {p.name for p in run.iterdir()} == {
@@ -102,7 +110,9 @@ def test_a_stopped_study_goes_on_without_measuring_a_point_twice(tmp_path: Path)
     assert resumed.read_bytes() == (only_run(undisturbed) / "points.jsonl").read_bytes()
 
 
-def test_a_finished_run_or_another_seed_is_not_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finished_run_or_another_seed_is_not_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     study().main(["--results", str(tmp_path)])
     run = only_run(tmp_path)
     assert study().main(["--results", str(tmp_path), "--resume", str(run)]) == 2
@@ -133,7 +143,9 @@ def test_a_study_is_drawn_anew_without_measuring(
     (run / "figure-squares.svg").unlink()
     measured.clear()
     capsys.readouterr()
-    monkeypatch.setattr("testbed.commands.studies.report.find_experiments", lambda: {"squares": study()})
+    monkeypatch.setattr(
+        "testbed.commands.studies.report.find_experiments", lambda: {"squares": study()}
+    )
     assert main(["report", str(run), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["verdict"]["passed"] is True
     assert (run / "page.html").read_bytes() == first
@@ -159,13 +171,29 @@ def test_a_run_extends_a_finished_one_and_measures_only_what_that_lacks(
     assert study().main(["--reuse-points", str(only_run(quick)), "--results", str(whole)]) == 0
     assert measured == [4, 5]
     assert [row["y"] for row in load_study(only_run(whole))[2]] == [0, 1, 4, 9, 16, 25]
-    assert _seconds(whole) >= _seconds(quick) > 0, "what the points took that were taken over counts"
+    assert _seconds(whole) >= _seconds(quick) > 0, (
+        "what the points took that were taken over counts"
+    )
     capsys.readouterr()
-    assert study().main(["--seed", "2", "--reuse-points", str(only_run(quick)), "--results", str(tmp_path / "no")]) == 2
+    assert (
+        study().main(
+            [
+                "--seed",
+                "2",
+                "--reuse-points",
+                str(only_run(quick)),
+                "--results",
+                str(tmp_path / "no"),
+            ]
+        )
+        == 2
+    )
     assert "seed 1, not squares with seed 2" in capsys.readouterr().err
 
 
-def test_a_study_stops_after_its_hours_and_goes_on_later(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_study_stops_after_its_hours_and_goes_on_later(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["--results", str(tmp_path)]
     assert study().main([*words, "--max-hours", "1e-12"]) == 4
     assert measured == [0]

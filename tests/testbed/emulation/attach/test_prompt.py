@@ -129,16 +129,28 @@ COMMANDS: dict[str, str] = {
 }
 
 
-def network_file(folder: Path, hosts: Sequence[str], switches: Sequence[str], links: Sequence[tuple[str, str]]) -> str:
-    nodes = [{"id": name, "kind": kind} for names, kind in ((hosts, "host"), (switches, "switch")) for name in names]
+def network_file(
+    folder: Path, hosts: Sequence[str], switches: Sequence[str], links: Sequence[tuple[str, str]]
+) -> str:
+    nodes = [
+        {"id": name, "kind": kind}
+        for names, kind in ((hosts, "host"), (switches, "switch"))
+        for name in names
+    ]
     path = folder / "network.json"
-    path.write_text(json.dumps({"nodes": nodes, "links": [{"source": a, "target": b} for a, b in links]}))
+    path.write_text(
+        json.dumps({"nodes": nodes, "links": [{"source": a, "target": b} for a, b in links]})
+    )
     return str(path)
 
 
-def obeyed(words: Sequence[str], lines: Sequence[str], **options: object) -> tuple[int, list[str], str]:
+def obeyed(
+    words: Sequence[str], lines: Sequence[str], **options: object
+) -> tuple[int, list[str], str]:
     """Exit code, what each line led to (both streams), and what came before the first."""
-    marked = [text for number, line in enumerate(lines) for text in (f"sh echo MARK {number}", line)]
+    marked = [
+        text for number, line in enumerate(lines) for text in (f"sh echo MARK {number}", line)
+    ]
     done = run(
         [*TESTBED, *words],
         input="\n".join(marked).encode(errors="surrogateescape") + b"\n",
@@ -158,7 +170,10 @@ def require_answers(lines: Sequence[str], answers: Sequence[str], expected: dict
     for line, answer in zip(lines, answers, strict=True):
         assert expected[line] in answer, (line[:80], answer)
         complaints = [said for said in answer.splitlines() if said.startswith("testbed: ")]
-        assert len(complaints) == expected[line].startswith("testbed: ") or "times are not allowed here" in answer, (
+        assert (
+            len(complaints) == expected[line].startswith("testbed: ")
+            or "times are not allowed here" in answer
+        ), (
             line,
             answer,
         )
@@ -177,7 +192,9 @@ def held() -> Iterator[str]:
     """The name of a network of four switches that is up."""
     name = f"prompt-{os.getpid()}"
     words = [*TESTBED, "up", "ring:4", "--name", name]
-    with WarmProcess(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as up:
+    with WarmProcess(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as up:
         assert up.stdout is not None and name in up.stdout.readline()
         yield name
         up.communicate()
@@ -196,7 +213,9 @@ def test_exit_code_says_whether_a_line_was_wrong(held: str) -> None:
     assert obeyed(["attach", held], ["nodes", "nosuch", "exit"])[0] == 2
 
 
-def test_sourced_lines_are_obeyed_and_a_file_that_reads_itself_ends(held: str, tmp_path: Path) -> None:
+def test_sourced_lines_are_obeyed_and_a_file_that_reads_itself_ends(
+    held: str, tmp_path: Path
+) -> None:
     file = tmp_path / "lines"
     file.write_text(f"h1 hostname\nnosuch\nsource {file}\n")
     _, (answer,), _ = obeyed(["attach", held], [f"source {file}"])
@@ -206,7 +225,9 @@ def test_sourced_lines_are_obeyed_and_a_file_that_reads_itself_ends(held: str, t
 
 def test_closed_input_ends_the_prompt() -> None:
     words = " ".join([*TESTBED, "up", "ring:3", "<&-"])
-    done = subprocess.run(words, shell=True, capture_output=True, text=True, timeout=90, check=False, cwd=ROOT)
+    done = subprocess.run(
+        words, shell=True, capture_output=True, text=True, timeout=90, check=False, cwd=ROOT
+    )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
 
@@ -214,7 +235,14 @@ def test_closed_input_ends_the_prompt() -> None:
 def test_interrupt_ends_the_program_and_not_the_prompt(held: str) -> None:
     """At a terminal: a program that ends with the first Ctrl-C, and one that hears none and ends with the second."""
     ours, its = pty.openpty()
-    child = WarmProcess([*TESTBED, "attach", held], stdin=its, stdout=its, stderr=its, cwd=ROOT, start_new_session=True)
+    child = WarmProcess(
+        [*TESTBED, "attach", held],
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        cwd=ROOT,
+        start_new_session=True,
+    )
     os.close(its)
 
     def until(word: str, limit_s: float = 30.0) -> str:
@@ -249,13 +277,28 @@ def test_interrupt_ends_the_program_and_not_the_prompt(held: str) -> None:
     os.close(ours)
 
 
-@pytest.mark.parametrize("second", ["switches called h1 and h2, hosts called s1 and s2", "hosts called h1 and h2"])
+@pytest.mark.parametrize(
+    "second", ["switches called h1 and h2, hosts called s1 and s2", "hosts called h1 and h2"]
+)
 def test_a_name_means_one_node_everywhere(second: str, tmp_path: Path) -> None:
-    hosts, switches = (["s1", "s2"], ["h2", "h1"]) if second.startswith("switches") else (["h2", "h1"], ["s1", "s2"])
+    hosts, switches = (
+        (["s1", "s2"], ["h2", "h1"])
+        if second.startswith("switches")
+        else (["h2", "h1"], ["s1", "s2"])
+    )
     (a, b), (x, y) = sorted(hosts), sorted(switches)
     file = network_file(tmp_path, hosts, switches, [(a, x), (b, y), (x, y)])
     ping = f"{a} ping -c 1 -W 1 {b}"
-    cut = [f"{a} hostname", f"{b} hostname", ping, f"link {x} {y} down", ping, "links", f"link {x} {y} up", ping]
+    cut = [
+        f"{a} hostname",
+        f"{b} hostname",
+        ping,
+        f"link {x} {y} down",
+        ping,
+        "links",
+        f"link {x} {y} up",
+        ping,
+    ]
     broken = [
         f"fault {x}->{y} down",
         ping,
@@ -267,13 +310,25 @@ def test_a_name_means_one_node_everywhere(second: str, tmp_path: Path) -> None:
         "restore all",
         ping,
     ]
-    iperf = f"iperf {b} {a}" if SOAK and second.startswith("switches") else "nodes"  # it takes five seconds
+    iperf = (
+        f"iperf {b} {a}" if SOAK and second.startswith("switches") else "nodes"
+    )  # it takes five seconds
     code, answers, _ = obeyed(["up", file], [*cut, *broken, iperf, "names", "net", f"{x} hostname"])
     told = dict(enumerate(answers))
     assert code == 0 and [told[0].strip(), told[1].strip()] == [a, b]
-    assert ["1 received" in told[n] for n in (2, 4, 7, 9, 12, 14, 16)] == [True, False, True, False, True, False, True]
+    assert ["1 received" in told[n] for n in (2, 4, 7, 9, 12, 14, 16)] == [
+        True,
+        False,
+        True,
+        False,
+        True,
+        False,
+        True,
+    ]
     for n in (5, 10):
-        assert [line for line in told[n].splitlines() if "down down" in line] == [f"{x}-eth2<->{y}-eth2 (down down)"]
+        assert [line for line in told[n].splitlines() if "down down" in line] == [
+            f"{x}-eth2<->{y}-eth2 (down down)"
+        ]
     assert iperf == "nodes" or (f"between {b} and {a}" in told[17] and "Mbits/sec" in told[17])
     assert f"{a} {a}-eth0:{x}-eth1" in told[19] and told[20].strip() == x
 
@@ -283,13 +338,22 @@ def test_link_and_fault_cut_the_same_cable(held: str) -> None:
     lines = [
         line
         for a, b in pairs
-        for line in (f"link {a} {b} down", "links", f"link {a} {b} up", f"fault {a}->{b} down", "links", "restore all")
+        for line in (
+            f"link {a} {b} down",
+            "links",
+            f"link {a} {b} up",
+            f"fault {a}->{b} down",
+            "links",
+            "restore all",
+        )
     ]
     code, answers, _ = obeyed(["attach", held], lines)
     assert code == 0
     for k, (a, b) in enumerate(pairs):
         both = (answers[6 * k + 1], answers[6 * k + 4])
-        cut, broken = ([said for said in answer.splitlines() if "down down" in said] for answer in both)
+        cut, broken = (
+            [said for said in answer.splitlines() if "down down" in said] for answer in both
+        )
         assert cut == broken and len(cut) == 1
         assert all(f"{end}-eth" in cut[0] for end in (a, b))
 
@@ -330,7 +394,9 @@ def test_names_that_no_device_can_have(tmp_path: Path) -> None:
         "pingall 2": "0% dropped (30/30 received)",
         "py net['São Paulo'].cmd('hostname')": "São Paulo",
     }
-    code, answers, before = obeyed(["up", network_file(tmp_path, hosts, switches, joins)], list(lines))
+    code, answers, before = obeyed(
+        ["up", network_file(tmp_path, hosts, switches, joins)], list(lines)
+    )
     require_answers(list(lines), answers, lines)
     assert code == 2
     assert "also commands of this prompt: link, x; node NAME COMMAND runs one there" in before
@@ -360,7 +426,9 @@ def test_line_breaks_in_names_are_written_out(tmp_path: Path) -> None:
     described = {"graph": {"name": "n\nforged"}, **json.loads(Path(file).read_text())}
     Path(file).write_text(json.dumps(described))
     host, switch = r"a\nforged: 100%", r"s\u001b[2J\r"
-    shown = dict.fromkeys(("nodes", "net", "dump", "intfs", "pingall 5", "names", "links", "loads"), host)
+    shown = dict.fromkeys(
+        ("nodes", "net", "dump", "intfs", "pingall 5", "names", "links", "loads"), host
+    )
     lines = {
         **shown,
         f"h2 ping -c 1 -W 5 '{host}'": "1 received",
@@ -402,7 +470,9 @@ UDP = ["iperfudp 1M h1 h0"] if SOAK else []
 
 @pytest.mark.long
 def test_iperf_over_a_broken_path_ends(tmp_path: Path) -> None:
-    code, answers, _ = obeyed(["up", "ring:3"], ["switch s1 stop", "iperf h0 h1", *UDP, "h0 ping -c 1 -W 10 h2"])
+    code, answers, _ = obeyed(
+        ["up", "ring:3"], ["switch s1 stop", "iperf h0 h1", *UDP, "h0 ping -c 1 -W 10 h2"]
+    )
     assert code == 2
     assert "testbed: iperf from h0 to h1 measured nothing" in answers[1]
     assert not UDP or "testbed: iperf from h1 to h0 measured nothing" in answers[2]
@@ -411,7 +481,13 @@ def test_iperf_over_a_broken_path_ends(tmp_path: Path) -> None:
 
 def test_hosts_that_stand_for_switches_have_names_of_their_own(tmp_path: Path) -> None:
     file = network_file(tmp_path, [], ["s1", "h1", "0"], [("s1", "h1"), ("h1", "0")])
-    lines = ["h_s1 hostname", "h_h1 hostname", "h0 hostname", "h_s1 ping -c 1 -W 5 h0", "link h_s1 s1 down"]
+    lines = [
+        "h_s1 hostname",
+        "h_h1 hostname",
+        "h0 hostname",
+        "h_s1 ping -c 1 -W 5 h0",
+        "link h_s1 s1 down",
+    ]
     _, answers, _ = obeyed(["up", file], lines)
     assert [answer.strip() for answer in answers[:3]] == ["h_s1", "h_h1", "h0"]
     assert "1 received" in answers[3] and "no cable" in answers[4]
@@ -420,15 +496,24 @@ def test_hosts_that_stand_for_switches_have_names_of_their_own(tmp_path: Path) -
 def test_a_network_that_ends_meanwhile_ends_the_prompt_in_one_line() -> None:
     name = f"ending-{os.getpid()}"
     words = [*TESTBED, "up", "ring:3", "--name", name]
-    with WarmProcess(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as up:
+    with WarmProcess(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as up:
         assert up.stdout is not None and name in up.stdout.readline()
-        words = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        words = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "text": True,
+        }
         with WarmProcess([*TESTBED, "attach", name], **words) as attached:  # type: ignore[call-overload]
             attached.stdin.write("h0 hostname\n")
             attached.stdin.flush()
             assert attached.stdout.readline() == "h0\n"
             up.kill()
-            while name in Path("/proc/net/unix").read_text():  # what is inside ends a moment later than what is outside
+            while (
+                name in Path("/proc/net/unix").read_text()
+            ):  # what is inside ends a moment later than what is outside
                 time.sleep(0.01)
             _, said = attached.communicate("h0 hostname\nnodes\n", timeout=60)
     assert attached.returncode == 3 and said.count("\n") == 1 and f"{name!r} has gone" in said

@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.emulation.attach.prompt_words import described_network, first_link, is_manner, links_of_line
+from testbed.emulation.attach.prompt_words import (
+    described_network,
+    first_link,
+    is_manner,
+    links_of_line,
+)
 from testbed.errors import InputError
 from topologies.network import label_of
 
@@ -53,7 +58,10 @@ def test_a_line_with_two_meanings_is_refused() -> None:
     ],
 )
 def test_a_link_and_a_file(line: str, file: str) -> None:
-    assert first_link(line, NETWORK, lambda _, words: len(words) == 1) == ("New York->San José", [file])
+    assert first_link(line, NETWORK, lambda _, words: len(words) == 1) == (
+        "New York->San José",
+        [file],
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,7 +80,8 @@ def test_links_to_be_restored(line: str, links: list[str]) -> None:
 
 
 @given(
-    links=st.lists(st.sampled_from(LINKS), min_size=1, max_size=5), manner=st.sampled_from(["loss 0.5", "blackhole"])
+    links=st.lists(st.sampled_from(LINKS), min_size=1, max_size=5),
+    manner=st.sampled_from(["loss 0.5", "blackhole"]),
 )
 def test_labels_are_read_back(links: list[tuple[str, str, int]], manner: str) -> None:
     labels = [label_of(link) for link in links]

@@ -27,7 +27,9 @@ def three_ways() -> Any:
     from topologies.network import Link, Network, Node
 
     cables = [("a", "d"), ("a", "b"), ("b", "d"), ("a", "c"), ("c", "d"), ("b", "c")]
-    links = tuple(Link(source=s, target=t, capacity_bps=1e8) for a, b in cables for s, t in ((a, b), (b, a)))
+    links = tuple(
+        Link(source=s, target=t, capacity_bps=1e8) for a, b in cables for s, t in ((a, b), (b, a))
+    )
     nodes = tuple(Node(id=n, kind="switch") for n in "abcd")
     return wire(Network(name="three ways", nodes=nodes, links=links), ["a", "d"])
 
@@ -90,7 +92,9 @@ class Labelled:
     def send(self, label: int) -> None:
         source, sink = (socket.inet_aton(self._net.host(name).ip) for name in ("h_a", "h_d"))
         ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 32, 0, 0, 64, 17, 0, source, sink)
-        self._sender.sendto(ip + struct.pack("!HHHHI", label, PORT, 12, 0, label), (self._net.host("h_d").ip, 0))
+        self._sender.sendto(
+            ip + struct.pack("!HHHHI", label, PORT, 12, 0, label), (self._net.host("h_d").ip, 0)
+        )
 
     def arrived(self, expected: int, wait_s: float = 10.0) -> list[int]:
         """Labels of the packets that came, in order; waits for all that are expected."""
@@ -127,15 +131,24 @@ def labels_over_links() -> dict[str, Any]:
         came = Labelled(net).exchange(labels)
         after = net.link_counters()
         limit, matched = time.monotonic() + 10, 0
-        while matched < len(labels) and time.monotonic() < limit:  # switches add up their counters every half second
-            counters = [one for one in base_rules.rules_of(wiring.switch_at("a").device) if "priority=300," in one]
+        while (
+            matched < len(labels) and time.monotonic() < limit
+        ):  # switches add up their counters every half second
+            counters = [
+                one
+                for one in base_rules.rules_of(wiring.switch_at("a").device)
+                if "priority=300," in one
+            ]
             matched = sum(int(one.partition("n_packets=")[2].partition(",")[0]) for one in counters)
             time.sleep(0.1)
     expected = dict.fromkeys(wiring.network.link_index, 0)
     for label in labels:
         for i in split.path_of(label).links:
             expected[wiring.network.links[i].id] += 1
-    counted = {f"{a}->{b}": [after[a, b, k][0] - before[a, b, k][0], n] for (a, b, k), n in expected.items()}
+    counted = {
+        f"{a}->{b}": [after[a, b, k][0] - before[a, b, k][0], n]
+        for (a, b, k), n in expected.items()
+    }
     rules_there = len(rules)
     return {
         "lost": len(labels) - len(came),
@@ -254,7 +267,9 @@ def death() -> dict[str, Any]:
 
 
 @pytest.mark.unclocked
-def test_switches_keep_forwarding_when_the_controller_is_killed(sandboxed: Callable[..., Any]) -> None:
+def test_switches_keep_forwarding_when_the_controller_is_killed(
+    sandboxed: Callable[..., Any],
+) -> None:
     found = sandboxed(death)
     assert found["before"] == found["after"] == found["sent"]
     assert "has died" in found["said"]
@@ -290,7 +305,9 @@ def refusals() -> dict[str, Any]:
 
 
 @pytest.mark.unclocked
-def test_refused_rule_is_reported_with_its_switch_and_the_rule(sandboxed: Callable[..., Any]) -> None:
+def test_refused_rule_is_reported_with_its_switch_and_the_rule(
+    sandboxed: Callable[..., Any],
+) -> None:
     found = sandboxed(refusals)
     assert f"switch {found['dpid']} refused" in found["said"]["port"]
     assert "out_port=65281" in found["said"]["port"]
@@ -320,10 +337,15 @@ def port_events() -> dict[str, Any]:
             first: dict[tuple[int, int], float] = {}
             while time.monotonic() < limit and len(first) < len(ports):
                 events = [e for e in controller.port_events() if e.at_s >= began and e.up == up]
-                first = {key: min(e.at_s for e in events if (e.dpid, e.port) == key) for key in ports & _ends(events)}
+                first = {
+                    key: min(e.at_s for e in events if (e.dpid, e.port) == key)
+                    for key in ports & _ends(events)
+                }
                 time.sleep(0.01)
             heard[name].append(sorted(at - began for at in first.values()))
-        others = [e for e in controller.port_events() if (e.dpid, e.port) not in ports and e.port < 0xFF00]
+        others = [
+            e for e in controller.port_events() if (e.dpid, e.port) not in ports and e.port < 0xFF00
+        ]
     return {"heard": heard, "others": len(others)}
 
 
@@ -331,10 +353,14 @@ def _ends(events: list[Any]) -> set[tuple[int, int]]:
     return {(e.dpid, e.port) for e in events}
 
 
-def test_port_changes_are_heard_within_some_tens_of_milliseconds(sandboxed: Callable[..., Any]) -> None:
+def test_port_changes_are_heard_within_some_tens_of_milliseconds(
+    sandboxed: Callable[..., Any],
+) -> None:
     found = sandboxed(port_events)
     for name in ("down", "up"):
-        assert [len(ends) for ends in found["heard"][name]] == [2] * 4, "both ends tell every change"
+        assert [len(ends) for ends in found["heard"][name]] == [2] * 4, (
+            "both ends tell every change"
+        )
         assert min(ends[-1] for ends in found["heard"][name]) < 0.2, found  # mostly 5 to 30 ms
     assert found["others"] == 0
 

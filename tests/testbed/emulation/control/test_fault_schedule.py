@@ -74,7 +74,10 @@ def test_stop_mends_what_is_broken_and_begins_nothing_more() -> None:
 
 def test_a_fault_for_good_outlasts_those_that_end_and_goes_when_the_run_is_over() -> None:
     network = FakeNetwork()
-    faults = [Fault(link=AB, start_s=0.0), Fault(link=BC, kind="blackhole", start_s=0.01, stop_s=0.02)]
+    faults = [
+        Fault(link=AB, start_s=0.0),
+        Fault(link=BC, kind="blackhole", start_s=0.01, stop_s=0.02),
+    ]
     with FaultSchedule(network, faults, time.monotonic()) as schedule:
         time.sleep(0.2)
         assert network.done[-1] == ("loss", BC, 0.0, "both") and len(schedule.in_force()) == 1
@@ -99,7 +102,9 @@ def test_refused_fault_is_raised_where_the_schedule_is_awaited() -> None:
 
 
 fault_values = st.builds(
-    lambda start, length: Fault(link=AB, start_s=start, stop_s=start + length), st.integers(0, 5), st.integers(1, 5)
+    lambda start, length: Fault(link=AB, start_s=start, stop_s=start + length),
+    st.integers(0, 5),
+    st.integers(1, 5),
 )
 
 

@@ -28,7 +28,10 @@ class ObedientSwitch:
             self._controller._waiting.discard((self._dpid, message.xid))
 
     def take(self) -> list[tuple[str, int | None]]:
-        taken, self.sent = [(type(one).__name__, getattr(one, "cookie", None)) for one in self.sent], []
+        taken, self.sent = (
+            [(type(one).__name__, getattr(one, "cookie", None)) for one in self.sent],
+            [],
+        )
         return taken
 
 
@@ -39,7 +42,10 @@ def test_plan_is_installed_once_under_an_id_of_its_own_and_goes_whole() -> None:
     controller = TestbedController()
     switches = {dpid: ObedientSwitch(controller, dpid) for dpid in (2, 4, 6)}
     controller._switches.update(switches)
-    rules = [FlowRule(dpid=dpid, priority=9, match=(), out_port=port) for dpid, port in ((4, 1), (2, 1), (4, 2))]
+    rules = [
+        FlowRule(dpid=dpid, priority=9, match=(), out_port=port)
+        for dpid, port in ((4, 1), (2, 1), (4, 2))
+    ]
     end, cookie = ("OFPBarrierRequest", None), 1 << 32
     for _ in range(2):  # the id is free again
         controller._do_install(1, rules)

@@ -26,4 +26,6 @@ def test_low_limits_come_with_the_command_that_raises_them(tmp_path: Path) -> No
         (tmp_path / name).write_text("212992\n")
     found = _socket_memory(tmp_path)
     assert found.mend.startswith("sudo sysctl -w ")
-    assert all(f"net.core.{name}={wanted}" in found.mend for name, wanted in SOCKET_MEMORY_BYTES.items())
+    assert all(
+        f"net.core.{name}={wanted}" in found.mend for name, wanted in SOCKET_MEMORY_BYTES.items()
+    )

@@ -20,5 +20,7 @@ def test_what_a_slow_machine_found_is_kept() -> None:
 
 
 def test_trials_that_break_tell_their_last_line() -> None:
-    found, why = _tried("print('[\"half a li', end='', flush=True); sys.exit('no more\\nthe kernel said no')")
+    found, why = _tried(
+        "print('[\"half a li', end='', flush=True); sys.exit('no more\\nthe kernel said no')"
+    )
     assert list(found) == ["shaping"] and why == "the trials failed: the kernel said no"

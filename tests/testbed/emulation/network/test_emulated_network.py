@@ -24,9 +24,14 @@ def small_network(delay_s: float = 0.0) -> Any:
     from topologies.network import Link, Network, Node
 
     def both(a: str, b: str, capacity: float, key: int = 0) -> list[Any]:
-        return [Link(source=s, target=t, key=key, capacity_bps=capacity, delay_s=delay_s) for s, t in ((a, b), (b, a))]
+        return [
+            Link(source=s, target=t, key=key, capacity_bps=capacity, delay_s=delay_s)
+            for s, t in ((a, b), (b, a))
+        ]
 
-    nodes = [Node(id=n, kind="host" if n in "abc" else "switch") for n in ("a", "b", "c", "x", "y", "z")]
+    nodes = [
+        Node(id=n, kind="host" if n in "abc" else "switch") for n in ("a", "b", "c", "x", "y", "z")
+    ]
     links = [
         *both("a", "x", 2e7),
         *both("b", "y", 2e7),
@@ -39,7 +44,9 @@ def small_network(delay_s: float = 0.0) -> Any:
 
 
 def _said(words: str) -> str:
-    return subprocess.run(words.split(), capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(
+        words.split(), capture_output=True, text=True, timeout=60, check=True
+    ).stdout
 
 
 class Pair:
@@ -53,7 +60,9 @@ class Pair:
         self.receiver.setblocking(False)
         self.receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
 
-    def arrivals(self, count: int = 50, size: int = 100, wait_s: float = 10.0, patience_s: float = 0.0) -> int:
+    def arrivals(
+        self, count: int = 50, size: int = 100, wait_s: float = 10.0, patience_s: float = 0.0
+    ) -> int:
         """Packets that come within ``wait_s`` after the last was sent; ``patience_s``: for each ten before the next are
         sent."""
         arrived = 0
@@ -94,14 +103,21 @@ def survey() -> dict[str, Any]:
         hosts = {}
         for host in wiring.hosts:
             out = {}
-            for name, words in (("link", "ip -j address"), ("neighbours", "ip -j neigh"), ("queues", "tc -j qdisc")):
+            for name, words in (
+                ("link", "ip -j address"),
+                ("neighbours", "ip -j neigh"),
+                ("queues", "tc -j qdisc"),
+            ):
                 done = net.run_in_host(host.name, words.split(), stdout=subprocess.PIPE, text=True)
                 out[name] = json.loads(done.communicate(timeout=60)[0] or "[]")
             hosts[host.name] = out
         queues = json.loads(_said("tc -j qdisc show"))
         links = json.loads(_said("ip -j link"))
         controller = _said("ovs-vsctl get-controller x").strip()
-        built_by, described = net.built_by(), json.loads(_said("ovs-vsctl --format=json list Bridge"))
+        built_by, described = (
+            net.built_by(),
+            json.loads(_said("ovs-vsctl --format=json list Bridge")),
+        )
     left = [link["ifname"] for link in json.loads(_said("ip -j link"))]
     return {
         "ports": ports,
@@ -112,7 +128,8 @@ def survey() -> dict[str, Any]:
         "controller": controller,
         "built_by": built_by,
         "descriptions": sorted(
-            dict(row[described["headings"].index("other_config")][1])["dp-desc"] for row in described["data"]
+            dict(row[described["headings"].index("other_config")][1])["dp-desc"]
+            for row in described["data"]
         ),
         "left": left,
     }
@@ -124,7 +141,9 @@ def surveyed(sandboxed: Callable[..., Any]) -> dict[str, Any]:
 
 
 @pytest.mark.unclocked
-def test_mininet_has_built_it_and_says_with_what_classes_and_in_what_time(surveyed: dict[str, Any]) -> None:
+def test_mininet_has_built_it_and_says_with_what_classes_and_in_what_time(
+    surveyed: dict[str, Any],
+) -> None:
     built_by = surveyed["built_by"]
     assert built_by["mininet"].startswith("2.3")
     assert built_by["classes"] == {"Host": 4, "OVSSwitch": 3, "Link": 7}
@@ -140,7 +159,9 @@ def wiring() -> Any:
 
 
 @pytest.mark.unclocked
-def test_ports_and_datapath_ids_are_those_of_the_wiring(surveyed: dict[str, Any], wiring: Any) -> None:
+def test_ports_and_datapath_ids_are_those_of_the_wiring(
+    surveyed: dict[str, Any], wiring: Any
+) -> None:
     for switch in wiring.switches:
         assert f"dpid:{switch.dpid:016x}" in surveyed["ports"][switch.name]
         assert surveyed["fail"][switch.name] == "secure"
@@ -154,9 +175,13 @@ def test_ports_and_datapath_ids_are_those_of_the_wiring(surveyed: dict[str, Any]
 
 
 @pytest.mark.unclocked
-def test_hosts_have_the_addresses_of_the_wiring_and_know_all_others(surveyed: dict[str, Any], wiring: Any) -> None:
+def test_hosts_have_the_addresses_of_the_wiring_and_know_all_others(
+    surveyed: dict[str, Any], wiring: Any
+) -> None:
     for host in wiring.hosts:
-        interface = next(i for i in surveyed["hosts"][host.name]["link"] if i["ifname"] == f"{host.name}-eth0")
+        interface = next(
+            i for i in surveyed["hosts"][host.name]["link"] if i["ifname"] == f"{host.name}-eth0"
+        )
         assert interface["address"] == host.mac
         assert interface["mtu"] == 1600
         assert [a["local"] for a in interface["addr_info"]] == [host.ip]  # and no IPv6 address
@@ -165,15 +190,22 @@ def test_hosts_have_the_addresses_of_the_wiring_and_know_all_others(surveyed: di
 
 
 @pytest.mark.unclocked
-def test_every_sending_end_has_its_links_rate_and_outside_hosts_none(surveyed: dict[str, Any], wiring: Any) -> None:
+def test_every_sending_end_has_its_links_rate_and_outside_hosts_none(
+    surveyed: dict[str, Any], wiring: Any
+) -> None:
     rates = {q["dev"]: q["options"]["rate"] * 8 for q in surveyed["queues"] if q["kind"] == "tbf"}
     for host in wiring.hosts:
         rates |= {
-            q["dev"]: q["options"]["rate"] * 8 for q in surveyed["hosts"][host.name]["queues"] if q["kind"] == "tbf"
+            q["dev"]: q["options"]["rate"] * 8
+            for q in surveyed["hosts"][host.name]["queues"]
+            if q["kind"] == "tbf"
         }
     expected = {}
     for cable in wiring.cables:
-        for link, interface in ((cable.forward, cable.a_interface), (cable.backward, cable.b_interface)):
+        for link, interface in (
+            (cable.forward, cable.a_interface),
+            (cable.backward, cable.b_interface),
+        ):
             if link is not None:
                 expected[interface] = wiring.network.link(*link).capacity_bps
     assert rates == expected
@@ -202,7 +234,9 @@ def faults() -> dict[str, Any]:
 
         def both_ways(*blocked: Pair) -> list[int]:
             """As many as come; where none should, for a time in which they all would."""
-            return [pair.arrivals(wait_s=0.4 if pair in blocked else 10.0) for pair in (there, home)]
+            return [
+                pair.arrivals(wait_s=0.4 if pair in blocked else 10.0) for pair in (there, home)
+            ]
 
         def timed(action: Callable[[], float]) -> float:
             began = time.monotonic()
@@ -210,14 +244,26 @@ def faults() -> dict[str, Any]:
 
         found["before"] = both_ways()
         for name, begin, end, *blocked in (
-            ("down", lambda: net.set_link(link, False), lambda: net.set_link(link, True), there, home),
+            (
+                "down",
+                lambda: net.set_link(link, False),
+                lambda: net.set_link(link, True),
+                there,
+                home,
+            ),
             (
                 "down one way",
                 lambda: net.set_link(link, False, "forward"),
                 lambda: net.set_link(link, True, "forward"),
                 there,
             ),
-            ("blackhole", lambda: net.set_loss(link, 1.0), lambda: net.set_loss(link, 0.0), there, home),
+            (
+                "blackhole",
+                lambda: net.set_loss(link, 1.0),
+                lambda: net.set_loss(link, 0.0),
+                there,
+                home,
+            ),
             (
                 "blackhole back",
                 lambda: net.set_loss(back, 1.0, "forward"),
@@ -234,7 +280,9 @@ def faults() -> dict[str, Any]:
         ):
             took = [[timed(begin)]]
             found[name] = both_ways(*blocked)
-            found[name + " carrier"] = Path("/sys/class/net").exists() and "NO-CARRIER" in _said("ip link show y-eth2")
+            found[name + " carrier"] = Path("/sys/class/net").exists() and "NO-CARRIER" in _said(
+                "ip link show y-eth2"
+            )
             took.append([timed(end)])
             for _ in range(3):  # the quickest of four counts: a busy machine is late now and then
                 took[0].append(timed(begin))
@@ -242,13 +290,20 @@ def faults() -> dict[str, Any]:
             latencies += [min(times) for times in took]
             found[name + " mended"] = both_ways()
         net.set_loss(link, 0.3, "forward")
-        found["loss"] = [there.arrivals(2000, wait_s=0.5, patience_s=0.003), home.arrivals(200, patience_s=2.0)]
+        found["loss"] = [
+            there.arrivals(2000, wait_s=0.5, patience_s=0.003),
+            home.arrivals(200, patience_s=2.0),
+        ]
         drops = net.link_counters()[link][2]
         net.set_loss(link, 0.0, "forward")
         found["after loss"] = both_ways()
-        found["counters"] = {f"{k[0]}->{k[1]}#{k[2]}": list(v) for k, v in net.link_counters().items()}
+        found["counters"] = {
+            f"{k[0]}->{k[1]}#{k[2]}": list(v) for k, v in net.link_counters().items()
+        }
         found["drops"] = drops
-        found["queues"] = [q["dev"] for q in json.loads(_said("tc -j qdisc show")) if q["kind"] == "tbf"]
+        found["queues"] = [
+            q["dev"] for q in json.loads(_said("tc -j qdisc show")) if q["kind"] == "tbf"
+        ]
     found["latencies"] = latencies
     return found
 
@@ -325,7 +380,12 @@ def shaped_and_recorded(path: str) -> dict[str, Any]:
             rates.append(came * 1242 * 8 / 1.0)
             arrived += came + pair.heard(1_000_000, 0.5)
         shell = net.mininet["a"].cmd("ping -c 1 -W 10", net.host("b").ip)
-        names = [net.interface_of("a"), net.mininet["a"].IP(), str(net.host_pid("a") > 0), net.datapath]
+        names = [
+            net.interface_of("a"),
+            net.mininet["a"].IP(),
+            str(net.host_pid("a") > 0),
+            net.datapath,
+        ]
     return {"rates": rates, "arrived": arrived, "shell": shell, "names": names}
 
 
@@ -466,7 +526,10 @@ def test_network_of_115_switches_is_built_and_leaves_nothing(sandboxed: Callable
 def test_a_recording_outlives_that_its_interface_is_down() -> None:
     from testbed.emulation.network.kernel import packet_capture
 
-    arrived = [(b"packet", [], 0, ("eth0", 0, 0, 1, b"")), OSError(errno.ENETDOWN, "Network is down")]
+    arrived = [
+        (b"packet", [], 0, ("eth0", 0, 0, 1, b"")),
+        OSError(errno.ENETDOWN, "Network is down"),
+    ]
 
     class Interface:
         def recvmsg(self, *_: int) -> Any:

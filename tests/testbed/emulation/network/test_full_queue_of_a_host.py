@@ -72,7 +72,10 @@ def patience_of_hosts() -> list[str]:
 
     with EmulatedNetwork(wire(load_network("crossbar:2"))) as net:
         words = ["cat", "/proc/sys/net/ipv4/tcp_retries2"]
-        running = [net.run_in_host(h.node, words, stdout=subprocess.PIPE, text=True) for h in net.wiring.hosts]
+        running = [
+            net.run_in_host(h.node, words, stdout=subprocess.PIPE, text=True)
+            for h in net.wiring.hosts
+        ]
         return [one.communicate(timeout=30)[0].strip() for one in running]
 
 

@@ -25,7 +25,9 @@ def _network() -> Any:
 
     ends = (("a", "x", 5e7), ("x", "y", CAPACITY_BPS), ("y", "b", 5e7))
     links = [
-        Link(source=s, target=t, key=0, capacity_bps=c, delay_s=0.0) for p, q, c in ends for s, t in ((p, q), (q, p))
+        Link(source=s, target=t, key=0, capacity_bps=c, delay_s=0.0)
+        for p, q, c in ends
+        for s, t in ((p, q), (q, p))
     ]
     nodes = tuple(Node(id=n, kind="host" if n in "ab" else "switch") for n in "axyb")
     return Network(name="two switches", nodes=nodes, links=tuple(links))
@@ -47,7 +49,9 @@ class Trip:
         began = time.monotonic()
         for number in range(packets):
             time.sleep(max(0.0, began + number * gap_s - time.monotonic()))
-            self.sender.sendto(struct.pack("=Iq", number, time.time_ns()) + bytes(size - 12), self.to)
+            self.sender.sendto(
+                struct.pack("=Iq", number, time.time_ns()) + bytes(size - 12), self.to
+            )
         self.receiver.settimeout(0.5)
         came = []
         while True:
@@ -79,7 +83,9 @@ def impaired(words: list[str], packets: int) -> dict[str, Any]:
             found[one] = trip.of(packets, gap_s=0.001)
         net.set_impairments(LINK, (), "forward")
         whole = trip.of(packets, gap_s=0.001)
-        relayed = [report for name, report in net.impairment_reports().items() if name.startswith("x")]
+        relayed = [
+            report for name, report in net.impairment_reports().items() if name.startswith("x")
+        ]
     return {"came": found, "whole": whole, "relayed": len(relayed)}
 
 
@@ -88,7 +94,9 @@ def _lost(came: list[Any], packets: int) -> list[bool]:
     return [number not in there for number in range(packets)]
 
 
-def test_each_impairment_does_to_packets_on_a_cable_what_its_word_says(sandboxed: Callable[..., Any]) -> None:
+def test_each_impairment_does_to_packets_on_a_cable_what_its_word_says(
+    sandboxed: Callable[..., Any],
+) -> None:
     packets = 600
     loss, bursts, copies = "loss:0.3", "ge:p=0.1,r=0.3", "duplicate:0.3"
     wait, overtaking = "delay:0.03,jitter=0.02", "reorder:0.3,delay=0.03"
@@ -100,7 +108,9 @@ def test_each_impairment_does_to_packets_on_a_cable_what_its_word_says(sandboxed
     lost = _lost(came[bursts], packets)
     again = [b for a, b in itertools.pairwise(lost) if a]
     assert sum(lost) / packets == pytest.approx(0.25, abs=0.14)
-    assert sum(again) / len(again) == pytest.approx(0.7, abs=0.17)  # were each lost alone: a quarter
+    assert sum(again) / len(again) == pytest.approx(
+        0.7, abs=0.17
+    )  # were each lost alone: a quarter
 
     assert len(came[copies]) / packets == pytest.approx(1.3, abs=0.1)
     assert not any(_lost(came[copies], packets))

@@ -31,7 +31,9 @@ def _netem(**options: float) -> tuple[tuple[int, ...], dict[int, bytes]]:
 def test_delay_and_jitter_are_told_in_ticks_and_in_nanoseconds() -> None:
     numbers, more = _netem(delay_s=0.03, jitter_s=0.005)
     assert numbers[0] == round(30e6 / tick_ns()) and numbers[5] == round(5e6 / tick_ns())
-    assert struct.unpack("=q", more[10]) == (30_000_000,) and struct.unpack("=q", more[11]) == (5_000_000,)
+    assert struct.unpack("=q", more[10]) == (30_000_000,) and struct.unpack("=q", more[11]) == (
+        5_000_000,
+    )
 
 
 def test_loss_is_a_share_of_all_ones() -> None:
@@ -44,7 +46,10 @@ def test_packets_go_on_a_detour_before_they_may_be_dropped_and_only_once() -> No
     kinds = _fields(body[20:])
     assert kinds[1] == b"bpf\0"
     options = _fields(kinds[2])
-    program = [struct.unpack_from("=HBBI", options[5], 8 * k) for k in range(struct.unpack("=H", options[4])[0])]
+    program = [
+        struct.unpack_from("=HBBI", options[5], 8 * k)
+        for k in range(struct.unpack("=H", options[4])[0])
+    ]
     assert program[1] == (0x15, 0, 1, 0x7E570007) and program[2][3] == 0 and program[3][3] == WHOLE
     action = _fields(_fields(options[1])[1])
     assert action[1] == b"mirred\0"

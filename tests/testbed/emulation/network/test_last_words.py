@@ -33,7 +33,9 @@ def tool_that_fails(folder: Path, times: int, words: str) -> Path:
     return runs
 
 
-@pytest.mark.parametrize("why", ["open socket (Broken pipe)", "connect to socket (Connection reset by peer)"])
+@pytest.mark.parametrize(
+    "why", ["open socket (Broken pipe)", "connect to socket (Connection reset by peer)"]
+)
 def test_a_tool_that_greeted_the_daemon_too_late_is_run_again(
     why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,7 +47,10 @@ def test_a_tool_that_greeted_the_daemon_too_late_is_run_again(
 
 @pytest.mark.parametrize(
     ("words", "times"),
-    [("/run/s0.mgmt: failed to open socket (Broken pipe)", 10), ("s0 is not a bridge or a socket", 1)],
+    [
+        ("/run/s0.mgmt: failed to open socket (Broken pipe)", 10),
+        ("s0 is not a bridge or a socket", 1),
+    ],
 )
 def test_a_tool_that_is_refused_or_never_heard_is_given_up(
     words: str, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

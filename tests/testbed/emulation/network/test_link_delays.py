@@ -26,7 +26,9 @@ TOO_LATE_S = 0.02
 
 def _trip(net: Any) -> Any:
     """Numbered packets from a to b, as the tests of impairments send them (this file is loaded by its path)."""
-    spec = importlib.util.spec_from_file_location("cables", Path(__file__).with_name("test_impaired_cables.py"))
+    spec = importlib.util.spec_from_file_location(
+        "cables", Path(__file__).with_name("test_impaired_cables.py")
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -86,7 +88,9 @@ def test_a_delayed_link_holds_each_packet_that_long_in_order_and_before_its_capa
         assert min(waits) >= DELAY_S - 1e-4, name
         assert statistics.median(waits) <= DELAY_S + TOO_LATE_S, name
     lossy = [waited for _, waited, _ in found["lossy"]]
-    assert 120 < len(lossy) < 280 and min(lossy) >= DELAY_S - 1e-4  # an impairment comes to the delay, not in its place
+    assert (
+        120 < len(lossy) < 280 and min(lossy) >= DELAY_S - 1e-4
+    )  # an impairment comes to the delay, not in its place
     assert found["dark"] == []
     times = sorted(at for _, _, at in found["flood"])[20:]
     assert (len(times) - 1) * 1242 * 8 / (times[-1] - times[0]) <= 1.08 * CAPACITY_BPS
@@ -143,16 +147,24 @@ def test_capacity_delay_and_loss_are_set_while_packets_pass_and_stand_beside_fau
     assert found["dark"] == []
     times = sorted(at for _, _, at in found["slow"])[20:]
     assert (len(times) - 1) * 1242 * 8 / (times[-1] - times[0]) <= 1.1e6
-    assert [number for number, _, _ in found["whole"]] == list(range(200)) and found["nothing"] == []
+    assert [number for number, _, _ in found["whole"]] == list(range(200)) and found[
+        "nothing"
+    ] == []
     assert min(waited for _, waited, _ in found["whole"]) >= DELAY_S - 1e-4
     assert "holds links to nothing" in found["unshaped"]
 
 
-@given(st.floats(0, 1), st.lists(st.floats(0, 0.1), max_size=30), st.sampled_from(["", "loss:0.3", "duplicate:0.5"]))
+@given(
+    st.floats(0, 1),
+    st.lists(st.floats(0, 0.1), max_size=30),
+    st.sampled_from(["", "loss:0.3", "duplicate:0.5"]),
+)
 def test_a_link_s_own_delay_keeps_order_and_comes_to_every_copy_that_leaves(
     delay_s: float, gaps_s: list[float], words: str
 ) -> None:
-    with_delay, without = (ImpairedLink(parse_impairments(words), LINK, seed=3, delay_s=d) for d in (delay_s, 0.0))
+    with_delay, without = (
+        ImpairedLink(parse_impairments(words), LINK, seed=3, delay_s=d) for d in (delay_s, 0.0)
+    )
     now, last = 0.0, 0.0
     for gap_s in gaps_s:
         now += gap_s
@@ -178,7 +190,14 @@ def test_a_run_counts_where_packets_left_within_a_quarter_of_the_delay_and_none_
     late_s: float, missed: int, delay_s: float, counts: bool
 ) -> None:
     report = LaneReport(
-        received=9, dropped=0, copies=0, refused=0, missed=missed, late_s=late_s, latest_s=1.0, delay_s=delay_s
+        received=9,
+        dropped=0,
+        copies=0,
+        refused=0,
+        missed=missed,
+        late_s=late_s,
+        latest_s=1.0,
+        delay_s=delay_s,
     )
     assert (report.problem() is None) == counts
 

@@ -39,7 +39,8 @@ def test_need_grows_with_each_part_and_a_part_that_just_fits_is_built() -> None:
 def test_hosts_beyond_the_open_files_of_a_process_are_refused() -> None:
     require_resources(sized(400, 2), available_bytes=24 << 30, most_files=1056)
     with pytest.raises(
-        CapabilityError, match=r"needs 1058 open files, and this process may have 1056; raise the limit"
+        CapabilityError,
+        match=r"needs 1058 open files, and this process may have 1056; raise the limit",
     ):
         require_resources(sized(401, 2), available_bytes=24 << 30, most_files=1056)
 

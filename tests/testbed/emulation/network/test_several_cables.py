@@ -13,7 +13,9 @@ import pytest
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 
 
-def network_of(cables: str, *, forwarding: str = "", addresses: dict[str, Any] | None = None) -> Any:
+def network_of(
+    cables: str, *, forwarding: str = "", addresses: dict[str, Any] | None = None
+) -> Any:
     """Cables as "a-x b-x"; letters x, y, z are switches, all others hosts."""
     from topologies.network import Link, Network, Node
 
@@ -42,13 +44,21 @@ NETWORKS: dict[str, tuple[str, str]] = {
 def answers(net: Any) -> dict[tuple[str, str], int]:
     """(source, sink) -> hosts that the echo of the sink's main address came back through, of those that answered."""
     hosts = net.wiring.hosts
-    words = {(a.node, b.node): ["ping", "-c1", "-W2", b.ip] for a in hosts for b in hosts if a is not b}
+    words = {
+        (a.node, b.node): ["ping", "-c1", "-W2", b.ip] for a in hosts for b in hosts if a is not b
+    }
     running = {
-        pair: net.run_in_host(pair[0], argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        pair: net.run_in_host(
+            pair[0], argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         for pair, argv in words.items()
     }
     said = {pair: one.communicate(timeout=60)[0] for pair, one in running.items()}
-    return {pair: 64 - int(re.search(r"ttl=(\d+)", said[pair])[1]) for pair in said if running[pair].returncode == 0}  # type: ignore[index]
+    return {
+        pair: 64 - int(re.search(r"ttl=(\d+)", said[pair])[1])
+        for pair in said
+        if running[pair].returncode == 0
+    }  # type: ignore[index]
 
 
 def pinged(cables: str, forwarding: str) -> list[list[Any]]:
@@ -63,11 +73,15 @@ def pinged(cables: str, forwarding: str) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_every_pair_that_the_network_connects_answers(name: str, sandboxed: Callable[..., Any]) -> None:
+def test_every_pair_that_the_network_connects_answers(
+    name: str, sandboxed: Callable[..., Any]
+) -> None:
     from tests.helpers.drawn_hosts import connected_pairs
 
     found = sandboxed(pinged, *NETWORKS[name])
-    assert {(a, b) for a, b, _ in found} == connected_pairs(network_of(NETWORKS[name][0], forwarding=NETWORKS[name][1]))
+    assert {(a, b) for a, b, _ in found} == connected_pairs(
+        network_of(NETWORKS[name][0], forwarding=NETWORKS[name][1])
+    )
     if name.startswith("three routers"):
         assert {(a, b): n for a, b, n in found}["p1", "p3"] == 2
 
@@ -101,17 +115,28 @@ def with_own_addresses() -> dict[str, Any]:
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.model.wiring import wire
 
-    own = {"h1": "192.168.1.100/24", "h2": "172.16.0.100/12", "r": ["192.168.1.1/24", "172.16.0.1/12", "10.9.9.9/8"]}
+    own = {
+        "h1": "192.168.1.100/24",
+        "h2": "172.16.0.100/12",
+        "r": ["192.168.1.1/24", "172.16.0.1/12", "10.9.9.9/8"],
+    }
     wiring = wire(network_of("h1-x r-x r-y h2-y", forwarding="r", addresses=own))
     with EmulatedNetwork(wiring) as net:
         install_shortest_paths(wiring)
 
         def said(host: str, *words: str) -> str:
-            return str(net.run_in_host(host, words, stdout=subprocess.PIPE, text=True).communicate(timeout=60)[0])
+            return str(
+                net.run_in_host(host, words, stdout=subprocess.PIPE, text=True).communicate(
+                    timeout=60
+                )[0]
+            )
 
         return {
             "pings": [[*pair, through] for pair, through in answers(net).items()],
-            "others": [" 0% packet loss" in said("h1", "ping", "-c1", "-W2", ip) for ip in ("172.16.0.1", "10.9.9.9")],
+            "others": [
+                " 0% packet loss" in said("h1", "ping", "-c1", "-W2", ip)
+                for ip in ("172.16.0.1", "10.9.9.9")
+            ],
             "addresses": said("r", "ip", "-4", "-br", "address"),
             "forwards": said("r", "cat", "/proc/sys/net/ipv4/ip_forward").strip(),
             "host forwards": said("h1", "cat", "/proc/sys/net/ipv4/ip_forward").strip(),

@@ -17,7 +17,9 @@ PORT = 9000
 
 def ports(counts: list[int]) -> dict[str, list[tuple[str, int]]]:
     """Bridges with so many ports each, beside their own."""
-    return {f"s{n}": [(f"s{n}-e{p}", p) for p in range(1, count + 1)] for n, count in enumerate(counts)}
+    return {
+        f"s{n}": [(f"s{n}-e{p}", p) for p in range(1, count + 1)] for n, count in enumerate(counts)
+    }
 
 
 def test_bridges_up_to_the_most_ports_have_one_daemon() -> None:
@@ -29,7 +31,9 @@ def test_bridges_up_to_the_most_ports_have_one_daemon() -> None:
 
 
 @pytest.mark.parametrize("counts", [[7] * 400, [1, 90, 3] * 60, [1000, 1, 1, 1], [1] * 900])
-def test_shares_hold_every_bridge_once_in_order_and_none_much_more_than_asked(counts: list[int]) -> None:
+def test_shares_hold_every_bridge_once_in_order_and_none_much_more_than_asked(
+    counts: list[int],
+) -> None:
     from testbed.emulation.network.open_vswitch.bridges import shares_of
 
     given = ports(counts)
@@ -43,7 +47,11 @@ def test_shares_hold_every_bridge_once_in_order_and_none_much_more_than_asked(co
 def test_datapath_of_daemons_that_share_a_namespace_makes_no_taps() -> None:
     from testbed.emulation.network.open_vswitch.switch_daemon import SwitchDaemon
 
-    kinds = [SwitchDaemon(d, Path(), alone=alone).datapath_type for d in ("user", "kernel") for alone in (True, False)]  # type: ignore[arg-type]
+    kinds = [
+        SwitchDaemon(d, Path(), alone=alone).datapath_type
+        for d in ("user", "kernel")
+        for alone in (True, False)
+    ]  # type: ignore[arg-type]
     assert kinds == ["netdev", "dummy", "system", "system"]
 
 
@@ -51,10 +59,15 @@ def test_bridges_bear_with_a_controller_that_is_busy_for_a_minute() -> None:
     from testbed.emulation.network.open_vswitch.bridges import Bridge, bridge_operations
 
     target = ("tcp:127.0.0.1:6653",)
-    bridges = [Bridge(name=n, device=n, dpid=1, ports=p, controllers=target) for n, p in ports([3] * 6).items()]
+    bridges = [
+        Bridge(name=n, device=n, dpid=1, ports=p, controllers=target)
+        for n, p in ports([3] * 6).items()
+    ]
     operations = bridge_operations(bridges, "netdev")
     rows = [one["row"] for one in operations if one.get("table") == "Controller"]
-    assert len(rows) == 6 and all(row["inactivity_probe"] >= 60_000 for row in rows)  # Open vSwitch's own: 5 s
+    assert len(rows) == 6 and all(
+        row["inactivity_probe"] >= 60_000 for row in rows
+    )  # Open vSwitch's own: 5 s
 
 
 def networks_one_after_the_other() -> list[list[str]]:
@@ -71,7 +84,11 @@ def networks_one_after_the_other() -> list[list[str]]:
         batch.MOST_PORTS, batch.SHARE_PORTS = most_ports, 8
         with emulated_network.EmulatedNetwork(wire(load_network("ring:6"))):
             flush_flow_cache()
-            found.append(sorted(path.name for path in Path(os.environ["OVS_RUNDIR"]).glob("ovs-vswitchd*.ctl")))
+            found.append(
+                sorted(
+                    path.name for path in Path(os.environ["OVS_RUNDIR"]).glob("ovs-vswitchd*.ctl")
+                )
+            )
     return found
 
 
@@ -117,7 +134,11 @@ def ring_of_shares() -> dict[str, Any]:
         before = [remembered(target) for target in targets]
         flush_flow_cache()
         after = [remembered(target) for target in targets]
-        link = next(c.forward for c in wiring.cables if c.forward and c.forward[0] == "s0" and c.forward[1] == "s1")
+        link = next(
+            c.forward
+            for c in wiring.cables
+            if c.forward and c.forward[0] == "s0" and c.forward[1] == "s1"
+        )
         hooks = [hooks_now()]
         for dead, expected in ((True, None), (False, b"again")):
             net.set_loss(link, float(dead))
@@ -130,13 +151,18 @@ def ring_of_shares() -> dict[str, Any]:
                 except TimeoutError:
                     heard = None
             came.append(heard == expected)
-        processes = {line for n in names for line in status(net.host_pid(n)) if line.startswith("Tgid")}
+        processes = {
+            line for n in names for line in status(net.host_pid(n)) if line.startswith("Tgid")
+        }
         hostnames = [
-            net.run_in_host(n, ["hostname"], stdout=subprocess.PIPE, text=True).communicate()[0] for n in names
+            net.run_in_host(n, ["hostname"], stdout=subprocess.PIPE, text=True).communicate()[0]
+            for n in names
         ]
         net.set_link(link, False)
         told = controller.port_events(0, 5)
-        shown = subprocess.run(["ovs-vsctl", f"--db=unix:{targets[-1].parent}/db-1.sock", "list-br"], **quiet()).stdout
+        shown = subprocess.run(
+            ["ovs-vsctl", f"--db=unix:{targets[-1].parent}/db-1.sock", "list-br"], **quiet()
+        ).stdout
     controller.stop()
     left = subprocess.run(["ip", "-br", "link"], **quiet()).stdout.split("\n")
     return {
@@ -179,11 +205,19 @@ def test_network_over_three_daemons_is_one(sandboxed: Callable[..., Any]) -> Non
     found = sandboxed(ring_of_shares)
     assert found["daemons"] == 3
     assert len(found["came"]) == 32 and all(found["came"])
-    assert all(found["before"]) and not any(found["after"]), found  # the rival: only the first daemon is told to forget
+    assert all(found["before"]) and not any(found["after"]), (
+        found
+    )  # the rival: only the first daemon is told to forget
     assert found["told"] >= 1
-    assert found["shown"] and set(found["shown"]) < {f"s{n}" for n in range(1, 7)} | {f"s{n}" for n in range(6)}
+    assert found["shown"] and set(found["shown"]) < {f"s{n}" for n in range(1, 7)} | {
+        f"s{n}" for n in range(6)
+    }
     assert found["left"] == ["lo"]
-    assert found["hooks"] == [1, 2, 2]  # one to try, the end of s0->s1, and the end of s1->s0 when that failed
+    assert found["hooks"] == [
+        1,
+        2,
+        2,
+    ]  # one to try, the end of s0->s1, and the end of s1->s0 when that failed
     assert found["processes"] == 1  # one thread a host
     assert found["hostnames"] == found["nodes"]
 
@@ -200,8 +234,15 @@ def too_slow() -> dict[str, Any]:
     batch.MOST_PORTS, batch.SHARE_PORTS = 10, 8
     switches._BRIDGES_LIMIT_S, switches._OPERATION_LIMIT_S = 0.3, 0.0
     awake = switches.SwitchDaemon.pause
-    switches.SwitchDaemon.pause = lambda self, on=True: awake(self, on=True) if self._suffix else awake(self, on=on)  # type: ignore[method-assign]
-    net, began, said, code = emulated_network.EmulatedNetwork(wire(load_network("ring:6"))), time.monotonic(), "", 0
+    switches.SwitchDaemon.pause = lambda self, on=True: (
+        awake(self, on=True) if self._suffix else awake(self, on=on)
+    )  # type: ignore[method-assign]
+    net, began, said, code = (
+        emulated_network.EmulatedNetwork(wire(load_network("ring:6"))),
+        time.monotonic(),
+        "",
+        0,
+    )
     try:
         net.start()
     except InvalidRunError as error:
@@ -214,14 +255,24 @@ def too_slow() -> dict[str, Any]:
     except CapabilityError as error:
         refused = str(error)
     left = subprocess.run(["ip", "-br", "link"], **quiet()).stdout.split("\n")
-    return {"refused": refused, "said": said, "code": code, "took": took, "left": [n.split()[0] for n in left if n]}
+    return {
+        "refused": refused,
+        "said": said,
+        "code": code,
+        "took": took,
+        "left": [n.split()[0] for n in left if n],
+    }
 
 
 @pytest.mark.emulation
 @pytest.mark.unclocked
-def test_daemons_that_do_not_finish_in_time_end_the_set_up_with_the_figure(sandboxed: Callable[..., Any]) -> None:
+def test_daemons_that_do_not_finish_in_time_end_the_set_up_with_the_figure(
+    sandboxed: Callable[..., Any],
+) -> None:
     found = sandboxed(too_slow)
-    assert found["said"].startswith("ovs-vswitchd set up 2 of 6 switches within 0 s: this machine is too slow")
+    assert found["said"].startswith(
+        "ovs-vswitchd set up 2 of 6 switches within 0 s: this machine is too slow"
+    )
     assert found["code"] == 4 and found["took"] < 10
     assert found["refused"].startswith(
         "a network of 6 switches, 6 hosts and 12 cables needs about 0.2 GB of memory, 0.1 GB available"
@@ -242,7 +293,9 @@ def two_of_four() -> list[list[str]]:
     known = []
     with EmulatedNetwork(wiring, talking=(nodes[0], nodes[2])) as net:
         for host in wiring.hosts:
-            said = net.run_in_host(host.name, ["ip", "-j", "neigh"], stdout=subprocess.PIPE, text=True).communicate()[0]
+            said = net.run_in_host(
+                host.name, ["ip", "-j", "neigh"], stdout=subprocess.PIPE, text=True
+            ).communicate()[0]
             known.append([entry["dst"] for entry in json.loads(said or "[]")])
         known.append([net.host("h2").ip, net.host("h0").ip])
     return known

@@ -91,7 +91,9 @@ def stranger(*names: str) -> Iterator[Callable[[], list[list[int]]]]:
     if os.geteuid() != 0:
         pytest.skip("only root can be another user")
     words = [sys.executable, "-I", "-S", "-c", STRANGER, *names]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None and process.stdout.readline() == "listening\n"
         yield lambda: list(json.loads(process.communicate("\n", timeout=30)[0]))
         process.kill()
@@ -108,9 +110,19 @@ def test_another_user_is_handed_no_terminal_when_a_network_has_died(
             program_argv(name, "h0", ["id"])
         with pytest.raises(InputError, match="no network named"):
             send_request(name, {"do": "describe"})
-        words = [sys.executable, "-I", "-S", exec_proxy.__file__, address, json.dumps({"do": "exec"})]
+        words = [
+            sys.executable,
+            "-I",
+            "-S",
+            exec_proxy.__file__,
+            address,
+            json.dumps({"do": "exec"}),
+        ]
         done = subprocess.run(words, input="secret", capture_output=True, text=True, timeout=30)
-        assert (done.returncode, done.stdout) == (3, "") and "another user listens in its place" in done.stderr
+        assert (done.returncode, done.stdout) == (
+            3,
+            "",
+        ) and "another user listens in its place" in done.stderr
         assert name not in network_names()
         found = came()
         assert len(found) >= 3 and not any(any(sent) for sent in found)
@@ -141,7 +153,9 @@ def test_name_that_is_none_is_refused(wrong: str) -> None:
         listen(wrong)
 
 
-def test_inherited_door_is_taken_once_and_nothing_else_is_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inherited_door_is_taken_once_and_nothing_else_is_one(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with listen(name) as door:
         monkeypatch.setenv(VARIABLE, str(os.dup(door.fileno())))
         with inherited_socket() or socket.socket() as found:
@@ -214,10 +228,20 @@ def test_keeper_serves_many_at_once_and_survives_what_a_handler_raises(name: str
         thread.start()
     for thread in threads:
         thread.join()
-    for header in ({"do": "fail", "how": "input"}, {"do": "fail", "how": "bug"}, {"do": "nothing"}, {"do": 5}):
+    for header in (
+        {"do": "fail", "how": "input"},
+        {"do": "fail", "how": "bug"},
+        {"do": "nothing"},
+        {"do": 5},
+    ):
         ask(header)
     assert found[:3] == [{"met": True}] * 3
-    assert [one["error"] for one in found[3:]] == ["InputError", "SessionClosedError", "InputError", "InputError"]
+    assert [one["error"] for one in found[3:]] == [
+        "InputError",
+        "SessionClosedError",
+        "InputError",
+        "InputError",
+    ]
     assert json.dumps(found)
     keeper.close()
     with pytest.raises(InputError, match="no network named"):

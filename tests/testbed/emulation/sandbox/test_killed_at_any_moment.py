@@ -58,7 +58,9 @@ class Run:
     def left(self) -> list[str]:
         """Programs and files that are there for longer than the kernel needs."""
         until = time.monotonic() + GONE_S
-        while (found := [*self.programs(), *map(str, self.folder.iterdir())]) and time.monotonic() < until:
+        while (
+            found := [*self.programs(), *map(str, self.folder.iterdir())]
+        ) and time.monotonic() < until:
             time.sleep(0.05)
         return found
 
@@ -76,7 +78,9 @@ def test_nothing_is_left_of_a_run_that_is_killed_at_any_moment(tmp_path: Path) -
         left += [found] if (found := run.left()) else []
         if new := interfaces() - before:
             left.append(sorted(new))
-    print(f"killed {KILLS} times, {with_switches} times with switches, something left {len(left)} times")
+    print(
+        f"killed {KILLS} times, {with_switches} times with switches, something left {len(left)} times"
+    )
     assert not left
     assert with_switches >= KILLS // 4
 
@@ -88,5 +92,7 @@ def test_of_two_runs_at_once_the_one_that_is_not_killed_goes_on(tmp_path: Path) 
         time.sleep(0.1)
     assert killed.kill() and killed.left() == []
     said, _ = other.process.communicate(timeout=300)
-    assert b"delivered exactly once and verified; predicted 16; measured 16" in said, said.decode()[-3000:]
+    assert b"delivered exactly once and verified; predicted 16; measured 16" in said, said.decode()[
+        -3000:
+    ]
     assert other.left() == []

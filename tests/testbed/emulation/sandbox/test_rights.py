@@ -72,18 +72,29 @@ def bounded(status: str) -> bool:
     """Whether /proc/self/status, as much of it as there is, shows a program that can change nothing of the machine."""
     lines = [line.split() for line in status.splitlines() if line.startswith(("Cap", "NoNewPrivs"))]
     sets = [int(value, 16) for name, value in lines if name.startswith("Cap")]
-    return ["NoNewPrivs:", "1"] in lines and bool(sets) and not any(s >> n & 1 for s in sets for n in TAKEN.values())
+    return (
+        ["NoNewPrivs:", "1"] in lines
+        and bool(sets)
+        and not any(s >> n & 1 for s in sets for n in TAKEN.values())
+    )
 
 
 @pytest.mark.parametrize("what", ATTEMPTS)
-def test_a_program_in_a_host_changes_nothing_of_the_machine(what: str, session: testbed.Session) -> None:
+def test_a_program_in_a_host_changes_nothing_of_the_machine(
+    what: str, session: testbed.Session
+) -> None:
     done = session.exec("h0", ["sh", "-c", ATTEMPTS[what]], timeout_s=30)
     assert done.returncode != 0, done.stdout
-    assert not [*Path("/sys/fs/cgroup").glob("testbed-attempt"), *Path("/sys/fs/cgroup").glob("*/testbed-attempt")]
+    assert not [
+        *Path("/sys/fs/cgroup").glob("testbed-attempt"),
+        *Path("/sys/fs/cgroup").glob("*/testbed-attempt"),
+    ]
 
 
 @pytest.mark.parametrize("what", WORKS)
-def test_a_program_in_a_host_does_what_networks_are_for(what: str, session: testbed.Session) -> None:
+def test_a_program_in_a_host_does_what_networks_are_for(
+    what: str, session: testbed.Session
+) -> None:
     done = session.exec("h0", ["sh", "-c", WORKS[what]], timeout_s=30)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -109,8 +120,18 @@ def test_programs_in_hosts_and_at_switches_are_bounded_alike(session: testbed.Se
 
 
 def test_shells_and_programs_of_the_prompt_are_bounded() -> None:
-    lines = [f"h0 {RIGHTS}", 'py print(net["h0"].pexec("cat /proc/self/status")[0])', "h0 ping -c 1 -W 2 h1"]
-    done = run([*COMMAND, "up", "ring:3"], input="\n".join(lines), capture_output=True, text=True, timeout=60)
+    lines = [
+        f"h0 {RIGHTS}",
+        'py print(net["h0"].pexec("cat /proc/self/status")[0])',
+        "h0 ping -c 1 -W 2 h1",
+    ]
+    done = run(
+        [*COMMAND, "up", "ring:3"],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     shell, program = done.stdout.split("NoNewPrivs:", 1)
     assert bounded(shell + "NoNewPrivs:" + program[:4]) and bounded(program[4:]), done.stdout
     assert " 1 received" in done.stdout and done.returncode == 0, done.stdout + done.stderr
@@ -120,7 +141,16 @@ def test_shells_and_programs_of_the_prompt_are_bounded() -> None:
 def test_ranks_of_a_run_are_bounded(mpi: bool) -> None:
     if mpi:
         find_mpiexec()
-    words = [*COMMAND, "run", "crossbar:4", "--compute-nodes", "2", "--io-nodes", "2", *(["--mpi"] if mpi else [])]
+    words = [
+        *COMMAND,
+        "run",
+        "crossbar:4",
+        "--compute-nodes",
+        "2",
+        "--io-nodes",
+        "2",
+        *(["--mpi"] if mpi else []),
+    ]
     done = run([*words, "--", "sh", "-c", RIGHTS], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0 and done.stdout.count("NoNewPrivs") == 2, done.stdout + done.stderr
     assert bounded(done.stdout)
@@ -135,5 +165,7 @@ def test_an_ordinary_user_s_programs_are_bounded_and_work() -> None:
     )
     lines = [f"h0 {RIGHTS}", f"h0 ({works}) && echo all well"]
     command = as_ordinary_user([*COMMAND, "up", "ring:3"])
-    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        command, input="\n".join(lines), capture_output=True, text=True, timeout=100
+    )
     assert bounded(done.stdout) and "all well" in done.stdout, done.stdout + done.stderr

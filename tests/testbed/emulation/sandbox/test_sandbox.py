@@ -64,7 +64,12 @@ def running_prompt(
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """``testbed up`` waiting for its first command, and the mark in the environment of everything it started."""
     mark = f"TESTBED_TEST_MARK={uuid.uuid4().hex}"
-    environment = {**os.environ, "TMPDIR": str(tmp_path), "HOME": str(tmp_path), mark.split("=")[0]: mark.split("=")[1]}
+    environment = {
+        **os.environ,
+        "TMPDIR": str(tmp_path),
+        "HOME": str(tmp_path),
+        mark.split("=")[0]: mark.split("=")[1],
+    }
     process = subprocess.Popen(
         UP,
         stdin=subprocess.PIPE,
@@ -87,7 +92,9 @@ def running_prompt(
 
 
 def test_sandbox_passes_exit_code_input_and_output_through() -> None:
-    done = run_in_sandbox(["sh", "-c", "cat; echo wrong >&2; exit 7"], input_text="through the pipe")
+    done = run_in_sandbox(
+        ["sh", "-c", "cat; echo wrong >&2; exit 7"], input_text="through the pipe"
+    )
     assert (done.stdout, done.stderr, done.returncode) == ("through the pipe", "wrong\n", 7)
 
 
@@ -96,7 +103,9 @@ def test_signal_that_ends_the_command_is_its_exit_code() -> None:
 
 
 def test_sandbox_has_only_a_loopback_interface_and_its_own_processes() -> None:
-    done = run_in_sandbox(["sh", "-c", "ip -o link | wc -l; ls /proc | grep -c '^[0-9]*$'; ip -o link show lo up"])
+    done = run_in_sandbox(
+        ["sh", "-c", "ip -o link | wc -l; ls /proc | grep -c '^[0-9]*$'; ip -o link show lo up"]
+    )
     links, processes, *up = done.stdout.splitlines()
     assert links == "1"
     assert int(processes) < 8
@@ -106,8 +115,12 @@ def test_sandbox_has_only_a_loopback_interface_and_its_own_processes() -> None:
 
 
 def test_programs_in_the_sandbox_talk_over_its_loopback() -> None:
-    listening = "s=socket.create_server(('127.0.0.1', 0)); c=socket.create_connection(s.getsockname(), 5)"
-    script = f"import socket; {listening}; c.sendall(b'here'); print(s.accept()[0].recv(9).decode())"
+    listening = (
+        "s=socket.create_server(('127.0.0.1', 0)); c=socket.create_connection(s.getsockname(), 5)"
+    )
+    script = (
+        f"import socket; {listening}; c.sendall(b'here'); print(s.accept()[0].recv(9).decode())"
+    )
     assert run_in_sandbox([sys.executable, "-c", script]).stdout == "here\n"
 
 
@@ -152,11 +165,16 @@ def test_death_of_the_parent_ends_the_sandbox(tmp_path: Path) -> None:
     name, value = mark.split("=")
     inner = sandbox_command(["sleep", "300"], die_with_parent=True)
     script = f"import subprocess, sys, time; subprocess.Popen({inner!r}); print('up', flush=True); time.sleep(300)"
-    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env={**os.environ, name: value})
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, env={**os.environ, name: value}
+    )
     assert parent.stdout is not None
     parent.stdout.readline()
     limit = time.monotonic() + 60
-    while not any(words.startswith("sleep 300") for words in marked_processes(mark)) and time.monotonic() < limit:
+    while (
+        not any(words.startswith("sleep 300") for words in marked_processes(mark))
+        and time.monotonic() < limit
+    ):
         time.sleep(0.05)
     assert any(words.startswith("sleep 300") for words in marked_processes(mark))
     parent.kill()
@@ -165,7 +183,9 @@ def test_death_of_the_parent_ends_the_sandbox(tmp_path: Path) -> None:
 
 
 def test_command_that_ignores_sigterm_is_given_up() -> None:
-    words = sandbox_command(["sh", "-c", "trap '' TERM; echo up; sleep 60; sleep 60"], die_with_parent=True)
+    words = sandbox_command(
+        ["sh", "-c", "trap '' TERM; echo up; sleep 60; sleep 60"], die_with_parent=True
+    )
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=heed_signals)
     assert process.stdout is not None
     process.stdout.readline()
@@ -180,7 +200,14 @@ def test_two_sandboxes_at_once_do_not_meet(tmp_path: Path) -> None:
     def prompt() -> None:
         text = "h0 ping -c 2 -i 0.2 h1\n"
         done = subprocess.run(
-            UP, input=text, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT, env={**os.environ}
+            UP,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            cwd=ROOT,
+            env={**os.environ},
         )
         said.append(f"{done.returncode} {done.stdout} {done.stderr}")
 
@@ -228,7 +255,9 @@ def test_a_machine_without_namespaces_is_probed_once(tmp_path: Path) -> None:
         "print(sum('offset_s\": 0.0' in str(words) for words in probes))"
     )
     words = [sys.executable, "-c", script]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path
+    )
     assert done.stdout.splitlines()[-1:] == ["1"], done.stderr[-2000:]
     assert done.stderr.count("running on the simulated fabric: refused") == 1
 
@@ -250,7 +279,9 @@ def test_variables_that_strayed_out_of_a_sandbox_are_not_believed(
     monkeypatch.setenv("TESTBED_SANDBOX", str(tmp_path))
     assert not in_sandbox()
     script = "from testbed.emulation.sandbox.sandbox import in_sandbox as i; print(i())"
-    inside = run_in_sandbox(["sh", "-c", f'{sys.executable} -c "{script}"; echo $TESTBED_SANDBOX_NETWORK'])
+    inside = run_in_sandbox(
+        ["sh", "-c", f'{sys.executable} -c "{script}"; echo $TESTBED_SANDBOX_NETWORK']
+    )
     believed, network = inside.stdout.split()
     assert believed == "True"
     monkeypatch.setenv("TESTBED_SANDBOX_NETWORK", network)

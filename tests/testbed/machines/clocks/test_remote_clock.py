@@ -29,7 +29,9 @@ class TrueClock:
 
     def shows(self, ours_s: float) -> float:
         whole = min(int(ours_s), len(self.drifts) - 1)
-        return self.start_s + ours_s + sum(self.drifts[:whole]) + self.drifts[whole] * (ours_s - whole)
+        return (
+            self.start_s + ours_s + sum(self.drifts[:whole]) + self.drifts[whole] * (ours_s - whole)
+        )
 
     def our_time(self, stamp_s: float) -> float:
         at = [self.shows(float(i)) for i in range(len(self.drifts))]
@@ -37,7 +39,9 @@ class TrueClock:
         return whole + (stamp_s - at[whole]) / (1 + self.drifts[whole])
 
 
-def exchange(clock: TrueClock, sent_s: float, there_s: float, held_s: float, back_s: float) -> Exchange:
+def exchange(
+    clock: TrueClock, sent_s: float, there_s: float, held_s: float, back_s: float
+) -> Exchange:
     """One exchange with a delay on each way, and a time in the other machine's hands."""
     stamps = sent_s, sent_s + there_s, sent_s + there_s + held_s, sent_s + there_s + held_s + back_s
     return Exchange(
@@ -54,19 +58,30 @@ clocks = st.builds(
     st.floats(min_value=-1e6, max_value=1e6),
     st.lists(st.floats(min_value=-RHO, max_value=RHO), min_size=1, max_size=12).map(tuple),
 )
-asked = st.lists(st.tuples(st.floats(min_value=0, max_value=12), delays, delays, delays), min_size=1, max_size=25)
+asked = st.lists(
+    st.tuples(st.floats(min_value=0, max_value=12), delays, delays, delays), min_size=1, max_size=25
+)
 
 
 @drawn(300)
-@given(clock=clocks, asked=asked, moments=st.lists(st.floats(min_value=0, max_value=13), min_size=1, max_size=10))
+@given(
+    clock=clocks,
+    asked=asked,
+    moments=st.lists(st.floats(min_value=0, max_value=13), min_size=1, max_size=10),
+)
 def test_the_truth_lies_within_the_bounds(
     clock: TrueClock, asked: list[tuple[float, float, float, float]], moments: list[float]
 ) -> None:
-    found = RemoteClock(machine="m1", exchanges=tuple(exchange(clock, *each) for each in asked), drift_bound=RHO)
+    found = RemoteClock(
+        machine="m1", exchanges=tuple(exchange(clock, *each) for each in asked), drift_bound=RHO
+    )
     times = found.ours([clock.shows(at) for at in moments])
     assert (times.earliest_s <= moments).all()
     assert (times.latest_s >= moments).all()
-    first, last = (clock.shows(min(a[0] + a[1] for a in asked)), clock.shows(max(a[0] + sum(a[1:3]) for a in asked)))
+    first, last = (
+        clock.shows(min(a[0] + a[1] for a in asked)),
+        clock.shows(max(a[0] + sum(a[1:3]) for a in asked)),
+    )
     worst = found.worst_uncertainty_s(first, last)
     inside = found.ours(np.linspace(first, last, 137)).uncertainty_s
     assert worst >= inside.max() - 1e-12
@@ -114,7 +129,9 @@ def test_one_quick_exchange_sharpens_what_slow_ones_leave_open() -> None:
 
 def test_the_bounds_are_as_narrow_as_the_delays_alone_without_drift() -> None:
     clock = TrueClock(0.0, (0.0,))
-    lopsided = RemoteClock(machine="m1", exchanges=(exchange(clock, 0.0, 0.004, 0.0, 0.0),), drift_bound=0.0)
+    lopsided = RemoteClock(
+        machine="m1", exchanges=(exchange(clock, 0.0, 0.004, 0.0, 0.0),), drift_bound=0.0
+    )
     guess, uncertainty = lopsided.offset(0.004)
     assert guess == pytest.approx(0.002, abs=1e-8)  # half of what the two ways differ by
     assert uncertainty == pytest.approx(0.002, abs=1e-8)

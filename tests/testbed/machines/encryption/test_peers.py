@@ -33,7 +33,10 @@ def key(number: int) -> str:
 @given(st.integers(2, 300))
 @drawn(15)
 def test_no_two_peers_share_an_allowed_address_and_nobody_is_its_own(machines: int) -> None:
-    keys, addresses = [key(k) for k in range(machines)], [f"10.0.{k >> 8}.{k & 255}" for k in range(machines)]
+    keys, addresses = (
+        [key(k) for k in range(machines)],
+        [f"10.0.{k >> 8}.{k & 255}" for k in range(machines)],
+    )
     own = [ipaddress.ip_network(inside_address(k)) for k in range(machines)]
     for k in {0, machines // 2, machines - 1}:
         peers = peers_of(k, keys, addresses, 20006)
@@ -45,9 +48,16 @@ def test_no_two_peers_share_an_allowed_address_and_nobody_is_its_own(machines: i
         assert [peer.public_key for peer in peers] == keys[:k] + keys[k + 1 :]
 
 
-def test_a_configuration_says_of_each_peer_where_it_is_and_the_one_address_that_it_may_have() -> None:
-    text = configuration(peers_of(1, [key(7), key(8), key(9)], ["10.0.0.1", "10.0.0.2", "10.0.0.3"], 20006))
-    sections = [dict(line.split(" = ") for line in part.strip().splitlines()) for part in text.split("[Peer]")[1:]]
+def test_a_configuration_says_of_each_peer_where_it_is_and_the_one_address_that_it_may_have() -> (
+    None
+):
+    text = configuration(
+        peers_of(1, [key(7), key(8), key(9)], ["10.0.0.1", "10.0.0.2", "10.0.0.3"], 20006)
+    )
+    sections = [
+        dict(line.split(" = ") for line in part.strip().splitlines())
+        for part in text.split("[Peer]")[1:]
+    ]
     assert [one["PublicKey"] for one in sections] == [key(7), key(9)]
     assert [one["AllowedIPs"] for one in sections] == ["198.18.0.1/32", "198.18.0.3/32"]
     assert [one["Endpoint"] for one in sections] == ["10.0.0.1:20006", "10.0.0.3:20006"]
@@ -62,18 +72,24 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(InputError):
         inside_address(-1)
     with pytest.raises(ValueError, match="not a WireGuard key"):
-        configuration(peers_of(0, [key(1), "x=\nAllowedIPs = 0.0.0.0/0"], ["10.0.0.1", "10.0.0.2"], 1))
+        configuration(
+            peers_of(0, [key(1), "x=\nAllowedIPs = 0.0.0.0/0"], ["10.0.0.1", "10.0.0.2"], 1)
+        )
 
 
 def test_who_is_not_heard_is_named_the_worst_first() -> None:
     assert missing_handshake_reason(["a", "b"], {0: [], 1: []}) is None
-    assert (missing_handshake_reason(["a", "b"], {0: [1], 1: []}) or "").startswith("b is not heard by a")
-    assert (missing_handshake_reason(["a", "b", "c"], {0: [1], 1: [0, 2], 2: [1]}) or "").startswith(
-        "b is not heard by a, c"
+    assert (missing_handshake_reason(["a", "b"], {0: [1], 1: []}) or "").startswith(
+        "b is not heard by a"
     )
+    assert (
+        missing_handshake_reason(["a", "b", "c"], {0: [1], 1: [0, 2], 2: [1]}) or ""
+    ).startswith("b is not heard by a, c")
 
 
-def test_the_private_key_goes_into_the_interface_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_private_key_goes_into_the_interface_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     private, public = key(1234), key(5678)
     commands: list[tuple[list[str], str]] = []
 
@@ -97,13 +113,22 @@ def test_the_private_key_goes_into_the_interface_and_nowhere_else(monkeypatch: p
     monkeypatch.setattr(wireguard, "Netlink", NoNetlink)
     machine = MachineState(name="m")
     opened = wireguard.open_wireguard(machine, 3, "eth0", 20006, 1500)
-    wireguard.add_peers(machine, peers_of(3, [key(k) for k in range(4)], [f"10.0.0.{k}" for k in range(4)], 20006))
+    wireguard.add_peers(
+        machine, peers_of(3, [key(k) for k in range(4)], [f"10.0.0.{k}" for k in range(4)], 20006)
+    )
     given = [words for words, text in commands if private in text]
-    assert [words[:2] for words in given] == [["wg", "pubkey"], ["wg", "set"]] and given[1][-2:] == [
+    assert [words[:2] for words in given] == [["wg", "pubkey"], ["wg", "set"]] and given[1][
+        -2:
+    ] == [
         "private-key",
         "/dev/stdin",
     ]
-    kept = [repr(opened), repr(machine), json.dumps(vars(opened)), str([words for words, _ in commands])]
+    kept = [
+        repr(opened),
+        repr(machine),
+        json.dumps(vars(opened)),
+        str([words for words, _ in commands]),
+    ]
     assert not any(private in text for text in kept) and opened.public_key == public
     for data in (pickle.dumps((opened, None)), pickle.dumps(machine.objects)):
         assert private.encode() not in data

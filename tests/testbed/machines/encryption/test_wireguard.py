@@ -67,7 +67,12 @@ def on_the_underlay() -> dict[str, Any]:
         # the rival: the same cables on the underlay itself, by a port that WireGuard has not
         plain = tuple(
             replace(
-                one, interface=facts.underlay, address=facts.address, mtu=facts.mtu, port=port + 10_002, framed=True
+                one,
+                interface=facts.underlay,
+                address=facts.address,
+                mtu=facts.mtu,
+                port=port + 10_002,
+                framed=True,
             )
             for one, facts in zip(secret, machines.facts, strict=True)
         )
@@ -133,7 +138,21 @@ def pinged(machines: Any, wiring: Any, request: Any) -> int:
     from testbed.machines.adapters.rpc_programs import add_all_neighbours
 
     target = next(host.ip for host in wiring.hosts if host.node == "s2")
-    argv = ["ping", "-q", "-c", "10", "-i", "0.05", "-w", "60", "-s", "200", "-p", SECRET.hex(), target]
+    argv = [
+        "ping",
+        "-q",
+        "-c",
+        "10",
+        "-i",
+        "0.05",
+        "-w",
+        "60",
+        "-s",
+        "200",
+        "-p",
+        SECRET.hex(),
+        target,
+    ]
     with distributed_network(
         machines, wiring, placement_of(machines, wiring, request), mtu=1400, controlled=False
     ) as network:
@@ -146,7 +165,9 @@ def pinged(machines: Any, wiring: Any, request: Any) -> int:
     return code
 
 
-def test_what_crosses_is_seen_on_the_underlay_without_encryption_only(sandboxed: Callable[..., Any]) -> None:
+def test_what_crosses_is_seen_on_the_underlay_without_encryption_only(
+    sandboxed: Callable[..., Any],
+) -> None:
     found = sandboxed(on_the_underlay)
     plain, encrypted = found["plain"], found["encrypted"]
     assert plain["code"] == encrypted["code"] == 0
@@ -196,10 +217,15 @@ def streamed(encrypt: bool) -> dict[str, Any]:
     if session.verdict.invalid is not None:
         raise InvalidRunError(session.verdict.invalid)
     # inner UDP datagrams of the stream's port behind a VXLAN header
-    inner = sum(frame[36:38] == ports[0].to_bytes(2) and frame[42:46] == b"\x08\0\0\0" for frame in seen[0].frames)
+    inner = sum(
+        frame[36:38] == ports[0].to_bytes(2) and frame[42:46] == b"\x08\0\0\0"
+        for frame in seen[0].frames
+    )
     return {
         "checks": [(c.name, c.passed) for c in session.verdict.checks],
-        "block_sizes": [(f.measured_block_size, f.predicted_block_size) for f in session.analysis.faults],
+        "block_sizes": [
+            (f.measured_block_size, f.predicted_block_size) for f in session.analysis.faults
+        ],
         "vxlan": inner,
         "to_the_port": seen[0].datagrams(ports[0]),
         "by": run.counters["crossing_encrypted_by"],
@@ -241,14 +267,18 @@ def with_a_wrong_key() -> str:
 
 
 @pytest.mark.soak
-def test_a_machine_with_another_key_than_it_told_is_not_heard_and_named(sandboxed: Callable[..., Any]) -> None:
+def test_a_machine_with_another_key_than_it_told_is_not_heard_and_named(
+    sandboxed: Callable[..., Any],
+) -> None:
     said = sandboxed(with_a_wrong_key)
     assert said.startswith("--encrypt: machine-2 is not heard by machine-0, machine-1"), said
     assert "machine-0 is not heard by machine-1" not in said
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("how", ["worker killed", "command killed", "wireguard-go killed", "interrupted"])
+@pytest.mark.parametrize(
+    "how", ["worker killed", "command killed", "wireguard-go killed", "interrupted"]
+)
 def test_wireguard_ends_with_its_machine(how: str, tmp_path: Path) -> None:
     run = subprocess.Popen(
         [*TESTBED, *STREAM, "--faults", "none", "--duration", "30", "--results", str(tmp_path)],
@@ -258,7 +288,9 @@ def test_wireguard_ends_with_its_machine(how: str, tmp_path: Path) -> None:
     )
     until = time.monotonic() + 90
     there = {run.pid: ""}
-    while sum("machine_process" in words for words in there.values()) < 4:  # each has begun its end of the stream
+    while (
+        sum("machine_process" in words for words in there.values()) < 4
+    ):  # each has begun its end of the stream
         assert run.poll() is None and time.monotonic() < until, run.communicate()
         time.sleep(0.2)
         there = descendants(run.pid)
@@ -281,7 +313,9 @@ def test_wireguard_ends_with_its_machine(how: str, tmp_path: Path) -> None:
         assert "machine-" in json.loads(out)["invalid"] and "has" in err
     until = time.monotonic() + 10
     left: Any = None
-    while time.monotonic() < until and any(Path(f"/proc/{pid}").exists() for pid in there if pid != run.pid):
+    while time.monotonic() < until and any(
+        Path(f"/proc/{pid}").exists() for pid in there if pid != run.pid
+    ):
         time.sleep(0.2)
     left = left_of(there, made, os.getpid())
     assert left == ([], set())

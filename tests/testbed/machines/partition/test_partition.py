@@ -46,12 +46,17 @@ def random_network(switches: int, seed: int) -> Network:
         key, capacity_bps = rng.randrange(2), rng.choice((1e6, 1e7, 1e9))
         for ends in ((a, b), (b, a))[: rng.choice((1, 2, 2))]:
             if a != b:
-                one = Link(source=f"s{ends[0]}", target=f"s{ends[1]}", key=key, capacity_bps=capacity_bps)
+                one = Link(
+                    source=f"s{ends[0]}", target=f"s{ends[1]}", key=key, capacity_bps=capacity_bps
+                )
                 links.setdefault(one.id, one)
     for i in range(rng.randrange(2 * switches)):
         nodes.append(Node(id=f"h{i}", kind="host"))
         for at in rng.sample(range(switches), min(switches, rng.choice((1, 1, 1, 2)))):
-            for one in (Link(source=f"h{i}", target=f"s{at}"), Link(source=f"s{at}", target=f"h{i}")):
+            for one in (
+                Link(source=f"h{i}", target=f"s{at}"),
+                Link(source=f"s{at}", target=f"h{i}"),
+            ):
                 links[one.id] = one
     return Network(name=f"random-{seed}", nodes=tuple(nodes), links=tuple(links.values()))
 
@@ -87,7 +92,8 @@ def test_shares_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "machines", "most"), [("swiss-t1", 2, 8), ("swiss-t1", 4, 12), ("torus:16x16", 2, 32), ("clos:8", 4, 96)]
+    ("name", "machines", "most"),
+    [("swiss-t1", 2, 8), ("swiss-t1", 4, 12), ("torus:16x16", 2, 32), ("clos:8", 4, 96)],
 )
 def test_known_networks_are_cut_where_they_are_thin(name: str, machines: int, most: int) -> None:
     """The torus' bisection is 2 x 16 cables; the rival is a cut that looks at no cable."""
@@ -96,7 +102,8 @@ def test_known_networks_are_cut_where_they_are_thin(name: str, machines: int, mo
     assert crossing_of(network, found) <= most
     nodes = [node.id for node in network.nodes]
     in_turn = Placement(
-        machines=machines, machine_of={node: i * machines // len(nodes) for i, node in enumerate(nodes)}
+        machines=machines,
+        machine_of={node: i * machines // len(nodes) for i, node in enumerate(nodes)},
     )
     assert crossing_of(network, found) < crossing_of(network, in_turn)
 
@@ -107,12 +114,15 @@ def test_fat_cables_stay_inside() -> None:
     ends = [way for i in range(8) for way in ((i, (i + 1) % 8), ((i + 1) % 8, i))]
     wide = {frozenset((i, i + 1)) for i in range(0, 8, 2)}
     links = tuple(
-        Link(source=str(a), target=str(b), capacity_bps=1e9 if frozenset((a, b)) in wide else 1e6) for a, b in ends
+        Link(source=str(a), target=str(b), capacity_bps=1e9 if frozenset((a, b)) in wide else 1e6)
+        for a, b in ends
     )
     network = Network(name="pairs", nodes=nodes, links=links)
     wiring, found = wire(network), partition(network, [1] * 4)
     cut = [wiring.cables[index] for index in found.crossing(wiring)]
-    assert len(cut) == 4 and all(network.link(*one.forward).capacity_bps == 1e6 for one in cut if one.forward)
+    assert len(cut) == 4 and all(
+        network.link(*one.forward).capacity_bps == 1e6 for one in cut if one.forward
+    )
 
 
 def test_wrong_shares_and_too_many_machines_are_refused() -> None:

@@ -14,22 +14,48 @@ RING = load_network("ring:4")
 
 
 def test_hosts_lie_with_their_switch_unless_they_are_named() -> None:
-    found = parse_placement({"machines": [["s0", "s1", "h3"], ["s2", "s3"]]}, RING, "place.json", machines=2)
+    found = parse_placement(
+        {"machines": [["s0", "s1", "h3"], ["s2", "s3"]]}, RING, "place.json", machines=2
+    )
     assert found.machines == 2
-    assert found.machine_of == {"s0": 0, "s1": 0, "s2": 1, "s3": 1, "h0": 0, "h1": 0, "h2": 1, "h3": 0}
+    assert found.machine_of == {
+        "s0": 0,
+        "s1": 0,
+        "s2": 1,
+        "s3": 1,
+        "h0": 0,
+        "h1": 0,
+        "h2": 1,
+        "h3": 0,
+    }
 
 
 @pytest.mark.parametrize(
     ("document", "words"),
     [
         ([], 'place.json: give {"machines": [[node, ...], ...]}, one list a machine'),
-        ({"machines": [["s0"], "s1"]}, 'place.json: give {"machines": [[node, ...], ...]}, one list a machine'),
-        ({"machines": [["s0", "s1"], ["s2", "s9"]]}, "place.json: machine 1: ring:4 has no node 's9'"),
+        (
+            {"machines": [["s0"], "s1"]},
+            'place.json: give {"machines": [[node, ...], ...]}, one list a machine',
+        ),
+        (
+            {"machines": [["s0", "s1"], ["s2", "s9"]]},
+            "place.json: machine 1: ring:4 has no node 's9'",
+        ),
         ({"machines": [["s0", "s1"], ["s2", 3]]}, "place.json: machine 1: ring:4 has no node '3'"),
-        ({"machines": [["s0", "s1"], ["s1"]]}, "place.json: node s1 lies on machine 0 and on machine 1"),
-        ({"machines": [["s0", "s1"], ["s2"]]}, "place.json: switch s3 is on no machine; name every switch"),
+        (
+            {"machines": [["s0", "s1"], ["s1"]]},
+            "place.json: node s1 lies on machine 0 and on machine 1",
+        ),
+        (
+            {"machines": [["s0", "s1"], ["s2"]]},
+            "place.json: switch s3 is on no machine; name every switch",
+        ),
         ({"machines": [["s0", "s1", "s2", "s3"], []]}, "place.json: no node is on machine 1"),
-        ({"machines": [["s0", "s1", "s2", "s3"]]}, "place.json: it places nodes on 1 machines, and there are 2"),
+        (
+            {"machines": [["s0", "s1", "s2", "s3"]]},
+            "place.json: it places nodes on 1 machines, and there are 2",
+        ),
         ({"machines": [["s0"], ["s1"]], "host": 1}, "place.json: "),
     ],
 )

@@ -19,9 +19,14 @@ NETWORKS = (("swiss-t1", "s1", "s6"), ("manet:nodes=40,seed=2,frame=0", "n1", "n
 
 @pytest.mark.parametrize(("name", "source", "sink"), NETWORKS)
 @pytest.mark.parametrize("rule", ["priced", "hunted"])
-def test_priced_and_hunted_links_give_the_capillary_route(name: str, source: str, sink: str, rule: Rule) -> None:
+def test_priced_and_hunted_links_give_the_capillary_route(
+    name: str, source: str, sink: str, rule: Rule
+) -> None:
     network = load_network(name)
-    found, exact = hunt_layers(network, source, sink, basic=rule), capillary_route(network, source, sink)
+    found, exact = (
+        hunt_layers(network, source, sink, basic=rule),
+        capillary_route(network, source, sink),
+    )
     assert found.failure is None
     assert found.loads == pytest.approx([float(load) for load in exact.loads], abs=1e-9)
     if rule == "hunted":
@@ -31,7 +36,10 @@ def test_priced_and_hunted_links_give_the_capillary_route(name: str, source: str
 
 def test_full_links_that_are_no_bottlenecks_are_fixed_too_early() -> None:
     network = load_network("manet:nodes=40,seed=2,frame=0")
-    found, exact = hunt_layers(network, "n1", "n30", basic="full"), capillary_route(network, "n1", "n30")
+    found, exact = (
+        hunt_layers(network, "n1", "n30", basic="full"),
+        capillary_route(network, "n1", "n30"),
+    )
     first = set(exact.layers[0].bottlenecks)
     assert {network.links[i].id for i in found.layers[0].bottlenecks} > first
     assert len(found.layers) < len(exact.layers)
@@ -51,7 +59,9 @@ def test_capacities_weigh_in() -> None:
 
 def test_tiny_loads_end_infeasible_where_the_stable_form_goes_on() -> None:
     network = nested_example(9)
-    assert float(min(load for load in capillary_route(network, "s", "t").loads if load)) == pytest.approx(12**-9)
+    assert float(
+        min(load for load in capillary_route(network, "s", "t").loads if load)
+    ) == pytest.approx(12**-9)
     found = hunt_layers(network, "s", "t", basic="hunted")
     assert found.failure is not None and "infeasible" in found.failure
     assert found.layers[-1].load > 1e-8

@@ -23,7 +23,12 @@ def build(ends: str, capacities: dict[int, float] | None = None) -> Network:
     """A network of switches; links named by their two letters and in that order, repeated for parallel ones."""
     names = ends.split()
     links = tuple(
-        Link(source=n[0], target=n[1], key=names[:i].count(n), capacity_bps=(capacities or {}).get(i, 1e7))
+        Link(
+            source=n[0],
+            target=n[1],
+            key=names[:i].count(n),
+            capacity_bps=(capacities or {}).get(i, 1e7),
+        )
         for i, n in enumerate(names)
     )
     nodes = tuple(Node(id=n, kind="switch") for n in dict.fromkeys("".join(names)))
@@ -40,7 +45,9 @@ def fractions(*texts: str) -> list[Fraction]:
 
 def test_thesis_figures_44_to_53_come_out_layer_by_layer() -> None:
     route = capillary_route(build(THESIS), "s", "t")
-    assert list(route.loads) == fractions("1/2", "1/2", "1/4", "1/4", "1/12", "1/12", "1/3", "1/3", "1/3")
+    assert list(route.loads) == fractions(
+        "1/2", "1/2", "1/4", "1/4", "1/12", "1/12", "1/3", "1/3", "1/3"
+    )
     assert [layer.load for layer in route.layers] == fractions("1/2", "1/3", "1/4", "1/12")
     assert [layer.factor for layer in route.layers] == fractions("2", "3/2", "4/3", "3")
     assert [len(layer.bottlenecks) for layer in route.layers] == [2, 3, 2, 2]
@@ -56,7 +63,9 @@ def test_each_load_is_one_over_the_product_of_the_factors_down_to_its_layer() ->
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_the_first_layers_keep_their_loads_and_the_rest_stays_within_the_last_of_them(layers: int) -> None:
+def test_the_first_layers_keep_their_loads_and_the_rest_stays_within_the_last_of_them(
+    layers: int,
+) -> None:
     full, part = (capillary_route(build(THESIS), "s", "t", layers=k) for k in (None, layers))
     assert part.method == f"capillary:{layers}"
     assert part.layers == full.layers[:layers]
@@ -74,7 +83,9 @@ def test_the_rest_goes_over_the_fewest_links() -> None:
 
 
 def test_more_layers_than_there_are_give_the_full_route() -> None:
-    assert capillary_route(build(THESIS), "s", "t", layers=99) == capillary_route(build(THESIS), "s", "t")
+    assert capillary_route(build(THESIS), "s", "t", layers=99) == capillary_route(
+        build(THESIS), "s", "t"
+    )
 
 
 @pytest.mark.parametrize("layers", [0, -1, True, 1.5])
@@ -100,7 +111,10 @@ def test_capacities_that_differ_only_in_unit_give_the_same_route() -> None:
     slow = Network(
         name="slow",
         nodes=build(THESIS).nodes,
-        links=tuple(Link(source=x.source, target=x.target, capacity_bps=1544000.5) for x in build(THESIS).links),
+        links=tuple(
+            Link(source=x.source, target=x.target, capacity_bps=1544000.5)
+            for x in build(THESIS).links
+        ),
     )
     assert capillary_route(slow, "s", "t").loads == capillary_route(build(THESIS), "s", "t").loads
 
@@ -127,7 +141,9 @@ def test_loads_far_below_the_precision_of_floats_come_out_exactly(
     assert min(load for load in route.loads if load) == Fraction(1, 2**61)
 
 
-def test_a_piece_that_floats_misjudge_is_solved_again_in_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_piece_that_floats_misjudge_is_solved_again_in_integers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # x must hand a 1e-14th of its flow to y: less than the compiled kernel can see, so its answer does not balance
     net = build("sx sy xt xy yt", {0: 1e12, 1: 1e12, 2: 1e12, 3: 2e-2, 4: 1e12 + 3e-2})
     compile_always(monkeypatch, compiled=False)
@@ -146,8 +162,16 @@ def test_a_split_that_does_not_balance_is_refused() -> None:
     level, children = settled
     assert level == Fraction(1, 2)
     assert [(child.demand, child.denominator) for child in children] == [([1, -1], 2)]
-    assert settle(piece, Split(parts=3, component=[2, 1, 0], crossing=[0, 1, 2], full=[1, 1, 0]), links) is None
-    assert settle(piece, Split(parts=2, component=[1, 0, 0], crossing=[0, 1], full=[0, 0]), links) is None
+    assert (
+        settle(
+            piece, Split(parts=3, component=[2, 1, 0], crossing=[0, 1, 2], full=[1, 1, 0]), links
+        )
+        is None
+    )
+    assert (
+        settle(piece, Split(parts=2, component=[1, 0, 0], crossing=[0, 1], full=[0, 0]), links)
+        is None
+    )
     assert settle(piece, None, links) is None
     assert settle(replace(piece, bound=Fraction(1, 2)), right, links) is None
 
@@ -159,5 +183,7 @@ def test_importing_the_package_and_routing_a_small_network_need_no_numba() -> No
         " links=(Link(source='a', target='b'),));"
         "capillary_route(net, 'a', 'b'); print([m for m in ('numba', 'numpy', 'scipy') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stdout.strip() == "[]"

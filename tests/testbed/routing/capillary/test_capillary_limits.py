@@ -28,12 +28,19 @@ def build(ends: str, *capacities: float, hosts: str = "") -> Network:
     """Links named by their two letters; all of 10 Mbit/s, or of these capacities."""
     names = ends.split()
     links = tuple(
-        Link(source=n[0], target=n[1], key=names[:i].count(n), capacity_bps=capacities[i] if capacities else 1e7)
+        Link(
+            source=n[0],
+            target=n[1],
+            key=names[:i].count(n),
+            capacity_bps=capacities[i] if capacities else 1e7,
+        )
         for i, n in enumerate(names)
     )
     letters = dict.fromkeys("".join(names))
     return Network(
-        name="small", nodes=tuple(Node(id=n, kind="host" if n in hosts else "switch") for n in letters), links=links
+        name="small",
+        nodes=tuple(Node(id=n, kind="host" if n in hosts else "switch") for n in letters),
+        links=links,
     )
 
 
@@ -57,12 +64,17 @@ def test_floats_follow_loads_far_below_one_as_long_as_each_layer_is_near_the_las
 
 def test_floats_weigh_capacities_by_the_largest() -> None:
     network = build("st st sa at", 4e6, 1e6, 3e6, 5e6)
-    assert FloatRouter(network).loads("s", "t").tolist() == pytest.approx([4 / 8, 1 / 8, 3 / 8, 3 / 8])
+    assert FloatRouter(network).loads("s", "t").tolist() == pytest.approx(
+        [4 / 8, 1 / 8, 3 / 8, 3 / 8]
+    )
     route = capillary_route(network, "s", "t")
     assert list(route.loads) == [Fraction(4, 8), Fraction(1, 8), Fraction(3, 8), Fraction(3, 8)]
     # over the largest capacity of the network, which is that of a link that could take more
     assert [layer.load for layer in route.layers] == [Fraction(5, 8), Fraction(3, 8)]
-    assert check_certificate(network, "s", "t", route.loads).levels == (Fraction(5, 8), Fraction(3, 8))
+    assert check_certificate(network, "s", "t", route.loads).levels == (
+        Fraction(5, 8),
+        Fraction(3, 8),
+    )
 
 
 def test_a_network_without_links_or_loads_is_named_node_by_node() -> None:
@@ -84,17 +96,23 @@ def test_only_the_link_that_a_way_round_could_relieve_is_named() -> None:
 
 def test_a_host_with_load_and_a_negative_load_are_both_named() -> None:
     network = build("sa sh at ht", hosts="h")
-    found = check_certificate(network, "s", "t", [Fraction(3, 2), Fraction(-1, 2), Fraction(3, 2), Fraction(1, 2)])
+    found = check_certificate(
+        network, "s", "t", [Fraction(3, 2), Fraction(-1, 2), Fraction(3, 2), Fraction(1, 2)]
+    )
     assert found.violations[:2] == (
         "link s->h: negative load -1/2",
         "link h->t: load 1/2 through a host, which does not forward",
     )
-    through = check_certificate(network, "s", "t", [Fraction(0), Fraction(1), Fraction(0), Fraction(1)])
+    through = check_certificate(
+        network, "s", "t", [Fraction(0), Fraction(1), Fraction(0), Fraction(1)]
+    )
     assert [line.split(":")[0] for line in through.violations] == ["link s->h", "link h->t"]
 
 
 @pytest.mark.parametrize("basic", [None, "hunted"])
-def test_capacities_ten_thousand_times_apart_are_near_enough_for_the_thesis_loop(basic: None) -> None:
+def test_capacities_ten_thousand_times_apart_are_near_enough_for_the_thesis_loop(
+    basic: None,
+) -> None:
     near, far = (build("st sa at", 1e9, thin, thin) for thin in (1e5, 0.9e5))
     exact = [float(load) for load in capillary_route(near, "s", "t").loads]
     assert hunt_layers(near, "s", "t", basic=basic).loads == pytest.approx(exact, abs=1e-6)
@@ -109,13 +127,20 @@ def test_the_thesis_loop_counts_its_programmes_and_says_what_it_suspected() -> N
     # one programme a layer for its factor, and one for each turn of the hunt
     assert route.linear_programs == sum(len(layer.suspects) for layer in route.layers)
     assert [round(layer.factor, 6) for layer in route.layers] == [2, 1.5, round(4 / 3, 6), 3]
-    assert [round(layer.load * layer.factor, 6) for layer in route.layers] == [1, 0.5, round(1 / 3, 6), 0.25]
+    assert [round(layer.load * layer.factor, 6) for layer in route.layers] == [
+        1,
+        0.5,
+        round(1 / 3, 6),
+        0.25,
+    ]
     first = hunt_layers(network, "s", "t", layers=1)
     assert first.layers == route.layers[:1]
     assert [load > 0 for load in first.loads] == [x.source == "s" for x in network.links]
     for rule in ("full", "priced"):
         basic = hunt_layers(network, "s", "t", basic=rule)  # type: ignore[arg-type]
-        assert all(layer.suspects == () for layer in basic.layers) and basic.linear_programs == len(basic.layers)
+        assert all(layer.suspects == () for layer in basic.layers) and basic.linear_programs == len(
+            basic.layers
+        )
     assert thesis_route(network, "s", "t").method == "thesis-loop"
 
 
@@ -132,12 +157,16 @@ def test_the_first_layers_alone_hold_their_loads_at_unequal_capacities() -> None
     assert [layer.factor for layer in full.layers] == [Fraction(1, 2), Fraction(5, 2)]
 
 
-def test_small_networks_are_solved_in_integers_until_the_links_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_networks_are_solved_in_integers_until_the_links_are_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     links = LinkArrays(nodes=2, tail=(0, 0), head=(1, 1), weight=(1, 1))
     chosen: list[bool] = []
     solve = capillary_recursion._run
 
-    def noted(links: LinkArrays, source: int, sink: int, *, compiled: bool) -> capillary_recursion.FinalLoads:
+    def noted(
+        links: LinkArrays, source: int, sink: int, *, compiled: bool
+    ) -> capillary_recursion.FinalLoads:
         chosen.append(compiled)
         return solve(links, source, sink, compiled=False)
 
@@ -158,17 +187,24 @@ def test_parallel_links_share_by_capacity_and_a_chain_is_as_full_as_its_narrowes
 ) -> None:
     count, top = len(capacities), Fraction(max(capacities))
     if chain:
-        network = build(" ".join(a + b for a, b in pairwise("abcdefg"[: count + 1])), *map(float, capacities))
+        network = build(
+            " ".join(a + b for a, b in pairwise("abcdefg"[: count + 1])), *map(float, capacities)
+        )
         expected, ends = [Fraction(1)] * count, ("a", "abcdefg"[count])
         levels = sorted({top / one for one in capacities}, reverse=True)
     else:
         network, ends = build(" ".join(["ab"] * count), *map(float, capacities)), ("a", "b")
-        expected, levels = [Fraction(one, sum(capacities)) for one in capacities], [top / sum(capacities)]
+        expected, levels = (
+            [Fraction(one, sum(capacities)) for one in capacities],
+            [top / sum(capacities)],
+        )
     route = capillary_route(network, *ends)
     assert list(route.loads) == expected
     assert [layer.load for layer in route.layers] == levels
     assert check_certificate(network, *ends, route.loads).valid
-    assert FloatRouter(network).loads(*ends).tolist() == pytest.approx([float(load) for load in expected])
+    assert FloatRouter(network).loads(*ends).tolist() == pytest.approx(
+        [float(load) for load in expected]
+    )
 
 
 @pytest.mark.parametrize("solver", [IntegerSolver, CompiledSolver])
@@ -176,7 +212,8 @@ def test_a_piece_without_links_to_what_it_wants_is_left_and_the_next_one_is_spli
     solver: type[IntegerSolver | CompiledSolver],
 ) -> None:
     cut_off, whole = (
-        Piece(nodes=nodes, demand=[1, -1], denominator=1, bound=None, in_integers=True) for nodes in ([0, 1], [2, 3])
+        Piece(nodes=nodes, demand=[1, -1], denominator=1, bound=None, in_integers=True)
+        for nodes in ([0, 1], [2, 3])
     )
     for pieces in ([cut_off, whole], [whole, cut_off]):
         found = solver(4, [2], [3], [1]).split(pieces)
@@ -187,15 +224,29 @@ def test_a_piece_without_links_to_what_it_wants_is_left_and_the_next_one_is_spli
 
 @drawn(40)
 @given(st.data())
-def test_a_wave_of_pieces_is_split_as_each_piece_alone_in_floats_as_in_integers(data: st.DataObject) -> None:
+def test_a_wave_of_pieces_is_split_as_each_piece_alone_in_floats_as_in_integers(
+    data: st.DataObject,
+) -> None:
     size, tail, head, pieces = 4, [], [], []
     for first in (0, size, 2 * size):
         nodes = list(range(first, first + size))
-        for a, b in data.draw(st.lists(st.permutations(nodes).map(lambda p: (p[0], p[1])), max_size=8)):
+        for a, b in data.draw(
+            st.lists(st.permutations(nodes).map(lambda p: (p[0], p[1])), max_size=8)
+        ):
             tail.append(a)
             head.append(b)
-        wants = data.draw(st.lists(st.integers(-3, 3), min_size=size - 1, max_size=size - 1).filter(any))
-        pieces.append(Piece(nodes=nodes, demand=[*wants, -sum(wants)], denominator=1, bound=None, in_integers=True))
+        wants = data.draw(
+            st.lists(st.integers(-3, 3), min_size=size - 1, max_size=size - 1).filter(any)
+        )
+        pieces.append(
+            Piece(
+                nodes=nodes,
+                demand=[*wants, -sum(wants)],
+                denominator=1,
+                bound=None,
+                in_integers=True,
+            )
+        )
     tail, head = [*tail, 0], [*head, 1]
     weight = data.draw(st.lists(st.integers(1, 4), min_size=len(tail), max_size=len(tail)))
     exact = [IntegerSolver(3 * size, tail, head, weight).split([piece])[0] for piece in pieces]
@@ -204,9 +255,9 @@ def test_a_wave_of_pieces_is_split_as_each_piece_alone_in_floats_as_in_integers(
         assert [split and (split.parts, _parted(split.component)) for split in found] == [
             split and (split.parts, _parted(split.component)) for split in exact
         ]
-        assert [split and dict(zip(split.crossing, split.full, strict=True)) for split in found] == [
-            split and dict(zip(split.crossing, split.full, strict=True)) for split in exact
-        ]
+        assert [
+            split and dict(zip(split.crossing, split.full, strict=True)) for split in found
+        ] == [split and dict(zip(split.crossing, split.full, strict=True)) for split in exact]
 
 
 def _parted(component: list[int]) -> list[int]:

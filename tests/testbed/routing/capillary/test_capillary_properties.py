@@ -35,12 +35,18 @@ def networks(draw: st.DrawFn, *, equal: bool = True, most_nodes: int = 9) -> Net
     """Random directed or undirected graphs, with parallel links; sometimes with a host that is not an end."""
     count = draw(st.integers(2, most_nodes))
     node = st.integers(0, count - 1)
-    pairs = draw(st.lists(st.tuples(node, node).filter(lambda p: p[0] != p[1]), min_size=1, max_size=3 * count))
+    pairs = draw(
+        st.lists(
+            st.tuples(node, node).filter(lambda p: p[0] != p[1]), min_size=1, max_size=3 * count
+        )
+    )
     if draw(st.booleans()):
         pairs = [ends for a, b in pairs for ends in ((a, b), (b, a))]
     capacity = st.just(1e7) if equal else st.sampled_from([1e6, 2e6, 3e6, 1e7, 1544000.0])
     links = tuple(
-        Link(source=f"n{a}", target=f"n{b}", key=pairs[:i].count((a, b)), capacity_bps=draw(capacity))
+        Link(
+            source=f"n{a}", target=f"n{b}", key=pairs[:i].count((a, b)), capacity_bps=draw(capacity)
+        )
         for i, (a, b) in enumerate(pairs)
     )
     host = draw(st.integers(2, 30))
@@ -90,7 +96,9 @@ def test_more_layers_never_raise_the_sorted_utilisations(network: Network, layer
     def profile(route: SplitRoute) -> list[Fraction]:
         top = max(Fraction(link.capacity_bps) for link in network.links)
         rows = zip(route.loads, network.links, strict=True)
-        return sorted((load * top / Fraction(link.capacity_bps) for load, link in rows), reverse=True)
+        return sorted(
+            (load * top / Fraction(link.capacity_bps) for load, link in rows), reverse=True
+        )
 
     fewer, more = capillary_or_discard(network, layers), capillary_or_discard(network, layers + 1)
     assert profile(more) <= profile(fewer)
@@ -111,7 +119,9 @@ def test_integers_and_compiled_floats_give_the_same_route(network: Network) -> N
 @given(networks(most_nodes=6) | networks(equal=False, most_nodes=6))
 def test_loads_agree_with_a_linear_programme_for_each_layer(network: Network) -> None:
     route = capillary_or_discard(network)
-    assert np.allclose([float(load) for load in route.loads], lexicographic_loads(network, "n0", "n1"), atol=1e-6)
+    assert np.allclose(
+        [float(load) for load in route.loads], lexicographic_loads(network, "n0", "n1"), atol=1e-6
+    )
 
 
 def lexicographic_loads(network: Network, source: str, sink: str) -> list[float]:
@@ -135,11 +145,20 @@ def lexicographic_loads(network: Network, source: str, sink: str) -> list[float]
         least = np.zeros((len(free), len(usable) + 1))
         for row, at in enumerate(free):
             least[row, at], least[row, -1] = 1, -ratio[at]
-        bounds = [(fixed[at], fixed[at]) if at in fixed else (0, None) for at in range(len(usable))] + [(0, None)]
+        bounds = [
+            (fixed[at], fixed[at]) if at in fixed else (0, None) for at in range(len(usable))
+        ] + [(0, None)]
 
         def solve(cost: np.ndarray, limit: float | None = None) -> float:
             ends = [*bounds[:-1], (0, limit)]  # noqa: B023
-            found = linprog(cost, A_ub=least, b_ub=np.zeros(len(free)), A_eq=balance, b_eq=wanted, bounds=ends)  # noqa: B023
+            found = linprog(
+                cost,
+                A_ub=least,  # noqa: B023
+                b_ub=np.zeros(len(free)),  # noqa: B023
+                A_eq=balance,
+                b_eq=wanted,
+                bounds=ends,
+            )
             return float(found.fun)
 
         cost = np.zeros(len(usable) + 1)
@@ -159,10 +178,15 @@ def lexicographic_loads(network: Network, source: str, sink: str) -> list[float]
 
 @many
 @given(networks() | networks(equal=False), st.data())
-def test_the_certificate_refuses_a_route_that_was_moved(network: Network, data: st.DataObject) -> None:
+def test_the_certificate_refuses_a_route_that_was_moved(
+    network: Network, data: st.DataObject
+) -> None:
     route = capillary_or_discard(network)
     other = route_by_name(
-        network, "n0", "n1", data.draw(st.sampled_from(["single", "ecmp", "max-flow", "capillary:1"]))
+        network,
+        "n0",
+        "n1",
+        data.draw(st.sampled_from(["single", "ecmp", "max-flow", "capillary:1"])),
     )
     share = data.draw(st.fractions(Fraction(1, 10**12), 1))
     mixed = [a + (b - a) * share for a, b in zip(route.loads, other.loads, strict=True)]
@@ -171,22 +195,31 @@ def test_the_certificate_refuses_a_route_that_was_moved(network: Network, data: 
 
 @many
 @given(networks(), st.data())
-def test_the_certificate_refuses_loads_that_are_not_conserved(network: Network, data: st.DataObject) -> None:
+def test_the_certificate_refuses_loads_that_are_not_conserved(
+    network: Network, data: st.DataObject
+) -> None:
     loads = list(capillary_or_discard(network).loads)
     link = data.draw(st.integers(0, len(loads) - 1))
     loads[link] += Fraction(1, 10**15)
     found = check_certificate(network, "n0", "n1", loads)
     assert not found.valid
-    assert any(end in " ".join(found.violations) for end in (network.links[link].source, network.links[link].target))
+    assert any(
+        end in " ".join(found.violations)
+        for end in (network.links[link].source, network.links[link].target)
+    )
 
 
 @many
 @given(networks(most_nodes=7), st.integers(1, 4))
-def test_the_fewest_links_flow_costs_what_network_simplex_finds(network: Network, amount: int) -> None:
+def test_the_fewest_links_flow_costs_what_network_simplex_finds(
+    network: Network, amount: int
+) -> None:
     import networkx as nx
 
     index = network.node_index
-    tail, head = ([index[getattr(link, end)] for link in network.links] for end in ("source", "target"))
+    tail, head = (
+        [index[getattr(link, end)] for link in network.links] for end in ("source", "target")
+    )
     demand = [0] * len(network.nodes)
     demand[0], demand[1] = amount, -amount
     capacity = [1 + i % 3 for i in range(len(tail))]
@@ -194,7 +227,9 @@ def test_the_fewest_links_flow_costs_what_network_simplex_finds(network: Network
     sent = amount - unmet[0]
     graph = nx.DiGraph()
     graph.add_nodes_from(range(len(demand)))
-    for i, (a, b) in enumerate(zip(tail, head, strict=True)):  # a node in the middle keeps parallel links apart
+    for i, (a, b) in enumerate(
+        zip(tail, head, strict=True)
+    ):  # a node in the middle keeps parallel links apart
         graph.add_edge(a, f"m{i}", capacity=capacity[i], weight=1)
         graph.add_edge(f"m{i}", b)
     assert sent == min(amount, nx.maximum_flow_value(graph, 0, 1))
@@ -216,7 +251,9 @@ def test_compiled_and_integer_recursion_agree_on_geometric_graphs(seed: int) -> 
 
 @few
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
-def test_pieces_that_floats_cannot_split_are_split_in_integers_beside_the_others(seed: int, doubts: int) -> None:
+def test_pieces_that_floats_cannot_split_are_split_in_integers_beside_the_others(
+    seed: int, doubts: int
+) -> None:
     """A kernel that gives up on pieces at random: the answer is the same, whichever part of it came from which
     solver."""
     doubt = random.Random(doubts)

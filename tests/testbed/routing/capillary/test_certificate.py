@@ -12,8 +12,12 @@ from topologies.network import Link, Network, Node
 
 
 def build(*ends: str, hosts: str = "") -> Network:
-    nodes = tuple(Node(id=n, kind="host" if n in hosts else "switch") for n in dict.fromkeys("".join(ends)))
-    return Network(name="small", nodes=nodes, links=tuple(Link(source=n[0], target=n[1]) for n in ends))
+    nodes = tuple(
+        Node(id=n, kind="host" if n in hosts else "switch") for n in dict.fromkeys("".join(ends))
+    )
+    return Network(
+        name="small", nodes=nodes, links=tuple(Link(source=n[0], target=n[1]) for n in ends)
+    )
 
 
 def parts(*texts: str) -> list[Fraction]:
@@ -26,7 +30,9 @@ THESIS = build("sa", "sb", "ac", "ad", "bc", "bd", "bt", "ct", "dt")
 
 def test_the_thesis_route_is_certified_with_its_four_levels() -> None:
     loads = parts("1/2", "1/2", "1/4", "1/4", "1/12", "1/12", "1/3", "1/3", "1/3")
-    assert check_certificate(THESIS, "s", "t", loads).levels == tuple(parts("1/2", "1/3", "1/4", "1/12"))
+    assert check_certificate(THESIS, "s", "t", loads).levels == tuple(
+        parts("1/2", "1/3", "1/4", "1/12")
+    )
     assert check_certificate(THESIS, "s", "t", loads).valid
 
 
@@ -59,12 +65,18 @@ def test_negative_loads_are_named() -> None:
 def test_a_host_in_the_middle_may_not_carry_flow_and_is_no_way_around() -> None:
     net = build("ab", "ac", "bd", "cd", hosts="c")
     assert check_certificate(net, "a", "d", parts("1", "0", "1", "0")).valid
-    assert "does not forward" in check_certificate(net, "a", "d", parts("1/2", "1/2", "1/2", "1/2")).violations[0]
+    assert (
+        "does not forward"
+        in check_certificate(net, "a", "d", parts("1/2", "1/2", "1/2", "1/2")).violations[0]
+    )
 
 
 def test_capacities_count() -> None:
     nodes = tuple(Node(id=n, kind="switch") for n in "ad")
-    links = (Link(source="a", target="d", capacity_bps=3e6), Link(source="a", target="d", key=1, capacity_bps=1e6))
+    links = (
+        Link(source="a", target="d", capacity_bps=3e6),
+        Link(source="a", target="d", key=1, capacity_bps=1e6),
+    )
     net = Network(name="two", nodes=nodes, links=links)
     assert check_certificate(net, "a", "d", parts("3/4", "1/4")).valid
     assert not check_certificate(net, "a", "d", parts("1/2", "1/2")).valid

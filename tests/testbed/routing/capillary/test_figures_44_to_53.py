@@ -23,8 +23,16 @@ def test_each_graph_of_the_catalogue_has_the_numbers_of_the_text(graph: int) -> 
     network = load_network(f"capillary-layers:graph={graph}")
     route = capillary_route(network, "s", "t")
     assert len(network.links) == LINKS
-    assert [layer.factor for layer in route.layers[:3]] == [Fraction(2), Fraction(3, 2), Fraction(4, 3)]
-    assert [layer.load for layer in route.layers[:3]] == [Fraction(1, 2), Fraction(1, 3), Fraction(1, 4)]
+    assert [layer.factor for layer in route.layers[:3]] == [
+        Fraction(2),
+        Fraction(3, 2),
+        Fraction(4, 3),
+    ]
+    assert [layer.load for layer in route.layers[:3]] == [
+        Fraction(1, 2),
+        Fraction(1, 3),
+        Fraction(1, 4),
+    ]
     assert [len(layer.bottlenecks) for layer in route.layers[:3]] == [2, 3, 2]
     assert len(route.loaded) == LINKS
     assert check_certificate(network, "s", "t", route.loads).valid
@@ -35,10 +43,16 @@ def test_the_first_layer_is_two_paths_of_one_half_each(graph: int) -> None:
     route = capillary_route(load_network(f"capillary-layers:graph={graph}"), "s", "t", layers=1)
     assert {load for load in route.loads if load} == {Fraction(1, 2)}
     loaded = [route.network.links[i] for i in route.loaded]
-    assert sum(link.source == "s" for link in loaded) == sum(link.target == "t" for link in loaded) == 2
+    assert (
+        sum(link.source == "s" for link in loaded)
+        == sum(link.target == "t" for link in loaded)
+        == 2
+    )
 
 
-@pytest.mark.parametrize("nodes", [5, 6, *(pytest.param(n, marks=pytest.mark.soak) for n in (7, 8))])
+@pytest.mark.parametrize(
+    "nodes", [5, 6, *(pytest.param(n, marks=pytest.mark.soak) for n in (7, 8))]
+)
 def test_no_other_graph_of_nine_links_has_them(nodes: int) -> None:
     """Every graph without circles and parallel links whose only source is the top node and whose only sink is the
     bottom one. Nine nodes would leave every inner node one link in and one out: two paths and no third layer."""
@@ -47,7 +61,9 @@ def test_no_other_graph_of_nine_links_has_them(nodes: int) -> None:
     for graph in (1, 2, 3, 4):
         network = load_network(f"capillary-layers:graph={graph}")
         place = {node: k for k, node in enumerate(_top_down(network))}
-        ours.add(_canonical(6, tuple((place[link.source], place[link.target]) for link in network.links)))
+        ours.add(
+            _canonical(6, tuple((place[link.source], place[link.target]) for link in network.links))
+        )
     assert len(ours) == 4
     assert fitting == (ours if nodes == 6 else set())
 
@@ -96,7 +112,11 @@ def _top_down(network: Network) -> list[str]:
     order = ["s"]
     inner = [node.id for node in network.nodes if node.id not in "st"]
     while inner:
-        ready = next(n for n in inner if all(link.source in order for link in network.links if link.target == n))
+        ready = next(
+            n
+            for n in inner
+            if all(link.source in order for link in network.links if link.target == n)
+        )
         order.append(ready)
         inner.remove(ready)
     return [*order, "t"]

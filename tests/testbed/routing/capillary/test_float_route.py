@@ -20,12 +20,18 @@ from topologies.network import Link, Network, Node
 
 def random_network(seed: int, nodes: int, equal: bool) -> Network:
     generator = random.Random(seed)
-    ends = [(a, b) for a in range(nodes) for b in range(nodes) if a != b and generator.random() < 0.35]
+    ends = [
+        (a, b) for a in range(nodes) for b in range(nodes) if a != b and generator.random() < 0.35
+    ]
     return Network(
         name=f"random-{seed}",
         nodes=tuple(Node(id=str(i), kind="switch") for i in range(nodes)),
         links=tuple(
-            Link(source=str(a), target=str(b), capacity_bps=1e7 if equal else generator.choice([1e6, 1e7, 3e7]))
+            Link(
+                source=str(a),
+                target=str(b),
+                capacity_bps=1e7 if equal else generator.choice([1e6, 1e7, 3e7]),
+            )
             for a, b in ends
         ),
     )

@@ -20,15 +20,23 @@ from topologies.network import Link, Network, Node
 
 @pytest.mark.parametrize(
     ("name", "source", "sink"),
-    [("swiss-t1", "s1", "s6"), ("manet:nodes=40,seed=2,frame=0", "n1", "n30"), ("optical-cloud", "WA", "NJ")],
+    [
+        ("swiss-t1", "s1", "s6"),
+        ("manet:nodes=40,seed=2,frame=0", "n1", "n30"),
+        ("optical-cloud", "WA", "NJ"),
+    ],
 )
-def test_the_loop_and_the_recursion_agree_on_loads_factors_and_bottlenecks(name: str, source: str, sink: str) -> None:
+def test_the_loop_and_the_recursion_agree_on_loads_factors_and_bottlenecks(
+    name: str, source: str, sink: str
+) -> None:
     network = load_network(name)
     if source not in network.node_index:
         source, sink = network.switches[0].id, network.switches[-1].id
     exact, hunted = capillary_route(network, source, sink), hunt_layers(network, source, sink)
     assert hunted.loads == pytest.approx([float(load) for load in exact.loads], abs=1e-8)
-    assert [layer.factor for layer in hunted.layers] == pytest.approx([float(layer.factor) for layer in exact.layers])
+    assert [layer.factor for layer in hunted.layers] == pytest.approx(
+        [float(layer.factor) for layer in exact.layers]
+    )
     for layer, true in zip(hunted.layers, exact.layers, strict=True):
         assert {network.links[i].id for i in layer.bottlenecks} == set(true.bottlenecks)
 
@@ -49,12 +57,21 @@ def test_capacities_weigh_in_as_they_do_in_the_recursion() -> None:
     )
     expected = [float(load) for load in capillary_route(network, "a", "d").loads]
     assert hunt_layers(network, "a", "d").loads == pytest.approx(expected)
-    assert [float(x) for x in route_by_name(network, "a", "d", "thesis-loop").loads] == pytest.approx(expected)
+    assert [
+        float(x) for x in route_by_name(network, "a", "d", "thesis-loop").loads
+    ] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("thin", [7e3, 1e3, 1.0])
 def test_capacities_too_far_apart_for_floats_are_refused_not_answered_wrongly(thin: float) -> None:
-    ends = [("a", "b", 1e9), ("a", "c", thin), ("c", "b", 1e9), ("b", "d", thin), ("c", "d", thin), ("a", "d", thin)]
+    ends = [
+        ("a", "b", 1e9),
+        ("a", "c", thin),
+        ("c", "b", 1e9),
+        ("b", "d", thin),
+        ("c", "d", thin),
+        ("a", "d", thin),
+    ]
     nodes = tuple(Node(id=i, kind="switch") for i in "abcd")
     links = tuple(Link(source=s, target=t, capacity_bps=capacity) for s, t, capacity in ends)
     network = Network(name="thin", nodes=nodes, links=links)
@@ -65,7 +82,9 @@ def test_capacities_too_far_apart_for_floats_are_refused_not_answered_wrongly(th
 
 def test_a_sink_out_of_reach_is_reported_not_looped_over() -> None:
     network = Network(
-        name="apart", nodes=tuple(Node(id=n, kind="switch") for n in "abc"), links=(Link(source="a", target="b"),)
+        name="apart",
+        nodes=tuple(Node(id=n, kind="switch") for n in "abc"),
+        links=(Link(source="a", target="b"),),
     )
     with pytest.raises(NoPathError, match="no path"):
         hunt_layers(network, "a", "c")
@@ -85,7 +104,9 @@ def test_floats_become_a_flow_that_is_conserved_exactly_and_has_no_circle() -> N
     assert route.loads[0] + route.loads[4] == Fraction(1)
 
 
-def test_a_programme_that_the_solver_gives_up_is_bad_input_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_programme_that_the_solver_gives_up_is_bad_input_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     solved: list[int] = []
 
     def gives_up(*arguments: Any, **options: Any) -> Any:
@@ -95,15 +116,21 @@ def test_a_programme_that_the_solver_gives_up_is_bad_input_with_the_way_out(monk
         return solve_lp(*arguments, **options)
 
     monkeypatch.setattr(thesis_loop, "solve_lp", gives_up)
-    words = r"'swiss-t1'.* lost its digits at layer programme 2 \(time limit\).*'capillary' is exact"
+    words = (
+        r"'swiss-t1'.* lost its digits at layer programme 2 \(time limit\).*'capillary' is exact"
+    )
     with pytest.raises(InputError, match=words):
         route_by_name(load_network("swiss-t1"), "s1", "s6", "thesis-loop")
 
 
 def test_an_interior_solution_fills_only_the_bottlenecks_so_that_nothing_is_hunted() -> None:
     network = load_network("manet:nodes=40,seed=2,frame=0")
-    vertices, inside = (hunt_layers(network, "n1", "n30", layers=6, interior=interior) for interior in (False, True))
-    assert [layer.bottlenecks for layer in inside.layers] == [layer.bottlenecks for layer in vertices.layers]
+    vertices, inside = (
+        hunt_layers(network, "n1", "n30", layers=6, interior=interior) for interior in (False, True)
+    )
+    assert [layer.bottlenecks for layer in inside.layers] == [
+        layer.bottlenecks for layer in vertices.layers
+    ]
     assert all(layer.suspects == (len(layer.bottlenecks),) * 2 for layer in inside.layers)
     assert all(layer.suspects[0] > 2 * len(layer.bottlenecks) for layer in vertices.layers)
 
@@ -111,8 +138,17 @@ def test_an_interior_solution_fills_only_the_bottlenecks_so_that_nothing_is_hunt
 def test_the_hunt_of_figures_54_to_57_takes_four_suspects_to_two_in_two_iterations() -> None:
     network = load_network("bottleneck-hunt")
     first, second = hunt_layers(network, "s", "t", layers=2).layers
-    assert {network.links[i].label for i in first.bottlenecks} == {"s->s1", "s->s2", "s->s3", "t1->t", "t2->t"}
+    assert {network.links[i].label for i in first.bottlenecks} == {
+        "s->s1",
+        "s->s2",
+        "s->s3",
+        "t1->t",
+        "t2->t",
+    }
     assert second.factor == pytest.approx(4 / 3)
     assert second.suspects == (4, 3, 2, 2)
     assert {network.links[i].label for i in second.bottlenecks} == {"s1->t1", "s2->t1"}
-    assert [layer.factor for layer in capillary_route(network, "s", "t").layers[:2]] == [Fraction(2), Fraction(4, 3)]
+    assert [layer.factor for layer in capillary_route(network, "s", "t").layers[:2]] == [
+        Fraction(2),
+        Fraction(4, 3),
+    ]

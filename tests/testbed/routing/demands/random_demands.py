@@ -28,7 +28,9 @@ def random_matrix(seed: int) -> DemandMatrix:
     links = []
     for a, b, key in cables:
         capacity = rng.choice([1e7, 2e7, 5e6]) if unequal else 1e7
-        links += [Link(source=x, target=y, key=key, capacity_bps=capacity) for x, y in ((a, b), (b, a))]
+        links += [
+            Link(source=x, target=y, key=key, capacity_bps=capacity) for x, y in ((a, b), (b, a))
+        ]
     nodes = [Node(id=n, kind="switch") for n in names] + [Node(id=h, kind="host") for h in hosts]
     network = Network(name=f"random-{seed}", nodes=tuple(nodes), links=tuple(links))
     ends = names + hosts

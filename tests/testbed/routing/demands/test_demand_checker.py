@@ -23,7 +23,9 @@ HALVES = {0: 0.5, 1: 0.5, 2: 0.5}
 LOADS = [2e6, 2e6, 2e6, 0.0, 0.0]
 
 
-def violations(shares: dict[int, float], loads: list[float], prices: list[float] | None = None) -> tuple[str, ...]:
+def violations(
+    shares: dict[int, float], loads: list[float], prices: list[float] | None = None
+) -> tuple[str, ...]:
     return check_demands(SQUARE, DEMANDS, [shares], loads, prices).violations
 
 
@@ -34,11 +36,15 @@ def test_a_sound_routing_passes_with_its_loads() -> None:
 
 
 def test_a_flow_that_is_lost_on_the_way_is_named() -> None:
-    assert any("node b" in one for one in violations({0: 0.5, 1: 0.25, 2: 0.5}, [2e6, 1e6, 2e6, 0, 0]))
+    assert any(
+        "node b" in one for one in violations({0: 0.5, 1: 0.25, 2: 0.5}, [2e6, 1e6, 2e6, 0, 0])
+    )
 
 
 def test_demand_that_does_not_arrive_is_counted() -> None:
-    assert check_demands(SQUARE, DEMANDS, [{2: 0.5}], [0, 0, 2e6, 0, 0]).unmet_bps == pytest.approx(2e6)
+    assert check_demands(SQUARE, DEMANDS, [{2: 0.5}], [0, 0, 2e6, 0, 0]).unmet_bps == pytest.approx(
+        2e6
+    )
 
 
 def test_loads_that_are_claimed_too_small_are_named() -> None:
@@ -52,7 +58,10 @@ def test_a_way_through_a_host_is_refused() -> None:
 
 
 def test_a_negative_share_is_refused() -> None:
-    assert any("outside 0 to 1" in one for one in violations({0: -0.5, 1: -0.5, 2: 1.5}, [-2e6, -2e6, 6e6, 0, 0]))
+    assert any(
+        "outside 0 to 1" in one
+        for one in violations({0: -0.5, 1: -0.5, 2: 1.5}, [-2e6, -2e6, 6e6, 0, 0])
+    )
 
 
 def test_no_distance_leads_through_a_host() -> None:

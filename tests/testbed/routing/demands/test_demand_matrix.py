@@ -16,7 +16,10 @@ from topologies.network import Link, Network, Node
 
 LINE = Network(
     name="line",
-    nodes=(*(Node(id=i, kind="switch") for i in "abc"), Node(id="d", kind="switch", attributes={"name": "Delft"})),
+    nodes=(
+        *(Node(id=i, kind="switch") for i in "abc"),
+        Node(id="d", kind="switch", attributes={"name": "Delft"}),
+    ),
     links=(
         Link(source="a", target="b", capacity_bps=2e6),
         Link(source="b", target="a", capacity_bps=2e6),
@@ -125,11 +128,25 @@ def test_sndlib_names_are_the_nodes_names() -> None:
         ("?SNDlib native format\nDEMANDS (\n x ( a b )\n)\n", "'x ( a b )' is not 'name ("),
         ("<network><demands/></network>", "no demand in it"),
         ("<network>", "not XML"),
-        ("<network><demand><source>a</source><target>b</target></demand></network>", "'None' is not a rate"),
+        (
+            "<network><demand><source>a</source><target>b</target></demand></network>",
+            "'None' is not a rate",
+        ),
         ("source;sink;Mbps\na;b;10\n", "line 1: the rates are in 'Mbps'; give bits a second"),
         *(
-            (f"source,sink,{unit}\na,b,10\n", f"line 1: the rates are in {unit!r}; give bits a second")
-            for unit in ("demand_mbps", "demand (Mbps)", "rateKbit", "Bps", "bytes/s", "traffic [GiB]", "pps")
+            (
+                f"source,sink,{unit}\na,b,10\n",
+                f"line 1: the rates are in {unit!r}; give bits a second",
+            )
+            for unit in (
+                "demand_mbps",
+                "demand (Mbps)",
+                "rateKbit",
+                "Bps",
+                "bytes/s",
+                "traffic [GiB]",
+                "pps",
+            )
         ),
         ("a;b;1.000,5\n", "'1.000.5' is not a rate"),
         ("a,b,1e300\n", "0 to 1e15"),
@@ -143,7 +160,9 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(text: str, says: str) 
     assert says in str(refused.value)
 
 
-@pytest.mark.parametrize("heading", ["bps", "demand_bps", "bit/s", "demand (bit/s)", "bandwidth", "value", "BPS"])
+@pytest.mark.parametrize(
+    "heading", ["bps", "demand_bps", "bit/s", "demand (bit/s)", "bandwidth", "value", "BPS"]
+)
 def test_a_heading_without_another_unit_is_of_bits_a_second(heading: str) -> None:
     assert parse_matrix(f"source,sink,{heading}\na,b,10\n", LINE, "file").rates_bps == (10.0,)
 
@@ -160,12 +179,16 @@ def test_sndlib_demands_of_topohub_are_read() -> None:
     assert len(demands) == 132
     assert demands["5", "2"] == 27187
     assert read_topohub_demands("topozoo/Abilene") == {}
-    assert {node for pair in demands for node in pair} == set(load_network("topohub:sndlib/abilene").node_index)
+    assert {node for pair in demands for node in pair} == set(
+        load_network("topohub:sndlib/abilene").node_index
+    )
 
 
 def _xml(encoding: str) -> bytes:
     demand = "<demand id='x'><source>Zürich</source><target>Genève</target><demandValue>5</demandValue></demand>"
-    said = f"<?xml version='1.0' encoding='{encoding}'?><network><demands>{demand}</demands></network>"
+    said = (
+        f"<?xml version='1.0' encoding='{encoding}'?><network><demands>{demand}</demands></network>"
+    )
     return said.encode(encoding)
 
 
@@ -193,7 +216,10 @@ def test_demands_in_the_encoding_of_their_file(content: bytes, tmp_path: Path) -
     ("content", "says"),
     [
         (b"Z\xfcrich,b,1\n", "not text in UTF-8 (byte 1); save it as UTF-8"),
-        (b"<?xml version='1.0' encoding='no-such'?><network>\xfc</network>", "not XML: not well-formed"),
+        (
+            b"<?xml version='1.0' encoding='no-such'?><network>\xfc</network>",
+            "not XML: not well-formed",
+        ),
         (b"\x1f\x8b\x08broken", "damaged gzip file"),
     ],
 )

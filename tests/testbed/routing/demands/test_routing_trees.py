@@ -17,7 +17,9 @@ from topologies.network import Link, Network, Node
 def assert_sound(paths: PathSet) -> None:
     network = paths.matrix.network
     hosts = {node.id for node in network.hosts}
-    for (source, sink), own, weights in zip(paths.matrix.pairs, paths.paths, paths.weights, strict=True):
+    for (source, sink), own, weights in zip(
+        paths.matrix.pairs, paths.paths, paths.weights, strict=True
+    ):
         assert sum(weights) == pytest.approx(1)
         assert len(set(own)) == len(own)
         for path in own:
@@ -48,7 +50,9 @@ def test_k_shortest_paths_are_networkx_s_by_length() -> None:
 
 def test_parallel_links_are_paths_of_their_own() -> None:
     links = tuple(Link(source="a", target="b", key=key) for key in range(3))
-    pair = Network(name="pair", nodes=(Node(id="a", kind="switch"), Node(id="b", kind="switch")), links=links)
+    pair = Network(
+        name="pair", nodes=(Node(id="a", kind="switch"), Node(id="b", kind="switch")), links=links
+    )
     matrix = DemandMatrix(network=pair, name="one", pairs=(("a", "b"),), rates_bps=(1.0,))
     assert sorted(shortest_path_set(matrix, 5).paths[0]) == [(0,), (1,), (2,)]
 
@@ -62,7 +66,9 @@ def test_trees_are_the_same_for_a_seed_and_others_for_another() -> None:
 def test_trees_spread_over_a_torus_within_a_few_times_the_optimum() -> None:
     network = load_network("torus:4x4")
     matrix = uniform_matrix(network, [node.id for node in network.switches])
-    oblivious, best = (route_demands(matrix, method).greatest_utilisation for method in ("raecke", "optimum"))
+    oblivious, best = (
+        route_demands(matrix, method).greatest_utilisation for method in ("raecke", "optimum")
+    )
     assert best <= oblivious <= 4 * best
 
 

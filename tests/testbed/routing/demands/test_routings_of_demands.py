@@ -28,7 +28,18 @@ from tests.helpers.drawn import drawn
 from tests.testbed.routing.demands.random_demands import random_matrix
 from topologies import load_network
 
-METHODS = ("single", "ecmp", "disjoint-2", "capillary", "ksp:3", "semi-ksp:3", "raecke", "smore:3", "optimum", "fair")
+METHODS = (
+    "single",
+    "ecmp",
+    "disjoint-2",
+    "capillary",
+    "ksp:3",
+    "semi-ksp:3",
+    "raecke",
+    "smore:3",
+    "optimum",
+    "fair",
+)
 
 
 def shares_of(routed: RoutedDemands) -> list[Mapping[int, float]]:
@@ -45,7 +56,9 @@ def demands_of(matrix: DemandMatrix) -> list[tuple[str, str, float]]:
 def checked(routed: RoutedDemands) -> DemandCheck:
     prices = None if routed.prices is None else routed.prices.tolist()
     loads = routed.loads_bps.tolist()
-    return check_demands(routed.matrix.network, demands_of(routed.matrix), shares_of(routed), loads, prices)
+    return check_demands(
+        routed.matrix.network, demands_of(routed.matrix), shares_of(routed), loads, prices
+    )
 
 
 @drawn(12)
@@ -58,7 +71,9 @@ def test_the_optimum_by_trees_is_that_of_the_whole_programme_with_a_proof(seed: 
     found = checked(routed)
     assert found.valid and found.unmet_bps < 1e-6 * matrix.total_bps
     assert found.bound == pytest.approx(found.utilisation, rel=1e-6)
-    assert found.utilisation == pytest.approx(route_demands(matrix, "optimum").greatest_utilisation, rel=1e-6)
+    assert found.utilisation == pytest.approx(
+        route_demands(matrix, "optimum").greatest_utilisation, rel=1e-6
+    )
 
 
 @drawn(12)
@@ -79,7 +94,9 @@ def test_every_routing_meets_the_demand_and_none_is_below_the_proved_optimum(see
     assert used["fair"] == pytest.approx(used["optimum"], rel=1e-4)
 
 
-def test_rounding_below_what_counts_as_flow_leaves_no_share_that_begins_at_a_node_which_nothing_reaches() -> None:
+def test_rounding_below_what_counts_as_flow_leaves_no_share_that_begins_at_a_node_which_nothing_reaches() -> (
+    None
+):
     """Seed 79: 1e-6 of a source's demand enters a switch over links that each carry less, and leaves it over one that
     carries more."""
     assert checked(route_demands(random_matrix(79), "fair")).violations == ()
@@ -95,7 +112,9 @@ def test_semi_oblivious_over_all_paths_of_the_trees_is_no_worse_than_the_trees(s
 
 @drawn(15)
 @given(st.integers(0, 10**6))
-def test_fair_utilisation_is_no_worse_than_the_optimum_link_by_link_from_the_fullest(seed: int) -> None:
+def test_fair_utilisation_is_no_worse_than_the_optimum_link_by_link_from_the_fullest(
+    seed: int,
+) -> None:
     matrix = random_matrix(seed)
     fair = np.sort(route_demands(matrix, "fair").utilisations)[::-1]
     other = np.sort(route_demands(matrix, "optimum").utilisations)[::-1]
@@ -105,8 +124,12 @@ def test_fair_utilisation_is_no_worse_than_the_optimum_link_by_link_from_the_ful
 
 def test_one_pair_alone_in_the_fair_routing_has_the_capillary_loads() -> None:
     matrix = uniform_matrix(load_network("swiss-t1"), ["s1", "s6"])
-    one = type(matrix)(network=matrix.network, name="one", pairs=matrix.pairs[:1], rates_bps=matrix.rates_bps[:1])
-    fair, capillary = (route_demands(one, method).pair_shares(0) for method in ("fair", "capillary"))
+    one = type(matrix)(
+        network=matrix.network, name="one", pairs=matrix.pairs[:1], rates_bps=matrix.rates_bps[:1]
+    )
+    fair, capillary = (
+        route_demands(one, method).pair_shares(0) for method in ("fair", "capillary")
+    )
     assert fair == pytest.approx(capillary, abs=1e-5)
 
 
@@ -121,7 +144,10 @@ def test_mirrored_capillary_routes_are_those_that_are_computed() -> None:
 
 def test_no_mirror_where_the_two_ways_of_a_cable_differ() -> None:
     one_way = random_matrix(3).network
-    assert mirror_links(type(one_way)(name="cut", nodes=one_way.nodes, links=one_way.links[1:])) is None
+    assert (
+        mirror_links(type(one_way)(name="cut", nodes=one_way.nodes, links=one_way.links[1:]))
+        is None
+    )
 
 
 @pytest.mark.parametrize("method", ["optimum", "fair"])
@@ -144,7 +170,9 @@ def test_fair_rates_fill_links_in_turn() -> None:
 
 @drawn(15)
 @given(st.integers(0, 10**6))
-def test_fair_rates_fill_no_link_beyond_its_capacity_and_stop_each_pair_at_a_full_one(seed: int) -> None:
+def test_fair_rates_fill_no_link_beyond_its_capacity_and_stop_each_pair_at_a_full_one(
+    seed: int,
+) -> None:
     routed = route_demands(random_matrix(seed), "ecmp")
     rates = fair_rates(routed)
     capacity = np.array([link.capacity_bps for link in routed.matrix.network.links])
@@ -152,10 +180,14 @@ def test_fair_rates_fill_no_link_beyond_its_capacity_and_stop_each_pair_at_a_ful
     assert (loads <= capacity * (1 + 1e-6)).all()
     full = loads >= capacity * (1 - 1e-6)
     assert all(full[routed.pair_shares(i) > 0].any() for i in range(len(rates)))
-    assert float((rates / routed.matrix.rates).min()) == pytest.approx(1 / routed.greatest_utilisation)
+    assert float((rates / routed.matrix.rates).min()) == pytest.approx(
+        1 / routed.greatest_utilisation
+    )
 
 
-@pytest.mark.parametrize("name", ["smore:0", "ksp:x", "least-ror:0.5", "least-ror", "optimum:3", "swift", "disjoint:0"])
+@pytest.mark.parametrize(
+    "name", ["smore:0", "ksp:x", "least-ror:0.5", "least-ror", "optimum:3", "swift", "disjoint:0"]
+)
 def test_a_name_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(InputError):
         demand_routing(name)

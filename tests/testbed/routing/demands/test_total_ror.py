@@ -12,7 +12,12 @@ from testbed.routing import route_by_name
 from testbed.routing.demands.matrix import DemandMatrix, gravity_matrix, uniform_matrix
 from testbed.routing.demands.methods import route_demands
 from testbed.routing.demands.per_pair import capillary_demands
-from testbed.routing.demands.redundancy import least_ror_demands, segments, total_ror, unavoidable_links
+from testbed.routing.demands.redundancy import (
+    least_ror_demands,
+    segments,
+    total_ror,
+    unavoidable_links,
+)
 from testbed.routing.redundancy.coding import Coding
 from testbed.routing.redundancy.least_fec import overhead
 from testbed.routing.redundancy.route_ror import route_breakdown
@@ -32,17 +37,29 @@ def test_each_pair_has_the_ror_of_its_route(large: bool, tolerance: float) -> No
     found = total_ror(capillary_demands(matrix), Coding(tolerance=tolerance, large_blocks=large))
     for pair, value in zip(matrix.pairs, found.per_pair, strict=True):
         loads = route_by_name(matrix.network, *pair).loads
-        exact = ror(loads, tolerance=tolerance, source_packets=20, decoding_error_rate=1e-5, large_blocks=large)
+        exact = ror(
+            loads,
+            tolerance=tolerance,
+            source_packets=20,
+            decoding_error_rate=1e-5,
+            large_blocks=large,
+        )
         assert value == pytest.approx(exact, rel=1e-6)
     assert found.exposed == 0
-    assert found.total == pytest.approx(found.per_pair.sum()) == pytest.approx(found.weighted * len(matrix.pairs))
+    assert (
+        found.total
+        == pytest.approx(found.per_pair.sum())
+        == pytest.approx(found.weighted * len(matrix.pairs))
+    )
 
 
 def test_stratified_ror_is_that_of_the_label_intervals() -> None:
     matrix = uniform_matrix(load_network("swiss-t1"), ["s1", "s6"])
     coding = Coding(tolerance=0.05, labels="stratified")
     found = total_ror(capillary_demands(matrix), coding)
-    exact = [route_breakdown(route_by_name(matrix.network, *pair), coding).ror for pair in matrix.pairs]
+    exact = [
+        route_breakdown(route_by_name(matrix.network, *pair), coding).ror for pair in matrix.pairs
+    ]
     assert found.per_pair == pytest.approx(exact, rel=1e-6)
 
 
@@ -54,7 +71,9 @@ def test_a_bridge_counts_for_none_and_an_avoidable_link_exposes_the_pair() -> No
     single = total_ror(route_demands(matrix, "single"), Coding(tolerance=0.05), forced)
     assert math.isinf(single.total)
     assert single.exposed == 130  # all but the one cable that two of the pairs must take
-    assert total_ror(route_demands(matrix, "capillary"), Coding(tolerance=0.05), forced).exposed == 0
+    assert (
+        total_ror(route_demands(matrix, "capillary"), Coding(tolerance=0.05), forced).exposed == 0
+    )
 
 
 def test_tangents_lie_below_the_curve_and_touch_it() -> None:

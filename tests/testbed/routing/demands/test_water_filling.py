@@ -29,9 +29,14 @@ def test_three_flows_on_two_links_by_hand() -> None:
     network = Network(
         name="line",
         nodes=tuple(Node(id=n, kind="switch") for n in "abc"),
-        links=(Link(source="a", target="b", capacity_bps=1e7), Link(source="b", target="c", capacity_bps=3e7)),
+        links=(
+            Link(source="a", target="b", capacity_bps=1e7),
+            Link(source="b", target="c", capacity_bps=3e7),
+        ),
     )
-    found = water_filling(given_matrix(network, "three", {("a", "c"): 1e6, ("a", "b"): 1e6, ("b", "c"): 1e6}))
+    found = water_filling(
+        given_matrix(network, "three", {("a", "c"): 1e6, ("a", "b"): 1e6, ("b", "c"): 1e6})
+    )
     assert found.rates_bps.tolist() == pytest.approx([5e6, 5e6, 2.5e7], rel=1e-5)
     assert [level.pairs for level in found.levels] == [(0, 1), (2,)]
     assert check_fair_rates(network, demands_of(found), found.levels) == []
@@ -47,7 +52,9 @@ def test_rates_are_proved_and_fit(seed: int) -> None:
     assert checked(found.routed).violations == ()
     capacity = np.array([link.capacity_bps for link in matrix.network.links])
     assert (found.routed.shares.T @ found.rates_bps <= capacity * (1 + 1e-5)).all()
-    assert found.levels[0].height == pytest.approx(1 / optimal_demands(matrix).greatest_utilisation, rel=1e-6)
+    assert found.levels[0].height == pytest.approx(
+        1 / optimal_demands(matrix).greatest_utilisation, rel=1e-6
+    )
 
 
 def test_a_spoilt_certificate_proves_nothing() -> None:
@@ -58,7 +65,9 @@ def test_a_spoilt_certificate_proves_nothing() -> None:
     def objections(*levels: object) -> str:
         return "; ".join(check_fair_rates(matrix.network, demands, levels))  # type: ignore[arg-type]
 
-    assert "let the pairs rise" in objections(replace(first, height=0.9 * first.height), *found.levels[1:])
+    assert "let the pairs rise" in objections(
+        replace(first, height=0.9 * first.height), *found.levels[1:]
+    )
     assert "stop no pair" in objections(replace(first, prices=0 * first.prices))
     assert "has no level" in objections(*found.levels[:-1])
     loose = tuple(range(len(demands)))

@@ -32,7 +32,10 @@ def test_reference_case_splits_to_less_than_two_labels(case: dict[str, Any]) -> 
     )
     loads = tuple(Fraction(r) for r in case["r"])
     source, sink = f"n{case['source']}", f"n{case['sink']}"
-    split = spray(SplitRoute(network=network, source=source, sink=sink, method="capillary", loads=loads), budget=300)
+    split = spray(
+        SplitRoute(network=network, source=source, sink=sink, method="capillary", loads=loads),
+        budget=300,
+    )
     assert all(abs(split.load(i) - load) < Fraction(SLIVER, LABELS) for i, load in enumerate(loads))
     at_least_a_label = {i for i, load in enumerate(loads) if load * LABELS >= 1}
     assert at_least_a_label <= set(split.loaded) <= {i for i, load in enumerate(loads) if load}

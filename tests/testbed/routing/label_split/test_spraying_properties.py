@@ -28,8 +28,15 @@ some = drawn(60)
 def network_of(ends: list[tuple[int, int]]) -> Network:
     """Switches n0, n1 and so on; equal pairs of ends are parallel links."""
     count = max((n for pair in ends for n in pair), default=1) + 1
-    links = tuple(Link(source=f"n{a}", target=f"n{b}", key=ends[:i].count((a, b))) for i, (a, b) in enumerate(ends))
-    return Network(name="random", nodes=tuple(Node(id=f"n{i}", kind="switch") for i in range(count)), links=links)
+    links = tuple(
+        Link(source=f"n{a}", target=f"n{b}", key=ends[:i].count((a, b)))
+        for i, (a, b) in enumerate(ends)
+    )
+    return Network(
+        name="random",
+        nodes=tuple(Node(id=f"n{i}", kind="switch") for i in range(count)),
+        links=links,
+    )
 
 
 @st.composite
@@ -51,7 +58,9 @@ def acyclic_routes(draw: st.DrawFn, *, most_links: int = 16, tiny: bool = False)
             loads[link] += Fraction(weight, scale)
             node = ends[link][1]
     loads[0] += 1 - Fraction(sum(weights), scale)
-    return SplitRoute(network=network, source="n0", sink=f"n{last}", method="random", loads=tuple(loads))
+    return SplitRoute(
+        network=network, source="n0", sink=f"n{last}", method="random", loads=tuple(loads)
+    )
 
 
 def _leads(ends: list[tuple[int, int]], link: int, last: int) -> bool:
@@ -102,20 +111,38 @@ def test_as_few_loaded_links_as_possible_get_no_label(route: SplitRoute) -> None
             link = route.network.links[i]
             balance[link.source] = balance.get(link.source, 0) + labels
             balance[link.target] = balance.get(link.target, 0) - labels
-        if all(net == {route.source: LABELS, route.sink: -LABELS}.get(n, 0) for n, net in balance.items()):
+        if all(
+            net == {route.source: LABELS, route.sink: -LABELS}.get(n, 0)
+            for n, net in balance.items()
+        ):
             most = max(most, sum(1 for labels in chosen if labels))
     assert len(units) == most
 
 
 @drawn(40)
 @given(
-    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)).filter(lambda p: p[0] != p[1]), min_size=1, max_size=20),
+    st.lists(
+        st.tuples(st.integers(0, 6), st.integers(0, 6)).filter(lambda p: p[0] != p[1]),
+        min_size=1,
+        max_size=20,
+    ),
     st.booleans(),
 )
-def test_no_routing_method_makes_a_flow_that_runs_in_a_cycle(ends: list[tuple[int, int]], both: bool) -> None:
+def test_no_routing_method_makes_a_flow_that_runs_in_a_cycle(
+    ends: list[tuple[int, int]], both: bool
+) -> None:
     network = network_of([*ends, *((b, a) for a, b in ends)] if both else ends)
     assume({"n0", "n1"} <= network.node_index.keys())
-    for method in ("single", "ecmp", "disjoint:2", "disjoint:4", "max-flow", "capillary", "capillary:1", "capillary:2"):
+    for method in (
+        "single",
+        "ecmp",
+        "disjoint:2",
+        "disjoint:4",
+        "max-flow",
+        "capillary",
+        "capillary:1",
+        "capillary:2",
+    ):
         try:
             route = route_by_name(network, "n0", "n1", method)
         except NoPathError:
@@ -127,7 +154,11 @@ def test_flow_with_a_cycle_is_refused_with_a_link_of_it() -> None:
     network = network_of([(0, 1), (1, 2), (2, 3), (3, 1), (1, 4)])
     half = Fraction(1, 2)
     route = SplitRoute(
-        network=network, source="n0", sink="n4", method="given", loads=(Fraction(1), half, half, half, Fraction(1))
+        network=network,
+        source="n0",
+        sink="n4",
+        method="given",
+        loads=(Fraction(1), half, half, half, Fraction(1)),
     )
     with pytest.raises(InputError, match=r"'n0' -> 'n4'.*cycle near n[123]->n[123]"):
         spray(route)
@@ -135,7 +166,9 @@ def test_flow_with_a_cycle_is_refused_with_a_link_of_it() -> None:
 
 def test_parallel_thirds_are_one_interval_each() -> None:
     network = network_of([(0, 1)] * 3)
-    route = SplitRoute(network=network, source="n0", sink="n1", method="thirds", loads=(Fraction(1, 3),) * 3)
+    route = SplitRoute(
+        network=network, source="n0", sink="n1", method="thirds", loads=(Fraction(1, 3),) * 3
+    )
     split = spray(route)
     assert [len(split.intervals(i)) for i in range(3)] == [1, 1, 1]
     assert sum(int(split.load(i) * LABELS) for i in range(3)) == LABELS

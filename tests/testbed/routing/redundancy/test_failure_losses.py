@@ -22,7 +22,9 @@ def mesh_route(seed: int = 2) -> SplitRoute:
 
 def test_a_single_failure_loses_the_load_of_its_link() -> None:
     route = mesh_route()
-    assert [failure_loss(route, [i]) for i in route.loaded] == [route.loads[i] for i in route.loaded]
+    assert [failure_loss(route, [i]) for i in route.loaded] == [
+        route.loads[i] for i in route.loaded
+    ]
 
 
 def test_pair_losses_agree_with_the_exact_propagation_of_every_pair() -> None:
@@ -30,7 +32,9 @@ def test_pair_losses_agree_with_the_exact_propagation_of_every_pair() -> None:
     losses = pair_losses(route)
     for a, first in enumerate(route.loaded):
         for b, second in enumerate(route.loaded):
-            assert losses[a, b] == pytest.approx(float(failure_loss(route, {first, second})), abs=1e-12)
+            assert losses[a, b] == pytest.approx(
+                float(failure_loss(route, {first, second})), abs=1e-12
+            )
 
 
 def load_route(name: str, source: str, sink: str) -> SplitRoute:
@@ -42,7 +46,9 @@ def test_pair_losses_lie_between_the_larger_load_and_the_sum() -> None:
     load = losses.diagonal()
     for a in range(len(load)):
         for b in range(a):
-            assert max(load[a], load[b]) - 1e-12 <= losses[a, b] <= min(1.0, load[a] + load[b]) + 1e-12
+            assert (
+                max(load[a], load[b]) - 1e-12 <= losses[a, b] <= min(1.0, load[a] + load[b]) + 1e-12
+            )
 
 
 def sampled_loss(route: SplitRoute, failed: set[int], packets: int) -> float:
@@ -65,15 +71,21 @@ def test_a_random_walk_of_packets_loses_what_the_model_says() -> None:
     route = mesh_route()
     heavy = sorted(route.loaded, key=lambda i: -route.loads[i])
     failed = {heavy[0], heavy[3], heavy[8]}
-    assert sampled_loss(route, failed, 40_000) == pytest.approx(float(failure_loss(route, failed)), abs=0.01)
+    assert sampled_loss(route, failed, 40_000) == pytest.approx(
+        float(failure_loss(route, failed)), abs=0.01
+    )
 
 
 def test_label_intervals_lose_the_same_for_one_link_and_their_union_for_two() -> None:
     route = load_route("swiss-t1", "s1", "s6")
     split = spray(route)
     first, second = route.loaded[0], route.loaded[5]
-    assert float(interval_loss(split, [first])) == pytest.approx(float(route.loads[first]), abs=2e-5)
-    labels = {x for i in (first, second) for low, high in split.intervals(i) for x in range(low, high)}
+    assert float(interval_loss(split, [first])) == pytest.approx(
+        float(route.loads[first]), abs=2e-5
+    )
+    labels = {
+        x for i in (first, second) for low, high in split.intervals(i) for x in range(low, high)
+    }
     assert interval_loss(split, [first, second]) == Fraction(len(labels), 65536)
 
 

@@ -13,11 +13,26 @@ from topologies import load_network
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node
 
-OTHERS = ("ecmp", "disjoint-2", "disjoint-all", "max-flow", "min-cost", "capillary:1", "capillary:3", "capillary")
+OTHERS = (
+    "ecmp",
+    "disjoint-2",
+    "disjoint-all",
+    "max-flow",
+    "min-cost",
+    "capillary:1",
+    "capillary:3",
+    "capillary",
+)
 
 
 def rated(route: SplitRoute, tolerance: float) -> float:
-    return ror(route.loads, tolerance=tolerance, source_packets=20, decoding_error_rate=1e-5, large_blocks=True)
+    return ror(
+        route.loads,
+        tolerance=tolerance,
+        source_packets=20,
+        decoding_error_rate=1e-5,
+        large_blocks=True,
+    )
 
 
 def small_network() -> Network:
@@ -36,7 +51,10 @@ def test_no_routing_needs_less_for_large_blocks_than_the_convex_optimum(toleranc
     assert least.bound <= least.ror <= least.bound * 1.001 + 1e-9
     assert least.ror == pytest.approx(rated(least.route, tolerance), rel=1e-9)
     for method in OTHERS:
-        assert least.ror <= rated(route_by_name(network, "n1", "n30", method), tolerance) * (1 + 1e-4) + 1e-9
+        assert (
+            least.ror
+            <= rated(route_by_name(network, "n1", "n30", method), tolerance) * (1 + 1e-4) + 1e-9
+        )
 
 
 def test_links_that_must_carry_everything_are_named_and_left_out() -> None:

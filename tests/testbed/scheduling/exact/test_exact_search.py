@@ -10,9 +10,15 @@ import pytest
 from testbed.scheduling.exact.exact_search import ExactOptions, search_exactly
 from testbed.scheduling.exact.full_simultaneities import NAIVE
 
-FIGURE_30 = [[i, *([10] if i < 3 <= j else [11] if j < 3 <= i else []), 5 + j] for i in range(5) for j in range(5)]
+FIGURE_30 = [
+    [i, *([10] if i < 3 <= j else [11] if j < 3 <= i else []), 5 + j]
+    for i in range(5)
+    for j in range(5)
+]
 FIGURE_37 = [[0, 1, 2, 3], [4, 2, 5, 6], [7, 5, 1, 8]]
-PLAIN = ExactOptions(reduced=False, full=False, anchored=False, remembered=False, scarce_first=False, restarts=False)
+PLAIN = ExactOptions(
+    reduced=False, full=False, anchored=False, remembered=False, scarce_first=False, restarts=False
+)
 SWITCHED = [
     ExactOptions(),
     ExactOptions(teams=NAIVE, restarts=False),
@@ -36,7 +42,9 @@ def random_traffic(chance: random.Random, transfers: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("options", SWITCHED)
-def test_figure_37_is_proved_to_have_no_liquid_schedule_and_to_need_three_frames(options: ExactOptions) -> None:
+def test_figure_37_is_proved_to_have_no_liquid_schedule_and_to_need_three_frames(
+    options: ExactOptions,
+) -> None:
     result = search_exactly(FIGURE_37, options=options)
     assert (result.duration, result.proved, result.optimal) == (2, "no-liquid-schedule", True)
     assert result.frames is not None and len(result.frames) == 3

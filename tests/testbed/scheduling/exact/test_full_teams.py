@@ -48,7 +48,11 @@ def brute_force(paths: list[list[int]], full: bool = True) -> set[frozenset[int]
     ]
     if not full:
         return set(free)
-    return {s for s in free if all(any(sets[x] & sets[y] for y in s) for x in range(len(sets)) if x not in s)}
+    return {
+        s
+        for s in free
+        if all(any(sets[x] & sets[y] for y in s) for x in range(len(sets)) if x not in s)
+    }
 
 
 SMALL = numbered(FIGURE_30)[2:14]
@@ -60,7 +64,9 @@ def test_every_full_simultaneity_comes_once(blank: bool) -> None:
     prim = Category(includer=0, depot=conflicts.everything, excluder=0)
     found = [
         frozenset(transfers_of(s))
-        for s in full_simultaneities(conflicts, prim, CategoryCount(), search=TeamSearch(blank=blank))
+        for s in full_simultaneities(
+            conflicts, prim, CategoryCount(), search=TeamSearch(blank=blank)
+        )
     ]
     assert len(found) == len(set(found))
     assert set(found) == brute_force(SMALL)
@@ -76,7 +82,9 @@ def test_every_full_team_comes_once_whatever_is_switched_off(search: object) -> 
     ]
     assert len(found) == len(set(found)) > 1
     assert duration == 5
-    assert set(found) == {s for s in brute_force(SMALL) if set(bottlenecks) <= {link for x in s for link in SMALL[x]}}
+    assert set(found) == {
+        s for s in brute_force(SMALL) if set(bottlenecks) <= {link for x in s for link in SMALL[x]}
+    }
 
 
 @pytest.mark.parametrize("search", [IDLE, SKELETON])
@@ -93,7 +101,11 @@ def test_teams_that_need_not_be_full_come_once_too(search: TeamSearch) -> None:
             search=replace(search, full=False),
         )
     ]
-    wanted = {s for s in brute_force(SMALL, full=False) if set(required) <= {link for x in s for link in SMALL[x]}}
+    wanted = {
+        s
+        for s in brute_force(SMALL, full=False)
+        if set(required) <= {link for x in s for link in SMALL[x]}
+    }
     assert len(found) == len(set(found))
     assert set(found) == wanted
 
@@ -118,7 +130,9 @@ def test_figure_37_has_no_team() -> None:
 
 
 def test_each_optimisation_reduces_the_search_space_of_figure_30() -> None:
-    spaces = [search_space(numbered(FIGURE_30), search) for search in (NAIVE, BLANK, IDLE, SKELETON)]
+    spaces = [
+        search_space(numbered(FIGURE_30), search) for search in (NAIVE, BLANK, IDLE, SKELETON)
+    ]
     sizes = [space for space, _ in spaces]
     assert len({teams for _, teams in spaces}) == 1
     assert sizes == sorted(sizes, reverse=True)

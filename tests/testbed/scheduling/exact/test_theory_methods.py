@@ -15,7 +15,9 @@ FIGURE_30 = Traffic.from_transfers(
         for j in range(1, 6)
     ]
 )
-FIGURE_37 = Traffic.from_transfers([["t1", "ab", "bc", "r1"], ["t2", "bc", "ca", "r2"], ["t3", "ca", "ab", "r3"]])
+FIGURE_37 = Traffic.from_transfers(
+    [["t1", "ab", "bc", "r1"], ["t2", "bc", "ca", "r2"], ["t3", "ca", "ab", "r3"]]
+)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,9 @@ FIGURE_37 = Traffic.from_transfers([["t1", "ab", "bc", "r1"], ["t2", "bc", "ca",
         ("dsatur", None, None),
     ],
 )
-def test_methods_schedule_the_traffic_of_figure_30(name: str, length: int | None, optimal: bool | None) -> None:
+def test_methods_schedule_the_traffic_of_figure_30(
+    name: str, length: int | None, optimal: bool | None
+) -> None:
     schedule = getattr(theory_methods, name)(FIGURE_30, seed=1, time_limit_s=20.0)
     check_schedule(FIGURE_30, schedule)
     assert schedule.length >= 6 and (length is None or schedule.length == length)

@@ -74,11 +74,17 @@ def test_orbits_spread_a_schedule_to_all_images(shape: tuple[int, ...]) -> None:
     places = list(itertools.product(*map(range, shape)))
 
     def moved(place: Sequence[int], by: Sequence[int]) -> int:
-        return places.index(tuple((a + b) % side for a, b, side in zip(place, by, shape, strict=True)))
+        return places.index(
+            tuple((a + b) % side for a, b, side in zip(place, by, shape, strict=True))
+        )
 
     one = (*[0] * (len(shape) - 1), 1)
-    paths = [[p, moved(place, one)] for p, place in enumerate(places)] + [[p] for p in range(len(places))]
-    translations = tuple(np.array([moved(place, by) for place in places], dtype=np.int32) for by in places)
+    paths = [[p, moved(place, one)] for p, place in enumerate(places)] + [
+        [p] for p in range(len(places))
+    ]
+    translations = tuple(
+        np.array([moved(place, by) for place in places], dtype=np.int32) for by in places
+    )
     bare = Traffic(
         links=tuple(map(str, range(len(places)))),
         offsets=link_sets(paths).offsets,

@@ -38,7 +38,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
 
 
 @FEW
-@given(paths_of_few_links, st.integers(1, 5), st.sampled_from([0, 61, 64, 127]), st.randoms(use_true_random=False))
+@given(
+    paths_of_few_links,
+    st.integers(1, 5),
+    st.sampled_from([0, 61, 64, 127]),
+    st.randoms(use_true_random=False),
+)
 def test_first_fit_takes_the_first_free_frame(paths, frames, more, chance) -> None:
     """``more`` transfers of all links come first, so that frames lie in the second and third word too."""
     paths, frames = [*[list(range(LINKS))] * more, *paths], frames + more
@@ -51,7 +56,9 @@ def test_first_fit_takes_the_first_free_frame(paths, frames, more, chance) -> No
             expected[transfer] = free[0]
             taken[free[0]] |= set(paths[transfer])
     frame_of = np.zeros(len(paths), dtype=np.int32)
-    assert first_fit(link_sets(paths), np.array(order), frames, frame_of) == expected.count(UNPLACED)
+    assert first_fit(link_sets(paths), np.array(order), frames, frame_of) == expected.count(
+        UNPLACED
+    )
     assert frame_of.tolist() == expected
 
 
@@ -59,7 +66,9 @@ def test_first_fit_takes_the_first_free_frame(paths, frames, more, chance) -> No
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), max_size=25))
 def test_edges_at_a_vertex_have_different_colours_and_no_more_than_the_degree(edges) -> None:
     ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
-    degree = max([1, *Counter(ends[:, 0].tolist()).values(), *Counter(ends[:, 1].tolist()).values()])
+    degree = max(
+        [1, *Counter(ends[:, 0].tolist()).values(), *Counter(ends[:, 1].tolist()).values()]
+    )
     colour = np.full(len(edges), 99, dtype=np.int64)
     colour_edges(ends[:, 0], ends[:, 1], (5, 4), degree, colour)
     assert all(0 <= c < degree for c in colour)
@@ -74,7 +83,9 @@ def tables(draw, shifts_of=(1, 2), least_frames: int = 1) -> tuple[UnitTable, li
     paths = draw(paths_of_few_links)
     frames = draw(st.integers(least_frames, 3))
     shifts = draw(st.sampled_from(shifts_of))
-    moved = np.array([[(link + 3 * shift) % LINKS for link in range(LINKS)] for shift in range(shifts)])
+    moved = np.array(
+        [[(link + 3 * shift) % LINKS for link in range(LINKS)] for shift in range(shifts)]
+    )
     table = unit_table(link_sets(paths), moved, frames, seeded_state(draw(st.integers(1, 99))))
     for unit in range(len(paths) - 1):
         at = draw(st.integers(0, frames * shifts - 1))
@@ -86,7 +97,9 @@ def tables(draw, shifts_of=(1, 2), least_frames: int = 1) -> tuple[UnitTable, li
     return table, paths, len(paths) - 1
 
 
-def held_links(table: UnitTable, paths: Sequence[Sequence[int]], unit: int, at: int) -> set[tuple[int, int]]:
+def held_links(
+    table: UnitTable, paths: Sequence[Sequence[int]], unit: int, at: int
+) -> set[tuple[int, int]]:
     """(link, frame) that the unit holds at the position: links go round by half at the second shift."""
     frame, shift = divmod(at, len(table.moved))
     return {((link + 3 * shift) % LINKS, frame) for link in paths[unit]}
@@ -95,11 +108,16 @@ def held_links(table: UnitTable, paths: Sequence[Sequence[int]], unit: int, at: 
 def holders(table: UnitTable, paths: Sequence[Sequence[int]]) -> dict[tuple[int, int], int]:
     """Who holds what, from the positions alone."""
     placed = [unit for unit in range(len(paths)) if table.position[unit] != UNPLACED]
-    return {place: u for u in placed for place in held_links(table, paths, u, int(table.position[u]))}
+    return {
+        place: u for u in placed for place in held_links(table, paths, u, int(table.position[u]))
+    }
 
 
 def assert_holders_agree(table: UnitTable, paths: Sequence[Sequence[int]]) -> None:
-    entered = {tuple(p): int(table.holder[tuple(p)]) for p in np.argwhere(table.holder != UNPLACED).tolist()}
+    entered = {
+        tuple(p): int(table.holder[tuple(p)])
+        for p in np.argwhere(table.holder != UNPLACED).tolist()
+    }
     assert entered == holders(table, paths)
 
 
@@ -110,8 +128,14 @@ def test_a_unit_is_put_where_it_is_cheapest(case) -> None:
     assert_holders_agree(table, paths)
     positions = table.holder.shape[1] * len(table.moved)
     known = holders(table, paths)
-    leaving = [{known[p] for p in held_links(table, paths, unit, at) if p in known} for at in range(positions)]
-    costs = [sum(int(table.weight[u]) + LARGE * bool(table.tabu[u] > 3) for u in units) for units in leaving]
+    leaving = [
+        {known[p] for p in held_links(table, paths, unit, at) if p in known}
+        for at in range(positions)
+    ]
+    costs = [
+        sum(int(table.weight[u]) + LARGE * bool(table.tabu[u] > 3) for u in units)
+        for units in leaving
+    ]
     for at in range(positions):
         assert is_free(table, unit, at) == (not leaving[at])
     at, leave = cheapest_position(table, unit, np.zeros(1, dtype=np.int32))
@@ -133,13 +157,18 @@ def test_of_many_frames_only_those_with_fewest_links_held_are_weighed(case) -> N
     known = holders(table, paths)
     held = [sum((link, frame) in known for link in paths[unit]) for frame in range(frames)]
     cost = [
-        sum(int(table.weight[u]) + LARGE * bool(table.tabu[u] > 3) for u in set(map(known.get, places)) - {None})
+        sum(
+            int(table.weight[u]) + LARGE * bool(table.tabu[u] > 3)
+            for u in set(map(known.get, places)) - {None}
+        )
         for places in (held_links(table, paths, unit, frame) for frame in range(frames))
     ]
     taken = np.full(frames, 9, dtype=np.int32)
     at, _ = cheapest_position(table, unit, taken)
     assert taken.tolist() == held
-    assert held[at] == min(held) and cost[at] == min(c for c, h in zip(cost, held, strict=True) if h == min(held))
+    assert held[at] == min(held) and cost[at] == min(
+        c for c, h in zip(cost, held, strict=True) if h == min(held)
+    )
 
 
 def test_ties_are_broken_at_random() -> None:
@@ -161,7 +190,10 @@ def test_a_step_of_ejection_weighs_who_leaves_and_keeps_who_came(case) -> None:
     table.waiting[0] = unit
     left = eject(table, 1, 1)
     gone = placed & (table.position == UNPLACED)
-    assert table.position[unit] != UNPLACED and sorted(table.waiting[:left]) == np.flatnonzero(gone).tolist()
+    assert (
+        table.position[unit] != UNPLACED
+        and sorted(table.waiting[:left]) == np.flatnonzero(gone).tolist()
+    )
     assert table.weight.tolist() == (weight + gone).tolist()
     tabu[unit] = 4 + 1  # the fourth step, and one more in which it stays
     assert table.tabu.tolist() == tabu.tolist() and table.steps[0] == 4
@@ -174,7 +206,9 @@ def test_units_are_placed_at_the_first_free_position(paths, frames) -> None:
     fitted = np.zeros(len(paths), dtype=np.int32)
     failed = first_fit(link_sets(paths), np.arange(len(paths)), frames, fitted)
     unmoved = np.arange(LINKS).reshape(1, -1)
-    greedy, entered = (unit_table(link_sets(paths), unmoved, frames, seeded_state(1)) for _ in range(2))
+    greedy, entered = (
+        unit_table(link_sets(paths), unmoved, frames, seeded_state(1)) for _ in range(2)
+    )
     assert place_greedily(greedy, np.arange(len(paths))) == failed
     assert enter_positions(entered, fitted) == failed
     for table in (greedy, entered):

@@ -14,7 +14,12 @@ from testbed.errors import InputError
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_frames, check_schedule
-from testbed.scheduling.fast.class_ejection import ClassNeeds, class_table, eject_classes, place_class
+from testbed.scheduling.fast.class_ejection import (
+    ClassNeeds,
+    class_table,
+    eject_classes,
+    place_class,
+)
 from testbed.scheduling.fast.portfolio import cp_sat_schedule, liquid_schedule
 from testbed.scheduling.fast.steps import LinkSets, next_random, seeded_state
 from testbed.scheduling.fast.symmetry import MAX_WASTE, subgroups
@@ -43,8 +48,13 @@ def assert_liquid(traffic: Traffic, schedule: Schedule) -> None:
     transfers."""
     frames = [[traffic.transfer(t) for t in frame] for frame in schedule.frames]
     assert sorted(t for frame in schedule.frames for t in frame) == list(range(len(traffic)))
-    assert all(max(Counter(link for transfer in frame for link in transfer).values()) == 1 for frame in frames)
-    busiest = max(Counter(link for frame in frames for transfer in frame for link in transfer).values())
+    assert all(
+        max(Counter(link for transfer in frame for link in transfer).values()) == 1
+        for frame in frames
+    )
+    busiest = max(
+        Counter(link for frame in frames for transfer in frame for link in transfer).values()
+    )
     assert len(frames) == schedule.length == busiest
     assert schedule.liquid and schedule.optimal and schedule.proved == "liquid"
 
@@ -72,14 +82,17 @@ def test_allocations_of_swiss_t1_all_have_liquid_schedules() -> None:
     for first in rng.integers(1, 5**8 - 40, size=6):
         found = sweep(int(first), int(first) + 40, via())
         assert (found.outcome == 1).all(), found.allocations[found.outcome != 1]
-    ones = sweep(sum(5**i for i in range(7)), sum(5**i for i in range(7)) + 2, via())  # single nodes: classes of one
+    ones = sweep(
+        sum(5**i for i in range(7)), sum(5**i for i in range(7)) + 2, via()
+    )  # single nodes: classes of one
     assert (ones.outcome == 1).all()
     last = sweep(5**8 - 1, 5**8, via())
     assert last.duration.tolist() == [48]
 
 
 @pytest.mark.parametrize(
-    "name", ["clos:2", "clos:4", "clos:6", "clos:10", "fat-tree:4,2", "fat-tree:3,3", "optical-cloud"]
+    "name",
+    ["clos:2", "clos:4", "clos:6", "clos:10", "fat-tree:4,2", "fat-tree:3,3", "optical-cloud"],
 )
 def test_regular_networks_are_scheduled_liquidly(name: str) -> None:
     traffic = all_to_all(load_network(name))
@@ -237,7 +250,11 @@ def test_a_transfer_of_many_links_may_eject_all_that_use_them() -> None:
     left = eject(table, 1, 1)
     assert left == 100 and table.position[200] in (0, 1)
     assert eject(table, left, 500) == 0
-    held = [(int(table.position[unit]), link) for unit in range(201) for link in (long if unit == 200 else [unit])]
+    held = [
+        (int(table.position[unit]), link)
+        for unit in range(201)
+        for link in (long if unit == 200 else [unit])
+    ]
     assert len(set(held)) == 400 and all(at in (0, 1) for at, _ in held)
 
 

@@ -18,7 +18,14 @@ from testbed.scheduling.fast.class_ejection import UnitList
 from testbed.scheduling.fast.steps import (
     Pools,
 )
-from testbed.scheduling.fast.twin_links import find_classes, give_links, mixed, numbered, search_twins, twin_pools
+from testbed.scheduling.fast.twin_links import (
+    find_classes,
+    give_links,
+    mixed,
+    numbered,
+    search_twins,
+    twin_pools,
+)
 from tests.helpers.drawn import drawn
 from tests.helpers.link_sets import FEW, LINKS, assert_no_link_twice, link_sets, paths_of_few_links
 
@@ -49,7 +56,10 @@ def test_mixed_numbers_are_those_of_splitmix64() -> None:
 @FEW
 @given(paths_of_few_links)
 def test_twins_are_links_whose_transfers_are_the_same_but_for_them(paths) -> None:
-    around = [sorted(sorted(set(path) - {link}) for path in paths if link in path) for link in range(LINKS)]
+    around = [
+        sorted(sorted(set(path) - {link}) for path in paths if link in path)
+        for link in range(LINKS)
+    ]
     pools = twin_pools(link_sets(paths))
     for a, b in itertools.combinations(range(LINKS), 2):
         assert (pools.of[a] == pools.of[b]) == (around[a] == around[b])
@@ -70,12 +80,16 @@ def test_classes_are_found_only_where_all_combinations_come_equally_often(data) 
         every = [list(links) for links in itertools.product(*(members[p] for p in kind))]
         whole, times = data.draw(st.booleans()), data.draw(st.integers(1, 2))
         paths += (
-            every * times if whole else data.draw(st.lists(st.sampled_from(every), min_size=len(every), max_size=8))
+            every * times
+            if whole
+            else data.draw(st.lists(st.sampled_from(every), min_size=len(every), max_size=8))
         )
     paths = [data.draw(st.permutations(path)) for path in data.draw(st.permutations(paths))]
     by_kind: dict[tuple[int, ...], Counter[tuple[int, ...]]] = {}
     for path in paths:
-        by_kind.setdefault(tuple(sorted(pool[k] for k in path)), Counter())[tuple(sorted(path))] += 1
+        by_kind.setdefault(tuple(sorted(pool[k] for k in path)), Counter())[
+            tuple(sorted(path))
+        ] += 1
     even = all(
         len(set(met.values())) == 1 and len(met) == np.prod([len(members[p]) for p in kind])
         for kind, met in by_kind.items()
@@ -84,13 +98,18 @@ def test_classes_are_found_only_where_all_combinations_come_equally_often(data) 
     good, classes = find_classes(link_sets(paths), pools)
     assert good == even
     needs = classes.needs
-    assert [tuple(needs.resources[a:b].tolist()) for a, b in itertools.pairwise(needs.own)] == list(by_kind)
+    assert [tuple(needs.resources[a:b].tolist()) for a, b in itertools.pairwise(needs.own)] == list(
+        by_kind
+    )
     assert needs.demand.tolist() == [met.total() for met in by_kind.values()]
     assert classes.begin.tolist() == np.cumsum([0, *needs.demand]).tolist()
     if good:
         assert sorted(classes.transfers.tolist()) == list(range(len(paths)))
         for c, met in enumerate(by_kind.values()):
-            own = [tuple(sorted(paths[t])) for t in classes.transfers[classes.begin[c] : classes.begin[c + 1]]]
+            own = [
+                tuple(sorted(paths[t]))
+                for t in classes.transfers[classes.begin[c] : classes.begin[c + 1]]
+            ]
             assert own == [links for links in sorted(met) for _ in range(met[links])]
 
 

@@ -15,7 +15,9 @@ from testbed.scheduling.fast.unequal import split_messages
 
 
 def test_equal_messages_over_equal_links_lose_nothing() -> None:
-    chunks = split_messages([["a", "b"], ["a", "c"]], [100, 100], {"a": 8.0, "b": 8.0, "c": 8.0}, chunk_bytes=100)
+    chunks = split_messages(
+        [["a", "b"], ["a", "c"]], [100, 100], {"a": 8.0, "b": 8.0, "c": 8.0}, chunk_bytes=100
+    )
     assert (chunks.loss, chunks.bound, chunks.bottleneck_load) == (0, 0, 2)
     assert chunks.transfers == ((("a", 0), ("b", 0)), (("a", 0), ("c", 0)))
     assert chunks.liquid_s == chunks.fluid_s == 200
@@ -23,7 +25,10 @@ def test_equal_messages_over_equal_links_lose_nothing() -> None:
 
 def test_link_of_twice_the_capacity_bears_two_chunks_at_once() -> None:
     chunks = split_messages(
-        [["in", "trunk"], ["on", "trunk"]], [40, 40], {"in": 8, "on": 8, "trunk": 16}, chunk_bytes=10
+        [["in", "trunk"], ["on", "trunk"]],
+        [40, 40],
+        {"in": 8, "on": 8, "trunk": 16},
+        chunk_bytes=10,
     )
     assert chunks.channels == {"in": 1, "on": 1, "trunk": 2}
     assert (chunks.bottleneck_load, chunks.loss) == (4, 0)
@@ -35,14 +40,18 @@ def test_link_of_twice_the_capacity_bears_two_chunks_at_once() -> None:
 
 def test_smaller_chunks_lose_less() -> None:
     losses = [
-        split_messages([["a"], ["a"]], [100, 1000], {"a": 8.0}, chunk_bytes=size).loss for size in (300, 70, 7, 1)
+        split_messages([["a"], ["a"]], [100, 1000], {"a": 8.0}, chunk_bytes=size).loss
+        for size in (300, 70, 7, 1)
     ]
     assert losses == sorted(losses, reverse=True) and losses[-1] == 0 < losses[0]
 
 
 @given(
     st.lists(
-        st.tuples(st.lists(st.sampled_from("abcde"), min_size=1, max_size=3, unique=True), st.integers(1, 60)),
+        st.tuples(
+            st.lists(st.sampled_from("abcde"), min_size=1, max_size=3, unique=True),
+            st.integers(1, 60),
+        ),
         min_size=1,
         max_size=8,
     ),

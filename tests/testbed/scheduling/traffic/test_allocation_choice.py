@@ -31,7 +31,9 @@ def test_occupied_nodes_are_left_alone() -> None:
     choice = choose_allocations(6, occupied=(4, 3, 0, 4, 1, 4, 4, 4), count=1000)
     assert choice.candidates == len(choice.best) == len({a.counts for a in choice.best})
     assert all(
-        have <= 4 - taken for a in choice.best for have, taken in zip(a.counts, (4, 3, 0, 4, 1, 4, 4, 4), strict=True)
+        have <= 4 - taken
+        for a in choice.best
+        for have, taken in zip(a.counts, (4, 3, 0, 4, 1, 4, 4, 4), strict=True)
     )
 
 
@@ -54,7 +56,9 @@ def test_there_are_362_different_patterns_in_the_order_of_figure_41() -> None:
         (1, 1, (4,) * 8, "0 of 32 are free; give 1 or more of those, or occupy fewer$"),
     ],
 )
-def test_bad_input_is_refused_in_words(nodes: int, count: int, occupied: tuple[int, ...], words: str) -> None:
+def test_bad_input_is_refused_in_words(
+    nodes: int, count: int, occupied: tuple[int, ...], words: str
+) -> None:
     with pytest.raises(InputError, match=words):
         choose_allocations(nodes, count=count, occupied=occupied)
 
@@ -76,7 +80,11 @@ def test_command_lists_them_and_gives_one_json_object(capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize(
     "words",
-    [["torus:8x8", "--nodes", "3"], ["swiss-t1", "--nodes", "3", "--occupied", "4-x"], ["swiss-t1", "--nodes", "99"]],
+    [
+        ["torus:8x8", "--nodes", "3"],
+        ["swiss-t1", "--nodes", "3", "--occupied", "4-x"],
+        ["swiss-t1", "--nodes", "99"],
+    ],
 )
 def test_command_refuses_in_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["allocate", *words]) == 2

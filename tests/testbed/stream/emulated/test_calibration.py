@@ -49,11 +49,17 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> SlowEnds:
     return SlowEnds(monkeypatch)
 
 
-@pytest.mark.parametrize(("cost_s", "rate_pps"), [(1e-6, 1000), (2.5e-5, 500), (5e-5, 250), (1e-2, 125)])
-def test_the_dearer_a_packet_the_fewer_are_streamed(ends: SlowEnds, cost_s: float, rate_pps: float) -> None:
+@pytest.mark.parametrize(
+    ("cost_s", "rate_pps"), [(1e-6, 1000), (2.5e-5, 500), (5e-5, 250), (1e-2, 125)]
+)
+def test_the_dearer_a_packet_the_fewer_are_streamed(
+    ends: SlowEnds, cost_s: float, rate_pps: float
+) -> None:
     ends.send_s = ends.receive_s = cost_s
     assert calibration.affordable_rate_pps() == rate_pps
-    taken = rate_pps * cost_s * (1.4 + 1.05)  # 28 packets sent and 21 received for 20 source packets
+    taken = (
+        rate_pps * cost_s * (1.4 + 1.05)
+    )  # 28 packets sent and 21 received for 20 source packets
     assert taken <= calibration.SHARE or rate_pps == calibration.STEPS_PPS[-1]
     assert rate_pps == calibration.STEPS_PPS[0] or 2 * taken > calibration.SHARE
 
@@ -64,7 +70,9 @@ def test_both_ends_are_paid_for_and_blocks_are_decoded(ends: SlowEnds) -> None:
     assert ends.decoded >= 15 and 0.7 < ends.received / ends.sent < 0.8
     ends.send_s, ends.receive_s = 0.0, 1e-5
     receiving = calibration._seconds_per_source_packet()
-    assert sending == pytest.approx(1.4e-5, rel=0.05) and receiving == pytest.approx(1.05e-5, rel=0.05)
+    assert sending == pytest.approx(1.4e-5, rel=0.05) and receiving == pytest.approx(
+        1.05e-5, rel=0.05
+    )
 
 
 def test_a_busy_moment_does_not_count(ends: SlowEnds) -> None:

@@ -26,7 +26,9 @@ DISSECTOR = Path(scapy_layer.__file__).with_name("stream_dissector.lua")
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
-def test_packets_on_a_link_are_read_field_by_field(tmp_path: Path, valid_run: Callable[..., Any]) -> None:
+def test_packets_on_a_link_are_read_field_by_field(
+    tmp_path: Path, valid_run: Callable[..., Any]
+) -> None:
     words = [
         sys.executable,
         "-m",
@@ -57,14 +59,21 @@ def test_packets_on_a_link_are_read_field_by_field(tmp_path: Path, valid_run: Ca
         "block_size",
         "symbol_length",
     )
-    fields = [f"testbed_stream.{name}" for name in (*names, "timestamp_us", "path", "path_sequence", "report.number")]
+    fields = [
+        f"testbed_stream.{name}"
+        for name in (*names, "timestamp_us", "path", "path_sequence", "report.number")
+    ]
     shown = run_dissector(DISSECTOR, file, *_each(fields))
     assert shown.returncode == 0, shown.stderr
     dissected = [packet["_source"]["layers"] for packet in json.loads(shown.stdout)]
     carried = [
-        bytes(packet[UDP].payload) for packet in rdpcap(str(file)) if UDP in packet and packet[UDP].dport == 47000
+        bytes(packet[UDP].payload)
+        for packet in rdpcap(str(file))
+        if UDP in packet and packet[UDP].dport == 47000
     ]
-    payloads = [payload for payload in carried if payload[0] >> 4 == VERSION]  # not the zeros that warm a path up
+    payloads = [
+        payload for payload in carried if payload[0] >> 4 == VERSION
+    ]  # not the zeros that warm a path up
     assert len(dissected) == len(payloads) > 200
     for layers, payload in zip(dissected, payloads, strict=True):
         kind = peek_type(payload)

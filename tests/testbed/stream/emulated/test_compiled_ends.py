@@ -32,7 +32,15 @@ from testbed.stream.judgement.packet_logs import SentLog
 from testbed.stream.plan import StreamPlan
 from tests.helpers.compiled_packets import compile_ends
 
-FALL_BACK = ["missing", "damaged", "processor", "instructions", "asked", "no ISA-L", "not compiled at all"]
+FALL_BACK = [
+    "missing",
+    "damaged",
+    "processor",
+    "instructions",
+    "asked",
+    "no ISA-L",
+    "not compiled at all",
+]
 NO_LINES: list[str] = []
 ONE_LINE = ["packets are handled one by one"]
 
@@ -46,7 +54,9 @@ def _compiled() -> Iterator[None]:
 
 
 def plan_of(**options: Any) -> StreamPlan:
-    plan = testbed.stream_plan("ring:4", "s0", "s2", faults="none", rate_pps=2000.0, duration_s=1.5, **options)
+    plan = testbed.stream_plan(
+        "ring:4", "s0", "s2", faults="none", rate_pps=2000.0, duration_s=1.5, **options
+    )
     assert isinstance(plan, StreamPlan)
     return plan
 
@@ -59,7 +69,9 @@ def take_away(case: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         "processor": lambda: monkeypatch.setattr(jit.platform, "machine", lambda: "aarch64"),
         "instructions": lambda: monkeypatch.setattr(jit, "PROCESSOR", frozenset({"avx1024"})),
         "asked": lambda: monkeypatch.setenv("TESTBED_KERNELS", "numba"),
-        "no ISA-L": lambda: monkeypatch.setattr(reed_solomon, "best_engine", lambda: load_engine("numpy")),
+        "no ISA-L": lambda: monkeypatch.setattr(
+            reed_solomon, "best_engine", lambda: load_engine("numpy")
+        ),
         "not compiled at all": lambda: (
             monkeypatch.setattr(receiver_steps, "TAKE", receiver_steps.take),
             monkeypatch.setattr(sender_steps, "FILL", sender_steps.fill),
@@ -73,27 +85,44 @@ def take_away(case: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage().partition(":")[0] for record in caplog.records if record.levelno >= logging.WARNING]
+    return [
+        record.getMessage().partition(":")[0]
+        for record in caplog.records
+        if record.levelno >= logging.WARNING
+    ]
 
 
 def streamed() -> tuple[list[type], str]:
     """Of a stream of which much is lost for a while: the kinds of its ends, and a digest of all that they make."""
     plan, digest = plan_of(), hashlib.sha256()
     sender: Any = fastest(lambda kind: build_sender(plan, kind=kind), (CompiledSender, BatchSender))
-    receiver: Any = fastest(lambda kind: build_receiver(plan, None, kind), (CompiledReceiver, BatchReceiver))
+    receiver: Any = fastest(
+        lambda kind: build_receiver(plan, None, kind), (CompiledReceiver, BatchReceiver)
+    )
     for step in range(375):
         now = 0.004 * step
         made = sender.fill(now)
         packets, log = sender.rows[:made, -receiver.rows.shape[1] + 1 :], sender.log[:made].copy()
         came = np.flatnonzero((log[:, 3] > 20_000) | (step < 100) | (step > 200))
-        receiver.rows[: len(came), :-1], receiver.lengths[: len(came)] = packets[came], packets.shape[1]
+        receiver.rows[: len(came), :-1], receiver.lengths[: len(came)] = (
+            packets[came],
+            packets.shape[1],
+        )
         receiver.times[: len(came)] = now + 0.001
         events = [*receiver.receive_many(len(came)), *receiver.advance(now + 0.001)]
         reports = receiver.reports_due(now + 0.001)
         for report in reports:
             sender.receive(report, now + 0.002)
-        logs = log.tolist(), receiver.log[: receiver.logged].tolist(), sender.next_due_s(), receiver.next_deadline_s()
-        digest.update(packets.tobytes() + repr((logs, [(type(e).__name__, *e) for e in events], reports)).encode())
+        logs = (
+            log.tolist(),
+            receiver.log[: receiver.logged].tolist(),
+            sender.next_due_s(),
+            receiver.next_deadline_s(),
+        )
+        digest.update(
+            packets.tobytes()
+            + repr((logs, [(type(e).__name__, *e) for e in events], reports)).encode()
+        )
     counted = sender.counters, sorted(receiver.counters.items()), sender.path_reports
     assert sender.counters["late_parity"] and receiver.counters["recovered"] and sender.path_reports
     digest.update(repr(counted).encode())
@@ -156,11 +185,16 @@ def test_a_sender_is_compiled_where_it_can_be(
     monkeypatch.setattr(ends, "build_sender", build)
     monkeypatch.setattr(ends, "warm_up", lambda *_: None)
     template = FrameTemplate(
-        src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip="10.0.0.1", dst_ip="10.0.0.2"
+        src_mac="02:00:00:00:00:01",
+        dst_mac="02:00:00:00:00:02",
+        src_ip="10.0.0.1",
+        dst_ip="10.0.0.2",
     )
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         frames = FrameSender(sock, template)
-        prepare_sender(plan, bytes(32), frames, (sock, DatagramReceiver(sock)), 0.0, cast(Any, [0.0, 0.0]))
+        prepare_sender(
+            plan, bytes(32), frames, (sock, DatagramReceiver(sock)), 0.0, cast(Any, [0.0, 0.0])
+        )
     assert [type(one) for one in chosen] == [kind] and told(caplog) == lines
     headers = template.headers_for(len(chosen[0].rows[0]) - template.header_bytes)
     assert chosen[0].rows[5, : len(headers)].tobytes() == headers
@@ -170,7 +204,9 @@ def test_a_batch_is_logged_as_its_packets_one_after_another() -> None:
     batch, single = SentLog(), SentLog()
     packets = np.array([[0.0, 5, 0, 40, 22], [0.01, 5, 1, 41, 22], [0.02, 5, 2, 42, 22]])
     batch.add_batch(0.1, 0.13, packets)
-    for at_s, (due_s, block, symbol, label, size) in zip((0.11, 0.12, 0.13), packets.tolist(), strict=True):
+    for at_s, (due_s, block, symbol, label, size) in zip(
+        (0.11, 0.12, 0.13), packets.tolist(), strict=True
+    ):
         single.add(at_s, due_s, block, symbol, label, size)
     assert np.allclose([*batch.arrays().values()], [*single.arrays().values()])
     assert batch.worst_lag_s == pytest.approx(single.worst_lag_s)

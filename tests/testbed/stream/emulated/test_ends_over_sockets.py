@@ -21,7 +21,12 @@ from fec.protocol.batches import MOST
 from fec.protocol.loss_report import MAX_REPORT_BYTES
 from fec.protocol.wire import HEADER_BYTES
 from testbed.stream.emulated import ends
-from testbed.stream.emulated.ends import ReceiverResult, SenderResult, prepare_receiver, prepare_sender
+from testbed.stream.emulated.ends import (
+    ReceiverResult,
+    SenderResult,
+    prepare_receiver,
+    prepare_sender,
+)
 from testbed.stream.endpoints import build_sender, label_sequence
 from testbed.stream.plan import StreamPlan
 from tests.helpers.compiled_packets import compile_ends
@@ -29,7 +34,9 @@ from tests.testbed.stream.emulated.test_compiled_ends import plan_of, take_away
 
 SINK, SOURCE, OTHER = "127.0.0.1", "127.0.0.2", "127.0.0.3"
 KEY, SO_RCVBUFFORCE = bytes(32), 33
-TEMPLATE = FrameTemplate(src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip=SOURCE, dst_ip=SINK)
+TEMPLATE = FrameTemplate(
+    src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip=SOURCE, dst_ip=SINK
+)
 Lost = Callable[[int, int], bool]
 """Whether a packet is, by its block and symbol."""
 
@@ -56,7 +63,9 @@ def datagrams(opened: ExitStack, address: str) -> socket.socket:
     return sock
 
 
-def frames_to(opened: ExitStack, by: socket.socket, to: socket.socket, lost: Lost = lambda *_: False) -> FrameSender:
+def frames_to(
+    opened: ExitStack, by: socket.socket, to: socket.socket, lost: Lost = lambda *_: False
+) -> FrameSender:
     """Whose datagrams go on from one socket to the other; the label is that of their UDP header."""
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     opened.enter_context(far)
@@ -75,7 +84,9 @@ def frames_to(opened: ExitStack, by: socket.socket, to: socket.socket, lost: Los
     return FrameSender(near, TEMPLATE)
 
 
-def run_both(opened: ExitStack, plan: StreamPlan, lost: Lost) -> tuple[SenderResult, ReceiverResult]:
+def run_both(
+    opened: ExitStack, plan: StreamPlan, lost: Lost
+) -> tuple[SenderResult, ReceiverResult]:
     source, sink = datagrams(opened, SOURCE), datagrams(opened, SINK)
     forward, backward = frames_to(opened, source, sink, lost), frames_to(opened, sink, source)
     reported = DatagramReceiver(source, largest=MAX_REPORT_BYTES + 1, peer=SINK)
@@ -99,10 +110,15 @@ def run_both(opened: ExitStack, plan: StreamPlan, lost: Lost) -> tuple[SenderRes
 
 
 @pytest.mark.parametrize(
-    ("labels", "without"), [("stratified", None), ("random", None), ("stratified", "missing"), ("random", "missing")]
+    ("labels", "without"),
+    [("stratified", None), ("random", None), ("stratified", "missing"), ("random", "missing")],
 )
 def test_what_is_sent_arrives_whole_under_the_labels_of_the_plan(
-    labels: str, without: str | None, opened: ExitStack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    labels: str,
+    without: str | None,
+    opened: ExitStack,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     """Of each block a source packet is lost."""
     if without:
@@ -111,10 +127,14 @@ def test_what_is_sent_arrives_whole_under_the_labels_of_the_plan(
     sent, came = run_both(opened, plan, lambda block, symbol: symbol == block % 20)
     numbers = list(zip(sent.log.block.tolist(), sent.log.symbol.tolist(), strict=True))
     order = label_sequence(plan)
-    assert sent.log.label.tolist() == [order.label(24 * block + symbol) for block, symbol in numbers]
+    assert sent.log.label.tolist() == [
+        order.label(24 * block + symbol) for block, symbol in numbers
+    ]
     arrived = list(zip(came.log.block.tolist(), came.log.symbol.tolist(), strict=True))
     assert arrived == [(block, symbol) for block, symbol in numbers if symbol != block % 20]
-    assert (sent.log.time_s[1:] >= sent.log.time_s[:-1]).all() and len(set(numbers)) == len(numbers) > 1000
+    assert (sent.log.time_s[1:] >= sent.log.time_s[:-1]).all() and len(set(numbers)) == len(
+        numbers
+    ) > 1000
     counters = came.counters
     assert counters["delivered"] == sent.counters["sent_source"] == 20 * counters["recovered"]
     assert counters["corrupted"] == counters["foreign"] == came.socket_drops == 0
@@ -129,10 +149,19 @@ def test_a_receiver_kept_waiting_closes_no_block_before_the_packets_that_came_in
     if without:
         take_away(without, monkeypatch, tmp_path)
     plan = plan_of(block_size=7, playback_s=0.5, source_packets=5)
-    source, sink, other = datagrams(opened, SOURCE), datagrams(opened, SINK), datagrams(opened, OTHER)
+    source, sink, other = (
+        datagrams(opened, SOURCE),
+        datagrams(opened, SINK),
+        datagrams(opened, OTHER),
+    )
     monkeypatch.setattr(ends, "warm_up", lambda *_: None)
     receive = prepare_receiver(
-        replace(plan, duration_s=1.2), KEY, frames_to(opened, sink, source), sink, SOURCE, cast(Any, [0.0])
+        replace(plan, duration_s=1.2),
+        KEY,
+        frames_to(opened, sink, source),
+        sink,
+        SOURCE,
+        cast(Any, [0.0]),
     )
     packets = build_sender(plan, key=KEY).packets_due(0.0022)
     assert [packet.symbol for packet in packets] == list(range(5))

@@ -21,10 +21,17 @@ def ecmp_where_capillary_is_predicted() -> dict[str, list[float]]:
     from tests.helpers.link_rates import link_rates
 
     ends = (("s1", "s6"), ("s4", "s7"))
-    stream: dict[str, Any] = {"rate_pps": 250, "symbol_bytes": 1000, "playback_s": 0.5, "duration_s": 4.0}
+    stream: dict[str, Any] = {
+        "rate_pps": 250,
+        "symbol_bytes": 1000,
+        "playback_s": 0.5,
+        "duration_s": 4.0,
+    }
 
     def planned(method: str) -> Any:
-        return build_together([StreamOptions("swiss-t1", a, b, method=method, faults=(), **stream) for a, b in ends])
+        return build_together(
+            [StreamOptions("swiss-t1", a, b, method=method, faults=(), **stream) for a, b in ends]
+        )
 
     plans, others = planned("capillary"), planned("ecmp")
     installed = [spray(route_by_name(plans[0].network, *pair, "ecmp")) for pair in ends]
@@ -38,12 +45,16 @@ def ecmp_where_capillary_is_predicted() -> dict[str, list[float]]:
     }
 
 
-def test_counters_tell_the_installed_splitting_from_the_predicted_one(sandboxed: Callable[..., Any]) -> None:
+def test_counters_tell_the_installed_splitting_from_the_predicted_one(
+    sandboxed: Callable[..., Any],
+) -> None:
     found = sandboxed(ecmp_where_capillary_is_predicted)
     top = max(found["capillary"])
 
     def worst(method: str) -> float:
-        return float(max(abs(a - b) for a, b in zip(found[method], found["measured"], strict=True)) / top)
+        return float(
+            max(abs(a - b) for a, b in zip(found[method], found["measured"], strict=True)) / top
+        )
 
     assert worst("ecmp") < 0.1
     assert worst("capillary") > 0.4

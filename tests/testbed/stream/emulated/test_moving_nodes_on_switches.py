@@ -47,17 +47,23 @@ def streamed(handover: str, rate: float) -> dict[str, Any]:
     }
 
 
-def test_moving_nodes_and_overlapping_failures_lose_what_the_labels_say(sandboxed: Callable[..., Any]) -> None:
+def test_moving_nodes_and_overlapping_failures_lose_what_the_labels_say(
+    sandboxed: Callable[..., Any],
+) -> None:
     found = sandboxed(streamed, "after", 0.15)
     assert all(passed for _, passed, _ in found["checks"]), found["checks"]
     campaign = found["campaign"]
     assert found["vanished"] > 0 and found["faults"] >= 5 and campaign["most_at_once"] >= 2
-    assert campaign["certain"] > 1000 and campaign["wrongly_lost"] + campaign["wrongly_arrived"] <= 2
+    assert (
+        campaign["certain"] > 1000 and campaign["wrongly_lost"] + campaign["wrongly_arrived"] <= 2
+    )
     assert campaign["longest_change_s"] < 1.0
 
 
 @pytest.mark.long
-def test_plan_replaced_before_links_vanish_loses_nothing_at_all(sandboxed: Callable[..., Any]) -> None:
+def test_plan_replaced_before_links_vanish_loses_nothing_at_all(
+    sandboxed: Callable[..., Any],
+) -> None:
     found = sandboxed(streamed, "before", 0.0)
     campaign = found["campaign"]
     assert found["vanished"] > 0

@@ -16,12 +16,19 @@ def stream_beside_tcp() -> dict[str, Any]:
     ms."""
     from dataclasses import replace
 
-    from experiments.stream.real_time.last_mile_priority import GREEDY_BPS, lag_reason, last_mile_plan, last_mile_row
+    from experiments.stream.real_time.last_mile_priority import (
+        GREEDY_BPS,
+        lag_reason,
+        last_mile_plan,
+        last_mile_row,
+    )
     from testbed.errors import InvalidRunError
     from testbed.stream.emulated.fabric import EmulatedStreamFabric
 
     plan = replace(last_mile_plan({"case": "priority", "seed": 1}), duration_s=3.0)
-    fabric = EmulatedStreamFabric(queues="priority", background_bps=GREEDY_BPS, background_connections=4)
+    fabric = EmulatedStreamFabric(
+        queues="priority", background_bps=GREEDY_BPS, background_connections=4
+    )
     run = fabric.run(plan)
     if (reason := lag_reason(plan, run)) is not None:
         raise InvalidRunError(reason)

@@ -47,7 +47,11 @@ def test_reports_are_taken_off_up_to_the_cable_that_is_down(plan: StreamPlan) ->
     down = plan.network.links[longer[1]].id
     samples = [counted(plan, at_s, down) for at_s in AT_S]
     idle = {plan.network.links[i].id for i in longer}
-    assert all(rate == 0 for link, rate in measured_rates(samples, AT_S, [plan], [down]).items() if link in idle)
+    assert all(
+        rate == 0
+        for link, rate in measured_rates(samples, AT_S, [plan], [down]).items()
+        if link in idle
+    )
     assert min(measured_rates(samples, AT_S, [plan])[link] for link in idle) == -REPORTS_PPS
 
 

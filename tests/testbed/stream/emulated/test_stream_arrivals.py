@@ -44,11 +44,19 @@ def test_datagrams_that_lay_in_the_socket_keep_the_time_at_which_they_came(
         assert [data for _, data in got] == [b"\0", b"\1", b"\2"]
         assert arrivals.waiting(start) == []
         assert got[-1][0] < before - 0.01  # the time of the socket, not of who took it out
-        off = [at for (low, high), (at, _) in zip(sent_s, got, strict=True) if not low - 0.001 <= at <= high + 0.001]
+        off = [
+            at
+            for (low, high), (at, _) in zip(sent_s, got, strict=True)
+            if not low - 0.001 <= at <= high + 0.001
+        ]
         if off:
             return f"datagrams stamped at {off}, sent within {sent_s}"
         low, high = before - sent_s[0][1] - 0.001, after - sent_s[0][0] + 0.001
-        return None if low <= arrivals.worst_lag_s <= high else f"lag {arrivals.worst_lag_s}, not in {low} to {high}"
+        return (
+            None
+            if low <= arrivals.worst_lag_s <= high
+            else f"lag {arrivals.worst_lag_s}, not in {low} to {high}"
+        )
 
     timely(run)
 

@@ -35,32 +35,53 @@ STREAM = [
 
 
 @pytest.mark.emulation
-def test_an_ordinary_user_streams_over_switches_with_a_verdict(tmp_path: Path, valid_run: Callable[..., Any]) -> None:
+def test_an_ordinary_user_streams_over_switches_with_a_verdict(
+    tmp_path: Path, valid_run: Callable[..., Any]
+) -> None:
     words = [sys.executable, "-m", "testbed.cli", *STREAM]
     code = 'cd $HOME && exec "$@" --results $HOME/results'
     command = ordinary(["sh", "-c", code, "sh", *words], tmp_path / "compiled")
     own = {**os.environ, "HOME": str(tmp_path)}  # a user that is taken on has a home of its own
-    done = valid_run(lambda: subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=own))
+    done = valid_run(
+        lambda: subprocess.run(
+            command, capture_output=True, text=True, timeout=120, check=False, env=own
+        )
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     document = json.loads(done.stdout)
     assert document["fabric"] == "emulation" and document["verdict"]["passed"]
     (fault,) = document["per_fault"]
     assert abs(fault["measured_loss"] - fault["predicted_loss"]) < 0.02
-    assert sum(path["arrived"] for path in document["per_path"]) == document["figures"]["packets_received"]
+    assert (
+        sum(path["arrived"] for path in document["per_path"])
+        == document["figures"]["packets_received"]
+    )
 
 
 @pytest.mark.soak
 @pytest.mark.emulation
 @pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
-def test_an_ordinary_user_streams_over_two_machines(tmp_path: Path, valid_run: Callable[..., Any]) -> None:
+def test_an_ordinary_user_streams_over_two_machines(
+    tmp_path: Path, valid_run: Callable[..., Any]
+) -> None:
     """Each machine is a namespace of each kind inside the user's own: nothing that stands between them asks for
     rights."""
     own_fault = ["--faults", "s0->s1@1-2", "--duration", "4", "--machines", "2"]
-    words = [sys.executable, "-m", "testbed.cli", *(w for w in STREAM if w not in ("--max-faults", "1")), *own_fault]
+    words = [
+        sys.executable,
+        "-m",
+        "testbed.cli",
+        *(w for w in STREAM if w not in ("--max-faults", "1")),
+        *own_fault,
+    ]
     code = 'cd $HOME && exec "$@" --results $HOME/results'
     command = ordinary(["sh", "-c", code, "sh", *words], tmp_path / "compiled")
     own = {**os.environ, "HOME": str(tmp_path)}
-    done = valid_run(lambda: subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=own))
+    done = valid_run(
+        lambda: subprocess.run(
+            command, capture_output=True, text=True, timeout=120, check=False, env=own
+        )
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     document = json.loads(done.stdout)
     assert document["verdict"]["passed"] and len(document["per_fault"]) == 1

@@ -49,7 +49,9 @@ def test_stream_over_real_switches_passes(
             assert fault["undecodable_blocks"] == 0
             assert fault["start_s"] <= fault["port_status_s"] < fault["stop_s"]
             if fault["port_status_s"] >= fault["start_s"] + 0.5:
-                late.append(f"{fault['link']} told {fault['port_status_s'] - fault['start_s']:.2f} s after its cut")
+                late.append(
+                    f"{fault['link']} told {fault['port_status_s'] - fault['start_s']:.2f} s after its cut"
+                )
         return ", ".join(late) or None
 
     timely(run)
@@ -59,7 +61,9 @@ def test_stream_over_real_switches_passes(
 def test_kill_9_in_the_middle_leaves_no_process_and_no_result_half_done(tmp_path: Path) -> None:
     mark = f"kill-test-{os.getpid()}"
     words = [*COMMAND, "--fabric", "emulation", "--results", str(tmp_path / mark)]
-    run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    run = subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     try:
         _wait_until(lambda: run.poll() is not None or _streaming(run.pid), 90)
         children = _descendants(run.pid)
@@ -102,7 +106,11 @@ def _alive(pids: list[int]) -> list[int]:
 
 
 def _processes(mark: str) -> list[int]:
-    return [int(d.name) for d in Path("/proc").iterdir() if d.name.isdigit() and mark in _command(int(d.name))]
+    return [
+        int(d.name)
+        for d in Path("/proc").iterdir()
+        if d.name.isdigit() and mark in _command(int(d.name))
+    ]
 
 
 def _command(pid: int) -> str:
@@ -117,7 +125,9 @@ def _descendants(pid: int) -> list[int]:
     for directory in Path("/proc").iterdir():
         if directory.name.isdigit():
             try:
-                parents[int(directory.name)] = int((directory / "stat").read_text().rpartition(")")[2].split()[1])
+                parents[int(directory.name)] = int(
+                    (directory / "stat").read_text().rpartition(")")[2].split()[1]
+                )
             except OSError:
                 continue
     waiting = [pid]

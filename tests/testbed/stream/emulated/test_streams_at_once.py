@@ -20,9 +20,18 @@ def two_streams() -> dict[str, Any]:
 
     requests = [
         StreamOptions(
-            "swiss-t1", a, b, rate_pps=250, playback_s=1.0, hold_s=0.5, faults=EachLink(most=2, precision=0.03)
+            "swiss-t1",
+            a,
+            b,
+            rate_pps=250,
+            playback_s=1.0,
+            hold_s=0.5,
+            faults=EachLink(most=2, precision=0.03),
         )
-        for a, b in (("s1", "s6"), ("s4", "s7"))  # each of the two links costs one a quarter, the other a twelfth
+        for a, b in (
+            ("s1", "s6"),
+            ("s4", "s7"),
+        )  # each of the two links costs one a quarter, the other a twelfth
     ]
     plans = build_together(requests)
     runs = EmulatedStreamFabric(background_bps=5e5).run_concurrently(plans)
@@ -32,7 +41,9 @@ def two_streams() -> dict[str, Any]:
         raise InvalidRunError(invalid[0])
     return {
         "failed": [[c.name for c in s.verdict.checks if not c.passed] for s in sessions],
-        "losses": [[(f.predicted_loss, f.measured_loss) for f in s.analysis.faults] for s in sessions],
+        "losses": [
+            [(f.predicted_loss, f.measured_loss) for f in s.analysis.faults] for s in sessions
+        ],
         "delivered": [s.run.counters["delivered"] for s in sessions],
         "carried": sessions[0].run.counters["background_carried_bytes"],
         "seconds": sessions[0].plan.duration_s,
@@ -40,7 +51,9 @@ def two_streams() -> dict[str, Any]:
 
 
 @pytest.mark.long
-def test_two_streams_and_tcp_share_the_links_and_each_stream_is_judged(sandboxed: Callable[..., Any]) -> None:
+def test_two_streams_and_tcp_share_the_links_and_each_stream_is_judged(
+    sandboxed: Callable[..., Any],
+) -> None:
     found = sandboxed(two_streams)
     assert found["failed"] == [[], []]
     assert found["losses"][0] != found["losses"][1]

@@ -64,7 +64,12 @@ def streamed() -> dict[str, Any]:
     session = judge_stream(plan, run)
     if session.verdict.invalid is not None:
         raise InvalidRunError(session.verdict.invalid)
-    late = replace(run, faults=tuple(replace(f, start_s=f.start_s - 0.2, stop_s=f.stop_s - 0.2) for f in run.faults))
+    late = replace(
+        run,
+        faults=tuple(
+            replace(f, start_s=f.start_s - 0.2, stop_s=f.stop_s - 0.2) for f in run.faults
+        ),
+    )
     return {
         "failed": [c.name for c in session.verdict.checks if not c.passed],
         "per_fault": [f.to_json() for f in session.analysis.faults],
@@ -83,7 +88,9 @@ def test_crossing_cables_fail_as_they_do_on_one_machine(sandboxed: Callable[...,
     for fault in found["per_fault"]:
         assert fault["predicted_loss"] > 0.05
         assert fault["measured_block_size"] == fault["predicted_block_size"]
-        assert 0 < fault["reaction_uncertainty_s"] < 0.01  # what the clocks leave open stands beside what they timed
+        assert (
+            0 < fault["reaction_uncertainty_s"] < 0.01
+        )  # what the clocks leave open stands beside what they timed
         assert fault["undecided_packets"] <= 4 * fault["reaction_uncertainty_s"] * 2000 + 2
     assert found["told_of_the_cut_s"][0] is not None and found["told_of_the_cut_s"][1] is None
     for number, clock in enumerate(found["machines"]):
@@ -156,7 +163,9 @@ def starved(how: str) -> dict[str, Any]:
     return {"reason": None}
 
 
-@pytest.mark.parametrize(("how", "words"), [("loss", "lost"), pytest.param("delay", "slower", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    ("how", "words"), [("loss", "lost"), pytest.param("delay", "slower", marks=pytest.mark.soak)]
+)
 def test_a_poor_network_between_machines_makes_a_run_invalid(
     how: str, words: str, sandboxed: Callable[..., Any]
 ) -> None:

@@ -33,7 +33,13 @@ COUNTED = (
     "sent_source", "sent_parity", "sent_late_parity", "accepted", "duplicate", "decoded_blocks", "delivered", "reports",
     "recovered", "unused_parity", "unused_sources", "undecodable_blocks", "lost_sources",
 )  # fmt: skip
-AT_MOST = ("sent_reports", "sent_repeated_reports", "urgent_reports", "sent_late_parity_blocks", "late")
+AT_MOST = (
+    "sent_reports",
+    "sent_repeated_reports",
+    "urgent_reports",
+    "sent_late_parity_blocks",
+    "late",
+)
 
 
 def verdict_of(plan: StreamPlan, run: StreamMeasurements, **counted: Any) -> Verdict:
@@ -45,7 +51,12 @@ def test_counters_that_the_logs_contradict_say_nothing(name: str) -> None:
     plan, run = PLANS[name]()
     counts = run.counters
     assert judge_stream(plan, run).verdict.invalid is None and miscounted(plan, run) is None
-    tried = [(one, int(counts[one] * factor)) for one in COUNTED if counts.get(one) for factor in (1000, 0.5, -1)]
+    tried = [
+        (one, int(counts[one] * factor))
+        for one in COUNTED
+        if counts.get(one)
+        for factor in (1000, 0.5, -1)
+    ]
     tried += [(one, 1000 * max(1, counts.get(one, 0))) for one in AT_MOST if name != "copies"]
     assert len(tried) > 18
     for counter, number in tried:
@@ -55,7 +66,9 @@ def test_counters_that_the_logs_contradict_say_nothing(name: str) -> None:
 
 
 def test_every_counter_that_there_may_be_is_tried_in_some_run() -> None:
-    assert set().union(*(PLANS[name]()[1].counters for name in PLANS)) >= set(COUNTED) - {"unused_sources"}
+    assert set().union(*(PLANS[name]()[1].counters for name in PLANS)) >= set(COUNTED) - {
+        "unused_sources"
+    }
 
 
 def test_paths_of_which_reports_told_more_than_came_fail() -> None:
@@ -85,11 +98,15 @@ def test_a_cable_that_was_not_broken_fails_the_campaign_of_which_the_sender_is_c
     for number in certain:
         for names in (("d-e",), (*run.counters[DIAGNOSES][number]["names"], "d-e"), ("nowhere",)):
             failed = [
-                c.key for c in judge_stream(plan, saying(run, number, names=names)).verdict.checks if not c.passed
+                c.key
+                for c in judge_stream(plan, saying(run, number, names=names)).verdict.checks
+                if not c.passed
             ]
             assert failed == ["redundancy"], (number, names)
     for at_s in (0.0, 1000.0):
-        assert "in the order of time" in str(judge_stream(plan, saying(run, certain[-1], at_s=at_s)).verdict.invalid)
+        assert "in the order of time" in str(
+            judge_stream(plan, saying(run, certain[-1], at_s=at_s)).verdict.invalid
+        )
 
 
 def test_a_belief_is_mistaken_once_reports_have_told_of_packets_that_came_all_the_same() -> None:
@@ -101,25 +118,37 @@ def test_a_belief_is_mistaken_once_reports_have_told_of_packets_that_came_all_th
     other = {"names": ("d-e",), "lost_fraction": (path.stop - path.start) / 65536}
     told = [*events[: first + 1], *(e for e in events[first + 1 :] if e["at_s"] > 1.6)]
     stood = replace(run, counters={**run.counters, DIAGNOSES: told})
-    failed = [c for c in judge_stream(plan, saying(stood, first, **other)).verdict.checks if not c.passed]
+    failed = [
+        c for c in judge_stream(plan, saying(stood, first, **other)).verdict.checks if not c.passed
+    ]
     assert [(c.key, c.about) for c in failed] == [("block-size", "fault:0")]
     moment = {**events[first], **other, "at_s": events[first]["at_s"] - 0.01}
-    shortly = replace(run, counters={**run.counters, DIAGNOSES: [*events[:first], moment, *events[first:]]})
-    assert judge_stream(plan, shortly).verdict.passed  # as where packets lay in a switch for a moment
+    shortly = replace(
+        run, counters={**run.counters, DIAGNOSES: [*events[:first], moment, *events[first:]]}
+    )
+    assert judge_stream(
+        plan, shortly
+    ).verdict.passed  # as where packets lay in a switch for a moment
 
 
 def test_a_sender_that_no_report_reaches_is_not_mistaken() -> None:
     plan, run = two_cuts()
-    silent = tuple(Fault(link=link, start_s=0.5, stop_s=2.9) for link in (("b", "d", 0), ("c", "d", 0), ("d", "e", 0)))
+    silent = tuple(
+        Fault(link=link, start_s=0.5, stop_s=2.9)
+        for link in (("b", "d", 0), ("c", "d", 0), ("d", "e", 0))
+    )
     plan = replace(plan, faults=silent)
     run = SimulatedStreamFabric().run(plan)
     assert not mistaken_beliefs(plan, run) and judge_stream(plan, run).verdict.invalid is None
 
 
 @pytest.mark.parametrize(
-    ("log", "column"), [("sent", "label"), ("sent", "block"), ("sent", "symbol"), ("received", "block")]
+    ("log", "column"),
+    [("sent", "label"), ("sent", "block"), ("sent", "symbol"), ("received", "block")],
 )
-def test_packets_beyond_the_plan_are_refused_in_a_line_or_say_nothing(log: str, column: str) -> None:
+def test_packets_beyond_the_plan_are_refused_in_a_line_or_say_nothing(
+    log: str, column: str
+) -> None:
     plan, run = two_cuts()
     for factor in (1000, -1):
         columns = {column: getattr(getattr(run, log), column) * factor}
@@ -129,7 +158,9 @@ def test_packets_beyond_the_plan_are_refused_in_a_line_or_say_nothing(log: str, 
         except InputError as error:
             assert str(error).startswith("the stream's measurements cannot be those of its plan: ")
     labels = np.where(run.sent.block == 3, 70_000, run.sent.label)
-    with pytest.raises(InputError, match="cannot be those of its plan: index 70000 is out of bounds"):
+    with pytest.raises(
+        InputError, match="cannot be those of its plan: index 70000 is out of bounds"
+    ):
         judge_stream(plan, replace(run, sent=replace(run.sent, label=labels)))
 
 

@@ -16,7 +16,10 @@ from tests.testbed.stream.prediction.test_epochs import moving_plan
 
 FATES, RANDOM = "packets that fared otherwise than their labels say", "packets lost at random"
 FRAMES, CHANGE = "frames whose loss is not the predicted one", "longest change of the plan, s"
-WITHIN, BEYOND = "undecodable blocks within the code's reach", "undecodable blocks beyond the code's reach"
+WITHIN, BEYOND = (
+    "undecodable blocks within the code's reach",
+    "undecodable blocks beyond the code's reach",
+)
 REDUNDANCY = "redundancy of what was sent once the sender had answered"
 LATE = "late parity once the sender had answered, packets"
 
@@ -41,7 +44,9 @@ def outage(predicted: int, most: int, measured: int) -> Outage:
     )  # fmt: skip
 
 
-def test_a_true_campaign_passes_the_checks_that_belong_to_it(campaign: tuple[StreamPlan, EpochsResult]) -> None:
+def test_a_true_campaign_passes_the_checks_that_belong_to_it(
+    campaign: tuple[StreamPlan, EpochsResult],
+) -> None:
     plan, result = campaign
     result = replace(result, outages=(outage(2, 3, 2),))
     assert [c.name for c in campaign_checks(plan, result, 9)] == [
@@ -55,7 +60,13 @@ def test_a_true_campaign_passes_the_checks_that_belong_to_it(campaign: tuple[Str
     ]
     assert names_of_failed(plan, result) == []
     still = replace(plan, changes=())
-    assert [c.name for c in campaign_checks(still, result, 9)] == [FATES, WITHIN, BEYOND, REDUNDANCY, LATE]
+    assert [c.name for c in campaign_checks(still, result, 9)] == [
+        FATES,
+        WITHIN,
+        BEYOND,
+        REDUNDANCY,
+        LATE,
+    ]
     fixed = replace(still, stream=replace(plan.stream, block_size=30))
     assert [c.name for c in campaign_checks(fixed, result, 9)] == [FATES, WITHIN, BEYOND]
     random = replace(result, random_losses=(100.0, 100.0, 8.0))
@@ -88,14 +99,19 @@ def test_a_true_campaign_passes_the_checks_that_belong_to_it(campaign: tuple[Str
     ],
 )  # fmt: skip
 def test_a_check_holds_at_its_bound_and_fails_past_it(
-    campaign: tuple[StreamPlan, EpochsResult], check: str, holds: dict[str, Any], fails: dict[str, Any]
+    campaign: tuple[StreamPlan, EpochsResult],
+    check: str,
+    holds: dict[str, Any],
+    fails: dict[str, Any],
 ) -> None:
     plan, result = campaign
     assert names_of_failed(plan, replace(result, **holds)) == []
     assert names_of_failed(plan, replace(result, **fails)) == [check]
 
 
-def test_a_frame_with_another_loss_or_a_missing_one_fails(campaign: tuple[StreamPlan, EpochsResult]) -> None:
+def test_a_frame_with_another_loss_or_a_missing_one_fails(
+    campaign: tuple[StreamPlan, EpochsResult],
+) -> None:
     plan, result = campaign
     first, *others = result.frames
     at_the_bound = replace(first, measured_loss=first.predicted_loss + first.tolerance)
@@ -104,5 +120,8 @@ def test_a_frame_with_another_loss_or_a_missing_one_fails(campaign: tuple[Stream
     wrong = replace(result, frames=(beyond, *others))
     assert names_of_failed(plan, wrong) == [FRAMES]
     (said,) = (c.detail for c in campaign_checks(plan, wrong, 9) if c.name == FRAMES)
-    assert said == f"of {len(result.frames)}; largest difference 50.00 points; frame {first.frame} is the first"
+    assert (
+        said
+        == f"of {len(result.frames)}; largest difference 50.00 points; frame {first.frame} is the first"
+    )
     assert names_of_failed(plan, replace(result, frames=tuple(others))) == [CHANGE]

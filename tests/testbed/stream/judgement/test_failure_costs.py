@@ -24,8 +24,12 @@ STREAM = StreamParameters(rate_pps=100, playback_s=1.0, symbol_bytes=16)
 
 
 def swiss_plan(*cuts: tuple[str, str, float, float]) -> StreamPlan:
-    faults = [Fault(link=(a, b, 0), kind="down", start_s=start, stop_s=stop) for a, b, start, stop in cuts]
-    return planned(load_network("swiss-t1"), "s1", "s6", stream=STREAM, faults=faults, duration_s=40.0)
+    faults = [
+        Fault(link=(a, b, 0), kind="down", start_s=start, stop_s=stop) for a, b, start, stop in cuts
+    ]
+    return planned(
+        load_network("swiss-t1"), "s1", "s6", stream=STREAM, faults=faults, duration_s=40.0
+    )
 
 
 def costs_of(plan: StreamPlan, size: int | None = None) -> dict[str, Any]:
@@ -37,21 +41,32 @@ def costs_of(plan: StreamPlan, size: int | None = None) -> dict[str, Any]:
 def test_one_failure_costs_what_equation_22_says_and_its_transient_is_counted_beside_it() -> None:
     plan = swiss_plan(("s1", "s2", 5.0, 25.0))
     costs, states = costs_of(plan), StateCosts(plan)
-    (broken,) = [row for row in states.singles() if states.cables[int(np.argmax(row))] == ("s1", "s2", 0)]
+    (broken,) = [
+        row for row in states.singles() if states.cables[int(np.argmax(row))] == ("s1", "s2", 0)
+    ]
     extra = float(states.block_sizes(broken[None, :])[0]) - states.base
     assert costs["formula"] == costs["states"] == pytest.approx(20.0 * 5 * extra)
-    assert [(one["name"], one["measured"]) for one in costs["by_down"]] == [("0", 0.0), ("1", extra)]
+    assert [(one["name"], one["measured"]) for one in costs["by_down"]] == [
+        ("0", 0.0),
+        ("1", extra),
+    ]
     assert [one["name"] for one in costs["by_cable"]] == ["s1-s2"]
     assert costs["settled"] == costs["settled_predicted"] > 0.9 * costs["formula"]
-    assert costs["total"] == pytest.approx(costs["states"] + costs["before"] + costs["after"], abs=extra)
-    assert costs["redundancy"] == pytest.approx(costs["redundancy_states"]) == pytest.approx(0.5 * extra / states.base)
+    assert costs["total"] == pytest.approx(
+        costs["states"] + costs["before"] + costs["after"], abs=extra
+    )
+    assert (
+        costs["redundancy"]
+        == pytest.approx(costs["redundancy_states"])
+        == pytest.approx(0.5 * extra / states.base)
+    )
 
 
 def test_failures_that_overlap_cost_the_union_of_their_labels() -> None:
     costs = costs_of(swiss_plan(("s1", "s2", 5.0, 25.0), ("s1", "s4", 10.0, 30.0)))
-    assert costs["overlapping_s"] == pytest.approx(15.0, abs=0.01) and costs["failing_s"] == pytest.approx(
-        25.0, abs=0.01
-    )
+    assert costs["overlapping_s"] == pytest.approx(15.0, abs=0.01) and costs[
+        "failing_s"
+    ] == pytest.approx(25.0, abs=0.01)
     assert costs["states"] > 1.1 * costs["formula"]
     assert costs["redundancy"] == pytest.approx(costs["redundancy_states"], rel=0.02)
     assert [one["name"] for one in costs["by_down"]] == ["0", "1", "2"]
@@ -74,12 +89,18 @@ def test_a_time_beyond_the_reach_of_any_block_counts_for_nothing() -> None:
 
 
 def test_a_time_in_which_no_report_gets_back_counts_for_nothing() -> None:
-    plan = swiss_plan(("s1", "s2", 5.0, 25.0), ("s1", "s6", 5.0, 25.0))  # both ways back begin or end there
+    plan = swiss_plan(
+        ("s1", "s2", 5.0, 25.0), ("s1", "s6", 5.0, 25.0)
+    )  # both ways back begin or end there
     costs = costs_of(plan)
     assert costs["beyond_s"] == pytest.approx(20.0, abs=0.01)
     assert costs["undecodable_settled"] == 0
     known, theory = StateCosts(plan), StateCosts(plan, reports=False)
-    assert np.isnan(known.block_sizes(known.pairs())).sum() > 0 == np.isnan(theory.block_sizes(theory.pairs())).sum()
+    assert (
+        np.isnan(known.block_sizes(known.pairs())).sum()
+        > 0
+        == np.isnan(theory.block_sizes(theory.pairs())).sum()
+    )
 
 
 def test_blocks_begun_while_the_sender_doubts_belong_to_the_transient_but_not_for_ever() -> None:
@@ -92,4 +113,6 @@ def test_blocks_begun_while_the_sender_doubts_belong_to_the_transient_but_not_fo
         return failure_costs(plan, replace(run, counters={**run.counters, DIAGNOSES: events}))
 
     assert sure["settled"] > doubting(6.0)["settled"] > 0
-    assert doubting(20.0)["settled"] > 0.85 * sure["settled"]  # after 1.3 s the sender is judged all the same
+    assert (
+        doubting(20.0)["settled"] > 0.85 * sure["settled"]
+    )  # after 1.3 s the sender is judged all the same

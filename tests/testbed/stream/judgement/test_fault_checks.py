@@ -38,7 +38,9 @@ def twice() -> tuple[StreamPlan, StreamMeasurements]:
     return plan, SimulatedStreamFabric().run(plan)
 
 
-def records(plan: StreamPlan, run: StreamMeasurements, verdict: Verdict | None = None) -> list[FaultRecord]:
+def records(
+    plan: StreamPlan, run: StreamMeasurements, verdict: Verdict | None = None
+) -> list[FaultRecord]:
     analysis = analyse(plan, run)
     found = judge(plan, run, analysis) if verdict is None else verdict
     return [fault_record(0, fault, found) for fault in analysis.faults]
@@ -48,19 +50,29 @@ def without_arrivals(run: StreamMeasurements, start_s: float, stop_s: float) -> 
     """As if nothing had come that was received in that time."""
     got = run.received
     kept = (got.time_s < start_s) | (got.time_s >= stop_s)
-    return replace(uncounted(run), received=type(got)(**{name: values[kept] for name, values in vars(got).items()}))
+    return replace(
+        uncounted(run),
+        received=type(got)(**{name: values[kept] for name, values in vars(got).items()}),
+    )
 
 
-def test_of_two_faults_on_one_link_only_the_spoilt_one_fails(twice: tuple[StreamPlan, StreamMeasurements]) -> None:
+def test_of_two_faults_on_one_link_only_the_spoilt_one_fails(
+    twice: tuple[StreamPlan, StreamMeasurements],
+) -> None:
     plan, run = twice
     assert [record.passed for record in records(plan, run)] == [True, True]
     spoilt = without_arrivals(run, 6.0, 8.0)
-    assert [(record.start_s, record.passed) for record in records(plan, spoilt)] == [(2.0, True), (6.0, False)]
+    assert [(record.start_s, record.passed) for record in records(plan, spoilt)] == [
+        (2.0, True),
+        (6.0, False),
+    ]
     document = judge_stream(plan, spoilt).document
     assert [fault["passed"] for fault in document["per_fault"]] == [True, False]
 
 
-def test_a_fault_that_no_check_is_about_is_not_judged(twice: tuple[StreamPlan, StreamMeasurements]) -> None:
+def test_a_fault_that_no_check_is_about_is_not_judged(
+    twice: tuple[StreamPlan, StreamMeasurements],
+) -> None:
     plan, run = twice
     others = Verdict(checks=(Claim("corrupted packets", "corrupted-packets").equal(0, 0),))
     found = records(plan, run, others)
@@ -76,13 +88,17 @@ def test_a_check_that_cannot_tell_leaves_its_fault_unjudged() -> None:
 def test_page_and_terminal_show_a_dash_for_it(twice: tuple[StreamPlan, StreamMeasurements]) -> None:
     plan, run = twice
     analysis = analyse(plan, run)
-    (part,) = group_sessions(judgement_of(plan, run, analysis, Verdict(checks=())).records(0, "ring"))
-    assert 'aria-label="not judged"' in str(session_section(part)) and 'aria-label="agrees"' not in str(
-        session_section(part)
+    (part,) = group_sessions(
+        judgement_of(plan, run, analysis, Verdict(checks=())).records(0, "ring")
     )
+    assert 'aria-label="not judged"' in str(
+        session_section(part)
+    ) and 'aria-label="agrees"' not in str(session_section(part))
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(closing_table(part, width=100))
-    rows = [line.rstrip() for line in console.export_text().splitlines() if line.startswith("s0->s1")]
+    rows = [
+        line.rstrip() for line in console.export_text().splitlines() if line.startswith("s0->s1")
+    ]
     assert len(rows) == 2 and all(row.endswith("–") for row in rows)
 
 
@@ -110,10 +126,19 @@ def test_nothing_is_asked_outside_a_fault_that_lasts_as_long_as_the_stream() -> 
     """Its own checks have every block: none outside is no "cannot tell"."""
     faults = (Fault(link=LINK, start_s=0.0, stop_s=99.0),)
     plan = planned(
-        load_network("ring:4"), "s0", "s2", stream=StreamParameters(rate_pps=400.0), faults=faults, duration_s=6.0
+        load_network("ring:4"),
+        "s0",
+        "s2",
+        stream=StreamParameters(rate_pps=400.0),
+        faults=faults,
+        duration_s=6.0,
     )
     verdict = judge_stream(plan, SimulatedStreamFabric().run(plan)).verdict
-    asked = [(check.about, check.outcome) for check in verdict.checks if check.key == "undecodable-blocks"]
+    asked = [
+        (check.about, check.outcome)
+        for check in verdict.checks
+        if check.key == "undecodable-blocks"
+    ]
     assert asked == [("fault:0", "holds")] and verdict.exit_code == 0
 
 
@@ -127,7 +152,14 @@ def test_a_cut_tells_nothing_of_a_stream_of_which_nothing_comes_anyway() -> None
 
 @pytest.mark.parametrize("passed", [True, False, None])
 def test_stored_faults_stay_readable(passed: bool | None) -> None:
-    stored = {"record": "fault", "session": 0, "link": "a->b", "kind": "down", "predicted_loss": 0.5, "passed": passed}
+    stored = {
+        "record": "fault",
+        "session": 0,
+        "link": "a->b",
+        "kind": "down",
+        "predicted_loss": 0.5,
+        "passed": passed,
+    }
     record = record_from_json(stored, "here")
     assert isinstance(record, FaultRecord) and record.passed is passed
 
@@ -145,7 +177,9 @@ def silent(**health: float) -> Verdict:
 def test_a_stream_of_which_nothing_comes_has_failed_where_the_machine_kept_up() -> None:
     verdict = silent()
     assert (verdict.invalid, verdict.exit_code, verdict.outcome) == (None, 1, "fails")
-    assert "undecodable-blocks" in [check.key for check in verdict.checks if check.outcome == "fails"]
+    assert "undecodable-blocks" in [
+        check.key for check in verdict.checks if check.outcome == "fails"
+    ]
 
 
 @pytest.mark.parametrize("health", [{"sender_lag_s": 1.0}, {"unplanned_drops": 3}])

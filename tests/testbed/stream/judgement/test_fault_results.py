@@ -32,8 +32,12 @@ def split(network: Network, source: str, sink: str) -> LabelSplit:
 
 @pytest.fixture(scope="module")
 def finished() -> tuple[StreamPlan, StreamMeasurements]:
-    links = tuple(Link(source=a, target=b, key=key) for key in (0, 1) for a, b in (("a", "d"), ("d", "a")))
-    network = Network(name="two cables", nodes=tuple(Node(id=i, kind="switch") for i in "ad"), links=links)
+    links = tuple(
+        Link(source=a, target=b, key=key) for key in (0, 1) for a, b in (("a", "d"), ("d", "a"))
+    )
+    network = Network(
+        name="two cables", nodes=tuple(Node(id=i, kind="switch") for i in "ad"), links=links
+    )
     plan = StreamPlan(
         network=network,
         method="by hand",
@@ -48,10 +52,14 @@ def finished() -> tuple[StreamPlan, StreamMeasurements]:
     return plan, SimulatedStreamFabric().run(plan)
 
 
-def test_parallel_links_are_told_apart_by_their_keys(finished: tuple[StreamPlan, StreamMeasurements]) -> None:
+def test_parallel_links_are_told_apart_by_their_keys(
+    finished: tuple[StreamPlan, StreamMeasurements],
+) -> None:
     analysis = analyse(*finished)
     assert {f.link: f.predicted_loss for f in analysis.faults} == {"a->d": 0.75, "a->d#1": 0.25}
-    assert {f.link: f.measured_loss for f in analysis.faults} == pytest.approx({"a->d": 0.75, "a->d#1": 0.25}, abs=0.03)
+    assert {f.link: f.measured_loss for f in analysis.faults} == pytest.approx(
+        {"a->d": 0.75, "a->d#1": 0.25}, abs=0.03
+    )
     second = next(f.diagnosis for f in analysis.faults if f.link == "a->d#1")
     assert second is not None and second.right and second.cables == ("a-d#1",)
 
@@ -64,7 +72,9 @@ def test_a_failure_that_was_in_doubt_to_its_end_is_judged_all_the_same(
     events = [event | {"at_s": max(event["at_s"], end_s)} for event in run.counters[DIAGNOSES]]
     late = analyse(plan, replace(run, counters={**run.counters, DIAGNOSES: events})).faults[0]
     prompt = analyse(plan, run).faults[0]
-    assert late.diagnosis is not None and late.diagnosis.certain_after_s == pytest.approx(end_s - late.start_s)
+    assert late.diagnosis is not None and late.diagnosis.certain_after_s == pytest.approx(
+        end_s - late.start_s
+    )
     assert 0 < late.steady_blocks < prompt.steady_blocks
     assert late.sent_per_source == pytest.approx(prompt.sent_per_source)
 
@@ -80,10 +90,16 @@ def test_a_failed_link_calls_for_the_same_block_size_whether_another_loses_some_
     run = SimulatedStreamFabric().run(plan)
     analysis = analyse(plan, run)
     failed = analysis.faults[0]
-    assert failed.predicted_block_size == failed.measured_block_size == 40  # half of the labels; equation 25 says 76
-    assert failed.interval[1] - failed.interval[0] < 0.005  # stratified labels tell half from a random share
+    assert (
+        failed.predicted_block_size == failed.measured_block_size == 40
+    )  # half of the labels; equation 25 says 76
+    assert (
+        failed.interval[1] - failed.interval[0] < 0.005
+    )  # stratified labels tell half from a random share
     assert judge(plan, run, analysis).passed
     size = "block size, s0->s1 down"
     for other in (analysis.policy.base, 76):  # N never raised, and N as if losses were random
         spoilt = replace(run, sent=replace(run.sent, block_size=run.sent.block_size * 0 + other))
-        assert not next(c for c in judge(plan, spoilt, analyse(plan, spoilt)).checks if c.name == size).passed
+        assert not next(
+            c for c in judge(plan, spoilt, analyse(plan, spoilt)).checks if c.name == size
+        ).passed

@@ -25,12 +25,16 @@ from tests.helpers.drawn import SOAK
 
 def plan_of(manner: str, lasts_s: float, seed: int = 1) -> StreamPlan:
     faults = [f"s1->s2@1-{1 + lasts_s:g} {manner}"]
-    return stream_plan("swiss-t1", "s1", "s6", faults=faults, duration_s=lasts_s + 2.5, symbol_bytes=8, seed=seed)
+    return stream_plan(
+        "swiss-t1", "s1", "s6", faults=faults, duration_s=lasts_s + 2.5, symbol_bytes=8, seed=seed
+    )
 
 
 def unsure(plan: StreamPlan) -> set[str]:
     run = SimulatedStreamFabric().run(plan)
-    return {c.key for c in judge(plan, run, analyse(plan, run)).checks if c.outcome == "cannot-tell"}
+    return {
+        c.key for c in judge(plan, run, analyse(plan, run)).checks if c.outcome == "cannot-tell"
+    }
 
 
 @pytest.mark.parametrize(
@@ -43,8 +47,12 @@ def unsure(plan: StreamPlan) -> set[str]:
 def test_packets_that_are_too_few_are_told_beforehand_and_enough_are_asked_for(manner: str) -> None:
     """A run of half as many packets as are asked for cannot tell, one of twice as many can."""
     lengths = [0.03 * 1.25**k for k in range(40)]
-    shortest = lengths[bisect_left(lengths, True, key=lambda s: not list(foreseen(plan_of(manner, s))))]
-    assert list(foreseen(plan_of(manner, shortest / 2.1))) and unsure(plan_of(manner, shortest / 2.1))
+    shortest = lengths[
+        bisect_left(lengths, True, key=lambda s: not list(foreseen(plan_of(manner, s))))
+    ]
+    assert list(foreseen(plan_of(manner, shortest / 2.1))) and unsure(
+        plan_of(manner, shortest / 2.1)
+    )
     assert not unsure(plan_of(manner, max(2.0 * shortest, 0.8)))
 
 
@@ -52,7 +60,9 @@ def test_a_link_that_is_met_beside_others_only_is_told() -> None:
     faults = [f"{a}->{b}@1-9 loss:0.1" for a, b in (("s0", "s1"), ("s1", "s2"), ("s0", "s3"))]
     plan = stream_plan("ring:4", "s0", "s2", faults=faults, duration_s=10.0, symbol_bytes=8)
     assert [line.partition(":")[0] for line in foreseen(plan)] == ["s0->s1 loss", "s1->s2 loss"]
-    assert all("some 0 packets" in line for line in foreseen(plan)) and "unpredicted" in unsure(plan)
+    assert all("some 0 packets" in line for line in foreseen(plan)) and "unpredicted" in unsure(
+        plan
+    )
     assert not list(foreseen(stream_plan("ring:4", "s0", "s2", faults=faults[2:], duration_s=10.0)))
 
 
@@ -70,7 +80,13 @@ def test_a_probe_says_which_of_its_sizes_its_blocks_cannot_settle(
 ) -> None:
     layers = 3 if link else None
     options = StreamOptions(
-        network=network, source=ends[0], sink=ends[1], labels=labels, layers=layers, symbol_bytes=8, faults="none"
+        network=network,
+        source=ends[0],
+        sink=ends[1],
+        labels=labels,
+        layers=layers,
+        symbol_bytes=8,
+        faults="none",
     )  # type: ignore[arg-type]
     for blocks in (300, 900) if SOAK else (300,):
         probe = build_probe(options, blocks=blocks, link=link)
@@ -82,9 +98,13 @@ def test_a_probe_says_which_of_its_sizes_its_blocks_cannot_settle(
         ]
         verdict = judge_probe(probe.plan, [probe_step(*one) for one in runs], None)
         assert not [c for c in verdict.checks if c.outcome == "fails"]
-        open_left = sorted(int(c.about.split(":")[1]) for c in verdict.checks if c.outcome == "cannot-tell")
+        open_left = sorted(
+            int(c.about.split(":")[1]) for c in verdict.checks if c.outcome == "cannot-tell"
+        )
         assert set(open_left) <= set(sizes), "what was not told beforehand is told apart"
-        assert link is None or open_left == [_sizes(probe)[1]], "its N - 1 fails no block in this phase"
+        assert link is None or open_left == [_sizes(probe)[1]], (
+            "its N - 1 fails no block in this phase"
+        )
 
 
 def _sizes(probe: object) -> list[int]:
@@ -94,11 +114,17 @@ def _sizes(probe: object) -> list[int]:
 
 
 def test_a_probe_whose_block_is_settled_by_enough_blocks_says_so_with_their_number() -> None:
-    options = StreamOptions(network="swiss-t1", source="s1", sink="s6", labels="random", symbol_bytes=8, faults="none")
-    few, many = (list(foreseen_of_probe(build_probe(options, blocks=n, link=None))) for n in (1000, 60_000))
+    options = StreamOptions(
+        network="swiss-t1", source="s1", sink="s6", labels="random", symbol_bytes=8, faults="none"
+    )
+    few, many = (
+        list(foreseen_of_probe(build_probe(options, blocks=n, link=None))) for n in (1000, 60_000)
+    )
     assert len(few) == 2 and "too small" in few[1] and not many
     blocks = float(few[0].split()[-3])
-    step = probe_plan(build_probe(options, blocks=10, link=None).plan, ("s1", "s2", 0), int(few[0].split()[2]), 10)
+    step = probe_plan(
+        build_probe(options, blocks=10, link=None).plan, ("s1", "s2", 0), int(few[0].split()[2]), 10
+    )
     chance = predicted_failure(step, step.stream.block_size or 0, np.arange(3))
     assert blocks == pytest.approx(3.29**2 * chance * (1 - chance) / (chance - 0.01) ** 2, rel=0.05)
 
@@ -107,6 +133,13 @@ def test_a_probe_whose_block_is_settled_by_enough_blocks_says_so_with_their_numb
 def test_a_download_too_small_to_tell_its_rivals_apart_says_so(file_bytes: int) -> None:
     plan = download_plan("swiss-t1", "s1", "s6", file_bytes=file_bytes)
     judged = judge_download(plan, simulate_download(plan)).verdict
-    rivals = {check.key for check in judged.checks if check.outcome == "cannot-tell" and check.key != "faults-came"}
-    told = {"seconds" if "seconds until" in line else "packets-sent" for line in foreseen_of_download(plan)}
+    rivals = {
+        check.key
+        for check in judged.checks
+        if check.outcome == "cannot-tell" and check.key != "faults-came"
+    }
+    told = {
+        "seconds" if "seconds until" in line else "packets-sent"
+        for line in foreseen_of_download(plan)
+    }
     assert rivals == told

@@ -41,13 +41,23 @@ MIDDLES = "bce"
 def three_ways() -> Network:
     ends = [pair for middle in MIDDLES for pair in (("a", middle), (middle, "d"))]
     delays = dict(zip(ends, (0.0, 0.001, 0.002, 0.0, 0.003, 0.0), strict=True))
-    links = (Link(source=x, target=y, delay_s=delays[u, v]) for u, v in ends for x, y in ((u, v), (v, u)))
-    return Network(name="three ways", nodes=tuple(Node(id=i, kind="switch") for i in "abcde"), links=tuple(links))
+    links = (
+        Link(source=x, target=y, delay_s=delays[u, v]) for u, v in ends for x, y in ((u, v), (v, u))
+    )
+    return Network(
+        name="three ways",
+        nodes=tuple(Node(id=i, kind="switch") for i in "abcde"),
+        links=tuple(links),
+    )
 
 
 def split(network: Network, ends: str, edges: tuple[int, ...]) -> LabelSplit:
     paths = tuple(
-        LabelPath(start=a, stop=b, links=tuple(network.link_index[pair] for pair in ((ends[0], x, 0), (x, ends[1], 0))))
+        LabelPath(
+            start=a,
+            stop=b,
+            links=tuple(network.link_index[pair] for pair in ((ends[0], x, 0), (x, ends[1], 0))),
+        )
         for a, b, x in zip((0, *edges), (*edges, 65536), MIDDLES, strict=True)
     )
     return LabelSplit(network=network, source=ends[0], sink=ends[1], paths=paths)
@@ -71,7 +81,9 @@ SENDERS = ("", "N - 1, no late parity", "N + 1 in answers", "never raises N", "e
 
 
 @cache
-def finished(kinds: tuple[str, str], spans: str, stream: str, sender: str) -> tuple[StreamPlan, StreamMeasurements]:
+def finished(
+    kinds: tuple[str, str], spans: str, stream: str, sender: str
+) -> tuple[StreamPlan, StreamMeasurements]:
     network = three_ways()
     faults = tuple(
         Fault(link=link, start_s=start, stop_s=stop, **KINDS[kind])
@@ -99,12 +111,18 @@ def with_logs(plan: StreamPlan, run: StreamMeasurements, **logs: Any) -> StreamM
 Spoil = Callable[[StreamPlan, StreamMeasurements, np.random.Generator], StreamMeasurements]
 
 
-def loses_some(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+def loses_some(
+    plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator
+) -> StreamMeasurements:
     share = chance.choice([0.001, 0.02, 0.3])
-    return with_logs(plan, run, received=kept(run.received, chance.random(len(run.received.time_s)) >= share))
+    return with_logs(
+        plan, run, received=kept(run.received, chance.random(len(run.received.time_s)) >= share)
+    )
 
 
-def repeats_and_delays(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+def repeats_and_delays(
+    plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator
+) -> StreamMeasurements:
     """Some packets come twice, some late, in the order of arrival."""
     count = len(run.received.time_s)
     again = np.sort(np.append(np.arange(count), chance.integers(0, count, count // 20)))
@@ -113,38 +131,59 @@ def repeats_and_delays(plan: StreamPlan, run: StreamMeasurements, chance: np.ran
     return with_logs(plan, run, received=kept(replace(got, time_s=later), np.argsort(later)))
 
 
-def relabels(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+def relabels(
+    plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator
+) -> StreamMeasurements:
     label = run.sent.label.copy()
     label[chance.integers(0, len(label), 3)] = chance.integers(0, 65536, 3)
     run = uncounted(run)
-    return replace(run, sent=replace(run.sent, label=label), counters={**run.counters, "corrupted": 1})
+    return replace(
+        run, sent=replace(run.sent, label=label), counters={**run.counters, "corrupted": 1}
+    )
 
 
-def saves_some(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+def saves_some(
+    plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator
+) -> StreamMeasurements:
     """Packets of lost labels arrive all the same, and some packets are sent no more."""
     lost = np.flatnonzero(run.lost & (chance.random(len(run.lost)) < chance.choice([0.05, 1.0])))
     columns = {
-        name: np.append(getattr(run.received, name), getattr(run.sent, name)[lost]) for name in ("block", "symbol")
+        name: np.append(getattr(run.received, name), getattr(run.sent, name)[lost])
+        for name in ("block", "symbol")
     }
-    received = replace(run.received, time_s=np.append(run.received.time_s, run.sent.time_s[lost] + 0.001), **columns)
+    received = replace(
+        run.received,
+        time_s=np.append(run.received.time_s, run.sent.time_s[lost] + 0.001),
+        **columns,
+    )
     return with_logs(plan, run, received=received)
 
 
-def sends_more(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+def sends_more(
+    plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator
+) -> StreamMeasurements:
     """Each block of a time says another N."""
     at, more = chance.uniform(0, 2.5), int(chance.integers(-2, 6))
     size = run.sent.block_size + more * ((run.sent.time_s > at) & (run.sent.time_s < at + 0.5))
-    return with_logs(plan, run, sent=replace(run.sent, block_size=np.maximum(size, run.sent.symbol + 1)))
+    return with_logs(
+        plan, run, sent=replace(run.sent, block_size=np.maximum(size, run.sent.symbol + 1))
+    )
 
 
-def comes_otherwise(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+def comes_otherwise(
+    plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator
+) -> StreamMeasurements:
     """Faults at other times than planned, by clocks that are apart."""
     times = tuple(replace(t, start_s=t.start_s + chance.uniform(0, 0.02), stop_s=t.stop_s + chance.uniform(-0.02, 0.02))
                   for t in run.faults)  # fmt: skip
-    return replace(run, faults=times, clocks=StreamClocks(sender_s=0.003, faults_s=0.002, receiver_s=0.001))
+    return replace(
+        run, faults=times, clocks=StreamClocks(sender_s=0.003, faults_s=0.002, receiver_s=0.001)
+    )
 
 
-def on_a_busy_machine(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+def on_a_busy_machine(
+    plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator
+) -> StreamMeasurements:
     """Packets lie in switches, and the sender takes some of them for lost meanwhile."""
     run = replace(repeats_and_delays(plan, run, chance), fabric="emulation")
     taken = np.sort(chance.choice(len(run.received.time_s), 2, replace=False))
@@ -156,7 +195,9 @@ def on_a_busy_machine(plan: StreamPlan, run: StreamMeasurements, chance: np.rand
     return replace(run, news=news)
 
 
-def is_late(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+def is_late(
+    plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator
+) -> StreamMeasurements:
     """Sender, receiver, reports or clocks are late, by a little more or less than the checks bear."""
     quarter_s, off_s = plan.stream.playback_s / 4, chance.choice([-1e-3, 0.0, 1e-3])
     which = chance.integers(5)
@@ -165,16 +206,25 @@ def is_late(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generat
     if which == 1:
         return replace(run, counters={**run.counters, "worst_receive_lag_s": quarter_s + off_s})
     if which == 2:
-        return replace(run, clocks=StreamClocks(sender_s=0.015, faults_s=0.005 + off_s, receiver_s=0.0))
+        return replace(
+            run, clocks=StreamClocks(sender_s=0.015, faults_s=0.005 + off_s, receiver_s=0.0)
+        )
     if which == 3:
-        return replace(run, clocks=StreamClocks(sender_s=0.001, faults_s=0.001, receiver_s=quarter_s - 0.001 + off_s))
+        return replace(
+            run,
+            clocks=StreamClocks(
+                sender_s=0.001, faults_s=0.001, receiver_s=quarter_s - 0.001 + off_s
+            ),
+        )
     told = np.arange(0.1, 3.0, 0.1)
     empty = LossReportLog(told_s=told, newest_s=told - chance.uniform(0, 0.4), lost_s=told[:0], came_s=told[:0],
                           block=np.zeros(0, int), symbol=np.zeros(0, int))  # fmt: skip
     return replace(run, fabric="emulation", news=empty)
 
 
-def believes_otherwise(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+def believes_otherwise(
+    plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator
+) -> StreamMeasurements:
     """The sender says other cables, shares and times than it found out."""
     events = [
         {**event, "lost_fraction": event["lost_fraction"] + chance.choice([0.0, 0.1]),
@@ -184,7 +234,9 @@ def believes_otherwise(plan: StreamPlan, run: StreamMeasurements, chance: np.ran
     return replace(run, counters={**run.counters, "diagnoses": events})
 
 
-def only_silence(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+def only_silence(
+    plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator
+) -> StreamMeasurements:
     return with_logs(plan, run, received=kept(run.received, slice(0, 0)))
 
 
@@ -197,7 +249,9 @@ SPOILS: dict[str, Spoil] = {spoil.__name__: spoil for spoil in _SPOILS}
 
 def facts_of(plan: StreamPlan, run: StreamMeasurements) -> Facts:
     policy, stream = block_size_policy(plan), plan.stream
-    delay = {path: sum(plan.network.links[i].delay_s for i in path.links) for path in plan.forward.paths}
+    delay = {
+        path: sum(plan.network.links[i].delay_s for i in path.links) for path in plan.forward.paths
+    }
     cuts = [
         Cut(frozenset(faulty_links(plan.network, t.fault)), t.fault.kind, t.fault.loss_fraction, t.start_s, t.stop_s,
             (t.fault.start_s, t.fault.stop_s), f"fault:{number}", "-".join(sorted(t.fault.link[:2])))
@@ -235,12 +289,19 @@ drawn = {
 EXAMPLES = 400 if SOAK else 32 if ALL else 4
 
 
-ALL_LOST = {"kinds": ("all lost", "all lost"), "stream": "fixed N", "sender": "", "spoilt": "on_a_busy_machine"}
+ALL_LOST = {
+    "kinds": ("all lost", "all lost"),
+    "stream": "fixed N",
+    "sender": "",
+    "spoilt": "on_a_busy_machine",
+}
 
 
 @settings(max_examples=EXAMPLES)
 @given(**drawn)
-@example(**ALL_LOST, spans="one after the other", seed=1)  # every block at rest was begun by a misinformed sender
+@example(
+    **ALL_LOST, spans="one after the other", seed=1
+)  # every block at rest was begun by a misinformed sender
 def test_two_judges_that_share_nothing_find_the_same(kinds, spans, stream, sender, spoilt, seed):
     sender = "" if "block_size" in STREAMS[stream] else sender
     plan, run = finished(kinds, spans, stream, sender)
@@ -260,7 +321,9 @@ def test_two_judges_that_share_nothing_find_the_same(kinds, spans, stream, sende
         same_faults(plan, analysis, facts, found)
 
 
-def same_in_full(plan: StreamPlan, run: StreamMeasurements, analysis: Any, verdict: Any, facts: Facts) -> None:
+def same_in_full(
+    plan: StreamPlan, run: StreamMeasurements, analysis: Any, verdict: Any, facts: Facts
+) -> None:
     """Figures of each check, what the machine was late by, whether the run counts, and the run in tenths of a
     second."""
     figures = [fault_figures(facts, cut) for cut in facts.cuts]
@@ -277,7 +340,8 @@ def same_in_full(plan: StreamPlan, run: StreamMeasurements, analysis: Any, verdi
     for check in verdict.checks:
         told = (check.predicted, check.measured, check.tolerance, check.rival)
         assert told == tuple(
-            value if value is None else pytest.approx(value, abs=1e-9) for value in expected[check.key, check.about]
+            value if value is None else pytest.approx(value, abs=1e-9)
+            for value in expected[check.key, check.about]
         ), check.name
     assert analysis.settled_late_parity == full.late_once_answered(facts, figures)
     spurious = full.spurious_ror(facts, figures, whole)
@@ -285,24 +349,34 @@ def same_in_full(plan: StreamPlan, run: StreamMeasurements, analysis: Any, verdi
     lag_s = (run.health.sender_lag_s, float(run.counters.get("worst_receive_lag_s", 0.0)))
     late = full.lateness(facts, whole, spurious, lag_s)
     assert {one.name: (one.measured, one.limit) for one in analysis.lateness} == {
-        name: (pytest.approx(was, abs=1e-9), pytest.approx(bears, abs=1e-9)) for name, (was, bears) in late.items()
+        name: (pytest.approx(was, abs=1e-9), pytest.approx(bears, abs=1e-9))
+        for name, (was, bears) in late.items()
     }
     assert (verdict.invalid is None) == full.counts(facts, figures, whole, late), verdict.invalid
     shown = timeline(plan, run, 0)
     for number, tenth in enumerate(full.tenths(facts)):
         for name, value in tenth.items():
             told = getattr(shown, name)[number]
-            assert told == (value if value is None else pytest.approx(value, abs=2e-3)), (name, number)
+            assert told == (value if value is None else pytest.approx(value, abs=2e-3)), (
+                name,
+                number,
+            )
     stated, _, infinite = whole_route_rors(plan, analysis.policy)
     ror, helpless = full.whole_route(facts)
-    assert stated == pytest.approx(ror) and set(infinite) == {plan.network.links[i].label for i in helpless}
+    assert stated == pytest.approx(ror) and set(infinite) == {
+        plan.network.links[i].label for i in helpless
+    }
 
 
-def same_faults(plan: StreamPlan, analysis: Any, facts: Facts, found: dict[tuple[str, str], str]) -> None:
+def same_faults(
+    plan: StreamPlan, analysis: Any, facts: Facts, found: dict[tuple[str, str], str]
+) -> None:
     figures = [fault_figures(facts, cut) for cut in facts.cuts]
     for cut, expected, result in zip(facts.cuts, figures, analysis.faults, strict=True):
         for name, value in expected.items():
-            assert getattr(result, name) == (value if value is None else pytest.approx(value, abs=1e-9)), (cut, name)
+            assert getattr(result, name) == (
+                value if value is None else pytest.approx(value, abs=1e-9)
+            ), (cut, name)
         same_loss(facts, cut, expected, result, len(plan.faults))
         said = result.diagnosis and (
             result.diagnosis.right,
@@ -317,8 +391,13 @@ def same_faults(plan: StreamPlan, analysis: Any, facts: Facts, found: dict[tuple
     assert found == fates.outcomes(facts, plan.seed, figures, whole)
     for cut, expected, result in zip(facts.cuts, figures, analysis.faults, strict=True):
         low, high = result.interval
-        inside = low - 1 / 65536 <= expected["predicted_loss"] <= high + 1 / 65536 and expected["packets"] > 0
-        told = expected["packets"] and (expected["predicted_loss"] < 1 or whole["sent_outside"] > whole["lost_outside"])
+        inside = (
+            low - 1 / 65536 <= expected["predicted_loss"] <= high + 1 / 65536
+            and expected["packets"] > 0
+        )
+        told = expected["packets"] and (
+            expected["predicted_loss"] < 1 or whole["sent_outside"] > whole["lost_outside"]
+        )
         outcome = "holds" if inside else "fails"
         assert losses["loss", cut.name] == (outcome if told else "cannot-tell")
 
@@ -331,21 +410,37 @@ def same_loss(facts: Facts, cut: Cut, expected: dict[str, Any], result: Any, fau
         return
     share = expected["measured_loss"]
     if facts.stratified and cut.share == 1:
-        slack = fates.window_error(facts, cut, packets) + 1 / packets + 0.02 / max(1.0, packets / facts.m)
+        slack = (
+            fates.window_error(facts, cut, packets)
+            + 1 / packets
+            + 0.02 / max(1.0, packets / facts.m)
+        )
         assert (low, high) == pytest.approx((max(0.0, share - slack), min(1.0, share + slack)))
         return
     lost, least = round(share * packets), 0.005 / faults
-    assert low == 0 if not lost else 1 - fates.tail(lost - 1, packets, low) == pytest.approx(least, rel=1e-3)
-    assert high == 1 if lost == packets else fates.tail(lost, packets, high) == pytest.approx(least, rel=1e-3)
+    assert (
+        low == 0
+        if not lost
+        else 1 - fates.tail(lost - 1, packets, low) == pytest.approx(least, rel=1e-3)
+    )
+    assert (
+        high == 1
+        if lost == packets
+        else fates.tail(lost, packets, high) == pytest.approx(least, rel=1e-3)
+    )
 
 
-def same_campaign(analysis: Any, facts: Facts, found: dict[tuple[str, str], str], checks: dict[Any, Any]) -> None:
+def same_campaign(
+    analysis: Any, facts: Facts, found: dict[tuple[str, str], str], checks: dict[Any, Any]
+) -> None:
     result, expected = analysis.campaign, fates.fate_figures(facts)
     assert {name: getattr(result, name) for name in expected} == expected
     open_then, must, may, beside = fates.beyond_reach(facts)
     outages = result.outages
     assert sum(o.blocks for o in outages) == open_then and sum(o.predicted for o in outages) == must
-    assert sum(o.predicted_most for o in outages) == may and result.undecodable_within_reach == beside
+    assert (
+        sum(o.predicted_most for o in outages) == may and result.undecodable_within_reach == beside
+    )
     wrong = expected["wrongly_lost"] + expected["wrongly_arrived"]
     fair = "holds" if wrong <= max(2.0, expected["certain"] / 1000) else "fails"
     assert found["packet-fates", ""] == (fair if expected["certain"] else "cannot-tell")
@@ -360,13 +455,22 @@ def same_campaign(analysis: Any, facts: Facts, found: dict[tuple[str, str], str]
         predicted, measured = result.redundancy_predicted, result.redundancy_measured
         tolerance = result.redundancy_tolerance + max(0.002, 0.02 * predicted)
         told = (check.predicted, check.measured, check.tolerance, check.rival)
-        assert told == (predicted, measured, pytest.approx(tolerance), 0.0 if predicted > tolerance else None)
-        right = not mistaken(facts) or not (facts.diagnosing and all(cut.share == 1 for cut in facts.cuts))
+        assert told == (
+            predicted,
+            measured,
+            pytest.approx(tolerance),
+            0.0 if predicted > tolerance else None,
+        )
+        right = not mistaken(facts) or not (
+            facts.diagnosing and all(cut.share == 1 for cut in facts.cuts)
+        )
         holds = "holds" if abs(predicted - measured) <= tolerance and right else "fails"
         assert check.outcome == (holds if result.settled_packets else "cannot-tell")
     late, settled = result.settled_late_parity, result.settled_packets
     if ("late-parity-once-answered", "") in found and settled:
-        assert found["late-parity-once-answered", ""] == ("holds" if late <= max(2.0, settled / 1000) else "fails")
+        assert found["late-parity-once-answered", ""] == (
+            "holds" if late <= max(2.0, settled / 1000) else "fails"
+        )
 
 
 IMPAIRED = {
@@ -379,14 +483,22 @@ IMPAIRED = {
     "trace:ms=20x10+300": (("trace", (*range(10, 201, 10), 500)),),
 }  # fmt: skip
 OTHER = Fault(link=("d", "b", 0), kind="impaired", impairments="loss:0.1", start_s=1.0, stop_s=1.6)
-BESIDE = {"alone": (), "beside a cut": (Fault(link=("a", "e", 0), start_s=1.2, stop_s=1.5),), "after another": (OTHER,)}
+BESIDE = {
+    "alone": (),
+    "beside a cut": (Fault(link=("a", "e", 0), start_s=1.2, stop_s=1.5),),
+    "after another": (OTHER,),
+}
 
 
 @cache
 def impaired(words: str, beside: str) -> tuple[StreamPlan, StreamMeasurements]:
     plan, _ = finished(("down", "down"), "overlapping", "fixed N", "")
     fault = Fault(link=("b", "a", 0), kind="impaired", impairments=words, start_s=0.2, stop_s=2.3)
-    plan = replace(plan, faults=(fault, *BESIDE[beside]), stream=replace(plan.stream, rate_pps=1200.0, block_size=22))
+    plan = replace(
+        plan,
+        faults=(fault, *BESIDE[beside]),
+        stream=replace(plan.stream, rate_pps=1200.0, block_size=22),
+    )
     return plan, SimulatedStreamFabric().run(plan)
 
 
@@ -395,7 +507,9 @@ def impaired(words: str, beside: str) -> tuple[StreamPlan, StreamMeasurements]:
     words=st.sampled_from(sorted(IMPAIRED)), beside=st.sampled_from(sorted(BESIDE)), seed=st.integers(0, 2**16),
     spoilt=st.sampled_from(["", *(name for name in SPOILS if name not in ("relabels", "sends_more", "only_silence"))]),
 )  # fmt: skip
-def test_two_judges_of_impaired_links_find_the_same(words: str, beside: str, seed: int, spoilt: str):
+def test_two_judges_of_impaired_links_find_the_same(
+    words: str, beside: str, seed: int, spoilt: str
+):
     plan, run = impaired(words, beside)
     if spoilt:
         run = SPOILS[spoilt](plan, run, np.random.default_rng(seed))
@@ -413,26 +527,40 @@ def test_two_judges_of_impaired_links_find_the_same(words: str, beside: str, see
             assert found.pop(("unpredicted-back", about)).outcome == "cannot-tell"
             continue
         if span.words[0][0] == "trace":
-            same_trace(facts, seen, span, {k[0]: found.pop(k) for k in list(found) if k[1] == about})
+            same_trace(
+                facts, seen, span, {k[0]: found.pop(k) for k in list(found) if k[1] == about}
+            )
             continue
         for key, figure in links.link_figures(facts, seen, span.words).items():
             check = found.pop((f"{key}-back", about))
             told = {name: getattr(check, name) for name in figure}
-            assert told == pytest.approx(figure, abs=1e-9) and check.outcome == links.outcome(figure), key
+            assert told == pytest.approx(figure, abs=1e-9) and check.outcome == links.outcome(
+                figure
+            ), key
         timed = {k[0].removesuffix("-back"): found.pop(k) for k in list(found) if k[1] == about}
-        same_waits(run, links.waits(facts, seen), links.mean_wait(span.words), timed, sum(seen.alone))
+        same_waits(
+            run, links.waits(facts, seen), links.mean_wait(span.words), timed, sum(seen.alone)
+        )
     for check in found.values():
-        figure = links.burst_figures(facts, links.crossing(facts, spans, spans[0]), IMPAIRED[words][0])
+        figure = links.burst_figures(
+            facts, links.crossing(facts, spans, spans[0]), IMPAIRED[words][0]
+        )
         told = {name: getattr(check, name) for name in figure}
         assert check.key == "undecodable-in-bursts" and told == pytest.approx(figure, abs=1e-9)
 
 
 def same_waits(
-    run: StreamMeasurements, measured: tuple[float, float], mean_s: float, timed: dict[str, Any], packets: int
+    run: StreamMeasurements,
+    measured: tuple[float, float],
+    mean_s: float,
+    timed: dict[str, Any],
+    packets: int,
 ) -> None:
     """``packets``: that met the impairment alone; what a check bears falls with the root of them (530 at most here)."""
     assert bool(timed) == bool(mean_s)
-    for check, value in zip((timed.get("mean-wait"), timed.get("overtaken")), measured, strict=True):
+    for check, value in zip(
+        (timed.get("mean-wait"), timed.get("overtaken")), measured, strict=True
+    ):
         assert check is None or check.measured == pytest.approx(value, abs=2e-3)
     if mean_s:
         check = timed["mean-wait"]
@@ -444,14 +572,19 @@ def same_waits(
         bears = 6.9 / packets**0.5 * timed["overtaken"].predicted
         assert timed["overtaken"].tolerance < bears + (0.1 if grain > 1e-3 else 0)
         for check in timed.values():
-            off, rival = abs(check.predicted - check.measured), abs(check.predicted - (check.rival or 0.0))
+            off, rival = (
+                abs(check.predicted - check.measured),
+                abs(check.predicted - (check.rival or 0.0)),
+            )
             assert check.passed == (off <= check.tolerance < rival)
 
 
 def same_trace(facts: Facts, seen: links.Crossing, span: links.Span, found: dict[str, Any]) -> None:
     told = {}
     for window_s in (0.1, 0.3, 1.0):
-        bytes_, silence = links.trace_figures(facts, seen, span.words[0][1], window_s, 0.005 + seen.unrest_s[1])
+        bytes_, silence = links.trace_figures(
+            facts, seen, span.words[0][1], window_s, 0.005 + seen.unrest_s[1]
+        )
         told[f"most bytes in {window_s:g} s"] = bytes_
     telling = [words for words, (most, came, sent) in told.items() if came > most or sent > most]
     for key, check in found.items():
@@ -459,10 +592,14 @@ def same_trace(facts: Facts, seen: links.Crossing, span: links.Span, found: dict
             most, came, sent = told[check.name.split(",")[0]]
             assert (check.predicted, check.measured, check.rival) == (most, came, sent)
             assert check.name.split(",")[0] == (telling or [*told])[0 if telling else -1]
-            assert check.outcome == ("fails" if came > most else "cannot-tell" if sent <= most else "holds")
+            assert check.outcome == (
+                "fails" if came > most else "cannot-tell" if sent <= most else "holds"
+            )
         else:
             gap, came, sent = silence
-            assert (check.predicted, check.measured, check.rival) == pytest.approx((gap - 0.005, came, sent))
+            assert (check.predicted, check.measured, check.rival) == pytest.approx(
+                (gap - 0.005, came, sent)
+            )
             assert check.outcome == ("fails" if came < gap - 0.005 else "holds")
     assert found
 

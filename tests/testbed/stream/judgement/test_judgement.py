@@ -25,13 +25,18 @@ def two_ways() -> Network:
     """Source a, sink d, one way over b and one over c, links both ways."""
     ends = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
     links = tuple(Link(source=x, target=y) for u, v in ends for x, y in ((u, v), (v, u)))
-    return Network(name="two ways", nodes=tuple(Node(id=i, kind="switch") for i in "abcd"), links=links)
+    return Network(
+        name="two ways", nodes=tuple(Node(id=i, kind="switch") for i in "abcd"), links=links
+    )
 
 
 def split(network: Network, there: bool) -> LabelSplit:
     ends = ("a", "d") if there else ("d", "a")
     paths = []
-    for start, stop, middle in ((0, 16384 if there else 32768, "b"), (16384 if there else 32768, 65536, "c")):
+    for start, stop, middle in (
+        (0, 16384 if there else 32768, "b"),
+        (16384 if there else 32768, 65536, "c"),
+    ):
         links = (network.link_index[(ends[0], middle, 0)], network.link_index[(middle, ends[1], 0)])
         paths.append(LabelPath(start=start, stop=stop, links=links))
     return LabelSplit(network=network, source=ends[0], sink=ends[1], paths=tuple(paths))
@@ -65,7 +70,10 @@ def failed(plan: StreamPlan, run: StreamMeasurements) -> str:
 def test_true_measurements_pass(finished):
     verdict = verdict_of(*finished)
     assert verdict.passed, [c for c in verdict.checks if not c.passed]
-    assert {round(c.predicted, 2) for c in verdict.checks if c.name.startswith("loss")} == {0.25, 0.75}
+    assert {round(c.predicted, 2) for c in verdict.checks if c.name.startswith("loss")} == {
+        0.25,
+        0.75,
+    }
 
 
 def test_loss_of_another_share_than_predicted_fails(finished):
@@ -89,7 +97,9 @@ def test_sender_that_never_answers_fails(finished):
     assert "block size" in failed(plan, deaf)
 
 
-def test_what_a_busy_start_sends_too_much_is_not_taken_for_rest_and_a_busy_rest_leaves_ror_open(finished):
+def test_what_a_busy_start_sends_too_much_is_not_taken_for_rest_and_a_busy_rest_leaves_ror_open(
+    finished,
+):
     plan, run = finished
     calm = analyse(plan, run)
     busy = analyse(plan, with_twice_the_packets(run, 0.0, 0.3))
@@ -98,10 +108,14 @@ def test_what_a_busy_start_sends_too_much_is_not_taken_for_rest_and_a_busy_rest_
     assert abs(disturbed.ror_measured - calm.ror_measured) < 3 * disturbed.ror_error
 
 
-def with_twice_the_packets(run: StreamMeasurements, start_s: float, stop_s: float) -> StreamMeasurements:
+def with_twice_the_packets(
+    run: StreamMeasurements, start_s: float, stop_s: float
+) -> StreamMeasurements:
     """The run as if every packet of that time had been sent once more."""
     times = 1 + ((run.sent.time_s >= start_s) & (run.sent.time_s < stop_s))
-    columns = {field.name: np.repeat(getattr(run.sent, field.name), times) for field in fields(run.sent)}
+    columns = {
+        field.name: np.repeat(getattr(run.sent, field.name), times) for field in fields(run.sent)
+    }
     return replace(run, sent=replace(run.sent, **columns))
 
 
@@ -109,7 +123,9 @@ def test_undecodable_block_outside_faults_fails(finished):
     plan, run = finished
     complete = run.blocks.complete_s.copy()
     complete[2] = np.nan
-    assert "outside faults" in failed(plan, replace(run, blocks=replace(run.blocks, complete_s=complete)))
+    assert "outside faults" in failed(
+        plan, replace(run, blocks=replace(run.blocks, complete_s=complete))
+    )
 
 
 def test_corrupted_content_fails(finished):
@@ -141,15 +157,25 @@ def test_more_than_one_packet_in_ten_thousand_lost_in_no_fault_makes_the_run_inv
     keep = np.ones(len(run.received.time_s), dtype=bool)
     keep[5 : 7 + len(keep) // 10_000] = False
     thinned = replace(
-        run.received, time_s=run.received.time_s[keep], block=run.received.block[keep], symbol=run.received.symbol[keep]
+        run.received,
+        time_s=run.received.time_s[keep],
+        block=run.received.block[keep],
+        symbol=run.received.symbol[keep],
     )
-    assert "lost in no planned fault" in (verdict_of(plan, replace(run, received=thinned)).invalid or "")
+    assert "lost in no planned fault" in (
+        verdict_of(plan, replace(run, received=thinned)).invalid or ""
+    )
 
 
 def test_fault_times_are_those_measured_not_those_planned(finished):
     plan, run = finished
-    times = FaultTimes(fault=run.faults[0].fault, start_s=run.faults[0].start_s + 0.01, stop_s=run.faults[0].stop_s)
-    assert analyse(plan, replace(run, faults=(times, *run.faults[1:]))).faults[0].start_s == times.start_s
+    times = FaultTimes(
+        fault=run.faults[0].fault, start_s=run.faults[0].start_s + 0.01, stop_s=run.faults[0].stop_s
+    )
+    assert (
+        analyse(plan, replace(run, faults=(times, *run.faults[1:]))).faults[0].start_s
+        == times.start_s
+    )
 
 
 def test_fault_values_outside_their_range_are_refused():
@@ -177,10 +203,16 @@ def test_timeline_counts_every_packet_once_and_late_ones_in_the_last_bin(finishe
     late[-1] = plan.duration_s + 0.05
     for sent in (run.sent, replace(run.sent, time_s=late)):
         shown = timeline(plan, replace(run, sent=sent), 1, bin_s=0.1)
-        assert len(shown.t_s) == len(shown.sent_pps) == len(shown.loss) == -(-plan.duration_s // 0.1)
+        assert (
+            len(shown.t_s) == len(shown.sent_pps) == len(shown.loss) == -(-plan.duration_s // 0.1)
+        )
         counted = [round(rate * 0.1) for rate in shown.sent_pps]
         assert sum(counted) == len(run.sent.block)
-        lost = sum(share * count for share, count in zip(shown.loss, counted, strict=True) if share is not None)
+        lost = sum(
+            share * count
+            for share, count in zip(shown.loss, counted, strict=True)
+            if share is not None
+        )
         assert lost == pytest.approx(len(run.sent.block) - len(run.received.block), abs=0.5)
         first = next(k for k, count in enumerate(counted) if count)
         assert shown.redundancy[first] == pytest.approx(
@@ -195,9 +227,14 @@ def test_ror_of_the_whole_route_sums_its_links_and_names_those_that_carry_all(fi
     assert infinite == ()
     shares = [0.25, 0.25, 0.75, 0.75]
     if plan.stream.labels == "random":
-        sizes = [fec_block_size(plan.stream.source_packets, share, plan.stream.decoding_error_rate) for share in shares]
+        sizes = [
+            fec_block_size(plan.stream.source_packets, share, plan.stream.decoding_error_rate)
+            for share in shares
+        ]
         assert order is None
-        assert stated == pytest.approx(sum(max(size, policy.base) / policy.base - 1 for size in sizes))
+        assert stated == pytest.approx(
+            sum(max(size, policy.base) / policy.base - 1 for size in sizes)
+        )
     else:  # never more than random labels, never less than what is lost
         assert sum(1 / (1 - share) - 1 for share in shares) * 0.8 < order < stated < 40
     index = plan.network.link_index
@@ -213,12 +250,16 @@ def test_as_many_blocks_may_fail_as_the_decoding_error_rate_leaves_to_chance(fin
 
     plan, run = finished
     analysis, rate = analyse(plan, run), 0.05
-    verdict = judge(replace(plan, stream=replace(plan.stream, decoding_error_rate=rate)), run, analysis)
+    verdict = judge(
+        replace(plan, stream=replace(plan.stream, decoding_error_rate=rate)), run, analysis
+    )
     allowed = [c.tolerance for c in verdict.checks if c.name.startswith("undecodable blocks, ")]
     if plan.stream.labels == "stratified":
         assert set(allowed) == {0}
     else:
-        assert allowed == [poisson.isf(1e-3, rate * fault.steady_blocks) for fault in analysis.faults]
+        assert allowed == [
+            poisson.isf(1e-3, rate * fault.steady_blocks) for fault in analysis.faults
+        ]
         assert min(allowed) > 0
 
 
@@ -233,39 +274,55 @@ def test_figures_of_each_fault_are_those_of_the_logs(finished):
         first_s = float(run.sent.time_s[raised].min()) - times.start_s
         assert fault.reacted and fault.reaction_s is not None and first_s <= fault.reaction_s < 0.5
         assert fault.predicted_loss == pytest.approx(0.25 if "b" in fault.link else 0.75)
-        assert fault.mean_block_size is not None and base < fault.mean_block_size <= run.sent.block_size[during].max()
+        assert (
+            fault.mean_block_size is not None
+            and base < fault.mean_block_size <= run.sent.block_size[during].max()
+        )
         low, high = fault.size_range
         assert base < low <= fault.measured_block_size <= high
         certain_s = fault.diagnosis.certain_after_s if fault.diagnosis is not None else None
         settled_s = max(fault.reaction_s, min(certain_s or 0.0, REACTION_S))
         answered = (run.sent.time_s >= times.start_s + settled_s) & (run.sent.time_s < times.stop_s)
-        assert fault.transient_packets == pytest.approx(int(during.sum()) - int(answered.sum()), abs=1)
-    assert analysis.ror_predicted == pytest.approx(sum(f.predicted_block_size / base - 1 for f in analysis.faults))
+        assert fault.transient_packets == pytest.approx(
+            int(during.sum()) - int(answered.sum()), abs=1
+        )
+    assert analysis.ror_predicted == pytest.approx(
+        sum(f.predicted_block_size / base - 1 for f in analysis.faults)
+    )
     assert analysis.ror_measured == pytest.approx(analysis.ror_predicted, rel=0.1)
     ranges = [(f.predicted_block_size, *f.size_range) for f in analysis.faults]
     slack = sum(max(high - size, size - low, 0) / base for size, low, high in ranges)
     least, share = (0.05, 0.02) if plan.stream.labels == "stratified" else (0.1, 0.05)
-    assert analysis.ror_tolerance == pytest.approx(max(least, share * analysis.ror_predicted) + slack)
+    assert analysis.ror_tolerance == pytest.approx(
+        max(least, share * analysis.ror_predicted) + slack
+    )
 
 
 def test_a_sender_that_stays_at_rest_has_not_reacted(finished):
     plan, run = finished
     base = analyse(plan, run).policy.base
     idle = replace(run, sent=replace(run.sent, block_size=np.full_like(run.sent.block_size, base)))
-    assert [(f.reacted, f.reaction_s) for f in analyse(plan, idle).faults] == [(False, None), (False, None)]
+    assert [(f.reacted, f.reaction_s) for f in analyse(plan, idle).faults] == [
+        (False, None),
+        (False, None),
+    ]
     fixed = replace(plan, stream=replace(plan.stream, block_size=base))
     assert all(f.reacted for f in analyse(fixed, idle).faults)  # nobody asked it to
 
 
 @pytest.mark.parametrize(("before_s", "outside"), [(0.003, 1), (-0.003, 0)])
-def test_a_packet_lost_two_blocks_and_20_ms_away_from_a_fault_is_lost_outside(finished, before_s, outside):
+def test_a_packet_lost_two_blocks_and_20_ms_away_from_a_fault_is_lost_outside(
+    finished, before_s, outside
+):
     """Nearer to it, the fault may have taken it."""
     plan, run = finished
     guard_s = 0.02 + 2 * plan.stream.source_packets / plan.stream.rate_pps
     edge_s = run.faults[1].start_s - guard_s - before_s
     lost = int(np.abs(run.sent.time_s - edge_s).argmin())
     assert abs(run.sent.time_s[lost] - edge_s) < 0.002
-    kept = (run.received.block != run.sent.block[lost]) | (run.received.symbol != run.sent.symbol[lost])
+    kept = (run.received.block != run.sent.block[lost]) | (
+        run.received.symbol != run.sent.symbol[lost]
+    )
     assert (~kept).sum() == 1
     assert analyse(plan, run).lost_outside == 0
     assert analyse(plan, replace(run, received=without(run.received, kept))).lost_outside == outside
@@ -274,10 +331,19 @@ def test_a_packet_lost_two_blocks_and_20_ms_away_from_a_fault_is_lost_outside(fi
 def without(log, kept):
     """The log with the rows of a mask only; lists and arrays of other lengths stay as they are."""
     values = {f.name: getattr(log, f.name) for f in fields(log)}
-    return replace(log, **{k: v[kept] for k, v in values.items() if isinstance(v, np.ndarray) and len(v) == len(kept)})
+    return replace(
+        log,
+        **{
+            k: v[kept]
+            for k, v in values.items()
+            if isinstance(v, np.ndarray) and len(v) == len(kept)
+        },
+    )
 
 
-def told_by_two_clocks(run: StreamMeasurements, off_s: float, clocks: StreamClocks) -> StreamMeasurements:
+def told_by_two_clocks(
+    run: StreamMeasurements, off_s: float, clocks: StreamClocks
+) -> StreamMeasurements:
     """The same run, its sender's times off by that much, which the clocks claim to hold."""
     sent = replace(run.sent, time_s=run.sent.time_s + off_s)
     blocks = replace(run.blocks, started_s=run.blocks.started_s + off_s)
@@ -294,7 +360,9 @@ def test_packets_that_the_clocks_cannot_tell_from_a_faults_are_counted_and_left_
         assert (one.undecided_packets, one.reaction_uncertainty_s) == (0, 0.0)
         assert other.reaction_uncertainty_s == 0.006
         per_s = other.packets / (other.stop_s - other.start_s)
-        assert 0.2 * 0.024 * per_s < other.undecided_packets < 5 * 0.024 * per_s  # 12 ms at each end
+        assert (
+            0.2 * 0.024 * per_s < other.undecided_packets < 5 * 0.024 * per_s
+        )  # 12 ms at each end
         if one.reaction_s is not None:
             assert abs(other.reaction_s - one.reaction_s) <= other.reaction_uncertainty_s
 
@@ -303,7 +371,10 @@ def test_clocks_that_are_worse_than_what_they_time_make_the_run_invalid(finished
     plan, run = finished
     quickest = min(f.reaction_s for f in analyse(plan, run).faults if f.reaction_s is not None)
     for clocks, words in (
-        (StreamClocks(sender_s=0.0101, faults_s=0.01), "known to within 20.1 ms of each other only"),
+        (
+            StreamClocks(sender_s=0.0101, faults_s=0.01),
+            "known to within 20.1 ms of each other only",
+        ),
         (StreamClocks(receiver_s=plan.stream.playback_s / 3), "the playback buffer allows"),
     ):
         verdict = verdict_of(plan, replace(run, clocks=clocks))
@@ -312,10 +383,15 @@ def test_clocks_that_are_worse_than_what_they_time_make_the_run_invalid(finished
     if quickest < 0.02:
         verdict = verdict_of(plan, replace(run, clocks=StreamClocks(sender_s=quickest * 1.01)))
         assert verdict.invalid is not None and "the quickest reaction took" in verdict.invalid
-    slow = replace(analyse(plan, run), faults=tuple(replace(f, reaction_s=0.004) for f in analyse(plan, run).faults))
+    slow = replace(
+        analyse(plan, run),
+        faults=tuple(replace(f, reaction_s=0.004) for f in analyse(plan, run).faults),
+    )
     late = judge(plan, replace(run, clocks=StreamClocks(faults_s=0.005)), slow)
     assert late.invalid is not None and "the quickest reaction took 4 ms" in late.invalid
-    assert verdict_of(plan, replace(run, clocks=StreamClocks(sender_s=1e-4, receiver_s=1e-4, faults_s=1e-4))).passed
+    assert verdict_of(
+        plan, replace(run, clocks=StreamClocks(sender_s=1e-4, receiver_s=1e-4, faults_s=1e-4))
+    ).passed
 
 
 @pytest.mark.parametrize("lasted_s", [0.0, 0.001, None])
@@ -335,8 +411,15 @@ def test_the_document_says_how_far_clocks_are_apart_and_lists_other_streams(fini
     one, other = judge_stream(plan, run), judge_stream(plan, apart)
     assert "clocks" not in one.document["figures"]
     clocks = other.document["figures"]["clocks"]
-    assert (clocks["sender_s"], clocks["receiver_s"], clocks["arrivals_undecided_at_playback"]) == (0.003, 0.002, 0)
+    assert (clocks["sender_s"], clocks["receiver_s"], clocks["arrivals_undecided_at_playback"]) == (
+        0.003,
+        0.002,
+        0,
+    )
     both = judge_together((one, other), ("first", "second"))
-    assert both.document["also"] == [other.document] and "also" not in judge_together((one,), ("first",)).document
+    assert (
+        both.document["also"] == [other.document]
+        and "also" not in judge_together((one,), ("first",)).document
+    )
     assert len(both.rows) == 2 * len(one.rows) and len(both.sessions) == 2
     assert "ror" in {check.key for check in one.verdict.checks}

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog, block_outcomes, undecided_arrivals
+from testbed.stream.judgement.packet_logs import (
+    ReceivedLog,
+    SentLog,
+    block_outcomes,
+    undecided_arrivals,
+)
 from testbed.stream.measurements import ReceivedPackets, SentPackets, packet_deliveries
 
 

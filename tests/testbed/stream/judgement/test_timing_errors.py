@@ -15,7 +15,13 @@ from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.packet_logs import LossReportRecorder, block_outcomes
 from testbed.stream.judgement.timing_errors import spurious_loss_blocks, spurious_loss_intervals
 from testbed.stream.judgement.verdict import judge
-from testbed.stream.measurements import LossReportLog, ReceivedPackets, RunHealth, SentPackets, StreamMeasurements
+from testbed.stream.measurements import (
+    LossReportLog,
+    ReceivedPackets,
+    RunHealth,
+    SentPackets,
+    StreamMeasurements,
+)
 from testbed.stream.plan import StreamPlan
 from testbed.stream.simulated import SimulatedStreamFabric
 from tests.helpers.stream_plans import planned, uncounted
@@ -37,7 +43,10 @@ def recorded(plan: StreamPlan) -> StreamMeasurements:
 
     def logged(kind, *names):
         fields = {n: columns[f"{kind}_{n}"] for n in names}
-        return {n: np.where(v < 0, np.inf, v / 1e6) if n.endswith("_s") else v for n, v in fields.items()}
+        return {
+            n: np.where(v < 0, np.inf, v / 1e6) if n.endswith("_s") else v
+            for n, v in fields.items()
+        }
 
     sent = SentPackets(**logged("sent", "time_s", "block", "symbol", "label", "block_size"))
     received = ReceivedPackets(**logged("received", "time_s", "block", "symbol"))
@@ -48,7 +57,9 @@ def recorded(plan: StreamPlan) -> StreamMeasurements:
         received=received,
         blocks=block_outcomes(sent, received, plan.stream.source_packets, plan.stream.playback_s),
         faults=(FaultTimes(fault=plan.faults[0], start_s=start, stop_s=stop),),
-        news=LossReportLog(**logged("news", "told_s", "newest_s", "block", "symbol", "lost_s", "came_s")),
+        news=LossReportLog(
+            **logged("news", "told_s", "newest_s", "block", "symbol", "lost_s", "came_s")
+        ),
         health=RunHealth(sender_lag_s=lag, unplanned_drops=0, cpu_fraction=1.0),
         counters={"worst_receive_lag_s": waited},
     )
@@ -75,7 +86,9 @@ def test_a_real_run_that_failed_by_load_alone_is_invalid_and_says_by_how_much(lo
     analysis = analyse(plan, run)
     verdict = judge(plan, run, analysis)
     with_misled = analysis.ror_measured + analysis.ror_spurious
-    assert abs(with_misled - analysis.ror_predicted) > analysis.ror_tolerance  # how it failed before
+    assert (
+        abs(with_misled - analysis.ror_predicted) > analysis.ror_tolerance
+    )  # how it failed before
     assert (
         abs(analysis.ror_measured - analysis.ror_predicted) <= 0.01
     )  # what was begun upon true news is as theory says
@@ -88,7 +101,9 @@ def test_without_the_news_the_same_run_fails_the_check_that_load_made_it_fail(lo
     plan, run = loaded
     bare = replace(run, news=LossReportRecorder().log())
     verdict = judge(plan, bare, analyse(plan, bare))
-    assert verdict.exit_code == 1 and [c.name for c in verdict.checks if not c.passed] == ["ROR over the failed links"]
+    assert verdict.exit_code == 1 and [c.name for c in verdict.checks if not c.passed] == [
+        "ROR over the failed links"
+    ]
 
 
 def taken_for_lost(run: StreamMeasurements, place: int, lasts_s: float) -> StreamMeasurements:
@@ -108,16 +123,27 @@ def with_packets_of(run: StreamMeasurements, blocks: np.ndarray, more: int) -> S
     sent, received = run.sent, run.received
     first = np.unique(sent.block, return_index=True)[1]
     chosen = np.repeat([k for k in first if sent.block[k] in blocks], more)
-    extra = {"time_s": sent.time_s[chosen] + 0.02, "block": sent.block[chosen], "label": sent.label[chosen]}
+    extra = {
+        "time_s": sent.time_s[chosen] + 0.02,
+        "block": sent.block[chosen],
+        "label": sent.label[chosen],
+    }
     extra |= {
         "symbol": 100 + np.tile(np.arange(more), len(chosen) // more),
         "block_size": sent.block_size[chosen] + more,
     }
     sizes = np.where(np.isin(sent.block, blocks), sent.block_size + more, sent.block_size)
-    columns = {n: np.concatenate([sizes if n == "block_size" else v, extra[n]]) for n, v in vars(sent).items()}
+    columns = {
+        n: np.concatenate([sizes if n == "block_size" else v, extra[n]])
+        for n, v in vars(sent).items()
+    }
     order = np.argsort(columns["time_s"], kind="stable")
     came = {n: np.concatenate([v, extra[n]]) for n, v in vars(received).items()}
-    return replace(run, sent=SentPackets(**{n: v[order] for n, v in columns.items()}), received=ReceivedPackets(**came))
+    return replace(
+        run,
+        sent=SentPackets(**{n: v[order] for n, v in columns.items()}),
+        received=ReceivedPackets(**came),
+    )
 
 
 def test_blocks_of_a_misled_sender_are_left_out_and_many_of_them_leave_nothing_to_say(quiet):
@@ -152,9 +178,16 @@ def test_a_packet_in_a_switch_for_more_than_a_quarter_of_the_playback_buffer_mak
     plan, run = quiet
     times = run.received.time_s.copy()
     times[200] += held_s
-    verdict = judge(plan, late := replace(run, received=replace(run.received, time_s=times)), analyse(plan, late))
+    verdict = judge(
+        plan,
+        late := replace(run, received=replace(run.received, time_s=times)),
+        analyse(plan, late),
+    )
     assert (verdict.exit_code == 4) is invalid
-    assert f"packets lay {held_s * 1000:.0f} ms in the switches" in (verdict.invalid or "") or not invalid
+    assert (
+        f"packets lay {held_s * 1000:.0f} ms in the switches" in (verdict.invalid or "")
+        or not invalid
+    )
 
 
 def test_old_news_makes_a_run_invalid(quiet):
@@ -162,8 +195,9 @@ def test_old_news_makes_a_run_invalid(quiet):
     log = LossReportRecorder()
     log.report(1.2, 0.85)
     verdict = judge(plan, late := replace(run, news=log.log()), analyse(plan, late))
-    assert verdict.exit_code == 4 and "packets sent 350 ms before, where the checks bear 300 ms" in (
-        verdict.invalid or ""
+    assert (
+        verdict.exit_code == 4
+        and "packets sent 350 ms before, where the checks bear 300 ms" in (verdict.invalid or "")
     )
 
 
@@ -177,8 +211,13 @@ def test_too_little_redundancy_fails_on_a_quiet_machine_and_on_a_late_one(quiet)
     received = ReceivedPackets(**{n: v[came] for n, v in vars(run.received).items()})
     times = received.time_s.copy()
     times[::50] += 0.03
-    for one in (replace(deaf, received=received), replace(deaf, received=replace(received, time_s=times))):
-        verdict = judge(plan, taken_for_lost(one, 300, 0.02), analyse(plan, taken_for_lost(one, 300, 0.02)))
+    for one in (
+        replace(deaf, received=received),
+        replace(deaf, received=replace(received, time_s=times)),
+    ):
+        verdict = judge(
+            plan, taken_for_lost(one, 300, 0.02), analyse(plan, taken_for_lost(one, 300, 0.02))
+        )
         assert verdict.invalid is None and verdict.exit_code == 1
         assert {"ROR over the failed links", "block size, s1->s2 down"} <= {
             c.name for c in verdict.checks if not c.passed

@@ -17,7 +17,12 @@ from testbed.stream.measurements import LossReportLog, StreamClocks, StreamMeasu
 from testbed.stream.plan import StreamPlan
 from testbed.stream.simulated import SimulatedStreamFabric
 from tests.helpers.stream_plans import uncounted
-from tests.testbed.stream.judgement.test_independent_judge import finished, impaired, kept, with_logs
+from tests.testbed.stream.judgement.test_independent_judge import (
+    finished,
+    impaired,
+    kept,
+    with_logs,
+)
 
 PLAYBACK_S, GUARD_S, LATE_S, CUT_SHORT = 0.4, 0.02, 0.005, 0.75
 """Usual buffer; around a fault; at a relay, or in switches; of a fault's planned time."""
@@ -28,11 +33,17 @@ def why_invalid(plan: StreamPlan, run: StreamMeasurements) -> str | None:
 
 
 def ends_between(
-    plan: StreamPlan, spoilt: Callable[[float], StreamMeasurements], says: str, counts: float, fails: float
+    plan: StreamPlan,
+    spoilt: Callable[[float], StreamMeasurements],
+    says: str,
+    counts: float,
+    fails: float,
 ) -> bool:
     """Unspoilt the run counts; spoilt by the first amount it is not called invalid for this, by the second it is."""
     assert why_invalid(plan, spoilt(0.0)) is None
-    return says not in str(why_invalid(plan, spoilt(counts))) and says in str(why_invalid(plan, spoilt(fails)))
+    return says not in str(why_invalid(plan, spoilt(counts))) and says in str(
+        why_invalid(plan, spoilt(fails))
+    )
 
 
 def base() -> tuple[StreamPlan, StreamMeasurements]:
@@ -78,7 +89,9 @@ def _one(run: StreamMeasurements) -> Any:
 def test_a_run_counts_up_to_the_limit_that_is_stated(name: str) -> None:
     plan, run = base()
     spoil, says, stated = SPOILT[name]
-    slack = 0.004 if "switches" in name else 1e-5  # that packet's own way is a part of the longest one
+    slack = (
+        0.004 if "switches" in name else 1e-5
+    )  # that packet's own way is a part of the longest one
     assert ends_between(plan, lambda s: spoil(run, s), says, stated - slack, stated + slack)
 
 
@@ -89,9 +102,13 @@ def test_a_fault_counts_that_was_in_force_for_three_quarters_of_its_time(number:
     def shorter(by: float) -> StreamMeasurements:
         times = run.faults[number]
         stop_s = times.stop_s - by * (times.fault.stop_s - times.fault.start_s)
-        return replace(run, faults=tuple(replace(t, stop_s=stop_s) if t is times else t for t in run.faults))
+        return replace(
+            run, faults=tuple(replace(t, stop_s=stop_s) if t is times else t for t in run.faults)
+        )
 
-    assert ends_between(plan, shorter, "was in force for", 1 - CUT_SHORT - 1e-4, 1 - CUT_SHORT + 1e-4)
+    assert ends_between(
+        plan, shorter, "was in force for", 1 - CUT_SHORT - 1e-4, 1 - CUT_SHORT + 1e-4
+    )
     assert "never came" in str(why_invalid(plan, replace(run, faults=run.faults[:1])))
 
 
@@ -114,26 +131,39 @@ def test_a_loss_report_may_be_as_old_as_an_answer_can_wait_for() -> None:
     def older(age_s: float) -> StreamMeasurements:
         none = nothing.astype(np.int64)
         news = LossReportLog(
-            told_s=told, newest_s=told - [0.01, age_s, 0.02], block=none, symbol=none, lost_s=nothing, came_s=nothing
+            told_s=told,
+            newest_s=told - [0.01, age_s, 0.02],
+            block=none,
+            symbol=none,
+            lost_s=nothing,
+            came_s=nothing,
         )
         return replace(run, news=news)
 
-    longest_s = max(sum(plan.network.links[i].delay_s for i in path.links) for path in plan.forward.paths)
+    longest_s = max(
+        sum(plan.network.links[i].delay_s for i in path.links) for path in plan.forward.paths
+    )
     answer_s = 0.45 - plan.stream.report_interval_s - plan.stream.block_s
     limit_s = 2 * longest_s + answer_s
-    assert ends_between(plan, older, "told the sender of packets sent", limit_s - 0.2, limit_s + 2e-3)
+    assert ends_between(
+        plan, older, "told the sender of packets sent", limit_s - 0.2, limit_s + 2e-3
+    )
 
 
 def test_packets_that_the_machine_dropped_are_a_ten_thousandth_at_most() -> None:
     plan, run = base()
     allowed = int(1e-4 * len(run.sent.time_s))
-    assert why_invalid(plan, replace(run, health=replace(run.health, unplanned_drops=allowed))) is None
+    assert (
+        why_invalid(plan, replace(run, health=replace(run.health, unplanned_drops=allowed))) is None
+    )
     said = why_invalid(plan, replace(run, health=replace(run.health, unplanned_drops=allowed + 1)))
     assert f"{allowed + 1} packets were dropped" in str(said)
 
 
 @pytest.mark.parametrize(("overlapping", "share"), [(False, 1e-4), (True, 1e-3)])
-def test_packets_lost_in_no_fault_are_a_ten_thousandth_at_most(overlapping: bool, share: float) -> None:
+def test_packets_lost_in_no_fault_are_a_ten_thousandth_at_most(
+    overlapping: bool, share: float
+) -> None:
     spans = "overlapping" if overlapping else "one after the other"
     plan, run = finished(("down", "down"), spans, "fixed N", "")
     calm = np.flatnonzero(run.received.time_s < 0.4)
@@ -141,10 +171,15 @@ def test_packets_lost_in_no_fault_are_a_ten_thousandth_at_most(overlapping: bool
 
     def losing(count: int) -> str | None:
         kept = np.delete(np.arange(len(run.received.time_s)), calm[:count])
-        received = replace(run.received, **{n: getattr(run.received, n)[kept] for n in ("time_s", "block", "symbol")})
+        received = replace(
+            run.received,
+            **{n: getattr(run.received, n)[kept] for n in ("time_s", "block", "symbol")},
+        )
         return why_invalid(plan, replace(uncounted(run), received=received))
 
-    assert losing(allowed) is None and f"{allowed + 1} of {len(run.sent.time_s)}" in str(losing(allowed + 1))
+    assert losing(allowed) is None and f"{allowed + 1} of {len(run.sent.time_s)}" in str(
+        losing(allowed + 1)
+    )
 
 
 def test_times_of_packets_that_met_no_impairment_are_held_against_the_machine() -> None:
@@ -154,7 +189,9 @@ def test_times_of_packets_that_met_no_impairment_are_held_against_the_machine() 
         emulated = replace(run, fabric="emulation")
         calm = run.received.time_s < 0.15
 
-        def slower(s: float, of: StreamMeasurements = emulated, which: Any = calm) -> StreamMeasurements:
+        def slower(
+            s: float, of: StreamMeasurements = emulated, which: Any = calm
+        ) -> StreamMeasurements:
             return replace(of, received=replace(of.received, time_s=of.received.time_s + s * which))
 
         if timed:
@@ -170,7 +207,9 @@ def test_times_of_packets_that_met_no_impairment_are_held_against_the_machine() 
 def test_a_run_in_which_a_planned_fault_never_came_says_nothing(spans: str, fabric: str) -> None:
     plan, _ = finished(("down", "blackhole"), spans, "stratified", "")
     calm = replace(SimulatedStreamFabric().run(replace(plan, faults=())), fabric=fabric)
-    assert any(words in str(why_invalid(plan, calm)) for words in ("never came", "was in force for 0.00"))
+    assert any(
+        words in str(why_invalid(plan, calm)) for words in ("never came", "was in force for 0.00")
+    )
     lasting = replace(plan, faults=(Fault(link=plan.faults[0].link, start_s=1.0),))
     assert "a->b down never came" in str(why_invalid(lasting, calm))
 
@@ -178,18 +217,25 @@ def test_a_run_in_which_a_planned_fault_never_came_says_nothing(spans: str, fabr
 def test_packets_that_came_before_they_were_sent_and_blocks_left_out_say_nothing() -> None:
     """Times in another unit, clocks that disagree by a report interval, every other block."""
     plan, run = base()
-    for times_s in (run.received.time_s / 1000, run.received.time_s - plan.stream.report_interval_s):
+    for times_s in (
+        run.received.time_s / 1000,
+        run.received.time_s - plan.stream.report_interval_s,
+    ):
         early = with_logs(plan, run, received=replace(run.received, time_s=times_s))
         assert "before they were sent" in str(why_invalid(plan, early))
     halved = with_logs(plan, run, sent=kept(run.sent, run.sent.block % 2 == 0))
     assert "blocks were sent" in str(why_invalid(plan, halved))
 
 
-def test_packets_that_came_twice_or_were_never_sent_say_nothing_where_no_link_makes_copies() -> None:
+def test_packets_that_came_twice_or_were_never_sent_say_nothing_where_no_link_makes_copies() -> (
+    None
+):
     plan, run = base()
     names = ("time_s", "block", "symbol")
     twice = {name: np.repeat(getattr(run.received, name), 2) for name in names}
-    unsent = {name: np.append(getattr(run.received, name), getattr(run.received, name)) for name in names}
+    unsent = {
+        name: np.append(getattr(run.received, name), getattr(run.received, name)) for name in names
+    }
     unsent["block"][len(run.received.block) :] += 10_000
     for received in (twice, unsent):
         said = why_invalid(plan, replace(run, received=replace(run.received, **received)))

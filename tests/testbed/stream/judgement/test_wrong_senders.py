@@ -25,7 +25,15 @@ CAMPAIGN, SINGLE = PoissonFaults(rate_per_s=0.1, lasts_s=1.0), EachLink(most=2, 
 def plan_with(faults: PoissonFaults | EachLink) -> StreamPlan:
     duration_s = 7.0 if faults is CAMPAIGN else None
     stream = StreamParameters(symbol_bytes=16, hold_s=0.3, rate_pps=500.0)
-    return planned(load_network("swiss-t1"), "s1", "s6", stream=stream, faults=faults, seed=5, duration_s=duration_s)
+    return planned(
+        load_network("swiss-t1"),
+        "s1",
+        "s6",
+        stream=stream,
+        faults=faults,
+        seed=5,
+        duration_s=duration_s,
+    )
 
 
 def failed_keys(faults: PoissonFaults | EachLink, sender: str | None) -> set[str]:
@@ -43,7 +51,9 @@ def test_the_right_sender_passes(faults: PoissonFaults | EachLink) -> None:
 
 @pytest.mark.parametrize("sender", WRONG_SENDERS)
 @pytest.mark.parametrize("faults", [CAMPAIGN, SINGLE], ids=["overlapping", "one-by-one"])
-def test_a_wrong_sender_fails_by_what_it_sent(faults: PoissonFaults | EachLink, sender: str) -> None:
+def test_a_wrong_sender_fails_by_what_it_sent(
+    faults: PoissonFaults | EachLink, sender: str
+) -> None:
     if sender == "golden-ratio order" and faults is CAMPAIGN:
         pytest.skip("the right order where failures overlap")
     assert failed_keys(faults, sender) - {"block-size"}

@@ -28,7 +28,9 @@ from topologies import load_network
 
 
 @cache
-def swiss(labels: LabelOrder = "stratified", kind: str = "down", method: str = "capillary") -> StreamPlan:
+def swiss(
+    labels: LabelOrder = "stratified", kind: str = "down", method: str = "capillary"
+) -> StreamPlan:
     """Six links of Swiss-T1 fail in turn; three where labels are random, whose failures must last longer to be
     known."""
     return planned(
@@ -69,7 +71,9 @@ def failed(verdict: Verdict) -> set[str]:
         pytest.param("random", "blackhole", marks=pytest.mark.soak),
     ],
 )
-def test_what_is_sent_is_what_theory_says_and_the_failed_cable_is_named(labels: LabelOrder, kind: str) -> None:
+def test_what_is_sent_is_what_theory_says_and_the_failed_cable_is_named(
+    labels: LabelOrder, kind: str
+) -> None:
     plan = swiss(labels, kind)
     analysis, verdict = judged(plan)
     assert verdict.passed, [check for check in verdict.checks if not check.passed]
@@ -77,7 +81,10 @@ def test_what_is_sent_is_what_theory_says_and_the_failed_cable_is_named(labels: 
     assert analysis.ror_tolerance <= max(0.05, 0.02 * analysis.ror_predicted) or labels == "random"
     for fault in analysis.faults:
         assert fault.diagnosis is not None and fault.diagnosis.right and fault.diagnosis.certain
-        assert fault.link.replace("->", "-") in fault.diagnosis.cables or len(fault.diagnosis.cables) == 1
+        assert (
+            fault.link.replace("->", "-") in fault.diagnosis.cables
+            or len(fault.diagnosis.cables) == 1
+        )
         assert fault.diagnosis.certain_after_s is not None and fault.diagnosis.certain_after_s < 0.3
         assert fault.diagnosis.certain_after_packets is not None
         assert 0 < fault.diagnosis.certain_after_packets <= 0.3 * 3 * plan.stream.rate_pps
@@ -88,7 +95,11 @@ def test_what_is_sent_is_what_theory_says_and_the_failed_cable_is_named(labels: 
 def test_a_sender_that_never_raises_n_fails() -> None:
     plan = swiss()
     _, verdict = judged(plan, lambda of: fixed_block_size(block_size_policy(of).base))
-    assert not verdict.passed and {"block size", "undecodable blocks", "ROR over the failed links"} <= failed(verdict)
+    assert not verdict.passed and {
+        "block size",
+        "undecodable blocks",
+        "ROR over the failed links",
+    } <= failed(verdict)
 
 
 def test_a_sender_that_answers_with_the_share_of_a_neighbouring_link_fails() -> None:
@@ -121,10 +132,17 @@ def test_a_sender_that_splits_by_ecmp_where_capillary_routing_is_predicted_fails
 def test_two_failures_at_once_are_both_named() -> None:
     plan = swiss()
     first, second = (fault.link for fault in plan.faults[:2])
-    faults = (Fault(link=first, start_s=1.0, stop_s=2.5), Fault(link=second, start_s=1.0, stop_s=2.5))
+    faults = (
+        Fault(link=first, start_s=1.0, stop_s=2.5),
+        Fault(link=second, start_s=1.0, stop_s=2.5),
+    )
     plan = replace(plan, faults=faults, duration_s=4.0)
     run = SimulatedStreamFabric().run(plan)
-    during = [event for event in run.counters[DIAGNOSES] if 1.0 <= event["at_s"] < 2.5 and event["certain"]]
+    during = [
+        event
+        for event in run.counters[DIAGNOSES]
+        if 1.0 <= event["at_s"] < 2.5 and event["certain"]
+    ]
     assert {cable_name(first), cable_name(second)} <= set(during[-1]["names"])
     analysis = analyse(plan, run)
     assert judge(plan, run, analysis).passed
@@ -132,7 +150,10 @@ def test_two_failures_at_once_are_both_named() -> None:
 
 def test_a_link_that_loses_half_is_left_to_the_estimator_which_says_that_it_spoke() -> None:
     plan = replace(
-        swiss(), faults=(Fault(link=("s1", "s2", 0), start_s=1.0, stop_s=4.0, kind="loss", loss_fraction=0.5),)
+        swiss(),
+        faults=(
+            Fault(link=("s1", "s2", 0), start_s=1.0, stop_s=4.0, kind="loss", loss_fraction=0.5),
+        ),
     )
     run = SimulatedStreamFabric().run(replace(plan, duration_s=6.0))
     events = run.counters[DIAGNOSES]

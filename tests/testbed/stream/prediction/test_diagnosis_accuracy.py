@@ -53,18 +53,26 @@ def rightly_named(plan: StreamPlan, run: StreamMeasurements) -> int:
     return count
 
 
-def test_the_failed_cable_of_every_frame_is_named_by_the_table_of_its_route(plan: StreamPlan) -> None:
+def test_the_failed_cable_of_every_frame_is_named_by_the_table_of_its_route(
+    plan: StreamPlan,
+) -> None:
     run = SimulatedStreamFabric().run(plan)
     assert rightly_named(plan, run) == 3
     for change in plan.changes:
-        told = [e for e in run.counters[DIAGNOSES] if change.at_s + 0.1 < e["at_s"] < change.at_s + 1.0]
+        told = [
+            e for e in run.counters[DIAGNOSES] if change.at_s + 0.1 < e["at_s"] < change.at_s + 1.0
+        ]
         assert "diagnosis" not in {event["speaker"] for event in told}
     found = analyse(plan, run).campaign
     assert found is not None and found.diagnoses is not None and found.undecodable_within_reach == 0
-    assert found.diagnoses.certain == found.diagnoses.right >= 3 and 0.5 < found.diagnoses.spoke < 0.9
+    assert (
+        found.diagnoses.certain == found.diagnoses.right >= 3 and 0.5 < found.diagnoses.spoke < 0.9
+    )
 
 
-def test_a_sender_that_keeps_the_first_route_s_table_is_wrong_or_at_a_loss(plan: StreamPlan) -> None:
+def test_a_sender_that_keeps_the_first_route_s_table_is_wrong_or_at_a_loss(
+    plan: StreamPlan,
+) -> None:
     def stubborn(of: StreamPlan) -> StreamSender:
         sender = build_sender(of)
         assert isinstance(sender.control, DiagnosingControl) and len(sender.control.changes) == 2

@@ -70,5 +70,7 @@ def test_of_two_that_fail_at_once_no_more_is_believed_lost_than_is(order: str) -
     for _ in range(100):
         one, other = chance.sample(cables(), 2)
         truth = masks[one] | masks[other]
-        wrong += any(mask & ~truth for mask in certain_sets(labels, chance.randrange(LABELS), truth))
+        wrong += any(
+            mask & ~truth for mask in certain_sets(labels, chance.randrange(LABELS), truth)
+        )
     assert wrong == 0

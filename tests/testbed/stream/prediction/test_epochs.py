@@ -16,7 +16,13 @@ from testbed.stream.judgement.streams import campaign_lines
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.mobility import frame_network, recomputed
 from testbed.stream.plan import RouteChange, StreamParameters, StreamPlan, plan_to_json
-from testbed.stream.prediction.active_faults import NEVER, epochs, is_campaign, lost_intervals, planned_epochs
+from testbed.stream.prediction.active_faults import (
+    NEVER,
+    epochs,
+    is_campaign,
+    lost_intervals,
+    planned_epochs,
+)
 from testbed.stream.prediction.block_size_policy import block_size_policy
 from testbed.stream.prediction.epoch_analysis import is_unrecoverable, loss_bounds
 from testbed.stream.simulated import SimulatedStreamFabric
@@ -28,10 +34,14 @@ from topologies.network import Link, Network, Node
 SHARES = ((0, 16384, "b"), (16384, 32768, "c"), (32768, 65536, "e"))
 
 
-def split(network: Network, source: str, sink: str, shares: tuple[tuple[int, int, str], ...]) -> LabelSplit:
+def split(
+    network: Network, source: str, sink: str, shares: tuple[tuple[int, int, str], ...]
+) -> LabelSplit:
     index = network.link_index
     paths = (
-        LabelPath(start=start, stop=stop, links=(index[(source, middle, 0)], index[(middle, sink, 0)]))
+        LabelPath(
+            start=start, stop=stop, links=(index[(source, middle, 0)], index[(middle, sink, 0)])
+        )
         for start, stop, middle in shares
     )
     return LabelSplit(network=network, source=source, sink=sink, paths=tuple(paths))
@@ -40,7 +50,9 @@ def split(network: Network, source: str, sink: str, shares: tuple[tuple[int, int
 def small_plan(*faults: Fault, **more: object) -> StreamPlan:
     cables = [(x, y) for middle in "bce" for x, y in (("a", middle), (middle, "d"))]
     links = tuple(Link(source=s, target=t) for x, y in cables for s, t in ((x, y), (y, x)))
-    network = Network(name="three ways", nodes=tuple(Node(id=n, kind="switch") for n in "abced"), links=links)
+    network = Network(
+        name="three ways", nodes=tuple(Node(id=n, kind="switch") for n in "abced"), links=links
+    )
     values: dict[str, object] = {
         "network": network,
         "method": "by hand",
@@ -58,7 +70,10 @@ def test_reach_of_random_labels_is_by_the_binomial_tail_and_that_of_ordered_ones
     """Of failures that take 3/4 of all labels: no N up to the sender's largest answers them but where labels are in
     order."""
     faults = (down("a", "b", 1.0, 3.0), down("a", "e", 2.0, 4.0))
-    for labels, needed, beyond in (("random", fec_block_size(20, 0.75, 1e-5), True), ("stratified", 84, False)):
+    for labels, needed, beyond in (
+        ("random", fec_block_size(20, 0.75, 1e-5), True),
+        ("stratified", 84, False),
+    ):
         plan = small_plan(*faults, stream=StreamParameters(labels=labels))
         (both,) = (epoch for epoch in planned_epochs(plan) if epoch.faults == 2)
         assert both.needed == pytest.approx(needed, abs=4 if labels == "stratified" else 0)
@@ -115,11 +130,19 @@ def test_links_that_vanish_lose_their_labels_until_the_plan_follows() -> None:
         ChangeTimes(began_s=4.0, links_s=4.01, switch_start_s=4.2, switch_stop_s=4.3, done_s=4.5),
     ]
     found = [(e.start_s, e.stop_s, e.split, e.loss) for e in epochs(plan, (), times)]
-    assert found == [(0, 2.01, 0, 0), (2.01, 2.4, 0, 0.25), (2.4, 4.0, 1, 0), (4.0, 4.3, 1, 0), (4.3, 6, 2, 0)]
+    assert found == [
+        (0, 2.01, 0, 0),
+        (2.01, 2.4, 0, 0.25),
+        (2.4, 4.0, 1, 0),
+        (4.0, 4.3, 1, 0),
+        (4.3, 6, 2, 0),
+    ]
 
 
 @pytest.mark.parametrize(("handover", "lost"), [("after", True), ("before", False)])
-def test_moving_plan_runs_as_predicted_and_a_warned_one_loses_nothing(handover: str, lost: bool) -> None:
+def test_moving_plan_runs_as_predicted_and_a_warned_one_loses_nothing(
+    handover: str, lost: bool
+) -> None:
     plan = moving_plan(handover=handover)
     assert is_campaign(plan) and plan_from_json(plan_to_json(plan)) == plan
     run = SimulatedStreamFabric().run(plan)
@@ -134,7 +157,15 @@ def test_walk_under_random_failures_is_predicted_packet_by_packet() -> None:
     frames = list(manet_frames(Walk(nodes=30, degree=5.8, step=0.01, seed=1), count=4))
     spec = PoissonFaults(rate_per_s=0.05, lasts_s=1.0)
     plan = mobility_plan(
-        frames, "n0", "n29", frame_s=3.0, rate_pps=200, playback_s=2.0, hold_s=2.0, late_pps=1600, faults=spec
+        frames,
+        "n0",
+        "n29",
+        frame_s=3.0,
+        rate_pps=200,
+        playback_s=2.0,
+        hold_s=2.0,
+        late_pps=1600,
+        faults=spec,
     )
     assert len(plan.changes) == 3 and plan.duration_s == 14.8 and len(plan.faults) >= 10
     assert all(recomputed(plan, k) == (c.forward, c.backward) for k, c in enumerate(plan.changes))
@@ -157,8 +188,12 @@ def test_packet_lost_where_none_should_be_fails_the_verdict() -> None:
     run = SimulatedStreamFabric().run(plan)
     assert judge(plan, run, analyse(plan, run)).passed
     gone = slice(None, None, 100)
-    keep = [i for i in range(len(run.received.block)) if i not in range(len(run.received.block))[gone]]
-    received = replace(run.received, **{k: getattr(run.received, k)[keep] for k in ("time_s", "block", "symbol")})
+    keep = [
+        i for i in range(len(run.received.block)) if i not in range(len(run.received.block))[gone]
+    ]
+    received = replace(
+        run.received, **{k: getattr(run.received, k)[keep] for k in ("time_s", "block", "symbol")}
+    )
     worse = replace(run, received=received)
     analysis = analyse(plan, worse)
     assert analysis.campaign is not None and analysis.campaign.wrongly_lost > 30
@@ -172,7 +207,9 @@ def test_packets_under_way_at_a_change_are_not_judged() -> None:
     lost = run.sent.time_s < 0
     fates = loss_bounds(plan, run, epochs(plan, times, ()), np.full(len(lost), 0.1), lost)
     unsure = run.sent.time_s[~fates.certain]
-    assert len(unsure) and all(any(edge - 0.1 <= t <= edge + 0.01 for edge in (1, 2, 3, 4)) for t in unsure)
+    assert len(unsure) and all(
+        any(edge - 0.1 <= t <= edge + 0.01 for edge in (1, 2, 3, 4)) for t in unsure
+    )
     assert set(run.sent.label[~fates.certain] // 16384) <= {0, 1}
 
 

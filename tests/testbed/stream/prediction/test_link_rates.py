@@ -17,7 +17,9 @@ CUT = ("s1", "s2", 0)
 
 def plan_of(*faults: Fault) -> StreamPlan:
     stream = StreamParameters(rate_pps=400)
-    return planned(load_network("swiss-t1"), "s1", "s6", stream=stream, faults=faults, duration_s=6.0)
+    return planned(
+        load_network("swiss-t1"), "s1", "s6", stream=stream, faults=faults, duration_s=6.0
+    )
 
 
 def counted(plan: StreamPlan, start_s: float, stop_s: float) -> dict[int, float]:
@@ -25,7 +27,9 @@ def counted(plan: StreamPlan, start_s: float, stop_s: float) -> dict[int, float]
     sent = SimulatedStreamFabric().run(plan).sent
     labels = sent.label[(sent.time_s >= start_s) & (sent.time_s < stop_s)]
     starts = np.array([path.start for path in plan.forward.paths])
-    paths, packets = np.unique(np.searchsorted(starts, labels, side="right") - 1, return_counts=True)
+    paths, packets = np.unique(
+        np.searchsorted(starts, labels, side="right") - 1, return_counts=True
+    )
     rates: dict[int, float] = {}
     for number, count in zip(paths.tolist(), packets.tolist(), strict=True):
         for link in plan.forward.paths[number].links:
@@ -46,7 +50,9 @@ def test_a_packet_counts_up_to_the_link_that_is_down() -> None:
     assert down[CUT] == 0 < rest[CUT]
     lost = rest[CUT]
     into_sink = [link.id for link in plan.network.links if link.target == "s6"]
-    assert sum(rest[i] for i in into_sink) - sum(down[i] for i in into_sink) == pytest.approx(lost, rel=0.01)
+    assert sum(rest[i] for i in into_sink) - sum(down[i] for i in into_sink) == pytest.approx(
+        lost, rel=0.01
+    )
 
 
 def test_two_streams_add_up() -> None:

@@ -35,7 +35,11 @@ def bundle(width: int) -> Network:
     return Network(
         name="bundle",
         nodes=(Node(id="a", kind="switch"), Node(id="b", kind="switch")),
-        links=tuple(Link(source=x, target=y, key=k) for k in range(width) for x, y in (("a", "b"), ("b", "a"))),
+        links=tuple(
+            Link(source=x, target=y, key=k)
+            for k in range(width)
+            for x, y in (("a", "b"), ("b", "a"))
+        ),
     )
 
 
@@ -46,12 +50,17 @@ def test_labels_on_one_sequence_of_links_are_one_path_however_many_intervals_the
     assert [(path.number, path.links) for path in paths] == [(1, (0,)), (2, (2,))]
     assert sum(path.labels for path in paths) == LABELS
     table = path_of_label(split)
-    assert all(paths[table[label] - 1].links == split.path_of(label).links for label in range(0, LABELS, 97))
+    assert all(
+        paths[table[label] - 1].links == split.path_of(label).links
+        for label in range(0, LABELS, 97)
+    )
 
 
 def test_of_more_paths_than_numbers_the_most_used_ones_have_one() -> None:
     width = MAX_PATH + 5
-    split = paths_split(bundle(width), "a", "b", [((2 * k,), Fraction(1 + (k >= 5))) for k in range(width)])
+    split = paths_split(
+        bundle(width), "a", "b", [((2 * k,), Fraction(1 + (k >= 5))) for k in range(width)]
+    )
     paths = number_paths(split)
     assert [path.number for path in paths] == [*range(1, MAX_PATH + 1), 0]
     assert paths[0].links == (10,) and paths[-1].links == ()
@@ -68,7 +77,9 @@ def test_a_dead_link_is_seen_on_its_path_alone_in_logs_reports_and_prediction() 
     for path in (dead, alive):
         assert path.reported_lost == path.sent - path.arrived
         assert path.reported_came == path.arrived
-    (check,) = [check for check in judge(plan, run, analysis).checks if check.name.startswith("paths")]
+    (check,) = [
+        check for check in judge(plan, run, analysis).checks if check.name.startswith("paths")
+    ]
     assert check.passed
 
 
@@ -76,7 +87,9 @@ def test_a_path_that_lost_what_nobody_predicted_fails_the_verdict() -> None:
     plan, run = ring_plan(Fault(link=("s0", "s1", 0), start_s=1.0, stop_s=2.0))
     innocent = replace(plan, faults=())
     analysis = analyse(innocent, replace(run, faults=()))
-    (check,) = [check for check in judge(innocent, run, analysis).checks if check.name.startswith("paths")]
+    (check,) = [
+        check for check in judge(innocent, run, analysis).checks if check.name.startswith("paths")
+    ]
     assert not check.passed and check.measured == 1
 
 

@@ -21,14 +21,18 @@ DEAD = Fault(link=("s1", "s2", 0), start_s=1.0, stop_s=2.0)
 
 def swiss_plan(*faults: Fault, **changes: Any) -> StreamPlan:
     stream = replace(StreamParameters(rate_pps=400.0), **changes)
-    plan = planned(load_network("swiss-t1"), "s1", "s6", stream=stream, faults=faults, duration_s=3.4)
+    plan = planned(
+        load_network("swiss-t1"), "s1", "s6", stream=stream, faults=faults, duration_s=3.4
+    )
     return plan
 
 
 def test_what_was_sent_beyond_the_source_packets_is_told_with_what_it_was_good_for() -> None:
     plan = swiss_plan(DEAD)
     adapting = stream_outcome(plan, SimulatedStreamFabric().run(plan))
-    prepared = swiss_plan(DEAD, block_size=needed_size(plan, block_size_policy(plan), *worst_of(plan)))
+    prepared = swiss_plan(
+        DEAD, block_size=needed_size(plan, block_size_policy(plan), *worst_of(plan))
+    )
     always = stream_outcome(prepared, SimulatedStreamFabric().run(prepared))
     assert always["late"] == always["undecodable"] == 0 and always["first_decode_s"][0] < 0.11
     assert adapting["overhead"] < 0.7 * always["overhead"] and adapting["wasted"] < always["wasted"]

@@ -6,7 +6,10 @@ import os
 import resource
 import select
 
-from testbed.emulation.network.kernel.host_namespaces import move_above_select_limit, raise_open_file_limit
+from testbed.emulation.network.kernel.host_namespaces import (
+    move_above_select_limit,
+    raise_open_file_limit,
+)
 
 
 def test_a_held_file_leaves_its_number_to_others() -> None:

@@ -20,15 +20,23 @@ def read_back() -> list[Any]:
     for kind, flags, body in priority_buckets(
         7, rate_bps=1e6, burst_bytes=3000, queue_packets=20, first_udp_port=PORT, parent=0x10001
     ):
-        sent += struct.pack("=IHHII", 16 + len(body), kind, 1 | flags, 1, 0) + body + bytes(-len(body) % 4)
+        sent += (
+            struct.pack("=IHHII", 16 + len(body), kind, 1 | flags, 1, 0)
+            + body
+            + bytes(-len(body) % 4)
+        )
     return list(MarshalRtnl().parse(sent))
 
 
 def classified(packet: bytes) -> bool:
     """Runs the classifier's program on a packet, as the kernel does: what lies beyond the packet's end matches
     nothing."""
-    body = priority_buckets(7, rate_bps=1e6, burst_bytes=3000, queue_packets=20, first_udp_port=PORT)[-1][2]
-    start = body.index(struct.pack("=HH", 6, 4)) + 8 + 4  # after OPS_LEN, which is padded, and the header of OPS
+    body = priority_buckets(
+        7, rate_bps=1e6, burst_bytes=3000, queue_packets=20, first_udp_port=PORT
+    )[-1][2]
+    start = (
+        body.index(struct.pack("=HH", 6, 4)) + 8 + 4
+    )  # after OPS_LEN, which is padded, and the header of OPS
     steps = list(struct.iter_unpack("=HBBI", body[start:]))
     at = value = 0
     while True:
@@ -54,7 +62,9 @@ def frame(protocol: int = 17, port: int = PORT, ethertype: int = 0x0800) -> byte
 def test_two_classes_share_the_rate_and_the_first_goes_first() -> None:
     queue, link, first, rest, own, other, rule = read_back()
     assert (queue["parent"], queue.get_attr("TCA_KIND")) == (0x10001, "htb")
-    parameters = [one.get_attr("TCA_OPTIONS").get_attr("TCA_HTB_PARMS") for one in (link, first, rest)]
+    parameters = [
+        one.get_attr("TCA_OPTIONS").get_attr("TCA_HTB_PARMS") for one in (link, first, rest)
+    ]
     assert [one["rate"] for one in parameters] == [125_000, 125_000, 1250]
     assert [one["ceil"] for one in parameters] == [125_000] * 3, "either may use all of the link"
     assert [one["prio"] for one in parameters] == [0, 0, 1]
@@ -65,7 +75,9 @@ def test_two_classes_share_the_rate_and_the_first_goes_first() -> None:
         (first["handle"], "pfifo_head_drop"),
         (rest["handle"], "pfifo_head_drop"),
     ]
-    assert queue.get_attr("TCA_OPTIONS").get_attr("TCA_HTB_INIT")["defcls"] == rest["handle"] & 0xFFFF
+    assert (
+        queue.get_attr("TCA_OPTIONS").get_attr("TCA_HTB_INIT")["defcls"] == rest["handle"] & 0xFFFF
+    )
     assert rule.get_attr("TCA_OPTIONS").get_attr("TCA_BPF_CLASSID") == first["handle"]
 
 

@@ -32,7 +32,9 @@ def arrivals(framed: bool) -> dict[str, int]:
         run("ip link add u type veth peer name peer && ip link set peer up")
     else:
         tun = os.open("/dev/net/tun", os.O_RDWR)
-        fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH14x", b"u", 0x1001))  # TUNSETIFF: IFF_TUN, IFF_NO_PI
+        fcntl.ioctl(
+            tun, 0x400454CA, struct.pack("16sH14x", b"u", 0x1001)
+        )  # TUNSETIFF: IFF_TUN, IFF_NO_PI
     run("ip addr add 10.9.0.1/24 dev u && ip link set u up")
     part = WiringPart(devices=frozenset(), tunnels={}, underlay="u", local="10.9.0.1", port=20000)
     known = [Tunnel(vni=4097, remote="10.9.0.2"), Tunnel(vni=4098, remote="10.9.0.3")]
@@ -67,9 +69,23 @@ def arrivals(framed: bool) -> dict[str, int]:
 
 def _vxlan(destination: bytes, source: str, vni: int) -> bytes:
     inner = b"\xff" * 6 + b"\x02\0\0\0\0\1" + b"\x88\xb5" + bytes(50)
-    udp = struct.pack("!HHHH", 40000, 20000, 16 + len(inner), 0) + struct.pack("!II", 0x08000000, vni << 8) + inner
+    udp = (
+        struct.pack("!HHHH", 40000, 20000, 16 + len(inner), 0)
+        + struct.pack("!II", 0x08000000, vni << 8)
+        + inner
+    )
     head = struct.pack(
-        "!BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0, socket.inet_aton(source), socket.inet_aton("10.9.0.1")
+        "!BBHHHBBH4s4s",
+        0x45,
+        0,
+        20 + len(udp),
+        0,
+        0,
+        64,
+        17,
+        0,
+        socket.inet_aton(source),
+        socket.inet_aton("10.9.0.1"),
     )
     total = sum(struct.unpack("!10H", head))
     total = (total & 0xFFFF) + (total >> 16)
@@ -79,7 +95,9 @@ def _vxlan(destination: bytes, source: str, vni: int) -> bytes:
 
 @pytest.mark.emulation
 @pytest.mark.parametrize("framed", [True, False])
-def test_a_tunnel_takes_its_own_peers_packets_and_nobody_elses(framed: bool, sandboxed: Callable[..., Any]) -> None:
+def test_a_tunnel_takes_its_own_peers_packets_and_nobody_elses(
+    framed: bool, sandboxed: Callable[..., Any]
+) -> None:
     assert sandboxed(arrivals, framed) == {
         "peer": 10,
         "a stranger's address": 0,

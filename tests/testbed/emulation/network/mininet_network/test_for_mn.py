@@ -18,7 +18,9 @@ from topologies import load_network
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 NEEDED = ("mn", "mnexec", "ifconfig", "telnet", "ovs-vsctl")
 FILE = str(for_mn._FILE)
-needs_mn = pytest.mark.skipif(not all(map(shutil.which, NEEDED)), reason=f"mn needs {', '.join(NEEDED)}")
+needs_mn = pytest.mark.skipif(
+    not all(map(shutil.which, NEEDED)), reason=f"mn needs {', '.join(NEEDED)}"
+)
 
 
 def by_mn(words: list[str]) -> list[Any]:
@@ -32,10 +34,26 @@ def by_mn(words: list[str]) -> list[Any]:
     settings = ["remove", "Open_vSwitch", ".", "other_config", "stats-update-interval"]
     subprocess.run(["ovs-vsctl", "--no-wait", *settings], check=True)
     words = [word.replace("DATAPATH", datapath) for word in words]
-    command = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs tmpfs /tmp && exec "$@"', "sh", "mn", "--custom", FILE]
+    command = [
+        "unshare",
+        "-m",
+        "sh",
+        "-c",
+        'mount -t tmpfs tmpfs /tmp && exec "$@"',
+        "sh",
+        "mn",
+        "--custom",
+        FILE,
+    ]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment["HOME"] = environment["TMPDIR"]  # its clean-up deletes there, too
-    done = subprocess.run([*command, *words], capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [*command, *words],
+        capture_output=True,
+        text=True,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+    )
     private.stop()
     return [done.returncode, done.stdout + done.stderr]
 
@@ -51,10 +69,20 @@ def by_mn(words: list[str]) -> list[Any]:
         ),
         pytest.param(  # half a minute until spanning trees let packets pass
             "torus,3x3",
-            ["--controller", "none", "--switch", "ovsbr,stp=1,datapath=DATAPATH", "--test", "pingall"],
+            [
+                "--controller",
+                "none",
+                "--switch",
+                "ovsbr,stp=1,datapath=DATAPATH",
+                "--test",
+                "pingall",
+            ],
             marks=pytest.mark.soak,
         ),
-        ("fat_tree,2,2", ["--controller", "testbed", "--switch", "ovs,datapath=DATAPATH", "--test", "pingall"]),
+        (
+            "fat_tree,2,2",
+            ["--controller", "testbed", "--switch", "ovs,datapath=DATAPATH", "--test", "pingall"],
+        ),
         pytest.param(
             "swiss_t1",
             ["--controller", "testbed", "--switch", "ovs,datapath=DATAPATH", "--test", "pingpair"],
@@ -67,12 +95,23 @@ def by_mn(words: list[str]) -> list[Any]:
         ),
         pytest.param(
             "manet,nodes=8,degree=3",
-            ["--controller", "testbed", "--switch", "ovs,datapath=DATAPATH", "--link", "tc", "--test", "none"],
+            [
+                "--controller",
+                "testbed",
+                "--switch",
+                "ovs,datapath=DATAPATH",
+                "--link",
+                "tc",
+                "--test",
+                "none",
+            ],
             marks=pytest.mark.long,
         ),
     ],
 )
-def test_mn_builds_and_stops(sandboxed: Callable[..., Any], topology: str, words: list[str]) -> None:
+def test_mn_builds_and_stops(
+    sandboxed: Callable[..., Any], topology: str, words: list[str]
+) -> None:
     code, said = sandboxed(by_mn, ["--topo", topology, *words])
     assert code == 0, said[-2000:]
     assert "Caught exception" not in said, said[-2000:]
@@ -85,13 +124,17 @@ def test_mn_builds_and_stops(sandboxed: Callable[..., Any], topology: str, words
 def test_rules_lead_every_packet_to_its_host(name: str) -> None:
     """Follow the messages' output ports over the cables, from every switch to every host."""
     wiring = wire(load_network(name))
-    ends = {(c.a, c.a_port): c.b for c in wiring.cables} | {(c.b, c.b_port): c.a for c in wiring.cables}
+    ends = {(c.a, c.a_port): c.b for c in wiring.cables} | {
+        (c.b, c.b_port): c.a for c in wiring.cables
+    }
     towards: dict[tuple[str, str], int] = {}
     rules, length = for_mn._rules(name), len(for_mn._rule(1))
     for switch in wiring.switches:
         for message in re.findall(rb"(?s)" + b"." * length, rules[switch.dpid]):
             if int.from_bytes(message[8 + 22 : 8 + 24]) == 0x0800:
-                towards[switch.name, message[8 + 12 : 8 + 18].hex(":")] = int.from_bytes(message[-4:-2])
+                towards[switch.name, message[8 + 12 : 8 + 18].hex(":")] = int.from_bytes(
+                    message[-4:-2]
+                )
     for host in wiring.hosts:
         for switch in wiring.switches:
             at = switch.name

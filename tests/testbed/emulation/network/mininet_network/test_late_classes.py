@@ -24,7 +24,10 @@ def on_a_running_network() -> dict[str, Any]:
 
     net = TestbedMininet(topo=TreeTopo(depth=2, fanout=2), link=TCLink, autoSetMacs=True)
     net.start()
-    found: dict[str, Any] = {"lost": [net.pingAll(timeout="2")], "macs": [host.MAC() for host in net.hosts]}
+    found: dict[str, Any] = {
+        "lost": [net.pingAll(timeout="2")],
+        "macs": [host.MAC() for host in net.hosts],
+    }
     extra, switch = net.addHost("h9", ip="10.0.0.99/8"), net.addSwitch("s9")
     near, far = net.addLink(extra, switch, bw=5), net.addLink(switch, net["s1"])
     switch.start([])
@@ -78,7 +81,13 @@ def by_plain_mininet() -> dict[str, Any]:
 
     from testbed.emulation.network.mininet_network.nodes import late
 
-    net = Mininet(topo=LinearTopo(k=3), host=late(Host), switch=late(OVSBridge), link=late(TCLink), controller=None)
+    net = Mininet(
+        topo=LinearTopo(k=3),
+        host=late(Host),
+        switch=late(OVSBridge),
+        link=late(TCLink),
+        controller=None,
+    )
     net.start()
     lost = net.pingAll(timeout="2")
     net.stop()
@@ -86,7 +95,9 @@ def by_plain_mininet() -> dict[str, Any]:
     return {"lost": lost, "left": [one["ifname"] for one in json.loads(left)]}
 
 
-def test_plain_mininet_builds_with_late_classes_and_leaves_nothing(sandboxed: Callable[..., Any]) -> None:
+def test_plain_mininet_builds_with_late_classes_and_leaves_nothing(
+    sandboxed: Callable[..., Any],
+) -> None:
     assert sandboxed(by_plain_mininet) == {"lost": 0, "left": ["lo"]}
 
 
@@ -121,7 +132,9 @@ def controller_in_the_switches_network() -> dict[str, Any]:
     return {"connected": connected, "took": took, "known": known is None, "second": second}
 
 
-def test_switches_wait_for_their_controller_and_a_users_class_has_its_say(sandboxed: Callable[..., Any]) -> None:
+def test_switches_wait_for_their_controller_and_a_users_class_has_its_say(
+    sandboxed: Callable[..., Any],
+) -> None:
     found = sandboxed(controller_in_the_switches_network)
     assert found["connected"] is True and found["took"] < 5, found
     assert found["second"] == ""
@@ -151,10 +164,14 @@ def described() -> dict[str, Any]:
             self.addLink("r0", "core", bw=20, delay="10ms", loss=9)
 
     requests = RecordedRequests()
-    net = TestbedMininet(topo=Two(), switch=OVSSwitch, controller=None, link=TCLink, requests=requests)
+    net = TestbedMininet(
+        topo=Two(), switch=OVSSwitch, controller=None, link=TCLink, requests=requests
+    )
     net.start()
     return {
-        "queues": sorted((str(interface), dict(values)) for interface, values in requests.queues.items()),
+        "queues": sorted(
+            (str(interface), dict(values)) for interface, values in requests.queues.items()
+        ),
         "ip": net["r0"].IP(),
         "sysctls": requests.sysctls,
         "commands": requests.commands,
@@ -163,7 +180,9 @@ def described() -> dict[str, Any]:
     }
 
 
-def test_recorded_topology_says_what_was_requested_and_makes_nothing(sandboxed: Callable[..., Any]) -> None:
+def test_recorded_topology_says_what_was_requested_and_makes_nothing(
+    sandboxed: Callable[..., Any],
+) -> None:
     values = {"bw": 20, "delay": "10ms", "loss": 9}
     assert sandboxed(described) == {
         "queues": [["core-eth1", values], ["r0-eth0", values]],
@@ -192,7 +211,11 @@ def delayed_links() -> dict[str, Any]:
 
     host.intf().config(delay="10ms", bw=5)
     said(2)
-    for name, values in (("before", {}), ("after", {"delay": "30ms"}), ("lossy", {"delay": "0ms", "loss": 50})):
+    for name, values in (
+        ("before", {}),
+        ("after", {"delay": "30ms"}),
+        ("lossy", {"delay": "0ms", "loss": 50}),
+    ):
         host.intf().config(**values)
         text = said(40)
         found[name] = float(re.findall(r"= ([\d.]+)/", text)[0])
@@ -236,8 +259,12 @@ def with_a_node_of_ones_own() -> dict[str, Any]:
     return said
 
 
-def test_a_node_made_outside_the_network_joins_it_or_is_refused(sandboxed: Callable[..., Any]) -> None:
-    refused = "InputError: apart was made outside the network, which cannot join it; make it by addHost"
+def test_a_node_made_outside_the_network_joins_it_or_is_refused(
+    sandboxed: Callable[..., Any],
+) -> None:
+    refused = (
+        "InputError: apart was made outside the network, which cannot join it; make it by addHost"
+    )
     assert sandboxed(with_a_node_of_ones_own) == {"answers": True, "refused": refused}
 
 
@@ -263,12 +290,15 @@ def test_what_runs_is_started_again_as_it_was(sandboxed: Callable[..., Any]) -> 
 
 
 @pytest.mark.parametrize(
-    "values", [{"bw": -1}, {"bw": float("nan")}, {"bw": "x"}, {"max_queue_size": -3}, {"loss": "1%"}]
+    "values",
+    [{"bw": -1}, {"bw": float("nan")}, {"bw": "x"}, {"max_queue_size": -3}, {"loss": "1%"}],
 )
 def test_link_values_that_are_no_numbers_are_one_line(values: dict[str, Any]) -> None:
     from testbed.emulation.network.mininet_network.messages import queue_messages
 
-    with pytest.raises(InputError, match=f"{next(iter(values))}=.* of a link; give a number from 0 on"):
+    with pytest.raises(
+        InputError, match=f"{next(iter(values))}=.* of a link; give a number from 0 on"
+    ):
         queue_messages(2, values, 1500)
 
 
@@ -287,9 +317,13 @@ def with_several_daemons() -> dict[str, Any]:
         found = {}
         for place in sorted(Path(os.environ["OVS_RUNDIR"]).glob("db*.sock")):
             words = ["ovs-vsctl", f"--db=unix:{place}"]
-            listed = subprocess.run([*words, "list-br"], capture_output=True, text=True, check=True).stdout.split()
+            listed = subprocess.run(
+                [*words, "list-br"], capture_output=True, text=True, check=True
+            ).stdout.split()
             for name in listed:
-                ports = subprocess.run([*words, "list-ports", name], capture_output=True, text=True, check=True).stdout
+                ports = subprocess.run(
+                    [*words, "list-ports", name], capture_output=True, text=True, check=True
+                ).stdout
                 found[f"{place.name} {name}"] = sorted(ports.split())
         return found
 
@@ -310,7 +344,9 @@ def test_ports_and_switches_go_whatever_daemon_has_them(sandboxed: Callable[...,
     found = sandboxed(with_several_daemons)
     place = next(key for key in found["before"] if key.endswith(" s4"))
     assert not place.startswith("db.sock") and found["lost"] == 0
-    assert found["before"][place] == ["s4-eth1", "s4-eth2"] and found["port less"][place] == ["s4-eth2"]
+    assert found["before"][place] == ["s4-eth1", "s4-eth2"] and found["port less"][place] == [
+        "s4-eth2"
+    ]
     assert set(found["before"]) - set(found["switch less"]) == {place} and found["still"] == 0
 
 
@@ -319,7 +355,11 @@ def test_ports_and_switches_go_whatever_daemon_has_them(sandboxed: Callable[...,
     [
         (["New York"], "s1", "called 'New York-eth0': give its node a name without spaces"),
         (["a/b"], "s1", "called 'a/b-eth0': give its node a name without"),
-        (["h1"], "lo", "a switch called 'lo': give its node a name without spaces, / and :, and not lo"),
+        (
+            ["h1"],
+            "lo",
+            "a switch called 'lo': give its node a name without spaces, / and :, and not lo",
+        ),
         (["h1", "h1"], "s1", "have one name; call each node otherwise"),
     ],
 )

@@ -53,11 +53,21 @@ def _fetched(folder: Path) -> Path:
         pytest.skip("Mininet's source package needs apt-get and Debian's keyring")
     for name in ("state/lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True)
-    (folder / "list").write_text(f"deb-src [signed-by={KEYRING}] http://deb.debian.org/debian bookworm main\n")
-    where = {"Etc::sourcelist": folder / "list", "Etc::sourceparts": "/nonexistent", "State": folder / "state"}
-    options = [f"-oDir::{name}={path}" for name, path in {**where, "Cache": folder / "cache"}.items()]
+    (folder / "list").write_text(
+        f"deb-src [signed-by={KEYRING}] http://deb.debian.org/debian bookworm main\n"
+    )
+    where = {
+        "Etc::sourcelist": folder / "list",
+        "Etc::sourceparts": "/nonexistent",
+        "State": folder / "state",
+    }
+    options = [
+        f"-oDir::{name}={path}" for name, path in {**where, "Cache": folder / "cache"}.items()
+    ]
     for words in (["update"], ["source", "--download-only", "mininet"]):
-        subprocess.run(["apt-get", *options, *words], cwd=folder, capture_output=True, timeout=120, check=False)
+        subprocess.run(
+            ["apt-get", *options, *words], cwd=folder, capture_output=True, timeout=120, check=False
+        )
     archive = next(folder.glob("mininet_*.orig.tar.gz"), None)
     if archive is None:
         pytest.skip("Mininet's source package cannot be fetched")
@@ -66,7 +76,9 @@ def _fetched(folder: Path) -> Path:
     return next(folder.glob("mininet-*"))
 
 
-def by_testbed(source: Path, *words: str, typed: str = "", folder: str = ".") -> subprocess.CompletedProcess[str]:
+def by_testbed(
+    source: Path, *words: str, typed: str = "", folder: str = "."
+) -> subprocess.CompletedProcess[str]:
     path = f"{(source / 'shim').resolve()}:{os.environ['PATH']}"
     return subprocess.run(
         [sys.executable, "-P", "-m", "testbed.cli", "python", *words],
@@ -112,7 +124,9 @@ def test_mininets_own_test_passes(mininet_source: Path, file: str, name: str) ->
         pytest.skip("tshark is not installed")
     folder, _, script = file.rpartition("/")
     done = by_testbed(mininet_source, script, *name.split(), folder=folder)
-    assert re.search(r"^OK( \(skipped=\d+\))?$", done.stderr, re.MULTILINE), (done.stdout + done.stderr)[-3000:]
+    assert re.search(r"^OK( \(skipped=\d+\))?$", done.stderr, re.MULTILINE), (
+        done.stdout + done.stderr
+    )[-3000:]
 
 
 @pytest.mark.soak
@@ -137,13 +151,17 @@ HELD = {"emptynet", "linuxrouter", "multilink", "numberedports"}
     "name", [pytest.param(one, marks=[pytest.mark.soak] if one in HELD else []) for one in EXAMPLES]
 )
 def test_example_is_up_and_all_pairs_answer(tmp_path: Path, name: str) -> None:
-    pytest.importorskip(f"mininet.examples.{name}", reason="Mininet is installed without its examples")
+    pytest.importorskip(
+        f"mininet.examples.{name}", reason="Mininet is installed without its examples"
+    )
     done = run(
         [*TESTBED, "python", "-m", f"mininet.examples.{name}"],
         input="pingall\nexit\n", capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False,
     )  # fmt: skip
     answers = re.findall(r"(\d+)% dropped \((\d+)/\d+ received\)", done.stdout + done.stderr)
-    assert answers and set(answers) == {("0", str(EXAMPLES[name]))}, (done.stdout + done.stderr)[-3000:]
+    assert answers and set(answers) == {("0", str(EXAMPLES[name]))}, (done.stdout + done.stderr)[
+        -3000:
+    ]
 
 
 TOPOLOGIES = {
@@ -156,9 +174,18 @@ TOPOLOGIES = {
 
 
 def test_topologies_of_the_library_answer(tmp_path: Path) -> None:
-    lines = ["from mininet.net import Mininet", "from mininet.topo import *", "from mininet.topolib import *"]
+    lines = [
+        "from mininet.net import Mininet",
+        "from mininet.topo import *",
+        "from mininet.topolib import *",
+    ]
     for text in TOPOLOGIES:
-        lines += [f"net = Mininet(topo={text})", "net.start()", "print('LOST', net.pingAll(timeout='2'))", "net.stop()"]
+        lines += [
+            f"net = Mininet(topo={text})",
+            "net.start()",
+            "print('LOST', net.pingAll(timeout='2'))",
+            "net.stop()",
+        ]
     (tmp_path / "all.py").write_text("\n".join(lines))
     words = [*TESTBED, "python", "all.py"]
     done = run(words, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)

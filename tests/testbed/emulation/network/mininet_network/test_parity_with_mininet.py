@@ -74,7 +74,12 @@ def topology(name: str) -> Any:
             for n in (1, 2):
                 self.addLink(self.addHost(f"h{n}"), s)
 
-    own = {"own_ports": OwnPorts, "direct_cable": DirectCable, "without_switches": WithoutSwitches, "shut": Shut}
+    own = {
+        "own_ports": OwnPorts,
+        "direct_cable": DirectCable,
+        "without_switches": WithoutSwitches,
+        "shut": Shut,
+    }
     known: dict[str, Callable[[], Any]] = {
         "single": partial(SingleSwitchTopo, k=4),
         "reversed": partial(SingleSwitchReversedTopo, k=3),
@@ -102,8 +107,13 @@ def facts(net: Any) -> dict[str, Any]:
         found["bridges"] = sorted(rows("Bridge", "name", "datapath_id", "fail_mode", "protocols"))
     ports = dict(rows("Interface", "name", "ofport")) if net.switches else {}
     for host in net.hosts:
-        lines = host.cmd("ip -o -4 addr; ip -4 route; cat /proc/sys/net/ipv4/ip_forward").splitlines()
-        told = [re.sub(r"@if\d+|^\d+: |\\.*|brd \S+|scope \S+|secondary|proto \S+", " ", line) for line in lines]
+        lines = host.cmd(
+            "ip -o -4 addr; ip -4 route; cat /proc/sys/net/ipv4/ip_forward"
+        ).splitlines()
+        told = [
+            re.sub(r"@if\d+|^\d+: |\\.*|brd \S+|scope \S+|secondary|proto \S+", " ", line)
+            for line in lines
+        ]
         link = host.cmd(f"ip -o link show dev {host.defaultIntf()}")
         neighbours = host.cmd("ip neigh").splitlines()
         found[host.name] = {
@@ -114,7 +124,11 @@ def facts(net: Any) -> dict[str, Any]:
             "neighbours": sorted(line.split()[0] for line in neighbours if "PERMANENT" in line),
         }
     for switch in net.switches:
-        own = {i.name: [p, ports.get(i.name)] for p, i in sorted(switch.intfs.items()) if i.name != "lo"}
+        own = {
+            i.name: [p, ports.get(i.name)]
+            for p, i in sorted(switch.intfs.items())
+            if i.name != "lo"
+        }
         found[switch.name] = {"dpid": switch.dpid, "interfaces": own}
     found["lost"] = net.pingAll(timeout="1")
     return found
@@ -145,10 +159,16 @@ def both(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", some(KINDS, MORE))
-@pytest.mark.skipif(not all(map(shutil.which, NEEDED)), reason=f"Mininet's own commands need {', '.join(NEEDED)}")
-def test_late_classes_build_what_mininets_commands_build(sandboxed: Callable[..., Any], name: str) -> None:
+@pytest.mark.skipif(
+    not all(map(shutil.which, NEEDED)), reason=f"Mininet's own commands need {', '.join(NEEDED)}"
+)
+def test_late_classes_build_what_mininets_commands_build(
+    sandboxed: Callable[..., Any], name: str
+) -> None:
     if name in ("linuxrouter", "multilink"):
-        pytest.importorskip(f"mininet.examples.{name}", reason="Mininet is installed without its examples")
+        pytest.importorskip(
+            f"mininet.examples.{name}", reason="Mininet is installed without its examples"
+        )
     found = sandboxed(both, name)
     assert found["late"] == found["stock"]
     assert found["late"]["lost"] == (100 if name == "shut" else 0)
@@ -166,15 +186,24 @@ def numbers(name: str) -> dict[str, Any]:
     from testbed.model.wiring import wire
 
     def of(net: Any) -> dict[str, Any]:
-        done = subprocess.run(["ovs-vsctl", "--format=json", "list", "Interface"], capture_output=True, check=True)
+        done = subprocess.run(
+            ["ovs-vsctl", "--format=json", "list", "Interface"], capture_output=True, check=True
+        )
         listed = json.loads(done.stdout)
         rows = [dict(zip(listed["headings"], row, strict=True)) for row in listed["data"]]
-        found: dict[str, Any] = {row["name"]: row["ofport"] for row in rows if "-eth" in row["name"]}
+        found: dict[str, Any] = {
+            row["name"]: row["ofport"] for row in rows if "-eth" in row["name"]
+        }
         for switch in net.switches:
             words = ["ovs-vsctl", "get", "Bridge", switch.name, "datapath_id"]
             if topo.nodeInfo(switch.name).get("dpid"):
-                found[switch.name] = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-        return found | {h.name: sorted(port for port in h.intfs if h.intfs[port].name != "lo") for h in net.hosts}
+                found[switch.name] = subprocess.run(
+                    words, capture_output=True, text=True, check=True
+                ).stdout
+        return found | {
+            h.name: sorted(port for port in h.intfs if h.intfs[port].name != "lo")
+            for h in net.hosts
+        }
 
     Mininet.inited = True
     datapath, topo = choose_datapath(), topology(name)
@@ -190,12 +219,23 @@ def numbers(name: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", some(["reversed", "tree", "own_ports", "multilink"], {"reversed", "tree"}))
-@pytest.mark.skipif(not all(map(shutil.which, NEEDED)), reason=f"Mininet's own commands need {', '.join(NEEDED)}")
-def test_ports_and_datapath_ids_of_a_network_are_those_of_mininet(sandboxed: Callable[..., Any], name: str) -> None:
+@pytest.mark.parametrize(
+    "name", some(["reversed", "tree", "own_ports", "multilink"], {"reversed", "tree"})
+)
+@pytest.mark.skipif(
+    not all(map(shutil.which, NEEDED)), reason=f"Mininet's own commands need {', '.join(NEEDED)}"
+)
+def test_ports_and_datapath_ids_of_a_network_are_those_of_mininet(
+    sandboxed: Callable[..., Any], name: str
+) -> None:
     if name == "multilink":
-        pytest.importorskip("mininet.examples.multilink", reason="Mininet is installed without its examples")
+        pytest.importorskip(
+            "mininet.examples.multilink", reason="Mininet is installed without its examples"
+        )
     found = sandboxed(numbers, name)
     assert found["ours"] == found["stock"]
     if name == "own_ports":
-        assert found["ours"]["s1"].strip().strip('"') == "00000000000000a1" and found["ours"]["s1-eth5"] == 5
+        assert (
+            found["ours"]["s1"].strip().strip('"') == "00000000000000a1"
+            and found["ours"]["s1-eth5"] == 5
+        )

@@ -17,7 +17,9 @@ from testbed.model.naming.printable import printable
 from testbed.model.wiring import Wiring, wire, wiring_document
 from topologies.network import Link, Network, Node
 
-NAMES = st.one_of(st.text(min_size=1, max_size=20), st.sampled_from(["s1", "h1", "0", "c0", "a\nb", "東京", "lo"]))
+NAMES = st.one_of(
+    st.text(min_size=1, max_size=20), st.sampled_from(["s1", "h1", "0", "c0", "a\nb", "東京", "lo"])
+)
 
 
 @st.composite
@@ -26,7 +28,9 @@ def wirings(draw: st.DrawFn) -> Wiring:
     ids = draw(st.lists(NAMES, min_size=2, max_size=6, unique_by=printable))
     kinds = [draw(st.sampled_from(["switch", "host"])) for _ in ids]
     ends = st.tuples(st.sampled_from(ids), st.sampled_from(ids), st.sampled_from([0, 1]))
-    links = draw(st.lists(ends.filter(lambda link: link[0] != link[1]), min_size=1, max_size=9, unique=True))
+    links = draw(
+        st.lists(ends.filter(lambda link: link[0] != link[1]), min_size=1, max_size=9, unique=True)
+    )
     network = Network(
         name="drawn",
         nodes=tuple(Node(id=name, kind=kind) for name, kind in zip(ids, kinds, strict=True)),
@@ -39,7 +43,9 @@ def wirings(draw: st.DrawFn) -> Wiring:
 def mininet_of(wiring: Wiring, cut: list[tuple[str, str, bool]] | None = None) -> WiredMininet:
     """Described, not built."""
     document, cables = wiring_document(wiring, cables=True), [] if cut is None else cut
-    return described_mininet(document, lambda name, argv: [name, *argv], lambda *cable: cables.append(cable))
+    return described_mininet(
+        document, lambda name, argv: [name, *argv], lambda *cable: cables.append(cable)
+    )
 
 
 @given(wirings())
@@ -47,15 +53,29 @@ def test_mininet_has_the_wirings_nodes_ports_addresses_and_cables(wiring: Wiring
     net = mininet_of(wiring)
     for host in wiring.hosts:
         node = net[host.name]
-        assert (node.given, node.name, node.device) == (host.name, printable(host.name), host.device)
+        assert (node.given, node.name, node.device) == (
+            host.name,
+            printable(host.name),
+            host.device,
+        )
         if any(host.name in (cable.a, cable.b) for cable in wiring.cables):
             assert node.IP() == host.ip
         assert all(interface.mac == host.mac for interface in node.intfList())
     for switch in wiring.switches:
         node = net[switch.name]
-        assert (node.given, node.device, int(node.dpid, 16)) == (switch.name, switch.device, switch.dpid)
-    found = {frozenset((i.node.given, i.node.ports[i], i.name) for i in (link.intf1, link.intf2)) for link in net.links}
-    assert found == {frozenset(((c.a, c.a_port, c.a_interface), (c.b, c.b_port, c.b_interface))) for c in wiring.cables}
+        assert (node.given, node.device, int(node.dpid, 16)) == (
+            switch.name,
+            switch.device,
+            switch.dpid,
+        )
+    found = {
+        frozenset((i.node.given, i.node.ports[i], i.name) for i in (link.intf1, link.intf2))
+        for link in net.links
+    }
+    assert found == {
+        frozenset(((c.a, c.a_port, c.a_interface), (c.b, c.b_port, c.b_interface)))
+        for c in wiring.cables
+    }
 
 
 @given(wirings())
@@ -91,13 +111,16 @@ def test_commands_go_to_the_node_by_the_networks_name_and_cuts_too(wiring: Wirin
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"), [("5ms", 0.005), (" 10us", 1e-5), ("2s", 2.0), (7, 7e-6), ("1.5 msecs", 0.0015), ("3", 3e-6)]
+    ("said", "meant"),
+    [("5ms", 0.005), (" 10us", 1e-5), ("2s", 2.0), (7, 7e-6), ("1.5 msecs", 0.0015), ("3", 3e-6)],
 )
 def test_delays_are_read_as_tc_reads_them(said: object, meant: float) -> None:
     assert seconds(said) == pytest.approx(meant)
 
 
-@pytest.mark.parametrize("values", [{"delay": "soon"}, {"delay": "-1ms"}, {"loss": 101}, {"loss": -1}])
+@pytest.mark.parametrize(
+    "values", [{"delay": "soon"}, {"delay": "-1ms"}, {"loss": 101}, {"loss": -1}]
+)
 def test_values_that_mean_nothing_are_refused_in_one_line(values: dict[str, Any]) -> None:
     with pytest.raises(InputError) as refused:
         queue_messages(10, values, 1500)
@@ -106,8 +129,14 @@ def test_values_that_mean_nothing_are_refused_in_one_line(values: dict[str, Any]
 
 def test_interface_that_is_called_too_long_is_refused() -> None:
     wiring = wire(
-        Network(name="two", nodes=tuple(Node(id=n, kind="switch") for n in "ab"), links=(Link(source="a", target="b"),))
+        Network(
+            name="two",
+            nodes=tuple(Node(id=n, kind="switch") for n in "ab"),
+            links=(Link(source="a", target="b"),),
+        )
     )
-    wiring = replace(wiring, switches=tuple(replace(one, device="much-too-long") for one in wiring.switches))
+    wiring = replace(
+        wiring, switches=tuple(replace(one, device="much-too-long") for one in wiring.switches)
+    )
     with pytest.raises(InputError, match="15 bytes at most; give its node a shorter name"):
         mininet_of(wiring)

@@ -18,8 +18,14 @@ def time_namespaces() -> None:
 @pytest.mark.parametrize(
     ("conditions", "most_s"),
     [
-        (TrialConditions(name="a loaded machine and a drift", offset_s=5000, drift=2e-4, busy=2), 0.05),
-        (TrialConditions(name="lopsided delays and loss", offset_s=300, there_s=0.004, loss=0.1), 0.1),
+        (
+            TrialConditions(name="a loaded machine and a drift", offset_s=5000, drift=2e-4, busy=2),
+            0.05,
+        ),
+        (
+            TrialConditions(name="lopsided delays and loss", offset_s=300, there_s=0.004, loss=0.1),
+            0.1,
+        ),
     ],
     ids=lambda value: value.name.replace(" ", "-") if isinstance(value, TrialConditions) else "",
 )
