@@ -193,7 +193,7 @@ provide_environment() {
     if [[ ,$extras, = *,test,* ]]; then for name in "$root"/plugins/*/pyproject.toml; do packages+=(-e "${name%/*}"); done; fi
     if ! "$venv/bin/python" -m pip install -qq --disable-pip-version-check -c "$root/constraints.txt" "${packages[@]}" >&2; then
         rm -f "$unfinished" # what fails, other than by interruption, fails before anything is copied: no index, no build
-        fail 3 "installing the Python packages failed (is a package index reachable?); what is above says why"
+        fail 3 "installing the Python packages with $("$venv/bin/python" --version 2>&1) failed; pip's message above says why"
     fi
     for name in "${extra_names[@]}"; do fingerprint >"$venv/.testbed-$name"; done
     rm -f "$unfinished"
