@@ -6,9 +6,13 @@ The extra ``all`` installs every extra that a run can need.
 
 import functools
 import json
+import shlex
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from testbed.errors import CapabilityError
 
@@ -40,33 +44,50 @@ them."""
 
 
 def pip_command(extra: str) -> str:
-    """What to type to have an extra of the package as it is installed here."""
-    from importlib.metadata import (
-        PackageNotFoundError,
-        distribution,
-    )  # takes a while, and is needed for this alone
+    """Return the command that installs an extra into the environment of this process."""
+    # The import takes a while, and only this function needs it.
+    from importlib.metadata import PackageNotFoundError, distribution
 
     try:
-        return command_for(extra, distribution(DISTRIBUTION).read_text("direct_url.json"))
-    except PackageNotFoundError:
-        return command_for(extra, '{"url": "file:///", "dir_info": {}}')
+        direct_url = distribution(DISTRIBUTION).read_text("direct_url.json")
+    except PackageNotFoundError:  # the source is used without being installed
+        folder = Path(__file__).resolve().parent.parent
+        direct_url = json.dumps({"url": folder.as_uri(), "dir_info": {}})
+    return command_for(extra, direct_url)
+
+
+def pip_install(requirement: str) -> str:
+    """Return the command that installs a requirement into the environment of this process.
+
+    The command names the environment's Python, because the ``pip`` on a user's PATH may belong to
+    another environment, or not exist.
+    """
+    return f"{shlex.quote(sys.executable)} -m pip install {requirement}"
 
 
 def command_for(extra: str, direct_url: str | None) -> str:
-    """What to type; ``direct_url``: where the package came from, as pip keeps it (PEP 610), None for an index.
+    """Return the command that installs an extra of a package from where the package came.
 
-    >>> command_for("schedulers", '{"url": "file:///home/ann/testbed", "dir_info": {"editable": true}}')
-    "pip install -e '.[schedulers]' in the project folder"
-    >>> command_for("schedulers", None)
+    Args:
+        extra: The name of the extra.
+        direct_url: The origin that pip recorded (PEP 610), or None for a package index.
+
+    >>> folder = '{"url": "file:///home/ann/testbed", "dir_info": {"editable": true}}'
+    >>> command_for("schedulers", folder).partition(" -m ")[2]
+    "pip install -e '/home/ann/testbed[schedulers]'"
+    >>> command_for("schedulers", None).partition(" -m ")[2]
     "pip install 'parallel-communications-testbed[schedulers]'"
     """
     origin: dict[str, Any] = json.loads(direct_url or "{}")
     if "dir_info" in origin:
-        return f"pip install {'-e ' * bool(origin['dir_info'].get('editable'))}'.[{extra}]' in the project folder"
+        folder = unquote(urlsplit(str(origin["url"])).path)
+        editable = "-e " if origin["dir_info"].get("editable") else ""
+        return pip_install(editable + shlex.quote(f"{folder}[{extra}]"))
     source = str(origin.get("url", ""))
     if "vcs_info" in origin:
         source = f"{origin['vcs_info'].get('vcs')}+{source}@{origin['vcs_info'].get('commit_id')}"
-    return f"pip install '{DISTRIBUTION}[{extra}]{f' @ {source}' if source else ''}'"
+    suffix = f" @ {source}" if source else ""
+    return pip_install(shlex.quote(f"{DISTRIBUTION}[{extra}]{suffix}"))
 
 
 def missing_extra(error: ImportError) -> CapabilityError | None:

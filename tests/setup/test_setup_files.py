@@ -185,7 +185,7 @@ def test_interrupted_run_exits_130_and_is_started_anew(machine: Machine) -> None
 def test_failed_installation_exits_3_and_is_tried_again(machine: Machine) -> None:
     failed = machine.provision(PIP_EXIT="1")
     assert failed.returncode == 3
-    assert "installing the Python packages failed" in failed.stderr
+    assert "installing the Python packages with Python 3.11.0 failed" in failed.stderr
     assert machine.provision().returncode == 0
     assert len(machine.calls("venv")) == 1
 

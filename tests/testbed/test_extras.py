@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 
 import pytest
 
@@ -14,11 +17,11 @@ from testbed.extras import command_for, pip_command
     [
         (
             {"url": "file:///home/ann/clone", "dir_info": {"editable": True}},
-            "pip install -e '.[live]' in the project folder",
+            "pip install -e '/home/ann/clone[live]'",
         ),
         (
             {"url": "file:///home/ann/clone", "dir_info": {}},
-            "pip install '.[live]' in the project folder",
+            "pip install '/home/ann/clone[live]'",
         ),
         (
             {"url": "file:///tmp/testbed.whl", "archive_info": {}},
@@ -28,12 +31,21 @@ from testbed.extras import command_for, pip_command
             {"url": "https://host/repo.git", "vcs_info": {"vcs": "git", "commit_id": "12ab"}},
             "pip install 'parallel-communications-testbed[live] @ git+https://host/repo.git@12ab'",
         ),
+        (
+            {"url": "file:///home/ann/my%20clone", "dir_info": {}},
+            "pip install '/home/ann/my clone[live]'",
+        ),
         (None, "pip install 'parallel-communications-testbed[live]'"),
     ],
 )
 def test_the_form_of_every_installation(origin: object, command: str) -> None:
-    assert command_for("live", None if origin is None else json.dumps(origin)) == command
+    direct_url = None if origin is None else json.dumps(origin)
+    assert command_for("live", direct_url) == f"{sys.executable} -m {command}"
 
 
 def test_the_installation_here_has_one() -> None:
-    assert "[live]" in pip_command("live") and pip_command("live").startswith("pip install ")
+    command = pip_command("live")
+    assert "[live]" in command
+    python, *options = shlex.split(command)
+    version = subprocess.run([python, *options[:2], "--version"], capture_output=True, text=True)
+    assert version.stdout.startswith("pip ")

@@ -21,7 +21,7 @@ from testbed.emulation.network.open_vswitch.switches import tun_problem
 from testbed.emulation.sandbox.sandbox import in_sandbox, probe_sandbox, sandbox_command
 from testbed.emulation.sandbox.sandbox_entry import SOCKET_MEMORY_BYTES
 from testbed.errors import CapabilityError
-from testbed.extras import EXTRA_OF, pip_command
+from testbed.extras import EXTRA_OF, pip_command, pip_install
 
 _APT = "sudo apt-get install "
 SWITCH_PROGRAMS = ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-ofctl", "ovs-dpctl")
@@ -217,7 +217,7 @@ def _package(name: str) -> Capability:
         if importlib.util.find_spec(name.replace("-", "_")) is not None:
             return _there("version unknown")
         extra = EXTRA_OF.get(name.replace("-", "_"))
-        hint = f"pip install {name}" if extra is None else pip_command(extra)
+        hint = pip_install(name) if extra is None else pip_command(extra)
         return _missing(f"the Python package {name} is not installed", hint)
 
 
