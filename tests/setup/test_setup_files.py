@@ -522,6 +522,54 @@ def test_vagrantfile_is_valid(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+def _rsync_arguments() -> list[str]:
+    text = (ROOT / "vagrant" / "Vagrantfile").read_text()
+    arguments = re.search(r"rsync__args: \[(.*?)\]", text, re.DOTALL)
+    assert arguments is not None
+    return re.findall(r'"([^"]+)"', arguments[1])
+
+
+def test_copy_to_the_guest_keeps_files_of_the_guest(tmp_path: Path) -> None:
+    """Copy twice as ``vagrant up`` and ``vagrant rsync`` do, with changes in the guest between."""
+    if shutil.which("rsync") is None:
+        pytest.skip("rsync is not installed")
+    host = tmp_path / "host"
+    guest = tmp_path / "guest"
+    host.mkdir()
+    (host / "module.py").write_text("first")
+    (host / "README").write_text("first")
+    copy = ["rsync", *_rsync_arguments(), f"{host}/", f"{guest}/"]
+    subprocess.run(copy, check=True, capture_output=True, timeout=60)
+    (guest / "study.py").write_text("a study made in the guest")
+    (guest / "README").write_text("notes of the guest")
+    newer_s = time.time() + 60
+    os.utime(guest / "README", (newer_s, newer_s))
+    (guest / "module.py").write_text("changed in the guest")
+    (host / "module.py").write_text("second")
+    os.utime(host / "module.py", (newer_s, newer_s))
+    subprocess.run(copy, check=True, capture_output=True, timeout=60)
+    assert (guest / "study.py").read_text() == "a study made in the guest"
+    assert (guest / "README").read_text() == "notes of the guest"
+    assert (guest / "module.py").read_text() == "second"
+    assert (guest / ".replaced" / "module.py").read_text() == "changed in the guest"
+
+
+@pytest.mark.parametrize("variable", ["TESTBED_CPUS", "TESTBED_MEMORY_MB"])
+@pytest.mark.parametrize("value", ["two", "0", "-1", "1.5", ""])
+def test_vagrantfile_names_a_wrong_variable(variable: str, value: str) -> None:
+    """Run the lines above ``Vagrant.configure`` with Ruby."""
+    ruby = shutil.which("ruby")
+    if ruby is None:
+        pytest.skip("ruby is not installed")
+    head = (ROOT / "vagrant" / "Vagrantfile").read_text().partition("Vagrant.configure")[0]
+    environ = os.environ | {variable: value}
+    result = subprocess.run(
+        [ruby, "-e", head], env=environ, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert result.returncode != 0
+    assert result.stderr.startswith(f"{variable}={value} is not a whole number of at least ")
+
+
 def test_virtual_machine_is_provisioned_by_the_same_script_outside_the_synced_folder() -> None:
     text = (ROOT / "vagrant" / "Vagrantfile").read_text()
     assert "/vagrant/vagrant/provision.sh --vm" in text
