@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
+import pytest
+
 from testbed.emulation.machine.capabilities import tried
+from testbed.emulation.machine.capability_trials import judge_delays
+from testbed.errors import CapabilityError
 
 _FIRST = 'import sys, time; print(\'["shaping", {"detail": "it shapes", "lack": "", "mend": ""}]\', flush=True)\n'
 
@@ -24,3 +29,20 @@ def test_trials_that_break_tell_their_last_line() -> None:
         "print('[\"half a li', end='', flush=True); sys.exit('no more\\nthe kernel said no')"
     )
     assert list(found) == ["shaping"] and why == "the trials failed: the kernel said no"
+
+
+def test_smallest_of_the_delays_is_reported() -> None:
+    assert judge_delays([0.069, 0.0213, 0.03]) == "netem: a delay of 20 ms measured as 21.3 ms"
+
+
+@pytest.mark.parametrize(
+    ("delays_s", "message"),
+    [
+        ([0.069, 0.071], "netem delays a packet by 69 ms instead of 20"),
+        ([0.001, 0.03], "netem delays a packet by 1 ms instead of 20"),
+        ([math.inf, math.inf], "netem is there, but no packet passes it"),
+    ],
+)
+def test_wrong_delay_is_no_capability(delays_s: list[float], message: str) -> None:
+    with pytest.raises(CapabilityError, match=message):
+        judge_delays(delays_s)
