@@ -91,8 +91,10 @@ def _by_purpose(
 
 
 def _short_usage(parser: argparse.ArgumentParser) -> str | None:
-    """What must be given, and ``[OPTION ...]``; None where there are so few options that argparse's own line is
-    short."""
+    """Return a usage line of the required arguments and ``[OPTION ...]``.
+
+    Return None if there are so few options that argparse's own line is short.
+    """
     if len([action for action in parser._actions if action.option_strings]) < FEW:
         return None
     words = [parser.prog]
@@ -101,5 +103,6 @@ def _short_usage(parser: argparse.ArgumentParser) -> str | None:
         if not action.option_strings:
             words.append({"?": f"[{shown}]", "+": f"{shown} ..."}.get(str(action.nargs), shown))
         elif action.required:
-            words.append(f"{action.option_strings[0]} {shown}")
+            count = action.nargs if isinstance(action.nargs, int) else 1
+            words.append(" ".join([action.option_strings[0], *[shown] * count]))
     return " ".join((*words, "[OPTION ...]")).replace("%", "%%")

@@ -211,3 +211,8 @@ def test_help_of_a_command_and_the_version_have_short_ways(
         assert main(words) == 0
         pages.append(capsys.readouterr().out)
     assert pages[0] == pages[1] != pages[2] == pages[3] and pages[4] == pages[5]
+
+
+def test_usage_shows_every_value_of_a_required_option() -> None:
+    usage = commands()["tunnel"].format_help()
+    assert usage.startswith("usage: testbed tunnel NETWORK --between NODE NODE [OPTION ...]")
