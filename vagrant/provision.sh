@@ -191,6 +191,8 @@ provide_environment() {
     say "installing Python packages into $venv (a minute or two)"
     packages=(-e "${root}[$names]")
     if [[ ,$extras, = *,test,* ]]; then for name in "$root"/plugins/*/pyproject.toml; do packages+=(-e "${name%/*}"); done; fi
+    # the pins hold for what builds the packages as well; the second variable is that of pip 25.3 and newer
+    export PIP_CONSTRAINT=$root/constraints.txt PIP_BUILD_CONSTRAINT=$root/constraints.txt
     if ! "$venv/bin/python" -m pip install -qq --disable-pip-version-check -c "$root/constraints.txt" "${packages[@]}" >&2; then
         rm -f "$unfinished" # what fails, other than by interruption, fails before anything is copied: no index, no build
         fail 3 "installing the Python packages with $("$venv/bin/python" --version 2>&1) failed; pip's message above says why"

@@ -31,7 +31,7 @@ FAKE_PYTHON = f"""#!{BASH}
 case "$*" in
     *"-m venv"*) echo "venv $*" >>"$CALLS"; for d; do :; done
         mkdir -p "$d/bin"; cp "$0" "$d/bin/python"; : >"$d/pyvenv.cfg" ;;
-    *"-m pip install"*) echo "pip start" >>"$CALLS"; sleep "${{PIP_SECONDS:-0}}"; echo "pip end $*" >>"$CALLS"
+    *"-m pip install"*) echo "pip start $PIP_CONSTRAINT $PIP_BUILD_CONSTRAINT" >>"$CALLS"; sleep "${{PIP_SECONDS:-0}}"; echo "pip end $*" >>"$CALLS"
         exit "${{PIP_EXIT:-0}}" ;;
     --version) echo "Python 3.11.0" ;;
 esac
@@ -104,6 +104,12 @@ def test_first_run_makes_the_environment_and_installs_the_pinned_package(machine
     (install,) = machine.calls("pip end")
     assert f"-c {ROOT}/constraints.txt" in install
     assert install.endswith(f"-e {ROOT}[all]")
+
+
+def test_pins_hold_for_build_tools(machine: Machine) -> None:
+    machine.provision()
+    pins = f"{ROOT}/constraints.txt"
+    assert machine.calls("pip start") == [f"pip start {pins} {pins}"]
 
 
 def test_tests_come_with_the_plugin_packages(machine: Machine) -> None:
