@@ -7,9 +7,10 @@ and gets the content of either. Runs of version 0.2 were packed by file (``point
 import contextlib
 import io
 import lzma
+import re
 import zipfile
 import zlib
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 
 from testbed.errors import InputError
@@ -18,6 +19,7 @@ from testbed.model.run_records import Manifest, manifest_from_json
 from testbed.model.verdict import Verdict
 from testbed.results import run_folder
 from testbed.results.run_folder import bounded, open_plain, read_plain, read_unpacked, write_below
+from topologies.files.formats import shortened
 from topologies.text.text_file import reason
 
 ARCHIVE, GZIP = ".zip", ".gz"
@@ -28,6 +30,12 @@ MOST_OF_A_LINE = 32 << 20
 """Characters: what JSON makes of a line takes some thirty times its memory."""
 MOST_OF_AN_ARCHIVE = 16 << 20
 """Bytes: the list of what an archive holds may take some twenty times its size in memory."""
+# Far more files than any study has drawings.
+_MAX_MEMBERS = 1000
+# The memory that the values of a file may take. The largest run that is stored takes 15 MB.
+_MAX_VALUES_BYTES = 512 << 20
+# What Python needs for a value of JSON, by the sign that stands before it.
+_BYTES_OF_VALUE = {"[": 88, "{": 232, ",": 40}
 
 
 def is_there(path: Path) -> bool:
@@ -54,15 +62,35 @@ def read_packed(path: Path) -> str:
 
 
 def read_lines(path: Path) -> list[str]:
-    """``read_packed`` by lines, without their ends; the last is what follows the last end. InputError for a line beyond
-    MOST_OF_A_LINE."""
+    """Return the lines of a run's file without their ends, and what follows the last end.
+
+    Raises:
+        InputError: A line is longer than MOST_OF_A_LINE, or the values of the file would take more
+            memory than the file of any run.
+    """
     lines = read_packed(path).split("\n")
+    values_bytes = 0
     for number, line in enumerate(lines, start=1):
         if len(line) > MOST_OF_A_LINE:
             raise InputError(
                 f"{path}:{number}: a line of {len(line)} characters, which no run writes; leave it out"
             )
+        values_bytes += _values_bytes(line)
+        _refuse_beyond_limit(values_bytes, f"{path}:{number}")
     return lines
+
+
+def _values_bytes(text: str) -> int:
+    """Return an estimate of the memory that the values of a JSON text take in Python."""
+    return sum(text.count(sign) * size for sign, size in _BYTES_OF_VALUE.items())
+
+
+def _refuse_beyond_limit(values_bytes: int, where: str) -> None:
+    if values_bytes > _MAX_VALUES_BYTES:
+        raise InputError(
+            f"{where}: its values take more than {_MAX_VALUES_BYTES >> 20} MiB of memory, "
+            "as those of no run do; leave the file out"
+        )
 
 
 def read_json(path: Path, hint: str) -> object:
@@ -72,9 +100,11 @@ def read_json(path: Path, hint: str) -> object:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({reason(error)}); {hint}") from None
     try:
-        return parse_json(content.decode("utf-8-sig"), str(path), hint=hint)
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not text in UTF-8 (byte {error.start}); {hint}") from None
+    _refuse_beyond_limit(_values_bytes(text), str(path))
+    return parse_json(text, str(path), hint=hint)
 
 
 def read_manifest(place: Path, hint: str) -> Manifest:
@@ -157,7 +187,27 @@ def _archived(place: Path) -> list[str]:
     if not place.name or not run_folder.is_there(_archive_of(place)):
         return []
     with _opened(_archive_of(place)) as archive:
-        return archive.namelist()
+        names = archive.namelist()
+    _check_names(names, _archive_of(place))
+    return names
+
+
+def _check_names(names: Sequence[str], path: Path) -> None:
+    """Raise InputError unless the names are plain file names, each once, and not too many.
+
+    A name with a slash would lead out of the run's folder; of two files with one name, readers of
+    archives disagree on which one counts.
+    """
+    if len(names) > _MAX_MEMBERS:
+        raise InputError(f"{path}: {len(names)} files in it; the archive of a run has fewer")
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}", name):
+            raise InputError(
+                f"{path}: a file in it is called {shortened(ascii(name))}; "
+                "the archive of a run holds plain file names only"
+            )
+        if names.count(name) > 1:
+            raise InputError(f"{path}: it holds {name} twice; pack the run again")
 
 
 @contextlib.contextmanager

@@ -247,3 +247,75 @@ def test_the_measurements_of_sessions_are_read_packed_too(tmp_path: Path) -> Non
     assert load_run(place) == before and stored_runs(tmp_path)[0].points == sessions == len(
         before.sessions
     )
+
+
+def add_to_archive(place: Path, members: dict[str, str]) -> None:
+    with zipfile.ZipFile(f"{place}.zip", "a", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in members.items():
+            archive.writestr(zipfile.ZipInfo(name), text, zipfile.ZIP_DEFLATED)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../../outside/figure-1.svg",
+        "/figure-1.svg",
+        "sub/figure-1.svg",
+        "..",
+        "figure-../../x.svg",
+        "figure-\x1b[2J.svg",
+        "figure-a\nb.svg",
+        "figure-" + "n" * 300 + ".svg",
+        "..\\figure-1.svg",
+    ],
+)
+@pytest.mark.parametrize("folder_exists", [True, False])
+def test_archive_with_other_than_plain_names_is_refused(
+    tmp_path: Path, name: str, folder_exists: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing outside the run's folder is read, and nothing is deleted there."""
+    outside = tmp_path / "outside" / "figure-1.svg"
+    outside.parent.mkdir()
+    outside.write_text("<svg>a drawing of the user</svg>")
+    place = whole_run(tmp_path / "results")
+    in_an_archive(place)
+    if not folder_exists:
+        shutil.rmtree(place)
+    add_to_archive(place, {name: "<svg/>"})
+    for options in ([], ["--compress"]):
+        command = ["replicate", "--report-only", *options, "--results", str(tmp_path / "results")]
+        assert main(command) == 2
+        message = capsys.readouterr().err
+        assert "the archive of a run holds plain file names only" in message
+        assert message.count("\n") == 1 and "\x1b" not in message
+    assert outside.read_text() == "<svg>a drawing of the user</svg>"
+
+
+def test_archive_with_a_file_twice_is_refused(tmp_path: Path) -> None:
+    place = whole_run(tmp_path)
+    pack_run(place)
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        add_to_archive(place, {"verdict.json": '{"passed": true, "checks": []}'})
+    with pytest.raises(InputError, match=r"it holds verdict\.json twice"):
+        load_study(place)
+
+
+def test_archive_with_very_many_files_is_refused(tmp_path: Path) -> None:
+    place = whole_run(tmp_path)
+    pack_run(place)
+    add_to_archive(place, {f"figure-{number}.svg": "<svg/>" for number in range(1001)})
+    with pytest.raises(InputError, match="1006 files in it"):
+        load_study(place)
+
+
+@pytest.mark.parametrize("line", ["[" * 500 + "]" * 500, '{"a":' * 200 + "1" + "}" * 200])
+@pytest.mark.parametrize("name", ["points.jsonl", "manifest.json"])
+def test_values_that_take_much_memory_are_not_read(tmp_path: Path, name: str, line: str) -> None:
+    """A small archive may unpack to values that take gigabytes."""
+    place = whole_run(tmp_path)
+    rows = f'{{"a": {line}}}\n' * 20_000
+    (place / name).write_text(
+        rows if name == "points.jsonl" else f"[{rows.replace(chr(10), ',')}0]"
+    )
+    with pytest.raises(InputError, match="take more than 512 MiB of memory"):
+        load_study(place)
