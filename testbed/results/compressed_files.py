@@ -24,6 +24,8 @@ from topologies.text.text_file import reason
 
 ARCHIVE, GZIP = ".zip", ".gz"
 MANIFEST, VERDICT, PAGE = "manifest.json", "verdict.json", "page.html"
+#: The digests of the other files of a run (testbed/results/digests.py).
+SUMS = "SHA256SUMS"
 POINTS, MEASUREMENTS = "points.jsonl", "measurements.jsonl"
 DRAWINGS = "figure-*.svg"
 MOST_OF_A_LINE = 32 << 20
@@ -149,7 +151,7 @@ def pack_run(place: Path, leave: Container[str] = ()) -> int:
     The same text gives the same bytes. A file is removed when the archive is on the disk, the folder when nothing is
     left in it.
     """
-    every = (MANIFEST, VERDICT, POINTS, MEASUREMENTS, *drawings_of(place))
+    every = (MANIFEST, VERDICT, POINTS, MEASUREMENTS, SUMS, *drawings_of(place))
     names = [name for name in every if name not in leave and is_there(place / name)]
     files = [
         path

@@ -7,7 +7,8 @@ Layout of a run's directory (format 1):
   other keys are the fields of that record's class in ``testbed.model.run_records`` (summary: ``ror: {predicted,
   measured}``);
 - ``verdict.json``: ``passed``, ``invalid``, ``failed``, ``checks``, ``notes``;
-- ``page.html``: the report, drawn from the other three.
+- ``SHA256SUMS``: the digests of these three (``testbed.results.digests``);
+- ``page.html``: the report, drawn from the first three.
 
 A run is written to ``<run>.unfinished`` next to its place and renamed when it is whole. What is left under that name
 was interrupted, or is still being written (then its writer holds a lock on ``measurements.jsonl``).
@@ -51,6 +52,7 @@ from testbed.results.compressed_files import (
     read_verdict,
     runs_in,
 )
+from testbed.results.digests import check_digests, write_digests
 from testbed.results.run_folder import open_plain, open_to_append, refuse_link, write_below
 from topologies import Json
 
@@ -162,6 +164,7 @@ class RunDraft(Generic[S]):
 
     def __init__(self, place: Path, manifest: Manifest, lines: str) -> None:
         self.place, self.manifest, self.draft = place, manifest, draft_of(place)
+        self._lines_name = lines
         self._file: IO[str] = open_to_append(self.draft / lines)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -213,6 +216,7 @@ class RunDraft(Generic[S]):
         """Write manifest and verdict, and give the run its name; returns its directory."""
         write_json(self.draft / MANIFEST, self.manifest.to_json())
         write_json(self.draft / VERDICT, verdict.to_json())
+        write_digests(self.draft, (MANIFEST, VERDICT, self._lines_name))
         os.fsync(self._file.fileno())
         self.draft.rename(self.place)
         self._finished = True
@@ -249,6 +253,8 @@ def load_run(directory: Path) -> LoadedRun:
     """
     place = _find(directory)
     unfinished = _why_unfinished(place)
+    if unfinished is None:
+        check_digests(place)
     manifest = read_manifest(place, DAMAGED)
     if is_there(place / ANSWER):
         raise InputError(

@@ -27,6 +27,7 @@ from testbed.results.compressed_files import (
     read_verdict,
     runs_in,
 )
+from testbed.results.digests import check_digests
 from testbed.results.result_store import (
     UNFINISHED,
     ResultStore,
@@ -151,6 +152,8 @@ def load_study(directory: Path) -> tuple[Path, Manifest, list[Row], Verdict | No
     place = existing(directory, POINTS, MANIFEST)
     if place is None:
         raise InputError(f"{directory}: no {POINTS} in it; give the directory of a study")
+    if not place.name.endswith(UNFINISHED):
+        check_digests(place)
     return (
         place,
         read_manifest(place, DAMAGED),
@@ -194,6 +197,8 @@ def stored_runs(root: Path, name: str | None = None) -> list[StoredRun]:
 def _stored(place: Path) -> StoredRun:
     for folder in (place.parent, place):
         refuse_link(folder)
+    if not place.name.endswith(UNFINISHED):
+        check_digests(place)
     return StoredRun(
         directory=place,
         manifest=read_manifest(place, HINT),

@@ -55,6 +55,7 @@ def in_an_archive(place: Path) -> None:
     with zipfile.ZipFile(f"{place}.zip") as archive:
         names = set(archive.namelist())
     assert names == {
+        "SHA256SUMS",
         "manifest.json",
         "verdict.json",
         "points.jsonl",
@@ -304,7 +305,7 @@ def test_archive_with_very_many_files_is_refused(tmp_path: Path) -> None:
     place = whole_run(tmp_path)
     pack_run(place)
     add_to_archive(place, {f"figure-{number}.svg": "<svg/>" for number in range(1001)})
-    with pytest.raises(InputError, match="1006 files in it"):
+    with pytest.raises(InputError, match="1007 files in it"):
         load_study(place)
 
 
@@ -313,6 +314,7 @@ def test_archive_with_very_many_files_is_refused(tmp_path: Path) -> None:
 def test_values_that_take_much_memory_are_not_read(tmp_path: Path, name: str, line: str) -> None:
     """A small archive may unpack to values that take gigabytes."""
     place = whole_run(tmp_path)
+    (place / "SHA256SUMS").unlink()
     rows = f'{{"a": {line}}}\n' * 20_000
     (place / name).write_text(
         rows if name == "points.jsonl" else f"[{rows.replace(chr(10), ',')}0]"

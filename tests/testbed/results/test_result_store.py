@@ -63,11 +63,12 @@ def test_finished_run_reads_back_as_it_was_written(written: Path, sample: Loaded
     assert loaded.unfinished is None
 
 
-def test_run_is_named_by_time_and_seed_and_holds_four_files(tmp_path: Path) -> None:
+def test_run_is_named_by_time_and_seed_and_holds_its_files(tmp_path: Path) -> None:
     with store(tmp_path).new_run("demo", MANIFEST) as run:
         place = run.finish(PASSED)
     assert place == tmp_path / "results" / "demo" / "20260102T120000Z-seed7"
     assert sorted(p.name for p in place.iterdir()) == [
+        "SHA256SUMS",
         "manifest.json",
         "measurements.jsonl",
         "page.html",
@@ -194,9 +195,40 @@ def test_damaged_file_is_named_with_what_is_wrong(
     place: Path, file: str, content: str, said: str
 ) -> None:
     (place / file).write_text(content)
+    (place / "SHA256SUMS").unlink()
     with pytest.raises(InputError) as caught:
         load_run(place)
     assert said in str(caught.value) and file in str(caught.value)
+
+
+@pytest.mark.parametrize("file", ["manifest.json", "measurements.jsonl", "verdict.json"])
+def test_flipped_bit_is_noticed(place: Path, file: str) -> None:
+    """Flip each bit of a sample of bytes, among them some that leave the file readable."""
+    content = (place / file).read_bytes()
+    for position in range(0, len(content), max(1, len(content) // 20)):
+        for bit in range(8):
+            changed = bytearray(content)
+            changed[position] ^= 1 << bit
+            (place / file).write_bytes(changed)
+            with pytest.raises(InputError, match=rf"{file}: the file is not what the run wrote"):
+                load_run(place)
+
+
+def test_missing_file_with_a_digest_is_noticed(place: Path) -> None:
+    (place / "measurements.jsonl").unlink()
+    with pytest.raises(InputError, match=r"measurements\.jsonl: the file is missing"):
+        load_run(place)
+
+
+@pytest.mark.parametrize("text", ["no digest", "0" * 64, f"{'0' * 64}  ../outside", "\0"])
+def test_damaged_list_of_digests_is_named(place: Path, text: str) -> None:
+    (place / "SHA256SUMS").write_text(text)
+    with pytest.raises(InputError, match="SHA256SUMS:1: not a digest and a file name"):
+        load_run(place)
+
+
+def test_coreutils_check_the_digests(place: Path) -> None:
+    subprocess.run(["sha256sum", "--check", "SHA256SUMS"], cwd=place, check=True)
 
 
 def test_directory_of_runs_is_refused_with_the_last_run_in_it(place: Path) -> None:

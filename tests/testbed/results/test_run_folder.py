@@ -5,9 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -277,21 +274,3 @@ def test_a_line_that_no_run_writes_is_not_parsed(
     (tmp_path / "points.jsonl").write_text("{}\n[" + "[]," * 1000 + "[]]\n")
     with pytest.raises(InputError, match=r"points\.jsonl:2: a line of 3004 characters"):
         compressed_files.read_lines(tmp_path / "points.jsonl")
-
-
-def test_the_script_of_the_attack(tmp_path: Path, victim: Path) -> None:
-    script = Path(__file__).parents[4] / "shared/inputs/security_inputs/report_symlink.sh"
-    if not script.is_file() or shutil.which("ssh-keygen") is None:
-        pytest.skip("the script, or ssh-keygen, is not here")
-    place = stream_run(tmp_path / "results")
-    command = shutil.which("testbed", path=str(Path(sys.executable).parent)) or "testbed"
-    path = f"{Path(command).parent}:{os.environ['PATH']}"
-    ran = subprocess.run(
-        ["bash", str(script), str(place), str(victim)],
-        env=os.environ | {"PATH": path, "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "rc 0" in ran.stdout and "ssh-ed25519" not in ran.stdout
-    assert victim.read_text() == SECRET

@@ -77,6 +77,7 @@ def test_a_study_stores_rows_verdict_figure_and_page(
     assert study().main(["--results", str(tmp_path)]) == 0
     run = only_run(tmp_path)
     assert {p.name for p in run.iterdir()} == {
+        "SHA256SUMS",
         "manifest.json",
         "points.jsonl",
         "verdict.json",
