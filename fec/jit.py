@@ -31,6 +31,7 @@ LOGGER = logging.getLogger(__name__)
 compiled. Nobody hears it who does not listen."""
 
 KERNELS = Path(__file__).with_name("kernels-x86-64-v3.so")
+KERNELS_DIGEST = KERNELS.with_name("kernels-x86-64-v3.sha256")
 PROCESSOR = frozenset(["avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"])
 """What /proc/cpuinfo has to list for it: x86-64-v3."""
 RESULT_WORDS = 9
@@ -219,15 +220,34 @@ def _result(shape: str, words: Any, library: ctypes.CDLL) -> Any:
 
 @functools.cache
 def kernels() -> ctypes.CDLL | None:
-    """What was compiled ahead; None on another processor, and where ``TESTBED_KERNELS`` is "numba"."""
+    """Return the library of what was compiled ahead, or None if it cannot be used.
+
+    That is so on another processor, and if ``TESTBED_KERNELS`` is "numba". A file with another
+    digest than the one beside it is damaged: a shortened one would end the process by a signal.
+    """
     if os.environ.get("TESTBED_KERNELS") == "numba" or platform.machine() != "x86_64":
         return None
     try:
         with Path("/proc/cpuinfo").open() as processors:
             listed = next((line.split() for line in processors if line.startswith("flags")), [])
-        return ctypes.CDLL(str(KERNELS)) if frozenset(listed) >= PROCESSOR else None
+        if not frozenset(listed) >= PROCESSOR:
+            return None
+        if kernels_are_intact():
+            return ctypes.CDLL(str(KERNELS))
     except OSError:
         return None
+    LOGGER.warning("%s is damaged: what it holds is compiled again", KERNELS)
+    return None
+
+
+def kernels_are_intact() -> bool:
+    """Return whether the library of what was compiled ahead has the digest that was stored with it.
+
+    Raises:
+        OSError: One of the two files cannot be read.
+    """
+    digest = hashlib.sha256(KERNELS.read_bytes()).hexdigest()
+    return KERNELS_DIGEST.read_text().strip() == digest
 
 
 def steps_of(
@@ -316,7 +336,10 @@ def _tell_of_compilations() -> None:
             self.depth += 1
             if self.depth == 1:
                 name = reported.data["dispatcher"].py_func.__name__
-                LOGGER.info("compiling %s", name.strip("_").replace("_", " "))
+                LOGGER.info(
+                    "compiling %s for this machine, this once; 5 to 60 s ...",
+                    name.strip("_").replace("_", " "),
+                )
 
         def on_end(self, reported: Any) -> None:
             self.depth -= 1

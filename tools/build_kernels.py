@@ -7,6 +7,7 @@ call (``fec.jit``). gcc links the routines, with the few functions of numba's th
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -15,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fec.jit import KERNELS, RESULT_WORDS, CompiledEntry
+from fec.jit import KERNELS, KERNELS_DIGEST, RESULT_WORDS, CompiledEntry
 
 if TYPE_CHECKING:  # numba takes long to import
     from llvmlite.binding import ModuleRef
@@ -78,6 +79,7 @@ def build() -> None:
             "-Wl,--no-undefined,--build-id=none,-z,noexecstack",
         ]
         subprocess.run(["gcc", *flags, "-o", str(KERNELS), *parts, "-lm"], check=True)
+    KERNELS_DIGEST.write_text(hashlib.sha256(KERNELS.read_bytes()).hexdigest() + "\n")
     print(f"{KERNELS}: {len(found)} routines, {KERNELS.stat().st_size} bytes")
 
 
@@ -95,15 +97,28 @@ def letters_of(returned: Type) -> str:
     return str(as_dtype(returned).char)
 
 
+def without_paths(assembly: str) -> str:
+    """Blank what names files of this machine, so that the same source gives the same bytes.
+
+    These are texts and pickled errors that compiled code would give to Python. Nobody reads them:
+    a routine that is compiled ahead reports its status only.
+    """
+    import numba
+
+    blank = "[1 x i8] zeroinitializer"
+    pickled = r"^(@[^ ]*\.const\.pickledata[^ ]* = internal constant) \[\d+ x i8\] c\".*\"$"
+    assembly = re.sub(pickled, rf"\1 {blank}", assembly, flags=re.MULTILINE)
+    length = r"^(@[^ ]*\.const\.picklebuf[^ ]* = .*?, i32) \d+,"
+    assembly = re.sub(length, r"\1 0,", assembly, flags=re.MULTILINE)
+    folder = re.escape(str(Path(numba.__file__).parent))
+    return re.sub(rf'\[\d+ x i8\] c"[^"\n]*{folder}[^"\n]*"', blank, assembly)
+
+
 def machine_code(symbol: str, made: CompileResult) -> bytes:
     """The object file of a routine and its caller, with all that it calls; nothing else of it has a name outside."""
-    import numba
     from llvmlite import binding
 
-    # what errors of numba's own would tell Python, which reads none of it: they name files of this machine
-    place = re.escape(str(Path(numba.__file__).parent))
-    text = re.sub(rf'c"[^"\n]*{place}[^"\n]*"', "zeroinitializer", made.library.get_llvm_str())
-    module = binding.parse_assembly(text)
+    module = binding.parse_assembly(without_paths(made.library.get_llvm_str()))
     name = made.fndesc.llvm_func_name
     module.link_in(
         binding.parse_assembly(caller(symbol, name, letters_of(made.signature.return_type), module))

@@ -14,9 +14,7 @@ def announce_compilation() -> None:
     logger = logging.getLogger("fec.jit")
     if not logger.handlers:
         handler = logging.StreamHandler()
-        handler.setFormatter(
-            logging.Formatter("testbed: %(message)s for this machine, this once; 5 to 60 s ...")
-        )
+        handler.setFormatter(logging.Formatter("testbed: %(message)s"))
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)
         logger.propagate = False

@@ -70,6 +70,29 @@ def test_other_types_and_other_source_are_left_to_numba(monkeypatch: pytest.Monk
     assert reckoned()[1]
 
 
+@pytest.mark.parametrize("kept", [0, 1, 64, 4095, 4096, 100_000, -1])
+def test_shortened_file_is_not_loaded(
+    kept: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A shortened library would end the process by SIGBUS as soon as it is used."""
+    damaged = tmp_path / "damaged.so"
+    damaged.write_bytes(jit.KERNELS.read_bytes()[:kept])
+    monkeypatch.setattr(jit, "KERNELS", damaged)
+    assert jit.kernels.__wrapped__() is None
+    assert f"{damaged} is damaged: what it holds is compiled again" in caplog.text
+
+
+def test_library_with_another_byte_is_not_loaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    content = bytearray(jit.KERNELS.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged = tmp_path / "damaged.so"
+    damaged.write_bytes(content)
+    monkeypatch.setattr(jit, "KERNELS", damaged)
+    assert jit.kernels.__wrapped__() is None
+
+
 @pytest.mark.parametrize("case", ["processor", "instructions", "damaged", "missing", "asked"])
 def test_another_processor_or_file_is_left_alone(
     case: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

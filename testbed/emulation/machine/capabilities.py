@@ -160,6 +160,7 @@ def find_capabilities() -> dict[str, Capability]:
     found |= several_machines()
     found["socket_memory"] = _socket_memory()
     found["isal"] = _isal()
+    found["compiled_code"] = _compiled_code()
     found |= {name: _package(name) for name in PACKAGES}
     found |= _machine()
     return found
@@ -289,6 +290,21 @@ def _isal() -> Capability:
     except EngineUnavailable:
         return _missing("no ISA-L shared library; another coding engine is used", _APT + "libisal2")
     return _there("libisal.so.2")
+
+
+def _compiled_code() -> Capability:
+    """Return whether what was compiled ahead for everybody can be used here."""
+    from fec.jit import KERNELS, kernels, kernels_are_intact
+
+    if kernels() is not None:
+        return _there(KERNELS.name)
+    try:
+        intact = kernels_are_intact()
+    except OSError as error:
+        return _missing(f"{error.filename}: {error.strerror}", "install the package again")
+    if not intact:
+        return _missing(f"{KERNELS} is damaged", "install the package again")
+    return _missing("nothing is compiled ahead for this processor", "testbed doctor --compile")
 
 
 def _machine() -> dict[str, Capability]:
