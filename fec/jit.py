@@ -44,8 +44,7 @@ def compiled(function: Callable[..., Any], *signature: str, **options: Any) -> A
     ``~/.cache``: the source tree may be read-only. Where no directory can be written, or it is another user's (who
     could put code of his there), the code is compiled again in every process.
     """
-    import numba
-
+    numba = _numba()
     _tell_of_compilations()
     if not numba.config.CACHE_DIR:
         numba.config.CACHE_DIR = own_cache()
@@ -53,6 +52,22 @@ def compiled(function: Callable[..., Any], *signature: str, **options: Any) -> A
         return numba.njit(*signature, cache=bool(numba.config.CACHE_DIR), **options)(function)
     except RuntimeError:  # numba's "no locator available"
         return numba.njit(*signature, **options)(function)
+
+
+@functools.cache
+def _numba() -> Any:
+    """Import numba, configured by the environment alone.
+
+    numba takes settings from ``.numba_config.yaml`` in the current directory, too, now and before
+    each compilation. Among them is the directory whose compiled code it loads, and the file may be
+    another user's.
+    """
+    import numba
+    from numba.core import config
+
+    config._config_fname = os.devnull
+    config.reload_config()
+    return numba
 
 
 class CompiledEntry:
