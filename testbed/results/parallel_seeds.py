@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from testbed.emulation.sandbox.process_lifetime import children_without_interrupts, interrupts_after
+from testbed.emulation.sandbox.process_lifetime import interrupts_after, spawned_children
 from testbed.interconnect.plan import Experiment
 from testbed.interconnect.simulation import run_seed
 from topologies import JsonObject
@@ -31,7 +31,7 @@ def run_seeds(
 
 def _shared(experiment: Experiment, seeds: Sequence[int], processes: int) -> list[JsonObject]:
     """The rows of the seeds, each taken by whichever process is idle; the first error ends all."""
-    with children_without_interrupts(), ExitStack() as until_done:
+    with spawned_children(), ExitStack() as until_done:
         with interrupts_after():
             pool = until_done.enter_context(multiprocessing.get_context("spawn").Pool(processes))
         return list(pool.imap(partial(run_seed, experiment), seeds))
