@@ -68,7 +68,7 @@ def spawned_children() -> Iterator[Path]:
     usual = spawn.get_executable()
     python = usual.decode() if isinstance(usual, bytes) else usual
     # A semaphore of multiprocessing has this name and a random part. There is no public setting.
-    config = process.current_process()._config
+    config = vars(process.current_process())["_config"]
     prefix = config["semprefix"]
     with passing_directory() as directory:
         wrapper = directory / "python"
