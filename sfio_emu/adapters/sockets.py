@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
 from sfio_emu.adapters.key_files import key_from_environment
-from sfio_emu.adapters.peers.local_users import is_foreign_listener
+from sfio_emu.adapters.local_users import is_foreign_listener
 from sfio_emu.errors import ListenerLost, PeerError, UsageError, positive_seconds, whole_number
 from sfio_emu.ports import Connection, Conversation
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from sfio_emu.adapters.peers.local_users import is_foreign_user
+from sfio_emu.adapters.local_users import is_foreign_user
 from testbed.emulation.attach.client import send_request
 from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.errors import TestbedError, UsageError

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from sfio_emu.adapters.key_files import new_key, read_key, write_key
+from sfio_emu.adapters.local_users import is_foreign_user, is_own_user
 from sfio_emu.adapters.peers.group_server import GroupError, GroupServer
-from sfio_emu.adapters.peers.local_users import is_foreign_user, is_own_user
 from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.errors import UsageError
