@@ -95,7 +95,7 @@ tolerances = [0.05]
 def measured(words: Sequence[str]) -> dict[str, float | int]:
     """Processor seconds and megabytes of ``testbed`` with these words, and its exit code; -24: it took LIMIT_S."""
     with tempfile.TemporaryDirectory() as folder, Path(folder, "error").open("w+") as error:
-        command = [sys.executable, "-m", "testbed.cli", *words]
+        command = [sys.executable, "-P", "-m", "testbed.cli", *words]
         limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S))  # noqa: E731
         run = subprocess.Popen(
             command, cwd=folder, stdout=subprocess.DEVNULL, stderr=error, preexec_fn=limit,

@@ -63,6 +63,7 @@ def once(workload: str, live: bool, browser: Any, folder: str) -> dict[str, Any]
     """Exit code and figures of one run."""
     words = [
         sys.executable,
+        "-P",
         "-m",
         "testbed.cli",
         *RUNS[workload],

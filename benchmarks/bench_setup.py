@@ -73,6 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         measure(name, args.runs, stock=not args.no_mininet, before=args.before)
     words = [
         sys.executable,
+        "-P",
         "-c",
         "import time; t = time.monotonic(); import mininet.net; print(time.monotonic() - t)",
     ]

@@ -82,7 +82,7 @@ def main() -> None:
         security=written(Path(certificates.name)),
         memory=args.memory,
         interface=args.interface,
-        python=sys.executable,
+        python=f"{sys.executable} -P",  # modules of the current directory are not imported
         # no nanny: nothing starts a dead machine again; its memory is that of a whole network, which Dask need not
         # watch
         nanny=False,

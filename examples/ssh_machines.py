@@ -131,7 +131,7 @@ def main() -> None:
             worker_options={"nthreads": 1, "memory_limit": 0, "protocol": "tls"},
             worker_class="distributed.Worker",
             scheduler_options={"host": head, "port": 8786, "dashboard": False, "protocol": "tls"},
-            remote_python=sys.executable,
+            remote_python=f"{sys.executable} -P",  # modules of the login's folder are not imported
         ) as cluster,
     ):
         print(cluster.scheduler_address, " ".join(options(directory)), sep="\n", flush=True)

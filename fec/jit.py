@@ -8,6 +8,7 @@ of its source, of all that this refers to, and of its arguments' types: what was
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -15,7 +16,9 @@ import linecache
 import logging
 import os
 import platform
+import pwd
 import re
+import stat
 from collections.abc import Callable, Collection, Iterable
 from operator import itemgetter
 from pathlib import Path
@@ -45,8 +48,7 @@ def compiled(function: Callable[..., Any], *signature: str, **options: Any) -> A
     ``~/.cache``: the source tree may be read-only. Where no directory can be written, or it is another user's (who
     could put code of his there), the code is compiled again in every process.
     """
-    import numba
-
+    numba = _numba()
     _tell_of_compilations()
     if not numba.config.CACHE_DIR:
         numba.config.CACHE_DIR = own_cache()
@@ -54,6 +56,22 @@ def compiled(function: Callable[..., Any], *signature: str, **options: Any) -> A
         return numba.njit(*signature, cache=bool(numba.config.CACHE_DIR), **options)(function)
     except RuntimeError:  # numba's "no locator available"
         return numba.njit(*signature, **options)(function)
+
+
+@functools.cache
+def _numba() -> Any:
+    """Import numba, configured by the environment alone.
+
+    numba takes settings from ``.numba_config.yaml`` in the current directory, too, now and before
+    each compilation. Among them is the directory whose compiled code it loads, and the file may be
+    another user's.
+    """
+    import numba
+    from numba.core import config
+
+    config._config_fname = os.devnull
+    config.reload_config()
+    return numba
 
 
 class CompiledEntry:
@@ -304,24 +322,75 @@ def _text_of(step: FunctionType) -> str:
     return found[0].rstrip() if found else repr(step.__code__.co_code)
 
 
+_CACHE = ("parallel-communications-testbed", "numba")
+
+
 @functools.cache
 def own_cache() -> str:
-    """The cache directory of the user's, made where there is none; others may write neither into it nor next to it. ""
-    where it is another user's, as under sudo that keeps HOME, or cannot be made."""
-    place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    """Return the user's cache directory, and create it if it is missing.
+
+    Each folder from / to it must belong to the user or to root, and nobody else may write into it:
+    another user could exchange what is in it, and it is loaded as code. No folder that exists is
+    changed, and no link below the user's own cache directory is followed.
+
+    Returns:
+        The path, or "" if another user has a say in it (HOME is theirs), or it cannot be created.
+    """
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name in ("parallel-communications-testbed", "numba"):
-            place /= name
-            place.mkdir(mode=0o700, exist_ok=True)
-            found = place.stat()
-            if found.st_uid != os.geteuid():
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute()
+        owners = _trusted_owners(base)
+        for folder in (base, *base.parents):
+            # A link is as safe as the folder in which it lies.
+            if os.path.lexists(folder) and folder.lstat().st_uid not in owners:
                 return ""
-            if found.st_mode & 0o022:
-                place.chmod(found.st_mode & 0o755)
-    except OSError:
+        place = base.resolve().joinpath(*_CACHE)
+        for folder in reversed((place, *place.parents)):
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir(mode=0o700)
+            if not _only_for(folder, owners, sticky_suffices=folder.name not in _CACHE):
+                return ""
+    except (OSError, RuntimeError):
         return ""
     return str(place)
+
+
+def _only_for(folder: Path, owners: Collection[int], *, sticky_suffices: bool) -> bool:
+    """Return whether only the owners can exchange what is in the folder, which may not be a link.
+
+    Args:
+        folder: The folder.
+        owners: User ids.
+        sticky_suffices: The folder may be one like /tmp, in which nobody can exchange our folder.
+    """
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid not in owners:
+        return False
+    if sticky_suffices and status.st_mode & stat.S_ISVTX:
+        return True
+    writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    # A group with the user's own number has no other members (user private groups).
+    private = status.st_gid == os.getegid() == os.geteuid()
+    return not writable or (private and writable == stat.S_IWGRP)
+
+
+def _uid_map() -> str:
+    return Path("/proc/self/uid_map").read_text()
+
+
+def _trusted_owners(base: Path) -> set[int]:
+    """Return the ids of root and this user.
+
+    In a user namespace, as of a sandbox, all other users have one id, root too. It is trusted if
+    the folder is below the home directory that the system knows.
+    """
+    owners = {0, os.geteuid()}
+    inside, outside, count = map(int, _uid_map().split()[:3])
+    if inside == os.geteuid() and count == 1:
+        with contextlib.suppress(KeyError):
+            home = Path(pwd.getpwuid(outside).pw_dir)
+            if base.is_relative_to(home):
+                owners.add(int(Path("/proc/sys/kernel/overflowuid").read_text()))
+    return owners
 
 
 @functools.cache

@@ -190,7 +190,7 @@ def striping_programs(session: Any, folder: Path) -> Callable[[str], subprocess.
     env = {"SFIO_LISTENERS": known, "SFIO_TIMEOUT_S": "100"}
 
     def start(host: str) -> subprocess.Popen[str]:
-        words = [sys.executable, "-c", CLIENT, ";".join(f"{node}/{host}" for node in nodes)]
+        words = [sys.executable, "-P", "-c", CLIENT, ";".join(f"{node}/{host}" for node in nodes)]
         return session.popen(host, words, env=env, **pipes)
 
     return start

@@ -37,6 +37,7 @@ def start_listeners(
     """Three listeners in one process; their addresses by host."""
     command = [
         sys.executable,
+        "-P",
         "-m",
         "sfio_emu.adapters.listener",
         "--root",

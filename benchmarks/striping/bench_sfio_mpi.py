@@ -141,7 +141,7 @@ def listener_processes(root: Path) -> Iterator[str]:
         addresses = []
         for number in range(1, LISTENERS + 1):
             (root / f"p{number}").mkdir()
-            listener = [sys.executable, "-m", "sfio_emu.adapters.listener"]
+            listener = [sys.executable, "-P", "-m", "sfio_emu.adapters.listener"]
             words = [*listener, "--root", str(root), "--listen", f"p{number}@127.0.0.1:0"]
             process = stack.enter_context(
                 subprocess.Popen(words, stdout=subprocess.PIPE, text=True)

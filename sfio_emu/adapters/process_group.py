@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+from sfio_emu.adapters.local_users import is_foreign_user
 from sfio_emu.adapters.peers.group_server import (
     AMOUNT,
     HEADER,
@@ -26,7 +27,6 @@ from sfio_emu.adapters.peers.group_server import (
     parse_address,
     watch_silence,
 )
-from sfio_emu.adapters.peers.local_users import is_foreign_user
 from sfio_emu.errors import UsageError
 
 _RETRY_S = 0.02

@@ -6,6 +6,7 @@ does not, because its disk is slow or it was stopped; waited for 15 times as lon
 """
 
 import errno
+import os
 import select
 import socket
 import struct
@@ -14,11 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
 from sfio_emu.adapters.key_files import key_from_environment
+from sfio_emu.adapters.local_users import is_foreign_listener
 from sfio_emu.errors import ListenerLost, PeerError, UsageError, positive_seconds, whole_number
 from sfio_emu.ports import Connection, Conversation
 
 VECTORS = 1024
 DEFAULT_TIMEOUT_S = 2.0
+# A variable; it lets a client without a key use listeners of other users on its machine.
+_EVERYBODY = "SFIO_WITHOUT_KEY"
 STALL_FACTOR = 15.0
 MIN_BURST_BYTES = 16 << 10
 MAX_KEEPALIVE_S = 32767  # what the kernel takes
@@ -76,6 +80,7 @@ class TcpConnections:
             stream.settimeout(self._timeout_s)
             stream.connect((address[0].strip("[]"), address[1]))
             watch_listener(stream, self._timeout_s)
+            self._refuse_other_user(host, stream)
             stream.setblocking(False)
         except (OSError, TypeError) as fault:  # the latter for what is no host name
             stream.close()
@@ -83,6 +88,18 @@ class TcpConnections:
                 host, f"no connection to its listener at {address[0]}:{address[1]}: {fault}"
             ) from fault
         return Connection(host=host, stream=stream, key=self._key)
+
+    def _refuse_other_user(self, host: str, stream: socket.socket) -> None:
+        """Raise UsageError if another user of this machine listens and no key says who is who."""
+        if self._key is not None or os.environ.get(_EVERYBODY):
+            return
+        if is_foreign_listener(stream):
+            address, port = self._addresses[host]
+            stream.close()
+            raise UsageError(
+                f"the listener of {host} at {address}:{port} is a process of another user; share a "
+                f"key with it (SFIO_KEY_FILE), or set {_EVERYBODY}=1 to hand it data nevertheless"
+            )
 
     def carry(
         self, conversations: Sequence[tuple[Connection, Conversation]]

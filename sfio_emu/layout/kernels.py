@@ -10,6 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from numba import boolean, int64, njit, types, uint8
+from numba.core import config
+
+# numba takes settings from ``.numba_config.yaml`` in the current directory, too. Among them is the
+# directory whose compiled code it loads, and the file may be another user's.
+config._config_fname = "/dev/null"
+config.reload_config()
 
 Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]

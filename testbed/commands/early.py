@@ -3,7 +3,8 @@
 Standard streams that the caller closed (``>&-``) are opened on /dev/null, before any file or socket is given their
 numbers: what is printed then goes nowhere, here and in children. And Ctrl-C before the command has begun is one line
 and exit code 130, whatever is being imported, where the program is the command ``testbed`` and nobody else has a say in
-Ctrl-C yet. Python's own start-up, some 20 ms before it on a quiet machine, is not ours to change.
+Ctrl-C yet. Python's own start-up, some 20 ms before it on a quiet machine, is not ours to change. And matplotlib will
+read no settings of the current directory.
 """
 
 import contextlib
@@ -11,6 +12,8 @@ import os
 import signal
 import sys
 from types import FrameType
+
+from testbed.commands.matplotlib_import import import_matplotlib_elsewhere
 
 
 def open_closed() -> None:
@@ -36,6 +39,7 @@ def exit_interrupted_early(_number: int, _frame: FrameType | None) -> None:
 
 
 open_closed()
+import_matplotlib_elsewhere()
 if (
     sys.argv[0].rpartition("/")[2] in ("testbed", "cli.py")
     and signal.getsignal(signal.SIGINT) is signal.default_int_handler

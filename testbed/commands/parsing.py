@@ -112,8 +112,8 @@ def _by_rate_unit(words: Sequence[str]) -> Former:
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as of a shell: 128 and the number of SIGINT."""
+# Errors of a write to a disk that is full, or broken.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""How a write ends where the place is full, or is no place."""
 _NO_NAMES = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES})
 """How the look at a path ends that can name nothing, or nothing that the user may see."""
 _OF_THE_MACHINE = ("/proc/", "/sys/", "/dev/")
@@ -305,9 +305,6 @@ def reported(action: Callable[[], int]) -> int:
     except ImportError as error:
         lack = missing_extra(error)
         return _unforeseen(error) if lack is None else _complain(str(lack), lack.exit_code)
-    except BrokenPipeError:
-        _give_up_output()
-        return 0
     except OSError as error:
         path = str(error.filename)
         if error.errno in _NO_NAMES and not path.startswith(_OF_THE_MACHINE):
@@ -316,10 +313,7 @@ def reported(action: Callable[[], int]) -> int:
             )
         if error.errno not in _FULL:
             return _unforeseen(error)
-        _give_up_output()
-        return _complain(
-            f"the output cannot be written ({error.strerror}); give it another place", 2
-        )
+        return _complain(_full_disk(error), CapabilityError.exit_code)
     except KeyboardInterrupt:
         _give_up_output()
         return _complain("interrupted", INTERRUPTED)
@@ -328,6 +322,16 @@ def reported(action: Callable[[], int]) -> int:
     except BaseException as error:  # noqa: BLE001 - also what a library in another language panics with
         known = _code_of_networks(error)
         return _unforeseen(error) if known is None else _complain(str(error), known)
+
+
+def _full_disk(error: OSError) -> str:
+    import tempfile
+
+    name = "a file" if error.filename is None else str(error.filename)
+    return (
+        f"{name}: cannot be written ({error.strerror}); free space there"
+        f" (temporary files are in {tempfile.gettempdir()}, see TMPDIR)"
+    )
 
 
 def _code_of_networks(error: BaseException) -> int | None:

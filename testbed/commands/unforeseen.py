@@ -49,6 +49,11 @@ def describe(error: BaseException) -> tuple[str, int]:
         if place
         else f"no file could be written for the traceback; {SHOW}=1 shows it"
     )
+    if isinstance(error, (ConnectionError, EOFError)):
+        return (
+            f"a process of this command has ended ({last[:500]}): was it killed? {where}",
+            CapabilityError.exit_code,
+        )
     return f"an error that nobody foresaw, please report it: {last[:500]}; {where}", UNFORESEEN
 
 

@@ -7,20 +7,48 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from testbed.errors import InputError
 from testbed.model.naming.printable import LAYOUT, Styled, printable
+
+
+class OutputError(InputError):
+    """Standard output cannot be written, and its reader has not simply gone."""
 
 
 class PrintableStream(io.TextIOWrapper):
     """A text stream that writes out control characters, but for line breaks and tabs, of everything that is not
-    ``Styled``."""
+    ``Styled``.
+
+    When its reader has gone, what is still written is dropped, and the command goes on: its exit
+    code still counts. Only here is a broken pipe treated so.
+    """
 
     as_it_is = False
+    _has_reader = True
 
     def write(self, text: str) -> int:
-        super().write(
-            text if self.as_it_is or isinstance(text, Styled) else printable(text, LAYOUT)
-        )
+        shown = text if self.as_it_is or isinstance(text, Styled) else printable(text, LAYOUT)
+        with self._reader_may_go():
+            if self._has_reader:
+                super().write(shown)
         return len(text)
+
+    def flush(self) -> None:
+        with self._reader_may_go():
+            if self._has_reader:
+                super().flush()
+
+    @contextlib.contextmanager
+    def _reader_may_go(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            self._has_reader = False
+        except OSError as error:
+            self._has_reader = False
+            raise OutputError(
+                f"the output cannot be written ({error.strerror}); give it another place"
+            ) from None
 
 
 def make_printable() -> None:

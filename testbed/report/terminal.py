@@ -26,10 +26,6 @@ class Terminal(Console):
         """One cell or one line: a line break in it is not ours."""
         return super().render_str(printable(text), **options)
 
-    def on_broken_pipe(self) -> None:
-        """Whoever read has had enough: no failure, as of everything that is printed otherwise."""
-        raise BrokenPipeError
-
     def show(self, part: object) -> None:
         """Print a table within the terminal's width; anything else as rich does."""
         self.print(laid_out(part, self.width) if isinstance(part, ValueTable) else part)

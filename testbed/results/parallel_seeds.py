@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from testbed.emulation.sandbox.process_lifetime import children_without_interrupts, interrupts_after
+from testbed.emulation.sandbox.process_lifetime import interrupts_after, spawned_children
+from testbed.errors import CapabilityError
 from testbed.interconnect.plan import Experiment
 from testbed.interconnect.simulation import run_seed
 from topologies import JsonObject
 
 FEW_MESSAGES = 200_000
+# Time between two looks whether all processes live.
+_LOOK_S = 0.5
 
 
 def run_seeds(
@@ -30,8 +33,25 @@ def run_seeds(
 
 
 def _shared(experiment: Experiment, seeds: Sequence[int], processes: int) -> list[JsonObject]:
-    """The rows of the seeds, each taken by whichever process is idle; the first error ends all."""
-    with children_without_interrupts(), ExitStack() as until_done:
+    """Return the rows of the seeds, each taken by whichever process is idle; the first error ends all.
+
+    Raises:
+        CapabilityError: A process has died. Its pool would wait for the row for ever.
+    """
+    with spawned_children(), ExitStack() as until_done:
+        before = multiprocessing.active_children()
         with interrupts_after():
             pool = until_done.enter_context(multiprocessing.get_context("spawn").Pool(processes))
-        return list(pool.imap(partial(run_seed, experiment), seeds))
+        workers = [child for child in multiprocessing.active_children() if child not in before]
+        results = pool.imap(partial(run_seed, experiment), seeds)
+        rows: list[JsonObject] = []
+        while len(rows) < len(seeds):
+            try:
+                rows.append(results.next(timeout=_LOOK_S))
+            except multiprocessing.TimeoutError:
+                if not all(worker.is_alive() for worker in workers):
+                    raise CapabilityError(
+                        "a process that simulates was killed; the machine may be out of memory: "
+                        "end other programs, or ask for fewer seeds"
+                    ) from None
+        return rows

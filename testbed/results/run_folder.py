@@ -7,6 +7,7 @@ a draft and renamed over its name, so that a link that is put there in between i
 """
 
 import contextlib
+import errno
 import gzip
 import os
 import stat
@@ -109,10 +110,24 @@ def write_below(place: Path, name: str, content: bytes) -> None:
                 folder = stack.enter_context(_opened(part, folder))
             replace_file(folder, last, content)
     except (OSError, ValueError) as error:
+        path = shortened(place / name)
         raise InputError(
-            f"{shortened(place / name)}: cannot be written ({reason(error)}); nothing in a run's folder is followed: "
-            "remove what is there, or make the folder writable"
+            f"{path}: cannot be written ({reason(error)}); {_write_hint(error)}"
         ) from None
+
+
+def _write_hint(error: OSError | ValueError) -> str:
+    """Return what to do about a file of a run's folder that cannot be written."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return "free space there, or name another folder"
+    if number == errno.EFBIG:
+        return "raise the limit for the size of a file (ulimit -f)"
+    if number == errno.EROFS:
+        return "name a folder that can be written"
+    return (
+        "nothing in a run's folder is followed: remove what is there, or make the folder writable"
+    )
 
 
 def refuse_link(path: Path) -> None:

@@ -26,7 +26,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from sfio_emu.adapters.peers.local_users import is_foreign_user
+from sfio_emu.adapters.local_users import is_foreign_user
 from sfio_emu.adapters.sockets import family_of, watch_peer
 from sfio_emu.errors import PeerError, UsageError, whole_number
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from testbed.emulation.sandbox.process_lifetime import children_without_interrupts
+from testbed.emulation.sandbox.process_lifetime import spawned_children
 from testbed.errors import CapabilityError
 from testbed.machines.adapters.clusters.dask_security import local_cluster, quiet_dask
 
@@ -42,7 +42,7 @@ def dask_client(
     if scheduler is None:
         # workers watch for the end of this process and go with it, kill -9 included
         with (
-            children_without_interrupts() as scratch,
+            spawned_children() as scratch,
             dask.config.set({"temporary-directory": str(scratch)}),
             local_cluster(n_workers=workers, threads_per_worker=1) as cluster,
             Client(cluster) as client,

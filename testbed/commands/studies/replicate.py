@@ -309,7 +309,7 @@ def _child(words: Sequence[str], limit_s: float | None) -> tuple[int | None, str
     """Exit code (None where the time was over) and last line of ``testbed WORDS``; it dies with this process."""
     with tempfile.TemporaryFile("w+") as said:
         child = subprocess.Popen(
-            [sys.executable, "-m", "testbed.cli", *words],
+            [sys.executable, "-P", "-m", "testbed.cli", *words],
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=subprocess.STDOUT,

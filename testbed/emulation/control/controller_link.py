@@ -70,6 +70,7 @@ class ControllerLink:
             descriptors = [listening.fileno(), theirs.fileno()]
             words = [
                 sys.executable,
+                "-P",
                 "-m",
                 "testbed.emulation.control.openflow_controller",
                 *map(str, descriptors),
@@ -80,6 +81,8 @@ class ControllerLink:
                 stdout=subprocess.DEVNULL,
                 pass_fds=descriptors,
                 start_new_session=True,
+                # os_ken runs a file of the current directory that has the name of a module of its own.
+                cwd="/",
             )
         self._pipe = Connection(ours.detach())
         self._ready = False

@@ -124,17 +124,36 @@ class EmulatedNetwork(LinkControl):
         self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: object
+    ) -> None:
+        self._stop_after(error)
 
     def start(self) -> None:
         """Build everything. What was built is taken down again where a step fails."""
         try:
             with refusals():
                 self._build()
-        except BaseException:
-            self.stop()
+        except BaseException as error:
+            self._stop_after(error)
             raise
+
+    def _stop_after(self, error: BaseException | None) -> None:
+        """Take the network down.
+
+        Raises:
+            CapabilityError: The error came while a program of Open vSwitch had ended by itself.
+        """
+        ended = None
+        if isinstance(error, Exception):
+            ended = self.ended()
+        self.stop()
+        if ended is not None and ended not in str(error):
+            raise CapabilityError(f"{ended}; therefore: {error}") from error
+
+    def ended(self) -> str | None:
+        """Return which program of Open vSwitch has ended by itself, and how, or None."""
+        return None if self._batch is None else self._batch.ended()
 
     def _build(self) -> None:
         require_resources(

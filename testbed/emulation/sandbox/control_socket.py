@@ -13,6 +13,7 @@ import re
 import secrets
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +29,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _CREDENTIALS = struct.Struct("=iII")
 _TIME = struct.Struct("@ll")
 _WAITING = 256
+# Seconds to wait for sockets that do not accept connections, all together.
+_FULL_S = 0.8
 _NUMBERS = itertools.count(1)
 
 
@@ -117,6 +120,7 @@ def _doors(required: str | None = None) -> Iterator[tuple[str, socket.socket]]:
         lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()
     except OSError:
         return
+    full: list[tuple[str, str]] = []
     for line in lines:
         words = line.split(maxsplit=7)
         if words[3:4] != [_LISTENS] or not words[-1].startswith("@" + _PREFIX):
@@ -124,22 +128,57 @@ def _doors(required: str | None = None) -> Iterator[tuple[str, socket.socket]]:
         address = "\0" + words[-1][1:]
         user, name = _parts(address)
         if user == str(os.geteuid()) and _NAME.fullmatch(name) and required in (None, name):
-            sock = _connected(address)
+            try:
+                sock = _connected(address, wait_s=0.0)
+            except BlockingIOError:
+                full.append((name, address))
+                continue
+            if sock is not None:
+                yield name, sock
+    yield from _full_doors(full)
+
+
+def _full_doors(doors: list[tuple[str, str]]) -> Iterator[tuple[str, socket.socket]]:
+    """Wait for doors at which others wait already, all together for _FULL_S.
+
+    Another user may have any number of sockets that accept nothing.
+    """
+    until = time.monotonic() + _FULL_S
+    for name, address in doors:
+        wait_s = until - time.monotonic()
+        if wait_s <= 0:
+            return
+        with suppress(BlockingIOError):
+            sock = _connected(address, min(wait_s, _FULL_S / 4))
             if sock is not None:
                 yield name, sock
 
 
-def _connected(address: str) -> socket.socket | None:
-    """A connection to a process of this user, None where there is none, or another user's; nothing has been said on
-    it."""
+def _connected(address: str, wait_s: float) -> socket.socket | None:
+    """Connect to a process of this user.
+
+    Returns:
+        The connection, on which nothing has been said, or None if nobody or another user listens.
+
+    Raises:
+        BlockingIOError: The queue of connections is full, and remains so for this time.
+    """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    with suppress(OSError):
-        # whoever accepts nothing does not hold us up for long
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(0, 200_000))
+    try:
+        if wait_s:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(0, int(wait_s * 1e6)))
+        else:
+            sock.setblocking(False)
         sock.connect(address)
+        sock.setblocking(True)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(0, 0))
         if same_user(sock):
             return sock
+    except BlockingIOError:
+        sock.close()
+        raise
+    except OSError:
+        pass
     sock.close()
     return None
 

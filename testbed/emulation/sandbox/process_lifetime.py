@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing import spawn
+from multiprocessing import process, spawn
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -19,10 +19,16 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-_REMOVES_IT = (
-    'cat >/dev/null; for again in 1 2 3 4 5; do rm -rf "$1"; sleep 1; test -e "$1" || exit; done'
+# Remove the directory when the input ends, which the kernel sees to, and the named semaphores that
+# have the directory's name. Children of the process that has gone may still write for a moment.
+_REMOVE_DIRECTORY = (
+    "cat >/dev/null; for again in 1 2 3 4 5; do "
+    'rm -rf "$1" /dev/shm/sem."${1##*/}"-*; sleep 1; test -e "$1" || exit; done'
 )
-"""What stays until its input ends, which the kernel sees to; children of who has gone may still write for a moment."""
+_PYTHON = """#!/bin/sh
+trap '' INT
+exec {python} -P "$@"
+"""
 
 
 @contextmanager
@@ -31,7 +37,7 @@ def passing_directory() -> Iterator[Path]:
     way."""
     path = Path(mkdtemp(prefix="testbed-"))
     remover = subprocess.Popen(
-        ["sh", "-c", _REMOVES_IT, "sh", str(path)],
+        ["sh", "-c", _REMOVE_DIRECTORY, "sh", str(path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -46,26 +52,51 @@ def passing_directory() -> Iterator[Path]:
 
 
 @contextmanager
-def children_without_interrupts() -> Iterator[Path]:
-    """New Pythons that multiprocessing spawns inside ignore Ctrl-C, which a terminal sends to every process: who
-    started them ends them. Where programs may not be run from temporary directories they are as usual. Yields a
-    directory that passes with the block.
+def spawned_children() -> Iterator[Path]:
+    """Start the Pythons that multiprocessing spawns inside the block as children that we can trust.
 
-    They are started by a shell that ignores SIGINT and becomes Python: what is ignored before a program begins stays
-    ignored.
+    They ignore Ctrl-C, which a terminal sends to every process: the process that started them ends
+    them. They import nothing from the current directory, in which another user may have put
+    modules. Their semaphores go with this process, also when its whole group is killed.
+
+    A shell that ignores SIGINT becomes Python: a signal that is ignored before a program begins
+    stays ignored. If programs in temporary directories may not run, the children heed Ctrl-C.
+
+    Yields:
+        A directory that is removed at the end of the block, or when this process ends.
     """
     usual = spawn.get_executable()
     python = usual.decode() if isinstance(usual, bytes) else usual
+    # A semaphore of multiprocessing has this name and a random part. There is no public setting.
+    config = vars(process.current_process())["_config"]
+    prefix = config["semprefix"]
     with passing_directory() as directory:
-        quiet = directory / "python"
-        if not os.statvfs(directory).f_flag & os.ST_NOEXEC:
-            quiet.write_text(f"#!/bin/sh\ntrap '' INT\nexec {shlex.quote(python)} \"$@\"\n")
-            quiet.chmod(0o755)
-            spawn.set_executable(str(quiet))
+        wrapper = directory / "python"
+        config["semprefix"] = f"/{directory.name}"
         try:
-            yield directory
+            if os.statvfs(directory).f_flag & os.ST_NOEXEC:
+                with _environment_variable("PYTHONSAFEPATH", "1"):
+                    yield directory
+            else:
+                wrapper.write_text(_PYTHON.format(python=shlex.quote(python)))
+                wrapper.chmod(0o755)
+                spawn.set_executable(str(wrapper))
+                yield directory
         finally:
             spawn.set_executable(python)
+            config["semprefix"] = prefix
+
+
+@contextmanager
+def _environment_variable(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        if before is not None:
+            os.environ[name] = before
 
 
 @contextmanager

@@ -63,25 +63,37 @@ def enter_sandbox(argv: Sequence[str], *, name: str | None = None) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     if _is_alone():
-        enter({})
+        enter({"explain_kill": True})
         tempfile.tempdir = None  # a directory of the machine's
         return
     hand_over()
-    words = sandbox_command([sys.executable, "-P", "-m", "testbed.cli", *argv])
+    words = sandbox_command([sys.executable, "-P", "-m", "testbed.cli", *argv], explain_kill=True)
     os.execv(words[0], words)
 
 
 def sandbox_command(
-    command: Sequence[str], *, die_with_parent: bool = False, clock_offset_s: float = 0.0
+    command: Sequence[str],
+    *,
+    die_with_parent: bool = False,
+    clock_offset_s: float = 0.0,
+    explain_kill: bool = False,
 ) -> list[str]:
-    """The words that run ``command`` in a sandbox. ``die_with_parent``: the sandbox ends when its parent thread does.
+    """Return the command line that runs ``command`` in a sandbox.
 
-    ``clock_offset_s``: by how much the monotonic clock inside is ahead (a time namespace).
+    Args:
+        command: The command line.
+        die_with_parent: The sandbox ends when the thread that started it does.
+        clock_offset_s: Seconds by which the monotonic clock inside is ahead (a time namespace).
+        explain_kill: If somebody kills the command, that is one line and exit code 4.
 
     >>> sandbox_command(["true"])[1:3]
     ['-I', '-S']
     """
-    requested = {"die_with_parent": die_with_parent, "clock_offset_s": clock_offset_s}
+    requested = {
+        "die_with_parent": die_with_parent,
+        "clock_offset_s": clock_offset_s,
+        "explain_kill": explain_kill,
+    }
     options = json.dumps(requested)
     return [sys.executable, "-I", "-S", str(_ENTRY), options, *command]
 

@@ -41,6 +41,7 @@ READ_ONLY = (
 PR_SET_PDEATHSIG = 1
 SI_KERNEL = 0x80  # the terminal sent the signal to the whole process group; anything else was sent to one process
 EXIT_REFUSED = 3
+EXIT_KILLED = 4  # the run is invalid
 GRACE_S = 5.0
 _READ_ONLY_BIND = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
 PRIVATE_MOUNT = "/dev/shm"  # exists on every Linux system, holds nothing that a command would be given as an argument
@@ -77,6 +78,7 @@ def enter(options: dict[str, object]) -> None:
     """Go on in fresh namespaces: returns in the innermost of three processes, which has the mask of signals of a new
     one; the others end with its exit code, or with EXIT_REFUSED and one line on stderr. To be called where there is one
     thread, and with nothing left in Python's buffers."""
+    explain = bool(options.get("explain_kill"))
     if options.get("die_with_parent"):
         _die_with_parent()
     _raise_socket_memory()
@@ -88,7 +90,7 @@ def enter(options: dict[str, object]) -> None:
         alive, ours = os.pipe()
         if (init := os.fork()) != 0:
             os.close(alive)
-            os._exit(_supervise(init))
+            os._exit(_supervise(init, explain))
         os.close(ours)
         _become_init(alive)
         os.environ.update(_environment(_prepare(options)))
@@ -96,7 +98,7 @@ def enter(options: dict[str, object]) -> None:
         print(f"testbed: {refused}", file=sys.stderr, flush=True)
         os._exit(EXIT_REFUSED)
     if (child := os.fork()) != 0:
-        os._exit(_supervise(child))
+        os._exit(_supervise(child, explain))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (*_FORWARDED, signal.SIGCHLD))
 
 
@@ -329,21 +331,33 @@ def _loopback_up() -> None:
             ) from error
 
 
-def _supervise(child: int) -> int:
-    """Wait for the child, collect orphans, pass signals on; a child that ignores SIGTERM for GRACE_S is given up."""
+def _supervise(child: int, explain: bool) -> int:
+    """Wait for the child, collect orphans, pass signals on; a child that ignores SIGTERM for GRACE_S is given up.
+
+    Args:
+        child: The process to wait for.
+        explain: If a signal that did not come through this process ends the child, print a line
+            and return EXIT_KILLED. Otherwise return 128 plus the signal's number, as a shell does.
+    """
     patience: float | None = None
+    given_up = False
     while True:
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] == child:
                     code = os.waitstatus_to_exitcode(ended[1])
-                    return code if code >= 0 else 128 - code
+                    if code >= 0:
+                        return code
+                    if explain and -code not in _FORWARDED and not given_up:
+                        return _explain_kill(-code)
+                    return 128 - code
         except ChildProcessError:
             return EXIT_REFUSED
         left = 3600.0 if patience is None else patience - time.monotonic()
         if left <= 0:
             os.kill(child, signal.SIGKILL)
             patience = None
+            given_up = True
             continue
         got = signal.sigtimedwait((*_FORWARDED, signal.SIGCHLD), left)
         if got is None or got.si_signo == signal.SIGCHLD or got.si_code == SI_KERNEL:
@@ -351,6 +365,18 @@ def _supervise(child: int) -> int:
         os.kill(child, got.si_signo)
         if got.si_signo in (signal.SIGTERM, signal.SIGHUP) and patience is None:
             patience = time.monotonic() + GRACE_S
+
+
+def _explain_kill(number: int) -> int:
+    """Print that a signal has ended the process that measures, and return the exit code."""
+    name = signal.strsignal(number)
+    print(
+        f"testbed: the process that measures was ended from outside (signal {number}, {name}): "
+        "the run is invalid; if nobody killed it, the machine may be out of memory",
+        file=sys.stderr,
+        flush=True,
+    )
+    return EXIT_KILLED
 
 
 if __name__ == "__main__":

@@ -9,16 +9,19 @@ here by its Host.
 import asyncio
 import hmac
 import json
+import logging
 import secrets
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
 
+from sfio_emu.adapters.local_users import is_foreign_user
 from testbed.emulation.attach.client import send_request
 from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.errors import TestbedError, UsageError
@@ -43,6 +46,10 @@ FAREWELL_S = 1.0
 MOST_PAGES = 16
 """Open at once; an idle one costs a descriptor and memory as long as the run lasts."""
 MOST_CONNECTIONS = 64
+# Connections of other users of this machine, so that they cannot use the page up.
+MOST_FOREIGN = 16
+# Connections that wait to be accepted.
+_QUEUE = 128
 PATIENCE_S = 10.0
 """For so long a connection may ask for nothing, and a page may not read what it was sent."""
 REPORTED = b"told"
@@ -56,14 +63,6 @@ HEADERS = {
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class _Refused(asyncio.Protocol):
-    """A connection beyond those that there may be."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.abort()
-
-
 class LiveServer:
     """One run's page. ``events``: the socket from which the run's events come, one a message."""
 
@@ -75,7 +74,7 @@ class LiveServer:
         self._over = asyncio.Event()
         self._changed = False
         self._silent: set[web.RequestHandler] = set()
-        self._begun: set[web.RequestHandler] = set()
+        self._foreign: set[web.RequestHandler] = set()
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
@@ -93,31 +92,41 @@ class LiveServer:
             keepalive_timeout=PATIENCE_S,
         )
         await runner.setup()
-        server = await asyncio.get_running_loop().create_server(
-            lambda: self._connection(runner), ADDRESS, 0
-        )
+        listening = socket.create_server((ADDRESS, 0), backlog=_QUEUE)
+        listening.setblocking(False)
+        accepting = asyncio.create_task(self._accept(listening, runner))
         try:
-            port = server.sockets[0].getsockname()[1]
+            port = listening.getsockname()[1]
             self._hosts = frozenset((f"{ADDRESS}:{port}", f"localhost:{port}"))
             yield f"http://{ADDRESS}:{port}/{self._token}/"
         finally:
-            server.close()
+            accepting.cancel()
+            listening.close()
             await runner.cleanup()
 
-    def _connection(self, runner: web.AppRunner) -> asyncio.Protocol:
-        """Who serves a connection that begins now. One beyond MOST_CONNECTIONS is ended at once, one that asks for
-        nothing soon."""
+    async def _accept(self, listening: socket.socket, runner: web.AppRunner) -> None:
+        """Take connections in, and end those beyond the limits at once."""
         assert runner.server is not None
-        if len(runner.server.connections) + len(self._begun) >= MOST_CONNECTIONS:
-            return _Refused()
-        handler, loop = runner.server(), asyncio.get_running_loop()
-        self._silent.add(handler)
-        self._begun.add(
-            handler
-        )  # of those that come together none is among the server's before the loop's next turn
-        loop.call_soon(self._begun.discard, handler)
-        loop.call_later(PATIENCE_S, self._drop_silent, handler)
-        return handler
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                sock, _ = await loop.sock_accept(listening)
+            except OSError:  # no descriptor is free
+                await asyncio.sleep(TICK_S)
+                continue
+            foreign = is_foreign_user(sock)
+            self._foreign = {one for one in self._foreign if one.transport is not None}
+            full = len(runner.server.connections) >= MOST_CONNECTIONS
+            if full or (foreign and len(self._foreign) >= MOST_FOREIGN):
+                sock.close()
+                continue
+            handler = runner.server()
+            if foreign:
+                self._foreign.add(handler)
+            self._silent.add(handler)
+            loop.call_later(PATIENCE_S, self._drop_silent, handler)
+            with suppress(OSError):
+                await loop.connect_accepted_socket(partial(_same, handler), sock)
 
     def _drop_silent(self, handler: web.RequestHandler) -> None:
         if handler in self._silent and handler.transport is not None:
@@ -211,13 +220,11 @@ class LiveServer:
         if request.headers.get("Host") not in self._hosts or (
             origin is not None and origin != f"http://{request.headers['Host']}"
         ):
-            return web.Response(
-                status=403, text="This page is for its own address only.\n", headers=HEADERS
-            )
+            return _refusal(403, "This page is for its own address only.")
         if not hmac.compare_digest(
             request.match_info.get("token", "").encode(), self._token.encode()
         ):
-            return web.Response(status=404, text="There is nothing here.\n", headers=HEADERS)
+            return _refusal(404, "There is nothing here.")
         return await handler(request)
 
     async def _page(self, _: web.Request) -> web.StreamResponse:
@@ -249,7 +256,14 @@ class LiveServer:
                 "up": bool(asked["up"]),
             }
             await asyncio.to_thread(send_request, view.control, header)
-        except (ValueError, LookupError, TypeError, StopIteration, TestbedError) as error:
+        except (
+            ValueError,
+            LookupError,
+            TypeError,
+            StopIteration,
+            RecursionError,
+            TestbedError,
+        ) as error:
             return web.Response(status=400, text=f"{printable(error)}\n", headers=HEADERS)
         return web.Response(status=204, headers=HEADERS)
 
@@ -284,6 +298,17 @@ class LiveServer:
         return response
 
 
+def _same(handler: web.RequestHandler) -> web.RequestHandler:
+    return handler
+
+
+def _refusal(status: int, text: str) -> web.Response:
+    """Return an answer after which the connection ends: its place is for others."""
+    response = web.Response(status=status, text=f"{text}\n", headers=HEADERS)
+    response.force_close()
+    return response
+
+
 def _page_text(path: str) -> str:
     """The run's own page, for a link that works when the server is gone; nothing where it cannot be read."""
     try:
@@ -303,6 +328,9 @@ async def _serve(events: socket.socket) -> None:
 def main(descriptor: int) -> None:
     """Serve the events of that socket until its other end is closed."""
     begin_child(LOW)
+    # What is wrong in others' requests is none of the run's terminal's business.
+    logging.getLogger("aiohttp").addHandler(logging.NullHandler())
+    logging.getLogger("aiohttp").propagate = False
     inlined("", dict)  # what draws is imported before the run goes on
     events = socket.socket(fileno=descriptor)
     events.setblocking(False)

@@ -10,7 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from testbed.errors import CapabilityError, InvalidRunError, MachineDiedError
 from testbed.machines.adapters import rpc_network
@@ -20,7 +21,12 @@ from testbed.machines.adapters.clusters.dask_security import (
     quiet_dask,
     scheduler_security,
 )
-from testbed.machines.adapters.local_machines import address_of, local_machines, make_bridge
+from testbed.machines.adapters.local_machines import (
+    LocalMachine,
+    address_of,
+    local_machines,
+    make_bridge,
+)
 from testbed.machines.adapters.stream_forwarding import listen_address
 from testbed.machines.adapters.wireguard import encrypt
 from testbed.machines.clocks.adapters.datagram_clock import ClockQuestions
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _WATCH_S = 0.1
 _SILENT_S = 3.0
+_POLL_S = 0.02
 _FIRST_EXCHANGES = 10
 _LATELY = 60
 """Exchanges, of three seconds, by which a moment is told while a run goes on; its logs are notified by all."""
@@ -222,7 +229,8 @@ def machines_up(requested: MachinesRequest) -> Iterator[Machines]:
 
     quiet_dask({"distributed.comm.timeouts.connect": 10, "distributed.admin.tick.limit": "1h"})
     with ExitStack() as stack:
-        scheduler, expected = requested.scheduler, None
+        scheduler = requested.scheduler
+        local: list[LocalMachine] = []
         if scheduler is None:
             make_bridge()
             beneath = stack.enter_context(
@@ -232,9 +240,7 @@ def machines_up(requested: MachinesRequest) -> Iterator[Machines]:
             cluster = stack.enter_context(local_cluster(n_workers=0, host=host))
             scheduler, security = cluster.scheduler_address, cluster.security
             certificate = security.tls_worker_cert, security.tls_worker_key
-            expected = beneath.enter_context(
-                local_machines(requested.count, scheduler, certificate)
-            )
+            local = beneath.enter_context(local_machines(requested.count, scheduler, certificate))
         else:
             security = scheduler_security(scheduler, requested.tls)
         try:
@@ -245,7 +251,7 @@ def machines_up(requested: MachinesRequest) -> Iterator[Machines]:
             raise CapabilityError(
                 f"scheduler {scheduler}: cannot be reached ({type(error).__name__})"
             ) from None
-        workers = _await_workers(client, requested, expected)
+        workers = _await_workers(client, requested, local)
         names, addresses = list(workers), list(workers.values())
         actors = [
             client.submit(
@@ -258,12 +264,12 @@ def machines_up(requested: MachinesRequest) -> Iterator[Machines]:
             )
             for name, address in workers.items()
         ]
-        running = _in_time(actors, names, requested.start_s)
+        limit = StartLimit(requested.start_s, local)
+        running = limit.results(actors, names)
         machines = Machines(client, running, addresses, names)
         stack.callback(machines.close)
-        _in_time(
-            [actor.start(tunnel_port(machines.run)) for actor in running], names, requested.start_s
-        )
+        starting = [actor.start(tunnel_port(machines.run)) for actor in running]
+        limit.results(starting, names)
         machines.introduce(requested.underlay, stack)
         if requested.encrypt:
             machines.carriers, machines.encrypted_by = encrypt(
@@ -272,23 +278,40 @@ def machines_up(requested: MachinesRequest) -> Iterator[Machines]:
         yield machines
 
 
-def _in_time(pending: Sequence[ActorFuture], names: Sequence[str], limit_s: float) -> list[Actor]:
-    """The results of all within the limit. CapabilityError names the machines whose did not come."""
-    until, found, late = time.monotonic() + limit_s, [], []
-    for one, name in zip(pending, names, strict=True):
-        try:
-            found.append(one.result(max(0.001, until - time.monotonic())))
-        except TimeoutError:
-            late.append(name)
-    if late:
-        raise CapabilityError(f"{', '.join(late)} not ready within {limit_s:g} s")
-    return found
+@dataclass(frozen=True)
+class StartLimit:
+    """The time in which each step of starting machines has to be done.
+
+    Attributes:
+        limit_s: Seconds for a step.
+        local: The machines on this machine, which may die meanwhile.
+    """
+
+    limit_s: float
+    local: Sequence[LocalMachine]
+
+    def results(self, pending: Sequence[ActorFuture], names: Sequence[str]) -> list[Any]:
+        """Wait for all results.
+
+        Raises:
+            CapabilityError: A result did not come in time, or a machine of this machine has died.
+        """
+        until = time.monotonic() + self.limit_s
+        while not all(future.done() for future in pending) and time.monotonic() < until:
+            for machine in self.local:
+                machine.require_running()
+            time.sleep(_POLL_S)
+        late = [name for future, name in zip(pending, names, strict=True) if not future.done()]
+        if late:
+            raise CapabilityError(f"{', '.join(late)} not ready within {self.limit_s:g} s")
+        return [future.result() for future in pending]
 
 
 def _await_workers(
-    client: Client, requested: MachinesRequest, expected: Sequence[str] | None
+    client: Client, requested: MachinesRequest, local: Sequence[LocalMachine]
 ) -> dict[str, str]:
     """Name -> address of the machines' workers, by name. CapabilityError names those that did not come up."""
+    expected = [machine.name for machine in local] or None
     until = time.monotonic() + requested.start_s
     while True:
         there = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
@@ -302,4 +325,6 @@ def _await_workers(
         if time.monotonic() > until:
             who = ", ".join(missing) or f"{len(required)} of {requested.count} machines"
             raise CapabilityError(f"{who} not ready within {requested.start_s:g} s")
-        time.sleep(0.02)
+        for machine in local:
+            machine.require_running()
+        time.sleep(_POLL_S)

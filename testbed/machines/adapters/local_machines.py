@@ -37,7 +37,7 @@ def port_of(number: int) -> str:
     return f"machine{number}"
 
 
-class _LocalMachine:
+class LocalMachine:
     """One machine: its outer process and its namespaces. ``certificate``: of its worker, with the key (PEM), for the
     scheduler."""
 
@@ -78,6 +78,11 @@ class _LocalMachine:
             )
         raise CapabilityError(f"{self.name} not ready within {_START_S:g} s")
 
+    def require_running(self) -> None:
+        """Raise CapabilityError if it has ended."""
+        if self.process.poll() is not None:
+            raise CapabilityError(f"{self.name} has died; it may have been killed")
+
     def close(self) -> None:
         """End it; the kernel removes what was in its namespaces."""
         self.process.kill()
@@ -87,19 +92,26 @@ class _LocalMachine:
 
 
 @contextmanager
-def local_machines(count: int, scheduler: str, certificate: tuple[str, str]) -> Iterator[list[str]]:
-    """So many machines on a bridge whose own address is ``address_of(-1)``, by their names; inside a sandbox only.
+def local_machines(
+    count: int, scheduler: str, certificate: tuple[str, str]
+) -> Iterator[list[LocalMachine]]:
+    """Keep a number of machines up on a bridge with the address ``address_of(-1)``.
 
-    ``certificate``: of all their workers, with its key.
+    It needs a sandbox.
+
+    Args:
+        count: Number of machines.
+        scheduler: Address of the Dask scheduler.
+        certificate: The certificate of all workers, and its key.
     """
     require_sandbox()
-    machines: list[_LocalMachine] = []
+    machines: list[LocalMachine] = []
     try:
         for number in range(count):
-            machines.append(_LocalMachine(number, scheduler, certificate))
+            machines.append(LocalMachine(number, scheduler, certificate))
         for machine in machines:
             machine.connect()
-        yield [machine.name for machine in machines]
+        yield machines
     finally:
         for machine in machines:
             machine.close()

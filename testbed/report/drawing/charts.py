@@ -5,7 +5,8 @@ intervals of their means. ``STYLE`` holds while a figure is drawn by ``svg_figur
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from testbed.model.studies.samples import spread, whiskers
@@ -131,6 +132,17 @@ def chart(
     axes.grid(True)
     axes.set(title=title, **named)
     return figure, axes
+
+
+@contextmanager
+def only_settings(settings: Json) -> Iterator[None]:
+    """Draw with matplotlib's defaults and these settings; a user's own settings do not count."""
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(settings)
+        yield
 
 
 def bare(width: float, height: float, layout: Literal["constrained"] | None = None) -> Figure:

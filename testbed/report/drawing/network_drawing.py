@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.errors import InputError
 from testbed.model.naming.printable import printable
-from testbed.report.drawing.charts import LIGHT, bare
+from testbed.report.drawing.charts import LIGHT, bare, only_settings
 from testbed.report.drawing.node_positions import Point, close_distance, place_network
 from testbed.report.drawing.svg_figures import mark, saved_figure
 from testbed.report.wording import counted
@@ -87,10 +87,8 @@ def draw_network(network: Network, path: str | Path, marks: Marks = Marks()) -> 
 
 def picture(network: Network, picture_format: str, marks: Marks = Marks()) -> bytes:
     """The drawing in matplotlib's format of that name ("svg", "png" or "pdf")."""
-    import matplotlib
-
     # No date and a fixed salt: the same network gives the same file.
-    with matplotlib.rc_context(
+    with only_settings(
         {"svg.hashsalt": network.name, "svg.fonttype": "none", "font.family": "DejaVu Sans"}
     ):
         figure = network_figure(network, marks)

@@ -33,6 +33,7 @@ from testbed.report.drawing.charts import (
     RED,
     SKY,
     STYLE,
+    only_settings,
 )
 from testbed.report.markup import Markup, lines, tag
 from topologies.files.formats import write_atomically
@@ -322,7 +323,7 @@ def _saved(
 
     matplotlib.use("Agg")
     found = {}
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": salt, **settings}):
+    with only_settings({**STYLE, "svg.hashsalt": salt, **settings}):
         for name, figure in draw().items():
             caption = caption_of(figure, name)
             if not formulas:

@@ -75,7 +75,8 @@ def reported_by_ranks(network: ProgramNetwork, access: JsonObject) -> JsonObject
     """What rank 0 tells of the program's one run."""
     answer = network.root / "told.json"
     argument = {"told": str(answer), "name": network.placement.file_name(), "access": access}
-    end = network.run([sys.executable, "-m", __name__, json.dumps(argument)], time_limit_s=90)
+    rank = [sys.executable, "-P", "-m", __name__, json.dumps(argument)]
+    end = network.run(rank, time_limit_s=90)
     if end.exit_code:
         raise InvalidRunError(f"rank {end.rank} of the access ended with exit code {end.exit_code}")
     return dict(json.loads(answer.read_text()))

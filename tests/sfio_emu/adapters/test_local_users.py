@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from sfio_emu.adapters.key_files import new_key, read_key, write_key
+from sfio_emu.adapters.local_users import is_foreign_user, is_own_user
 from sfio_emu.adapters.peers.group_server import GroupError, GroupServer
-from sfio_emu.adapters.peers.local_users import is_foreign_user, is_own_user
 from sfio_emu.adapters.process_group import SocketGroup
+from sfio_emu.adapters.sockets import TcpConnections
+from sfio_emu.errors import UsageError
 from tests.helpers.listeners import listener
 from tests.helpers.ordinary_user import as_ordinary_user
 
@@ -72,6 +74,48 @@ def test_another_user_is_turned_away_unless_everybody_is_served(
         assert "TimeoutError" in done.stderr  # served: the listener waits for its first word
     else:
         assert done.stdout.strip() == said, done.stderr
+
+
+LISTEN = (
+    "import socket, sys; door = socket.create_server(('127.0.0.1', 0))\n"
+    "print(door.getsockname()[1], flush=True)\n"
+    "if sys.argv[1] == 'accept': stream, _ = door.accept()\n"
+    "sys.stdin.read(); print(stream.recv(99) if sys.argv[1] == 'accept' else b'')"
+)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.parametrize("accepting", ["accept", "wait"])
+def test_another_users_listener_is_given_nothing(accepting: str) -> None:
+    """It has taken the port of a listener of this user that has died."""
+    words = as_ordinary_user([sys.executable, "-c", LISTEN, accepting])
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True) as theirs:
+        assert theirs.stdout is not None
+        port = int(theirs.stdout.readline())
+        with pytest.raises(UsageError, match="is a process of another user"):
+            TcpConnections({"p1": ("127.0.0.1", port)}).connect("p1")
+        assert theirs.communicate("")[0].strip() == "b''"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_another_users_listener_is_used_by_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SFIO_WITHOUT_KEY", "1")
+    words = as_ordinary_user([sys.executable, "-c", LISTEN, "wait"])
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True) as theirs:
+        assert theirs.stdout is not None
+        port = int(theirs.stdout.readline())
+        TcpConnections({"p1": ("127.0.0.1", port)}).connect("p1").stream.close()
+        theirs.communicate("")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])
+def test_own_listener_that_has_not_accepted_is_no_foreign_one(address: str) -> None:
+    """It may be stopped, or busy."""
+    with socket.create_server((address, 0)) as door:
+        port = door.getsockname()[1]
+        TcpConnections({"p1": ("127.0.0.1", port)}).connect("p1").stream.close()
 
 
 JOIN = (

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -22,7 +23,7 @@ import pytest
 
 from testbed.errors import CapabilityError
 from testbed.live.adapters import feed
-from testbed.live.events import Sample
+from testbed.live.events import Sample, encode
 from testbed.live.run_views import network_view
 from testbed.live.view import Update
 from testbed.model.progress import CounterReading, Progress
@@ -326,6 +327,71 @@ def test_connections_that_come_together_are_counted(monkeypatch: pytest.MonkeyPa
             assert len(live._silent) == 6
 
     asyncio.run(_of_server(act))
+
+
+def test_other_users_leave_room_for_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_FOREIGN", 3)
+    monkeypatch.setattr(server, "is_foreign_user", lambda _: True)
+
+    async def act(live: server.LiveServer, address: str) -> None:
+        with ExitStack() as stack:
+            for _ in range(server.MOST_CONNECTIONS):
+                stack.enter_context(_waits(address, b""))
+            await _until(lambda: len(live._silent) >= 3)
+            await asyncio.sleep(0.1)
+            assert len(live._foreign) == 3
+            monkeypatch.setattr(server, "is_foreign_user", lambda _: False)
+            assert (await asyncio.to_thread(_get, address))[0] == 200
+
+    asyncio.run(_of_server(act))
+
+
+@pytest.mark.parametrize("path", ["wrong/", "wrong/metrics"])
+def test_refused_request_ends_its_connection(path: str) -> None:
+    """Otherwise who asks for wrong pages again and again would keep a place."""
+
+    async def act(_: server.LiveServer, address: str) -> None:
+        place = urlsplit(address)
+        words = f"GET /{path} HTTP/1.1\r\nHost: {place.netloc}\r\n\r\n".encode()
+        with _waits(address, words) as sock:
+            answer = b""
+            while part := await asyncio.to_thread(sock.recv, 4096):
+                answer += part
+            assert answer.startswith(b"HTTP/1.1 404")
+
+    asyncio.run(_of_server(act))
+
+
+MALFORMED = [
+    b"\x1b[2J\x1b]0;pwned\x07verdict: passed\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+    b"GET / HTTP/9.\x1b[31m\r\nHost: a\r\n\r\n",
+    b"POST /x/cable HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nZZ\x1b[2J\r\n",
+]
+
+
+def test_malformed_requests_print_nothing() -> None:
+    """The terminal is that of the user whose run it is."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    words = [sys.executable, "-P", "-m", server.__name__, str(theirs.fileno())]
+    with ours, subprocess.Popen(words, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE) as run:
+        theirs.close()
+        address = ours.recv(1000).decode()
+        for request in MALFORMED:
+            with _waits(address, request) as sock, suppress(ConnectionResetError):
+                sock.recv(1000)
+        token = urlsplit(address).path
+        nested = b"[" * 100_000
+        view = network_view("a ring", load_network("ring:4"), {})
+        ours.send(encode(replace(view, control="nobody")))
+        origin = address.removesuffix(token)
+        head = f"POST {token}cable HTTP/1.1\r\nHost: {urlsplit(address).netloc}\r\n"
+        head += f"Origin: {origin}\r\nContent-Length: {len(nested)}\r\n\r\n"
+        with _waits(address, head.encode() + nested) as sock:
+            assert sock.recv(1000).startswith(b"HTTP/1.1 400")
+        ours.close()
+        assert run.stderr is not None
+        assert run.stderr.read() == b""
 
 
 def test_a_connection_that_asks_for_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

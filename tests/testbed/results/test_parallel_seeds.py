@@ -4,6 +4,9 @@ all."""
 from __future__ import annotations
 
 import multiprocessing
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,3 +52,34 @@ def test_a_seed_that_fails_in_another_process_ends_all(monkeypatch: pytest.Monke
     for _ in range(2):  # more seeds wait than processes take at once
         with pytest.raises(InputError, match="is refused"):
             run_seeds(SMALL, range(12), processes=2)
+
+
+_KILLED = """
+import multiprocessing, os, signal, threading, time
+from testbed.errors import CapabilityError
+from testbed.results import parallel_seeds
+
+def slow(experiment, seed):
+    time.sleep(60)
+
+def kill():
+    os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+
+if __name__ == "__main__":
+    parallel_seeds.run_seed = slow
+    threading.Timer(1.0, kill).start()
+    try:
+        parallel_seeds._shared(None, [1, 2], 2)
+    except CapabilityError as error:
+        print(error)
+"""
+
+
+def test_killed_process_ends_all(tmp_path: Path) -> None:
+    """A pool of multiprocessing would wait for ever."""
+    script = tmp_path / "killed.py"
+    script.write_text(_KILLED)
+    done = subprocess.run(
+        [sys.executable, "-P", str(script)], capture_output=True, text=True, timeout=50, check=True
+    )
+    assert done.stdout.startswith("a process that simulates was killed")

@@ -4,6 +4,7 @@ Settings go to the database as one transaction (RFC 7047) over its socket; the d
 """
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -27,6 +28,9 @@ _CLOSING_PROCESSES = 32
 _START_LIMIT_S = 60.0
 _ANSWER_LIMIT_S = 60.0
 _RELEASE_LIMIT_S = 5.0
+# Time for a program that has closed its connection to end.
+_END_S = 1.0
+_PROGRAMS = ("ovsdb-server", "ovs-vswitchd")
 _STATISTICS_MS = 600_000
 """Between two readings of interface statistics, which nobody here asks the daemon for: each waits for a lock that all
 network namespaces of the machine share, and no packet moves meanwhile."""
@@ -111,11 +115,29 @@ class SwitchDaemon:
         )
         if rows[0]["rows"][0]["cur_cfg"] >= self._awaited:
             return True
-        if self._processes[-1].poll() is not None:
-            raise CapabilityError(
-                f"ovs-vswitchd ended by itself: {self._last_words('ovs-vswitchd')}"
-            )
+        ended = self.ended()
+        if ended is not None:
+            raise CapabilityError(ended)
         return False
+
+    def ended(self, wait_s: float = 0.0) -> str | None:
+        """Return which of the two programs has ended by itself, and how, or None if both run.
+
+        Args:
+            wait_s: Time for a program that is just ending.
+        """
+        for program, process in zip(_PROGRAMS, self._processes, strict=False):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                status = process.wait(wait_s)
+                return f"{program} ended: {self._reason(program, status)}"
+        return None
+
+    def _reason(self, program: str, status: int) -> str:
+        if status == -signal.SIGKILL:
+            return "it was killed (signal 9); the machine may be out of memory"
+        if status < 0:
+            return f"signal {-status} ended it; {self._last_words(program)}"
+        return self._last_words(program)
 
     def errors(self) -> list[tuple[str, str]]:
         """Interfaces that the daemon could not set up, and its reason for each."""
@@ -169,8 +191,16 @@ class SwitchDaemon:
             "params": ["Open_vSwitch", *operations],
             "id": self._requests,
         }
-        self._connection.sendall(json.dumps(message).encode())
-        answer = self._answer(self._requests)
+        try:
+            self._connection.sendall(json.dumps(message).encode())
+            answer = self._answer(self._requests)
+        except TimeoutError:
+            raise CapabilityError(
+                f"ovsdb-server gave no answer within {_ANSWER_LIMIT_S:g} s"
+            ) from None
+        except OSError as error:
+            ended = self.ended(_END_S) or f"ovsdb-server ended: {error.strerror}"
+            raise CapabilityError(ended) from None
         results: list[JsonObject] = answer.get("result") or []
         wrong = [r for r in results if r and r.get("error")]
         if answer.get("error") or wrong:
@@ -189,8 +219,8 @@ class SwitchDaemon:
             except json.JSONDecodeError:
                 part = self._connection.recv(1 << 20)
                 if not part:
-                    raise CapabilityError(
-                        f"ovsdb-server ended: {self._last_words('ovsdb-server')}"
+                    raise ConnectionResetError(
+                        errno.ECONNRESET, "it closed the connection"
                     ) from None
                 self._buffer = text + part.decode()
                 continue
@@ -227,9 +257,7 @@ class SwitchDaemon:
     def _remove_control_sockets(self) -> None:
         """Those that were killed leave them behind, and the sandbox's next network would be ordered about by them
         too."""
-        for program, process in zip(
-            ("ovsdb-server", "ovs-vswitchd"), self._processes, strict=False
-        ):
+        for program, process in zip(_PROGRAMS, self._processes, strict=False):
             name = f"{program}{self._suffix or f'.{process.pid}'}.ctl"
             (self._directory / "run" / name).unlink(missing_ok=True)
 
@@ -260,7 +288,8 @@ class SwitchDaemon:
             connection.settimeout(_ANSWER_LIMIT_S)
             self._connection = connection
             return
-        raise CapabilityError(f"ovsdb-server does not answer: {self._last_words('ovsdb-server')}")
+        ended = self.ended() or f"ovsdb-server does not answer: {self._last_words('ovsdb-server')}"
+        raise CapabilityError(ended)
 
     def _log(self, program: str) -> Path:
         return self._directory / "log" / f"{program}{self._suffix}.log"
@@ -337,4 +366,13 @@ def run_tool(name: str, *words: str, limit_s: float, input_text: str = "") -> st
             return done.stdout
         if not _GREETED_LATE.search(done.stderr.rstrip()):
             break
-    raise CapabilityError(f"{said}: {' '.join(done.stderr.strip().splitlines()[-1:]) or 'refused'}")
+    raise CapabilityError(f"{said}: {_failure(done)}")
+
+
+def _failure(done: subprocess.CompletedProcess[str]) -> str:
+    """Return why a program has failed."""
+    if done.returncode == -signal.SIGXFSZ:
+        return "its file is larger than this process may write; raise the limit (ulimit -f)"
+    if done.returncode < 0:
+        return f"signal {-done.returncode} ended it"
+    return " ".join(done.stderr.strip().splitlines()[-1:]) or "refused"

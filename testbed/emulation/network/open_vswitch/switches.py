@@ -4,6 +4,7 @@ A user-space daemon searches and polls all its ports for each port that is added
 with the square of the ports. With shares of a fixed size it grows with their number.
 """
 
+import fcntl
 import json
 import os
 import socket
@@ -24,6 +25,8 @@ from testbed.errors import CapabilityError, InvalidRunError
 from topologies.text.json_types import JsonObject
 
 _FORGET_S, _PROBE_S = 10.0, 5.0
+# Asks a tun device for its features, and changes nothing (linux/if_tun.h).
+_TUNGETFEATURES = 0x800454CF
 _BRIDGES_LIMIT_S, _OPERATION_LIMIT_S = 60.0, 0.01
 MOST_PORTS = 1100
 """Of one user-space daemon, where it can have all: Swiss-T1, the optical cloud and 115 mobile nodes (972 ports) have
@@ -107,6 +110,11 @@ class PrivateSwitches:
     def connected(self) -> set[str]:
         """Bridges (their devices) that are connected to a controller now."""
         return {bridge for daemon in self._daemons for bridge in daemon.connected()}
+
+    def ended(self) -> str | None:
+        """Return which program of Open vSwitch has ended by itself, and how, or None."""
+        reports = [daemon.ended() for daemon in self._daemons]
+        return next((report for report in reports if report is not None), None)
 
     def _await(self, limit_s: float) -> None:
         limit, pause = time.monotonic() + limit_s, 0.002
@@ -237,9 +245,9 @@ def choose_datapath() -> Datapath:
 
 
 def tun_problem() -> str | None:
-    """None where /dev/net/tun opens for reading and writing, else what is wrong and how to fix it."""
+    """Return why /dev/net/tun cannot be used and how to fix it, or None if it can."""
     try:
-        os.close(os.open("/dev/net/tun", os.O_RDWR))
+        device = os.open("/dev/net/tun", os.O_RDWR)
     except FileNotFoundError:
         return "there is no /dev/net/tun, which user-space switches need; sudo modprobe tun"
     except OSError as error:
@@ -247,4 +255,13 @@ def tun_problem() -> str | None:
             f"/dev/net/tun cannot be opened ({error.strerror}), which user-space switches need; "
             "sudo chmod 666 /dev/net/tun (the usual setting), or run with sudo"
         )
+    try:
+        fcntl.ioctl(device, _TUNGETFEATURES, bytes(4))
+    except OSError:
+        return (
+            "/dev/net/tun opens, but is not a tun device; give this machine or container the real "
+            "one (--device /dev/net/tun), or sudo mknod /dev/net/tun c 10 200"
+        )
+    finally:
+        os.close(device)
     return None

@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +145,24 @@ def test_who_accepts_nothing_holds_nobody_up(name: str) -> None:
         waiting.enter_context(connect(name))
         began = time.monotonic()
         assert name not in network_names() and time.monotonic() - began < 10
+
+
+def test_many_full_sockets_hold_nobody_up(name: str) -> None:
+    """Another user may have any number of them, called like doors of this user."""
+    with ExitStack() as stack:
+        for number in range(60):
+            full = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            full.bind(f"\0testbed-network-{os.geteuid()}-{number:016x}-{name}")
+            full.listen(0)
+            for _ in range(2):
+                waiting = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                waiting.setblocking(False)
+                with suppress(BlockingIOError):
+                    waiting.connect(full.getsockname())
+        began = time.monotonic()
+        with listen(name), connect(name):
+            assert name in network_names()
+        assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("wrong", ["", "a b", "../x", "-x", "x" * 65, "a\0b"])

@@ -15,6 +15,8 @@ _ANSWER = struct.Struct(f"=BBBB{_PLACES.size}s12x12xII")
 _ANY_COOKIE = b"\xff" * 8
 _CREDENTIALS = struct.Struct("=iII")
 _ESTABLISHED = 1
+_LISTENING = 10
+_NOBODY = -1
 
 
 def is_foreign_user(stream: socket.socket) -> bool:
@@ -42,6 +44,26 @@ def is_own_user(stream: socket.socket) -> bool:
         return False
 
 
+def is_foreign_listener(stream: socket.socket) -> bool:
+    """Return whether this process has connected to a listener of another user on this machine.
+
+    It need not have accepted the connection yet. Until then it is not known whose the other end
+    is, but whose the listening socket is.
+    """
+    if not is_foreign_user(stream):
+        return False
+    try:
+        address, port = stream.getpeername()[:2]
+        if _user_of_peer(stream) != _NOBODY:
+            return True
+        zeros = bytes(len(socket.inet_pton(stream.family, address)))
+        places = _PLACES.pack(port, 0, socket.inet_pton(stream.family, address), zeros)
+        answer = _ask_kernel(stream.family, places, _LISTENING)
+    except OSError:
+        return True
+    return answer is None or answer[1] != os.geteuid()
+
+
 def _user_of_peer(stream: socket.socket) -> int | None:
     """The user whose process holds the other end, None where that is not on this machine or the kernel does not say.
 
@@ -55,9 +77,19 @@ def _user_of_peer(stream: socket.socket) -> int | None:
     try:
         addresses = [socket.inet_pton(stream.family, address) for address in (theirs, ours)]
         places = _PLACES.pack(their_port, our_port, *addresses)
-        body = _QUESTION.pack(
-            stream.family, socket.IPPROTO_TCP, 0, 1 << _ESTABLISHED, places, _ANY_COOKIE
-        )
+    except OSError:
+        return None
+    answer = _ask_kernel(stream.family, places, _ESTABLISHED)
+    if answer is None or answer[0] != places:
+        return None
+    _, user, inode = answer
+    return user if inode else _NOBODY
+
+
+def _ask_kernel(family: int, places: bytes, expected_state: int) -> tuple[bytes, int, int] | None:
+    """Return (addresses, user, inode) of a TCP socket in this state, or None if there is none."""
+    body = _QUESTION.pack(family, socket.IPPROTO_TCP, 0, 1 << expected_state, places, _ANY_COOKIE)
+    try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as asking:
             asking.send(
                 _HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _REQUEST, 1, 0) + body
@@ -65,9 +97,7 @@ def _user_of_peer(stream: socket.socket) -> int | None:
             said = asking.recv(4096)
         if _HEADER.unpack_from(said)[1] != _SOCK_DIAG_BY_FAMILY:
             return None
-        _, state, _, _, found_places, user, inode = _ANSWER.unpack_from(said, _HEADER.size)
+        _, state, _, _, places, user, inode = _ANSWER.unpack_from(said, _HEADER.size)
     except (OSError, struct.error):
         return None
-    if found_places != places or state != _ESTABLISHED:
-        return None
-    return int(user) if inode else -1
+    return (places, int(user), int(inode)) if state == expected_state else None

@@ -1,0 +1,1 @@
+"""Descriptions of the campaigns that come with the testbed, one TOML file each."""
