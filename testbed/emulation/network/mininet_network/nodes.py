@@ -117,6 +117,8 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
         if answer is None:
             self.requests.flush()
             answer = super().cmd(*args, **options)
+            if "add-port" in text:
+                self.requests.restore_queues(text.split())
         return answer
 
     def addIntf(self, intf: Intf, **options: object) -> None:  # noqa: N802 - Mininet's name
@@ -182,13 +184,10 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
             return self.cmd("ovs-vsctl", *self.requests.database_words(self), *args, **options)
         targets = re.findall(r'target=\\"([^"\\]+)', words)
         self._has_controller = any(not target.startswith("p") for target in targets)
-        again, self._requested = self._requested and self.requests.running, True
-        if again:
+        if self._requested and not self.requests.withdraw_bridge(self):
             self.vsctl("--if-exists", "del-br", self.device)
+        self._requested = True
         self.requests.add_bridge(self, targets)
-        for intf in self.intfList() if again else ():
-            if intf.values:
-                self.requests.set_queue(intf, intf.values)
         return ""
 
     @classmethod
@@ -308,10 +307,14 @@ class LateIntf(Intf):  # type: ignore[misc]
         return ""
 
     def delete(self) -> None:
-        """Gone, with the other end of its cable."""
-        if not self.node.requests.closed:
-            with suppress(NetlinkError):  # it went with the other end
-                self.node.requests.apply(self.host, delete_link(self.index))
+        """Remove the interface, and the other end of its cable with it."""
+        requests = self.node.requests
+        if not requests.closed:
+            # What was requested of the interface comes first, and a later one may have its name.
+            requests.flush()
+            with suppress(NetlinkError):  # It has gone with the other end.
+                requests.apply(self.host, delete_link(self.index))
+                requests.flush()
         self.node.delIntf(self)
         self.link = None
 

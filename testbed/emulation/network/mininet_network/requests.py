@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from testbed.emulation.network.kernel.rtnetlink import Message, VethEnd
@@ -129,6 +129,13 @@ class Requests:
         self.bridges.append((switch, targets))
         self._request()
 
+    def withdraw_bridge(self, switch: OVSSwitch) -> bool:
+        """Withdraw the request for the switch's bridge, and return whether there was one."""
+        pending = [request for request in self.bridges if request[0] is not switch]
+        withdrawn = len(pending) < len(self.bridges)
+        self.bridges = pending
+        return withdrawn
+
     def add_port(self, switch: OVSSwitch, interface: Intf) -> None:
         """Another port of a bridge that is there."""
 
@@ -136,6 +143,9 @@ class Requests:
         """Shape what the interface sends (``messages.queue_messages``)."""
         self.queues[interface] = values
         self._request()
+
+    def restore_queues(self, interfaces: Collection[str]) -> None:
+        """Shape interfaces again that a command of the script's made ports of a bridge."""
 
     def apply(self, host: str | None, *messages: Message) -> None:
         """Settings of interfaces."""
