@@ -142,6 +142,11 @@ class EmulatedNetwork(LinkControl):
         )
         batch = self._batch = Batch(mtu=self.mtu, seed=self.impairment_seed)
         batch.begin(list(self._hosts), ports_of_bridges(self.wiring, self._part))
+        links = self.wiring.network.links
+        delayed = self.shape and any(link.delay_s for link in links)
+        impaired = any(link.impairments for link in links)
+        if impaired or (delayed and not batch.detours.has_netem):
+            batch.detours.expect()
         batch.namespaces.netlink_of(None).apply(self._guard())
         # Mininet is loaded only now, while namespaces and switch daemons start, which takes longer.
         net = self._mininet = batch.timed("objects", lambda: self._wired_mininet(batch))
