@@ -156,6 +156,7 @@ class EmulatedNetwork(LinkControl):
             cables, batch.namespaces, self._talking, self.forgotten
         )
         batch.timed("addresses", lambda: addresses.set_up(self._hosts.values()))
+        batch.host_names.write({h.ip: (h.name, h.node) for h in self.wiring.hosts})
         if self._before_bridges is not None:
             batch.timed("controller", self._before_bridges)
         net.start()

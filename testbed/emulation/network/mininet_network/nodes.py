@@ -296,6 +296,7 @@ class LateIntf(Intf):  # type: ignore[misc]
         if self.ip not in (None, _NONE) and (self.ip, str(self.prefixLen)) != (ip, str(length)):
             messages.insert(0, remove_address(self.index, self.ip, int(self.prefixLen)))
         self.ip, self.prefixLen = ip, length
+        self.node.requests.addressed[self.node.given] = self.node
         self.node.requests.apply(self.host, *messages)
         return ""
 
