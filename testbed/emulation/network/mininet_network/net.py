@@ -35,7 +35,7 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
         net.pingAll()
         net.stop()
 
-    CapabilityError where the kernel or Open vSwitch refuses, InputError while another network of the program is there.
+    CapabilityError where the kernel or Open vSwitch refuses, InputError while another network of the program runs.
     """
 
     __test__ = False  # of pytest
@@ -45,9 +45,11 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
     ) -> None:
         before = Requests.current
         if requests is None and isinstance(before, Batch) and not before.closed:
-            raise InputError(
-                "this program's network before was not stopped: net.stop(), or mininet.clean.cleanup()"
-            )
+            if before.running:
+                raise InputError(
+                    "the program's first network still runs; call net.stop() before it makes another"
+                )
+            before.close()  # The script has made it and never started it.
         self.requests = Batch(mtu=mtu) if requests is None else requests
         alone = len(args) <= _BEFORE_CONTROLLER and options.setdefault("controller", None) is None
         if alone and len(args) <= _BEFORE_SWITCH:

@@ -159,6 +159,7 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
     """An Open vSwitch bridge that is made with all others, when Mininet starts its switches."""
 
     OVSVersion = "3.0"
+    numbered = True
     _requested = False
 
     @classmethod
@@ -171,9 +172,13 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
         return False
 
     def defaultDpid(self, dpid: str | None = None) -> str:  # noqa: N802 - Mininet's name
-        """Mininet's; a name without digits gets the next number that is above all others' own."""
+        """Return the datapath id that Mininet derives from the name.
+
+        Where switches are ``numbered``, a name without digits gets the next number that is above
+        those of all other names; otherwise Mininet refuses it.
+        """
         self.given_dpid = dpid
-        if not dpid and not re.search(r"\d", self.name):
+        if self.numbered and not dpid and not re.search(r"\d", self.name):
             dpid = f"{next(self.requests.datapath_ids):x}"
         return str(super().defaultDpid(dpid))
 
