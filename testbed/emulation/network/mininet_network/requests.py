@@ -32,7 +32,8 @@ MakeInterfaces = Callable[..., list[Message]]
 
 
 class Requests:
-    """What was requested and is not made yet. ``addressed``: nodes with an address, by name. ``devices``: node's name -> what its interfaces are called after, where
+    """What was requested and is not made yet. ``addressed``: nodes with an address, by name; ``owner``: the network (Mininet) whose requests these are, None if the
+    program has let go of it. ``devices``: node's name -> what its interfaces are called after, where
     that is not the name; ``takes_settings``: of interfaces and routes, which are commands otherwise; ``running``: each
     request is carried out at once; ``closed``: nothing is, any more.
 
@@ -61,6 +62,7 @@ class Requests:
         self.indices: dict[tuple[str | None, str], int] = {}
         self.reported: set[str] = set()
         self.addressed: dict[str, Node] = {}
+        self.owner: Callable[[], object] = lambda: self
         self.datapath_ids = itertools.count(_FIRST_DATAPATH_ID)
         self.running = self.closed = False
         self._next: dict[str | None, int] = {None: _FIRST_INDEX}

@@ -108,7 +108,8 @@ from mininet.clean import cleanup
 from mininet.net import Mininet
 from mininet.topo import SingleSwitchTopo
 from mininet.util import quietRun
-Mininet(topo=SingleSwitchTopo(2)).start()
+first = Mininet(topo=SingleSwitchTopo(2))
+first.start()
 try:
     Mininet(topo=SingleSwitchTopo(2))
 except Exception as error:
@@ -143,6 +144,15 @@ try:
     first.addSwitch("test")
 except Exception as error:
     print("REFUSED", error)
+def fail():
+    lost = Mininet(topo=SingleSwitchTopo(2), controller=None)
+    lost.start()
+    raise ValueError
+
+try:
+    fail()
+except ValueError:
+    pass
 second = Mininet(topo=SingleSwitchTopo(2), controller=None)
 second.addSwitch("named", dpid="5")
 second.start()
@@ -152,7 +162,7 @@ second.stop()
 
 
 def test_switch_without_number_is_refused_as_in_mininet(tmp_path: Path) -> None:
-    """The network that was never started does not keep the script from making another."""
+    """Networks that never started, or that nobody holds any more, do not hinder another one."""
     (tmp_path / "unnumbered.py").write_text(UNNUMBERED)
     done = run_python("unnumbered.py", folder=tmp_path)
     assert "REFUSED Unable to derive default datapath ID" in done.stdout, done.stderr
