@@ -185,9 +185,8 @@ class Session(Shown, AbstractContextManager["Session"]):
         self._host(host)
         self._process.check()
         where = options.get("cwd") or "."
-        return subprocess.Popen(
-            program_argv(self.name, host, argv, env, end_point=end_point, cwd=where), **options
-        )
+        words = program_argv(self.name, host, argv, env, end_point=end_point, cwd=where, owned=True)
+        return subprocess.Popen(words, **options)
 
     def ping(
         self, source: str, target: str, count: int = 3, *, every_s: float = 0.2, wait_s: float = 1.0

@@ -18,7 +18,7 @@ from testbed.commands.arguments import JsonOptions, LiveOptions, add_options, ad
 from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of, tls_words
 from testbed.commands.studies.book import book_chapters, pack_runs, register_of, write_book
 from testbed.commands.studies.experiment import chapters, find_experiments, known_experiment
-from testbed.emulation.sandbox.process_lifetime import die_with_parent
+from testbed.emulation.sandbox.process_lifetime import ENDS_WITH_PARENT
 from testbed.live.adapters.feed import PointsPage, live_feed
 from testbed.live.events import InterimResults
 from testbed.model.options import kinds
@@ -309,11 +309,10 @@ def _child(words: Sequence[str], limit_s: float | None) -> tuple[int | None, str
     """Exit code (None where the time was over) and last line of ``testbed WORDS``; it dies with this process."""
     with tempfile.TemporaryFile("w+") as said:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "testbed.cli", *words],
+            [*ENDS_WITH_PARENT, sys.executable, "-P", "-m", "testbed.cli", *words],
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=subprocess.STDOUT,
-            preexec_fn=die_with_parent,
         )
         try:
             code: int | None = child.wait(limit_s)

@@ -47,12 +47,24 @@ def program_argv(
     argv: Sequence[str],
     env: Mapping[str, str] | None = None,
     *,
-    end_point: bool = False,
     cwd: str | Path = ".",
+    **marks: bool,
 ) -> list[str]:
-    """The words of a local process that stands for ``argv`` in the host (see ``programs.run_program``). InputError
-    where no such network of this user's is up."""
-    program = {"host": host, "argv": list(argv), "env": dict(env or {}), "end_point": end_point}
+    """Return the command line of a local process that stands for ``argv`` in the host.
+
+    Args:
+        name: The network's name.
+        host: The node in which the program runs.
+        argv: The program and its arguments.
+        env: Variables of the program's environment beside the sandbox's.
+        cwd: The program's working directory.
+        marks: ``end_point`` as of ``host_processes.run_program``. ``owned``: the caller holds the
+            network up; the process ends without a message if the network is taken down.
+
+    Raises:
+        InputError: No such network of this user's is up.
+    """
+    program = {"host": host, "argv": list(argv), "env": dict(env or {}), **marks}
     header = {"do": "exec", "cwd": str(Path(cwd).absolute()), **program}
     return [sys.executable, "-I", "-S", str(_STAND_IN), control_address(name), json.dumps(header)]
 

@@ -236,6 +236,7 @@ class ControlServer:
     def __init__(self, listener: socket.socket, handlers: Mapping[str, Handler]) -> None:
         self._listener, self._handlers = listener, handlers
         self._open: set[socket.socket] = set()
+        self._programs: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closing = False
         self._numbers = itertools.count(1)
@@ -251,6 +252,9 @@ class ControlServer:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         with self._lock:
+            for sock in self._programs:
+                with suppress(SessionClosedError):
+                    send(sock, {"closed": True})
             for sock in self._open:
                 with suppress(OSError):
                     sock.shutdown(socket.SHUT_RDWR)
@@ -274,12 +278,16 @@ class ControlServer:
         try:
             request = receive(sock)
             if request is not None:
+                if request.header.get("do") == "exec":
+                    with self._lock:
+                        self._programs.add(sock)
                 self._answer(sock, request)
         except SessionClosedError:
             pass  # whoever requests has gone
         finally:
             with self._lock:
                 self._open.discard(sock)
+                self._programs.discard(sock)
             sock.close()
 
     def _answer(self, sock: socket.socket, request: Frame) -> None:

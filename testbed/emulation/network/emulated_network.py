@@ -161,6 +161,11 @@ class EmulatedNetwork(LinkControl):
         )
         batch = self._batch = Batch(mtu=self.mtu, seed=self.impairment_seed)
         batch.begin(list(self._hosts), ports_of_bridges(self.wiring, self._part))
+        links = self.wiring.network.links
+        delayed = self.shape and any(link.delay_s for link in links)
+        impaired = any(link.impairments for link in links)
+        if impaired or (delayed and not batch.detours.has_netem):
+            batch.detours.expect()
         batch.namespaces.netlink_of(None).apply(self._guard())
         # Mininet is loaded only now, while namespaces and switch daemons start, which takes longer.
         net = self._mininet = batch.timed("objects", lambda: self._wired_mininet(batch))
@@ -170,6 +175,7 @@ class EmulatedNetwork(LinkControl):
             cables, batch.namespaces, self._talking, self.forgotten
         )
         batch.timed("addresses", lambda: addresses.set_up(self._hosts.values()))
+        batch.host_names.write({h.ip: (h.name, h.node) for h in self.wiring.hosts})
         if self._before_bridges is not None:
             batch.timed("controller", self._before_bridges)
         net.start()

@@ -120,6 +120,11 @@ def interrupts_after() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
+# Words before a program that the kernel kills when its parent ends. A function that runs between fork and
+# exec could do it too, but not in a process with threads.
+ENDS_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
+
+
 def die_with_parent() -> None:
     """Let the kernel kill the calling process when its parent ends, however that ends; to be called first thing in a
     child."""

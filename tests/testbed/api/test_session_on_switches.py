@@ -300,6 +300,22 @@ def test_killed_owner_leaves_nothing(user: str, tmp_path: Path) -> None:
     owner.stdout.close()
 
 
+@pytest.mark.parametrize("wait_s", [0.0, 0.5])
+@pytest.mark.parametrize("end", ["held.close()", "pass"])
+def test_finished_script_leaves_no_message(wait_s: float, end: str) -> None:
+    """A program that is left in a host ends with the session, whether it has begun or not."""
+    lines = [
+        "import time, testbed",
+        "held = testbed.session('ring:3')",
+        "held.popen('h0', ['sleep', '60'])",
+        f"time.sleep({wait_s})",
+        end,
+    ]
+    words = [sys.executable, "-c", "\n".join(lines)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_session_whose_sandbox_was_killed_says_so() -> None:
     with testbed.session("ring:3") as held:
         os.kill(held._process.pid, signal.SIGKILL)

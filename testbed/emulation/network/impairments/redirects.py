@@ -10,14 +10,16 @@ import socket
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
+from testbed.emulation.network.impairments import relay
 from testbed.emulation.network.impairments.relay import Lane, LaneReport, Relay
 from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.queues import has_netem
+from testbed.emulation.sandbox.forked_process import prepare_processes
 from testbed.faults.impaired_link import MIN_QUEUE_PACKETS, ImpairedLink
 from topologies.impairments import Impairments, impairment_text, to_text
 from topologies.network import LinkId, label_of
@@ -74,6 +76,10 @@ class Redirects:
         """Whether the kernel delays and loses packets by itself."""
         return has_netem(self._namespaces.netlink_of(None))
 
+    def expect(self) -> None:
+        """Let the helper that starts relays load their code while the network is built."""
+        prepare_processes(relay.__name__)
+
     def prepare(self, required: Sequence[ImpairedEnd]) -> None:
         """Lay the detours that are not there yet, and start a process for them, or two where there are many lanes and
         processors; no packet takes them before ``switch``."""
@@ -102,16 +108,19 @@ class Redirects:
 
     def reports(self) -> dict[str, LaneReport]:
         """Link and words -> what became of its packets."""
-        return {name: report for relay in self._relays for name, report in relay.reports().items()}
+        reports: dict[str, LaneReport] = {}
+        for process in self._relays:
+            reports.update(process.reports())
+        return reports
 
     def forget(self) -> None:
         """What was late until now is not reported any more."""
-        for relay in self._relays:
-            relay.forget()
+        for process in self._relays:
+            process.forget()
 
     def close(self) -> None:
-        for relay in self._relays:
-            relay.stop()
+        for process in self._relays:
+            process.stop()
         self._relays.clear()
 
     def _lane(self, key: tuple[str, str], required: ImpairedEnd) -> Lane:
@@ -138,7 +147,8 @@ class Redirects:
         writing.setblocking(False)
         writing.bind((end.interface, 0))
         self._through[key] = index
-        link = ImpairedLink(
+        make_link = partial(
+            ImpairedLink,
             required.impairments,
             required.link,
             seed=self._seed + number,
@@ -147,7 +157,7 @@ class Redirects:
         )
         return Lane(
             name=required.name,
-            link=link,
+            make_link=make_link,
             reading=reading,
             writing=writing,
             own_mac=mac,

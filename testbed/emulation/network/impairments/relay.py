@@ -9,18 +9,18 @@ process that is given no processor is late, and says so (what it carries: docs/r
 import contextlib
 import gc
 import heapq
-import multiprocessing
 import os
 import select
 import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from testbed.emulation.sandbox.forked_process import ForkedProcess
 from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.errors import InvalidRunError
 from testbed.faults.impaired_link import ImpairedLink, most_late_s
@@ -41,11 +41,19 @@ _REPORT, _FORGET = "report", "forget"
 
 @dataclass(frozen=True, kw_only=True)
 class Lane:
-    """One link's way through the process. ``own_mac``: of the detour's first interface, whose own packets are none of
-    the link's. ``delay_s``: of the link itself, as ``link`` has it."""
+    """One link's path through the process.
+
+    Attributes:
+        name: The link and its impairments, for a person.
+        make_link: Makes the link's impairments, in the process.
+        reading: Takes the packets that come on the detour.
+        writing: Sends them on.
+        own_mac: The MAC address of the detour's first interface, whose own packets are not the link's.
+        delay_s: The delay of the link itself, which ``make_link`` has too.
+    """
 
     name: str
-    link: ImpairedLink
+    make_link: Callable[[], ImpairedLink]
     reading: socket.socket
     writing: socket.socket
     own_mac: bytes
@@ -80,17 +88,12 @@ class LaneReport:
 
 
 class Relay:
-    """A forked process for some lanes; ``reports`` asks it how it goes, ``stop`` ends it."""
+    """A process for some lanes; ``reports`` asks it how it goes, ``stop`` ends it."""
 
     def __init__(self, lanes: Sequence[Lane]) -> None:
-        context = multiprocessing.get_context("fork")
         self.names = tuple(lane.name for lane in lanes)
-        self._pipe, child = context.Pipe()
-        self._process = context.Process(
-            target=_run, args=(child, tuple(lanes)), name="relay", daemon=True
-        )
-        self._process.start()
-        child.close()
+        self._process = ForkedProcess(_run, tuple(lanes))
+        self._pipe = self._process.pipe
         for lane in lanes:
             lane.reading.close()
             lane.writing.close()
@@ -116,9 +119,7 @@ class Relay:
 
     def stop(self) -> None:
         """End the process; what it still holds is lost."""
-        self._process.kill()
-        self._process.join(2)
-        self._pipe.close()
+        self._process.close()
 
 
 class _Traffic:
@@ -151,6 +152,7 @@ class _Traffic:
 class _Loop:
     def __init__(self, lanes: Sequence[Lane]) -> None:
         self.lanes = lanes
+        self.links = [lane.make_link() for lane in lanes]
         self.traffic = [_Traffic() for _ in lanes]
         self.waiting: list[tuple[float, int, int, bytes]] = []
         self.count = 0
@@ -177,7 +179,7 @@ class _Loop:
                 )
             else:
                 traffic.after_s = now
-            for due_s in lane.link.offer(traffic.after_s, len(frame)):
+            for due_s in self.links[number].offer(traffic.after_s, len(frame)):
                 if due_s <= now:
                     self._send(number, frame, due_s)
                 elif traffic.waiting >= MAX_WAITING:
@@ -220,14 +222,14 @@ class _Loop:
 
     def answer(self, what: str) -> dict[str, LaneReport]:
         found = {}
-        for lane, traffic in zip(self.lanes, self.traffic, strict=True):
+        for lane, link, traffic in zip(self.lanes, self.links, self.traffic, strict=True):
             # Packets that found the socket full since this was asked last: the kernel counts them from 0 each time.
             traffic.missed += struct.unpack("=II", lane.reading.getsockopt(*_PACKET_STATISTICS, 8))[
                 1
             ]
             if what == _FORGET:
                 traffic.forget()
-            counts = lane.link.counts
+            counts = link.counts
             found[lane.name] = LaneReport(
                 received=counts.came,
                 dropped=counts.lost,
@@ -242,8 +244,7 @@ class _Loop:
 
 
 def _run(pipe: Connection, lanes: Sequence[Lane]) -> None:
-    # forked by whichever thread a request came to; it ends with its pipe, and with the sandbox
-    begin_child(_NICE, with_parent=False)
+    begin_child(_NICE)
     with contextlib.suppress(OSError):  # an ordinary user's processes wait their turn
         os.setsid()  # else a nice value counts among the processes of one session only
         Path("/proc/self/autogroup").write_text(str(_NICE))

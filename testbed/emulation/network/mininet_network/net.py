@@ -1,8 +1,10 @@
 """Mininet itself, whose hosts, switches and links are made in batches; a user's topology, classes and parameters as
 Mininet takes them."""
 
+import gc
 import json
 import subprocess
+import weakref
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -35,7 +37,7 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
         net.pingAll()
         net.stop()
 
-    CapabilityError where the kernel or Open vSwitch refuses, InputError while another network of the program is there.
+    CapabilityError where the kernel or Open vSwitch refuses, InputError while another network of the program runs.
     """
 
     __test__ = False  # of pytest
@@ -45,10 +47,13 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
     ) -> None:
         before = Requests.current
         if requests is None and isinstance(before, Batch) and not before.closed:
-            raise InputError(
-                "this program's network before was not stopped: net.stop(), or mininet.clean.cleanup()"
-            )
+            if before.running and _is_referenced(before):
+                raise InputError(
+                    "the program's first network still runs; call net.stop() before it makes another"
+                )
+            before.close()
         self.requests = Batch(mtu=mtu) if requests is None else requests
+        self.requests.owner = weakref.ref(self)
         alone = len(args) <= _BEFORE_CONTROLLER and options.setdefault("controller", None) is None
         if alone and len(args) <= _BEFORE_SWITCH:
             options.setdefault("switch", OVSBridge)
@@ -175,6 +180,12 @@ class ScriptedMininet(TestbedMininet):
         if len(args) <= _BEFORE_CONTROLLER:
             options.setdefault("controller", mininet.node.findController())
         super().__init__(*args, **options)
+
+
+def _is_referenced(requests: Requests) -> bool:
+    """Return whether the script still has the network: a failed test leaves one that runs."""
+    gc.collect()
+    return requests.owner() is not None
 
 
 def _judged(report: bytes) -> tuple[list[str], str]:

@@ -117,6 +117,8 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
         if answer is None:
             self.requests.flush()
             answer = super().cmd(*args, **options)
+            if "add-port" in text:
+                self.requests.restore_queues(text.split())
         return answer
 
     def addIntf(self, intf: Intf, **options: object) -> None:  # noqa: N802 - Mininet's name
@@ -157,6 +159,7 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
     """An Open vSwitch bridge that is made with all others, when Mininet starts its switches."""
 
     OVSVersion = "3.0"
+    numbered = True
     _requested = False
 
     @classmethod
@@ -169,9 +172,13 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
         return False
 
     def defaultDpid(self, dpid: str | None = None) -> str:  # noqa: N802 - Mininet's name
-        """Mininet's; a name without digits gets the next number that is above all others' own."""
+        """Return the datapath id that Mininet derives from the name.
+
+        Where switches are ``numbered``, a name without digits gets the next number that is above
+        those of all other names; otherwise Mininet refuses it.
+        """
         self.given_dpid = dpid
-        if not dpid and not re.search(r"\d", self.name):
+        if self.numbered and not dpid and not re.search(r"\d", self.name):
             dpid = f"{next(self.requests.datapath_ids):x}"
         return str(super().defaultDpid(dpid))
 
@@ -182,13 +189,10 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
             return self.cmd("ovs-vsctl", *self.requests.database_words(self), *args, **options)
         targets = re.findall(r'target=\\"([^"\\]+)', words)
         self._has_controller = any(not target.startswith("p") for target in targets)
-        again, self._requested = self._requested and self.requests.running, True
-        if again:
+        if self._requested and not self.requests.withdraw_bridge(self):
             self.vsctl("--if-exists", "del-br", self.device)
+        self._requested = True
         self.requests.add_bridge(self, targets)
-        for intf in self.intfList() if again else ():
-            if intf.values:
-                self.requests.set_queue(intf, intf.values)
         return ""
 
     @classmethod
@@ -297,6 +301,7 @@ class LateIntf(Intf):  # type: ignore[misc]
         if self.ip not in (None, _NONE) and (self.ip, str(self.prefixLen)) != (ip, str(length)):
             messages.insert(0, remove_address(self.index, self.ip, int(self.prefixLen)))
         self.ip, self.prefixLen = ip, length
+        self.node.requests.addressed[self.node.given] = self.node
         self.node.requests.apply(self.host, *messages)
         return ""
 
@@ -308,10 +313,14 @@ class LateIntf(Intf):  # type: ignore[misc]
         return ""
 
     def delete(self) -> None:
-        """Gone, with the other end of its cable."""
-        if not self.node.requests.closed:
-            with suppress(NetlinkError):  # it went with the other end
-                self.node.requests.apply(self.host, delete_link(self.index))
+        """Remove the interface, and the other end of its cable with it."""
+        requests = self.node.requests
+        if not requests.closed:
+            # What was requested of the interface comes first, and a later one may have its name.
+            requests.flush()
+            with suppress(NetlinkError):  # It has gone with the other end.
+                requests.apply(self.host, delete_link(self.index))
+                requests.flush()
         self.node.delIntf(self)
         self.link = None
 

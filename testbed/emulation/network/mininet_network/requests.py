@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from testbed.emulation.network.kernel.rtnetlink import Message, VethEnd
@@ -32,7 +32,8 @@ MakeInterfaces = Callable[..., list[Message]]
 
 
 class Requests:
-    """What was requested and is not made yet. ``devices``: node's name -> what its interfaces are called after, where
+    """What was requested and is not made yet. ``addressed``: nodes with an address, by name; ``owner``: the network (Mininet) whose requests these are, None if the
+    program has let go of it. ``devices``: node's name -> what its interfaces are called after, where
     that is not the name; ``takes_settings``: of interfaces and routes, which are commands otherwise; ``running``: each
     request is carried out at once; ``closed``: nothing is, any more.
 
@@ -60,6 +61,8 @@ class Requests:
         self.directories: list[tuple[str, str, str]] = []
         self.indices: dict[tuple[str | None, str], int] = {}
         self.reported: set[str] = set()
+        self.addressed: dict[str, Node] = {}
+        self.owner: Callable[[], object] = lambda: self
         self.datapath_ids = itertools.count(_FIRST_DATAPATH_ID)
         self.running = self.closed = False
         self._next: dict[str | None, int] = {None: _FIRST_INDEX}
@@ -129,6 +132,13 @@ class Requests:
         self.bridges.append((switch, targets))
         self._request()
 
+    def withdraw_bridge(self, switch: OVSSwitch) -> bool:
+        """Withdraw the request for the switch's bridge, and return whether there was one."""
+        pending = [request for request in self.bridges if request[0] is not switch]
+        withdrawn = len(pending) < len(self.bridges)
+        self.bridges = pending
+        return withdrawn
+
     def add_port(self, switch: OVSSwitch, interface: Intf) -> None:
         """Another port of a bridge that is there."""
 
@@ -136,6 +146,9 @@ class Requests:
         """Shape what the interface sends (``messages.queue_messages``)."""
         self.queues[interface] = values
         self._request()
+
+    def restore_queues(self, interfaces: Collection[str]) -> None:
+        """Shape interfaces again that a command of the script's made ports of a bridge."""
 
     def apply(self, host: str | None, *messages: Message) -> None:
         """Settings of interfaces."""

@@ -128,6 +128,7 @@ def _replace_mininet() -> None:
 
     TypedCLI.__name__ = "CLI"
     LateShell.returns = True
+    LateSwitch.numbered = False
     mininet.clean.Popen = partial(
         subprocess.Popen, stderr=subprocess.DEVNULL
     )  # Open vSwitch need not run

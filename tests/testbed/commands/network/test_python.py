@@ -108,7 +108,8 @@ from mininet.clean import cleanup
 from mininet.net import Mininet
 from mininet.topo import SingleSwitchTopo
 from mininet.util import quietRun
-Mininet(topo=SingleSwitchTopo(2)).start()
+first = Mininet(topo=SingleSwitchTopo(2))
+first.start()
 try:
     Mininet(topo=SingleSwitchTopo(2))
 except Exception as error:
@@ -130,9 +131,42 @@ def test_network_left_up_is_named_and_cleaned_up_and_nat_writes_no_file_of_the_m
     noted = Path("/etc/network/interfaces")
     before = noted.read_bytes() if noted.exists() else None
     done = run_python("left.py", folder=tmp_path)
-    assert "SECOND InputError this program's network before was not stopped" in done.stdout
+    assert "SECOND InputError the program's first network still runs" in done.stdout
     assert "SERVED False" in done.stdout and "LOST 0" in done.stdout, done.stderr[-2000:]
     assert (noted.read_bytes() if noted.exists() else None) == before
+
+
+UNNUMBERED = """
+from mininet.net import Mininet
+from mininet.topo import SingleSwitchTopo
+first = Mininet(controller=None)
+try:
+    first.addSwitch("test")
+except Exception as error:
+    print("REFUSED", error)
+def fail():
+    lost = Mininet(topo=SingleSwitchTopo(2), controller=None)
+    lost.start()
+    raise ValueError
+
+try:
+    fail()
+except ValueError:
+    pass
+second = Mininet(topo=SingleSwitchTopo(2), controller=None)
+second.addSwitch("named", dpid="5")
+second.start()
+print("LOST", second.pingAll(timeout="2"))
+second.stop()
+"""
+
+
+def test_switch_without_number_is_refused_as_in_mininet(tmp_path: Path) -> None:
+    """Networks that never started, or that nobody holds any more, do not hinder another one."""
+    (tmp_path / "unnumbered.py").write_text(UNNUMBERED)
+    done = run_python("unnumbered.py", folder=tmp_path)
+    assert "REFUSED Unable to derive default datapath ID" in done.stdout, done.stderr
+    assert "LOST " in done.stdout, done.stderr
 
 
 CABLES = """
