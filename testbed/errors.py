@@ -50,6 +50,12 @@ class InvalidRunError(TestbedError):
     exit_code = 4
 
 
+class UndecidedError(TestbedError):
+    """The problem is valid, but the solver cannot prove an answer to it. Exit code 5."""
+
+    exit_code = 5
+
+
 class MachineDiedError(InvalidRunError):
     """One of several machines died in the middle of a run: which, by its ``number``, and when on our monotonic clock.
     Exit code 4.

@@ -250,8 +250,8 @@ def subarray(
     base: Datatype,
     order: Literal["C", "F"] = "C",
 ) -> Datatype:
-    """The box `starts[i] <= x_i < starts[i] + subsizes[i]` of an array of `sizes`; its extent is that of the whole
-    array.
+    """The box `starts[i] <= x_i < starts[i] + subsizes[i]` of an array of `sizes`; its lower bound is 0 and its extent
+    that of the whole array.
 
     Order C: the last index varies fastest; F: the first. Raises UsageError where the box does not lie inside the array.
     """
@@ -281,10 +281,16 @@ def subarray(
         box = _strided("subarray", part, 1, stride_bytes, box)
         start_bytes += start * stride_bytes
         stride_bytes *= size
-    box = replace(
-        base, runs=box.runs.moved(start_bytes), ub=base.lb + stride_bytes, name="subarray"
+    # MPI 4.0, section 5.1.3: the type map begins with lb_marker at 0, whatever the base's bounds.
+    return replace(
+        base,
+        runs=box.runs.moved(start_bytes),
+        lb=0,
+        ub=stride_bytes,
+        lb_given=True,
+        ub_given=True,
+        name="subarray",
     )
-    return replace(box, lb_given=True, ub_given=True)
 
 
 def resized(base: Datatype, lb: int, extent_bytes: int) -> Datatype:

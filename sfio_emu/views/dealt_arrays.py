@@ -18,8 +18,8 @@ def darray(
     processes: int, rank: int, axes: Sequence[tuple[int, Distribution, int | None, int]], base: Datatype,
     order: Literal["C", "F"] = "C",
 ) -> Datatype:  # fmt: skip
-    """What `rank` of `processes` has of an array that is dealt out as HPF does it (MPI 4.0, section 5.1.4); its extent
-    is that of the whole array.
+    """What `rank` of `processes` has of an array that is dealt out as HPF does it (MPI 4.0, section 5.1.4); its lower
+    bound is 0 and its extent that of the whole array.
 
     `axes`: of each dimension the size, how it is dealt out (`none`: not at all), the argument (elements of a block;
     None: MPI's default) and how many processes it is dealt to. Ranks lie in the grid of processes with the last index
@@ -48,7 +48,7 @@ def darray(
     for size, indices in mine if order == "C" else reversed(mine):  # the fastest index first
         box = hindexed([1] * len(indices), (indices * stride_bytes).tolist(), box)
         stride_bytes *= size
-    return replace(resized(box, base.lb, stride_bytes), items=base.items, name="darray")
+    return replace(resized(box, 0, stride_bytes), items=base.items, name="darray")
 
 
 def _dealt(number: int, axis: tuple[int, Distribution, int | None, int], place: int) -> Integers:

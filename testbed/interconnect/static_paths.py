@@ -91,14 +91,13 @@ def build_paths(network: Network) -> Paths:
     """The network's own static routing as tables, routers and hosts numbered as in ``switches`` and ``hosts``.
 
     Dimension order on tori, meshes and rings, d-mod-k on fat trees, else what the network names. O(routers^2) memory.
-    Raises InputError where a host is attached to no switch or several, or the network has fewer than two switches.
+    Raises InputError where a host is attached to no switch or several, or the network has no switch or no host.
     """
     routers = {switch.id: i for i, switch in enumerate(network.switches)}
     hosts = {host.id: i for i, host in enumerate(network.hosts)}
-    if len(routers) < 2 or not hosts:
-        raise InputError(
-            f"{network.name}: {len(routers)} switches and {len(hosts)} hosts; give a network with both"
-        )
+    if not routers or not hosts:
+        missing = "host" if routers else "switch"
+        raise InputError(f"{network.name}: no {missing}; give a network with switches and hosts")
     source = np.array([routers.get(link.source, NONE) for link in network.links], dtype=np.int32)
     target = np.array([routers.get(link.target, NONE) for link in network.links], dtype=np.int32)
     host_router = _host_routers(network, routers, hosts)
@@ -225,6 +224,13 @@ def _host_routers(
     found = np.full(len(hosts), NONE, dtype=np.int32)
     for host, number in hosts.items():
         ends = {network.links[i].target for i in network.out_links(host)}
+        origins = {network.links[i].source for i in network.in_links(host)}
+        if len(ends | origins) == 1 and ends != origins:
+            only = "sends" if ends else "receives"
+            raise InputError(
+                f"{network.name}: host {host!r} only {only}; the router simulator needs hosts that "
+                "send and receive"
+            )
         if len(ends) != 1 or next(iter(ends)) not in routers:
             raise InputError(
                 f"{network.name}: host {host!r} is joined to {len(ends)} nodes; it needs one switch"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_answer_options, add_options, adder, read_options
-from testbed.errors import InputError
+from testbed.errors import InputError, UndecidedError
 from testbed.model.code_description import describe_coding
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 
     from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands
 
+CANNOT_TELL = UndecidedError.exit_code
 MOST_DRAWN = 4
 """Methods whose loads are drawn."""
+# Utilisations below are printed with four digits.
+SMALL = 1e-3
 LAYOUT_S = 0.2
 """To seek an order of labels for a pair, where no other has the same."""
 DESCRIPTION = (
@@ -95,8 +98,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Every routing beside the optimum; exit code 1 where the independent check of a routing fails. Bad input raises
-    InputError or TopologyError."""
+    """Route by every method and compare them with the optimum.
+
+    The exit code is 1 if the independent check of a routing fails, and 5 if the optimum is not
+    proved.
+
+    Raises:
+        InputError, TopologyError: The input is bad.
+        UndecidedError: The solver failed.
+    """
     from testbed.routing.demands.methods import USUAL_METHODS, demand_routing
 
     coding = read_options(args, RatedCoding)
@@ -107,10 +117,12 @@ def run(args: argparse.Namespace) -> Answer:
     matrix = read_matrix(network, args)
     with spinner(_announced(len(matrix.pairs), len(methods), coding)):
         document, routed = demands_document(matrix, methods, coding, args)
-    sound = all(not one["violations"] for one in document["methods"])
+    code = 0 if document["optimum"]["proved"] else CANNOT_TELL
+    if any(one["violations"] for one in document["methods"]):
+        code = 1
     title = f"{network.name}: {len(matrix.pairs)} demands, {matrix.name}"
     drawn, former = partial(_figures, document, routed), renames("Keys of JSON", "demands")
-    return Answer(document, partial(_show, document), 0 if sound else 1, former, title, drawn)
+    return Answer(document, partial(_show, document), code, former, title, drawn)
 
 
 def _announced(pairs: int, methods: int, coding: Coding) -> str:
@@ -252,15 +264,15 @@ def _show(document: JsonObject) -> Iterator[Part]:
     yield (
         f"{document['network']}, {document['matrix']}: {document['pairs']} pairs, {total / 1e6:.4g} Mbit/s{left_out}; "
         + (
-            "optimum {:.6f}, proved lower bound {:.6f}"
+            "optimum {}, proved lower bound {}"
             if best["proved"]
-            else "optimum {:.6f}, NOT proved: bound {:.6f}"
-        ).format(best["utilisation"], best["bound"])
+            else "cannot tell the optimum: {} is not proved, it is at least {}"
+        ).format(_decimals(best["utilisation"]), _decimals(best["bound"]))
     )
     rows = [
         {
             "method": one["method"],
-            "MLU": round(one["utilisation"], 6),
+            "MLU": float(_decimals(one["utilisation"])),
             "/optimum": round(one["over_optimum"], 6),
             "fair": one["throughput_bps"] / total * best["utilisation"],
             "exposed": one["exposed_pairs"],
@@ -291,6 +303,11 @@ def _show(document: JsonObject) -> Iterator[Part]:
             yield table_of_rows(loads, "links", title=one["method"])
     if (methods := _compared(document)) is not None:
         yield methods.as_table()
+
+
+def _decimals(utilisation: float) -> str:
+    """Return six decimals, or four digits of a utilisation for which they are too few."""
+    return f"{utilisation:.6f}" if utilisation >= SMALL else f"{utilisation:.4g}"
 
 
 def _compared(document: JsonObject) -> Comparison | None:

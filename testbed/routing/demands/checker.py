@@ -13,11 +13,13 @@ has exactly t times its demand in every such allocation. These are final; the re
 import heapq
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from testbed.arrays import FloatArray
 from topologies import Network, lists_by_key
 
+# Relative excess over a promised utilisation that counts as rounding.
+PROMISED = 1e-5
 Demand = tuple[str, str, float]
 """Source, sink, bits a second."""
 
@@ -63,15 +65,14 @@ def check_demands(
             loads[at] += rate * share
         arrived = sum(share for at, share in own.items() if network.links[at].target == sink)
         unmet += rate * max(0.0, 1 - arrived)
-    scale = max(loads, default=0.0)
-    for link, load, claimed in zip(network.links, loads, claimed_loads_bps, strict=True):
-        if abs(load - claimed) > tolerance * scale:
-            violations.append(
-                f"link {link.label}: {claimed:g} bit/s are claimed, the shares come to {load:g}"
-            )
     utilisation = max(
         load / link.capacity_bps for link, load in zip(network.links, loads, strict=True)
     )
+    for link, load, claimed in zip(network.links, loads, claimed_loads_bps, strict=True):
+        if abs(load - claimed) > tolerance * utilisation * link.capacity_bps:
+            violations.append(
+                f"link {link.label}: {claimed:g} bit/s are claimed, the shares come to {load:g}"
+            )
     bound = 0.0 if prices is None else price_bound(network, demands, prices)
     if bound > utilisation * (1 + tolerance):
         violations.append(
@@ -80,6 +81,17 @@ def check_demands(
     return DemandCheck(
         utilisation=utilisation, bound=bound, unmet_bps=unmet, violations=tuple(violations)
     )
+
+
+def check_promise(check: DemandCheck, limit: float) -> DemandCheck:
+    """Add a violation if the fullest link is fuller than the method of routing promises."""
+    if check.utilisation <= limit * (1 + PROMISED):
+        return check
+    violation = (
+        f"the fullest link has utilisation {check.utilisation:g}, "
+        f"the method promises at most {limit:g}"
+    )
+    return replace(check, violations=(*check.violations, violation))
 
 
 def price_bound(network: Network, demands: Sequence[Demand], prices: Sequence[float]) -> float:
@@ -159,12 +171,15 @@ def check_fair_rates(
     demands: Sequence[Demand],
     levels: Sequence[FillingLevel],
     tolerance: float = 1e-4,
+    *,
+    both_ways: bool = False,
 ) -> list[str]:
     """What is wrong with the claim that the levels' heights times the demands are the max-min-fair rates; empty where
     it is proved.
 
     ``tolerance``: of heights, and of what a pair must pay of the level's whole to count as stopped by it. That the
-    rates can be sent at all is not said here: ``check_demands`` says it of their routing.
+    rates can be sent at all is not said here: ``check_demands`` says it of their routing. ``both_ways``: a height above
+    what the prices allow is wrong too, which a routing's utilisation does not show if demands are far apart.
     """
     wrong: list[str] = []
     rates: dict[int, float] = {}
@@ -185,6 +200,10 @@ def check_fair_rates(
         if level.height < left / whole * (1 - tolerance):
             wrong.append(
                 f"level {number}: height {level.height:.6g}; the prices let the pairs rise to {left / whole:.6g}"
+            )
+        elif both_ways and level.height > left / whole * (1 + tolerance):
+            wrong.append(
+                f"level {number}: height {level.height:.6g}; the prices allow {left / whole:.6g} at most"
             )
         loose = [i for i in level.pairs if i in rates or paid[i] < 1e-9 * whole]
         wrong += [

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from testbed.arrays import FloatArray
 from testbed.errors import InputError
 from testbed.model.naming.names import no_node
-from testbed.routing.demands.checker import DemandCheck, check_demands
+from testbed.routing.demands.checker import DemandCheck, check_demands, check_promise
 from testbed.routing.flows.link_graph import LinkGraph
 from topologies import Network
 
@@ -139,13 +139,14 @@ class RoutedDemands:
     """``shares[i, l]``: the fraction of the flow of pair i on link l, a sparse array of shape (pairs, links).
 
     ``prices``: of the links, shape (links,), where the routing came with a proof of how little the fullest link can
-    carry.
+    carry. ``limit``: the greatest utilisation that the method promises, if it promises one.
     """
 
     matrix: DemandMatrix
     method: str
     shares: csr_array = field(repr=False)
     prices: FloatArray | None = field(default=None, repr=False)
+    limit: float | None = None
 
     @property
     def loads_bps(self) -> FloatArray:
@@ -173,7 +174,7 @@ def checked(routed: RoutedDemands) -> DemandCheck:
     """The independent checker's answer about a routing."""
     matrix, shares = routed.matrix, routed.shares
     rows = [slice(a, b) for a, b in zip(shares.indptr[:-1], shares.indptr[1:], strict=True)]
-    return check_demands(
+    check = check_demands(
         matrix.network,
         matrix.demands,
         [
@@ -183,6 +184,7 @@ def checked(routed: RoutedDemands) -> DemandCheck:
         routed.loads_bps.tolist(),
         None if routed.prices is None else routed.prices.tolist(),
     )
+    return check if routed.limit is None else check_promise(check, routed.limit)
 
 
 def sparse_shares(rows: list[FloatArray], least: float = 1e-12) -> csr_array:

@@ -25,15 +25,17 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import yen
 
 from testbed.arrays import FloatArray
-from testbed.errors import InputError
+from testbed.errors import InputError, UndecidedError
 from testbed.model.routes import SplitRoute
 from testbed.routing.baselines import single_path
 from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands, given_matrix
 from testbed.routing.flows.end_points import exact_route, flow_problem
-from testbed.routing.flows.linear_programs import emptiest, solving
+from testbed.routing.flows.linear_programs import emptiest, is_wide, solving
 from testbed.routing.flows.link_graph import LinkGraph, ShortestPaths
 from topologies import Network, NoPathError, lists_by_key, reverse_of
 
+# Relative gap between rates and their bound below which they count as proved.
+PROVED = 1e-5
 Path = tuple[int, ...]
 """Indices of links, from source to sink."""
 
@@ -79,6 +81,20 @@ class PathSet:
     def pair_of_path(self) -> NDArray[np.int64]:
         """Which pair each path belongs to, paths in order: shape (paths,)."""
         return np.repeat(np.arange(len(self.paths)), [len(own) for own in self.paths])
+
+    def least_by_pair(self, values: FloatArray) -> FloatArray:
+        """Return the least value of each pair's paths; ``values`` has one for each path."""
+        starts = np.cumsum([0, *(len(paths) for paths in self.paths)])[:-1]
+        return np.asarray(np.minimum.reduceat(values, starts))
+
+    def widest_utilisation(self) -> float:
+        """Return the greatest utilisation if each pair takes its widest path alone."""
+        capacity = np.array([link.capacity_bps for link in self.matrix.network.links])
+        loads = np.zeros(len(capacity))
+        for paths, rate in zip(self.paths, self.matrix.rates_bps, strict=True):
+            widest = max(paths, key=lambda path: capacity[list(path)].min())
+            loads[list(widest)] += rate
+        return float((loads / capacity).max())
 
     def on_links(self) -> csr_array:
         """1 where a path takes a link: shape (paths, links)."""
@@ -162,15 +178,31 @@ def best_rates(paths: PathSet, method: str) -> RoutedDemands:
     Never a greater utilisation than the path set's own weights give, nor a smaller one than the multicommodity optimum.
     """
     matrix = paths.matrix
-    rates = matrix.rates / (matrix.total_bps / len(matrix.pairs))
+    unit = matrix.total_bps / len(matrix.pairs)
+    rates = matrix.rates / unit
     capacity = np.array([link.capacity_bps for link in matrix.network.links])
     loads = csr_array((paths.on_links() * rates[paths.pair_of_path][:, None]).T)
-    one = paths.by_pair(np.ones(len(paths.pair_of_path)))
+    equal = paths.by_pair(np.ones(len(paths.pair_of_path))), np.ones(len(paths.paths))
+    estimate = None
+    scaled = capacity / capacity.max()
+    if is_wide(capacity, matrix.rates):
+        scaled = capacity / unit
+        estimate = paths.widest_utilisation()
     with solving(f"network {matrix.network.name!r}: no rates found for the paths of {method}"):
-        x, _, _ = emptiest(loads, capacity / capacity.max(), (one, np.ones(len(paths.paths))))
+        x, _, prices = emptiest(loads, scaled, equal, estimate=estimate)
     weights = np.maximum(x, 0.0)
     weights /= np.bincount(paths.pair_of_path, weights=weights)[paths.pair_of_path]
-    return paths.routed(method, weights)
+    routed = paths.routed(method, weights)
+    if estimate is not None:
+        path_prices = paths.on_links() @ prices
+        paid = rates * paths.least_by_pair(path_prices)
+        bound = float(paid.sum() / (scaled @ prices))
+        if routed.greatest_utilisation > bound * (1 + PROVED):
+            raise UndecidedError(
+                f"network {matrix.network.name!r}, {method}: cannot tell, the solver's rates have "
+                f"utilisation {routed.greatest_utilisation:g}, the bound is {bound:g}"
+            )
+    return routed
 
 
 EAGERNESS = 0.1

@@ -15,17 +15,24 @@ shares really cost is what was found.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array, eye_array, kron
+from scipy.sparse import csr_array, diags_array, eye_array, kron
 from scipy.special import betaincinv
 
 from fec import fec_block_size
 from fec.redundancy.labels import LABELS
 from testbed.arrays import FloatArray
-from testbed.errors import InputError
+from testbed.errors import UndecidedError
 from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands, sparse_shares
 from testbed.routing.demands.per_pair import capillary_demands
 from testbed.routing.flows.end_points import exact_route, flow_problem
-from testbed.routing.flows.linear_programs import UnsolvedError, balance_matrix, solve_lp
+from testbed.routing.flows.linear_programs import (
+    LpSolver,
+    UnsolvedError,
+    balance_matrix,
+    is_wide,
+    solve_lp,
+    solve_scaled_lp,
+)
 from testbed.routing.flows.link_graph import LinkGraph
 from testbed.routing.redundancy.coding import Coding
 from testbed.routing.redundancy.least_fec import SHARE_CAP, overhead
@@ -182,7 +189,7 @@ def least_ror_demands(
     keeps that.
 
     ``forced`` as ``redundancy.forced_links`` gives it. Pairs * links * 18 variables: 272 pairs over 52 links take some
-    seconds. Raises InputError where the solver gives up.
+    seconds. Raises UndecidedError if the solver gives up, or calls a problem of numbers far apart infeasible.
     """
     graph = LinkGraph(matrix.network)
     widths, slopes = segments(tolerance)
@@ -199,27 +206,36 @@ def least_ror_demands(
     required = np.zeros((pairs, graph.nodes))
     for row, pair in zip(required, matrix.pairs, strict=True):
         row[graph.positions(pair)] = 1.0, -1.0
-    unit = matrix.total_bps / pairs
-    loads = kron(
-        csr_array(matrix.rates[None, :] / unit),
-        kron(eye_array(links), np.ones((1, count))),
-        format="csr",
-    )
-    at_most = (
-        (loads, most_utilisation * graph.capacity / unit) if np.isfinite(most_utilisation) else None
-    )
+    at_most = None
+    solve: LpSolver = solve_lp
+    if np.isfinite(most_utilisation):
+        room = most_utilisation * graph.capacity
+        unit: FloatArray = np.full(links, matrix.total_bps / pairs)
+        if is_wide(graph.capacity, matrix.rates):
+            unit = room
+            solve = solve_scaled_lp
+        loads = kron(
+            csr_array(matrix.rates[None, :]),
+            kron(diags_array(1 / unit), np.ones((1, count))),
+            format="csr",
+        )
+        at_most = loads, room / unit
     try:
-        x, least, _ = solve_lp(cost.ravel(), (balance, required.ravel()), upper.ravel(), at_most)
+        x, least, _ = solve(cost.ravel(), (balance, required.ravel()), upper.ravel(), at_most)
     except UnsolvedError as error:
-        if "nfeasible" in str(error):
+        if "nfeasible" in str(error) and not is_wide(graph.capacity, matrix.rates):
             return None
-        raise InputError(
-            f"network {matrix.network.name!r}: least redundancy not found ({error})"
+        raise UndecidedError(
+            f"network {matrix.network.name!r}: least redundancy not found: cannot tell, the solver "
+            f"failed ({error})"
         ) from None
     shares = np.clip(x.reshape(pairs, links, count).sum(axis=2), 0.0, 1.0)
     ror = float(np.where(must, 0.0, overhead(shares, tolerance)).sum())
     routed = RoutedDemands(
-        matrix=matrix, method="least-ror", shares=sparse_shares(list(shares), 1e-9)
+        matrix=matrix,
+        method="least-ror",
+        shares=sparse_shares(list(shares), 1e-9),
+        limit=most_utilisation if np.isfinite(most_utilisation) else None,
     )
     return LeastRor(
         routed=routed, ror=ror, bound=min(ror, max(0.0, least - SHORTER * float(x.sum())))

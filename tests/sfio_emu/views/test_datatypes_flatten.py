@@ -156,9 +156,7 @@ def boxes(draw: st.DrawFn, base: Pair) -> Pair:
     )
     if not naive.map:
         return contiguous(0, BYTE), Naive([], 0, 0)
-    return built, Naive(
-        offsets, naive.lb, naive.lb + numbers.size * naive.extent, naive.alignment, True
-    )
+    return built, Naive(offsets, 0, numbers.size * naive.extent, naive.alignment, True)
 
 
 datatypes = st.recursive(st.sampled_from(ELEMENTARY), derived, max_leaves=4)

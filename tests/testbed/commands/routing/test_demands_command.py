@@ -41,7 +41,7 @@ def test_a_routing_that_the_checker_refuses_ends_with_exit_code_1(
     monkeypatch.setattr(matrix, "check_demands", lambda *_, **__: wrong)
     code, text, _ = asked(capsys, "swiss-t1", "--routing", "single")
     assert code == 1
-    assert "WRONG single: demand is lost" in text and "NOT proved" in text
+    assert "WRONG single: demand is lost" in text and "is not proved" in text
 
 
 def test_a_file_of_demands_is_routed_and_every_link_listed(
