@@ -10,7 +10,13 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 from topologies.errors import TopologyError, located
-from topologies.files.foreign import NetworkNote, adapted, refuse_programs, without_loops
+from topologies.files.foreign import (
+    NetworkNote,
+    adapted,
+    note_host_paths,
+    refuse_programs,
+    without_loops,
+)
 from topologies.files.node_link import parse_document
 from topologies.mininet.miniedit import is_miniedit, miniedit_document
 from topologies.mininet.topo import is_topo, topo_document
@@ -47,7 +53,11 @@ def network_of(value: object) -> Network | None:
         one_way = without_loops(
             document["links"], [document["directed"]] * len(document["links"]), notes
         )
-        network = parse_document(adapted(document, notes, mininet="yes"), name, one_way)
+        # A dictionary is written for the testbed; a graph may come from any file.
+        strict = isinstance(value, Mapping) and not hasattr(value, "edges")
+        ours = adapted(document, notes, note_units=False, strict=strict)
+        network = parse_document(ours, name, one_way)
+        note_host_paths(network, notes)
         if not network.nodes:
             raise TopologyError("no node is in it; give at least one")
     if notes:

@@ -7,6 +7,7 @@ import operator
 from typing import Any
 
 from topologies.errors import TopologyError
+from topologies.mininet.parameters import with_tc_unit
 from topologies.text.json_types import Json, JsonObject
 
 _METHODS = ("addHost", "addSwitch", "addLink", "hosts", "switches", "iterLinks", "nodeInfo")
@@ -129,10 +130,9 @@ def link_entry(
     ):
         for name in ("delay", "jitter"):
             value = fields.get(name)
-            if isinstance(value, int | float) or (
-                isinstance(value, str) and value.replace(".", "", 1).isdigit()
-            ):
-                fields[name] = f"{value}us"
+            with_unit = with_tc_unit(value)
+            if with_unit != value:
+                fields[name] = with_unit
                 line = f"{name}={value!r} has no unit: Mininet's tc reads microseconds; write '{value}ms' if so meant"
                 if line not in notes:
                     notes.append(line)
