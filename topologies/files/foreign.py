@@ -17,6 +17,7 @@ from topologies.files.foreign_fields import (
 )
 from topologies.files.node_link import graph_attributes
 from topologies.files.schemas import network_schema
+from topologies.host_paths import note_paths
 from topologies.mininet.parameters import (
     BACK,
     UNITS,
@@ -25,7 +26,6 @@ from topologies.mininet.parameters import (
     split_delay,
     split_ends,
 )
-from topologies.host_paths import note_paths
 from topologies.network import MAX_CAPACITY_BPS, MIN_CAPACITY_BPS, Network, is_finite
 from topologies.text.json_types import JsonObject
 from topologies.text.units import is_bare, rate_bps, seconds
