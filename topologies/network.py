@@ -341,9 +341,18 @@ class Network(Shown):
         index = self.node_index.get(node_id)
         if index is None:
             raise TopologyError(
-                f"network {self.name!r} has no node {node_id!r}; {nearest(node_id, self.node_index)}"
+                f"network {self.name!r} has no node {node_id!r}; {self._nearest_nodes(node_id)}"
             )
         return self.nodes[index]
+
+    def _nearest_nodes(self, wrong: str) -> str:
+        """Return which ids and names to give instead of a wrong one."""
+        advice = nearest(wrong, [*self.node_index, *self.node_of_name])
+        if not self.node_of_name or advice.startswith("did you mean"):
+            return advice
+        names = {node: name for name, node in self.node_of_name.items()}
+        titles = [f"{node} ({names[node]})" if node in names else node for node in self.node_index]
+        return nearest("", titles)
 
     def link(self, source: str, target: str, key: int = 0) -> Link:
         """The directed link of that name; TopologyError where there is none."""
