@@ -14,6 +14,7 @@ after another::
     duplicate:F                  each packet comes twice with probability F
     trace:FILE                   packets leave at the opportunities of a trace in Mahimahi's format
 
+Fractions may be in per cent (``1%``), seconds may have another unit (``10ms``).
 Packets pass the words from left to right, and then the link's queue, capacity and delay. Sources: Gilbert 1960, Elliott
 1963, Hemminger 2005 (netem), Netravali and others 2015 (Mahimahi).
 """
@@ -29,6 +30,7 @@ from typing import ClassVar
 
 from topologies.errors import TopologyError, located
 from topologies.text.text_file import read_bytes, utf8
+from topologies.text.units import fraction, seconds
 
 OPPORTUNITY_BYTES = 1500
 """What one line of a Mahimahi trace lets pass, in bytes of IP packets."""
@@ -246,7 +248,10 @@ KINDS = ("loss", "ge", "delay", "jitter", "reorder", "duplicate", "trace")
 _OF_VALUES = {
     one.kind: one for one in (RandomLoss, GilbertElliott, ExtraDelay, Reordering, Duplication)
 }
+# Values that are times; all others are fractions.
+_TIMES = ("delay", "jitter")
 _WORDS = re.compile(r"\s+")
+_SPACE_BEFORE_UNIT = re.compile(r"(?<=[0-9.])\s+(?=(?:%|[mnuµ]?s|min|h)(?:[\s,]|$))")
 
 
 def parse_impairments(text: str, folder: str | Path | None = "") -> Impairments:
@@ -258,7 +263,8 @@ def parse_impairments(text: str, folder: str | Path | None = "") -> Impairments:
     >>> [str(one) for one in parse_impairments("ge:p=0.01,r=0.3 jitter:0.005")]
     ['ge:p=0.01,r=0.3,1-h=1.0,1-k=0.0', 'delay:0.005,jitter=0.005']
     """
-    return tuple(_impairment(word, folder) for word in _WORDS.split(text.strip()) if word)
+    text = _SPACE_BEFORE_UNIT.sub("", text.strip())
+    return tuple(_impairment(word, folder) for word in _WORDS.split(text) if word)
 
 
 @lru_cache(maxsize=256)
@@ -293,6 +299,9 @@ def _impairment(word: str, folder: str | Path | None) -> Impairment:
         raise TopologyError(
             f"{word!r}: a packet whose checksum is wrong is thrown away by its receiver; write loss:FRACTION"
         )
+    if kind in ("rate", "bw", "limit"):
+        ours = "max_queue_size" if kind == "limit" else "capacity (a link's, as 10Mbps)"
+        raise TopologyError(f"{word!r} is no impairment; write it as {ours}")
     if kind not in KINDS or not colon:
         raise TopologyError(
             f"impairment {word!r} is none of {', '.join(f'{name}:' for name in KINDS)}"
@@ -313,26 +322,39 @@ def _impairment(word: str, folder: str | Path | None) -> Impairment:
     return made(**values)
 
 
-def _values(word: str, keys: list[str], rest: str) -> dict[str, float]:
-    """The numbers of a word by their names; the first one's name may be left out."""
-    found: dict[str, float] = {}
-    for place, part in enumerate(rest.split(",")):
-        name, equals, value = part.partition("=")
-        if not equals and place == 0:
-            name, value = keys[0], part
-        if name not in keys or name in found:
+def _values(word: str, keys: list[str], text: str) -> dict[str, float]:
+    """Parse the numbers of a word; the name of the first one may be missing.
+
+    Args:
+        word: The whole word, for messages.
+        keys: The names that the word may have.
+        text: The part of the word behind its kind.
+    """
+    values: dict[str, float] = {}
+    for position, part in enumerate(text.split(",")):
+        name, equals, number = part.partition("=")
+        if not equals and position == 0:
+            name = keys[0]
+            number = part
+        if name not in keys or name in values:
             raise TopologyError(
-                f"impairment {word!r}: {part!r} is none of {', '.join(f'{key}=' for key in keys)}, once each"
+                f"impairment {word!r}: {part!r} is none of"
+                f" {', '.join(f'{key}=' for key in keys)}, once each"
             )
-        try:
-            found[name] = float(value)
-        except ValueError:
-            raise TopologyError(f"impairment {word!r}: {value!r} is no number") from None
-        if not math.isfinite(found[name]):
-            raise TopologyError(f"impairment {word!r}: {value!r} is no number of use")
-    if keys[0] not in found:
+        values[name] = _quantity(word, name, number)
+    if keys[0] not in values:
         raise TopologyError(f"impairment {word!r}: {keys[0]} is missing")
-    return found
+    return values
+
+
+def _quantity(word: str, name: str, text: str) -> float:
+    """Parse one number: a time in seconds or with its unit, or a fraction, also in per cent."""
+    is_time = name in _TIMES
+    value = seconds(text) if is_time else fraction(text)
+    if not math.isfinite(value):
+        hint = "give seconds or a unit, as 10ms" if is_time else "give 0.01 or 1%"
+        raise TopologyError(f"impairment {word!r}: {text!r} is no number; {hint}")
+    return value
 
 
 def _trace(rest: str, folder: str | Path | None) -> RateTrace:

@@ -292,6 +292,21 @@ class Network(Shown):
         return {node.id: i for i, node in enumerate(self.nodes)}
 
     @cached_property
+    def node_of_name(self) -> Mapping[str, str]:
+        """Node id of each ``name`` or ``label`` that one node alone has, and that is no id."""
+        ids: dict[str, str] = {}
+        shared: set[str] = set()
+        for node in self.nodes:
+            for name in {str(node.attributes.get(key) or "").strip() for key in ("name", "label")}:
+                if ids.setdefault(name, node.id) != node.id:
+                    shared.add(name)
+        return {
+            name: node
+            for name, node in ids.items()
+            if name and name not in shared and name not in self.node_index
+        }
+
+    @cached_property
     def link_index(self) -> Mapping[LinkId, int]:
         """Link id -> position in ``links``."""
         return {link.id: i for i, link in enumerate(self.links)}
@@ -303,8 +318,9 @@ class Network(Shown):
 
     @cached_property
     def id_lengths(self) -> tuple[int, ...]:
-        """How long ids of nodes are, each length once."""
-        return tuple(sorted({len(node.id) for node in self.nodes}))
+        """The lengths of ids and names of nodes, each once."""
+        names = (*self.node_index, *self.node_of_name)
+        return tuple(sorted({len(name) for name in names}))
 
     @cached_property
     def _out(self) -> Mapping[str, tuple[int, ...]]:
@@ -325,9 +341,18 @@ class Network(Shown):
         index = self.node_index.get(node_id)
         if index is None:
             raise TopologyError(
-                f"network {self.name!r} has no node {node_id!r}; {nearest(node_id, self.node_index)}"
+                f"network {self.name!r} has no node {node_id!r}; {self._nearest_nodes(node_id)}"
             )
         return self.nodes[index]
+
+    def _nearest_nodes(self, wrong: str) -> str:
+        """Return which ids and names to give instead of a wrong one."""
+        advice = nearest(wrong, [*self.node_index, *self.node_of_name])
+        if not self.node_of_name or advice.startswith("did you mean"):
+            return advice
+        names = {node: name for name, node in self.node_of_name.items()}
+        titles = [f"{node} ({names[node]})" if node in names else node for node in self.node_index]
+        return nearest("", titles)
 
     def link(self, source: str, target: str, key: int = 0) -> Link:
         """The directed link of that name; TopologyError where there is none."""

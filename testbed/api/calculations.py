@@ -13,7 +13,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
 from testbed.errors import InputError, require_type
-from testbed.model.naming.names import NetworkLike, known_network
+from testbed.model.naming.names import NetworkLike, known_network, node_named
 from topologies import Network
 from topologies.errors import python_number
 
@@ -61,7 +61,9 @@ def route(
     _require_nodes(source, sink)
     require_type(method, str, "method", 'the name of a routing method, such as "capillary"')
     layers = require_type(layers, (int, type(None)), "layers", "a whole number, or None for all")
-    return route_by_name(known_network(network), source, sink, method, layers)
+    value = known_network(network)
+    ends = [node_named(node, value) or node for node in (source, sink)]
+    return route_by_name(value, ends[0], ends[1], method, layers)
 
 
 def traffic(

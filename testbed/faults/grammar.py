@@ -8,7 +8,7 @@ As text, for the prompt of ``testbed up`` and the options of commands::
     link    = a "->" b ["#" key]         from a to b; the key tells parallel links apart (``model.naming.names``)
     cable   = a "-" b                    both links between two switches
     shape   = "line" | "square" | "L" | "U"                   legs of N links, at a place drawn by the seed
-    times   = [start] ["-" [stop]]       seconds; from the beginning and permanently, where left out (lists want a "-")
+    times   = [start] ["-" [stop]]       seconds, or with a unit (200ms); from the beginning and permanently, where left out (lists want a "-")
     manner  = "down" | "blackhole" | "loss" fraction | impairment {" " impairment}, each also with "one-way"
     impairment = "loss:" F | "ge:p=" P ",r=" R | "delay:" S ",jitter=" J | "jitter:" J | "reorder:" F
                | "duplicate:" F | "trace:" FILE
@@ -35,10 +35,12 @@ from testbed.faults.fault import Fault, PoissonFaults, flapping_faults, node_fau
 from testbed.model.json_values import located
 from testbed.model.naming import names
 from testbed.model.options import kinds
+from testbed.model.options.quantities import plain_numbers
 from testbed.model.schemas import refuse_unknown
 from topologies import JsonObject, LinkId, Network, label_of
 from topologies.impairments import impairment_text, parse_impairments
 from topologies.network import quoted
+from topologies.text.units import fraction, is_bare, seconds
 
 TRANSIENT_SHARE = 0.1
 """Transient faults last up to this share of the run (Zarza 2011, 5.6.4)."""
@@ -54,7 +56,7 @@ _SETTINGS = {
 _BETWEEN_VALUES = re.compile(r",\s*[0-9a-z-]+=")
 _BETWEEN_FAULTS = re.compile(r",(?!\s*[0-9a-z-]+=)")
 """A comma, but for those between the values of an impairment."""
-_SECONDS = r"(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|nan|inf)"
+_SECONDS = r"(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?(?:ns|us|µs|ms|s|min|h)?|nan|inf)"
 _TIMES = re.compile(rf"({_SECONDS})?(?:-({_SECONDS})?)?", re.IGNORECASE)
 _REST = re.compile(r"\s*(?:@\s*(?P<times>\S*))?(?P<manner>(?:\s.*)?)", re.DOTALL)
 _FOR_GOOD = re.compile(r"\s*@\s*\S*-(?:\s|$)")
@@ -185,16 +187,28 @@ def parse_poisson(text: str) -> PoissonFaults:
             raise InputError(
                 f"faults {text!r}: {word!r} is none of {', '.join(f'{key}=' for key in _SETTINGS)}"
             )
-        try:
-            values[_SETTINGS[name]] = value if name in ("lengths", "kind") else float(value)
-        except ValueError:
-            raise InputError(f"faults {text!r}: {value!r} is no number") from None
+        values[_SETTINGS[name]] = _setting(text, name, value)
     missing = [key for key in ("rate", "lasts") if _SETTINGS[key] not in values]
     if missing:
         raise InputError(
             f"faults {text!r}: {missing[0]}= is missing; write poisson:rate=0.01,lasts=1"
         )
     return PoissonFaults(**values)
+
+
+def _setting(text: str, name: str, value: str) -> str | float:
+    """Parse the value of one setting of ``poisson:``."""
+    if name in ("lengths", "kind"):
+        return value
+    if name == "loss":
+        number = fraction(value)
+    elif name == "rate":
+        number = float(value) if is_bare(value) else math.nan
+    else:
+        number = seconds(value)
+    if not math.isfinite(number):
+        raise InputError(f"faults {text!r}: {value!r} is no number")
+    return number
 
 
 def parse_node_time(text: str, where: str, network: Network) -> tuple[str, float]:
@@ -223,6 +237,7 @@ def parse_fault_document(
     ``folder``. Raises InputError that names the entry and the key that is wrong.
     """
     refuse_unknown(document, "faults", where)
+    document = plain_numbers(document)
     entries = document.get("faults") if isinstance(document, dict) else document
     if not isinstance(entries, list):
         raise InputError(f'{where}: give a list of faults, or {{"faults": [...]}}')
@@ -293,7 +308,14 @@ def _times(text: str, times: str) -> tuple[float, float]:
     said = _TIMES.fullmatch(times)
     if said is None:
         raise InputError(f"fault {text!r}: {times!r} is not START-STOP in seconds, as in 0.2-3")
-    return float(said[1] or 0), float(said[2]) if said[2] else math.inf
+    start_s = _moment(said[1]) if said[1] else 0.0
+    stop_s = _moment(said[2]) if said[2] else math.inf
+    return start_s, stop_s
+
+
+def _moment(text: str) -> float:
+    """Return the seconds of a text that the pattern of times accepts."""
+    return float(text) if text.lower() in ("nan", "inf") else seconds(text)
 
 
 def _manner(text: str, words: list[str]) -> JsonObject:
@@ -309,13 +331,14 @@ def _manner(text: str, words: list[str]) -> JsonObject:
         raise InputError(
             f"fault {text!r}: write LINK, then down, blackhole or loss FRACTION, or impairments as ge:p=0.01,r=0.3"
         )
-    try:
-        fraction = float(number[0]) if number else 1.0
-    except ValueError:
-        raise InputError(f"fault {text!r}: loss {number[0]!r} is no number; give 0 to 1") from None
+    loss_fraction = fraction(number[0]) if number else 1.0
+    if math.isnan(loss_fraction):
+        raise InputError(
+            f"fault {text!r}: loss {number[0]!r} is no number; give 0 to 1, or per cent as 30%"
+        )
     return {
         "kind": kind,
-        "loss_fraction": fraction,
+        "loss_fraction": loss_fraction,
         "direction": "forward" if "one-way" in words else "both",
     }
 

@@ -15,6 +15,7 @@ from testbed.model.file_formats import TRAFFIC_FORMATS, find_format
 from testbed.model.json_values import is_file, read_json
 from testbed.model.naming.names import known_network, link_text
 from testbed.model.options import kinds
+from testbed.model.options.quantities import plain_numbers
 from testbed.model.schemas import refuse_unknown
 from testbed.results.trace_files import read_trace
 from testbed.simulation.options import SimulationOptions
@@ -155,4 +156,6 @@ def _read_traffic(
     if not isinstance(document, dict):
         raise InputError(f'{where}: give an object with "messages", "transfers" or "frames"')
     refuse_unknown(document, "messages", where)
-    return document, False
+    numbers = plain_numbers(document)
+    assert isinstance(numbers, dict)
+    return numbers, False

@@ -164,6 +164,14 @@ def miniedit(**changed: Any) -> dict[str, Any]:
     } | changed
 
 
+def test_miniedit_hosts_are_in_the_subnet_of_the_preferences(tmp_path: Path) -> None:
+    document = miniedit()
+    document["application"] = {"ipBase": "192.168.10.0/24"}
+    network, _ = read(tmp_path, "lab.mn", json.dumps(document))
+    assert network.node("h1").addresses == (("192.168.10.1", 24),)
+    assert network.node("pc").addresses == (("10.0.0.9", 8),)
+
+
 def test_miniedit_s_file_is_a_network(tmp_path: Path) -> None:
     network, note = read(tmp_path, "lab.mn", json.dumps(miniedit()))
     assert network.name == "lab"
@@ -240,3 +248,38 @@ def test_no_file_of_miniedit_is_more_than_one_line_of_error(changed: dict[str, A
             testbed.network(miniedit(**changed))
         except TopologyError as error:
             assert "\n" not in str(error)
+
+
+def p4_app(**topology: Any) -> str:
+    return json.dumps(
+        {
+            "topology": {
+                "hosts": {"h1": {}, "h2": {}},
+                "switches": {"s1": {}},
+                "links": [["h1", "s1"], ["h2", "s1", {"bw": 1, "loss": 0}]],
+                **topology,
+            }
+        }
+    )
+
+
+def test_p4_utils_default_is_that_of_all_links(tmp_path: Path) -> None:
+    default = {"bw": 5, "delay": "10ms", "loss": 2, "max_queue_size": 30, "auto_arp_tables": False}
+    text = p4_app(default=default, assignment_strategy="l3")
+    network, note = read(tmp_path, "p4app.json", text)
+    first = network.link("h1", "s1")
+    assert (first.capacity_bps, first.delay_s, first.impairments) == (5e6, 0.01, "loss:0.02")
+    assert first.queue_packets == 30
+    second = network.link("h2", "s1")
+    assert (second.capacity_bps, second.delay_s, second.impairments) == (1e6, 0.01, "")
+    assert "assignment_strategy 'l3' is not followed" in note
+    assert "not done: auto_arp_tables" in note
+
+
+def test_p4_utils_router_forwards(tmp_path: Path) -> None:
+    text = p4_app(routers={"r1": {"int_conf": "r1.conf"}}, links=[["h1", "r1"], ["r1", "h2"]])
+    network, note = read(tmp_path, "p4app.json", text)
+    assert network.node("r1").kind == "host"
+    assert network.node("r1").forwards
+    assert "routers forward over shortest paths" in note
+    assert "no path" not in note

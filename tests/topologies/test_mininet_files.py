@@ -24,6 +24,8 @@ from topologies import Network, load_network
 from topologies.adapters import python_files
 from topologies.errors import TopologyError
 from topologies.files.foreign import NetworkNote
+from topologies.mininet import topo
+from topologies.mininet.topo import forwarding_of_command
 
 FILES = sorted((Path(__file__).parent / "mininet_files").glob("*.py"))
 _HEAD = re.compile(
@@ -96,6 +98,68 @@ def test_what_a_file_says_of_links_is_in_the_network() -> None:
     assert {k.capacity_bps for k in read(corpus("link_classes.py") + ":lab")[0].links} == {3e6}
     router = read(corpus("linux_router.py") + ":NetworkTopo")[0].node("r0")
     assert router.attributes["ip"] == ["192.168.1.1/24", "172.16.0.1/12"]
+
+
+def test_addresses_that_a_program_sets_are_in_the_network() -> None:
+    network = read(corpus("own_addresses.py") + ":lab")[0]
+    assert [host.addresses for host in network.hosts] == [
+        (("192.168.7.7", 24),),
+        (("192.168.5.2", 24),),
+        (("192.168.5.3", 24),),
+    ]
+    assert network.node("h2").mac == "00:00:00:00:00:22"
+
+
+@pytest.mark.parametrize(
+    ("command", "forwards"),
+    [
+        ("sysctl net.ipv4.ip_forward=1", True),
+        ("sudo sysctl -w net.ipv4.conf.all.forwarding = 1", True),
+        ("sysctl -w net/ipv4/ip_forward=1", True),
+        ("sysctl -w 'net.ipv4.conf.r1-eth0.forwarding=1'", True),
+        ("echo 1 > /proc/sys/net/ipv4/ip_forward", True),
+        ("echo '1' >/proc/sys/net/ipv4/conf/all/forwarding", True),
+        ("sh -c 'echo 1 >> /proc/sys/net/ipv4/ip_forward'", True),
+        ("echo 1 | sudo tee /proc/sys/net/ipv4/ip_forward", True),
+        ("printf 1 > /proc/sys/net/ipv4/ip_forward", True),
+        ("sysctl net.ipv4.ip_forward=0", False),
+        ("echo 0 > /proc/sys/net/ipv4/ip_forward", False),
+        ("sysctl -w net.ipv6.conf.all.forwarding=1", None),
+        ("cat /proc/sys/net/ipv4/ip_forward", None),
+        ("sysctl -n net.ipv4.ip_forward", None),
+        ("echo 1 > /tmp/x; cat /proc/sys/net/ipv4/ip_forward", None),
+    ],
+)
+def test_command_says_whether_host_forwards(command: str, forwards: bool | None) -> None:
+    assert forwarding_of_command(command) is forwards
+
+
+_SETTING = "net.ipv4.ip_forward"
+
+
+def _switch_on(node: Any) -> None:
+    node.cmd(f"sysctl -w {_SETTING}=1")
+
+
+class _CallsFunction:
+    def config(self) -> None:
+        _switch_on(self)
+
+
+class _NamesConstant:
+    def config(self) -> None:
+        self.cmd(f"sysctl -w {_SETTING}=1")  # type: ignore[attr-defined]
+
+
+class _SwitchesOff:
+    def terminate(self) -> None:
+        self.cmd("sysctl net.ipv4.ip_forward=0")  # type: ignore[attr-defined]
+
+
+def test_class_of_hosts_forwards_by_what_it_calls() -> None:
+    assert topo.forwards(_CallsFunction)
+    assert topo.forwards(_NamesConstant)
+    assert not topo.forwards(_SwitchesOff)
 
 
 def test_a_topo_and_its_file_are_the_same_network() -> None:

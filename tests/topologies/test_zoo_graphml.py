@@ -78,7 +78,7 @@ def _utf8(folder: Path, content: bytes) -> Path:
 
 @pytest.mark.parametrize(
     "key",
-    [*EDGE, "weight", "value", "Edge Label", "colour", "bandwidth", "bw", "latency", "Weight"],
+    [*EDGE, "weight", "value", "Edge Label", "colour", "bandwidth", "latency", "Weight"],
 )
 def test_every_key_of_other_programs_stays(key: str, tmp_path: Path) -> None:
     graph = nx.Graph()

@@ -67,9 +67,6 @@ class _Reader:
         if self.token[0] != "end":
             self._wrong("nothing may follow the last brace")
         nodes = [{**fields, "id": name} for name, fields in self.nodes.items()]
-        for node in nodes:
-            if node.get("type") in ("host", "switch"):
-                node.setdefault("kind", node["type"])
         return {
             "directed": kind == "digraph",
             "multigraph": True,

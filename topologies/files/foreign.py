@@ -6,19 +6,27 @@ and a note says which. Every format's reader gives such a document; the rules ar
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from topologies.errors import TopologyError
+from topologies.files.foreign_fields import (
+    read_fields,
+    read_positions,
+    truth_value,
+    tuple_of_text,
+)
 from topologies.files.node_link import graph_attributes
 from topologies.files.schemas import network_schema
+from topologies.host_paths import note_paths
 from topologies.mininet.parameters import (
     BACK,
     UNITS,
     hand_over_addresses,
     read_parameters,
+    split_delay,
     split_ends,
 )
-from topologies.network import MAX_CAPACITY_BPS, MIN_CAPACITY_BPS, is_finite
+from topologies.network import MAX_CAPACITY_BPS, MIN_CAPACITY_BPS, Network, is_finite
 from topologies.text.json_types import JsonObject
 from topologies.text.units import is_bare, rate_bps, seconds
 
@@ -52,11 +60,15 @@ _PROGRAMS = {
 """Whose files of JSON have that key, and not both nodes and links."""
 _SHOWN = 60
 
-_GONE, _THEIRS = "gone", "theirs"
-_DEFAULT_ROUTES = ("default_route", "defaultRoute")
+_GONE = "gone"
+_THEIRS = "theirs"
+_CHANGED = "changed"
+DEFAULT_ROUTES = ("default_route", "defaultRoute")
+"""Names of Mininet's default routes of hosts."""
 Fields = JsonObject
 Retained = dict[str, dict[str, None]]
-"""Names of attributes by where they stand: graph, nodes, links; what was left out, and Mininet's that were read."""
+"""Names of attributes by where they stand (graph, nodes, links); what was left out, Mininet's parameters that were
+read, and notes of values that were changed."""
 
 
 class NetworkNote(UserWarning):
@@ -64,13 +76,22 @@ class NetworkNote(UserWarning):
 
 
 def adapted(
-    document: object, notes: list[str], *, mininet: Literal["no", "noted", "yes"] = "noted"
+    document: object, notes: list[str], *, note_units: bool = True, strict: bool = False
 ) -> object:
-    """The document as ``parse_document`` takes it; what was done to it is added to ``notes``.
+    """Return the document as ``parse_document`` takes it.
 
-    Done: capacities and delays with units, ``LinkSpeedRaw``; Mininet's parameters, as ``mininet`` says; ids that are
-    lists or floats; nodes named by ``name`` alone; links by position (networkx 1, D3). Raises TopologyError, naming
-    place, key and repair, for a key that is refused.
+    Capacities and delays with units, ``LinkSpeedRaw`` and Mininet's parameters become fields of ours. Ids that are
+    lists, tuples or floats become text. Nodes that have no id are named by ``name``; links may name nodes by
+    position (networkx 1, D3). Addresses are read as ``foreign_fields`` says.
+
+    Args:
+        document: A node-link document; anything but an object is returned as it is.
+        notes: Takes one line for each kind of change.
+        note_units: Whether to note that Mininet's parameters are read in Mininet's units.
+        strict: Whether an address that cannot be used is left to ``Node``, which refuses it.
+
+    Raises:
+        TopologyError: A key is refused; the message names its place and how to repair it.
 
     >>> notes = []
     >>> link = {"source": "a", "target": "b", "capacity": "10Mbps", "weight": 3}
@@ -82,7 +103,8 @@ def adapted(
     if not isinstance(document, dict):
         return document
     refuse_programs(document)
-    retained: Retained = {"graph": {}, "nodes": {}, "links": {}, _GONE: {}, _THEIRS: {}}
+    retained: Retained = {"graph": {}, "nodes": {}, "links": {}}
+    retained |= {_GONE: {}, _THEIRS: {}, _CHANGED: {}}
     known = network_schema()["properties"]
     found = {key: value for key, value in document.items() if key in known}
     others = {
@@ -92,13 +114,16 @@ def adapted(
     found["graph"] = _attributes(
         {**others, **graph_attributes(document)}, "graph", "graph", retained
     )
-    if mininet != "no" and isinstance(found.get("nodes"), list):
-        _read_kinds([node for node in found["nodes"] if isinstance(node, dict)])
+    if isinstance(found.get("nodes"), list):
+        found["nodes"] = [dict(node) if isinstance(node, dict) else node for node in found["nodes"]]
+        tables = [node for node in found["nodes"] if isinstance(node, dict)]
+        _read_kinds(tables)
+        for node in () if strict else tables:
+            read_positions(node)
     for name, scope in (("nodes", "node"), ("links", "link"), ("edges", "link")):
         if isinstance(found.get(name), list):
-            read = mininet != "no"
             found[name] = [
-                _attributes(entry, scope, f"{name}[{i}]", retained, mininet=read)
+                _attributes(entry, scope, f"{name}[{i}]", retained)
                 if isinstance(entry, dict)
                 else entry
                 for i, entry in enumerate(found[name])
@@ -108,10 +133,12 @@ def adapted(
             (found[name] for name in ("links", "edges") if isinstance(found.get(name), list)), []
         )
         _name_nodes(found["nodes"], links, notes)
-        if mininet != "no":
-            hand_over_addresses(found["nodes"], links)
-        _note_default_routes(found["nodes"], retained["nodes"], notes)
-    _note(retained, notes, units=mininet == "noted")
+        hand_over_addresses(found["nodes"], links)
+        if not strict:
+            read_fields([node for node in found["nodes"] if isinstance(node, dict)], notes)
+        for key in DEFAULT_ROUTES:
+            retained["nodes"].pop(key, None)
+    _note(retained, notes, units=note_units)
     return found
 
 
@@ -127,7 +154,9 @@ def refuse_programs(document: Mapping[object, object]) -> None:
 
 def _note(retained: Retained, notes: list[str], *, units: bool) -> None:
     """Say what was stored without being read, read in Mininet's units (where ``units``), and left out."""
-    gone, theirs = retained.pop(_GONE), retained.pop(_THEIRS)
+    gone = retained.pop(_GONE)
+    theirs = retained.pop(_THEIRS)
+    notes += retained.pop(_CHANGED)
     lists = [
         f"{', '.join(map(_shown, names))} ({where})" for where, names in retained.items() if names
     ]
@@ -143,26 +172,24 @@ def _note(retained: Retained, notes: list[str], *, units: bool) -> None:
         )
 
 
-def _note_default_routes(nodes: list[Any], retained: dict[str, None], notes: list[str]) -> None:
-    """Say whose default routes (Mininet's ``defaultRoute``) have no effect, and what takes their place."""
-    hosts = [
-        node.get("id")
-        for node in nodes
-        if isinstance(node, dict) and any(map(node.get, _DEFAULT_ROUTES))
-    ]
-    for key in _DEFAULT_ROUTES:
-        retained.pop(key, None)
-    if hosts:
-        notes.append(
-            f"default routes of {some(hosts)} are not set: every host has the shortest path to each other one"
-        )
-
-
 def _read_kinds(nodes: list[Fields]) -> None:
-    """Where any node says by ``isSwitch`` that it is one (Mininet's Topo), those that do not are hosts."""
-    if any("isSwitch" in node for node in nodes):
-        for node in nodes:
-            node.setdefault("kind", "switch" if node.pop("isSwitch", False) else "host")
+    """Set the kind of nodes that say it as Mininet's Topo (``isSwitch``) or YATES (``type``) does.
+
+    If any node has ``isSwitch``, nodes without it are hosts.
+    """
+    from_topo = any("isSwitch" in node for node in nodes)
+    for node in nodes:
+        if from_topo:
+            is_switch = truth_value(node.pop("isSwitch", False))
+            node.setdefault("kind", "switch" if is_switch else "host")
+        elif node.get("type") in ("host", "switch"):
+            node.setdefault("kind", node["type"])
+
+
+def note_host_paths(network: Network, notes: list[str]) -> None:
+    """Note which hosts cannot reach each other and whose default routes are not set."""
+    routed = [node.id for node in network.hosts if any(map(node.attributes.get, DEFAULT_ROUTES))]
+    note_paths(network, routed, notes)
 
 
 def rename_kinds(nodes: Iterable[Fields]) -> None:
@@ -205,16 +232,12 @@ def _refuse_misspelt(names: Iterable[str], scope: str, place: str) -> None:
             )
 
 
-def _attributes(
-    entry: Fields, scope: str, place: str, retained: Retained, *, mininet: bool = False
-) -> Fields:
+def _attributes(entry: Fields, scope: str, place: str, retained: Retained) -> Fields:
     """The entry with its quantities as numbers, without values that no file can hold; what is not read is noted in
-    ``retained``. ``mininet``: whether a link's parameters of Mininet are read."""
+    ``retained``."""
     fields = {key: value for key, value in entry.items() if key != BACK}
-    if scope == "link" and mininet:
+    if scope == "link":
         fields = _both_directions(fields, place, retained)
-    elif scope == "link":
-        _read_quantities(fields, place)
     used = {_RAW} if scope == "link" and _raw_capacity(fields) else set()
     for key in [
         k for k, v in fields.items() if k not in (*_UNITS, "position", BACK) and not _is_finite(v)
@@ -236,6 +259,7 @@ def _both_directions(entry: Fields, place: str, retained: Retained) -> Fields:
     """The link's fields with quantities as numbers and Mininet's parameters read; under BACK those of the way back."""
     fields, back = split_ends(entry, place)
     for one in (fields,) if back is None else (fields, back):
+        retained[_CHANGED] |= dict.fromkeys(split_delay(one, place))
         _read_quantities(one, place)
         retained[_THEIRS] |= dict.fromkeys(read_parameters(one, place))
     ends = {end: entry[end] for end in ("source", "target") if end in entry}
@@ -255,6 +279,12 @@ def _is_finite(value: object) -> bool:
 
 def _read_quantities(fields: Fields, place: str) -> None:
     """Text with a unit becomes a number; a number under a name without a unit is refused."""
+    bandwidth = fields.get("bandwidth")
+    if isinstance(bandwidth, str) and not is_bare(bandwidth) and "capacity_bps" not in fields:
+        rate = rate_bps(bandwidth)
+        if rate > 0 and not {"capacity", "bw"} & fields.keys():
+            del fields["bandwidth"]
+            fields["capacity_bps"] = rate
     for bare, name, read, example in _QUANTITIES:
         if bare in fields:
             value = fields.pop(bare)
@@ -298,10 +328,14 @@ def _name_nodes(nodes: list[Any], links: list[Any], notes: list[str]) -> None:
         for node in tables:
             node["id"] = node["name"]
     first: list[Any] = []
-    for fields, key in [(n, "id") for n in tables] + [
-        (link, end) for link in links if isinstance(link, dict) for end in ("source", "target")
-    ]:
-        text = _id_text(fields.get(key))
+    ends: list[tuple[Fields, str]] = [(node, "id") for node in tables]
+    for link in links:
+        if isinstance(link, dict):
+            ends += [(link, "source"), (link, "target")]
+    of_tuples = bool(tables) and all(tuple_of_text(node.get("id")) for node in tables)
+    for fields, key in ends:
+        written = fields.get(key)
+        text = _id_text(tuple_of_text(written) if of_tuples else written)
         if text is not None:
             first = first or [fields[key], text]
             fields[key] = text

@@ -69,7 +69,7 @@ def read_graphml(
         "edges": links,
     }
     one_way = without_loops(links, _one_way(edges, defaults, notes), notes)
-    return parse_document(adapted(document, notes, mininet="no"), name, one_way, folder)
+    return parse_document(adapted(document, notes), name, one_way, folder)
 
 
 def _edge_default(graph: ElementTree.Element, outer: str) -> bool:

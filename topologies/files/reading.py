@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from topologies.errors import TopologyError
-from topologies.files.foreign import NetworkNote, adapted, rename_kinds, some, without_loops
+from topologies.files.foreign import (
+    NetworkNote,
+    adapted,
+    note_host_paths,
+    rename_kinds,
+    some,
+    without_loops,
+)
 from topologies.files.formats import shortened
 from topologies.files.node_link import parse_document, parse_json
 from topologies.network import Network
@@ -51,6 +58,7 @@ _WITHOUT_ENCODING = (".gml", ".dot", ".gv", ".graph", ".txt")
 """Files of formats that are older than UTF-8."""
 MAX_PARTS = 1_000_000
 """Elements of XML, or lists, or objects of JSON: more would need gigabytes of memory."""
+_OUR_FIELDS = {"capacity_bps", "delay_s", "impairments", "attributes"}
 _MIN_CAPACITY_BPS = 8 * 1500
 """One packet of 1500 bytes a second."""
 _GML = re.compile(r"^\s*graph\s*\[", re.MULTILINE)
@@ -72,6 +80,7 @@ def read_network_file(path: str | Path, part: str = "") -> Network:
         network = _read(path, notes, part)
         if not network.nodes:
             raise TopologyError("no node is in it; give at least one")
+        note_host_paths(network, notes)
         slow = [link.label for link in network.links if link.capacity_bps < _MIN_CAPACITY_BPS]
         if slow:
             notes.append(
@@ -121,8 +130,20 @@ def _read(path: Path, notes: list[str], part: str) -> Network:
         one_way = without_loops(
             document["links"], [document["directed"]] * len(document["links"]), notes
         )
-    return parse_document(
-        adapted(document, notes, mininet="noted" if json_text else "no"), name, one_way, path.parent
+    strict = json_text and _is_ours(document)
+    return parse_document(adapted(document, notes, strict=strict), name, one_way, path.parent)
+
+
+def _is_ours(document: object) -> bool:
+    """Return whether a document of JSON is written for the testbed: its links have fields of ours."""
+    if not isinstance(document, dict) or "$schema" in document:
+        return True
+    links = document.get("links", document.get("edges"))
+    nodes = document.get("nodes")
+    if not links and isinstance(nodes, list):
+        return all(isinstance(node, dict) and "kind" in node for node in nodes)
+    return isinstance(links, list) and any(
+        isinstance(link, dict) and _OUR_FIELDS & link.keys() for link in links
     )
 
 
@@ -133,7 +154,9 @@ def _of_program(path: Path, part: str, notes: list[str]) -> Network:
     one_way = without_loops(document["links"], [False] * len(document["links"]), notes)
     name = part.partition(",")[0]
     return parse_document(
-        adapted(document, notes, mininet="yes"), path.stem if name == "__main__" else name, one_way
+        adapted(document, notes, note_units=False),
+        path.stem if name == "__main__" else name,
+        one_way,
     )
 
 

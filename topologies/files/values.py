@@ -10,7 +10,13 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 from topologies.errors import TopologyError, located
-from topologies.files.foreign import NetworkNote, adapted, refuse_programs, without_loops
+from topologies.files.foreign import (
+    NetworkNote,
+    adapted,
+    note_host_paths,
+    refuse_programs,
+    without_loops,
+)
 from topologies.files.node_link import parse_document
 from topologies.mininet.miniedit import is_miniedit, miniedit_document
 from topologies.mininet.topo import is_topo, topo_document
@@ -18,6 +24,14 @@ from topologies.network import Network
 from topologies.text.json_types import JsonObject
 from topologies.text.units import is_bare
 
+# Sections of nodes in Mininet's parts of a network, and what each node of a section is.
+_SECTION_FIELDS: dict[str, JsonObject] = {
+    "hosts": {"kind": "host"},
+    "switches": {"kind": "switch"},
+    "routers": {"kind": "host", "forwarding": True},
+}
+_SECTIONS = _SECTION_FIELDS.keys()
+_P4_TABLES = ("auto_arp_tables", "auto_gw_arp")
 _AT_PORT = re.compile(r"(.+)-p(\d{1,5})")
 _TAKEN = "a networkx graph, a Mininet Topo, a node-link document, or a dictionary of each node's neighbours"
 
@@ -47,7 +61,11 @@ def network_of(value: object) -> Network | None:
         one_way = without_loops(
             document["links"], [document["directed"]] * len(document["links"]), notes
         )
-        network = parse_document(adapted(document, notes, mininet="yes"), name, one_way)
+        # A dictionary is written for the testbed; a graph may come from any file.
+        strict = isinstance(value, Mapping) and not hasattr(value, "edges")
+        ours = adapted(document, notes, note_units=False, strict=strict)
+        network = parse_document(ours, name, one_way)
+        note_host_paths(network, notes)
         if not network.nodes:
             raise TopologyError("no node is in it; give at least one")
     if notes:
@@ -80,29 +98,61 @@ def other_document(value: object, notes: list[str]) -> JsonObject | None:
         return None
     if is_miniedit(value):
         return miniedit_document(value, notes)
-    for found in (value, value.get("topology")):
-        if isinstance(found, Mapping) and "links" in found and {"hosts", "switches"} & found.keys():
-            return _of_parts(found)
+    for parts in (value, value.get("topology")):
+        if isinstance(parts, Mapping) and "links" in parts and _SECTIONS & parts.keys():
+            return _of_parts(parts, notes)
     return None
 
 
-def _of_parts(value: Mapping[Any, Any]) -> JsonObject:
-    """The document of Mininet's parts, or of a P4 tutorial's: its links are [A, B, delay, Mbit/s], and an end may be a
-    switch with its port, as s1-p2."""
-    nodes = [
-        {"kind": kind} | _node(i, one, where)
-        for kind, where in (("host", "hosts"), ("switch", "switches"))
-        for i, one in _numbered(value, where)
-    ]
-    others = {key: one for key, one in value.items() if key not in ("hosts", "switches")}
+def _of_parts(value: Mapping[Any, Any], notes: list[str]) -> JsonObject:
+    """Return the document of Mininet's parts of a network.
+
+    P4 tutorials have links [A, B, delay, Mbit/s], and an end may be a switch with its port, as
+    s1-p2. p4-utils has parameters of all links in ``default``, and ``routers``, which forward.
+    """
+    nodes = []
+    for section, fields in _SECTION_FIELDS.items():
+        for i, entry in _numbered(value, section):
+            nodes.append(dict(fields) | _node(i, entry, section))
+    if any(node.get("forwarding") for node in nodes):
+        notes.append("routers forward over shortest paths, without their daemons' configuration")
+    others = {key: part for key, part in value.items() if key not in _SECTION_FIELDS}
+    defaults = _p4_defaults(others, notes)
     document = _of_lists({"multigraph": True, **others}, nodes)
     names = {node["id"] for node in nodes if isinstance(node.get("id"), str)}
     for link in document["links"]:
+        for key, default in defaults.items():
+            link.setdefault(key, default)
         for number, end in enumerate(("source", "target"), start=1):
             at_port = _AT_PORT.fullmatch(str(link.get(end)))
             if at_port and link[end] not in names and at_port[1] in names:
                 link |= {end: at_port[1], f"port{number}": int(at_port[2])}
     return document
+
+
+def _p4_defaults(others: dict[Any, Any], notes: list[str]) -> JsonObject:
+    """Take the settings of p4-utils out of the rest, and return the parameters of all links."""
+    strategy = others.pop("assignment_strategy", None)
+    if strategy is not None:
+        notes.append(
+            f"assignment_strategy {str(strategy)[:40]!r} is not followed: hosts without an address"
+            " of their own get one of one subnet"
+        )
+    found = others.get("default")
+    if not isinstance(found, Mapping):
+        return {}
+    others.pop("default")
+    tables = {**found, **others}
+    ignored = [key for key in _P4_TABLES if tables.get(key) is not None]
+    if ignored:
+        notes.append(
+            f"not done: {', '.join(ignored)} (hosts find their neighbours' addresses as usual)"
+        )
+    for key in _P4_TABLES:
+        others.pop(key, None)
+    return {
+        str(key): part for key, part in found.items() if key not in _P4_TABLES and part is not None
+    }
 
 
 def _numbered(value: Mapping[Any, Any], where: str) -> Iterable[tuple[int, Any]]:

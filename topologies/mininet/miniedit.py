@@ -1,5 +1,6 @@
 """MiniEdit's files (.mn: JSON with ``hosts``, ``switches`` and ``links``, each with ``opts``) as networks."""
 
+import ipaddress
 from contextlib import suppress
 from typing import Any
 
@@ -7,6 +8,7 @@ from topologies.errors import TopologyError
 from topologies.mininet.topo import link_entry, note_rest
 from topologies.text.json_types import Json, JsonObject
 
+_USUAL_SUBNET = "10.0.0.0/8"
 _ROUTER = "legacyRouter"
 _COMMANDS = ("startCommand", "stopCommand")
 _LEFT_OUT = ("externalInterfaces", "vlanInterfaces", "privateDirectory", "cpu", "cores", *_COMMANDS)
@@ -37,6 +39,7 @@ def miniedit_document(document: Json, notes: list[str]) -> JsonObject:
     for part, kind, letter in (("hosts", "host", "h"), ("switches", "switch", "s")):
         for number, entry in enumerate(_listed(document, part)):
             nodes.append(_node(entry, f"{part}[{number}]", kind, letter, left_out))
+    _give_addresses(nodes, document.get("application"), notes)
     controllers = {
         _options(one, "controllers").get("hostname") for one in _listed(document, "controllers")
     }
@@ -59,6 +62,24 @@ def miniedit_document(document: Json, notes: list[str]) -> JsonObject:
     if controllers:
         notes.append("controllers are left out: the testbed's own sets the switches up")
     return {"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "links": bare}
+
+
+def _give_addresses(nodes: list[JsonObject], application: Any, notes: list[str]) -> None:
+    """Give hosts without an address the one that Mininet chooses from the subnet of the preferences."""
+    subnet = application.get("ipBase") if isinstance(application, dict) else None
+    if not isinstance(subnet, str) or subnet.strip() in ("", _USUAL_SUBNET):
+        return
+    try:
+        network = ipaddress.IPv4Interface(subnet.strip())
+    except ValueError:
+        notes.append(f"ipBase {subnet[:60]!r} is no subnet; hosts get addresses as usual")
+        return
+    first = int(network.ip) - int(network.network.network_address) or 1
+    hosts = [node for node in nodes if node["kind"] == "host"]
+    for number, node in enumerate(hosts, start=first):
+        address = network.network.network_address + number
+        if "ip" not in node and "forwarding" not in node and address in network.network:
+            node["ip"] = f"{address}/{network.network.prefixlen}"
 
 
 def _node(

@@ -6,6 +6,7 @@ interface does to packets that leave there.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,6 +18,11 @@ BACK = "\0back"
 """The field of a link's other direction: all its fields, where they are not the same. No file has it."""
 UNITS = {"bw": "Mbit/s", "jitter": "a time", "loss": "per cent", "max_queue_size": "packets"}
 """Parameters of a link that are read, and their units; ``delay`` is ours too, and read with the others."""
+_TC_TIME = r"[\d.]+(?:e-?\d+)?\s*[a-zµ]+"
+_TC_DELAY = re.compile(
+    rf"(?P<delay>{_TC_TIME})\s+(?P<jitter>{_TC_TIME})(?:\s+(?P<correlation>[\d.]+)%?)?"
+    r"(?:\s+distribution\s+(?P<distribution>\w+))?"
+)
 PAIRS = {"ports": "port", "ips": "ip", "macs": "mac"}
 """What a link has at both ends, source first -> its name among the parameters of one end."""
 
@@ -43,6 +49,8 @@ def split_ends(fields: JsonObject, place: str) -> tuple[JsonObject, JsonObject |
     ends = [_end(shared, number, place) for number in ((2, 1) if backwards else (1, 2))]
     for name, single in PAIRS.items():
         found = [end.pop(single, None) for end in ends]
+        if name == "ports":
+            found = [_whole_number(port) for port in found]
         given = shared.pop(name, None)
         if given is not None and not (isinstance(given, list) and len(given) == 2):
             raise TopologyError(
@@ -117,7 +125,10 @@ def read_parameters(fields: JsonObject, place: str) -> list[str]:
         fields["capacity_bps"] = _megabits(given["bw"], place)
     words = []
     if "loss" in given:
-        percent = _number(given["loss"], "loss", place)
+        loss = given["loss"]
+        percent = _number(
+            loss.strip().removesuffix("%") if isinstance(loss, str) else loss, "loss", place
+        )
         if not 0 <= percent <= 100:
             raise TopologyError(f"{place}: loss {percent:g} is in per cent; give 0 to 100")
         words += [f"loss:{percent / 100!r}"] if percent / 100 else []
@@ -127,12 +138,67 @@ def read_parameters(fields: JsonObject, place: str) -> list[str]:
         _refuse_twice(fields, "jitter" if "loss" not in given else "loss", "impairments", place)
         fields["impairments"] = " ".join(words)
     if "max_queue_size" in given:
+        given["max_queue_size"] = _whole_number(given["max_queue_size"])
         if not _is_whole(given["max_queue_size"]) or not given["max_queue_size"]:
             raise TopologyError(
                 f"{place}: max_queue_size {given['max_queue_size']!r} is no number of packets"
             )
         fields["max_queue_size"] = given["max_queue_size"]
     return list(given)
+
+
+def split_delay(fields: JsonObject, place: str) -> list[str]:
+    """Split a delay of several words, as tc takes it, into delay and jitter.
+
+    netem's syntax is ``TIME [JITTER [CORRELATION]] [distribution NAME]``.
+
+    Returns:
+        Notes of what the words say beyond that and what is not done.
+
+    Raises:
+        TopologyError: The words are something else, or the link has a jitter of its own.
+
+    >>> fields = {"delay": "10ms 2ms distribution normal"}
+    >>> notes = split_delay(fields, "links[0]")
+    >>> fields
+    {'delay': '10ms', 'jitter': '2ms'}
+    """
+    delay = fields.get("delay")
+    if not isinstance(delay, str) or not math.isnan(seconds(delay)):
+        return []
+    words = _TC_DELAY.fullmatch(delay.strip())
+    if words is None:
+        if " " in delay.strip():
+            raise TopologyError(
+                f"{place}: delay {delay[:60]!r} is not DELAY JITTER; write loss and other"
+                " impairments by their names, and times as '10ms 2ms'"
+            )
+        return []
+    _refuse_twice(fields, "delay of two times", "jitter", place)
+    fields["delay"] = words["delay"]
+    fields["jitter"] = words["jitter"]
+    notes = []
+    if words["correlation"] and float(words["correlation"]):
+        notes.append(f"delays vary independently of each other, without {words['correlation']} %")
+    if words["distribution"] not in (None, "uniform"):
+        notes.append(f"delays vary evenly, not by the distribution {words['distribution']}")
+    return notes
+
+
+def with_tc_unit(value: object) -> object:
+    """Return a time as tc reads it: every number without a unit is in microseconds."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value}us"
+    if not isinstance(value, str):
+        return value
+    if is_bare(value):
+        return f"{value.strip()}us"
+    words = value.split()
+    if len(words) > 1 and is_bare(words[0]) and seconds(value) != seconds(value):
+        words[0] += "us"
+    if len(words) > 1 and is_bare(words[1]):
+        words[1] += "us"
+    return " ".join(words)
 
 
 def _refuse_twice(fields: JsonObject, name: str, ours: str, place: str) -> None:
@@ -179,6 +245,13 @@ def _number(value: Any, name: str, place: str) -> float:
             f"{place}: {name} {repr(value)[:60]} is no number; it is in {UNITS[name]}"
         )
     return number
+
+
+def _whole_number(value: object) -> object:
+    """Return the whole number that is written as text or as a float; any other value as it is."""
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20:
+        return int(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _is_whole(value: object) -> bool:

@@ -4,9 +4,13 @@ A Topo is known by its methods; Mininet is not imported.
 """
 
 import operator
+import re
+from collections.abc import Iterator
+from types import CodeType
 from typing import Any
 
 from topologies.errors import TopologyError
+from topologies.mininet.parameters import with_tc_unit
 from topologies.text.json_types import Json, JsonObject
 
 _METHODS = ("addHost", "addSwitch", "addLink", "hosts", "switches", "iterLinks", "nodeInfo")
@@ -16,6 +20,13 @@ _SILENT = frozenset(
 """What is not noted: ours do without, or it is noted as what it is."""
 _NO_ADDRESS = ("", "0.0.0.0", "no ip defined")
 """Of a host that a script gives its addresses later: MiniEdit's routers have the second."""
+_SETTING = r"(?:net[./]ipv4[./])?(?:ip_forward|conf[./][\w.-]+?[./]forwarding)"
+_FORWARDING = re.compile(rf"(?<!ipv6[./]){_SETTING}\b")
+# The value behind the setting, or the one that is written into its file.
+_FORWARDING_VALUE = re.compile(
+    rf"(?<!ipv6[./]){_SETTING}['\"]?\s*=\s*['\"]?([01])\b"
+    rf"|\b(?:echo|printf)\b[^;&\n]*?\b([01])\b[^;&\n]*(?:>|\btee\b)[^;&\n]*ipv4/{_SETTING}\b"
+)
 _HARMLESS = (
     "Host",
     "Node",
@@ -73,6 +84,8 @@ def ported_document(
 
 def _node(name: Any, kind: str, info: Json, notes: list[str], given: dict[str, None]) -> JsonObject:
     made = info.get("cls")
+    if any(base.__name__ == "NAT" for base in getattr(made, "__mro__", ())):
+        notes.append(f"{name} forwards, and translates no addresses (NAT)")
     entry: JsonObject = {"id": name, "kind": kind}
     if kind == "host" and forwards(made):
         entry["forwarding"] = True
@@ -88,18 +101,58 @@ def _name_of(made: Any) -> str:
 
 
 def forwards(made: object) -> bool:
-    """Whether a class of hosts switches forwarding on: a text in its methods names the kernel's setting."""
+    """Return whether a class of hosts, or a function that makes one, switches forwarding on.
+
+    Its class is not run: a text in its methods, in a function that they call, or in a constant of
+    their module names the kernel's setting.
+    """
     made = getattr(made, "func", made)
-    methods = [one for base in getattr(made, "__mro__", ()) for one in vars(base).values()] or [
-        made
-    ]
-    texts = [
-        text for one in methods for text in getattr(getattr(one, "__code__", None), "co_consts", ())
-    ]
-    return any(
-        isinstance(text, str) and "ip_forward" in text and "=0" not in text.replace(" ", "")
-        for text in texts
-    )
+    methods = [made]
+    for base in getattr(made, "__mro__", ()):
+        methods += vars(base).values()
+    for method in methods:
+        for text in _texts(method):
+            reads_only = re.search(r"sysctl\s+-n\b", text) is not None
+            if _FORWARDING.search(text) and not reads_only:
+                if forwarding_of_command(text) is not False:
+                    return True
+    return False
+
+
+def _texts(function: object, depth: int = 2) -> Iterator[str]:
+    """Yield the texts in a function, in the constants that it names and in functions that it calls."""
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    if code is None or not depth:
+        return
+    module = getattr(function, "__globals__", {})
+    waiting = [code]
+    while waiting:
+        code = waiting.pop()
+        for constant in code.co_consts:
+            if isinstance(constant, str):
+                yield constant
+            elif isinstance(constant, CodeType):
+                waiting.append(constant)
+        for name in code.co_names:
+            value = module.get(name)
+            if isinstance(value, str):
+                yield value
+            else:
+                yield from _texts(value, depth - 1)
+
+
+def forwarding_of_command(command: str) -> bool | None:
+    """Return whether a shell command switches forwarding of IPv4 on or off; None if it does neither.
+
+    >>> forwarding_of_command("sysctl -w net.ipv4.conf.all.forwarding=1")
+    True
+    >>> forwarding_of_command("echo 0 > /proc/sys/net/ipv4/ip_forward")
+    False
+    >>> forwarding_of_command("cat /proc/sys/net/ipv4/ip_forward")
+    """
+    values = [groups[0] or groups[1] for groups in _FORWARDING_VALUE.findall(command)]
+    return values[-1] == "1" if values else None
 
 
 def parameters(info: Json, given: dict[str, None]) -> JsonObject:
@@ -129,10 +182,9 @@ def link_entry(
     ):
         for name in ("delay", "jitter"):
             value = fields.get(name)
-            if isinstance(value, int | float) or (
-                isinstance(value, str) and value.replace(".", "", 1).isdigit()
-            ):
-                fields[name] = f"{value}us"
+            with_unit = with_tc_unit(value)
+            if with_unit != value:
+                fields[name] = with_unit
                 line = f"{name}={value!r} has no unit: Mininet's tc reads microseconds; write '{value}ms' if so meant"
                 if line not in notes:
                     notes.append(line)

@@ -9,7 +9,8 @@ import re
 
 from topologies.errors import TopologyError
 
-_MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
+_MAC = re.compile(r"[0-9a-f]{1,2}(?:([:.-])[0-9a-f]{1,2})(?:\1[0-9a-f]{1,2}){4}")
+_CISCO_MAC = re.compile(r"[0-9a-f]{4}([.:-])[0-9a-f]{4}\1[0-9a-f]{4}|[0-9a-f]{12}")
 _DPID = re.compile(r"[0-9a-fA-F]{1,16}")
 _SEPARATOR = re.compile(r"[,\s]+")
 
@@ -56,17 +57,29 @@ def ipv4_addresses(value: object) -> tuple[tuple[str, int], ...]:
 
 
 def mac_address(value: object) -> str:
-    """The MAC address in small letters; TopologyError for what is none of one interface.
+    """Return a MAC address in the usual form.
 
-    >>> mac_address("02:00:00:00:00:0A")
-    '02:00:00:00:00:0a'
+    Leading zeros may be missing, dashes may stand for colons, and the digits may be in groups of
+    four, as Cisco writes them.
+
+    Raises:
+        TopologyError: The value is no address of one interface.
+
+    >>> mac_address("02-00-00-00-0-A"), mac_address("0011.2233.4455")
+    ('02:00:00:00:00:0a', '00:11:22:33:44:55')
     """
-    text = value.lower().replace("-", ":") if isinstance(value, str) else ""
-    if not _MAC.fullmatch(text) or int(text[:2], 16) & 1 or not int(text.replace(":", ""), 16):
+    text = value.strip().lower() if isinstance(value, str) else ""
+    digits = ""
+    if _CISCO_MAC.fullmatch(text):
+        digits = re.sub("[.:-]", "", text)
+    elif _MAC.fullmatch(text):
+        digits = "".join(group.zfill(2) for group in re.split("[.:-]", text))
+    is_group = bool(digits) and bool(int(digits[:2], 16) & 1)
+    if not digits or is_group or not int(digits, 16):
         raise TopologyError(
             f"mac {value!r} is no address of one interface; write it as 02:00:00:00:00:01"
         )
-    return text
+    return ":".join(digits[i : i + 2] for i in range(0, 12, 2))
 
 
 def packed_mac(mac: str) -> bytes:

@@ -44,6 +44,20 @@ def seconds(text: str) -> float:
     return _times(_TIME.fullmatch(words), _SECONDS)
 
 
+def fraction(text: str) -> float:
+    """Return the fraction that the text says, alone or in per cent; NaN if it says none.
+
+    >>> fraction("0.25"), fraction("25%"), fraction("25 %"), fraction("25 km")
+    (0.25, 0.25, 0.25, nan)
+    """
+    number = text.strip().lower()
+    is_percent = number.endswith("%")
+    number = number.removesuffix("%").rstrip()
+    if len(number) > 60 or not is_bare(number):
+        return math.nan
+    return float(number) / 100 if is_percent else float(number)
+
+
 def is_bare(text: str) -> bool:
     """Whether the text is a number without a unit."""
     return re.fullmatch(_NUMBER, text.strip().lower()) is not None

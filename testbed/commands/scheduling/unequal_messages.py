@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Mapping
 
 from testbed.errors import InputError
+from testbed.model.options.quantities import plain_numbers
 from testbed.model.schemas import refuse_unknown
 from testbed.model.traffic import Traffic
 from testbed.scheduling.fast.unequal import Chunks, split_messages
@@ -19,6 +20,9 @@ def split_traffic(
             f"{where}: give an object with sizes_bytes; testbed schema unequal has its keys"
         )
     refuse_unknown(document, "unequal", where)
+    numbers = plain_numbers(document)
+    assert isinstance(numbers, Mapping)
+    document = numbers
     sizes = document.get("sizes_bytes")
     if isinstance(sizes, int) and not isinstance(sizes, bool):
         sizes = [sizes] * (len(traffic) // traffic.parts)

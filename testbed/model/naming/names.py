@@ -101,13 +101,21 @@ def nodes_at(text: str, at: int, network: Network) -> Found[str]:
             name, end = _JSON.raw_decode(text, first)
         except ValueError:
             name, end = "", first
-        if name in network.node_index:
-            yield name, end
+        node = node_named(name, network)
+        if node is not None:
+            yield node, end
             return
     for begin in range(at, first + 1):
         for end in (begin + length for length in network.id_lengths):
-            if end <= len(text) and text[begin:end] in network.node_index:
-                yield text[begin:end], end
+            if end <= len(text):
+                node = node_named(text[begin:end], network)
+                if node is not None:
+                    yield node, end
+
+
+def node_named(text: str, network: Network) -> str | None:
+    """Return the node of that id, or else of that name or label if one node alone has it."""
+    return text if text in network.node_index else network.node_of_name.get(text)
 
 
 def pairs_at(text: str, at: int, network: Network) -> Found[Pair]:

@@ -4,28 +4,33 @@ content."""
 import csv
 import math
 import re
+import warnings
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from testbed.errors import InputError
-from testbed.model.json_values import parse_json
+from testbed.model.json_values import is_file, parse_json
 from testbed.model.schemas import refuse_unknown
+from testbed.routing.demands.demand_units import heading_bps, unit_bps
 from testbed.routing.demands.matrix import DemandMatrix, Pair, given_matrix
+from testbed.routing.demands.square_matrices import square_entries
 from topologies import Network, TopologyError
+from topologies.files.foreign import NetworkNote
 from topologies.files.xml_tree import local, parse_xml
 from topologies.text.text_file import MAX_TEXT_BYTES, read_bytes, text_of, unpacked, utf8
+from topologies.text.units import is_bare, rate_bps
 
 FORMS = (
     'give JSON ({"demands": [{"source": "a", "sink": "b", "bps": 1e6}]} or {"a": {"b": 1e6}}), CSV (source,sink,bps), '
-    "or a file of REPETITA or SNDlib (native, XML)"
+    "n rows of n numbers, or a file of REPETITA, SNDlib (native, XML) or TOTEM"
 )
 REPETITA_BPS = 1000.0
 """REPETITA counts demands in kbit/s."""
 MOST_BPS = 1e15
 """As of rates on the command line (``testbed.model.options.kinds``)."""
-_SNDLIB = re.compile(r"\s*\S+\s*\(\s*(\S+)\s+(\S+)\s*\)\s+\S+\s+(\S+)")
+_SNDLIB = re.compile(r"\s*\S+\s*\(\s*(\S+)\s+(\S+)\s*\)\s+(\S+)\s+(\S+)")
 """One demand: name ( source target ) routing_unit value path_length."""
 _HEADINGS = frozenset(
     {
@@ -38,9 +43,12 @@ _HEADINGS = frozenset(
 )
 _NUMBER = re.compile(r"[-+0-9.,e]+", re.IGNORECASE)
 _OTHER_UNIT = re.compile(
-    r"(?i:(?<![a-z])(k|m|g|t|kilo|mega|giga|tera)(i|bi)?(b(?![a-z])|bps|bits?|bytes?)|byte|packet|pps)|(?<![A-Za-z])B(ps|/s)"
+    r"(?i:(?<![a-z])(k|m|g|t|kilo|mega|giga|tera)(i|bi)(b(?![a-z])|bps|bits?|bytes?)|byte|packet|pps)"
+    r"|(?<![A-Za-z])[kKMGT]?B(ps|/s|$|[^A-Za-z])"
 )
-"""Of a heading such as ``demand (Mbps)``; ``Bps`` are bytes."""
+"""A unit in a heading that is not of bits: ``Bps`` are bytes, and Gibit and packets are refused."""
+_NATIVE_META = re.compile(r"^\s*(unit|granularity)\s*=\s*(\S+)", re.MULTILINE | re.IGNORECASE)
+_STEP = re.compile(r"(.+):(\d{1,6})")
 
 
 def read_matrix_file(file: str, network: Network, hint: str) -> DemandMatrix:
@@ -48,8 +56,11 @@ def read_matrix_file(file: str, network: Network, hint: str) -> DemandMatrix:
 
     InputError, which begins with the file's name, as of ``parse_matrix``; where it cannot be read, ``mend`` ends it.
     """
+    with_step = None if is_file(file) else _STEP.fullmatch(file)
+    path = Path(file if with_step is None else with_step[1])
+    step = None if with_step is None else int(with_step[2])
     try:
-        content = unpacked(read_bytes(Path(file), hint, most=MAX_TEXT_BYTES))
+        content = unpacked(read_bytes(path, hint, most=MAX_TEXT_BYTES))
         text = text_of(content)
         if text is None:
             is_xml = content.lstrip().startswith(b"<")
@@ -60,19 +71,28 @@ def read_matrix_file(file: str, network: Network, hint: str) -> DemandMatrix:
             )
     except TopologyError as error:
         raise InputError(f"{file}: {error}") from None
-    return parse_matrix(text, network, file)
+    return parse_matrix(text, network, file, step)
 
 
-def parse_matrix(text: str, network: Network, where: str) -> DemandMatrix:
-    """The matrix that the text of a file says; rates in bits a second.
+def parse_matrix(text: str, network: Network, where: str, step: int | None = None) -> DemandMatrix:
+    """Return the matrix that the text of a file says.
 
-    Several demands of a pair add up. REPETITA names nodes by their position in the network; SNDlib by id or by the
-    attribute ``name``, and its values are taken as bits a second, whatever unit the instance means. Raises InputError,
-    which begins with ``where`` and says what line or entry is wrong.
+    Rates without a unit are in bits a second; several demands of a pair add up. REPETITA names
+    nodes by their position in the network. SNDlib names them by id or by the attribute ``name``;
+    its values are multiples of the routing unit, in the unit of its META section.
+
+    Args:
+        text: The text of the file.
+        network: The network between whose nodes the demands are.
+        where: The file's name, with which messages begin.
+        step: Which of several matrices is read, from 1; the first if it is None.
+
+    Raises:
+        InputError: A line or an entry is wrong; the message says which.
     """
     head = text.lstrip()
     if head.startswith(("{", "[")):
-        rates = _of_json(parse_json(text, where), where)
+        rates = _of_json(parse_json(text, where), network, where)
     elif head.startswith("<"):
         rates = _of_xml(text, network, where)
     elif re.match(r"DEMANDS\s+\d", head):
@@ -80,14 +100,32 @@ def parse_matrix(text: str, network: Network, where: str) -> DemandMatrix:
     elif "SNDlib" in text[:200] or re.search(r"^\s*DEMANDS\s*\(", text, re.MULTILINE):
         rates = _of_sndlib(text, network, where)
     else:
-        rates = _of_csv(text, network, where)
+        square = square_entries(text, network, where, step)
+        if square is None:
+            rates = _of_csv(text, network, where)
+        else:
+            rates = _gathered(square, where)
     try:
         return given_matrix(network, where, rates)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 
 
-def _of_json(document: object, where: str) -> dict[Pair, float]:
+def _is_square(document: object) -> TypeGuard[Sequence[Sequence[object]]]:
+    """Return whether a document of JSON is a list of lists."""
+    return (
+        isinstance(document, list)
+        and bool(document)
+        and all(isinstance(row, list) for row in document)
+    )
+
+
+def _of_json(document: object, network: Network, where: str) -> dict[Pair, float]:
+    if _is_square(document):
+        text = "\n".join(" ".join(map(str, row)) for row in document)
+        square = square_entries(text, network, where, None)
+        if square is not None:
+            return _gathered(square, where)
     refuse_unknown(document, "demands", where)
     if isinstance(document, Mapping) and isinstance(document.get("demands"), Sequence):
         document = document["demands"]
@@ -124,6 +162,7 @@ def _of_csv(text: str, network: Network, where: str) -> dict[Pair, float]:
     named = [sign for sign in fitting if set(by_sign[sign][-1][1][:2]) <= set(network.node_index)]
     sign = next(iter([*named, *fitting, *by_sign]))
     rows = by_sign[sign]
+    factor = 1.0
     if (
         rows
         and tuple(word.lower() for word in rows[0][1][:2]) in _HEADINGS
@@ -134,6 +173,7 @@ def _of_csv(text: str, network: Network, where: str) -> dict[Pair, float]:
             raise InputError(
                 f"{where}, line {rows[0][0]}: the rates are in {unit!r}; give bits a second, headed bps"
             )
+        factor = heading_bps(unit) or 1.0
         rows = rows[1:]
     wrong = next((number for number, row in rows if len(row) != 3), None)
     if wrong is not None or not rows:
@@ -142,7 +182,9 @@ def _of_csv(text: str, network: Network, where: str) -> dict[Pair, float]:
         )
     point = "," if sign == "," else "."
     return _gathered(
-        [(a, b, rate.replace(",", point), f"line {number}") for number, (a, b, rate) in rows], where
+        [(a, b, rate.replace(",", point), f"line {number}") for number, (a, b, rate) in rows],
+        where,
+        factor,
     )
 
 
@@ -186,17 +228,67 @@ def _of_sndlib(text: str, network: Network, where: str) -> dict[Pair, float]:
     section = re.search(r"^\s*DEMANDS\s*\((.*?)^\s*\)", text, re.MULTILINE | re.DOTALL)
     if section is None:
         raise InputError(f"{where}: no DEMANDS section in it; {FORMS}")
+    meta = {name.lower(): value for name, value in _NATIVE_META.findall(text)}
+    factor = _sndlib_unit(meta.get("unit"), meta.get("granularity"), where)
     found: list[tuple[str, str, object, str]] = []
     for line in section[1].splitlines():
         words = line.partition("#")[0]
         said = _SNDLIB.match(words)
         if said:
-            found.append((said[1], said[2], said[3], f"demand {said[1]} {said[2]}"))
+            place = f"demand {said[1]} {said[2]}"
+            found.append((said[1], said[2], _product(said[3], said[4], where, place), place))
         elif words.strip():
             raise InputError(
                 f"{where}: {words.strip()[:60]!r} is not 'name ( source target ) unit value path_length'"
             )
-    return _of_named(found, network, where)
+    return _of_named(found, network, where, factor)
+
+
+def _sndlib_unit(unit: str | None, granularity: str | None, where: str) -> float:
+    """Return the bits per second of one unit of SNDlib's demands."""
+    if unit is None:
+        warnings.warn(
+            NetworkNote(f"{where}: demands are taken as bits a second; the file names no unit"),
+            stacklevel=2,
+        )
+        return 1.0
+    factor = unit_bps(unit, granularity or "")
+    if factor is None:
+        of_period = f" over {granularity!r}" if granularity else ""
+        raise InputError(f"{where}: unit {unit[:40]!r}{of_period} is no rate; give MBITPERSEC")
+    return factor
+
+
+def _product(routing_unit: object, value: object, where: str, place: str) -> object:
+    """Return the demand in units; SNDlib counts it in routing units."""
+    try:
+        unit = float(str(routing_unit))
+    except ValueError:
+        unit = math.nan
+    if not math.isfinite(unit):
+        raise InputError(f"{where}, {place}: routing unit {routing_unit!r} is no number")
+    try:
+        return unit * float(str(value))
+    except ValueError:
+        return value
+
+
+def _of_totem(root: ElementTree.Element, where: str) -> list[tuple[str, str, object, str]]:
+    """Return the demands of TOTEM's traffic matrix: ``dst`` within ``src``, kbit/s unless it says."""
+    units = [element.get("value", "") for element in root.iter() if local(element) == "unit"]
+    unit = units[0] if units else "kbps"
+    factor = unit_bps(unit)
+    if factor is None:
+        raise InputError(f"{where}: unit {unit[:40]!r} is no rate; give kbps")
+    entries: list[tuple[str, str, object, str]] = []
+    for source in root.iter():
+        for sink in source if local(source) == "src" else ():
+            ends = (source.get("id", ""), sink.get("id", ""))
+            place = f"demand {ends[0]} {ends[1]}"
+            entries.append(
+                (*ends, _product(factor, (sink.text or "").strip(), where, place), place)
+            )
+    return entries
 
 
 def _of_xml(text: str, network: Network, where: str) -> dict[Pair, float]:
@@ -205,38 +297,56 @@ def _of_xml(text: str, network: Network, where: str) -> dict[Pair, float]:
         root = parse_xml(b"", text)
     except TopologyError as error:
         raise InputError(f"{where}: {error}; {FORMS}") from None
+    if local(root) == "TrafficMatrixFile":
+        return _of_named(_of_totem(root, where), network, where)
     found: list[tuple[str, str, object, str]] = []
-    for demand in root.iter():
-        if local(demand) == "demand":
-            said = {local(child): (child.text or "").strip() for child in demand}
+    meta: dict[str, str] = {}
+    for element in root.iter():
+        if local(element) == "meta":
+            meta = {local(child): (child.text or "").strip() for child in element}
+        elif local(element) == "demand":
+            said = {local(child): (child.text or "").strip() for child in element}
             ends = said.get("source", ""), said.get("target", "")
-            found.append((*ends, said.get("demandValue"), f"demand {demand.get('id', len(found))}"))
+            place = f"demand {element.get('id', len(found))}"
+            value = _product(said.get("routingUnit", 1), said.get("demandValue"), where, place)
+            found.append((*ends, value, place))
     if not found:
         raise InputError(f"{where}: no demand in it; {FORMS}")
-    return _of_named(found, network, where)
+    factor = _sndlib_unit(meta.get("unit") or None, meta.get("granularity"), where)
+    return _of_named(found, network, where, factor)
 
 
 def _of_named(
-    entries: Sequence[tuple[str, str, object, str]], network: Network, where: str
+    entries: Sequence[tuple[str, str, object, str]],
+    network: Network,
+    where: str,
+    factor: float = 1.0,
 ) -> dict[Pair, float]:
     """Demands between nodes called by id or by the attribute ``name``."""
-    names = {
-        str(node.attributes["name"]): node.id for node in network.nodes if "name" in node.attributes
-    }
-    known = names | {node.id: node.id for node in network.nodes}
+    known = network.node_of_name
     return _gathered(
-        [(known.get(a, a), known.get(b, b), rate, place) for a, b, rate, place in entries], where
+        [(known.get(a, a), known.get(b, b), rate, place) for a, b, rate, place in entries],
+        where,
+        factor,
     )
 
 
-def _gathered(entries: Sequence[tuple[str, str, Any, str]], where: str) -> dict[Pair, float]:
-    """Rates by pair, several demands of a pair added up; a rate that is none is named with its place."""
+def _gathered(
+    entries: Sequence[tuple[str, str, Any, str]], where: str, factor: float = 1.0
+) -> dict[Pair, float]:
+    """Return rates by pair, several demands of a pair added up.
+
+    Args:
+        entries: Source, sink, rate and the place that messages name. A rate may have a unit.
+        where: The file's name.
+        factor: The bits per second that a number without a unit counts.
+
+    Raises:
+        InputError: A rate is none.
+    """
     rates: dict[Pair, float] = {}
     for source, sink, rate, place in entries:
-        try:
-            value = math.nan if isinstance(rate, bool) else float(rate)
-        except (TypeError, ValueError):
-            value = math.nan
+        value = _rate(rate, factor)
         if not 0 <= value <= MOST_BPS:
             raise InputError(
                 f"{where}, {place}: {str(rate)[:40]!r} is not a rate in bits a second, 0 to 1e15; {FORMS}"
@@ -244,3 +354,13 @@ def _gathered(entries: Sequence[tuple[str, str, Any, str]], where: str) -> dict[
         if source != sink:
             rates[source, sink] = rates.get((source, sink), 0.0) + value
     return rates
+
+
+def _rate(rate: object, factor: float) -> float:
+    """Return bits per second; NaN for anything that is no rate."""
+    if isinstance(rate, str) and not is_bare(rate):
+        return rate_bps(rate)
+    try:
+        return math.nan if isinstance(rate, bool) else float(rate) * factor  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan

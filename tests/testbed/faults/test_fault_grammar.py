@@ -185,6 +185,37 @@ def test_text_that_is_no_fault_is_refused_with_its_words(text: str, says: str) -
         parse_fault(text, T1)
 
 
+@pytest.mark.parametrize(
+    ("with_units", "plain"),
+    [
+        ("s1->s2@200ms-3s", "s1->s2@0.2-3"),
+        ("s1->s2@1min-", "s1->s2@60-"),
+        ("s1->s2@1-2 loss 30%", "s1->s2@1-2 loss 0.3"),
+        ("s1->s2@1-2 delay:10 ms,jitter=5ms", "s1->s2@1-2 delay:0.01,jitter=0.005"),
+        ("s1->s2@1-2 ge:p=1%,r=30%", "s1->s2@1-2 ge:p=0.01,r=0.3"),
+    ],
+)
+def test_fault_takes_units(with_units: str, plain: str) -> None:
+    assert parse_fault(with_units, T1) == parse_fault(plain, T1)
+
+
+def test_fault_file_takes_units() -> None:
+    link = {"link": "s1->s2", "kind": "loss"}
+    with_units = link | {"start_s": "200ms", "stop_s": "1 min", "loss_fraction": "30%"}
+    plain = link | {"start_s": 0.2, "stop_s": 60, "loss_fraction": 0.3}
+    assert parse_fault_document([with_units], T1, "file") == parse_fault_document(
+        [plain], T1, "file"
+    )
+    with pytest.raises(InputError, match="start_s 'soon' is not a finite number"):
+        parse_fault_document([plain | {"start_s": "soon"}], T1, "file")
+
+
+def test_poisson_faults_take_units() -> None:
+    assert parse_poisson("poisson:rate=0.01,lasts=200ms,kind=loss,loss=5%") == parse_poisson(
+        "poisson:rate=0.01,lasts=0.2,kind=loss,loss=0.05"
+    )
+
+
 def test_faults_of_a_file_may_overlap_even_on_one_link() -> None:
     entries = [
         {"link": "s1->s2", "start_s": 1, "stop_s": 3},

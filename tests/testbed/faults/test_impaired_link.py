@@ -163,6 +163,19 @@ def test_words_come_back_from_their_text_with_a_trace_inside() -> None:
 
 
 @pytest.mark.parametrize(
+    ("with_units", "plain"),
+    [
+        ("delay:10ms,jitter=5ms loss:1%", "delay:0.01,jitter=0.005 loss:0.01"),
+        ("jitter:5 ms", "jitter:0.005"),
+        ("ge:p=1%,r=30%,1-h=90%", "ge:p=0.01,r=0.3,1-h=0.9"),
+        ("reorder:25 %,delay=10ms duplicate:2%", "reorder:0.25,delay=0.01 duplicate:0.02"),
+    ],
+)
+def test_impairments_take_units(with_units: str, plain: str) -> None:
+    assert parse_impairments(with_units) == parse_impairments(plain)
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         ("ge:p=2,r=0.1", "p=2 is no probability"),
@@ -170,7 +183,10 @@ def test_words_come_back_from_their_text_with_a_trace_inside() -> None:
         ("ge:p=0.1,q=1", "'q=1' is none of p=, r=, 1-h=, 1-k="),
         ("loss:0", "above 0"),
         ("jitter:x", "'x' is no number"),
-        ("jitter:nan", "no number of use"),
+        ("jitter:nan", "no number"),
+        ("delay:10%", "'10%' is no number; give seconds or a unit, as 10ms"),
+        ("loss:5ms", "'5ms' is no number; give 0.01 or 1%"),
+        ("rate:10Mbit", "write it as capacity"),
         ("delay:0.01,jitter=0.02", "waits less than nothing"),
         ("reorder:1", "between 0 and 1"),
         ("corrupt:0.1", "write loss:FRACTION"),

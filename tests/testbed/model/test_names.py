@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -288,3 +289,34 @@ def test_long_lists_are_read_in_time() -> None:
     faults = [Fault(link=link, start_s=i, stop_s=i + 1.0) for i, link in enumerate(links)]
     text = ",".join(f"{label_of(fault.link)}@{fault.start_s}-{fault.stop_s}" for fault in faults)
     assert len(parse_fault_list(text, network)) == len(faults) == 1200
+
+
+def cities() -> Network:
+    names = {"0": "New York", "1": "Seattle", "2": "Springfield", "3": "Springfield", "4": "0"}
+    nodes = tuple(
+        Node(id=node, kind="switch", attributes={"label": name}) for node, name in names.items()
+    )
+    links = tuple(Link(source=a, target=b) for a, b in pairwise(names))
+    return Network(name="cities", nodes=nodes, links=links)
+
+
+def test_node_may_be_called_by_its_name() -> None:
+    network = cities()
+    assert read_node("New York", network) == "0"
+    assert read_node("0", network) == "0"
+    assert read_pair("New York:Seattle", network, "--flow") == ("0", "1")
+    assert read_link("New York->Seattle", network) == ("0", "1", 0)
+    assert read_node('"New York"', network) == "0"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("New Yrk", "did you mean New York?"),
+        ("Springfield", "it has 0 (New York), 1 (Seattle), 2, 3, 4"),
+    ],
+)
+def test_wrong_name_of_node_lists_names(text: str, says: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read_node(text, cities())
+    assert says in str(refused.value)

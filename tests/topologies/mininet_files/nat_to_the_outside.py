@@ -1,4 +1,4 @@
-# __main__: 3 hosts, 1 switches, 3 cables; nat0 is an ordinary host: nothing leads out of the sandbox
+# __main__: 3 hosts, 1 switches, 3 cables; forwarding nat0
 from mininet.net import Mininet
 from mininet.topo import SingleSwitchTopo
 

@@ -11,10 +11,13 @@ import ast
 import contextlib
 import io
 import json
+import os
 import re
 import runpy
+import signal
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -34,6 +37,9 @@ _CABLES = re.compile(
     r"\bip\s+link\s+add\b.*\btype\s+veth\b|\bovs-vsctl\b.*\badd-port\b|\bbrctl\s+addif\b"
 )
 _MAX_COMMANDS = 3
+_USUAL_SUBNET = "10.0.0.0/8"
+# Time that a program may take after it has started its network.
+_AFTER_START_S = 3.0
 _OF_INTERFACES = (
     "bw",
     "delay",
@@ -55,6 +61,7 @@ def read(path: Path, requested: str, requests: recording.RecordedRequests) -> Js
         line, source = getattr(error, "lineno", 0), (getattr(error, "text", "") or "").strip()
         older = "; the file is Python 2: run 2to3 -w on it" if _PYTHON_2.search(text) else ""
         raise TopologyError(f"line {line} is no Python 3: {source[:60]!r}{older}") from None
+    requests.limit_time = partial(_limit_time, requests)
     sys.path.insert(0, str(path.parent))
     sys.argv = [str(path)]
     name, *words = requested.split(",")
@@ -73,6 +80,14 @@ def read(path: Path, requested: str, requests: recording.RecordedRequests) -> Js
             )
     if net is None:
         raise TopologyError(f"{name} makes no Mininet network")
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return _noted_document(net, requests)
+
+
+def _noted_document(
+    net: recording.RecordedMininet, requests: recording.RecordedRequests
+) -> JsonObject:
+    """Return the document of a network, and note the commands that are not run."""
     commands = [f"{who}: {text[:70]}" for who, text in requests.commands]
     cables = [
         text
@@ -128,6 +143,25 @@ def _built(
     )
 
 
+def _limit_time(requests: recording.RecordedRequests) -> None:
+    """End this program with what is built if the file runs on for long after its network started."""
+
+    def finish(*_: object) -> None:
+        net = recording.RecordedMininet.started
+        assert net is not None
+        answer: JsonObject
+        try:
+            answer = {"document": _noted_document(net, requests)}
+            answer["notes"] = list(dict.fromkeys(requests.notes))
+        except TopologyError as error:
+            answer = {"error": str(error)}
+        print(json.dumps(answer, default=str), file=sys.__stdout__, flush=True)
+        os._exit(0)
+
+    signal.signal(signal.SIGALRM, finish)
+    signal.setitimer(signal.ITIMER_REAL, _AFTER_START_S)
+
+
 def _makes_networks(one: object) -> bool:
     """Whether a name of the file may stand for a network: a Topo class of its own, or a function that needs nothing."""
     if isinstance(one, type):
@@ -160,10 +194,14 @@ def document_of(net: recording.RecordedMininet, requests: recording.RecordedRequ
         nodes.append({"id": switch.name, "kind": "switch", **dpid})
     links = []
     for link in net.links:
+        if _is_down(net, link):
+            cable = f"{link.intf1.node.name}-{link.intf2.node.name}"
+            notes.append(f"left out: the link {cable}, which the program takes down")
+            continue
         entry: JsonObject = dict(link.stated)
         for number, intf in enumerate((link.intf1, link.intf2), start=1):
             entry |= {
-                f"params{number}": _interface(intf),
+                f"params{number}": _interface(net, intf),
                 f"port{number}": intf.node.ports.get(intf),
             }
         links.append(link_entry(link.intf1.node.name, link.intf2.node.name, entry, notes, given))
@@ -181,27 +219,57 @@ def _host(
         notes.append(
             f"{node.name} would lie next to the switches (inNamespace=False); it is a host as the others"
         )
-    if (node.given, recording.FORWARDING, "1") in net.requests.sysctls:
+    if net.requests.forwards(node.given):
         entry["forwarding"] = True
+    first = node.intfs[min(node.intfs)] if node.intfs else None
     stated = {
-        **{name: net.stated.get(node.given, {}).get(name) for name in ("ip", "mac")},
+        "ip": _stated_ip(net, node, first),
+        "mac": getattr(first, "stated_mac", None) or _stated(net, node, "mac"),
         "default_route": vars(node).get("default_route"),
     }
     return entry | parameters({name: value for name, value in stated.items() if value}, given)
 
 
-def _interface(intf: Any) -> JsonObject:
-    """What one end of a link does to packets, and the address that the file gives it."""
-    params = {**intf.params, **getattr(intf, "values", {})}
-    found = {name: params[name] for name in _OF_INTERFACES if params.get(name) is not None}
-    address = f"{intf.ip}/{intf.prefixLen}"
-    if (
-        intf.ip
-        and intf.params.get("ip")
-        and intf.node.params.get("ip", "") not in (intf.ip, address)
-    ):
-        found["ip"] = address
-    return found
+def _stated(net: recording.RecordedMininet, node: Any, name: str) -> Any:
+    return net.stated.get(node.given, {}).get(name)
+
+
+def _stated_ip(net: recording.RecordedMininet, node: Any, first: Any) -> str | None:
+    """Return the main address of a host, or None if it has the one that hosts usually get."""
+    stated = _stated(net, node, "ip")
+    if first is not None and first.ip and not _is_usual(net, first):
+        return str(stated) if _same_ip(first, stated) else f"{first.ip}/{first.prefixLen}"
+    return None if stated is None else str(stated)
+
+
+def _same_ip(intf: Any, address: object) -> bool:
+    return bool(str(address).partition("/")[0] == intf.ip)
+
+
+def _is_usual(net: recording.RecordedMininet, intf: Any) -> bool:
+    """Return whether Mininet chose the address of the interface, from its usual subnet."""
+    chosen = _stated(net, intf.node, "ip") is None and not intf.params.get("ip")
+    usual_subnet = net.ipBase == _USUAL_SUBNET
+    return bool(chosen and usual_subnet and _same_ip(intf, intf.node.params.get("ip")))
+
+
+def _interface(net: recording.RecordedMininet, intf: Any) -> JsonObject:
+    """Return what one end of a link does to packets, and the addresses that the file gives it."""
+    params = net.ends_at_start.get(intf) or recording.parameters_of(intf)
+    fields = {name: params[name] for name in _OF_INTERFACES if params.get(name) is not None}
+    if intf.ip and not _is_usual(net, intf):
+        fields["ip"] = f"{intf.ip}/{intf.prefixLen}"
+    if getattr(intf, "stated_mac", None):
+        fields["mac"] = intf.stated_mac
+    return fields
+
+
+def _is_down(net: recording.RecordedMininet, link: Any) -> bool:
+    """Return whether a program has taken the link down before its network started."""
+    ends = (link.intf1, link.intf2)
+    return any(
+        (net.ends_at_start.get(intf) or recording.parameters_of(intf))["down"] for intf in ends
+    )
 
 
 def main(words: list[str]) -> int:

@@ -2,14 +2,16 @@
 or command of it is made.
 
 For a process of its own that ends afterwards: what else of Python and Mininet starts programs, or waits, is replaced. A
-program runs until it starts its network, or would use it.
+program runs until it would use its network. Links are taken as they are when the network starts; addresses and
+forwarding, which many programs set afterwards, as they are in the end.
 """
 
+import itertools
 import os
 import re
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn
 
@@ -29,9 +31,11 @@ from testbed.emulation.network.mininet_network.net import ScriptedMininet
 from testbed.emulation.network.mininet_network.nodes import LateNode, late
 from testbed.emulation.network.mininet_network.requests import Requests
 from testbed.emulation.network.mininet_network.shell import LateShell
+from topologies.mininet.topo import forwarding_of_command
 
 FORWARDING = "net.ipv4.ip_forward"
-_FORWARD = re.compile(r"ip_forward\s*=\s*1|echo\s+1\s*>\s*\S*ip_forward")
+# Calls of time.sleep after the start of the network, after which a program is in a loop.
+_MAX_PAUSES = 200
 _QUIET = re.compile(r"ifconfig lo up|ethtool -K .*|sysctl net\.ipv6\..*|sysctl -n .*")
 """Commands that Mininet gives by itself."""
 
@@ -50,19 +54,37 @@ class RecordedRequests(Requests):
         super().__init__()
         self.commands: list[tuple[str, str]] = []
         self.notes: list[str] = []
+        self.limit_time: Callable[[], None] = _nothing
 
     def answer(self, node: Node, command: str) -> str:
         """Nothing; that a host is to forward is a setting of it."""
-        if _FORWARD.search(command):
-            self.set_sysctl(node.given, FORWARDING, "1")
-        else:
+        if not self._set_forwarding(node.given, command):
             self.note(node.given, command)
         return ""
+
+    def _set_forwarding(self, who: str, command: str) -> bool:
+        """Take a command over that switches forwarding on or off, and return whether it does."""
+        forwards = forwarding_of_command(command)
+        if forwards is None:
+            return False
+        self.set_sysctl(who, FORWARDING, "1" if forwards else "0")
+        return True
+
+    def forwards(self, host: str) -> bool:
+        """Return whether the last setting of the host says that it forwards."""
+        settings = [
+            forwarding_of_command(f"sysctl {name}={value}")
+            for who, name, value in self.sysctls
+            if who == host
+        ]
+        return next((one for one in reversed(settings) if one is not None), False)
 
     def note(self, who: str, *words: object) -> None:
         """A command that is not run."""
         listed = words[0] if len(words) == 1 and isinstance(words[0], list | tuple) else words
         text = " ".join(map(str, listed)).strip()
+        if self._set_forwarding(who, text):
+            return
         if not _QUIET.fullmatch(text):
             self.commands.append((who, text))
 
@@ -76,7 +98,14 @@ class RecordedRequests(Requests):
 
 
 class RecordedMininet(ScriptedMininet):
-    """``networks``: all of the program; ``started``: the one that it wanted to use; ``stated``: a host's parameters."""
+    """A network that notes what is requested.
+
+    Attributes:
+        networks: All networks of the program.
+        started: The network that the program started first.
+        stated: The parameters of each host.
+        ends_at_start: The parameters of the ends of each link when the network was started.
+    """
 
     networks: ClassVar[list["RecordedMininet"]] = []
     started: ClassVar["RecordedMininet | None"] = None
@@ -85,6 +114,7 @@ class RecordedMininet(ScriptedMininet):
     def __init__(self, *args: object, **options: object) -> None:
         self.networks.append(self)
         self.stated: dict[str, dict[str, Any]] = {}
+        self.ends_at_start: dict[Intf, dict[str, Any]] = {}
         ours = options | {"xterms": False, "cleanup": False, "waitConnected": False}
         super().__init__(*args, requests=Requests.current, **ours)
 
@@ -112,18 +142,34 @@ class RecordedMininet(ScriptedMininet):
         return link
 
     def addNAT(self, name: str = "nat0", connect: object = True, **_: object) -> Node:  # noqa: N802 - Mininet's name
-        """An ordinary host."""
+        """Add a host that forwards."""
         self.requests.notes.append(f"{name} is an ordinary host: nothing leads out of the sandbox")
         made = self.addHost(name)
+        self.requests.set_sysctl(name, FORWARDING, "1")
         self.addLink(made, self.switches[0] if connect is True else connect)
         return made
 
-    def start(self) -> NoReturn:
-        """The program has built its network."""
+    def start(self) -> None:
+        """Note the parameters of the links: the program has built its network."""
         if not self.built:
             self.build()
-        RecordedMininet.started = self
-        raise EndOfBuilding
+        for link in self.links:
+            for intf in (link.intf1, link.intf2):
+                self.ends_at_start[intf] = parameters_of(intf)
+        if RecordedMininet.started is None:
+            RecordedMininet.started = self
+            self.requests.limit_time()
+
+    def stop(self) -> None:
+        """End the reading of a program that has used its network."""
+        if RecordedMininet.started is not None:
+            raise EndOfBuilding
+
+
+def parameters_of(intf: Intf) -> dict[str, Any]:
+    """Return the parameters of one end of a link, and whether it is down."""
+    values = getattr(intf, "values", {})
+    return {**intf.params, **values, "down": vars(intf).get("is_down", False)}
 
 
 class _Program(subprocess.Popen):  # type: ignore[type-arg]
@@ -141,9 +187,7 @@ def install() -> RecordedRequests:
     requests = Requests.current = RecordedRequests()
     mininet.net.Mininet = RecordedMininet
     setattr(nodes, "warn", lambda text: requests.notes.append(text.strip("* \n")))  # noqa: B010 - not exported
-    _silence(
-        RecordedMininet, _nothing, "configureControlNetwork", "startTerms", "stop", "staticArp"
-    )
+    _silence(RecordedMininet, _nothing, "configureControlNetwork", "startTerms", "staticArp")
     _silence(RecordedMininet, _end, "ping", "pingFull", "iperf", "run", "monitor", "interact")
     _silence(mininet.cli.CLI, _end, "__init__")
     _replace_nodes(requests)
@@ -153,7 +197,8 @@ def install() -> RecordedRequests:
         setattr(module, "Popen", _Program)  # noqa: B010 - a program, to every other module
     mininet.clean.cleanup = mininet.clean.Cleanup.cleanup = _nothing
     os.system = lambda command: _Program(command).wait()
-    time.sleep = _nothing
+    pauses = itertools.count()
+    time.sleep = lambda *_: _end() if _is_loop(pauses) else None
     return requests
 
 
@@ -182,12 +227,48 @@ def _replace_nodes(requests: RecordedRequests) -> None:
         _silence(kind, popen, "_popen")
         _silence(kind, _nothing, "startShell", "terminate", "write", "sendInt")
         _silence(kind, lambda *_, **__: "", "read", "monitor", "waitOutput", "readline")
-    NAT.config = lambda self, **params: Node.config(self, **params)
+    NAT.config = _config_nat
+    _record_interfaces(requests)
     Intf.isUp = lambda *_, **__: True
     for one in vars(mininet.node).values():
         if isinstance(one, type) and issubclass(one, Controller):
             _silence(one, _nothing, "checkListening", "start", "stop")
     mininet.node.findController = lambda *_: Controller
+
+
+def _is_loop(pauses: Iterator[int]) -> bool:
+    """Count a pause, and return whether the program has paused too often since it started its network."""
+    return RecordedMininet.started is not None and next(pauses) > _MAX_PAUSES
+
+
+def _config_nat(self: NAT, **params: object) -> object:
+    """Configure a NAT as a host that forwards."""
+    assert isinstance(Requests.current, RecordedRequests)
+    name = self.given
+    Requests.current.set_sysctl(name, FORWARDING, "1")
+    Requests.current.notes.append(f"{name} forwards, and translates no addresses (NAT)")
+    return Node.config(self, **params)
+
+
+def _record_interfaces(requests: RecordedRequests) -> None:
+    """Note the MAC addresses that interfaces are given, and which interfaces are taken down."""
+    set_mac = Intf.setMAC
+    ifconfig = Intf.ifconfig
+
+    def noted_mac(self: Intf, macstr: str) -> object:
+        self.stated_mac = macstr
+        return set_mac(self, macstr)
+
+    def noted_status(self: Intf, *args: object) -> object:
+        if args in (("up",), ("down",)):
+            self.is_down = args == ("down",)
+            if self.is_down and RecordedMininet.started is not None:
+                note = f"{self.name} is taken down while the program runs; here it stays up"
+                requests.notes.append(note)
+        return ifconfig(self, *args)
+
+    Intf.setMAC = noted_mac
+    Intf.ifconfig = noted_status
 
 
 def _silence(kind: type, instead: Callable[..., object], *names: str) -> None:

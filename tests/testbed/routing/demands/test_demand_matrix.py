@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
+import warnings
 from pathlib import Path
 
 import pytest
@@ -132,16 +134,14 @@ def test_sndlib_names_are_the_nodes_names() -> None:
             "<network><demand><source>a</source><target>b</target></demand></network>",
             "'None' is not a rate",
         ),
-        ("source;sink;Mbps\na;b;10\n", "line 1: the rates are in 'Mbps'; give bits a second"),
         *(
             (
                 f"source,sink,{unit}\na,b,10\n",
                 f"line 1: the rates are in {unit!r}; give bits a second",
             )
             for unit in (
-                "demand_mbps",
-                "demand (Mbps)",
-                "rateKbit",
+                "demand [Gibit]",
+                "MB/s",
                 "Bps",
                 "bytes/s",
                 "traffic [GiB]",
@@ -165,6 +165,155 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(text: str, says: str) 
 )
 def test_a_heading_without_another_unit_is_of_bits_a_second(heading: str) -> None:
     assert parse_matrix(f"source,sink,{heading}\na,b,10\n", LINE, "file").rates_bps == (10.0,)
+
+
+@pytest.mark.parametrize(
+    ("heading", "factor"),
+    [("Mbps", 1e6), ("demand_mbps", 1e6), ("demand (Mbit/s)", 1e6), ("rateKbit", 1e3)],
+)
+def test_heading_says_unit(heading: str, factor: float) -> None:
+    text = f"source,sink,{heading}\na,b,10\nb,a,2 Gbps\n"
+    assert parse_matrix(text, LINE, "file").rates_bps == (10 * factor, 2e9)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"demands": [{"source": "a", "sink": "b", "bps": "3Mbps"}]}',
+        '{"a": {"b": "3 Mbit/s"}}',
+        "a,b,3Mbps\n",
+        "source;sink;rate\na;b;3000 kbps\n",
+    ],
+)
+def test_demand_takes_unit(text: str) -> None:
+    assert parse_matrix(text, LINE, "file").rates_bps == (3e6,)
+
+
+@pytest.mark.parametrize("text", ["a,b,3MB/s\n", "a,b,3 packets\n", '{"a": {"b": "3x"}}'])
+def test_demand_in_another_unit_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="is not a rate in bits a second"):
+        parse_matrix(text, LINE, "file")
+
+
+def sndlib(meta: str, routing_unit: str) -> tuple[str, str]:
+    """Write one demand of 2.5 in both forms of SNDlib."""
+    unit = "".join(
+        f"<{line.replace(' = ', '>')}</{line.split(' ')[0]}>" for line in meta.split(";") if line
+    )
+    xml = (
+        f"<network><meta>{unit}</meta><demands><demand id='d'><source>a</source><target>b</target>"
+        f"<routingUnit>{routing_unit}</routingUnit><demandValue>2.5</demandValue></demand>"
+        "</demands></network>"
+    )
+    lines = meta.replace(";", "\n")
+    native = (
+        f"?SNDlib native format; type: network; version: 1.0\nMETA (\n{lines}\n)\nDEMANDS (\n"
+        f"  d ( a b ) {routing_unit} 2.5 UNLIMITED\n)\n"
+    )
+    return xml, native
+
+
+@pytest.mark.parametrize(
+    ("meta", "routing_unit", "rate_bps"),
+    [
+        ("unit = MBITPERSEC", "155", 387.5e6),
+        ("unit = MBITPERSEC", "1", 2.5e6),
+        ("unit = KBITPERSEC;granularity = 5min", "1", 2.5e3),
+        ("unit = Gbit/s", "1", 2.5e9),
+        ("unit = MBYTEPERSEC", "1", 20e6),
+        ("granularity = 5min;unit = GBIT", "3", 25e6),
+        ("", "155", 387.5),
+    ],
+)
+def test_sndlib_demand_is_in_routing_units_of_its_unit(
+    meta: str, routing_unit: str, rate_bps: float
+) -> None:
+    for text in sndlib(meta, routing_unit):
+        with warnings.catch_warnings(record=True) as notes:
+            warnings.simplefilter("always")
+            matrix = parse_matrix(text, LINE, "file")
+        assert matrix.rates_bps == pytest.approx((rate_bps,))
+        told = ["taken as bits a second" in str(note.message) for note in notes]
+        assert told == ([] if meta else [True])
+
+
+@pytest.mark.parametrize("meta", ["unit = PACKETS", "unit = GBIT;granularity = often"])
+def test_sndlib_unit_that_is_no_rate_is_refused(meta: str) -> None:
+    for text in sndlib(meta, "1"):
+        with pytest.raises(InputError, match="is no rate; give MBITPERSEC"):
+            parse_matrix(text, LINE, "file")
+
+
+SQUARE = [[0, 1e6, 0, 0], [2e6, 0, 0, 3e6], [0, 0, 0, 0], [0, 0, 0, 5]]
+SQUARE_RATES = {("a", "b"): 1e6, ("b", "a"): 2e6, ("b", "d"): 3e6}
+
+
+def rows(sign: str) -> list[str]:
+    return [sign.join(map(str, row)) for row in SQUARE]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(rows(" ")),
+        "# bit/s\n" + "\n".join(rows("\t")) + "\n\n",
+        "\n".join(rows(",")),
+        "\n".join(rows(";")),
+        json.dumps(SQUARE),
+        "\n".join(["a,b,c,d", *rows(",")]),
+        "\n".join(
+            [
+                ",a,b,c,Delft",
+                *(f"{n},{r}" for n, r in zip(["a", "b", "c", "Delft"], rows(","), strict=True)),
+            ]
+        ),
+        "\n".join(["from a b c d", *(f"{n} {r}" for n, r in zip("abcd", rows(" "), strict=True))]),
+        " ".join(rows(" ")),
+        " ".join(rows(" ")) + "\n" + " ".join(["7"] * 16),
+    ],
+)
+def test_square_matrix_is_read(text: str) -> None:
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        matrix = parse_matrix(text, LINE, "file")
+    assert dict(zip(matrix.pairs, matrix.rates_bps, strict=True)) == SQUARE_RATES
+    with_names = "a,b" in text or "a b" in text
+    assert bool(notes) != with_names
+
+
+def test_step_of_time_is_read_as_asked(tmp_path: Path) -> None:
+    file = tmp_path / "actual.txt"
+    file.write_text(" ".join(["7"] * 16) + "\n" + " ".join(rows(" ")) + "\n")
+    with pytest.warns(UserWarning, match="step 2 of 2; rows and columns are the 4 switches"):
+        matrix = read_matrix_file(f"{file}:2", LINE, "name a file")
+    assert dict(zip(matrix.pairs, matrix.rates_bps, strict=True)) == SQUARE_RATES
+    with pytest.raises(InputError, match="it has 2 steps of time"):
+        read_matrix_file(f"{file}:3", LINE, "name a file")
+
+
+@pytest.mark.parametrize(
+    "text", ["1 2 3\n4 5 6\n", "1 2\n3 4\n", "0 1 2 3 4\n" * 5, "0,1\n2,3\n4,5\n"]
+)
+def test_matrix_of_another_size_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="'line' has 0 hosts and 4 switches; give n rows"):
+        parse_matrix(text, LINE, "file")
+
+
+def test_rows_of_numbers_may_be_demands_between_nodes_named_so() -> None:
+    nodes = tuple(Node(id=i, kind="switch") for i in "012")
+    links = (Link(source="0", target="1"), Link(source="1", target="2"))
+    network = Network(name="numbers", nodes=nodes, links=links)
+    matrix = parse_matrix("0,1,5\n1,2,7\n0,2,9\n", network, "file")
+    assert matrix.rates_bps == (5.0, 7.0, 9.0)
+
+
+def test_totem_matrix_is_read_in_its_unit() -> None:
+    text = (
+        "<TrafficMatrixFile><info><units><unit type='bandwidth' value='{}'/></units></info><IntraTM>"
+        "<src id='a'><dst id='a'>3</dst><dst id='b'>2.5</dst></src></IntraTM></TrafficMatrixFile>"
+    )
+    assert parse_matrix(text.format("mbps"), LINE, "file").rates_bps == (2.5e6,)
+    assert parse_matrix(text.format("kbps"), LINE, "file").rates_bps == (2500.0,)
 
 
 def test_a_network_of_which_no_two_ends_meet_has_no_matrix() -> None:
