@@ -1,5 +1,6 @@
-"""A testbed for parallel communications, as a library: networks, routes, schedules, block sizes, runs, and networks
-held up.
+"""A testbed for parallel communications, as a library.
+
+It has networks, routes, schedules, block sizes, runs, and networks of real switches.
 
     import testbed
 
@@ -9,20 +10,24 @@ held up.
         session.fail("s1->s2")
         print(session.ping("t0", "r31"))
 
-Each name is imported when it is first requested (PEP 562): ``import testbed`` alone costs nothing. docs/howto/python.md
-tells all of it.
+Each name is imported when it is first used (PEP 562), so ``import testbed`` takes milliseconds.
+docs/howto/python.md describes all of it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
     from testbed.api.calculations import block_size as block_size
     from testbed.api.calculations import network as network
+    from testbed.api.calculations import networks as networks
     from testbed.api.calculations import route as route
     from testbed.api.calculations import schedule as schedule
     from testbed.api.calculations import traffic as traffic
     from testbed.api.drawing import draw as draw
+    from testbed.api.ratings import DemandsResult as DemandsResult
+    from testbed.api.ratings import RorResult as RorResult
+    from testbed.api.ratings import demands as demands
+    from testbed.api.ratings import ror as ror
     from testbed.api.runs import RunResult as RunResult
     from testbed.api.runs import compare as compare
     from testbed.api.runs import data_frame as data_frame
@@ -41,9 +46,17 @@ if TYPE_CHECKING:
     from testbed.tunnel.workload import tunnel_plan as tunnel_plan
     from testbed.wavelengths.workload import wavelength_plan as wavelength_plan
 
+    __version__: str
+
+#: Each public name, with the module below ``testbed`` that defines it.
 _HOMES = {
     "network": "api.calculations",
+    "networks": "api.calculations",
     "route": "api.calculations",
+    "ror": "api.ratings",
+    "demands": "api.ratings",
+    "RorResult": "api.ratings",
+    "DemandsResult": "api.ratings",
     "traffic": "api.calculations",
     "schedule": "api.calculations",
     "block_size": "api.calculations",
@@ -66,22 +79,35 @@ _HOMES = {
     "RunResult": "api.runs",
     "EachLink": "stream.options",
 }
-"""Name -> the module below ``testbed`` in which it lies."""
 
 __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import_module("testbed.api.compile_notice").announce_to_people()
-    import_module("testbed.api.displays")
-    found = getattr(import_module(f"testbed.{_HOMES[name]}"), name)
-    if not isinstance(found, type):
-        found = import_module("testbed.extras").with_missing_extra_error(found)
-    globals()[name] = found
-    return found
+    from importlib import import_module
+
+    if name == "__version__":
+        value = import_module("testbed.extras").installed_version()
+    elif name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_hint(name)}")
+    else:
+        import_module("testbed.api.compile_notice").announce_to_people()
+        import_module("testbed.api.displays")
+        value = getattr(import_module(f"testbed.{_HOMES[name]}"), name)
+        if not isinstance(value, type):
+            checked = import_module("testbed.model.options.arguments").with_checked_arguments
+            value = import_module("testbed.extras").with_missing_extra_error(checked(value))
+    globals()[name] = value
+    return value
+
+
+def _hint(name: str) -> str:
+    """Return a hint for a name that is close to a public one."""
+    from difflib import get_close_matches
+
+    close = [] if name.startswith("_") else get_close_matches(name, __all__, n=2)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return [*__all__, "__version__"]

@@ -12,7 +12,7 @@ from testbed.errors import CapabilityError, InputError, require_type
 from testbed.extras import installed, pip_command
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_fault
-from testbed.model.naming.names import NetworkLike, known_network, read_link
+from testbed.model.naming.names import NetworkLike, known_link, known_network, read_link
 from testbed.model.routes import SplitRoute
 from testbed.model.schedule import Schedule
 from testbed.report.drawing import network_drawing
@@ -106,11 +106,7 @@ def _failed(fault: str | LinkId | Fault, network: Network) -> LinkId:
 
 
 def _known(link: str | LinkId, network: Network) -> LinkId:
-    if isinstance(link, str):
-        return read_link(link, network)
-    if link not in network.link_index:
-        raise InputError(f"network {network.name!r} has no link {link!r}")
-    return link
+    return known_link(link, network)
 
 
 def _shares(loads: Loads, network: Network) -> dict[LinkId, tuple[float, str]]:
