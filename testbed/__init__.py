@@ -14,9 +14,10 @@ Each name is imported when it is first used (PEP 562), so ``import testbed`` tak
 docs/howto/python.md describes all of it.
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+# Type checkers take this for True. Importing typing would take most of the time of the import.
+TYPE_CHECKING = False
 
-if _TYPE_CHECKING:
+if TYPE_CHECKING:
     from testbed.api.calculations import block_size as block_size
     from testbed.api.calculations import network as network
     from testbed.api.calculations import networks as networks
@@ -30,10 +31,12 @@ if _TYPE_CHECKING:
     from testbed.api.ratings import ror as ror
     from testbed.api.runs import RunResult as RunResult
     from testbed.api.runs import compare as compare
-    from testbed.api.runs import data_frame as data_frame
     from testbed.api.runs import run as run
     from testbed.api.session import Session as Session
     from testbed.api.session import session as session
+    from testbed.api.stored import load as load
+    from testbed.api.stored import runs as runs
+    from testbed.api.tables import data_frame as data_frame
     from testbed.bulk.workload import bulk_plan as bulk_plan
     from testbed.campaigns.workload import campaign_plan as campaign_plan
     from testbed.download.workload import download_plan as download_plan
@@ -73,7 +76,9 @@ _HOMES = {
     "run": "api.runs",
     "session": "api.session",
     "Session": "api.session",
-    "data_frame": "api.runs",
+    "data_frame": "api.tables",
+    "load": "api.stored",
+    "runs": "api.stored",
     "draw": "api.drawing",
     "compare": "api.runs",
     "RunResult": "api.runs",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -159,9 +160,10 @@ def schedule(
     chosen = method if scheduling is None else scheduling
     search = SearchOptions(method=chosen, seed=seed, time_limit_s=time_limit_s)
     resolved = transfers if isinstance(transfers, Traffic) else traffic(transfers)
-    return schedule_by_name(
+    result = schedule_by_name(
         resolved, chosen, seed=search.seed, time_limit_s=search.time_limit_s, now=time.monotonic
     )
+    return replace(result, traffic=resolved)
 
 
 def block_size(
