@@ -11,45 +11,8 @@ It has networks, routes, schedules, block sizes, runs, and networks of real swit
         print(session.ping("t0", "r31"))
 
 Each name is imported when it is first used (PEP 562), so ``import testbed`` takes milliseconds.
-docs/howto/python.md describes all of it.
+docs/howto/python.md describes all of it; editors read __init__.pyi (tools/build_stub.py).
 """
-
-# Type checkers take this for True. Importing typing would take most of the time of the import.
-TYPE_CHECKING = False
-
-if TYPE_CHECKING:
-    from testbed.api.calculations import block_size as block_size
-    from testbed.api.calculations import network as network
-    from testbed.api.calculations import networks as networks
-    from testbed.api.calculations import route as route
-    from testbed.api.calculations import schedule as schedule
-    from testbed.api.calculations import traffic as traffic
-    from testbed.api.drawing import draw as draw
-    from testbed.api.ratings import DemandsResult as DemandsResult
-    from testbed.api.ratings import RorResult as RorResult
-    from testbed.api.ratings import demands as demands
-    from testbed.api.ratings import ror as ror
-    from testbed.api.runs import RunResult as RunResult
-    from testbed.api.runs import compare as compare
-    from testbed.api.runs import run as run
-    from testbed.api.session import Session as Session
-    from testbed.api.session import session as session
-    from testbed.api.stored import load as load
-    from testbed.api.stored import runs as runs
-    from testbed.api.tables import data_frame as data_frame
-    from testbed.bulk.workload import bulk_plan as bulk_plan
-    from testbed.campaigns.workload import campaign_plan as campaign_plan
-    from testbed.download.workload import download_plan as download_plan
-    from testbed.metapath.workload import metapath_plan as metapath_plan
-    from testbed.simulation.workload import simulation_plan as simulation_plan
-    from testbed.stream.options import EachLink as EachLink
-    from testbed.stream.workload import mobility_plan as mobility_plan
-    from testbed.stream.workload import stream_plan as stream_plan
-    from testbed.striping.workload import striping_plan as striping_plan
-    from testbed.tunnel.workload import tunnel_plan as tunnel_plan
-    from testbed.wavelengths.workload import wavelength_plan as wavelength_plan
-
-    __version__: str
 
 #: Each public name, with the module below ``testbed`` that defines it.
 _HOMES = {

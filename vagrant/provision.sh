@@ -189,7 +189,7 @@ provide_environment() {
     if [ -e "$unfinished" ] || ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then create_environment; fi
     : >"$unfinished" # outlives an interruption: a half-copied package looks installed, so the next run starts anew
     say "installing Python packages into $venv (a minute or two)"
-    packages=(-e "${root}[$names]")
+    packages=(--config-settings editable_mode=compat -e "${root}[$names]")
     if [[ ,$extras, = *,test,* ]]; then for name in "$root"/plugins/*/pyproject.toml; do packages+=(-e "${name%/*}"); done; fi
     if ! "$venv/bin/python" -m pip install -qq --disable-pip-version-check -c "$root/constraints.txt" "${packages[@]}" >&2; then
         rm -f "$unfinished" # what fails, other than by interruption, fails before anything is copied: no index, no build
