@@ -90,6 +90,16 @@ def command_for(extra: str, direct_url: str | None) -> str:
     return pip_install(shlex.quote(f"{DISTRIBUTION}[{extra}]{suffix}"))
 
 
+def installed_version() -> str:
+    """Return the version of the installed package, or "0" for sources that are not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return "0"
+
+
 def missing_extra(error: ImportError) -> CapabilityError | None:
     """The error to report where an import failed for want of an extra; None where it failed for anything else.
 

@@ -65,6 +65,20 @@ def quoted(node_id: str) -> str:
     return json.dumps(node_id, ensure_ascii=False)
 
 
+def node_name(node: object) -> object:
+    """Return the id that a network gives to a node of a networkx graph; other values unchanged.
+
+    >>> node_name(7), node_name((0, 1)), node_name("s1"), node_name(None)
+    ('7', '0_1', 's1', None)
+    """
+    node = python_number(node)
+    if isinstance(node, tuple | list):
+        parts = [node_name(part) for part in node]
+        texts = [part for part in parts if isinstance(part, str)]
+        return "_".join(texts) if len(texts) == len(node) > 1 else node
+    return str(node) if isinstance(node, int) and not isinstance(node, bool) else node
+
+
 def label_of(link: LinkId) -> str:
     """``a->b``, with ``#key`` for a parallel link: how reports and commands name the link.
 
@@ -340,8 +354,10 @@ class Network(Shown):
         """The node of that id; TopologyError, naming the nearest ids, where there is none."""
         index = self.node_index.get(node_id)
         if index is None:
+            index = self.node_index.get(str(node_name(node_id)))
+        if index is None:
             raise TopologyError(
-                f"network {self.name!r} has no node {node_id!r}; {self._nearest_nodes(node_id)}"
+                f"network {self.name!r} has no node {node_id!r}; {self._nearest_nodes(str(node_id))}"
             )
         return self.nodes[index]
 
@@ -357,6 +373,9 @@ class Network(Shown):
     def link(self, source: str, target: str, key: int = 0) -> Link:
         """The directed link of that name; TopologyError where there is none."""
         index = self.link_index.get((source, target, key))
+        if index is None:
+            ends = (str(node_name(source)), str(node_name(target)))
+            index = self.link_index.get((*ends, key))
         if index is None:
             raise TopologyError(
                 f"network {self.name!r} has no link {label_of((source, target, key))}"
@@ -403,9 +422,14 @@ class Network(Shown):
             if {link.source, link.target} <= self.switch_ids.keys()
         )
 
-    def without(self, *cables: str | LinkId) -> "Network":
-        """The network that is left when these cables are gone, each given as the label (``a->b``) or the id of a link:
-        the link of the other direction goes with it. TopologyError for a link that is not there.
+    def without(self, *cables: str | LinkId | tuple[object, object]) -> "Network":
+        """Return the network without these cables: both directions of each are removed.
+
+        Args:
+            cables: Each as ``a->b``, ``a-b``, a pair of nodes or the id of a link.
+
+        Raises:
+            TopologyError: A link is unknown.
 
         >>> from topologies import load_network
         >>> [link.label for link in load_network("crossbar:2").without("t0->s1").links][:3]
@@ -413,13 +437,24 @@ class Network(Shown):
         """
         gone: set[LinkId] = set()
         for cable in cables:
-            link = self.link_of_label.get(cable) if isinstance(cable, str) else cable
-            if not isinstance(link, tuple) or link not in self.link_index:
+            link = self._link_of(cable)
+            if link is None:
                 raise TopologyError(
                     f"network {self.name!r} has no link {cable!r}; {nearest(str(cable), self.link_of_label)}"
                 )
             gone |= {link, reverse_of(link)}
         return replace(self, links=tuple(link for link in self.links if link.id not in gone))
+
+    def _link_of(self, cable: object) -> LinkId | None:
+        """Return the link that the text, the pair of nodes or the id names, or None."""
+        if isinstance(cable, str):
+            undirected = (link.id for link in self.links if f"{link.source}-{link.target}" == cable)
+            return self.link_of_label.get(cable) or next(undirected, None)
+        if not isinstance(cable, tuple) or len(cable) not in (2, 3):
+            return None
+        key = cable[2] if len(cable) == 3 else 0
+        link = (str(node_name(cable[0])), str(node_name(cable[1])), key)
+        return link if link in self.link_index else None
 
     def __repr__(self) -> str:
         parts = (

@@ -1,20 +1,20 @@
-"""Networks, routes, traffics, schedules and block sizes by one call each: values in, values out, nothing is run.
+"""Networks, routes, traffics, schedules and block sizes by one call each, without a run.
 
-Errors are the testbed's own: UsageError for a value of the wrong kind, InputError, FecError and TopologyError for one
-that cannot be used; each says in one line what to give instead.
+Errors are the testbed's own: UsageError for a value of the wrong kind; InputError, FecError and
+TopologyError for a value that cannot be used. Each says in one line what to give instead.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
-from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
-from testbed.errors import InputError, require_type
-from testbed.model.naming.names import NetworkLike, known_network, node_named
-from topologies import Network
+from testbed.errors import InputError, UsageError, require_type
+from testbed.model.naming.names import NetworkLike, NodeName, known_network, known_node
+from topologies import CatalogueEntry, Network, catalogue
 from topologies.errors import python_number
 
 if TYPE_CHECKING:
@@ -26,98 +26,144 @@ Labels = Literal["random", "stratified"]
 
 
 def network(name: NetworkLike) -> Network:
-    """The network of a catalogue name, of a file, or of a value: a networkx graph, a Mininet Topo, a node-link document
-    or another dictionary (docs/reference/networks.md); a network is returned as it is.
+    """Return the network of a name, a file or a value.
 
-    Raises TopologyError for what makes no network, UsageError for what is none of these.
+    Args:
+        name: A catalogue name, a file, a networkx graph, a Mininet Topo, a node-link document or
+            another dictionary (docs/reference/networks.md). A network is returned as it is.
 
-    >>> found = network("swiss-t1")
-    >>> len(found.switches), len(found.hosts), len(found.links)
+    Raises:
+        TopologyError: The value makes no network.
+        UsageError: The value is of another kind.
+
+    >>> swiss_t1 = network("swiss-t1")
+    >>> len(swiss_t1.switches), len(swiss_t1.hosts), len(swiss_t1.links)
     (8, 64, 160)
     """
     return known_network(name)
 
 
+def networks() -> dict[str, CatalogueEntry]:
+    """Return the families of the catalogue by name, as ``testbed topology list`` lists them.
+
+    >>> networks()["ring"].pattern
+    'ring:n'
+    """
+    return {entry.name: entry for entry in catalogue()}
+
+
 def route(
     network: NetworkLike,
-    source: str,
-    sink: str,
+    source: NodeName,
+    sink: NodeName,
     method: str = "capillary",
     *,
+    routing: str | None = None,
     layers: int | None = None,
 ) -> SplitRoute:
-    """What fraction of one flow each directed link carries, exactly. ``layers``: of capillary routing, the first so
-    many.
+    """Compute what fraction of one flow each directed link carries, exactly.
 
-    ``method``: as of ``testbed route --routing``; plug-ins add to them. Raises InputError, NoPathError and
-    TopologyError.
+    Args:
+        network: A network, or anything that ``testbed.network`` takes.
+        source: The node where the flow starts: its id, or the node of a networkx graph.
+        sink: The node where it ends.
+        method: The routing method, as for ``testbed route --routing``; plug-ins add to them.
+        routing: Another name of ``method``, as on the command line.
+        layers: Only the first layers of capillary routing; None for all.
 
-    >>> found = route("ring:4", "s0", "s2")
-    >>> {found.network.links[i].label: str(found.loads[i]) for i in found.loaded}
+    Raises:
+        InputError: The method or a node is unknown.
+        NoPathError: No path leads from the source to the sink.
+
+    >>> split = route("ring:4", "s0", "s2")
+    >>> {split.network.links[i].label: str(split.loads[i]) for i in split.loaded}
     {'s0->s1': '1/2', 's1->s2': '1/2', 's3->s2': '1/2', 's0->s3': '1/2'}
     """
     from testbed.routing.methods import route_by_name
 
-    _require_nodes(source, sink)
-    require_type(method, str, "method", 'the name of a routing method, such as "capillary"')
+    if routing is not None and method not in ("capillary", routing):
+        raise InputError(
+            f"route: routing {routing!r} and method {method!r} differ; give one of them"
+        )
+    chosen = method if routing is None else routing
+    require_type(chosen, str, "method", 'the name of a routing method, such as "capillary"')
     layers = require_type(layers, (int, type(None)), "layers", "a whole number, or None for all")
-    value = known_network(network)
-    ends = [node_named(node, value) or node for node in (source, sink)]
-    return route_by_name(value, ends[0], ends[1], method, layers)
+    resolved = known_network(network)
+    ends = known_node(source, resolved), known_node(sink, resolved)
+    return route_by_name(resolved, *ends, chosen, layers)
 
 
 def traffic(
-    network: NetworkLike, pattern: str | Sequence[tuple[str, str]] = "all-to-all"
+    network: NetworkLike, pattern: str | Sequence[tuple[NodeName, NodeName]] = "all-to-all"
 ) -> Traffic:
-    """The transfers of a network over its static paths: all to all, or the pairs (sender, receiver) of ``pattern``.
+    """Return the transfers of a network over its static paths.
 
-    >>> found = traffic("crossbar:4", [("t0", "r1"), ("t0", "r2")])
-    >>> len(found), found.bottleneck_load
+    Args:
+        network: A network, or anything that ``testbed.network`` takes.
+        pattern: "all-to-all", or pairs of sender and receiver.
+
+    >>> transfers = traffic("crossbar:4", [("t0", "r1"), ("t0", "r2")])
+    >>> len(transfers), transfers.bottleneck_load
     (2, 2)
     """
     from testbed.scheduling.traffic.patterns import all_to_all, parse_pairs, traffic_of
 
-    found = known_network(network)
+    resolved = known_network(network)
     if isinstance(pattern, str):
         if pattern != "all-to-all":
             raise InputError(f"pattern {pattern!r}: give all-to-all or pairs of nodes")
-        return all_to_all(found)
+        return all_to_all(resolved)
     require_type(pattern, Sequence, "pattern", '"all-to-all" or pairs of nodes')
-    return traffic_of(found, parse_pairs([list(_pair(pair)) for pair in pattern], found, "pattern"))
+    pairs = [list(_pair(pair, resolved)) for pair in pattern]
+    return traffic_of(resolved, parse_pairs(pairs, resolved, "pattern"))
 
 
 def schedule(
     transfers: Traffic | NetworkLike,
     method: str = "liquid",
     *,
+    scheduling: str | None = None,
     seed: int = 1,
     time_limit_s: float = 60.0,
 ) -> Schedule:
-    """Time frames in which no two transfers share a link; checked by the independent checker before it is returned.
+    """Compute time frames in which no two transfers share a link.
 
-    ``transfers``: a traffic, or a network whose all-to-all is meant. ``method``: as of ``testbed schedule
-    --scheduling``. Raises InputError for an unknown method, UsageError for lists: make a traffic of them
-    (``Traffic.from_transfers``).
+    The independent checker checks the schedule before it is returned.
 
-    >>> found = schedule("crossbar:4")
-    >>> found.length, found.bottleneck_load, found.proved
+    Args:
+        transfers: A traffic, or a network for its all-to-all traffic.
+        method: The scheduling method, as for ``testbed schedule --scheduling``.
+        scheduling: Another name of ``method``, as on the command line.
+        seed: Seed of the search.
+        time_limit_s: Seconds after which the search ends.
+
+    Raises:
+        InputError: The method is unknown.
+        UsageError: The transfers are a list; make a traffic of it (``Traffic.from_transfers``).
+
+    >>> frames = schedule("crossbar:4")
+    >>> frames.length, frames.bottleneck_load, frames.proved
     (4, 4, 'liquid')
     """
     from testbed.model.traffic import Traffic
     from testbed.scheduling.methods import schedule_by_name
     from testbed.scheduling.options import SearchOptions
 
-    require_type(
-        transfers,
-        (Traffic, Network, str, PathLike),
-        "schedule",
-        "a Traffic (Traffic.from_transfers) or a network",
+    if isinstance(transfers, (list, tuple)):
+        raise UsageError(
+            "schedule: got a list; give a Traffic (Traffic.from_transfers) or a network"
+        )
+    if scheduling is not None and method not in ("liquid", scheduling):
+        raise InputError(
+            f"schedule: scheduling {scheduling!r} and method {method!r} differ; give one of them"
+        )
+    chosen = method if scheduling is None else scheduling
+    search = SearchOptions(method=chosen, seed=seed, time_limit_s=time_limit_s)
+    resolved = transfers if isinstance(transfers, Traffic) else traffic(transfers)
+    result = schedule_by_name(
+        resolved, chosen, seed=search.seed, time_limit_s=search.time_limit_s, now=time.monotonic
     )
-    search = SearchOptions(method=method, seed=seed, time_limit_s=time_limit_s)
-    found = transfers if isinstance(transfers, Traffic) else traffic(transfers)
-    return schedule_by_name(
-        found, method, seed=search.seed, time_limit_s=search.time_limit_s, now=time.monotonic
-    )
+    return replace(result, traffic=resolved)
 
 
 def block_size(
@@ -127,14 +173,24 @@ def block_size(
     *,
     labels: Labels = "random",
 ) -> int:
-    """Packets a block needs, so that M source packets are decoded while this share of the packets is lost.
+    """Return the packets of a block that decodes while a share of the packets is lost.
 
-    Random labels: the smallest N that fails at most at the decoding error rate (Gabrielyan 2007, eq. 24 and 25).
-    Stratified labels: the smallest N that never fails, for any one interval of that share, or for the label intervals
-    [start, stop) that are given as ``loss``. Raises FecError for values outside their ranges.
+    With random labels this is the smallest N that fails at most at the decoding error rate
+    (Gabrielyan 2007, eq. 24 and 25). With stratified labels it is the smallest N that never fails.
 
-    >>> block_size(20, 0.1), block_size(20, 0.1, labels="stratified"), block_size(20, [(0, 32768)], labels="stratified")
-    (32, 24, 42)
+    Args:
+        source_packets: The packets M that are coded.
+        loss: The share that is lost, or for stratified labels the lost intervals [start, stop).
+        decoding_error_rate: How often a block with random labels may fail.
+        labels: The order of labels, "random" or "stratified".
+
+    Raises:
+        FecError: A value is outside its range.
+
+    >>> block_size(20, 0.1), block_size(20, 0.1, labels="stratified")
+    (32, 24)
+    >>> block_size(20, [(0, 32768)], labels="stratified")
+    42
     """
     from fec.redundancy.block_size import (
         fec_block_size,
@@ -158,16 +214,10 @@ def block_size(
     return stratified_block_size([_interval(one) for one in loss], source_packets)
 
 
-def _require_nodes(*nodes: str) -> None:
-    for node in nodes:
-        require_type(node, str, "node", "the id of a node, which is text")
-
-
-def _pair(pair: object) -> tuple[str, str]:
+def _pair(pair: object, network: Network) -> tuple[str, str]:
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise InputError(f"pattern: {str(pair)[:60]} is no pair; give (sender, receiver)")
-    _require_nodes(*pair)
-    return pair[0], pair[1]
+    return known_node(pair[0], network), known_node(pair[1], network)
 
 
 def _interval(one: object) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from testbed.errors import CapabilityError, InputError, require_type
 from testbed.extras import installed, pip_command
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_fault
-from testbed.model.naming.names import NetworkLike, known_network, read_link
+from testbed.model.naming.names import NetworkLike, known_link, known_network, read_link
 from testbed.model.routes import SplitRoute
 from testbed.model.schedule import Schedule
 from testbed.report.drawing import network_drawing
@@ -59,12 +59,17 @@ def draw(
     network: NetworkLike | SplitRoute, *, route: SplitRoute | None = None, loads: Loads | None = None,
     faults: Faults = (),
 ) -> Drawing:  # fmt: skip
-    """The network as a drawing with what happens on it: the ``loads`` of links, or those of a ``route``, as arrows, and
-    ``faults`` as crosses.
+    """Draw a network, with loads of links as arrows and failed links as crosses.
 
-    ``loads``: link (``a->b`` or its id) -> a number, or the counters of a session (packets). ``faults``: links, faults
-    as ``--faults`` writes them, or ``Fault`` values. Raises InputError for a link that is not there, CapabilityError
-    where matplotlib is not installed.
+    Args:
+        network: A network, or anything that ``testbed.network`` takes; or a route.
+        route: A route over the network, whose loads are drawn.
+        loads: A dictionary from links to numbers, or the counters of a session (packets).
+        faults: Links, faults as ``--faults`` writes them, or ``Fault`` values.
+
+    Raises:
+        InputError: A link is unknown.
+        CapabilityError: matplotlib is not installed.
 
     >>> draw("ring:4", loads={"s0->s1": 0.5}, faults=["s1->s2"])
     Drawing(Network('ring:4': 4 switches, 4 hosts, 16 links), 1 loaded links, 1 failed)
@@ -106,11 +111,7 @@ def _failed(fault: str | LinkId | Fault, network: Network) -> LinkId:
 
 
 def _known(link: str | LinkId, network: Network) -> LinkId:
-    if isinstance(link, str):
-        return read_link(link, network)
-    if link not in network.link_index:
-        raise InputError(f"network {network.name!r} has no link {link!r}")
-    return link
+    return known_link(link, network)
 
 
 def _shares(loads: Loads, network: Network) -> dict[LinkId, tuple[float, str]]:

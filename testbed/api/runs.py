@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -14,20 +15,18 @@ from testbed.api.emulated.sandbox_client import SandboxProcess
 from testbed.emulation.machine.fabric import choose_fabric
 from testbed.emulation.machine.provenance import describe_run
 from testbed.emulation.sandbox.sandbox import in_sandbox
-from testbed.errors import CapabilityError, InputError, UsageError, require_type
-from testbed.extras import pip_command
+from testbed.errors import InputError, UsageError, require_type
 from testbed.live.adapters.feed import record_page_path
 from testbed.model.json_values import with_aliases
 from testbed.model.progress import ReportProgress
-from testbed.model.routes import SplitRoute
-from testbed.model.run_records import Manifest, Record, SessionRun, network_document, record_to_json
+from testbed.model.run_records import Manifest, Record, SessionRun, record_to_json
 from testbed.model.verdict import Verdict
 from testbed.model.workload import How, Judgement, Row, Work, Workload
 from testbed.report.answers import table_section
-from testbed.report.comparison import Comparison, compared
+from testbed.report.comparison import ComparedRun, Comparison, compared
 from testbed.report.drawing.svg_figures import rendered
 from testbed.results.study_store import StudyRun
-from topologies import Json, JsonObject, Network, link_fields
+from topologies import Json, JsonObject
 from topologies.text.shown import Shown
 
 if TYPE_CHECKING:
@@ -96,28 +95,17 @@ class RunResult(Shown, Generic[P, M]):
         return self.directory
 
     def frame(self) -> pandas.DataFrame:
-        """``rows`` as a table of pandas; see ``testbed.data_frame``."""
-        return as_frame(self.rows)
+        """Return ``rows`` as a DataFrame of pandas with plain columns, as ``testbed.data_frame``."""
+        from testbed.api.tables import plain_frame
+
+        return plain_frame(self.rows)
 
     def __repr__(self) -> str:
         holding = sum(check.passed for check in self.verdict.checks)
-        state = (
-            "invalid"
-            if self.verdict.invalid is not None
-            else "passed"
-            if self.passed
-            else "not passed"
-        )
-        return f"RunResult({self.workload}, {self.fabric}: {state}, {holding} of {len(self.verdict.checks)} checks)"
-
-
-def as_frame(rows: Iterable[Row]) -> pandas.DataFrame:
-    """Rows as a table of pandas. CapabilityError where that is not installed."""
-    try:
-        import pandas
-    except ImportError:
-        raise CapabilityError(f"pandas is not installed; {pip_command('notebooks')}") from None
-    return pandas.DataFrame([dict(row) for row in rows])
+        state = "passed" if self.passed else "not passed"
+        if self.verdict.invalid is not None:
+            state = "invalid"
+        return f"{type(self).__name__}({self.workload}, {self.fabric}: {state}, {holding} of {len(self.verdict.checks)} checks)"
 
 
 AnyResult = RunResult[Any, Any]
@@ -188,51 +176,6 @@ def _keeping_rows(
     yield keep
 
 
-def data_frame(result: object) -> pandas.DataFrame:
-    """The table of a result: a route (a row a loaded link), a schedule (a row a transfer), a run (a row a fault, an
-    operation, a round), a session's counters (a row a link), a network (a row a link).
-
-    Raises CapabilityError where pandas is not installed, UsageError for what has no table.
-
-    >>> import testbed
-    >>> data_frame(testbed.route("ring:4", "s0", "s2")).load_float.tolist()  # doctest: +SKIP
-    [0.5, 0.5, 0.5, 0.5]
-    """
-    return as_frame(rows_of(result))
-
-
-def rows_of(result: object) -> list[Json]:
-    """The table's rows, without pandas.
-
-    >>> import testbed
-    >>> sorted(row["frame"] for row in rows_of(testbed.schedule("crossbar:2")))
-    [0, 0, 1, 1]
-    """
-    from testbed.model.schedule import Schedule
-
-    if isinstance(result, RunResult):
-        return list(result.rows)
-    if isinstance(result, SplitRoute):
-        return [_load_row(result, i) for i in result.loaded]
-    if isinstance(result, Schedule):
-        return [{"transfer": i, "frame": frame} for i, frame in enumerate(result.frame_of.tolist())]
-    if isinstance(result, Network):
-        return list(network_document(result)["links"])
-    if isinstance(result, Mapping) and all(
-        isinstance(key, tuple) and len(key) == 3 for key in result
-    ):
-        return [{**link_fields(link), **vars(count)} for link, count in result.items()]
-    raise UsageError(
-        f"data_frame: a {type(result).__name__} has no table; give a route, a schedule, a run or counters"
-    )
-
-
-def _load_row(route: SplitRoute, index: int) -> Json:
-    link, load = route.network.links[index], route.loads[index]
-    layer = route.link_layers[index] if route.link_layers else 0
-    return {**link_fields(link.id), "load": load, "load_float": float(load), "layer": layer}
-
-
 Fabric = Literal["emulation", "simulator"]
 
 
@@ -243,13 +186,20 @@ def run(
     results: str | Path | None = None,
     progress: ReportProgress | None = None,
 ) -> AnyResult:
-    """Carry out the plan, wait, judge: its measurements and the verdict on every prediction.
+    """Carry out a plan, wait until it has ended, and judge it.
 
-    ``fabric``: "emulation" (real switches, in a sandbox process that ends with this one), "simulator", or None for the
-    first of the two that can. ``results``: the folder below which the run is kept with its page (see
-    ``RunResult.save``); None: it is not. ``progress`` is called, in this thread, with where the run is. Raises
-    CapabilityError where the fabric cannot be had, InvalidRunError where the machine could not keep up, UsageError for
-    what is no plan.
+    Args:
+        plan: What one of the functions ``testbed.NAME_plan`` returns.
+        fabric: "emulation" (real switches, in a sandbox process that ends with this one),
+            "simulator", or None for the first of the two that is available.
+        results: The folder in which the run is stored with its page (see ``RunResult.save``), or
+            None to store nothing.
+        progress: Called in this thread with the state of the run.
+
+    Raises:
+        CapabilityError: The fabric is not available.
+        InvalidRunError: The machine could not keep up.
+        UsageError: The value is no plan.
 
     >>> from testbed import stream_plan
     >>> plan = stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=200)
@@ -297,12 +247,19 @@ class RunComparison(Comparison):
     """Runs side by side: a notebook shows the table; ``save`` writes the page, ``frame`` gives it to pandas."""
 
     def frame(self) -> pandas.DataFrame:
-        """A row a figure and run: value, half width of its interval, prediction, difference to the first run."""
-        return as_frame(
-            {"figure": one["figure"], "run": run.label, **(found or {})}
-            for one in self.to_json()["figures"]
-            for run, found in zip(self.runs, one["runs"], strict=True)
-        )
+        """Return ``rows`` as a DataFrame of pandas."""
+        from testbed.api.tables import plain_frame
+
+        return plain_frame(self.rows)
+
+    @property
+    def rows(self) -> list[Json]:
+        """A row for each figure and run: value, half width of its interval, prediction, difference."""
+        rows = []
+        for figure in self.to_json()["figures"]:
+            for run, measured in zip(self.runs, figure["runs"], strict=True):
+                rows.append({"figure": figure["figure"], "run": run.label, **(measured or {})})
+        return rows
 
     def _repr_html_(self) -> str:
         return table_section(self.as_table())
@@ -311,31 +268,52 @@ class RunComparison(Comparison):
         return f"RunComparison({len(self.runs)} runs of {self.runs[0].workload}, {len(self.names)} figures)"
 
 
-def compare(results: Iterable[AnyResult] | Mapping[str, AnyResult]) -> RunComparison:
-    """Runs of one workload side by side, the first being what the others are held against. A mapping names them.
+def compare(
+    results: Iterable[AnyResult | str | PathLike[str]]
+    | Mapping[str, AnyResult | str | PathLike[str]],
+) -> RunComparison:
+    """Compare runs of one workload side by side; the others are compared with the first.
 
-    Raises InputError for fewer than two, or runs of different workloads; UsageError for what is no run.
+    Args:
+        results: Runs as ``testbed.run`` or ``testbed.load`` returns them, or the folders of stored
+            runs. A dictionary names them.
+
+    Raises:
+        InputError: There are fewer than two, or they are runs of different workloads.
+        UsageError: A value is no run.
 
     >>> from testbed import run, stream_plan
     >>> plans = [stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=r) for r in (200, 400)]
     >>> compare({"slow": run(plans[0], "simulator"), "fast": run(plans[1], "simulator")})
     RunComparison(2 runs of stream, 13 figures)
     """
-    require_type(results, Iterable, "compare", "runs, as testbed.run(...) returns them")
-    named = (
-        results
-        if isinstance(results, Mapping)
-        else {f"run {k}": one for k, one in enumerate(results, start=1)}
+    if isinstance(results, str):
+        raise UsageError(f"compare: got the text {results[:60]!r}; give two runs or more, {_RUNS}")
+    require_type(results, Iterable, "compare", f"runs, {_RUNS}")
+    if isinstance(results, Mapping):
+        return RunComparison(runs=tuple(_compared(run, name) for name, run in results.items()))
+    return RunComparison(
+        runs=tuple(_compared(run, f"run {number}") for number, run in enumerate(results, start=1))
     )
-    for one in named.values():
-        require_type(one, RunResult, "compare", "runs, as testbed.run(...) returns them")
-    return RunComparison(runs=tuple(
-        compared(
-            Manifest(name=one.workload, command="", seed=getattr(one.plan, "seed", 1)),
-            one.verdict, one.judgement.stored or one.rows, name, _options(one.plan),
-        )
-        for name, one in named.items()
-    ))  # fmt: skip
+
+
+_RUNS = "as testbed.run(...) and testbed.load(...) return them, or folders of stored runs"
+
+
+def _compared(run: object, name: str) -> ComparedRun:
+    """Return a run as it is compared; the path of a stored run is read."""
+    from testbed.api.stored import StoredResult, is_run, load
+
+    if isinstance(run, str) and not is_run(run):
+        raise UsageError(f"compare: {run[:80]!r} is no stored run; give runs, {_RUNS}")
+    result = load(run) if isinstance(run, (str, PathLike)) else run
+    require_type(result, RunResult, "compare", f"runs, {_RUNS}")
+    assert isinstance(result, RunResult)
+    if isinstance(result, StoredResult):
+        return result.as_compared(name)
+    manifest = Manifest(name=result.workload, command="", seed=getattr(result.plan, "seed", 1))
+    rows = result.judgement.stored or result.rows
+    return compared(manifest, result.verdict, rows, name, _options(result.plan))
 
 
 def _options(plan: object) -> list[str]:

@@ -25,18 +25,31 @@ from testbed.bulk.plan import BulkPlan, Switching
 from testbed.bulk.workload import bulk_plan
 from testbed.emulation.attach.client import Recording, program_argv
 from testbed.errors import InputError, TimeLimitError, UsageError, require_type
-from testbed.model.naming.names import NetworkLike
+from testbed.model.naming.names import NetworkLike, Pair, known_link
+from testbed.model.options.arguments import with_checked_methods, wrong_argument
 from testbed.model.progress import ReportProgress
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
-from topologies import Json, LinkId
+from topologies import Json, LinkId, label_of
 from topologies.errors import nearest, python_number
+from topologies.network import node_name
 from topologies.text.shown import Shown
 
 if TYPE_CHECKING:
     from testbed.stream.plan import StreamPlan
 
 _MAX_ENDS = 64
+_TUNNEL_OPTIONS = (
+    "mode",
+    "flush_s",
+    "order_s",
+    "source_packets",
+    "playback_s",
+    "routing",
+    "method",
+    "seed",
+    "faults",
+)
 _COUNTS = re.compile(r"(\d+) packets transmitted, (\d+) received")
 _TIMES = re.compile(r"= ([\d.]+)/([\d.]+)/([\d.]+)/")
 
@@ -65,6 +78,7 @@ class InstalledRoute:
     seconds: float
 
 
+@with_checked_methods
 class Session(Shown, AbstractContextManager["Session"]):
     """Builds the network and holds it up until the with block ends; every pair of hosts can talk at once, over shortest
     paths. Nodes are called by the network's own names, links ``a->b``. Thread-safe.
@@ -177,7 +191,7 @@ class Session(Shown, AbstractContextManager["Session"]):
     ) -> subprocess.Popen[Any]:
         """Start a program in the host. ``options`` are subprocess.Popen's; signals, pipes and exit code are the
         program's own."""
-        require_type(host, str, "host", "the id of a node")
+        host = str(require_type(node_name(host), str, "host", "the id of a node"))
         if isinstance(argv, str) or not all(isinstance(word, str) for word in argv) or not argv:
             raise UsageError(
                 'argv: give a program and its arguments as a list, such as ["ip", "address"]'
@@ -274,8 +288,12 @@ class Session(Shown, AbstractContextManager["Session"]):
 
     def _change(self, what: str, link: str, **more: object) -> float:
         """Have something done to a link; the monotonic time at which it was in force."""
-        require_type(link, str, "link", 'a text such as "s1->s2"')
+        link = self._link_text(link)
         return float(self._process.ask({"do": what, "link": link, **more})["at_s"])
+
+    def _link_text(self, link: str | LinkId | Pair) -> str:
+        """Return a link as text; a pair of nodes or an id is looked up in the network."""
+        return label_of(known_link(link, self.network)) if isinstance(link, tuple) else _text(link)
 
     def counters(self) -> Mapping[LinkId, LinkCount]:
         """Link -> packets and bytes sent onto the cable, and packets dropped by a full queue; since the network is
@@ -288,7 +306,7 @@ class Session(Shown, AbstractContextManager["Session"]):
     def capture(self, link: str, path: str | Path) -> Recording:
         """Record what arrives over a link (that direction) into a pcap file until ``stop``, or the end of its with
         block."""
-        require_type(link, str, "link", 'a text such as "s1->s2"')
+        link = self._link_text(link)
         self._process.check()
         return Recording(self.name, link, Path(path))
 
@@ -329,13 +347,19 @@ class Session(Shown, AbstractContextManager["Session"]):
         packets over capillary routes, both ways, next to all else. Several may be up at once.
 
         ``options``: ``mode`` (adaptive, static, none), ``flush_s``, ``order_s``, ``source_packets``, ``playback_s``,
-        ``method`` (``testbed.tunnel.plan.TunnelPlan``). InputError where every path between the two crosses one cable.
+        ``routing``, ``seed``, ``faults`` (``testbed.tunnel.plan.TunnelPlan``). InputError where every path between the
+        two crosses one cable.
 
             with session.tunnel("s1", "s6") as tunnel:
                 session.exec("s1", ["ping", "-c", "3", tunnel.address("s6")], end_point=True)
         """
         from testbed.tunnel.plan import build_tunnel
 
+        for name in options:
+            if name not in _TUNNEL_OPTIONS:
+                raise wrong_argument(
+                    "Session.tunnel", name, {known: known for known in _TUNNEL_OPTIONS}
+                )
         for node in (a, b):
             self._host(node)
         return Tunnel(
@@ -382,6 +406,7 @@ class Session(Shown, AbstractContextManager["Session"]):
 
     def _host(self, node: str) -> Json:
         """What the network says of a node's host or of a switch; InputError for a name that is neither."""
+        node = str(node_name(node))
         if not self._nodes:
             found = self._process.ask({"do": "describe"})
             listed = [*found["switches"], *found["hosts"]]
@@ -393,6 +418,10 @@ class Session(Shown, AbstractContextManager["Session"]):
                 f"no host {node!r} in {self.network.name!r}; {nearest(node, self._nodes)}"
             )
         return self._nodes[node]
+
+
+def _text(link: object) -> str:
+    return str(require_type(link, str, "link", 'a text such as "s1->s2"'))
 
 
 session = Session

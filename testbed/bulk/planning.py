@@ -131,7 +131,7 @@ def _checked(network: Network, pattern: Sequence[Pair]) -> tuple[Pair, ...]:
         raise InputError(
             f"pattern: {label_of((*twice, 0))} is a duplicate pair; one message per pair"
         )
-    return tuple((a, b) for a, b in pattern)
+    return tuple((network.node(a).id, network.node(b).id) for a, b in pattern)
 
 
 def transfers_of(

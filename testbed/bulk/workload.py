@@ -140,7 +140,11 @@ def _cells(row: Json) -> tuple[str, ...]:
 
 
 bulk_plan = planner(
-    "bulk_plan", "Messages from every host to every other in time frames.", BulkOptions, _BUILD
+    "bulk_plan",
+    "Make the plan of messages from every host to every other in time frames.",
+    BulkOptions,
+    _BUILD,
+    BulkPlan,
 )
 BULK = Workload(
     name="bulk",

@@ -42,9 +42,10 @@ def _judge(campaign: Campaign, rows: Rows) -> Judgement:
 
 campaign_plan = planner(
     "campaign_plan",
-    "ROR over many networks, methods and tolerances: a campaign's name, its file, or its keys.",
+    "Make the plan of a campaign: ROR over many networks, methods and tolerances.",
     CampaignOptions,
     build_campaign,
+    Campaign,
 )
 CAMPAIGN = Workload(
     name="campaign",

@@ -58,6 +58,7 @@ COMMANDS = {
     "report": Command(
         "studies", REPLICATE, "regenerate the page of a stored run", "results/stream/RUN"
     ),
+    "runs": Command("studies", REPLICATE, "list stored runs and their verdicts", ""),
     "compare": Command(
         "studies",
         REPLICATE,

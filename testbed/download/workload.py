@@ -41,7 +41,11 @@ def _shown(document: Json) -> Iterator[str]:
 
 
 download_plan = planner(
-    "download_plan", "A file in large coded blocks over a last mile.", DownloadOptions, _BUILD
+    "download_plan",
+    "Make the plan of a file in large coded blocks over a last mile.",
+    DownloadOptions,
+    _BUILD,
+    DownloadPlan,
 )
 DOWNLOAD = Workload(
     name="download",

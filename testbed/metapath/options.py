@@ -109,8 +109,8 @@ class MetapathPlanOptions:
     ``max_faults`` the greatest number."""
 
     network: NetworkLike = option(kw_only=False, help="a catalogue name or a file")
-    source: str = option(kw_only=False, help="the node that sends")
-    sink: str = option(kw_only=False, help="the node that receives")
+    source: str = option(kw_only=False, metavar="NODE", help="the node that sends")
+    sink: str = option(kw_only=False, metavar="NODE", help="the node that receives")
     routing: Routing = option(
         default="ft-drb", choices=ROUTINGS, help="ft-drb, single or recomputed"
     )

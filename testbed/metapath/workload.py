@@ -63,7 +63,11 @@ def _ms(value_s: float | None) -> str:
 
 
 metapath_plan = planner(
-    "metapath_plan", "A plain stream whose routing answers failures.", MetapathPlanOptions, _BUILD
+    "metapath_plan",
+    "Make the plan of a plain stream whose routing answers failures.",
+    MetapathPlanOptions,
+    _BUILD,
+    MetapathPlan,
 )
 METAPATH: Workload[MetapathPlan, MetapathRun] = Workload(
     name="metapath",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from testbed.errors import InputError
+from testbed.model.naming.names import Pair, known_link
 from topologies.network import LinkId, Network
 from topologies.text.shown import Shown
 
@@ -80,8 +81,9 @@ class SplitRoute(Shown):
         way = f"{self.source!r} to {self.sink!r} of {self.network.name}, {self.method}"
         return f"SplitRoute({way}: {len(self.loaded)} links, load at most {max(self.loads)})"
 
-    def load(self, link: LinkId) -> Fraction:
-        return self.loads[self.network.link_index[link]]
+    def load(self, link: str | LinkId | Pair) -> Fraction:
+        """Return the share of the flow on a link: ``a->b``, a pair of nodes, or the link's id."""
+        return self.loads[self.network.link_index[known_link(link, self.network)]]
 
     @property
     def loaded(self) -> tuple[int, ...]:

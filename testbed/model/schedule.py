@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from testbed.model.traffic import Traffic
 from topologies.text.shown import Shown
 
 Clock = Callable[[], float]
@@ -31,6 +32,8 @@ class Schedule(Shown):
     optimal: bool | None = None
     seconds: float | None = field(default=None, compare=False)
     detail: str = ""
+    #: The traffic that is scheduled, if the schedule was made by ``testbed.schedule``.
+    traffic: Traffic | None = field(default=None, compare=False)
 
     @classmethod
     def of(

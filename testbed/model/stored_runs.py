@@ -8,7 +8,7 @@ from typing import Literal
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import CheckOutcome, Verdict
 
-RunState = Literal["passed", "failed", "cannot-tell", "invalid", "unfinished"]
+RunState = Literal["passed", "failed", "cannot-tell", "invalid", "unfinished", "computed"]
 STATES: dict[CheckOutcome, RunState] = {
     "holds": "passed",
     "fails": "failed",
@@ -19,14 +19,21 @@ SIZES = ("quick", "own options", "full")
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRun:
-    """``points``: points or sessions that are stored; ``verdict`` None: it did not end; ``drawings``: the SVG files
-    next to it."""
+    """A stored run.
+
+    Attributes:
+        points: Points or sessions that are stored.
+        verdict: None if the run did not end, or has none because it only computed something.
+        drawings: The SVG files next to it.
+        computed: Whether it is the answer of a command that only computes, such as ``testbed ror``.
+    """
 
     directory: PurePath
     manifest: Manifest
     points: int
     verdict: Verdict | None
     drawings: tuple[str, ...] = ()
+    computed: bool = False
 
     @property
     def name(self) -> str:
@@ -46,6 +53,9 @@ class StoredRun:
 
     @property
     def state(self) -> RunState:
+        """The outcome of the run in one word."""
+        if self.computed:
+            return "computed"
         if self.verdict is None:
             return "unfinished"
         if self.verdict.invalid is not None:

@@ -144,9 +144,10 @@ def _table(rows: Sequence[Json], *, with_load: bool) -> object:
 _BUILD = lazily("testbed.simulation.planning:build_simulation")
 simulation_plan = planner(
     "simulation_plan",
-    "Routers with finite buffers in virtual time, seed after seed.",
+    "Make the plan of routers with finite buffers in virtual time, seed after seed.",
     SimulationOptions,
     _BUILD,
+    SimulationPlan,
 )
 SIMULATION = Workload(
     name="simulation",

@@ -135,17 +135,20 @@ def on_network(split: LabelSplit, network: Network) -> LabelSplit:
 
 
 def route_on(route: SplitRoute, network: Network) -> SplitRoute:
-    """The same loads on another network that has the route's links; others carry nothing."""
+    """Return the same loads on another network that has the route's links.
+
+    Other links carry nothing.
+    """
     known = route.network.link_index
     loads = tuple(
         route.loads[known[link.id]] if link.id in known else Fraction(0) for link in network.links
     )
+    if not route.link_layers:  # only capillary routing has layers
+        return replace(route, network=network, loads=loads)
     layers = tuple(
         route.link_layers[known[link.id]] if link.id in known else 0 for link in network.links
     )
-    return replace(
-        route, network=network, loads=loads, link_layers=layers if route.link_layers else ()
-    )
+    return replace(route, network=network, loads=loads, link_layers=layers)
 
 
 def _routed(

@@ -15,6 +15,7 @@ from testbed.faults.fault import Direction, FaultKind, PoissonFaults
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
+from testbed.model.options.arguments import with_checked_methods
 from testbed.model.options.option import (
     Only,
     coded,
@@ -49,6 +50,7 @@ UNCODED = ("ft-drb", "recomputed")
 """Methods of ``--routing`` whose streams have no code (``testbed.metapath``)."""
 
 
+@with_checked_methods
 @dataclass(frozen=True, kw_only=True)
 class EachLink:
     """Every loaded link fails in turn, long enough to measure its loss to ``precision`` (a fraction, not per cent).
@@ -260,9 +262,10 @@ class StreamOptions(CodingOptions):
         metavar="NETWORK",
         help="catalogue name or file (testbed topology list)",
     )
-    source: str = ends(kw_only=False, flag="--from", metavar="NODE")
-    sink: str = ends(kw_only=False, flag="--to", metavar="NODE")
+    source: str = ends(kw_only=False, flag="--from", metavar="NODE", help="where the stream starts")
+    sink: str = ends(kw_only=False, flag="--to", metavar="NODE", help="where the stream ends")
     method: str = routed(default="capillary", listed=False, help="routing method")
+    routing: str | None = routed(default=None, listed=False, help="another name of method")
     layers: int | None = routed(
         default=None,
         kind=kinds.count,
@@ -325,6 +328,21 @@ class StreamOptions(CodingOptions):
     )
     seed: int = running(default=1, kind=kinds.seed, help="seed of labels, faults and content")
 
+    def __post_init__(self) -> None:
+        _take_routing(self)
+        super().__post_init__()
+
+
+def _take_routing(requested: StreamOptions | MobilityOptions) -> None:
+    """Use ``routing`` as the ``method``; InputError if both are given and differ."""
+    if requested.routing is None:
+        return
+    if requested.method not in ("capillary", requested.routing):
+        raise InputError(
+            f"routing {requested.routing!r} and method {requested.method!r} differ; give one of them"
+        )
+    object.__setattr__(requested, "method", requested.routing)
+
 
 @options
 class StreamRunOptions:
@@ -376,8 +394,8 @@ class MobilityOptions(CodingOptions):
         metavar="NETWORK",
         help="a mobile network (manet:...), or one file for each frame",
     )
-    source: str = ends(kw_only=False, flag="--from", metavar="NODE")
-    sink: str = ends(kw_only=False, flag="--to", metavar="NODE")
+    source: str = ends(kw_only=False, flag="--from", metavar="NODE", help="where the stream starts")
+    sink: str = ends(kw_only=False, flag="--to", metavar="NODE", help="where the stream ends")
     count: int = ends(
         default=20,
         flag="--frames",
@@ -412,6 +430,7 @@ class MobilityOptions(CodingOptions):
         metavar="METHOD",
         help="routing method (default {default}; see testbed route)",
     )
+    routing: str | None = routed(default=None, listed=False, help="another name of method")
     layers: int | None = routed(
         default=3,
         kind=kinds.few,
@@ -432,6 +451,7 @@ class MobilityOptions(CodingOptions):
         return LEAST_PLAYBACK_S * max(1.0, USUAL_RATE_PPS / self.rate_pps)
 
     def __post_init__(self) -> None:
+        _take_routing(self)
         if self.late_pps is None:
             object.__setattr__(self, "late_pps", LATE_PER_SOURCE * self.rate_pps)
         super().__post_init__()

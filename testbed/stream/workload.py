@@ -107,10 +107,18 @@ def _view(streams: StreamsPlan) -> tuple[str, Callable[[], object]]:
 
 
 stream_plan = planner(
-    "stream_plan", "A coded stream over a split route while links fail.", StreamOptions, _BUILD
+    "stream_plan",
+    "Make the plan of a coded stream over a split route while links fail.",
+    StreamOptions,
+    _BUILD,
+    StreamPlan,
 )
 mobility_plan = planner(
-    "mobility_plan", "A coded stream while nodes move.", MobilityOptions, _BUILD_MOVING
+    "mobility_plan",
+    "Make the plan of a coded stream while nodes move.",
+    MobilityOptions,
+    _BUILD_MOVING,
+    StreamPlan,
 )
 FORMER_KEYS = renames("Keys of JSON", "stream, mobility")
 STREAM = Workload(

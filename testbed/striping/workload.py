@@ -162,7 +162,11 @@ def _shown(document: Json) -> Iterator[object]:
 
 
 striping_plan = planner(
-    "striping_plan", "A striped file, written or read by many at once.", StripingOptions, _BUILD
+    "striping_plan",
+    "Make the plan of a striped file, written or read by many at once.",
+    StripingOptions,
+    _BUILD,
+    StripingPlan,
 )
 STRIPING = Workload(
     name="striping",

@@ -8,6 +8,7 @@ from testbed.faults.fault import Fault, FaultTimes
 from testbed.faults.reading import read_faults
 from testbed.model.label_split import LabelSplit
 from testbed.model.naming.names import known_network, read_node
+from testbed.model.short_repr import ShortRepr
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
 from testbed.stream.prediction.active_faults import Epoch, cable_name, planned_epochs
@@ -23,8 +24,8 @@ EVERY_S, UDP_PAYLOAD_BYTES, FRAMES_PER_S = 0.02, 1200, 25
 """Of echoes and voice; of datagrams; of the picture."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrialPlan:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TrialPlan(ShortRepr):
     """``tunnel``: of the mode adaptive; the others differ in their mode alone. ``direct``: one shortest path there, and
     ``direct_back``.
     ``rivals``: which run, in that order, each for ``duration_s`` (twice where ``workloads`` have tcp, which fills every

@@ -64,7 +64,11 @@ def _words(mode: Json) -> Iterator[str]:
 
 
 tunnel_plan = planner(
-    "tunnel_plan", "Programs through a coded tunnel and its rivals.", TunnelOptions, build_trial
+    "tunnel_plan",
+    "Make the plan of programs through a coded tunnel and its rivals.",
+    TunnelOptions,
+    build_trial,
+    TrialPlan,
 )
 TUNNEL = Workload(
     name="tunnel",

@@ -100,9 +100,10 @@ def _shown(document: Json) -> Iterator[object]:
 
 wavelength_plan = planner(
     "wavelength_plan",
-    "Lightpaths in rounds; wavelengths a fibre and switching are the network's own (``optical-cloud:wavelengths=8``).",
+    "Make the plan of lightpaths in rounds over the network's own wavelengths.",
     WavelengthOptions,
     _BUILD,
+    WavelengthPlan,
 )
 WAVELENGTHS = Workload(
     name="wavelengths",

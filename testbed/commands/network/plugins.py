@@ -33,9 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_list(_: argparse.Namespace) -> Answer:
     """Exit code 0, also where plug-ins are broken."""
+    from testbed.commands.studies.experiment import EXPERIMENTS, find_experiments
     from testbed.conformance import registries
 
-    groups = registries()
+    find_experiments()
+    groups = registries() | {EXPERIMENTS.group: EXPERIMENTS}
     document = {"groups": {group: _document(registry) for group, registry in groups.items()}}
     return Answer(document, partial(_print, groups), former=renames("Keys of JSON", "plugins"))
 

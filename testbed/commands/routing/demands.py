@@ -6,13 +6,13 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_answer_options, add_options, adder, read_options
-from testbed.errors import InputError, UndecidedError
+from testbed.errors import UndecidedError
 from testbed.model.code_description import describe_coding
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
@@ -23,13 +23,10 @@ from testbed.report.comparison import Comparison, compare_methods, draw_comparis
 from testbed.report.drawing.session_figures import loaded_figure
 from testbed.report.progress_bar import spinner
 from testbed.routing.redundancy.coding import Coding, RatedCoding
-from topologies import JsonObject, Network, label_of, link_fields, load_network
-from topologies.files.formats import read_topohub_demands
+from topologies import JsonObject, label_of, load_network
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-    from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands
+    from testbed.routing.demands.matrix import RoutedDemands
 
 CANNOT_TELL = UndecidedError.exit_code
 MOST_DRAWN = 4
@@ -107,6 +104,7 @@ def run(args: argparse.Namespace) -> Answer:
         InputError, TopologyError: The input is bad.
         UndecidedError: The solver failed.
     """
+    from testbed.routing.demands.demands_document import demands_document, read_matrix
     from testbed.routing.demands.methods import USUAL_METHODS, demand_routing
 
     coding = read_options(args, RatedCoding)
@@ -114,9 +112,11 @@ def run(args: argparse.Namespace) -> Answer:
     for method in methods:
         demand_routing(method)
     network = load_network(args.network)
-    matrix = read_matrix(network, args)
+    matrix = read_matrix(network, args.network, args.matrix, args.between, args.total)
     with spinner(_announced(len(matrix.pairs), len(methods), coding)):
-        document, routed = demands_document(matrix, methods, coding, args)
+        document, routed = demands_document(
+            matrix, methods, coding, seed=args.seed, links=args.links, now=time.perf_counter
+        )
     code = 0 if document["optimum"]["proved"] else CANNOT_TELL
     if any(one["violations"] for one in document["methods"]):
         code = 1
@@ -131,123 +131,6 @@ def _announced(pairs: int, methods: int, coding: Coding) -> str:
     if coding.labels == "random":
         return said
     return f"{said} (up to {seconds_in_words(LAYOUT_S * pairs * methods)}; --label-order random: at once)"
-
-
-def read_matrix(network: Network, args: argparse.Namespace) -> DemandMatrix:
-    """The matrix of --matrix, --end-points and --total-rate."""
-    from testbed.routing.demands.matrix import given_matrix, gravity_matrix, uniform_matrix
-    from testbed.routing.demands.matrix_files import read_matrix_file
-
-    ends = [node.id for node in (network.hosts if args.between == "hosts" else network.switches)]
-    if args.matrix in ("uniform", "gravity"):
-        if len(ends) < 2:
-            raise InputError(
-                f"network {network.name!r} has {len(ends)} {args.between}; choose other ends by --end-points"
-            )
-        matrix = (uniform_matrix if args.matrix == "uniform" else gravity_matrix)(network, ends)
-    elif args.matrix == "own":
-        family, _, key = args.network.partition(":")
-        demands = read_topohub_demands(key) if family == "topohub" else {}
-        if not demands:
-            raise InputError(
-                f"--matrix own: {args.network} has no demands; take one of topohub:sndlib/..., or --matrix gravity"
-            )
-        matrix = given_matrix(network, "own", demands)
-    else:
-        hint = "give uniform, gravity, own or a file of demands"
-        matrix = read_matrix_file(args.matrix, network, hint)
-    return matrix if args.total is None else matrix.scaled_to(args.total)
-
-
-def demands_document(
-    matrix: DemandMatrix, methods: Sequence[str], coding: Coding, args: argparse.Namespace
-) -> tuple[JsonObject, dict[str, RoutedDemands]]:
-    """The object of ``testbed demands --json``, and what each method routes."""
-    from testbed.routing.demands.matrix import checked
-    from testbed.routing.demands.methods import timed_routings
-    from testbed.routing.demands.redundancy import unavoidable_links
-
-    every = list(dict.fromkeys(("optimum", "capillary", *methods)))
-    timed = {
-        name: (routed, s)
-        for name, routed, s in timed_routings(matrix, every, args.seed, time.perf_counter)
-    }
-    optimum, forced = timed["optimum"][0], unavoidable_links(timed["capillary"][0])
-    rated, found = [], {}
-    for method in methods:
-        found[method], taken = timed[method]
-        rated.append(
-            _rated(found[method], method, taken, optimum, (coding, forced))
-            | _link_list(found[method], args.links)
-        )
-    best = checked(optimum)
-    document = {
-        "network": matrix.network.name,
-        "matrix": matrix.name,
-        "pairs": len(matrix.pairs),
-        "left_out": matrix.left_out,
-        "total_bps": matrix.total_bps,
-        "forced_pairs": int((forced.sum(axis=1) > 0).sum()),
-        "optimum": {
-            "utilisation": best.utilisation,
-            "bound": best.bound,
-            "proved": best.bound >= best.utilisation * (1 - 1e-5),
-        },
-        "coding": {
-            "tolerance": coding.tolerance,
-            "m": coding.source_packets,
-            "der": coding.decoding_error_rate,
-        }
-        | {"labels": coding.labels, "large_blocks": coding.large_blocks},
-        "methods": rated,
-    }
-    return document, found
-
-
-def _rated(
-    routed: RoutedDemands,
-    method: str,
-    seconds: float,
-    optimum: RoutedDemands,
-    rating: tuple[Coding, csr_array],
-) -> JsonObject:
-    from testbed.routing.demands.matrix import checked, fair_rates
-    from testbed.routing.demands.redundancy import total_ror
-
-    found, redundancy = checked(routed), total_ror(routed, *rating)
-    rates = fair_rates(routed)
-    return {
-        "method": method,
-        "utilisation": routed.greatest_utilisation,
-        "over_optimum": routed.greatest_utilisation / optimum.greatest_utilisation,
-        "mean_links": float(routed.loads_bps.sum()) / routed.matrix.total_bps,
-        "throughput_bps": float(rates.sum()),
-        "least_rate": float((rates / routed.matrix.rates).min()),
-        "ror": None if redundancy.exposed else redundancy.total,
-        "ror_of_others": redundancy.of_others,
-        "ror_weighted": None if redundancy.exposed else redundancy.weighted,
-        "exposed_pairs": redundancy.exposed,
-        "seconds": round(seconds, 4),
-        "violations": list(found.violations),
-    }
-
-
-def _link_list(routed: RoutedDemands, required: bool) -> JsonObject:
-    if not required:
-        return {}
-
-    rows = zip(
-        routed.matrix.network.links,
-        routed.loads_bps.tolist(),
-        routed.utilisations.tolist(),
-        strict=True,
-    )
-    return {
-        "links": [
-            link_fields(link.id) | {"load_bps": load, "utilisation": used}
-            for link, load, used in rows
-        ]
-    }
 
 
 def _show(document: JsonObject) -> Iterator[Part]:
@@ -317,11 +200,13 @@ def _compared(document: JsonObject) -> Comparison | None:
 
 def _figures(document: JsonObject, routed: Mapping[str, RoutedDemands]) -> JsonObject:
     """The methods beside each other, and how full each makes the links."""
+    from testbed.routing.demands.demands_document import link_list
+
     compared = _compared(document)
     drawn = {} if compared is None else {"methods": draw_comparison(compared, "methods")}
     for method, one in list(routed.items())[:MOST_DRAWN]:
         caption = f"{method}: how full each link is, as wide; the fullest, {one.greatest_utilisation:.1%}, is widest."
-        links = _link_list(one, True)["links"]
+        links = link_list(one)["links"]
         drawn[f"loads-{method}"] = loaded_figure(
             one.matrix.network, links, of="utilisation", caption=caption
         )

@@ -14,22 +14,25 @@ from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_answer_options, add_options, adder, read_options
 from testbed.commands.parsing import read_ends
 from testbed.commands.routing.route import route_figures
-from testbed.errors import InputError
 from testbed.model.code_description import describe_coding
 from testbed.model.options import kinds
 from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, Only
-from testbed.model.routes import SplitRoute
 from testbed.renamed import renames
 from testbed.report.answers import Part, table_of_rows
 from testbed.report.column_units import cell
 from testbed.report.comparison import Comparison, compare_methods, draw_comparison
 from testbed.routing import route_by_name, routing_method
-from testbed.routing.label_split.spraying import spray
-from testbed.routing.redundancy.coding import Coding, RatedCoding
-from topologies import Json, JsonObject, Network, label_of, link_fields, load_network
+from testbed.routing.redundancy.coding import RatedCoding
+from testbed.routing.redundancy.ror_document import (
+    CODES,
+    failure_durations,
+    full_method_name,
+    ror_document,
+)
+from topologies import Json, JsonObject, Network, label_of, load_network
 
 if TYPE_CHECKING:
-    from fec.redundancy.ror import LoadOverhead, RorBreakdown
+    pass
 
 DESCRIPTION = (
     "Redundancy overall requirement (ROR): the sum, over the links of a route, of the extra packets that the sender "
@@ -69,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, RatedCoding)
     coded(
         "--code",
-        choices=("any", "reed-solomon", "raptorq"),
+        choices=CODES,
         default="any",
         help="refuse blocks too long for the code",
     )
@@ -101,14 +104,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Answer:
     """ROR link by link; bad input raises InputError or TopologyError."""
     coding = read_options(args, RatedCoding)
-    if (args.failure_s is None) != (args.between_s is None):
-        raise InputError(
-            "give --failure-duration and --failure-interval together: how long a failure lasts, how far apart they are"
-        )
+    durations = failure_durations(args.failure_s, args.between_s)
     methods = args.method or ["capillary"]
-    names = {m: f"least-fec:{args.tolerance!r}" if m == "least-fec" else m for m in methods}
-    if args.layers is not None:
-        names |= {m: f"capillary:{args.layers}" for m in methods if m == "capillary"}
+    names = {}
+    for method in methods:
+        layers = args.layers if method == "capillary" else None
+        names[method] = full_method_name(method, coding, layers)
     for name in names.values():
         routing_method(name)  # a wrong method is reported before the network is read
     network = load_network(args.network)
@@ -116,7 +117,16 @@ def run(args: argparse.Namespace) -> Answer:
     documents = []
     for method, name in names.items():
         route = route_by_name(network, args.source, args.sink, name)
-        documents.append(_document(route, method, coding, args))
+        documents.append(
+            ror_document(
+                route,
+                method,
+                coding,
+                code=args.code,
+                failed=args.failed,
+                durations=durations,
+            )
+        )
     whole = documents[0] if len(documents) == 1 else {"methods": documents}
     for document in documents:
         if document["note"]:
@@ -124,123 +134,6 @@ def run(args: argparse.Namespace) -> Answer:
     title = f"{network.name}, {args.source} to {args.sink}: redundancy of {', '.join(methods)}"
     former, drawn = renames("Keys of JSON", "ror"), partial(_figures, network, documents)
     return Answer(whole, partial(_show, documents), former=former, title=title, figures=drawn)
-
-
-def _document(
-    route: SplitRoute, method: str, coding: Coding, args: argparse.Namespace
-) -> JsonObject:
-    from testbed.routing.redundancy.route_ror import block_size_at_rest, named_rors, route_breakdown
-
-    terms = route_breakdown(route, coding)
-    links = route.network.links
-    document: JsonObject = {
-        "network": route.network.name,
-        "source": route.source,
-        "sink": route.sink,
-        "method": method,
-        "tolerance": coding.tolerance,
-        "m": coding.source_packets,
-        "der": coding.decoding_error_rate,
-        "large_blocks": coding.large_blocks,
-        "labels": coding.labels,
-        "ror": None if terms.infinite else terms.ror,
-        **named_rors(route, coding, terms),
-        "infinite_links": [links[route.loaded[i]].label for i in terms.infinite],
-        "fec_tolerance": block_size_at_rest(coding, terms),
-        "per_link": [
-            {
-                **link_fields(links[i].id),
-                "load": str(term.load)
-                if term.load.denominator < 10**12
-                else repr(float(term.load)),
-                "load_float": float(term.load),
-                "block_size": term.block_size,
-                "bound": _bound(term, coding),
-                "overhead": None if term.overhead is None else float(term.overhead),
-            }
-            for i, term in zip(route.loaded, terms.per_load, strict=True)
-        ],
-        "note": _too_long(terms, args),
-    }
-    if args.failed:
-        document["failure"] = _failure(route, args.failed, coding)
-    if args.failure_s is not None:
-        document["overlap"] = _overlap(route, coding, args)
-    return document
-
-
-def _too_long(terms: RorBreakdown, args: argparse.Namespace) -> str | None:
-    from testbed.routing.redundancy.route_ror import REED_SOLOMON_MOST, longest_block_over_rs_limit
-
-    longest = longest_block_over_rs_limit(terms)
-    if longest is None or args.code == "raptorq":
-        return None
-    text = (
-        f"blocks of up to N = {longest} packets: Reed-Solomon codes have at most {REED_SOLOMON_MOST}; "
-        "use RaptorQ (--code raptorq), or fewer source packets (--source-packets)"
-    )
-    if args.code == "reed-solomon":
-        raise InputError(text)
-    return text
-
-
-def _bound(term: LoadOverhead, coding: Coding) -> int | None:
-    """The least N that any stratified order of labels answers a link's failure with; None where none is counted or
-    labels are random."""
-    from fec.redundancy.label_layout import block_size_bound
-
-    if coding.labels != "stratified" or term.block_size is None:
-        return None
-    at_rest = block_size_bound(float(coding.tolerance), coding.source_packets)
-    return max(at_rest, block_size_bound(float(term.load), coding.source_packets))
-
-
-def _failure(route: SplitRoute, names: list[str], coding: Coding) -> JsonObject:
-    """Loss while these links are down, by both models, and the block size that answers it."""
-    from fec.redundancy.block_size import fec_block_size
-    from testbed.routing.redundancy.failures import failure_loss, interval_loss
-
-    by_label = {link.label: i for i, link in enumerate(route.network.links)}
-    for name in names:
-        if name not in by_label:
-            raise InputError(
-                f"--down {name}: network {route.network.name!r} has no such link; name it as a->b"
-            )
-    failed = [by_label[name] for name in names]
-    loss = failure_loss(route, failed)
-    on_switches = interval_loss(spray(route), failed)
-    m, der = coding.source_packets, coding.decoding_error_rate
-    return {
-        "links": names,
-        "loss": float(loss),
-        "loss_by_label_intervals": float(on_switches),
-        "block_size": fec_block_size(m, loss, der) if loss < 1 else None,
-    }
-
-
-def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> JsonObject:
-    """Appendix G for the links of the route: how often failures overlap, and ROR with two at once."""
-    from testbed.routing.redundancy import failures as rates
-    from testbed.routing.redundancy.route_ror import pair_ror, route_ror
-
-    links, times = len(route.loaded), (args.failure_s, args.between_s)
-    one = route_ror(route, coding)["ror_of_others"]
-    two = pair_ror(route, coding)
-    share = rates.single_share_of_two(links, *times)
-    unavailable = rates.unavailability(*times)
-    return {
-        "links": links,
-        "overlap_probability": rates.overlap_probability(links, *times),
-        "k1": rates.single_share(links, *times),
-        "k1_of_two": share,
-        "k2_of_two": 1 - share,
-        "ror_1": one,
-        "ror_2": two.all_pairs,
-        "ror_2_as_printed": two.printed,
-        "infinite_pairs": two.infinite_pairs,
-        "ror": rates.overlapping_ror(one, two.all_pairs, links, unavailable),
-        "ror_as_printed": share * one + (1 - share) * two.printed,
-    }
 
 
 def _show(documents: list[JsonObject]) -> Iterator[Part]:

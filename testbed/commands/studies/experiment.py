@@ -1,14 +1,20 @@
-"""``testbed experiment list | run NAME | new NAME``: our studies, found by walking the package, and those of others,
-found as entry points."""
+"""``testbed experiment list | run NAME | new NAME``.
+
+The testbed's own studies are found by walking the package, those of installed plug-ins as entry
+points, and a user's study that is not installed by its file.
+"""
 
 import argparse
 import importlib
+import importlib.util
 import pkgutil
 import re
 import sys
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from keyword import iskeyword
 from pathlib import Path
 from string import Template
+from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from testbed.commands.answer import Answer
@@ -58,7 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     running = actions.add_parser(
         "run", help="run one; options after the name are the experiment's own"
     )
-    running.add_argument("name", metavar="NAME")
+    running.add_argument(
+        "name", metavar="NAME", help="its name, or the file of a study of your own: ./mine/mine.py"
+    )
     running.add_argument(
         "options",
         nargs=argparse.REMAINDER,
@@ -67,13 +75,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     running.set_defaults(run=_run)
     new = actions.add_parser(
-        "new", help="write the skeleton of a study, its test and its sentence; it runs at once"
+        "new", help="write a study of your own and its test as a small plug-in; it runs at once"
     )
     new.add_argument("name", metavar="NAME")
     new.add_argument(
         "--folder",
-        required=True,
-        help="of experiments, into which it goes: liquid, stream/failures, ...",
+        metavar="FOLDER",
+        type=Path,
+        default=Path(),
+        help="where the folder NAME is made (default: the current folder); a folder below "
+        "experiments/, from within a clone of the testbed: a study of the testbed itself",
     )
     new.set_defaults(run=_new)
 
@@ -122,13 +133,56 @@ def _page(module: str, chapter: int | None) -> str:
 
 
 def known_experiment(name: str) -> "Study | SessionStudy | OwnStudy":
-    """The experiment of that name. Raises InputError, with the nearest name, where there is none."""
+    """Return the experiment of that name, or of a Python file.
+
+    Raises:
+        InputError: There is none; the error names the nearest.
+    """
+    if name.endswith(".py"):
+        return study_of_file(Path(name))
     _fill()
     found = EXPERIMENTS.find(name)
     if found is None:
         hint = nearest(name, sorted(EXPERIMENTS.names()), "testbed experiment list shows all: ")
         raise InputError(f"no experiment {name!r}; {hint}")
     return found
+
+
+def study_of_file(file: Path) -> "Study | SessionStudy | OwnStudy":
+    """Return the ``STUDY`` of a Python file, which is run as ``import`` would.
+
+    Raises:
+        InputError: The file cannot be read, does not load, or has no study.
+    """
+    if not file.is_file():
+        raise InputError(f"{file}: no such file; testbed experiment new NAME writes one")
+    name = file.stem
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None or not name.isidentifier() or name in sys.modules:
+        raise InputError(f"{file}: {name!r} is not a name for a study; give the file another one")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+        study = getattr(module, "STUDY", None)
+        wrong = "it has no STUDY" if study is None else _check_study(study)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a user's file raises
+        wrong = f"it does not load ({type(error).__name__}: {error})"
+    if wrong is not None:
+        del sys.modules[name]
+        raise InputError(f"{file}: {wrong}; testbed experiment new NAME writes a study that runs")
+    _send_to_workers(module)
+    checked: Study | SessionStudy | OwnStudy = study
+    return checked
+
+
+def _send_to_workers(module: ModuleType) -> None:
+    """Have functions of the module pickled by value, because workers cannot import it."""
+    try:
+        import cloudpickle
+    except ImportError:  # without the extra campaigns there are no workers
+        return
+    cloudpickle.register_pickle_by_value(module)
 
 
 def _with_modules() -> "Iterator[tuple[Study | SessionStudy, str]]":
@@ -171,15 +225,35 @@ def _run(args: argparse.Namespace) -> int:
     if isinstance(chosen, OwnStudy):
         return chosen.main(args.options, program=program)
 
-    return run_study(chosen, args.options, program)
+    return run_study(chosen, args.options, program, args.name)
 
 
 def _new(args: argparse.Namespace) -> int:
-    for path in write_study(
-        args.name, args.folder, find_experiments(), lambda module: _page(module, None)
-    ):
+    name = args.name
+    if not re.fullmatch("[a-z][a-z0-9_]*", name) or not name.isidentifier() or iskeyword(name):
+        raise InputError(f"{name!r} is no name of a study; give lower-case letters, digits and _")
+    if name in find_experiments() or importlib.util.find_spec(name) is not None:
+        raise InputError(f"there is a study or module {name!r} already; give another name")
+    home = Path(importlib.import_module("experiments").__path__[0]).resolve()
+    folder = args.folder.resolve()
+    if folder != home and folder.is_relative_to(home):
+        if not Path.cwd().resolve().is_relative_to(home.parent):
+            raise InputError(
+                f"--folder {args.folder}: the testbed's own studies; give a folder of yours"
+            )
+        inside = str(folder.relative_to(home))
+        written = write_study(name, inside, lambda module: _page(module, None))
+        call = name
+    else:
+        written = write_plugin(name, args.folder)
+        call = str(written[0]) if written[0].is_absolute() else f"./{written[0]}"
+    for path in written:
         print(f"wrote {path}")
-    print(f"run:  testbed experiment run {args.name} --quick")
+    print(f"run:  testbed experiment run {call} --quick")
+    if call != name:
+        print(
+            f"list: pip install -e {written[0].parent} makes it a plug-in, which every command finds"
+        )
     return 0
 
 
@@ -227,7 +301,7 @@ STUDY = Study.of_module(
 ''')
 TEST = Template('''"""$name judges what it measures, and does not pass where that is spoilt."""
 
-from experiments.$folder.$name import STUDY
+from $module import STUDY
 
 ROWS = [{**point, **STUDY.measure(point)} for point in STUDY.points(True, 1)]
 
@@ -239,36 +313,76 @@ def test_the_quick_run_bears_the_claims_out() -> None:
 def test_rings_with_links_missing_fail() -> None:
     assert STUDY.judged([row | {"links": 1} for row in ROWS]).outcome == "fails"
 ''')
+PROJECT = Template("""[build-system]
+requires = ["setuptools>=68"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "$distribution"
+version = "0.1"
+description = "A study for the testbed for parallel communications"
+requires-python = ">=3.11"
+dependencies = ["parallel-communications-testbed"]
+
+[project.entry-points."testbed.experiments"]
+$name = "$name:STUDY"
+
+[tool.setuptools]
+py-modules = ["$name"]
+""")
 SENTENCE = Template(
     "`$name` counts the links of rings of switches (`testbed experiment run $name`)."
 )
 
 
-def write_study(
-    name: str, folder: str, taken: Container[str], page_of: Callable[[str], str]
-) -> list[Path]:
-    """Write the module into that folder of ``experiments``, its test, and its sentence at the end of its page of
-    docs/replication (``page_of`` the module).
+def write_plugin(name: str, folder: Path) -> list[Path]:
+    """Write a study, its test and its package into the new folder ``folder/name``.
 
-    InputError where the name is none, is among those ``taken``, or the folder is none.
+    Raises:
+        InputError: The folder exists or cannot be made.
+    """
+    place = folder / name
+    texts = {
+        f"{name}.py": STUDY.substitute(name=name),
+        f"test_{name}.py": TEST.substitute(name=name, module=name),
+        "pyproject.toml": PROJECT.substitute(name=name, distribution=name.replace("_", "-")),
+    }
+    try:
+        place.mkdir(parents=True)
+        for file, text in texts.items():
+            (place / file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"{place}: {error.strerror}; give another name, or a --folder that can be written"
+        ) from None
+    return [place / file for file in texts]
+
+
+def write_study(name: str, folder: str, page_of: Callable[[str], str]) -> list[Path]:
+    """Write a study of the testbed itself: module, test, and a sentence on its page.
+
+    Args:
+        name: Name of the study.
+        folder: The folder of ``experiments``.
+        page_of: Returns the page of docs/replication for the name of the module.
+
+    Raises:
+        InputError: The folder holds no studies, or the name is taken.
     """
     home = Path(importlib.import_module("experiments").__path__[0])
     folders = sorted(str(path.parent.relative_to(home)) for path in home.rglob("*/__init__.py"))
-    if not re.fullmatch("[a-z][a-z0-9_]*", name):
-        raise InputError(f"{name!r} is no name of a study; give lower-case letters, digits and _")
     if folder not in folders:
         raise InputError(f"no folder {folder!r} in {home}; give one of {', '.join(folders)}")
-    module, test = (
-        home / folder / f"{name}.py",
-        home.parent / "tests/experiments" / folder / f"test_{name}.py",
-    )
-    if name in taken or module.exists() or test.exists():
+    module = home / folder / f"{name}.py"
+    test = home.parent / "tests/experiments" / folder / f"test_{name}.py"
+    if module.exists() or test.exists():
         raise InputError(f"there is a study {name!r} already; give another name")
-    dotted = folder.replace("/", ".")
-    page = home.parent / f"docs/replication/{page_of(f'experiments.{dotted}.{name}')}.md"
-    for path, text in ((module, STUDY), (test, TEST)):
+    dotted = f"experiments.{folder.replace('/', '.')}.{name}"
+    page = home.parent / f"docs/replication/{page_of(dotted)}.md"
+    texts = {module: STUDY.substitute(name=name), test: TEST.substitute(name=name, module=dotted)}
+    for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text.substitute(name=name, folder=dotted))
+        path.write_text(text)
     page.parent.mkdir(parents=True, exist_ok=True)
     with page.open("a") as file:
         file.write(f"\n{SENTENCE.substitute(name=name)}\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from testbed.campaigns.summary import campaign_figures
 from testbed.commands.answer import Answer, check_lines
-from testbed.commands.studies.experiment import find_experiments
+from testbed.commands.studies.experiment import find_experiments, study_of_file
 from testbed.errors import InputError, InvalidRunError
 from testbed.model.json_values import json_ready
 from testbed.model.naming.printable import printable
@@ -40,6 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--figures",
         action="store_true",
         help="also write every figure for a paper, DIR/figures/NAME.svg and .pdf with vector text, and captions.md",
+    )
+    parser.add_argument(
+        "--study",
+        metavar="FILE.py",
+        type=Path,
+        help="the file of a study of your own that is not installed, whose run this is",
     )
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object instead of the table"
@@ -76,7 +82,10 @@ def run_figures(found: LoadedRun) -> Mapping[str, FigureFiles]:
 def _redraw_study(args: argparse.Namespace) -> Answer:
     place, manifest, rows, verdict = load_study(args.directory)
     manifest = _described(manifest)
-    draw = _drawer(place, manifest.name, rows, verdict)
+    if args.study is None:
+        draw = _drawer(place, manifest.name, rows, verdict)
+    else:
+        draw = _drawer_of_file(args.study, manifest.name, rows)
     formulas = manifest.name in find_experiments()  # their authors may write some
     try:
         figures = {} if draw is None else rendered(manifest.name, draw, formulas=formulas)
@@ -124,7 +133,17 @@ def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None
         return (lambda: campaign_figures(rows)) if verdict else None
     study = find_experiments().get(name)
     if not isinstance(study, Study):
-        raise InputError(f"{place}: no study named {name!r} is installed that could draw it")
+        raise InputError(
+            f"{place}: no study named {name!r} is installed; give its file (--study FILE.py)"
+        )
+    return (lambda: study.figures(rows)) if rows else None
+
+
+def _drawer_of_file(file: Path, name: str, rows: Sequence[Row]) -> Draw | None:
+    """Return what draws the figures of a run of the study in a file, or None if it has no rows."""
+    study = study_of_file(file)
+    if not isinstance(study, Study) or study.name != name:
+        raise InputError(f"--study {file}: this is a run of {name}, and the file's is {study.name}")
     return (lambda: study.figures(rows)) if rows else None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import pickle
 import re
 import shlex
 import sys
@@ -65,11 +66,22 @@ class SharingOptions(DaskOptions):
 
 
 def run_study(
-    study: Study | SessionStudy, argv: Sequence[str] | None = None, program: str | None = None
+    study: Study | SessionStudy,
+    argv: Sequence[str] | None = None,
+    program: str | None = None,
+    called: str | None = None,
 ) -> int:
-    """Parse options, measure what is missing, judge, draw; returns the exit code."""
+    """Parse options, measure missing points, judge and draw; return the exit code.
+
+    Args:
+        study: The study.
+        argv: Its options; None for those of this process.
+        program: The command line before its options.
+        called: Its name or file on the command line.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     args = study_parser(study, program).parse_args(words)
+    args.called = called or study.name
     run = partial(_run, study) if isinstance(study, Study) else partial(_run_sessions, study)
     return reported(partial(run, args, words))
 
@@ -111,7 +123,7 @@ def _run(study: Study, args: argparse.Namespace, words: list[str]) -> int:
     start_live(args)
     if study.emulation:
         choose_fabric("emulation")
-        enter_sandbox(["experiment", "run", study.name, *words])
+        enter_sandbox(["experiment", "run", args.called, *words])
     listed = study.points(args.quick, args.seed, *([] if own is None else [own]))
     points = [dict(json_ready(point)) for point in listed]
     size = "quick" if args.quick else "full"
@@ -149,13 +161,15 @@ def _open(study: Study, args: argparse.Namespace, words: list[str], size: str) -
         run = StudyRun.resume(args.resume, study.name, args.seed)
         run.manifest = replace(run.manifest, study=said)
         return run
-    described = replace(describe_run(command=_command(study, words), seed=args.seed), study=said)
+    described = replace(
+        describe_run(command=_command(args.called, words), seed=args.seed), study=said
+    )
     return StudyRun.new(args.results, study.name, described)
 
 
-def _command(study: Study, words: Sequence[str]) -> str:
+def _command(called: str, words: Sequence[str]) -> str:
     """What was requested, as a run's manifest tells it: without the place where it is kept, and when to stop."""
-    said = shlex.join(["testbed", "experiment", "run", study.name, *words])
+    said = shlex.join(["testbed", "experiment", "run", called, *words])
     return re.sub(r" --(results|max-hours|hours)[ =]('[^']*'|\S+)| --live\b", "", said)
 
 
@@ -237,8 +251,18 @@ def _shared(
     if args.scheduler is None and (args.workers == 1 or len(points) < 2):
         yield from ((point, measure(point)) for point in points)
         return
+    if args.called.endswith(".py"):  # a file that workers cannot import
+        import cloudpickle
+
+        measure = partial(_measure_pickled, cloudpickle.dumps(measure))
     with dask_client(args.workers, args.scheduler, security_of(args)) as client:
         yield from shared_out(client, measure, points, lambda point: f"point {_key(point)}")
+
+
+def _measure_pickled(measure: bytes, point: Json) -> Json:
+    """Measure a point with a function that was pickled by value."""
+    results: Json = pickle.loads(measure)(point)
+    return results
 
 
 def _key(point: Json) -> str:
@@ -249,8 +273,8 @@ def _run_sessions(study: SessionStudy, args: argparse.Namespace, words: list[str
     fabric = choose_fabric(args.fabric)
     start_live(args)
     if fabric == "emulation":
-        enter_sandbox(["experiment", "run", study.name, *words])
-    command = f"testbed experiment run {study.name} {' '.join(words)}".strip()
+        enter_sandbox(["experiment", "run", args.called, *words])
+    command = f"testbed experiment run {args.called} {' '.join(words)}".strip()
     described = study.described("quick" if args.quick else "full")
     manifest = replace(run_manifest(args), command=command, study=described)
     sessions = study.sessions(args.quick, args.seed)

@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from testbed.errors import InputError, require_type
 from topologies import TopologyError, load_network
-from topologies.network import LinkId, Network, quoted
+from topologies.network import LinkId, Network, label_of, node_name, quoted
 
 T = TypeVar("T")
 Pair = tuple[str, str]
@@ -262,8 +262,48 @@ def parse_captures(words: Sequence[str], network: Network, *, named: bool) -> di
     return captures
 
 
-NetworkLike = Network | str | PathLike[str] | Mapping[str, object]
-"""What ``known_network`` takes. Graphs and Topos are of packages without types, which are not imported for it."""
+class GraphLike(Protocol):
+    """A networkx graph of any class, whose package is not imported for its type."""
+
+    def is_directed(self) -> bool: ...
+
+    def is_multigraph(self) -> bool: ...
+
+
+#: What ``known_network`` takes. Mininet's Topo has no types, so it is no part of this.
+NetworkLike = Network | str | PathLike[str] | Mapping[str, object] | GraphLike
+#: A node as a caller names it: the id in the network, or the node of the networkx graph.
+NodeName = str | int | tuple[Any, ...]
+
+
+def known_node(node: NodeName, network: Network) -> str:
+    """Return the id of a node that a caller names by its id or label, or as a networkx node.
+
+    Raises:
+        UsageError: The value is not text, and the network has no node of this name.
+    """
+    name = node if isinstance(node, str) else node_name(node)
+    if name not in network.node_index:
+        require_type(node, str, "node", "the id of a node, which is text")
+    return node_named(str(name), network) or str(name)
+
+
+def known_link(link: str | Sequence[Any], network: Network) -> LinkId:
+    """Return the link of a name such as ``a->b``, or of a pair of nodes with or without a key.
+
+    Raises:
+        InputError: The network has no such link.
+    """
+    if isinstance(link, str):
+        return read_link(link, network)
+    require_type(link, (tuple, list), "link", 'a text such as "s1->s2"')
+    if len(link) not in (2, 3) or not isinstance(node_name(link[0]), str):
+        raise InputError(f"link {link!r}: give its nodes, such as ('s1', 's2')")
+    key: int = link[2] if len(link) == 3 else 0
+    link_id: LinkId = (str(node_name(link[0])), str(node_name(link[1])), key)
+    if link_id not in network.link_index:
+        raise InputError(no_link(label_of(link_id), network))
+    return network.links[network.link_index[link_id]].id
 
 
 def known_network(network: NetworkLike) -> Network:

@@ -117,6 +117,8 @@ class Option:
         """The value, of numpy as Python's. Raise UsageError for another type than the field's, InputError for what is
         beyond its bounds or choices."""
         value = value.tolist() if hasattr(value, "tolist") else value
+        if self.metavar == "NODE":
+            value = _node_names(value, self.annotation)
         if value is None and (self.default is None or "None" in self.annotation):
             return None
         if self.annotation.startswith("tuple[str, ...") and isinstance(value, str):
@@ -136,6 +138,15 @@ class Option:
                     f"{self.name} {one!r}: {nearest(str(one), choices, 'choose from ', len(choices))}"
                 )
         return value
+
+
+def _node_names(value: object, annotation: str) -> object:
+    """Return the ids of nodes that are named as in a networkx graph, by numbers or tuples."""
+    from topologies.network import node_name  # --help does without the networks' package
+
+    if annotation == "str":
+        return node_name(value)
+    return tuple(map(node_name, value)) if isinstance(value, (list, tuple)) else value
 
 
 def option(

@@ -1,0 +1,8 @@
+"""``python -m testbed``: the command ``testbed``."""
+
+import sys
+
+from testbed.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
