@@ -25,7 +25,8 @@ MAX_ROWS = 500
 class Table:
     """Values below their headings. ``name``: of its CSV file, shared by tables of several things, which ``title`` tells
     apart; ``spare``: headings of the columns that go first where room is short; ``summary``: it sums up others;
-    ``wide``: it is for a page, not for a terminal; ``most``: rows that a terminal is shown (None: all)."""
+    ``wide``: it is for a page, not for a terminal; ``most``: rows that a terminal is shown (None: all); ``blocks``: a
+    terminal prints each row as its first cell and below it the other cells, each on lines of its own."""
 
     name: str
     headings: Sequence[str]
@@ -35,6 +36,7 @@ class Table:
     summary: bool = False
     wide: bool = False
     most: int | None = None
+    blocks: bool = False
 
     def words(self) -> list[list[str]]:
         """Its cells as they are read."""

@@ -92,19 +92,15 @@ def _show_families(families: list[dict[str, Any]]) -> Iterator[Part]:
     from testbed.report.answers import Table
 
     rows = []
-    for one in families:
-        given = [
+    for family in families:
+        parameters = [
             p["name"] if p["default"] is None else f"{p['name']}={p['default']}"
-            for p in one["parameters"]
+            for p in family["parameters"]
         ]
-        rows.append(
-            (
-                one["name"] if "=" in one["pattern"] else one["pattern"],
-                " ".join(given),
-                one["description"],
-            )
-        )
-    yield Table(name="networks", headings=("name", "parameter=default", "what it is"), rows=rows)
+        name = family["name"] if "=" in family["pattern"] else family["pattern"]
+        rows.append((name, family["description"], " ".join(parameters)))
+    headings = ("name", "what it is", "parameter=default")
+    yield Table(name="networks", headings=headings, rows=rows, blocks=True)
     yield f"All but topohub also take {', '.join(f'{p.name}={p.default}' for p in COMMON)}."
     yield (
         "Write name:parameter=value,... or a file (JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA, containerlab, "
