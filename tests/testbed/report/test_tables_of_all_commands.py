@@ -40,6 +40,7 @@ FURTHER = {
     "schedule": "schedule swiss-t1 --pattern all-to-all",
     "campaign": "campaign quick --workers 1 --results results",
     "wavelengths": "wavelengths optical-cloud --pattern x1:x14,x2:x5",
+    "ror-links": "ror optical-cloud --from x1 --to x11 --routing single --routing ecmp --show-links",
     "compare": "compare one/sfio/run two/sfio/run",
     "compare-methods": "ror swiss-t1 --from s1 --to s6 --routing single --routing ecmp",
 }
