@@ -86,9 +86,9 @@ def closing_table(run: LoadedRun | SessionRun, *, width: int | None = None) -> R
 def _session(part: SessionRun, width: int | None) -> RenderableType:
     session = part.session
     heading = Text.assemble((printable(session.title), "bold"))
-    heading.append(
-        printable(f"  {session.source} to {session.sink}, {session.method}, {session.fabric}")
-    )
+    ends = f"{session.source} to {session.sink}"
+    ends = "" if session.title.endswith(ends) else f"  {ends}"
+    heading.append(printable(f"{ends}, {session.method}, {session.fabric}"))
     rows = [[give(fault) for give in COLUMNS.values()] for fault in part.faults]
     table = ValueTable(name="faults", headings=list(COLUMNS), rows=rows, spare=SPARE)
     return Group(heading, *([lay_out(table, width)] if rows else []), _session_line(part), Text(""))

@@ -161,12 +161,14 @@ def _with_length(link: Link) -> str:
 
 def run_export(args: argparse.Namespace) -> int:
     """Write the file and say what is in it."""
+    from testbed.report.wording import counted
     from topologies.files.formats import write_network_file
 
     network = load_network(args.network)
     write_network_file(network, args.file)
     print(
-        f"{args.file}: {len(network.nodes)} nodes, {len(network.links)} directed links of {printable(network.name)}"
+        f"{args.file}: {counted(len(network.nodes), 'node')}, "
+        f"{counted(len(network.links), 'directed link')} of {printable(network.name)}"
     )
     return 0
 
