@@ -18,7 +18,7 @@ from testbed.api.compile_notice import announce_compilation
 from testbed.api.workloads import LISTED, load
 from testbed.commands.answer import Answer, end_live
 from testbed.commands.arguments import refuse_meaningless
-from testbed.commands.command_list import COMMANDS
+from testbed.commands.command_list import COMMANDS, COMMANDS_OF_COMMANDS
 from testbed.commands.heartbeat import heartbeat
 from testbed.commands.interrupts import exit_interrupted, install_interrupt_handler
 from testbed.commands.notes import notes_on_stderr
@@ -68,6 +68,7 @@ def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLinePa
         choices=("bash", "zsh", "fish", "tcsh"),
         help="print what completes testbed's words in that shell; docs/reference/commands.md says where to put it",
     )
+    parser.hints = COMMANDS_OF_COMMANDS
     subparsers = parser.add_subparsers(
         dest="command",
         metavar="COMMAND",
@@ -104,6 +105,7 @@ def _run(words: list[str]) -> int:
 
         complete(_parser_of)
     words = [*words[1:2], "--help"] if words[:1] == ["help"] else words or ["--help"]
+    words = ["--version"] if _is_version_request(words) else words
     chosen = next((w for w in words if not w.startswith("-")), None)
     with heartbeat(chosen), notes_on_stderr():
         try:
@@ -116,6 +118,12 @@ def _run(words: list[str]) -> int:
             return found.given(args) if isinstance(found, Answer) else int(found)
         except SystemExit as end:
             return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+
+
+def _is_version_request(words: Sequence[str]) -> bool:
+    """Return whether the words are a command, or a command of a command, and ``--version``."""
+    takes_a_program = words[:1] in (["run"], ["exec"], ["python"])
+    return not takes_a_program and len(words) in (2, 3) and words[-1] == "--version"
 
 
 class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]  # generic in its stub alone

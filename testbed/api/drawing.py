@@ -49,7 +49,7 @@ class Drawing:
         return Path(path)
 
     def _repr_html_(self) -> str:
-        return picture(self.svg, f"{self.network.name}: {repr(self.network)[8:-1]}")
+        return picture(self.svg, repr(self.network).removeprefix("Network(").removesuffix(")"))
 
     def __repr__(self) -> str:
         return f"Drawing({self.network!r}, {len(self.marks.loads)} loaded links, {len(self.marks.failed)} failed)"

@@ -101,11 +101,12 @@ def _view(plan: BulkPlan) -> tuple[str, Callable[[], RunView]]:
 
 def _shown(document: Json) -> Iterator[object]:
     from testbed.report.answers import Table
+    from testbed.report.wording import counted
 
     barrier = "with a barrier" if document["barrier"] else "without a barrier"
-    frames = f"{document['frames']} time frames"
+    frames = counted(document["frames"], "time frame")
     if document["rounds"] is not None:
-        frames = f"{document['rounds']} rounds ({frames} without conflict)"
+        frames = f"{counted(document['rounds'], 'round')} ({frames} without conflict)"
     parts = document.get("parts", 1)
     sent = "messages" if parts == 1 else f"parts (1/{parts} of a message)"
     yield (

@@ -18,24 +18,54 @@ _GROUP = ("method", "tolerance", "m", "der", "large_blocks")
 
 
 def summarise(rows: Iterable[Row]) -> list[JsonObject]:
-    """One row a method, tolerance, m, der and equation: counts and the mean ROR over the rows where it is finite.
+    """Return one row for each method, tolerance, m, der and equation: counts and mean ROR.
 
-    ``mean_ror_of_others`` is over all routed rows, links that carry everything left out (Gabrielyan 2007, eq. 23 as
-    printed).
+    ``mean_ror`` is the mean over the rows of this method in which ROR is finite, so methods with
+    other rows do not compare. ``mean_ror_of_common_rows`` is the mean over the ``common_rows``: the
+    flows for which every method is finite, methods that never are left out. ``mean_ror_of_others``
+    is over all routed rows, links that carry everything left out (Gabrielyan 2007, eq. 23 as
+    printed), if any other link is left.
     """
-    found = []
+    rows = list(rows)
+    common_units = {
+        key: _common_units(members) for key, members in grouped(rows, _GROUP[1:]).items()
+    }
+    summary = []
     for key, members in grouped(rows, _GROUP).items():
-        routed = [row["ror_of_others"] for row in members if row["state"] == "ok"]
+        routed = [row for row in members if row["state"] == "ok"]
         finite = [row["ror"] for row in members if row["ror"] is not None]
+        others = [row["ror_of_others"] for row in routed if _has_other_links(row)]
+        units_of_all = common_units[key[1:]]
+        common = []
+        for row in members:
+            if row["ror"] is not None and row["unit"] in units_of_all:
+                common.append(row["ror"])
         figures = {
             "rows": len(members),
             "without_path": len(members) - len(routed),
             "infinite": len(routed) - len(finite),
             "mean_ror": _mean(finite),
-            "mean_ror_of_others": _mean(routed),
+            "mean_ror_of_others": _mean(others),
+            "common_rows": len(common),
+            "mean_ror_of_common_rows": _mean(common),
         }
-        found.append(dict(zip(_GROUP, key, strict=True)) | figures)
-    return found
+        summary.append(dict(zip(_GROUP, key, strict=True)) | figures)
+    return summary
+
+
+def _common_units(rows: Sequence[Row]) -> set[int]:
+    """Return the units in which every method is finite that is finite in any of these rows."""
+    units_by_method: dict[str, set[int]] = {}
+    for row in rows:
+        if row["ror"] is not None:
+            units_by_method.setdefault(row["method"], set()).add(row["unit"])
+    return set.intersection(*units_by_method.values()) if units_by_method else set()
+
+
+def _has_other_links(row: Row) -> bool:
+    """Return whether the route has links that do not carry the whole flow."""
+    loaded = row.get("loaded_links")
+    return loaded is None or row["infinite_links"] < loaded
 
 
 def judge_claims(campaign: Campaign, rows: Sequence[Row]) -> Verdict:
@@ -127,11 +157,12 @@ def campaign_figures(summary: Sequence[Row]) -> dict[str, Figure]:
         named = {"xlabel": "static tolerance, % of packets", "ylabel": "mean ROR"}
         figure, axes = chart(f"Mean ROR, {equation}", size=(7.5, 4.8), **named)
         for number, method in enumerate(dict.fromkeys(row["method"] for row in rows)):
-            line = sorted(
-                (r["tolerance"], r["mean_ror"])
-                for r in rows
-                if r["method"] == method and r["mean_ror"] is not None
-            )
+            line = []
+            for row in rows:
+                mean = row.get("mean_ror_of_common_rows", row["mean_ror"])
+                if row["method"] == method and mean is not None:
+                    line.append((row["tolerance"], mean))
+            line.sort()
             label = method if line else f"{method} (infinite)"
             mark = MARKS[number % len(MARKS)]
             axes.plot(

@@ -88,3 +88,17 @@ COMMANDS = {
     "plugins": Command("network", "", "list plug-ins and run their conformance tests", "list"),
 }
 """In the order of --help below each heading."""
+
+# Hints for words that are no command, but a command of a command or another word for it.
+_LISTS = "did you mean topology list, experiment list, plugins list or campaign --list?"
+COMMANDS_OF_COMMANDS = {
+    "list": _LISTS,
+    "ls": _LISTS,
+    "networks": "did you mean topology list?",
+    "topologies": "did you mean topology list?",
+    "show": "did you mean topology show?",
+    "draw": "did you mean topology draw?",
+    "export": "did you mean topology export?",
+    "fault": "did you mean stream --faults, or attach?",
+    "ping": "did you mean exec NAME HOST -- ping?",
+}

@@ -132,6 +132,8 @@ class OneLineParser(argparse.ArgumentParser):
         self._words: list[str] = []
         self.example: str | None = None
         self.trailing: str | None = None
+        # What to say of a word that is none of the choices, instead of the nearest choice.
+        self.hints: Mapping[str, str] = {}
         self.register("type", int, kinds.any_whole)
         self.register("type", float, kinds.any_number)
 
@@ -198,7 +200,9 @@ class OneLineParser(argparse.ArgumentParser):
                 nearest,
             )  # the networks' package: what says --help does without
 
-            hint = nearest(str(value), choices, "choose from ", len(choices))
+            hint = self.hints.get(str(value)) or nearest(
+                str(value), choices, "choose from ", len(choices)
+            )
             raise argparse.ArgumentError(action, f"invalid choice: {value!r}; {hint}")
 
     def format_help(self) -> str:

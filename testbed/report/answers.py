@@ -25,7 +25,9 @@ MAX_ROWS = 500
 class Table:
     """Values below their headings. ``name``: of its CSV file, shared by tables of several things, which ``title`` tells
     apart; ``spare``: headings of the columns that go first where room is short; ``summary``: it sums up others;
-    ``wide``: it is for a page, not for a terminal; ``most``: rows that a terminal is shown (None: all)."""
+    ``wide``: it is for a page, not for a terminal; ``most``: rows that a terminal is shown (None: all); ``blocks``: a
+    terminal prints each row as its first cell and below it the other cells, each on lines of its own; ``data``: the
+    table that CSV has instead, if cells hold more than one value."""
 
     name: str
     headings: Sequence[str]
@@ -35,6 +37,8 @@ class Table:
     summary: bool = False
     wide: bool = False
     most: int | None = None
+    blocks: bool = False
+    data: "Table | None" = None
 
     def words(self) -> list[list[str]]:
         """Its cells as they are read."""
@@ -69,9 +73,8 @@ def table_of_rows(
 def csv_files(parts: Iterable[object]) -> dict[str, str]:
     """File -> CSV of the tables so called, numbers in full; where they are several, their titles are the first
     column. Those that sum up others come last."""
-    tables = sorted(
-        (part for part in parts if isinstance(part, Table)), key=lambda each: each.summary
-    )
+    tables = [part for part in parts if isinstance(part, Table)]
+    tables.sort(key=lambda each: each.summary)
     return {
         f"{name}.csv": _csv(own)
         for name, own in lists_by_key((one.name, one) for one in tables).items()
@@ -79,6 +82,7 @@ def csv_files(parts: Iterable[object]) -> dict[str, str]:
 
 
 def _csv(tables: Sequence[Table]) -> str:
+    tables = [table.data or table for table in tables]
     text = io.StringIO()
     writer, several = csv.writer(text, lineterminator="\n"), len(tables) > 1
     writer.writerow([*(["of"] if several else []), *tables[0].headings])

@@ -4,10 +4,12 @@ made."""
 import math
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import zip_longest
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count, zip_longest
 from pathlib import Path
 
 from testbed.errors import InputError
@@ -15,7 +17,7 @@ from testbed.model.run_records import Manifest
 from testbed.model.studies.samples import grouped, half_width
 from testbed.model.verdict import Check, Verdict
 from testbed.report.answers import Table
-from testbed.report.column_units import cell, column
+from testbed.report.column_units import NOTHING, cell, column
 from testbed.report.drawing import charts
 from testbed.report.drawing.charts import HUES, LIGHT, Axes, panels
 from testbed.report.drawing.svg_figures import caption_in, rendered
@@ -30,22 +32,30 @@ _ROUNDING = 1e-9
 """Differences below this share of a figure are of floating point."""
 MOST_DRAWN = 24
 """Figures in the drawing."""
+# A label that is a time stamp or a number says nothing about the run.
+_GENERIC_LABEL = re.compile(r"\d{8}T\d{6}Z.*|run \d+")
+# Options that change where a result goes, not what is measured.
+_OUTPUT_OPTIONS = {"--results", "--json", "--csv", "--live", "--plot", "--output", "--retries"}
+MAX_LABEL_CHARACTERS = 24
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
     """One measured figure: ``half`` the half width of its 95 % interval where that is known, ``predicted`` what theory
-    says where it says something, ``field`` the row's field that it is (its unit ends the name) or empty."""
+    says where it says something, ``field`` the row's field that it is (its unit ends the name) or empty, ``kind`` what
+    is measured if the same is measured of several parts of a run (loss, of each fault)."""
 
     value: float
     half: float | None = None
     predicted: float | None = None
     field: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedRun:
-    """One run. ``options``: what its plan was made of, in words, one each; ``figures``: name -> what was measured."""
+    """One run. ``options``: what its plan was made of, in words, one each; ``figures``: name -> what was measured;
+    ``defaults``: values of options that are not among ``options``."""
 
     label: str
     workload: str
@@ -54,6 +64,7 @@ class ComparedRun:
     options: tuple[str, ...] = ()
     seed: int = 1
     machine: str = ""
+    defaults: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +82,8 @@ class Comparison:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the figures that any run has: those with a prediction first, and none that is the same in all."""
+        """Of the figures that any run has: those with a prediction first, and none without one that is the same in all.
+        Figures of the whole run come before those of its parts, and figures of one kind stand together."""
         every = dict.fromkeys(name for run in self.runs for name in run.figures)
         predicted = {
             name
@@ -84,7 +96,65 @@ class Comparison:
             for name in every
             if name in predicted or len({one and one.value for one in self.of_all(name)}) > 1
         ]
-        return tuple(sorted(shown, key=lambda name: name not in predicted))
+        kinds = {
+            name: one.kind for run in self.runs for name, one in run.figures.items() if one.kind
+        }
+        order = list(dict.fromkeys(kinds[name] for name in shown if name in kinds))
+
+        def position(name: str) -> tuple[bool, int]:
+            kind = kinds.get(name)
+            return name not in predicted, -1 if kind is None else order.index(kind)
+
+        return tuple(sorted(shown, key=position))
+
+    @cached_property
+    def shown_names(self) -> tuple[str, ...]:
+        """The names of the figures that are not 0 in every run."""
+        return tuple(
+            name for name in self.names if any(one and one.value for one in self.of_all(name))
+        )
+
+    @property
+    def zero_line(self) -> str:
+        """The line that names the figures left out because they are 0 in every run, or an empty text."""
+        left_out = [name for name in self.names if name not in self.shown_names]
+        counts = Counter(self._kind(name) for name in left_out)
+        texts = [name if n == 1 else f"{name} ({n} times)" for name, n in counts.items()]
+        return f"0 in every run: {', '.join(texts)}" if texts else ""
+
+    def _kind(self, name: str) -> str:
+        figures = [one for one in self.of_all(name) if one is not None]
+        return figures[0].kind or _heading(name, figures)[0]
+
+    @cached_property
+    def differing(self) -> dict[str, tuple[str, ...]]:
+        """Name of each option whose values differ -> its value in each run."""
+        settings = [{**run.defaults, **_settings(run.options)} for run in self.runs]
+        differing = {}
+        for name in dict.fromkeys(name for one in settings for name in one):
+            values = tuple(one.get(name, "default") for one in settings)
+            given = any(name in _settings(run.options) for run in self.runs)
+            if given and name not in _OUTPUT_OPTIONS and len(set(values)) > 1:
+                differing[name] = values
+        return differing
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """A name for each run: its own, or the values by which it differs from the others."""
+        names = []
+        for number, run in enumerate(self.runs):
+            texts = [_as_label(name, each[number]) for name, each in self.differing.items()]
+            label = ", ".join(texts)
+            if not _GENERIC_LABEL.fullmatch(run.label):
+                label = run.label
+            elif not label or len(label) > MAX_LABEL_CHARACTERS:
+                label = f"run {number + 1}"
+            names.append(label)
+        counts = Counter(names)
+        return tuple(
+            name if counts[name] == 1 else f"{name}, run {number}"
+            for number, name in enumerate(names, 1)
+        )
 
     def difference(self, name: str, run: ComparedRun) -> tuple[float, float | None] | None:
         """(difference to the first run, half width of its 95 % interval where both have one); None where either did not
@@ -101,13 +171,6 @@ class Comparison:
         by = 0.0 if abs(by) <= _ROUNDING * abs(first.value) else by
         return by, math.hypot(first.half or 0.0, this.half or 0.0) if known else None
 
-    @property
-    def differing_options(self) -> list[tuple[str, ...]]:
-        """What the runs were made of where that differs, a column a run."""
-        common = set.intersection(*(set(run.options) for run in self.runs))
-        own = [[word for word in run.options if word not in common] for run in self.runs]
-        return list(zip_longest(*own, fillvalue=""))
-
     def save(self, path: str | Path) -> Path:
         """Write the page as one HTML file; its folder is made where missing. TopologyError where that cannot be."""
         where = Path(path)
@@ -123,12 +186,14 @@ class Comparison:
             "runs": [
                 {
                     "run": run.label,
+                    "label": label,
                     "state": state_of(run.verdict),
                     "seed": run.seed,
                     "options": list(run.options),
                 }
-                for run in self.runs
+                for run, label in zip(self.runs, self.labels, strict=True)
             ],
+            "differing": {name: list(values) for name, values in self.differing.items()},
             "figures": [
                 {"figure": name, "runs": [self._figure_json(name, run) for run in self.runs]}
                 for name in self.names
@@ -151,31 +216,63 @@ class Comparison:
 
     def cells(self) -> list[tuple[str, ...]]:
         """The table's rows."""
-        return [self.row(name) for name in self.names]
+        return [self.row(name) for name in self.shown_names]
 
     def as_table(self) -> Table:
-        """What each measured, and in brackets its difference to the first."""
-        heads = ("", *(run.label for run in self.runs))
-        title = f"beside {self.runs[0].label} (in brackets: the difference)"
+        """What each measured, and in brackets its difference to the first; CSV has a number in each cell."""
+        title = f"compared with {self.labels[0]} (in brackets: the difference)"
         return Table(
             name="comparison",
             title=title,
-            headings=heads,
+            headings=("", *self.labels),
             rows=self.cells(),
             summary=True,
             wide=True,
+            data=self._numbers(),
         )
+
+    def _numbers(self) -> Table:
+        """Value, half width of its interval and difference to the first run, each in a column."""
+        headings = ["figure"]
+        for number, label in enumerate(self.labels):
+            headings += [label, f"{label}, half width of 95 % interval"]
+            if number:
+                headings.append(f"{label} - {self.labels[0]}")
+        rows = []
+        for name in self.names:
+            row: list[object] = [name]
+            for number, run in enumerate(self.runs):
+                figure = run.figures.get(name)
+                difference = self.difference(name, run)
+                row += [None, None] if figure is None else [figure.value, figure.half]
+                if number:
+                    row.append(None if difference is None else difference[0])
+            rows.append(row)
+        columns = [k for k in range(len(headings)) if any(row[k] is not None for row in rows)]
+        return Table(
+            name="comparison",
+            headings=[headings[k] for k in columns],
+            rows=[[row[k] for k in columns] for row in rows],
+        )
+
+    def runs_table(self) -> Table:
+        """The runs: verdict, when each was made, and the options that differ unless the labels name them."""
+        numbered = any(re.match(r"run \d+", label) for label in self.labels)
+        differing = self.differing if numbered else {}
+        rows = []
+        for number, run in enumerate(self.runs):
+            values = [each[number] for each in differing.values()]
+            made = run.label if _GENERIC_LABEL.fullmatch(run.label) else ""
+            row = (self.labels[number], state_of(run.verdict), _holding(run), *values, made)
+            rows.append(row)
+        headings = ("run", "verdict", "checks that hold", *differing, "stored as")
+        spare = ("stored as", "checks that hold")
+        return Table(name="runs", headings=headings, rows=rows, summary=True, spare=spare)
 
     def row(self, name: str) -> tuple[str, ...]:
         """Heading, and for each run value and difference in words, in one unit."""
-        figures = [run.figures[name] for run in self.runs if name in run.figures]
-        heading, by = column(name, [])
-        if field := figures[0].field:
-            heading, by = column(field, [one.value for one in figures])
-            heading += name.removeprefix(field)
-        return re.sub(r" (\w+):(?=\w)", r", \1 ", heading), *(
-            self._words(name, run, by) for run in self.runs
-        )
+        heading, by = _heading(name, [one for one in self.of_all(name) if one is not None])
+        return heading, *(self._words(name, run, by) for run in self.runs)
 
     def of_all(self, name: str) -> list[Figure | None]:
         """The figure of each run."""
@@ -183,9 +280,9 @@ class Comparison:
 
     def _words(self, name: str, run: ComparedRun, by: float) -> str:
         if (found := run.figures.get(name)) is None:
-            return "-"
+            return NOTHING
         words, difference = _plus_minus(found.value, found.half, by), self.difference(name, run)
-        if run is self.runs[0] or difference is None:
+        if run is self.runs[0] or difference is None or not any(difference):
             return words
         return f"{words} ({'+' if difference[0] >= 0 else ''}{_plus_minus(*difference, by)})"
 
@@ -193,31 +290,30 @@ class Comparison:
         """The comparison as one self-contained HTML file."""
         workload = self.runs[0].workload
         title = f"Comparison of {len(self.runs)} runs: {workload}"
-        heads = [("", ""), *((run.label, "n") for run in self.runs)]
-        options = [("", *words) for words in self.differing_options]
+        heads = [("", ""), *((label, "n") for label in self.labels)]
+        options = [(name, *values) for name, values in self.differing.items()]
         drawings = rendered(title, lambda: {"compared": draw_comparison(self)})
-        header = tag(
-            "header", tag("h1", title), table(_RUN_HEADS, map(_run_cells, self.runs), "Runs")
-        )
+        runs = [_run_cells(run, label) for run, label in zip(self.runs, self.labels, strict=True)]
+        header = tag("header", tag("h1", title), table(_RUN_HEADS, runs, "Runs"))
         body: list[Markup | None] = [
-            tag("h2", "What differs in how they were made") if options else None,
-            table([("", ""), *((run.label, "") for run in self.runs)], options, "Options")
+            tag("h2", "Options that differ") if options else None,
+            table([("", ""), *((label, "") for label in self.labels)], options, "Options")
             if options
             else None,
             tag("h2", "What was measured"),
             tag(
                 "p",
-                "In brackets: the difference to the first run, with its 95 % interval where both are known.",
+                f"In brackets: the difference to {self.labels[0]}, with its 95 % interval if both are known.",
             ),
             table(heads, self.cells(), "Figures"),
+            tag("p", f"{self.zero_line}.", class_="soft") if self.zero_line else None,
             *(
                 picture(drawing, caption_in(drawing, name), class_="across")
                 for name, drawing in drawings.items()
             ),
         ]
-        return whole_page(
-            page_head(title), header, tag("main", body), page_footer("Generated from stored runs; ")
-        )
+        footer = page_footer("Made from stored runs; ", "testbed compare")
+        return whole_page(page_head(title), header, tag("main", body), footer)
 
 
 _RUN_HEADS = [
@@ -225,14 +321,64 @@ _RUN_HEADS = [
     ("verdict", ""),
     ("checks that hold", ""),
     ("seed", "n"),
+    ("stored as", ""),
     ("machine", ""),
 ]
 
 
-def _run_cells(run: ComparedRun) -> tuple[object, ...]:
+def _run_cells(run: ComparedRun, label: str) -> tuple[object, ...]:
+    verdict = badge(state_of(run.verdict), small=True)
+    return label, verdict, _holding(run), run.seed, run.label, run.machine
+
+
+def _holding(run: ComparedRun) -> str:
+    """Return the number of checks that hold, in words."""
     checks = () if run.verdict is None else run.verdict.checks
-    holding = f"{sum(check.passed for check in checks)} of {len(checks)}"
-    return run.label, badge(state_of(run.verdict), small=True), holding, run.seed, run.machine
+    return f"{sum(check.passed for check in checks)} of {len(checks)}"
+
+
+def _settings(options: Iterable[str]) -> dict[str, str]:
+    """Return the options by name; words without a name are numbered."""
+    settings: dict[str, str] = {}
+    positions = count(1)
+    for option in options:
+        name, _, value = option.partition(" ")
+        if name.startswith("--"):
+            name, _, joined = name.partition("=")
+            value = joined or value
+            value = f"{settings[name]} {value}" if name in settings else value
+        elif not value:
+            name, value = f"argument {next(positions)}", name
+        settings[name] = value
+    return settings
+
+
+def _as_label(name: str, value: str) -> str:
+    """Return a short name of a run with this option: a value that speaks for itself, or name and value.
+
+    >>> _as_label("--routing", "ecmp"), _as_label("--routing", "./mine.py:inverse"), _as_label("--seed", "2")
+    ('ecmp', 'inverse', 'seed 2')
+    """
+    name = name.removeprefix("--")
+    if not value:
+        return name
+    if value == "default":
+        return f"default {name}"
+    path, _, member = value.rpartition(":")
+    if path.endswith(".py"):
+        return member
+    if not value[0].isdigit():
+        return value.rpartition("/")[2] or value
+    return value if name.startswith("argument") else f"{name} {value}"
+
+
+def _heading(name: str, figures: Sequence[Figure]) -> tuple[str, float]:
+    """Return the heading of a row with its unit, and what its values are divided by."""
+    heading, by = column(name, [])
+    if field_name := next((one.field for one in figures), ""):
+        heading, by = column(field_name, [one.value for one in figures])
+        heading += name.removeprefix(field_name)
+    return re.sub(r" (\w+):(?=\w)", r", \1 ", heading), by
 
 
 def compared(
@@ -241,6 +387,7 @@ def compared(
     rows: Sequence[Json],
     label: str = "",
     options: Iterable[str] = (),
+    defaults: Mapping[str, str] | None = None,
 ) -> ComparedRun:
     """A run as it is compared: figures of its checks and, of its rows, the fields that are numbers."""
     words = tuple(options) or _options(manifest.command)
@@ -250,6 +397,7 @@ def compared(
         workload=manifest.name,
         verdict=verdict,
         options=words,
+        defaults=defaults or {},
         seed=manifest.seed,
         machine=", ".join(
             str(machine[name]) for name in ("architecture", "kernel") if machine.get(name)
@@ -298,14 +446,42 @@ def _options(command: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _of_checks(checks: Iterable[Check]) -> dict[str, Figure]:
-    found = {}
+def _of_checks(checks: Sequence[Check]) -> dict[str, Figure]:
+    """Return what each check measured, by a name that is the same in every run."""
+    parts = _part_names(checks)
+    figures = {}
     for check in checks:
-        if check.measured is not None:
-            half = None if check.interval is None else (check.interval[1] - check.interval[0]) / 2
-            name = " ".join(filter(None, (check.key.replace("-", " ") or check.name, check.about)))
-            found[name] = Figure(value=check.measured, half=half, predicted=check.predicted)
-    return found
+        if check.measured is None:
+            continue
+        half = None if check.interval is None else (check.interval[1] - check.interval[0]) / 2
+        key = check.key.replace("-", " ") or check.name
+        name = f"{key}, {parts[check.about]}" if check.about in parts else f"{key} {check.about}"
+        kind = key if check.about else ""
+        figures[name.rstrip()] = Figure(
+            value=check.measured, half=half, predicted=check.predicted, kind=kind
+        )
+    return figures
+
+
+def _part_names(checks: Sequence[Check]) -> dict[str, str]:
+    """Return the name of each fault that checks are about: link and kind, as its checks name it.
+
+    A fault's number differs between runs, because a route decides which links carry the stream. A
+    fault that occurs again is numbered.
+    """
+    names: dict[str, str] = {}
+    occurrences: Counter[str] = Counter()
+    for check in checks:
+        session, _, part = check.about.rpartition("/")
+        text = check.name.rpartition(": ")[2].partition(", ")[2]
+        if not text or check.about in names or not part.startswith("fault:"):
+            continue
+        if session:
+            text = f"{session.replace(':', ' ')}, {text}"
+        occurrences[text] += 1
+        again = f" ({occurrences[text]})" if occurrences[text] > 1 else ""
+        names[check.about] = text + again
+    return names
 
 
 def _of_rows(rows: Sequence[Json]) -> dict[str, Figure]:
@@ -343,10 +519,10 @@ def draw_comparison(of: Comparison, runs: str = "runs") -> charts.Figure:
     """A panel a figure, a bar a run with its value; whiskers are 95 % intervals."""
     both = [
         name
-        for name in of.names
+        for name in of.shown_names
         if sum(one is not None and one.value != 0 for one in of.of_all(name)) > 1
     ]
-    names = (both or of.names)[:MOST_DRAWN]
+    names = (both or of.shown_names)[:MOST_DRAWN]
     columns = min(4, len(names)) or 1
     lines = math.ceil(len(names) / columns) or 1
     figure, panel = panels(
@@ -382,4 +558,4 @@ def _draw_panel(axes: Axes, of: Comparison, name: str) -> None:
             max(values[k] + reach[k], 0.0), k, label, va="center", fontsize=8, color=LIGHT["ink"]
         )
         if (place := axes.get_subplotspec()) is not None and place.is_first_col():
-            axes.text(0, k, f"{of.runs[k].label}  ", va="center", ha="right", color=LIGHT["ink"])
+            axes.text(0, k, f"{of.labels[k]}  ", va="center", ha="right", color=LIGHT["ink"])

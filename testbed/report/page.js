@@ -16,6 +16,18 @@
       if (more && part.tagName === "FIGURE") part.tabIndex = 0;
     }
   };
+  for (const button of document.querySelectorAll("button.copy")) {
+    const command = button.parentElement.querySelector("code").textContent;
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      const area = document.createElement("textarea");
+      area.value = command;
+      document.body.append(area);
+      area.select();
+      button.textContent = document.execCommand("copy") ? "Copied" : "Press Ctrl+C";
+      area.remove();
+    });
+  }
   window.addEventListener("load", wide);
   window.addEventListener("resize", wide);
   let opened = [];

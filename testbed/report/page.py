@@ -75,15 +75,23 @@ def page_header(
         ),
         tag(
             "div",
-            tag("h1", title, tag("small", f", {moment.partition(',')[0]}") if moment else None),
+            tag("h1", title),
             badge(state),
             class_="headline",
         ),
         *words,
-        tag("p", "Run again: ", tag("code", manifest.command), class_="soft")
-        if manifest.command
-        else None,
+        _command(manifest.command) if manifest.command else None,
     )
+
+
+def _command(command: str) -> Markup:
+    """Return the command line, broken between words alone, with a button that copies it."""
+    words: list[object] = []
+    for word in command.split(" "):
+        words += [tag("span", word), " "]
+    code = tag("code", *words[:-1], class_="command")
+    copy = tag("button", "Copy", type="button", class_="copy", hidden=True)
+    return tag("p", "Run again: ", code, " ", copy, class_="soft")
 
 
 def policy(*scripts: str) -> str:

@@ -84,9 +84,9 @@ def _methods(name: str, rows: Sequence[Json]) -> Markup | None:
     """The methods of a campaign beside each other."""
     if not name.startswith("campaign-"):
         return None
-    compared = compare_methods(
-        name, rows, ("mean_ror", "mean_ror_of_others"), ("tolerance", "m", "der", "large_blocks")
-    )
+    common = any("mean_ror_of_common_rows" in row for row in rows)
+    mean = "mean_ror_of_common_rows" if common else "mean_ror"
+    compared = compare_methods(name, rows, (mean,), ("tolerance", "m", "der", "large_blocks"))
     return None if compared is None else table_section(compared.as_table())
 
 

@@ -12,7 +12,7 @@ from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
 from testbed.model.stored_runs import RunState
 from testbed.report.answers import Table as ValueTable
 from testbed.report.column_units import NOTHING, half_width, plain
-from testbed.report.terminal import Terminal, laid_out
+from testbed.report.terminal import Terminal, lay_out
 from testbed.report.wording import (
     MARKS,
     fault_mark,
@@ -76,24 +76,22 @@ SPARE = ("accused", "late", "undec.", "fault", "react. ms", "meas.", "N pred.")
 
 def closing_table(run: LoadedRun | SessionRun, *, width: int | None = None) -> RenderableType:
     """All sessions and the run's verdict (or one session alone), for ``rich`` to print; at most ``width`` columns wide
-    (None: as wide as the terminal)."""
-    width = width or Terminal().width
+    (None: as wide as the terminal, without a limit in a pipe)."""
+    width = width or Terminal().limit
     if isinstance(run, SessionRun):
         return _session(run, width)
     return Group(*(_session(part, width) for part in run.sessions), _verdict_line(run))
 
 
-def _session(part: SessionRun, width: int) -> RenderableType:
+def _session(part: SessionRun, width: int | None) -> RenderableType:
     session = part.session
     heading = Text.assemble((printable(session.title), "bold"))
-    heading.append(
-        printable(f"  {session.source} to {session.sink}, {session.method}, {session.fabric}")
-    )
+    ends = f"{session.source} to {session.sink}"
+    ends = "" if session.title.endswith(ends) else f"  {ends}"
+    heading.append(printable(f"{ends}, {session.method}, {session.fabric}"))
     rows = [[give(fault) for give in COLUMNS.values()] for fault in part.faults]
     table = ValueTable(name="faults", headings=list(COLUMNS), rows=rows, spare=SPARE)
-    return Group(
-        heading, *([laid_out(table, width)] if rows else []), _session_line(part), Text("")
-    )
+    return Group(heading, *([lay_out(table, width)] if rows else []), _session_line(part), Text(""))
 
 
 def _session_line(part: SessionRun) -> Text:

@@ -60,7 +60,7 @@ def _view(plan: WavelengthPlan) -> tuple[str, Callable[[], RunView]]:
     from testbed.live.run_views import network_view
     from testbed.report.wording import counted
 
-    title = f"{plan.network.name}: {len(plan.lightpaths)} lightpaths in {counted(len(plan.rounds), 'round')} of "
+    title = f"{plan.network.name}: {counted(len(plan.lightpaths), 'lightpath')} in {counted(len(plan.rounds), 'round')} of "
     title += f"{plan.wavelengths} wavelengths, {plan.method}"
     lit = Counter(link for path in plan.lightpaths for link in path.links)
     return "wavelengths", partial(network_view, title, plan.network, lit)
@@ -68,14 +68,17 @@ def _view(plan: WavelengthPlan) -> tuple[str, Callable[[], RunView]]:
 
 def _shown(document: Json) -> Iterator[object]:
     from testbed.report.answers import Table
+    from testbed.report.wording import counted
 
-    frames = "" if document["frames"] is None else f", {document['frames']} frames"
+    frames = "" if document["frames"] is None else f", {counted(document['frames'], 'frame')}"
     proved = "optimal" if document["optimal"] else f"at least {document['bound']} are needed"
     yield (
-        f"{document['network']}: {document['lightpaths']} lightpaths, bottleneck load {document['bottleneck_load']}, "
-        f"{document['wavelengths']} wavelengths, {document['switching']}"
+        f"{document['network']}: {counted(document['lightpaths'], 'lightpath')}, bottleneck load {document['bottleneck_load']}, "
+        f"{counted(document['wavelengths'], 'wavelength')}, {document['switching']}"
     )
-    yield f"{document['method']}: {document['rounds']} rounds ({proved}){frames}, {document['conversions']} conversions"
+    rounds = counted(document["rounds"], "round")
+    conversions = counted(document["conversions"], "conversion")
+    yield f"{document['method']}: {rounds} ({proved}){frames}, {conversions}"
     yield "beside it: " + ", ".join(
         f"{method} {count}" for method, count in document["baselines"].items()
     )

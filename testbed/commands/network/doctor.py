@@ -114,18 +114,17 @@ def _calibrate(as_json: bool) -> Answer:
 def _show(
     found: "dict[str, Capability]", missing: list[str], carried: "MachineCapacity | None"
 ) -> None:
-    from rich.table import Table
     from rich.text import Text
 
+    from testbed.report.answers import Table
     from testbed.report.terminal import Terminal
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("", "capability", "found", "what to do"):
-        table.add_column(heading, overflow="fold")
+    rows = []
     for name, capability in found.items():
-        lack = Text("missing", style="red") if name in missing else Text("optional", style="dim")
-        mark = Text("ok", style="green") if capability.available else lack
-        table.add_row(mark, name, Text(capability.detail), Text(capability.mend))
+        lack = Text("missing", "red") if name in missing else Text("optional", "dim")
+        mark = Text("ok", "green") if capability.available else lack
+        rows.append((mark, name, capability.detail, capability.mend))
+    headings = ("", "capability", "found", "what to do")
     console = Terminal()
     if missing:
         console.print(
@@ -135,7 +134,7 @@ def _show(
         )
     else:
         console.print(Text("Emulated networks can be run here."))
-    console.print(table)
+    console.show(Table(name="capabilities", headings=headings, rows=rows))
     print(
         "What it carries was never measured: testbed doctor --calibrate."
         if carried is None

@@ -92,19 +92,15 @@ def _show_families(families: list[dict[str, Any]]) -> Iterator[Part]:
     from testbed.report.answers import Table
 
     rows = []
-    for one in families:
-        given = [
+    for family in families:
+        parameters = [
             p["name"] if p["default"] is None else f"{p['name']}={p['default']}"
-            for p in one["parameters"]
+            for p in family["parameters"]
         ]
-        rows.append(
-            (
-                one["name"] if "=" in one["pattern"] else one["pattern"],
-                " ".join(given),
-                one["description"],
-            )
-        )
-    yield Table(name="networks", headings=("name", "parameter=default", "what it is"), rows=rows)
+        name = family["name"] if "=" in family["pattern"] else family["pattern"]
+        rows.append((name, family["description"], " ".join(parameters)))
+    headings = ("name", "what it is", "parameter=default")
+    yield Table(name="networks", headings=headings, rows=rows, blocks=True)
     yield f"All but topohub also take {', '.join(f'{p.name}={p.default}' for p in COMMON)}."
     yield (
         "Write name:parameter=value,... or a file (JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA, containerlab, "
@@ -165,12 +161,14 @@ def _with_length(link: Link) -> str:
 
 def run_export(args: argparse.Namespace) -> int:
     """Write the file and say what is in it."""
+    from testbed.report.wording import counted
     from topologies.files.formats import write_network_file
 
     network = load_network(args.network)
     write_network_file(network, args.file)
     print(
-        f"{args.file}: {len(network.nodes)} nodes, {len(network.links)} directed links of {printable(network.name)}"
+        f"{args.file}: {counted(len(network.nodes), 'node')}, "
+        f"{counted(len(network.links), 'directed link')} of {printable(network.name)}"
     )
     return 0
 

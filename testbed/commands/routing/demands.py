@@ -22,6 +22,7 @@ from testbed.report.column_units import seconds_in_words
 from testbed.report.comparison import Comparison, compare_methods, draw_comparison
 from testbed.report.drawing.session_figures import loaded_figure
 from testbed.report.progress_bar import spinner
+from testbed.report.wording import counted
 from testbed.routing.redundancy.coding import Coding, RatedCoding
 from topologies import JsonObject, label_of, load_network
 
@@ -120,14 +121,16 @@ def run(args: argparse.Namespace) -> Answer:
     code = 0 if document["optimum"]["proved"] else CANNOT_TELL
     if any(one["violations"] for one in document["methods"]):
         code = 1
-    title = f"{network.name}: {len(matrix.pairs)} demands, {matrix.name}"
+    title = f"{network.name}: {counted(len(matrix.pairs), 'demand')}, {matrix.name}"
     drawn, former = partial(_figures, document, routed), renames("Keys of JSON", "demands")
     return Answer(document, partial(_show, document), code, former, title, drawn)
 
 
 def _announced(pairs: int, methods: int, coding: Coding) -> str:
     """What is to be done, and where orders of labels are sought, how long that may take."""
-    said = f"{pairs} pairs by {methods} methods, ROR for {coding.labels} labels"
+    said = (
+        f"{counted(pairs, 'pair')} by {counted(methods, 'method')}, ROR for {coding.labels} labels"
+    )
     if coding.labels == "random":
         return said
     return f"{said} (up to {seconds_in_words(LAYOUT_S * pairs * methods)}; --label-order random: at once)"
@@ -140,12 +143,12 @@ def _show(document: JsonObject) -> Iterator[Part]:
         "links" in document["methods"][0],
     )
     left_out = (
-        f", {document['left_out']} pairs that no path joins left out"
+        f", {counted(document['left_out'], 'pair')} that no path joins left out"
         if document["left_out"]
         else ""
     )
     yield (
-        f"{document['network']}, {document['matrix']}: {document['pairs']} pairs, {total / 1e6:.4g} Mbit/s{left_out}; "
+        f"{document['network']}, {document['matrix']}: {counted(document['pairs'], 'pair')}, {total / 1e6:.4g} Mbit/s{left_out}; "
         + (
             "optimum {}, proved lower bound {}"
             if best["proved"]

@@ -7,18 +7,20 @@ import argparse
 import math
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_answer_options, add_options, adder, read_options
 from testbed.commands.parsing import read_ends
-from testbed.commands.routing.route import route_figures
+from testbed.commands.routing.route import MAX_DIGITS, route_figures
 from testbed.model.code_description import describe_coding
 from testbed.model.options import kinds
-from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, Only
+from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, Only
+from testbed.model.studies.samples import grouped
 from testbed.renamed import renames
-from testbed.report.answers import Part, table_of_rows
+from testbed.report.answers import Part, Table, table_of_rows
 from testbed.report.column_units import cell
 from testbed.report.comparison import Comparison, compare_methods, draw_comparison
 from testbed.routing import route_by_name, routing_method
@@ -31,9 +33,6 @@ from testbed.routing.redundancy.ror_document import (
 )
 from topologies import Json, JsonObject, Network, label_of, load_network
 
-if TYPE_CHECKING:
-    pass
-
 DESCRIPTION = (
     "Redundancy overall requirement (ROR): the sum, over the links of a route, of the extra packets that the sender "
     "needs while that link is down. Infinite where a link carries everything. Methods: those of testbed route, and "
@@ -43,8 +42,8 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the command."""
-    add, ends, routed, coded, failing = (
-        adder(parser, group) for group in (None, ENDS, ROUTED, CODE, FAULTS)
+    add, ends, routed, coded, failing, running = (
+        adder(parser, group) for group in (None, ENDS, ROUTED, CODE, FAULTS, RUN)
     )
     add(
         "network",
@@ -98,6 +97,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="mean time between two failures of one link",
     )
+    running(
+        "--show-links", dest="links", action="store_true", help="list every link of each route too"
+    )
     add_answer_options(parser)
 
 
@@ -133,40 +135,100 @@ def run(args: argparse.Namespace) -> Answer:
             print(f"note: {document['method']}: {document['note']}", file=sys.stderr)
     title = f"{network.name}, {args.source} to {args.sink}: redundancy of {', '.join(methods)}"
     former, drawn = renames("Keys of JSON", "ror"), partial(_figures, network, documents)
-    return Answer(whole, partial(_show, documents), former=former, title=title, figures=drawn)
+    show = partial(_show, documents, args.links)
+    return Answer(whole, show, former=former, title=title, figures=drawn)
 
 
-def _show(documents: list[JsonObject]) -> Iterator[Part]:
-    """The answer, of several methods their comparison, then the links of each."""
+def _show(documents: list[JsonObject], every_link: bool) -> Iterator[Part]:
+    """The answer, of several methods their comparison, then what makes up each ROR."""
     if (methods := _compared(documents)) is not None:
         summary = _summary(documents)
-        best = min(summary, key=lambda one: one["ROR"])
-        yield f"least redundancy: {best['method']}, ROR {cell(best['ROR'])}"
+        yield _best(summary, documents[0])
         yield table_of_rows(summary, "methods", title="methods", spare=_SPARE, summary=True)
         yield methods.as_table()
     for document in documents:
         yield _answer(document)
-        title = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
-        rows = []
-        for one in document["per_link"]:
-            row = {
-                "link": label_of((one["source"], one["target"], one["key"])),
-                "load": one["load_float"],
-            }
-            row["block size N"] = one["block_size"]
-            if document["labels"] == "stratified":
-                row["least any order needs"] = one["bound"]
-            rows.append(row | {"overhead": _finite(one["overhead"])})
-        yield table_of_rows(rows, "links", title=title, spare=("least any order needs", "load"))
+        if methods is None and not every_link:
+            yield _terms(document)
+        yield _links(document, shown=every_link)
         for name in ("failure", "overlap"):
             if name in document:
                 yield f"{name}: " + ", ".join(
                     f"{key} {value:.6g}" if isinstance(value, float) else f"{key} {value}"
                     for key, value in document[name].items()
                 )
+    yield describe_coding(documents[0]) + _sizes_at_rest(documents)
+    if not every_link:
+        yield "--show-links lists every link"
 
 
-_SPARE = ("largest load", "ROR of this label order", "worst overhead", "links")
+def _sizes_at_rest(documents: Sequence[Json]) -> str:
+    """Return the block size without failures, of each method if they differ."""
+    sizes = {document["method"]: f"{document['fec_tolerance']:.6g}" for document in documents}
+    if len(set(sizes.values())) == 1:
+        return f"; N without failures {next(iter(sizes.values()))}"
+    listed = ", ".join(f"{size} ({method})" for method, size in sizes.items())
+    return f"; N without failures {listed}"
+
+
+def _terms(document: Json) -> Table:
+    """Links of one load and block size in a row; their overheads add up to the ROR."""
+    groups = grouped(document["per_link"], ("load", "block_size", "overhead"))
+    rows = []
+    for (load, size, overhead), links in groups.items():
+        each = _finite(overhead)
+        shown = load if len(load) <= MAX_DIGITS else cell(float(load))
+        rows.append((len(links), shown, size, each, each * len(links)))
+    rows.sort(key=lambda row: row[3], reverse=True)
+    headings = ("links", "load of each", "block size N", "overhead of each", "of all")
+    return Table(name="terms", headings=headings, rows=rows, summary=True)
+
+
+def _links(document: Json, *, shown: bool) -> Table:
+    title = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
+    rows = []
+    for one in document["per_link"]:
+        row = {
+            "link": label_of((one["source"], one["target"], one["key"])),
+            "load": one["load_float"],
+            "block size N": one["block_size"],
+        }
+        if document["labels"] == "stratified":
+            row["least any order needs"] = one["bound"]
+        rows.append(row | {"overhead": _finite(one["overhead"])})
+    table = table_of_rows(rows, "links", title=title, spare=("least any order needs", "load"))
+    return replace(table, wide=not shown)
+
+
+_RANDOM = "ROR, random labels"
+_SPARE = ("largest load", _RANDOM, "worst overhead", "links")
+
+
+def _best(summary: Sequence[Json], document: Json) -> str:
+    """Return the line that names the method of least ROR, for random labels too if that is another."""
+    best = min(summary, key=lambda row: row["ROR"])
+    if math.isinf(best["ROR"]):
+        return "every route has a link that carries the whole flow: ROR infinite"
+    line = f"least redundancy: {best['method']}, ROR {cell(best['ROR'])}{_with_labels(document)}"
+    if _RANDOM in best:
+        other = min(summary, key=lambda row: row[_RANDOM])
+        if other[_RANDOM] < best[_RANDOM]:
+            line += f"; with random labels {other['method']}, {cell(other[_RANDOM])}"
+    return line
+
+
+def _with_labels(document: Json) -> str:
+    """Return for which labels, or by which equation, the ROR is."""
+    if document["large_blocks"]:
+        return " (large blocks, equation 29)"
+    return f" ({document['labels']} labels)"
+
+
+def _ror(document: Json) -> float:
+    """Return the ROR of the label order in use, without the links that carry everything."""
+    order = document["ror_label_order"]
+    ror: float = document["ror_eq23"] if order is None else order
+    return ror
 
 
 def _summary(documents: Sequence[Json]) -> list[JsonObject]:
@@ -175,9 +237,9 @@ def _summary(documents: Sequence[Json]) -> list[JsonObject]:
     for document in documents:
         links, forced = document["per_link"], document["ror"] is None
         worst = max(links, key=lambda one: _finite(one["overhead"]))
-        row = {"method": document["method"], "ROR": math.inf if forced else document["ror_eq23"]}
+        row = {"method": document["method"], "ROR": math.inf if forced else _ror(document)}
         if document["ror_label_order"] is not None:
-            row["ROR of this label order"] = math.inf if forced else document["ror_label_order"]
+            row[_RANDOM] = math.inf if forced else document["ror_eq23"]
         row["worst link"] = label_of((worst["source"], worst["target"], worst["key"]))
         row |= {"worst overhead": _finite(worst["overhead"]), "links": len(links)}
         rows.append(row | {"largest load": max(one["load_float"] for one in links)})
@@ -190,9 +252,7 @@ def _finite(overhead: float | None) -> float:
 
 
 def _compared(documents: Sequence[Json]) -> Comparison | None:
-    return compare_methods(
-        "ror", _summary(documents), ("ROR", "ROR of this label order", "worst overhead", "links")
-    )
+    return compare_methods("ror", _summary(documents), ("ROR", _RANDOM, "worst overhead", "links"))
 
 
 def _figures(network: Network, documents: Sequence[Json]) -> JsonObject:
@@ -205,12 +265,15 @@ def _figures(network: Network, documents: Sequence[Json]) -> JsonObject:
 
 
 def _answer(document: Json) -> str:
-    """The redundancy of one method in a line."""
-    forced, order = document["infinite_links"], document["ror_label_order"]
-    own = "" if order is None else f"; of this order of labels, in any phase of a block {order:.4f}"
-    carry = f"{', '.join(forced)} {'carries' if len(forced) == 1 else 'carry'} the whole flow"
-    ror = f"infinite: {carry}; of the other links " if forced else ""
-    return (
-        f"{document['method']}: ROR by equation {'29' if document['large_blocks'] else '23'} {ror}"
-        f"{document['ror_eq23']:.4f}{own}   ({describe_coding(document)}; FEC_t {document['fec_tolerance']:.6g})"
-    )
+    """The redundancy of one method in a line: the ROR of the label order in use comes first."""
+    forced = document["infinite_links"]
+    both = document["ror_label_order"] is not None
+    random = f"; {cell(document['ror_eq23'])} with random labels (equation 23)" if both else ""
+    figure = f"{cell(_ror(document))}{_with_labels(document)}{random}"
+    if forced:
+        carry = "carries" if len(forced) == 1 else "carry"
+        figure = (
+            f"infinite: {', '.join(forced)} {carry} the whole flow, so no code survives the failure; "
+            f"of the other links {figure}"
+        )
+    return f"{document['method']}: ROR {figure}"

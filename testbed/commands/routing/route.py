@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import SupportsFloat, TypeVar
 
@@ -14,6 +15,7 @@ from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, Only
 from testbed.model.routes import SplitRoute
 from testbed.report.answers import Part, Table
+from testbed.report.column_units import cell, column
 from testbed.report.drawing.session_figures import loaded_figure
 from testbed.report.wording import counted
 from testbed.routing import capillary_route, routing_method
@@ -103,7 +105,7 @@ def run(args: argparse.Namespace) -> Answer:
     title = f"{network.name}, {', '.join(f'{source} to {sink}' for source, sink in pairs[:4])}: {args.method} route"
     drawn = partial(route_figures, network, documents)
     return Answer(
-        whole, partial(_show, documents), 0 if certified else 1, title=title, figures=drawn
+        whole, partial(_show, network, documents), 0 if certified else 1, title=title, figures=drawn
     )
 
 
@@ -203,49 +205,71 @@ def _certify(route: SplitRoute) -> JsonObject:
     return {"valid": not violations, "levels": len(found.levels), "violations": violations}
 
 
-def _show(documents: list[JsonObject]) -> Iterator[Part]:
+def _show(network: Network, documents: list[JsonObject]) -> Iterator[Part]:
     for document in documents:
         links, layers = document["links"], document["layers"]
         of = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
-        most = max(links, key=lambda entry: entry["utilisation"])
-        words = f"{document['source']} -> {document['sink']}: {counted(len(links), 'link')}"
-        yield (
-            f"{words}, the busiest carries {_exact(most)} of the flow"
-            + f"; {len(layers)} layers" * bool(layers)
+        fullest = max(links, key=lambda entry: entry["utilisation"])
+        busiest = _exact(max(links, key=lambda entry: entry["load_float"])).replace("1.0", "1")
+        busiest = "all" if busiest == "1" else busiest
+        scale, heading = _use(network, links)
+        line = (
+            f"{document['source']} -> {document['sink']}: {counted(len(links), 'link')}, "
+            f"the busiest carries {busiest} of the flow"
         )
-        rows = [
-            (
-                label_of((one["source"], one["target"], one["key"])),
-                _exact(one),
-                one["utilisation"],
-                one["layer"] or "rest",
-            )
-            for one in links
-        ]
-        heads = ("link", "load", "utilisation", "layer")[: 4 if layers else 3]
+        if scale is not None:
+            name = label_of((fullest["source"], fullest["target"], fullest["key"]))
+            line += f", {name} is full first"
+        yield line + (f"; {counted(len(layers), 'layer')}" if layers else "")
+        rows = []
+        data = []
+        for one in links:
+            name = label_of((one["source"], one["target"], one["key"]))
+            use = () if scale is None else (one["utilisation"] * scale,)
+            layer = (one["layer"] or "rest",) if layers else ()
+            rows.append((name, _exact(one), *use, *layer))
+            data.append((name, _exact(one), one["utilisation"], *layer))
+        last = ("layer",) if layers else ()
+        used = () if scale is None else (heading,)
+        numbers = Table(name="links", headings=("link", "load", "utilisation", *last), rows=data)
+        heads = ("link", "load", *used, *last)
         yield Table(
-            name="links", title=of, headings=heads, rows=[row[: len(heads)] for row in rows]
+            name="links", title=of, headings=heads, rows=rows, data=replace(numbers, title=of)
         )
-        heads = ("layer", "utilisation", "factor F", "bottlenecks")
-        numbered = [
-            (number, _exact(layer), layer["factor"], len(layer["bottlenecks"]))
-            for number, layer in enumerate(layers, 1)
-        ]
         if layers:
-            yield Table(
-                name="layers",
-                title=f"layers, {of}",
-                headings=heads,
-                rows=numbered,
-                spare=heads[2:3],
-                summary=True,
-            )
+            yield _layers_table(document, scale, heading, f"layers, {of}")
         if document["note"]:
             yield f"note: {document['note']}"
         if "certificate" in document:
             certificate = document["certificate"]
             yield f"certificate: {'holds' if certificate['valid'] else 'REFUSED'} ({certificate['levels']} levels)"
             yield from (f"  {violation}" for violation in certificate["violations"])
+
+
+def _use(network: Network, links: Sequence[Json]) -> tuple[float | None, str]:
+    """Return by what a utilisation is multiplied to be per cent of capacity, and the heading.
+
+    The flow is taken to be as large as the route can carry, so that no link is above 100 %. None if
+    all links have the same capacity: then the load says the same.
+    """
+    if len({link.capacity_bps for link in network.links}) == 1:
+        return None, ""
+    fullest = max(one["utilisation"] for one in links)
+    largest = max(link.capacity_bps for link in network.links)
+    heading, factor = column("flow_bps", [largest / fullest])
+    unit = heading.removeprefix("flow (").removesuffix(")")
+    return 100 / fullest, f"% of capacity at {cell(largest / fullest / factor)} {unit}"
+
+
+def _layers_table(document: Json, scale: float | None, heading: str, title: str) -> Table:
+    rows = []
+    for number, layer in enumerate(document["layers"], 1):
+        load = _exact(layer) if scale is None else layer["load_float"] * scale
+        rows.append((number, load, layer["factor"], len(layer["bottlenecks"])))
+    headings = ("layer", heading or "load", "factor F", "bottlenecks")
+    return Table(
+        name="layers", title=title, headings=headings, rows=rows, spare=("factor F",), summary=True
+    )
 
 
 def route_figures(network: Network, documents: Sequence[Json], links: str = "links") -> JsonObject:

@@ -96,8 +96,13 @@ def _document(args: argparse.Namespace, choice: Choice) -> JsonObject:
 
 
 def _show(args: argparse.Namespace, choice: Choice) -> Iterator[Part]:
+    from testbed.report.wording import counted
+
     best, worst = (one.liquid_throughput for one in (choice.best[0], choice.worst))
-    yield f"{args.nodes} nodes, {choice.candidates} allocations, {len(choice.loads)} different liquid throughputs"
+    yield (
+        f"{counted(args.nodes, 'node')}, {counted(choice.candidates, 'allocation')}, "
+        f"{counted(len(choice.loads), 'different liquid throughput')}"
+    )
     yield f"from {_rate(worst, args.link_rate)} to {_rate(best, args.link_rate)}; the last of these is the worst"
     rows = [
         {

@@ -4,10 +4,10 @@ resumable."""
 import argparse
 import hashlib
 import json
-import math
 import shlex
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -32,11 +32,12 @@ from testbed.model.json_values import json_ready
 from testbed.model.options.option import RUNNING
 from testbed.model.verdict import Verdict
 from testbed.report.answers import Part, table_of_rows
+from testbed.report.column_units import NOTHING, cell
 from testbed.report.drawing.svg_figures import rendered
 from testbed.results.result_store import UNFINISHED
 from testbed.results.run_folder import refuse_link
 from testbed.results.study_store import StudyRun
-from topologies.text.json_types import JsonObject
+from topologies.text.json_types import Json, JsonObject
 
 DESCRIPTION = (
     "Compute ROR for every network, seed, frame, pair of end points, method and tolerance of the campaign's file, on a "
@@ -152,10 +153,11 @@ def _show(document: JsonObject, verdict: Verdict) -> Iterator[Part]:
             "M": row["m"],
             "DER": row["der"],
             "equation": 29 if row["large_blocks"] else 23,
-            "rows": row["rows"],
-            "infinite": row["infinite"],
-            "mean ROR": math.inf if row["mean_ror"] is None else row["mean_ror"],
-            "without forced links": row["mean_ror_of_others"],
+            "infinite": f"{row['infinite']} of {row['rows']}",
+            "mean ROR": _mean_of(row["mean_ror"], _finite_rows(row), row["rows"]),
+            "of the common rows": _mean_of(
+                row["mean_ror_of_common_rows"], row["common_rows"], row["rows"]
+            ),
         }
         for row in document["summary"]
     ]
@@ -167,7 +169,33 @@ def _show(document: JsonObject, verdict: Verdict) -> Iterator[Part]:
     shown = [{name: value for name, value in row.items() if name not in constant} for row in rows]
     title = ", ".join(f"{name} {value}" for name, value in constant.items())
     title = f"{document['campaign']}: mean ROR" + (f" ({title})" if title else "")
-    yield table_of_rows(shown, title=title, spare=("rows", "without forced links", "infinite"))
+    if all(row["common_rows"] == row["rows"] for row in document["summary"]):
+        for line in shown:
+            del line["of the common rows"]
+    table = table_of_rows(shown, title=title, spare=("infinite",))
+    yield replace(table, data=table_of_rows(document["summary"]))
+    if "of the common rows" in shown[0]:
+        yield (
+            "compare methods by the common rows: flows for which every method has a finite ROR "
+            "(methods that never have one are left out)"
+        )
+    if any(not row["large_blocks"] for row in document["summary"]):
+        yield (
+            "random labels: equal to testbed ror --label-order random; the default there and in "
+            "testbed stream, stratified labels, needs less"
+        )
     yield from check_lines(verdict)
     yield f"rows:    {document['file']}"
     yield f"page:    {document['results']}/page.html"
+
+
+def _finite_rows(row: Json) -> int:
+    count: int = row["rows"] - row["without_path"] - row["infinite"]
+    return count
+
+
+def _mean_of(mean: float | None, count: int, rows: int) -> str:
+    """Return a mean with the number of rows it is of, if these are not all."""
+    if mean is None:
+        return NOTHING
+    return cell(mean) if count == rows else f"{cell(mean)} ({count} of {rows})"

@@ -5,11 +5,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from testbed.api.workloads.registry import stored_under
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import TableOptions, add_options
 from testbed.errors import InputError
+from testbed.model.options.option import flag_of, options_of
 from testbed.model.run_records import record_to_json
 from testbed.report.answers import Part
+from testbed.report.column_units import NOTHING
 from testbed.report.comparison import ComparedRun, Comparison, compared
 from testbed.results.result_store import load_run
 from testbed.results.study_store import is_study, load_study
@@ -41,19 +44,44 @@ def run(args: argparse.Namespace) -> Answer:
     comparison.save(args.output)
 
     def show() -> Iterator[Part]:
-        yield replace(comparison.as_table(), title="", wide=False)
+        table = comparison.as_table()
+        differing = ", ".join(comparison.differing)
+        differ = f"they differ in {differing}" if differing else "their options are the same"
+        yield f"{len(comparison.runs)} runs of {comparison.runs[0].workload}; {differ}"
+        yield comparison.runs_table()
+        yield replace(table, wide=False, summary=False)
+        if any(NOTHING in row for row in table.rows):
+            yield f"{NOTHING}: not measured in that run (its stream has no such link or fault)"
+        if comparison.zero_line:
+            yield comparison.zero_line
         yield f"page: {args.output}"
 
     return Answer(comparison.to_json() | {"page": str(args.output)}, show)
 
 
 def _loaded(directory: Path) -> ComparedRun:
+    routing: dict[str, str] = {}
     if is_study(directory):
         _, manifest, rows, verdict = load_study(directory)
     else:
         found = load_run(directory)
         manifest, verdict = found.manifest, found.verdict
+        if found.sessions:
+            routing["--routing"] = found.sessions[0].session.method
         rows = [record_to_json(part.summary) for part in found.sessions if part.summary is not None]
     if verdict is None:
         raise InputError(f"{directory}: this run did not end; there is nothing to compare")
-    return compared(manifest, verdict, rows)
+    return compared(manifest, verdict, rows, defaults=_defaults(manifest.name) | routing)
+
+
+def _defaults(name: str) -> dict[str, str]:
+    """Return the defaults of the workload's options, by flag."""
+    workload = stored_under(name)
+    if workload is None or workload.options is None:
+        return {}
+    defaults = {}
+    for option in options_of(workload.options):
+        value = option.default if option.shown is None else option.shown
+        if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            defaults[option.flag or flag_of(option.name)] = str(value)
+    return defaults

@@ -6,6 +6,7 @@ network lives on.
 """
 
 import contextlib
+import difflib
 import logging
 import os
 import re
@@ -164,6 +165,12 @@ class Prompt(CLI):  # type: ignore[misc]
         )
         return bool(getattr(self, f"do_{first}")(taken))
 
+    def _near(self, word: str) -> str:
+        """Return a hint at the command or node whose name is nearest, or an empty text."""
+        commands = [name.removeprefix("do_") for name in dir(self) if name.startswith("do_")]
+        near = difflib.get_close_matches(word[:80], [*commands, *self.mn], n=1)
+        return f"did you mean {near[0]}? " if near else ""
+
     def _is_command(self, word: str) -> bool:
         return word.isidentifier() and hasattr(self, f"do_{word}")
 
@@ -181,7 +188,7 @@ class Prompt(CLI):  # type: ignore[misc]
     def _run_at(self, name: str, command: str) -> None:
         if name not in self.mn:
             raise InputError(
-                f"unknown command {name[:80]!r}; help lists the commands, nodes the nodes"
+                f"unknown command {name[:80]!r}; {self._near(name)}help lists the commands, nodes the nodes"
             )
         if not command:
             raise InputError(f"{name}: say what to run there: NODE COMMAND")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from fec.redundancy.block_size import fec_block_size
 from fec.redundancy.label_layout import block_size_bound
@@ -98,10 +99,8 @@ def ror_document(
         "per_link": [
             {
                 **link_fields(links[i].id),
-                "load": str(term.load)
-                if term.load.denominator < 10**12
-                else repr(float(term.load)),
-                "load_float": float(term.load),
+                "load": _load_text(route.loads[i]),
+                "load_float": float(route.loads[i]),
                 "block_size": term.block_size,
                 "bound": _bound(term, coding),
                 "overhead": None if term.overhead is None else float(term.overhead),
@@ -115,6 +114,11 @@ def ror_document(
     if durations is not None:
         document["overlap"] = _overlap(route, coding, durations)
     return document
+
+
+def _load_text(load: Fraction) -> str:
+    """Return the load as an exact fraction, or as a number if a solver made the fraction."""
+    return str(load) if load.denominator < 10**12 else repr(float(load))
 
 
 def _too_long(terms: RorBreakdown, code: str) -> str | None:

@@ -172,6 +172,24 @@ def test_a_claim_is_judged_over_the_rows_where_both_are_finite() -> None:
     assert by_method["b"]["infinite"] == 1 and by_method["b"]["mean_ror"] == 2.0
 
 
+def test_summary_compares_methods_over_the_same_rows() -> None:
+    """A method that is finite only where all do well would look better than one that always is."""
+    common = {"tolerance": 0.05, "m": 20, "der": 1e-5, "large_blocks": False, "state": "ok"}
+    common |= {"loaded_links": 2}
+    rows = []
+    for unit, (ours, theirs) in enumerate([(6.0, 7.0), (9.0, None), (12.0, None)]):
+        values = {"ours": ours, "theirs": theirs, "single": None}
+        for method, value in values.items():
+            forced = {"ours": 0, "theirs": 1, "single": 2}[method] if value is None else 0
+            row = {"unit": unit, "method": method, "ror": value, "ror_of_others": value or 0.0}
+            rows.append(common | row | {"infinite_links": forced})
+    by_method = {row["method"]: row for row in summarise(rows)}
+    assert [by_method[name]["mean_ror"] for name in values] == [9.0, 7.0, None]
+    assert [by_method[name]["mean_ror_of_common_rows"] for name in values] == [6.0, 7.0, None]
+    assert [by_method[name]["common_rows"] for name in values] == [1, 1, 0]
+    assert by_method["single"]["mean_ror_of_others"] is None
+
+
 @pytest.mark.parametrize(
     ("name", "networks"),
     [

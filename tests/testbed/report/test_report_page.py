@@ -239,3 +239,32 @@ def test_only_the_pages_own_script_may_run() -> None:
     own = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"script-src 'sha256-{own}';" in policy and page.count("<script") == 1
     assert not re.search(r"<[^>]* on[a-z]+=", page)
+
+
+def test_command_breaks_between_words_and_can_be_copied() -> None:
+    run = sample_run()
+    manifest = replace(run.manifest, command="testbed stream 'a b.json' --max-faults 2")
+    page = build_page(replace(run, manifest=manifest))
+    (command,) = re.findall(r'<code class="command">(.*?)</code>', page)
+    words = re.findall(r"<span>(.*?)</span>", command)
+    assert words[-2:] == ["--max-faults", "2"]
+    assert html.unescape(re.sub("<.*?>", "", command)) == manifest.command
+    assert re.search(r'<button type="button" class="copy" hidden>', page)
+
+
+def test_date_stands_once_on_the_page() -> None:
+    run = sample_run()
+    started = "2026-11-28T19:12:45+00:00"
+    page = build_page(replace(run, manifest=replace(run.manifest, started=started)))
+    header = page.partition("</header>")[0].replace("\u00a0", " ")
+    assert header.count("28 November 2026") == 1
+
+
+def test_heading_of_a_stream_names_its_ends_once() -> None:
+    part = sample_run().sessions[0]
+    ends = f"{part.session.source} to {part.session.sink}"
+    title = f"swiss-t1 {ends}"
+    console = Console(file=io.StringIO(), width=100)
+    console.print(closing_table(replace(part, session=replace(part.session, title=title))))
+    heading = console.file.getvalue().splitlines()[0]  # type: ignore[attr-defined]
+    assert heading.startswith(f"{title}, ") and heading.count(ends) == 1

@@ -115,10 +115,55 @@ def test_a_single_path_is_infinite_and_names_its_links(capsys: pytest.CaptureFix
     ]
     _, said, _ = asked(capsys, *SWISS, "--routing", "single")
     assert (
-        "ROR by equation 23 infinite: s1->s6 carries the whole flow; of the other links 0.0000"
+        "ROR infinite: s1->s6 carries the whole flow, so no code survives the failure; of the other links 0"
         in said
     )
     assert (document["ror_eq23"], document["ror_label_order"]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "headline"),
+    [
+        ((), "capillary: ROR 1.591 (stratified labels); 4.964 with random labels (equation 23)"),
+        (("--label-order", "random"), "capillary: ROR 4.964 (random labels)"),
+        (("--large-blocks",), "capillary: ROR 2.194 (large blocks, equation 29)"),
+    ],
+)
+def test_ror_of_the_labels_in_use_comes_first(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], headline: str
+) -> None:
+    _, text, _ = asked(capsys, *SWISS, *words)
+    lines = text.splitlines()
+    assert lines[0] == headline and len(lines) < 8
+    _, document, _ = asked(capsys, *SWISS, *words, "--json")
+    assert f"ROR {document['ror']:.4g} " in headline
+
+
+@pytest.mark.parametrize("words", [(), ("--label-order", "random"), ("--large-blocks",)])
+def test_overheads_of_all_links_add_up_to_the_headline(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    _, text, _ = asked(capsys, "ror", "optical-cloud", "--from", "x1", "--to", "x11", *words)
+    headline, _, *rows = text.splitlines()
+    shown = float(headline.split("ROR ")[1].split()[0])
+    sums = [float(row.split()[-1]) for row in rows if row[0].isdigit()]
+    assert sum(sums) == pytest.approx(shown, rel=1e-3) and sums
+
+
+def test_loads_are_those_of_the_route(capsys: pytest.CaptureFixture[str]) -> None:
+    """Switches know a load to 1/65536 only; what is printed is the route's."""
+    _, rated, _ = asked(capsys, *SWISS, "--json")
+    _, routed, _ = asked(capsys, "route", *SWISS[1:], "--json")
+    loads = [(link["load"], link["load_float"]) for link in routed["links"]]
+    assert [(link["load"], link["load_float"]) for link in rated["per_link"]] == loads
+    _, text, _ = asked(capsys, *SWISS, "--show-links")
+    assert "s2->s3  0.08333 " in text and "0.08334" not in text
+
+
+def test_methods_are_ranked_by_the_labels_in_use(capsys: pytest.CaptureFixture[str]) -> None:
+    _, text, _ = asked(capsys, *SWISS, "--routing", "single", "--routing", "capillary")
+    assert text.startswith("least redundancy: capillary, ROR 1.591 (stratified labels)\n")
+    assert "s2->s3" not in text and "--show-links lists every link" in text
 
 
 def test_large_blocks_follow_equation_29(capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,6 +88,33 @@ def test_the_table_names_links_layers_and_certificate(
         assert text in shown
 
 
+def test_no_link_is_shown_above_its_capacity(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Relative to the largest capacity of the network, the slow link has a utilisation of 5."""
+    file = tmp_path / "slow.json"
+    links = [("a", "s", 5e8), ("s", "t", 1e8), ("t", "b", 5e8)]
+    document = {
+        "nodes": [{"id": name} for name in "abst"],
+        "links": [{"source": a, "target": b, "capacity_bps": bps} for a, b, bps in links],
+    }
+    file.write_text(json.dumps(document))
+    assert main(["route", str(file), "--from", "a", "--to", "b"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("a -> b: 3 links, the busiest carries all of the flow, s->t is full")
+    assert "% of capacity at 100 Mbit/s" in lines[2] and "utilisation" not in lines[2]
+    shares = {line.split()[0]: line.split()[2] for line in lines[3:6]}
+    assert shares == {"a->s": "20", "s->t": "100", "t->b": "20"}
+    assert main(["route", str(file), "--from", "a", "--to", "b", "--csv"]) == 0
+    assert "s->t,1,5.0,1" in capsys.readouterr().out
+
+
+def test_links_of_one_capacity_have_a_load_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["route", "swiss-t1", "--from", "s1", "--to", "s2", "--layers", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "; 1 layer\n" in out and "utilisation" not in out and "capacity" not in out
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -15,7 +15,11 @@ import psutil
 import pytest
 
 from testbed.cli import main
+from testbed.commands.studies.campaign import _show
+from testbed.model.verdict import Verdict
+from testbed.report.answers import Table
 from tests.helpers.warm import TESTBED, WarmProcess
+from topologies.text.json_types import JsonObject
 
 SEEDS = 16
 FILE = f"""
@@ -234,3 +238,31 @@ def test_an_unknown_name_names_the_nearest_and_nothing_to_resume_is_said(
     assert "did you mean quick?" in capsys.readouterr().err
     assert main(["campaign", "quick", "--resume", "--results", str(tmp_path)]) == 2
     assert "no unfinished run" in capsys.readouterr().err
+
+
+def _summary_row(
+    method: str, infinite: int, mean: float | None, common: float | None
+) -> JsonObject:
+    row = {"method": method, "tolerance": 0.05, "m": 20, "der": 1e-5, "large_blocks": False}
+    row |= {"rows": 12, "without_path": 0, "infinite": infinite, "mean_ror": mean}
+    common_rows = 0 if common is None else 3
+    return row | {"common_rows": common_rows, "mean_ror_of_common_rows": common}
+
+
+def test_a_mean_names_its_rows_and_nothing_is_not_zero() -> None:
+    summary = [
+        _summary_row("single", 12, None, None),
+        _summary_row("ecmp", 9, 7.179, 7.179),
+        _summary_row("capillary", 0, 8.44, 6.5),
+    ]
+    document = {"campaign": "mine", "summary": summary, "file": "f", "results": "r"}
+    table, *lines = _show(document, Verdict(checks=()))
+    assert isinstance(table, Table)
+    cells = {row[0]: row[-2:] for row in table.words()}
+    assert cells == {
+        "single": ["–", "–"],
+        "ecmp": ["7.179 (3 of 12)", "7.179 (3 of 12)"],
+        "capillary": ["8.44", "6.5 (3 of 12)"],
+    }
+    text = " ".join(line for line in lines if isinstance(line, str))
+    assert "compare methods by the common rows" in text and "--label-order random" in text
