@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn
+from typing import IO, Any, ClassVar, NoReturn
 
 import mininet.clean
 import mininet.cli
@@ -32,6 +32,8 @@ from testbed.emulation.network.mininet_network.shell import LateShell
 
 FORWARDING = "net.ipv4.ip_forward"
 _FORWARD = re.compile(r"ip_forward\s*=\s*1|echo\s+1\s*>\s*\S*ip_forward")
+# The largest number that Linux gives a process is one less.
+_NO_PROCESS = 1 << 22
 _QUIET = re.compile(r"ifconfig lo up|ethtool -K .*|sysctl net\.ipv6\..*|sysctl -n .*")
 """Commands that Mininet gives by itself."""
 
@@ -127,13 +129,54 @@ class RecordedMininet(ScriptedMininet):
 
 
 class _Program(subprocess.Popen):  # type: ignore[type-arg]
-    """In place of a program that was started: one that ends well and says nothing."""
+    """A program that was not run: it has ended well, and printed nothing."""
 
-    def __init__(self, args: object, *_: object, who: str = "the file", **options: Any) -> None:
+    def __init__(
+        self,
+        args: object,
+        *_: object,
+        who: str = "the file",
+        stdin: object = None,
+        stdout: object = None,
+        stderr: object = None,
+        **options: Any,
+    ) -> None:
         assert isinstance(Requests.current, RecordedRequests)
         Requests.current.note(who, args)
-        known = ("stdin", "stdout", "stderr", "text", "universal_newlines", "encoding", "errors")
-        super().__init__(["true"], **{name: options[name] for name in known if name in options})
+        self.args: Any = args
+        self.pid = _NO_PROCESS
+        self.returncode = 0
+        text_options = ("text", "universal_newlines", "encoding", "errors")
+        self._mode = "" if any(options.get(name) for name in text_options) else "b"
+        self.stdin = None
+        if stdin == subprocess.PIPE:
+            self.stdin = open(os.devnull, f"w{self._mode}")  # noqa: SIM115 - the caller closes it
+        self.stdout = self._output(stdout)
+        self.stderr = self._output(stderr)
+
+    def _output(self, requested: object) -> IO[Any] | None:
+        """Return a pipe with nothing in it, which callers may poll, if one was requested."""
+        if requested != subprocess.PIPE:
+            return None
+        reading, writing = os.pipe()
+        os.close(writing)
+        return open(reading, f"r{self._mode}")
+
+    def poll(self) -> int:
+        """Return the exit code."""
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code."""
+        return self.returncode
+
+    def communicate(self, input: object = None, timeout: float | None = None) -> tuple[Any, Any]:
+        """Return the empty outputs that were requested."""
+        outputs = [None if file is None else file.read() for file in (self.stdout, self.stderr)]
+        return outputs[0], outputs[1]
+
+    def send_signal(self, sig: int) -> None:
+        """Do nothing: the program has ended."""
 
 
 def install() -> RecordedRequests:
@@ -153,6 +196,7 @@ def install() -> RecordedRequests:
         setattr(module, "Popen", _Program)  # noqa: B010 - a program, to every other module
     mininet.clean.cleanup = mininet.clean.Cleanup.cleanup = _nothing
     os.system = lambda command: _Program(command).wait()
+    os.fork = lambda: _NO_PROCESS
     time.sleep = _nothing
     return requests
 
