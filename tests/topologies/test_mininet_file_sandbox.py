@@ -19,7 +19,7 @@ import pytest
 
 from testbed.api.emulated import topology_program
 from testbed.emulation.sandbox.sandbox import probe_sandbox
-from tests.helpers.ordinary_user import as_ordinary_user
+from tests.helpers.ordinary_user import as_ordinary_user, open_to_others
 from topologies.adapters import python_files
 from topologies.adapters.python_files import read_python_file
 from topologies.errors import LackingError, TopologyError
@@ -132,8 +132,7 @@ def listeners(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
             stack.callback(os.close, reading)
             for path in (folder, *folder.iterdir()):
                 path.chmod(0o777)
-        for path in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-            path.chmod(0o755)
+        open_to_others(tmp_path)
         yield here, outside
 
 
@@ -235,8 +234,7 @@ def test_file_may_write_in_memory_beside_itself(tmp_path: Path, who: str) -> Non
     path.write_text(WRITING)
     data = tmp_path / "data.txt"
     data.write_text("data")
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
+    open_to_others(tmp_path)
     if who == "ordinary_user":
         for written in (tmp_path, path, data):
             os.chown(written, 54321, 54321)

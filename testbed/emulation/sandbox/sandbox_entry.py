@@ -207,6 +207,10 @@ def _prepare(options: dict[str, object]) -> str:
         f"mount a tmpfs on {PRIVATE_MOUNT}",
         "mode=1777",
     )
+    # Terminals that are made inside; those of the machine have no names there.
+    options_of_terminals = "newinstance,ptmxmode=0666,mode=620"
+    flags = MS_NOSUID | MS_NOEXEC
+    mount("devpts", "/dev/pts", "devpts", flags, "mount /dev/pts", options_of_terminals)
     run_directory = f"{PRIVATE_MOUNT}/testbed"
     for part in ("run", "log", "db", "etc", "tmp"):
         os.makedirs(f"{run_directory}/{part}")  # noqa: PTH103 - pathlib costs a third of this program's start

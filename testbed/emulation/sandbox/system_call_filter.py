@@ -157,6 +157,7 @@ _AF_UNIX = 1
 _AF_INET = 2
 _AF_INET6 = 10
 _AF_NETLINK = 16
+_AF_VSOCK = 40
 _SOCK_STREAM = 1
 _SOCK_SEQPACKET = 5
 _SOCKET_TYPE_MASK = 0xF
@@ -167,7 +168,16 @@ _CLONE_NEW_NAMESPACES = 0x7E020000
 
 #: Programs in hosts: they enter namespaces before they begin, so that these calls stay allowed.
 #: Their missing capabilities refuse them what changes the machine.
-FOR_HOSTS = (*(Rule(call) for call in (*_KEYRINGS, *_IO_URING)), _TERMINAL_INPUT)
+FOR_HOSTS = (
+    *(Rule(call) for call in (*_KEYRINGS, *_IO_URING)),
+    _TERMINAL_INPUT,
+    # The one family of sockets that leads out of a network namespace.
+    Rule(
+        "socket",
+        (Check(argument=0, values=(_AF_VSOCK,), allowed=False),),
+        error=errno.EAFNOSUPPORT,
+    ),
+)
 
 #: Programs that describe a network: one process with threads, whose sockets reach nothing but
 #: its own empty network.
