@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,14 @@ def as_ordinary_user(words: list[str], compiled: Path | None = None) -> list[str
         "sh",
         *words,
     ]
+
+
+def open_to_others(folder: Path) -> None:
+    """Let every user reach a temporary folder of a test."""
+    temporary = Path(tempfile.gettempdir())
+    for path in (folder, *folder.parents):
+        if temporary in path.parents:
+            path.chmod(0o755)
 
 
 def ordinary(words: list[str], compiled: Path) -> list[str]:

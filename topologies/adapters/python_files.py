@@ -9,16 +9,26 @@ import os
 import re
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 from topologies.errors import LackingError, TopologyError
+from topologies.files.node_link import parse_json
+from topologies.files.reading import MAX_PARTS
 from topologies.text.json_types import JsonObject
 
 _PROGRAM = "testbed.api.emulated.topology_program"
 """Makes the sandbox. By its name: nothing of the testbed is imported here."""
 TIME_LIMIT_S = 30.0
-_MAX_FILE_BYTES, _SAID = 2**20, 300
+_MAX_FILE_BYTES = 2**20
+# A limit of the program's; what it prints is kept in memory.
+MAX_OUTPUT_BYTES = 16 << 20
+# Characters of an error or a note, and the number of notes.
+_MAX_TEXT = 300
+_MAX_NOTES = 100
+# Folders that the sandbox replaces by its own.
+_HIDDEN = ("/dev/", "/proc/", "/sys/")
+_FORGED = "its answer describes no network; does the file print it itself, or end the program?"
 _HANDED, _MEMORY = "TESTBED_FILES_READ", "testbed-files-read"
 _REFUSED, _REFUSAL = 3, "testbed: "
 """How a program ends that finds no sandbox, and how what it says begins."""
@@ -45,6 +55,9 @@ def read_python_file(path: Path, name: str, notes: list[str]) -> JsonObject:
     found = path.stat()
     if found.st_size > _MAX_FILE_BYTES:
         raise TopologyError(f"it is longer than {_MAX_FILE_BYTES} bytes; make it smaller")
+    folder = str(path.resolve().parent)
+    if folder == "/" or f"{folder}/".startswith(_HIDDEN):
+        raise TopologyError(f"no Python file is run from {folder}; put it into another folder")
     _take_over()
     key = json.dumps([str(path.resolve()), name, found.st_mtime_ns, found.st_size])
     said = _known.get(key) or _run(str(path.resolve()), name)
@@ -75,35 +88,86 @@ def _take_over() -> None:
 
 
 def _run(path: str, name: str) -> JsonObject:
-    """What the program in the sandbox says of the file."""
+    """Run the program that reads the file in a sandbox, and return its answer."""
     command = [sys.executable, "-P", "-m", _PROGRAM, path, name]
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=TIME_LIMIT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise TopologyError(
-            f"it has built no network after {TIME_LIMIT_S:g} s; does it wait for something, or loop?"
-        ) from None
-    with suppress(ValueError, IndexError):
-        said = json.loads(done.stdout.splitlines()[-1])
-        if isinstance(said, dict) and {"document", "error"} & said.keys():
-            return said
-    if b"No module named 'mininet'" in done.stderr:
+    exit_code, output, messages = _run_with_files(command)
+    if max(len(output), len(messages)) >= MAX_OUTPUT_BYTES:
+        raise TopologyError(f"it prints more than {MAX_OUTPUT_BYTES} bytes; print less")
+    answer = _parse_answer(output.splitlines()[-1:])
+    if answer is not None:
+        return answer
+    if b"No module named 'mininet'" in messages:
         raise LackingError(
             "Mininet is missing, which a Mininet file needs; install the testbed's extra emulation"
         )
-    last = " ".join(done.stderr.decode(errors="replace").strip().splitlines()[-1:])
-    if done.returncode == _REFUSED and last.startswith(_REFUSAL):
-        raise LackingError(f"no sandbox to run it in: {last.removeprefix(_REFUSAL)}"[:_SAID])
-    reason = last[:_SAID]
-    raise TopologyError(
-        f"it ended without a network (exit {done.returncode}{': ' + reason if reason else ''})"
-    )
+    last = " ".join(messages.decode(errors="replace").strip().splitlines()[-1:])
+    if exit_code == _REFUSED and last.startswith(_REFUSAL):
+        reason = last.removeprefix(_REFUSAL)[:_MAX_TEXT]
+        raise LackingError(f"no sandbox to run it in: {reason}")
+    reason = f": {last[:_MAX_TEXT]}" if last else ""
+    raise TopologyError(f"it ended without a network (exit {exit_code}{reason})")
+
+
+def _run_with_files(command: list[str]) -> tuple[int, bytes, bytes]:
+    """Run a program whose outputs are files, which a limit of the program's bounds.
+
+    Returns:
+        The exit code, the standard output and the standard error.
+    """
+    with ExitStack() as stack:
+        stdout = stack.enter_context(open(os.memfd_create("testbed-output"), "w+b"))
+        stderr = stack.enter_context(open(os.memfd_create("testbed-messages"), "w+b"))
+        try:
+            ended = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                timeout=TIME_LIMIT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise TopologyError(
+                f"it has built no network after {TIME_LIMIT_S:g} s; "
+                "does it wait for something, or loop?"
+            ) from None
+        stdout.seek(0)
+        stderr.seek(0)
+        return ended.returncode, stdout.read(), stderr.read()
+
+
+def _parse_answer(lines: list[bytes]) -> JsonObject | None:
+    """Return the program's answer, which the file may have forged, or None if there is none."""
+    if not lines or lines[0][:1] != b"{":
+        return None
+    if max(lines[0].count(sign) for sign in (b"[", b"{")) > MAX_PARTS:
+        raise TopologyError(f"more than {MAX_PARTS} nodes, links and lists; make it smaller")
+    answer = parse_json(lines[0].decode(errors="replace"))
+    assert isinstance(answer, dict)
+    if isinstance(answer.get("error"), str):
+        return {"error": answer["error"][:_MAX_TEXT]}
+    notes = answer.get("notes")
+    document = answer.get("document")
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise TopologyError(_FORGED)
+    if not isinstance(document, dict) or not _has_parts(document):
+        raise TopologyError(_FORGED)
+    shown = [note[:_MAX_TEXT] for note in notes[:_MAX_NOTES]]
+    if len(notes) > _MAX_NOTES:
+        shown.append(f"and {len(notes) - _MAX_NOTES} more notes")
+    return {"document": document, "notes": shown}
+
+
+def _has_parts(document: JsonObject) -> bool:
+    """Return whether the document has lists of nodes and links, as the program writes them."""
+    nodes = document.get("nodes")
+    links = document.get("links")
+    if not isinstance(nodes, list) or not isinstance(links, list):
+        return False
+    if not all(isinstance(entry, dict) for entry in (*nodes, *links)):
+        return False
+    ends = [(link.get("source"), link.get("target")) for link in links]
+    return all(isinstance(source, str) and isinstance(target, str) for source, target in ends)
 
 
 def _suggested(path: Path) -> str:

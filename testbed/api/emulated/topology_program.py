@@ -1,48 +1,108 @@
-"""Runs a Mininet file to see what network it builds: in a sandbox in which nothing can be written, reached or kept.
+"""Runs a Mininet file to see what network it builds, in a sandbox that it cannot leave.
 
     python -m testbed.api.emulated.topology_program FILE NAME
 
-is started by ``topologies.adapters.python_files`` and becomes
-``testbed.emulation.network.mininet_network.recorded_network`` inside. There the file has no network but its own, every
-file system is read-only but a private one in memory, it has no capability, its processes end with it, and memory and
-time are bounded.
+``topologies.adapters.python_files`` starts this program, which becomes
+``testbed.emulation.network.mininet_network.recorded_network`` in a sandbox. The file sees its own
+folder and Python there, and no terminal. It has no capability and is one process. The kernel
+refuses it the system calls of ``system_call_filter.FOR_NETWORK_FILES``. Its memory, its files, its
+output and its processor time are bounded.
 """
 
 import ctypes
 import os
 import resource
+import struct
 import sys
+from pathlib import Path
 
-from testbed.emulation.sandbox.sandbox_entry import enter
+from testbed.emulation.sandbox import system_call_filter
+from testbed.emulation.sandbox.bare_root import change_root, python_paths
+from testbed.emulation.sandbox.sandbox_entry import EXIT_REFUSED, RefusedError, enter
 
-_MEMORY_BYTES, _PROCESSOR_S = 4 << 30, 60
-_PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _CAPABILITIES = 24, 38, 64
+#: Bytes of an output, or of another file.
+# The program that reads the answer has the same limit.
+MAX_OUTPUT_BYTES = 16 << 20
+_LIMITS = {
+    resource.RLIMIT_AS: 2 << 30,
+    resource.RLIMIT_CPU: 60,
+    resource.RLIMIT_FSIZE: MAX_OUTPUT_BYTES,
+    # Each socket may have buffers, which count as the kernel's memory.
+    resource.RLIMIT_NOFILE: 64,
+    resource.RLIMIT_CORE: 0,
+}
+_PR_CAPBSET_DROP = 24
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_CAPABILITIES = 64
+_CAPABILITY_VERSION_3 = 0x20080522
 
 
-def main(words: list[str]) -> None:
-    """Enter the sandbox, and give every right away there."""
-    enter({"die_with_parent": True, "read_only": True})
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    for capability in range(
-        _CAPABILITIES
-    ):  # those of its root end with the next program; unknown ones are refused
-        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (_PROCESSOR_S, _PROCESSOR_S))
+def main(arguments: list[str]) -> None:
+    """Enter the sandbox, give every right up, and become the program that reads the file."""
+    paths = python_paths()
+    program = os.path.realpath(sys.executable)
+    enter({"die_with_parent": True})
+    try:
+        confine(str(Path(arguments[0]).parent), paths)
+    except (RefusedError, system_call_filter.FilterError) as refused:
+        print(f"testbed: {refused}", file=sys.stderr, flush=True)
+        sys.exit(EXIT_REFUSED)
+    _set_limits()
     os.environ |= {
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
-        "HOME": os.environ.get("TMPDIR", "/"),
+        "HOME": "/tmp",
+        "TMPDIR": "/tmp",
+        # numpy reserves memory for each thread.
+        "OPENBLAS_NUM_THREADS": "1",
     }
     command = [
         sys.executable,
         "-P",
         "-m",
         "testbed.emulation.network.mininet_network.recorded_network",
-        *words,
+        *arguments,
     ]
-    os.execv(command[0], command)
+    os.execv(program, command)
+
+
+def _set_limits() -> None:
+    """Set the limits, unless a lower one is set already."""
+    for limit, value in _LIMITS.items():
+        _, maximum = resource.getrlimit(limit)
+        if maximum == resource.RLIM_INFINITY or maximum > value:
+            resource.setrlimit(limit, (value, value))
+
+
+def confine(folder: str, readable: set[str]) -> None:
+    """Give up, in a sandbox, what the author of a file in the folder could misuse.
+
+    Args:
+        folder: The absolute path of the file's folder.
+        readable: Absolute paths that the program needs too.
+
+    Raises:
+        RefusedError: The kernel refused the file system.
+        FilterError: The kernel refused the filter of system calls.
+    """
+    os.setsid()
+    change_root(folder, readable)
+    system_call_filter.join_new_session_keyring()
+    _drop_capabilities()
+    system_call_filter.forbid_new_privileges()
+    system_call_filter.install(system_call_filter.FOR_NETWORK_FILES)
+
+
+def _drop_capabilities() -> None:
+    """Drop every capability of this thread, and let no program regain one."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    for capability in range(_CAPABILITIES):
+        # The kernel refuses numbers that it does not have.
+        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
+    libc.capset(header, bytes(24))
 
 
 if __name__ == "__main__":

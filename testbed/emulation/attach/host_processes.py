@@ -5,12 +5,23 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 
 from testbed.emulation.attach.program_group import ChildProgram, attend
 from testbed.emulation.attach.protocol import Frame, send
 from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.sandbox.program_start import start_program
 from testbed.errors import InputError
 from topologies.text.json_types import JsonObject
+
+# Job control needs a terminal of the program's own session; a user's shell keeps its terminal.
+_TAKE_TERMINAL = """import fcntl, os, sys, termios
+try:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+except OSError:
+    pass
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
 
 
 def run_program(net: EmulatedNetwork, sock: socket.socket, request: Frame) -> None:
@@ -66,7 +77,9 @@ def _start(net: EmulatedNetwork, request: Frame) -> subprocess.Popen[bytes]:
     try:
         if "/" not in program and shutil.which(program, path=environment.get("PATH")) is None:
             raise InputError(f"{program}: No such file or directory")
-        return subprocess.Popen(
+        if os.isatty(stdin):
+            words = [sys.executable, "-I", "-S", "-c", _TAKE_TERMINAL, *words]
+        return start_program(
             words,
             stdin=stdin,
             stdout=stdout,

@@ -230,7 +230,7 @@ class Prompt(CLI):  # type: ignore[misc]
         for file in (sys.stdin, node.stdout):
             poller.register(file, select.POLLIN)
         if any(file == sys.stdin.fileno() for file, _ in poller.poll(_LOOK_MS)):
-            os.write(node.stdin.fileno(), os.read(sys.stdin.fileno(), 1024))
+            node.type_keys(os.read(sys.stdin.fileno(), 1024))
 
     def do_EOF(self, _line: str) -> bool:  # noqa: N802 - Mininet's name
         """The end of the input ends the prompt."""

@@ -52,6 +52,7 @@ from testbed.emulation.network.mininet_network.batch import Batch, refusals
 from testbed.emulation.network.open_vswitch.bridges import ports_of_bridges
 from testbed.emulation.network.open_vswitch.switch_daemon import Datapath
 from testbed.emulation.network.open_vswitch.switches import choose_datapath
+from testbed.emulation.sandbox.program_start import start_program
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InputError
 from testbed.model.naming.device_names import interface_name
@@ -322,7 +323,7 @@ class EmulatedNetwork(LinkControl):
 
     def run_in_host(self, host: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
         """Start a program in the host's network; ``options`` are subprocess.Popen's."""
-        return subprocess.Popen(argv_inside(self.host_pid(host), argv), **options)
+        return start_program(argv_inside(self.host_pid(host), argv), **options)
 
     def switch_drops(self) -> int:
         """Frames that found the socket of a user-space switch's port full (it waited for a processor), since the

@@ -197,11 +197,11 @@ def _die_with_parent() -> None:
 
 def _prepare(options: dict[str, object]) -> str:
     """Mounts and loopback of the new namespaces; returns the private directory, on a tmpfs that vanishes with them."""
-    _mount("none", "/", None, MS_REC | MS_PRIVATE, "make mounts private")
-    _mount(
+    mount("none", "/", None, MS_REC | MS_PRIVATE, "make mounts private")
+    mount(
         "proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mount /proc"
     )  # refused where /proc is masked
-    _mount(
+    mount(
         "tmpfs",
         PRIVATE_MOUNT,
         "tmpfs",
@@ -209,6 +209,10 @@ def _prepare(options: dict[str, object]) -> str:
         f"mount a tmpfs on {PRIVATE_MOUNT}",
         "mode=1777",
     )
+    # Terminals that are made inside; those of the machine have no names there.
+    options_of_terminals = "newinstance,ptmxmode=0666,mode=620"
+    flags = MS_NOSUID | MS_NOEXEC
+    mount("devpts", "/dev/pts", "devpts", flags, "mount /dev/pts", options_of_terminals)
     run_directory = f"{PRIVATE_MOUNT}/testbed"
     for part in ("run", "log", "db", "etc", "tmp"):
         os.makedirs(f"{run_directory}/{part}")  # noqa: PTH103 - pathlib costs a third of this program's start
@@ -218,15 +222,7 @@ def _prepare(options: dict[str, object]) -> str:
                 file.write("1")
         except OSError:
             break  # a kernel without IPv6 has nothing to switch off
-    if options.get("read_only"):
-        _mount(
-            "tmpfs",
-            "/run",
-            "tmpfs",
-            MS_RDONLY | MS_NOSUID | MS_NODEV,
-            "hide /run, where programs of the machine listen",
-        )
-    _protect_machine("" if options.get("read_only") else "/sys")
+    _protect_machine()
     _show_own_interfaces()
     _loopback_up()
     return run_directory
@@ -237,29 +233,31 @@ def _show_own_interfaces() -> None:
     groups = "/sys/fs/cgroup"
     retained = os.open(groups, os.O_PATH) if os.path.isdir(groups) else None  # noqa: PTH112 - as above
     try:
-        _mount("sysfs", "/sys", "sysfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "mount /sys")
+        mount("sysfs", "/sys", "sysfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "mount /sys")
         if retained is not None:
-            _mount(f"/proc/self/fd/{retained}", groups, None, MS_BIND | MS_REC, f"bind {groups}")
+            mount(f"/proc/self/fd/{retained}", groups, None, MS_BIND | MS_REC, f"bind {groups}")
     except RefusedError:
         pass
     if retained is not None:
         os.close(retained)
 
 
-def _protect_machine(below: str) -> None:
-    """What would stay on the machine after the run can only be read: settings of its kernel, and what is mounted below
-    a directory (control groups and devices in /sys; "": everything but /proc and the private directory)."""
+def _protect_machine() -> None:
+    """Make what would stay on the machine after the run readable only.
+
+    These are the settings of its kernel, and the control groups and devices in /sys.
+    """
     for path in READ_ONLY:
         if os.path.exists(path):  # noqa: PTH110 - pathlib costs a third of this program's start
-            _mount(path, path, None, MS_BIND, f"bind {path}")
-            _mount("none", path, None, _READ_ONLY_BIND, f"make {path} read-only")
-    _mount("/proc/sys/net", "/proc/sys/net", None, MS_BIND, "bind /proc/sys/net")
-    _mount(
+            mount(path, path, None, MS_BIND, f"bind {path}")
+            mount("none", path, None, _READ_ONLY_BIND, f"make {path} read-only")
+    mount("/proc/sys/net", "/proc/sys/net", None, MS_BIND, "bind /proc/sys/net")
+    mount(
         "none", "/proc/sys/net", None, _READ_ONLY_BIND & ~MS_RDONLY, "make /proc/sys/net writable"
     )
-    for path in sorted(_mounts_below(below) - _mounts_below("/proc") - {PRIVATE_MOUNT}):
+    for path in sorted(_mounts_below("/sys")):
         retained = os.statvfs(path).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
-        _mount(
+        mount(
             "none",
             path,
             None,
@@ -307,11 +305,25 @@ def _environment(run_directory: str) -> dict[str, str]:
     }
 
 
-def _mount(
+def mount(
     source: str, target: str, kind: str | None, flags: int, doing: str, data: str | None = None
 ) -> None:
-    encoded = [None if word is None else word.encode() for word in (source, target, kind)]
-    if _libc.mount(*encoded, ctypes.c_ulong(flags), None if data is None else data.encode()) != 0:
+    """Call mount(2).
+
+    Args:
+        source: What is mounted; unused for file systems without a device.
+        target: Where it is mounted.
+        kind: The type of the file system, or None for binds and changes of flags.
+        flags: Constants MS_...
+        doing: The purpose, for the error.
+        data: Options of the file system.
+
+    Raises:
+        RefusedError: The kernel refused.
+    """
+    encoded = [None if word is None else os.fsencode(word) for word in (source, target, kind)]
+    options = None if data is None else os.fsencode(data)
+    if _libc.mount(*encoded, ctypes.c_ulong(flags), options) != 0:
         raise RefusedError(
             f"cannot {doing} in the sandbox ({os.strerror(ctypes.get_errno())}); {_how_to_allow()}"
         )

@@ -48,6 +48,7 @@ def move_above_select_limit(descriptor: int) -> int:
 
 _CLONE_NEWNET = 0x40000000
 _HOLDER = Path(__file__).with_name("namespace_holder.py")
+_VIEW = Path(__file__).with_name("host_view.py")
 _libc = ctypes.CDLL(None, use_errno=True)
 _MOUNT = """mkdir -p -- "$1" ${2:+"$2"} || exit
 if [ "$2" ]; then mount --bind -- "$2" "$1"; else mount -t tmpfs tmpfs "$1"; fi"""
@@ -179,18 +180,11 @@ def as_hostname(name: str) -> bytes:
 
 
 def words_called(name: str, argv: Sequence[str]) -> list[str]:
-    """The command line that runs a program where the host is called so; next to a switch, which has no namespaces of
-    its own."""
-    start = "import os, socket, sys; socket.sethostname(sys.argv[1]); os.execvp(sys.argv[2], sys.argv[2:])"
-    return [
-        "unshare",
-        "--uts",
-        sys.executable,
-        "-ISc",
-        start,
-        os.fsdecode(as_hostname(name)),
-        *argv,
-    ]
+    """Return the command line that runs a program next to a switch, where the host is called so.
+
+    A switch has no namespaces of its own; the program sees as little of the machine as in a host.
+    """
+    return [sys.executable, "-I", "-S", str(_VIEW), os.fsdecode(as_hostname(name)), *argv]
 
 
 def argv_inside(pid: int, argv: Sequence[str]) -> list[str]:

@@ -14,7 +14,12 @@ import os
 import socket
 import sys
 
+# ``python -I`` leaves the program's folder out.
+sys.path.insert(0, os.path.dirname(__file__))  # noqa: PTH120 - pathlib takes time
+import host_view
+
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWNET = 0x00020000, 0x04000000, 0x40000000
+MNT_DETACH = 2
 MS_BIND, MS_REC, READ_ONLY = (
     4096,
     16384,
@@ -33,6 +38,15 @@ _for_ever = _thread.allocate_lock()
 def main(names: list[str]) -> int:
     """One thread a host, whose UTS namespace has that name. Print the threads' ids and wait; the kernel ends them with
     this process."""
+    # The hosts' mount namespaces are copies of this program's own.
+    if _libc.unshare(CLONE_NEWNS) != 0:
+        return _refuse(ctypes.get_errno())
+    _uncover_interfaces()
+    try:
+        host_view.hide_machine()
+        host_view.hide_open_vswitch()
+    except OSError as error:
+        return _refuse(error.errno or errno.EPERM)
     _for_ever.acquire()
     _thread.stack_size(_STACK_BYTES)
     ready, report = os.pipe()
@@ -54,6 +68,17 @@ def main(names: list[str]) -> int:
 def _refuse(code: int) -> int:
     print(f"refused {code}", flush=True)
     return 3
+
+
+def _uncover_interfaces() -> None:
+    """Take away the /sys of the sandbox's network, which lies over the machine's.
+
+    Each host mounts its own, and each mount below would be copied for each host.
+    """
+    with open("/proc/self/mountinfo") as file:
+        points = [line.split()[4] for line in file]
+    if points.count("/sys") > 1:
+        _libc.umount2(b"/sys", MNT_DETACH)
 
 
 def show_own_interfaces() -> None:

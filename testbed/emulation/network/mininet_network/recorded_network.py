@@ -305,12 +305,16 @@ def _reason(error: BaseException, path: Path) -> str:
     if isinstance(error, SystemExit):
         return f"{where}the program ends by itself (exit {error.code}) before it builds a network"
     text = " ".join(str(error).split())[:200]
-    division = (
-        "; in Python 3 / gives a fraction: write //"
-        if "'float' object cannot be interpreted" in text
-        else ""
-    )
-    return f"{where}{type(error).__name__}: {text}{division}"
+    return f"{where}{type(error).__name__}: {text}{_advice(error, text)}"
+
+
+def _advice(error: BaseException, text: str) -> str:
+    """Return what to do about an error of the file's that often occurs, or nothing."""
+    if "'float' object cannot be interpreted" in text:
+        return "; in Python 3 / gives a fraction: write //"
+    if isinstance(error, FileNotFoundError):
+        return "; the file is read where only the files of its own folder are seen"
+    return ""
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn
+from typing import IO, Any, ClassVar, NoReturn
 
 import mininet.clean
 import mininet.cli
@@ -36,6 +36,8 @@ from topologies.mininet.topo import forwarding_of_command
 FORWARDING = "net.ipv4.ip_forward"
 # Calls of time.sleep after the start of the network, after which a program is in a loop.
 _MAX_PAUSES = 200
+# The largest number that Linux gives a process is one less.
+_NO_PROCESS = 1 << 22
 _QUIET = re.compile(r"ifconfig lo up|ethtool -K .*|sysctl net\.ipv6\..*|sysctl -n .*")
 """Commands that Mininet gives by itself."""
 
@@ -173,13 +175,54 @@ def parameters_of(intf: Intf) -> dict[str, Any]:
 
 
 class _Program(subprocess.Popen):  # type: ignore[type-arg]
-    """In place of a program that was started: one that ends well and says nothing."""
+    """A program that was not run: it has ended well, and printed nothing."""
 
-    def __init__(self, args: object, *_: object, who: str = "the file", **options: Any) -> None:
+    def __init__(
+        self,
+        args: object,
+        *_: object,
+        who: str = "the file",
+        stdin: object = None,
+        stdout: object = None,
+        stderr: object = None,
+        **options: Any,
+    ) -> None:
         assert isinstance(Requests.current, RecordedRequests)
         Requests.current.note(who, args)
-        known = ("stdin", "stdout", "stderr", "text", "universal_newlines", "encoding", "errors")
-        super().__init__(["true"], **{name: options[name] for name in known if name in options})
+        self.args: Any = args
+        self.pid = _NO_PROCESS
+        self.returncode = 0
+        text_options = ("text", "universal_newlines", "encoding", "errors")
+        self._mode = "" if any(options.get(name) for name in text_options) else "b"
+        self.stdin = None
+        if stdin == subprocess.PIPE:
+            self.stdin = open(os.devnull, f"w{self._mode}")  # noqa: SIM115 - the caller closes it
+        self.stdout = self._output(stdout)
+        self.stderr = self._output(stderr)
+
+    def _output(self, requested: object) -> IO[Any] | None:
+        """Return a pipe with nothing in it, which callers may poll, if one was requested."""
+        if requested != subprocess.PIPE:
+            return None
+        reading, writing = os.pipe()
+        os.close(writing)
+        return open(reading, f"r{self._mode}")
+
+    def poll(self) -> int:
+        """Return the exit code."""
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code."""
+        return self.returncode
+
+    def communicate(self, input: object = None, timeout: float | None = None) -> tuple[Any, Any]:
+        """Return the empty outputs that were requested."""
+        outputs = [None if file is None else file.read() for file in (self.stdout, self.stderr)]
+        return outputs[0], outputs[1]
+
+    def send_signal(self, sig: int) -> None:
+        """Do nothing: the program has ended."""
 
 
 def install() -> RecordedRequests:
@@ -199,6 +242,7 @@ def install() -> RecordedRequests:
     os.system = lambda command: _Program(command).wait()
     pauses = itertools.count()
     time.sleep = lambda *_: _end() if _is_loop(pauses) else None
+    os.fork = lambda: _NO_PROCESS
     return requests
 
 

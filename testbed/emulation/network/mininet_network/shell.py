@@ -22,6 +22,7 @@ from typing import Any
 from mininet.node import Node
 
 from testbed.emulation.network.mininet_network.requests import Requests
+from testbed.emulation.sandbox.program_start import start_program
 from testbed.errors import SessionClosedError
 
 _MARK = f"\x7f{secrets.token_hex(4)}."
@@ -83,7 +84,7 @@ class LateShell:
         if self.requests.closed:
             raise SessionClosedError(f"{self.name}: the network has gone")
         words = self.requests.words_at(self, cmd)
-        return subprocess.Popen(words, start_new_session=True, **params)
+        return start_program(words, start_new_session=True, **params)
 
     def terminate(self) -> None:
         """End the shell and what it started, if there is one; the node is the network's."""
@@ -148,14 +149,25 @@ class LateShell:
             said = said.replace(job[0], "", 1)
         return said
 
-    def sendInt(self, intr: str = "") -> None:  # noqa: N802 - Mininet's name
-        """Interrupt the command; one that does not listen ends with the shell the second time."""
+    def sendInt(self, intr: str = "\x03") -> None:  # noqa: N802 - Mininet's name
+        """Interrupt the command; one that does not listen ends with the shell the second time.
+
+        A shell that was started in the node has jobs of its own, which its terminal interrupts.
+        """
         self._interrupts += 1
-        if self._started is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(
-                    self._started.pid, signal.SIGINT if self._interrupts == 1 else signal.SIGKILL
-                )
+        if self._started is None:
+            return
+        if self._interrupts == 1 and self.typed and os.tcgetpgrp(self._terminal) > 0:
+            os.write(self._terminal, intr.encode())
+            return
+        sent = signal.SIGINT if self._interrupts == 1 else signal.SIGKILL
+        with suppress(ProcessLookupError):
+            os.killpg(self._started.pid, sent)
+
+    def type_keys(self, keys: bytes) -> None:
+        """Pass what the user types to the command, which has listened since its last interrupt."""
+        os.write(self._terminal, keys)
+        self._interrupts = 0
 
     def _open_shell(self) -> None:
         self._terminal, inside = pty.openpty()
