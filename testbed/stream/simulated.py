@@ -26,7 +26,12 @@ from testbed.stream.impaired_paths import (
     PacketInTransit,
     breaks_by_faults,
 )
-from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog, block_outcomes
+from testbed.stream.judgement.packet_logs import (
+    ReceivedLog,
+    SentLog,
+    block_outcomes,
+    miscounted,
+)
 from testbed.stream.measurements import RunHealth, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_concurrent
@@ -54,8 +59,16 @@ class SimulatedStreamFabric:
     def run(
         self, plan: StreamPlan, progress: Callable[[Progress], None] | None = None
     ) -> StreamMeasurements:
-        """Run the plan in virtual time. Cost: about 10 us of real time a packet and event."""
-        return _Run(plan, self._sender(plan)).finish(progress)
+        """Run the plan in virtual time. Cost: about 10 us of real time a packet and event.
+
+        Raises:
+            RuntimeError: The ends counted something that contradicts the logs of packets. No
+                machine is late in virtual time, so the testbed itself has an error.
+        """
+        measurements = _Run(plan, self._sender(plan)).finish(progress)
+        if (contradiction := miscounted(plan, measurements)) is not None:
+            raise RuntimeError(f"a run in virtual time contradicts itself: {contradiction}")
+        return measurements
 
     def run_concurrently(
         self, plans: Sequence[StreamPlan], progress: Callable[[Progress], None] | None = None

@@ -1,6 +1,7 @@
 """The packets of a run that crossed each impaired link, in the order in which they came to it, and what became of them;
 pure numpy."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from testbed.model.label_split import LabelSplit
 from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import ImpairedSpan, faulty_links, stream_spans
+from testbed.stream.prediction.burst_loss import longest_wait_s
 
 GUARD_S = 0.05
 """At the beginning and the end of an impairment: packets that were in transit then are not counted."""
@@ -61,8 +63,10 @@ def link_traversals(plan: StreamPlan, run: StreamMeasurements) -> tuple[LinkTrav
     usual_s = float(np.median(calm_s))
     unrest = (float(np.quantile(calm_s, 0.99)) - usual_s, float(calm_s.max()) - usual_s)
     found = []
+    last_s = _last_complete_s(plan)
     for span, (start, stop), crossed in zip(spans, times, over, strict=True):
-        own = np.flatnonzero(crossed & (sent_s >= start + GUARD_S) & (sent_s < stop - GUARD_S))
+        until_s = min(stop, last_s) - GUARD_S
+        own = np.flatnonzero(crossed & (sent_s >= start + GUARD_S) & (sent_s < until_s))
         alone, base_s = touched[own] == 1, delays[own] + usual_s
         found.append(
             LinkTraversal(span=span, packets=own, alone=alone, base_s=base_s, unrest_s=unrest)
@@ -71,14 +75,24 @@ def link_traversals(plan: StreamPlan, run: StreamMeasurements) -> tuple[LinkTrav
 
 
 def _times(run: StreamMeasurements, plan: StreamPlan, span: ImpairedSpan) -> tuple[float, float]:
-    """When the span was really in force; a fault that never came has no time at all. The end of a run says nothing of
-    its last packets."""
-    last = plan.duration_s - plan.stream.playback_s
+    """Return from when to when the link was really impaired; nothing of a fault that never came."""
     if span.fault is None:
-        return -GUARD_S, last
+        return -GUARD_S, math.inf
     fault = plan.faults[span.fault]
     times = next((t for t in run.faults if t.fault == fault), None)
-    return (times.start_s, min(times.stop_s, last)) if times is not None else (0.0, 0.0)
+    return (times.start_s, times.stop_s) if times is not None else (0.0, 0.0)
+
+
+def _last_complete_s(plan: StreamPlan) -> float:
+    """Return until when packets are sent that can still arrive before the run ends, however late."""
+    held_s: dict[int, float] = {}
+    for span in stream_spans(plan):
+        held_s[span.link] = held_s.get(span.link, 0.0) + longest_wait_s(span.impairments)
+    longest_s = 0.0
+    for path in plan.forward.paths:
+        delays_s = (plan.network.links[i].delay_s + held_s.get(i, 0.0) for i in path.links)
+        longest_s = max(longest_s, sum(delays_s))
+    return plan.duration_s - max(plan.stream.playback_s, longest_s)
 
 
 def _path_numbers(split: LabelSplit, labels: IntArray) -> IntArray:

@@ -5,11 +5,12 @@ The receiver's own account (what it delivered) is kept as counters, so that the 
 
 import math
 from array import array
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fec.protocol.probation import NEAR_BLOCKS
 from fec.protocol.receiver_types import ReceiverParameters
 from fec.redundancy.labels import RandomLabels, label_table
 from testbed.model.verdict import below_nought
@@ -23,7 +24,13 @@ from testbed.stream.measurements import (
     packet_deliveries,
 )
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.active_faults import DIAGNOSES, RETURN_LABELS, is_impaired
+from testbed.stream.prediction.active_faults import (
+    DIAGNOSES,
+    RETURN_LABELS,
+    is_impaired,
+    stream_spans,
+)
+from topologies.impairments import ExtraDelay, RateTrace, Reordering
 
 
 class RowLog:
@@ -212,64 +219,116 @@ def miscounted(plan: StreamPlan, run: StreamMeasurements) -> str | None:
     return None
 
 
-def _sums(plan: StreamPlan, run: StreamMeasurements) -> dict[str, tuple[float, float]]:
-    """Counters to be added, one behind a "-" to be taken off -> least and most.
+class _BlockTotals(NamedTuple):
+    """Bounds on what a receiver has counted of its blocks by the end of a run.
 
-    Late parity is what was sent of a block beyond the N that it had when it was whole; a report helps each block once
-    that can still be played. A packet that came when its block was over, or was refused, counts for nothing more: each
-    such may leave a block otherwise, and so may a block that is open at the end, or that a receiver began again with.
+    Attributes:
+        heard_of: Blocks up to the last one of which a packet arrived; no others are counted.
+        closed: The fewest of them that the receiver has decoded or closed.
+        undecided_symbols: Symbols of blocks with packets that may still be open at the end.
     """
-    counts, sent, blocks, place, stream = (
-        run.counters,
-        run.sent,
-        run.blocks,
-        run.place_of_block,
-        plan.stream,
+
+    heard_of: int
+    closed: int
+    undecided_symbols: int
+
+
+def _block_totals(plan: StreamPlan, run: StreamMeasurements, refused: int) -> _BlockTotals:
+    """Bound what the receiver can have counted of its blocks.
+
+    A block without packets is opened by the first packet of a later block, and closed a playback
+    buffer after that packet. Any ``refused`` packets may have been refused: then they open none.
+    """
+    sent = run.sent
+    blocks = run.blocks
+    stream = plan.stream
+    arrived = ~run.lost
+    numbers = sent.block[arrived]
+    if not len(numbers):
+        return _BlockTotals(0, 0, 0)
+    first = int(numbers[run.deliveries.arrived_s[arrived].argmin()])
+    # A receiver that is started while the stream is under way counts nothing before its first packet.
+    begin = first if first >= NEAR_BLOCKS else 0
+    end = int(numbers.max()) + 1
+    longest_transit_s = run.deliveries.transit_s[arrived].max()
+    closed_by_s = plan.duration_s - stream.playback_s - 2 * stream.block_s - longest_transit_s
+    in_time = np.sort(numbers[sent.time_s[arrived] < closed_by_s])
+    closed_end = max(begin, int(in_time[-1 - refused]) + 1) if len(in_time) > refused else begin
+    may_be_open = (blocks.arrived < stream.source_packets) & (blocks.block >= closed_end)
+    may_be_open &= blocks.block < end
+    return _BlockTotals(
+        heard_of=end - begin,
+        closed=end - begin - int(may_be_open.sum()),
+        undecided_symbols=256 * int((may_be_open & (blocks.arrived > 0)).sum()),
     )
-    m, there, got, news = stream.source_packets, ~run.lost, len(run.received.time_s), run.news
-    source, last, whole = (
-        sent.symbol < m,
-        sent.symbol == m - 1,
-        np.zeros(len(blocks.block), dtype=np.int64),
-    )
-    whole[place[last]] = sent.block_size[last]
-    late = place[~source & (sent.symbol >= whole[place])]
-    opened, until_s = (
-        sent.block[there].max(initial=-1) + 1,
-        plan.duration_s - stream.playback_s - 2 * stream.block_s,
-    )
-    until_s -= run.deliveries.transit_s[there].max(initial=0.0)
+
+
+def _sums(plan: StreamPlan, run: StreamMeasurements) -> dict[str, tuple[float, float]]:
+    """Return the least and the most of sums of counters.
+
+    A key names the counters that are added; one behind a "-" is subtracted. Late parity is what was
+    sent of a block beyond the N that it had when all its source packets were sent. A report helps
+    each block once that can still be played. A packet that arrives after its block was closed, or
+    that is refused, counts for nothing more: each may leave a block with another outcome. So may a
+    block that is open at the end, or that a receiver began again with.
+    """
+    counts = run.counters
+    sent = run.sent
+    blocks = run.blocks
+    stream = plan.stream
+    news = run.news
+    m = stream.source_packets
+    received = len(run.received.time_s)
+    arrived = ~run.lost
+    block_index = run.place_of_block
+    source = sent.symbol < m
+    last = sent.symbol == m - 1
+    size_at_last_source = np.zeros(len(blocks.block), dtype=np.int64)
+    size_at_last_source[block_index[last]] = sent.block_size[last]
+    late = block_index[~source & (sent.symbol >= size_at_last_source[block_index])]
     refused = sum(n for name, n in counts.items() if name.startswith("rejected_"))
-    loose = 256 * (
-        counts.get("late", 0)
-        + refused
-        + ((blocks.arrived < m) & (blocks.started_s > until_s)).sum()
-    )
-    loose = math.inf if {"restarts", "skipped_blocks"} & set(counts) else loose
-    exact = {
-        "sent_source": source.sum(),
-        "sent_parity": (~source).sum(),
-        "sent_late_parity": len(late),
-    }
-    usual = {
-        "accepted": there.sum(), "decoded_blocks": (blocks.arrived >= m).sum(),
-        "delivered unused_sources -recovered": (there & source).sum(), "delivered lost_sources": m * opened,
-        "recovered unused_parity": (there & ~source).sum(), "decoded_blocks undecodable_blocks": opened,
-    }  # fmt: skip
-    reports, heard, misjudged = (
-        counts.get("reports", 0),
-        counts["sent_reports"],
-        np.isfinite(news.came_s).sum(),
-    )
-    most = (
+    totals = _block_totals(plan, run, refused)
+    loose: float = 256 * (counts.get("late", 0) + refused) + totals.undecided_symbols
+    if {"restarts", "skipped_blocks"} & set(counts):
+        loose = math.inf
+    decoded = int((blocks.arrived >= m).sum())
+    source_arrived = int((arrived & source).sum())
+    parity_arrived = int((arrived & ~source).sum())
+    reports = counts.get("reports", 0)
+    heard = counts["sent_reports"]
+    misjudged = np.isfinite(news.came_s).sum()
+    most_reports = (
         plan.duration_s / min(stream.report_interval_s, ReceiverParameters.urgent_s)
-        + got / stream.report_packets
+        + received / stream.report_packets
+        + 1
     )
+    most_repeated = math.inf if is_impaired(plan) else len(RETURN_LABELS) * reports - heard
+    # A sender takes the third of three older reports for one of a receiver that was started again.
+    reordered = any(
+        isinstance(impairment, (ExtraDelay, Reordering, RateTrace))
+        for span in stream_spans(plan)
+        for impairment in span.impairments
+    )
+    most_heard = math.inf if reordered else reports
     return {
-        **{name: (n, n) for name, n in exact.items()}, **{name: (n - loose, n + loose) for name, n in usual.items()},
-        "accepted duplicate late": (got - refused, got), "reordered": (0, got),
-        "sent_late_parity_blocks": (len(np.unique(late)), heard * (stream.playback_s / stream.block_s + 2)),
-        "reports": (heard, most + 1), "urgent_reports": (0, reports), "sent_reports": (len(news.told_s), reports),
-        "sent_repeated_reports": (0, math.inf if is_impaired(plan) else len(RETURN_LABELS) * reports - heard),
+        "sent_source": (source.sum(), source.sum()),
+        "sent_parity": ((~source).sum(), (~source).sum()),
+        "sent_late_parity": (len(late), len(late)),
+        "accepted": (arrived.sum() - loose, arrived.sum() + loose),
+        "decoded_blocks": (decoded - loose, decoded + loose),
+        "delivered unused_sources -recovered": (source_arrived - loose, source_arrived + loose),
+        "delivered lost_sources": (m * totals.closed - loose, m * totals.heard_of + loose),
+        "recovered unused_parity": (parity_arrived - loose, parity_arrived + loose),
+        "decoded_blocks undecodable_blocks": (totals.closed - loose, totals.heard_of + loose),
+        "accepted duplicate late": (received - refused, received),
+        "reordered": (0, received),
+        "sent_late_parity_blocks": (
+            len(np.unique(late)),
+            heard * (stream.playback_s / stream.block_s + 2),
+        ),
+        "reports": (0 if reordered else heard, most_reports),
+        "urgent_reports": (0, reports),
+        "sent_reports": (len(news.told_s), most_heard),
+        "sent_repeated_reports": (0, most_repeated),
         "sent_misjudged": (misjudged, misjudged if len(news.told_s) else math.inf),
-    }  # fmt: skip
+    }

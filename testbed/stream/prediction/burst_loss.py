@@ -161,6 +161,17 @@ def predicted_delay_spread(impairments: Impairments, sent_s: FloatArray) -> Dela
     )
 
 
+def longest_wait_s(impairments: Impairments) -> float:
+    """Return for how long delays and reordering hold up a packet at most; of a trace 0."""
+    waits_s = 0.0
+    for one in impairments:
+        if isinstance(one, ExtraDelay):
+            waits_s += one.mean_s + one.jitter_s
+        elif isinstance(one, Reordering):
+            waits_s += one.delay_s
+    return waits_s
+
+
 def _waits(impairments: Impairments, count: int, chance: np.random.Generator) -> FloatArray:
     """Shape (count,): how long the first copy of each packet is held up."""
     first = np.zeros(count)
