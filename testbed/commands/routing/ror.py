@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_answer_options, add_options, adder, read_options
