@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -54,12 +56,13 @@ def as_ordinary_user(words: list[str], compiled: Path | None = None) -> list[str
     ]
 
 
-def open_to_others(folder: Path) -> None:
-    """Let every user reach a temporary folder of a test."""
-    temporary = Path(tempfile.gettempdir())
-    for path in (folder, *folder.parents):
-        if temporary in path.parents:
-            path.chmod(0o755)
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """Yield a temporary folder that every user reaches, unlike pytest's."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        path.chmod(0o755)
+        yield path
 
 
 def ordinary(words: list[str], compiled: Path) -> list[str]:

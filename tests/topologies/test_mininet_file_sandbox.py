@@ -19,7 +19,7 @@ import pytest
 
 from testbed.api.emulated import topology_program
 from testbed.emulation.sandbox.sandbox import probe_sandbox
-from tests.helpers.ordinary_user import as_ordinary_user, open_to_others
+from tests.helpers.ordinary_user import as_ordinary_user, open_folder
 from topologies.adapters import python_files
 from topologies.adapters.python_files import read_python_file
 from topologies.errors import LackingError, TopologyError
@@ -111,12 +111,18 @@ def _sandbox() -> None:
 
 
 @pytest.fixture
-def listeners(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+def open_path() -> Iterator[Path]:
+    with open_folder() as path:
+        yield path
+
+
+@pytest.fixture
+def listeners(open_path: Path) -> Iterator[tuple[Path, Path]]:
     """Yield a folder for the file and one outside, both with sockets and FIFOs that are read."""
-    here = tmp_path / "lab"
-    outside = tmp_path / "outside"
+    inside = open_path / "lab"
+    outside = open_path / "outside"
     with contextlib.ExitStack() as stack:
-        for folder in (here, outside):
+        for folder in (inside, outside):
             folder.mkdir()
             (folder / "secret").write_text("secret")
             for name, kind in (
@@ -132,8 +138,7 @@ def listeners(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
             stack.callback(os.close, reading)
             for path in (folder, *folder.iterdir()):
                 path.chmod(0o777)
-        open_to_others(tmp_path)
-        yield here, outside
+        yield inside, outside
 
 
 def write_file(folder: Path, outside: Path, attempts: dict[str, str]) -> Path:
@@ -144,10 +149,17 @@ def write_file(folder: Path, outside: Path, attempts: dict[str, str]) -> Path:
 
 def answer_of(path: Path, who: str) -> dict[str, object]:
     """Return the answer of the program that reads the file, on a terminal of its own."""
-    words = [sys.executable, "-P", "-m", "testbed.api.emulated.topology_program", str(path), "lab"]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "testbed.api.emulated.topology_program",
+        str(path),
+        "lab",
+    ]
     if who == "ordinary_user":
-        words = as_ordinary_user(words)
-    output = subprocess.run(words, stdout=subprocess.PIPE, check=True, timeout=60).stdout
+        command = as_ordinary_user(command)
+    output = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60).stdout
     answer = json.loads(output.splitlines()[-1])
     assert isinstance(answer, dict)
     return answer
@@ -155,22 +167,26 @@ def answer_of(path: Path, who: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("who", WHO)
 def test_file_reaches_nothing_outside(listeners: tuple[Path, Path], who: str) -> None:
-    here, outside = listeners
-    answer = answer_of(write_file(here, outside, ATTEMPTS), who)
+    folder, outside = listeners
+    answer = answer_of(write_file(folder, outside, ATTEMPTS), who)
     assert isinstance(answer["document"], dict), answer
     assert [node["id"] for node in answer["document"]["nodes"]] == BEGINNING
 
 
 def test_attempts_succeed_outside_the_sandbox(listeners: tuple[Path, Path]) -> None:
     """The attempts that need no terminal and leave nothing succeed without the sandbox."""
-    here, outside = listeners
+    folder, outside = listeners
     names = ("socket_in_tmp", "datagram_to_a_socket", "fifo_elsewhere", "another_file", "var")
-    path = write_file(here, outside, {name: ATTEMPTS[name] for name in names})
+    path = write_file(folder, outside, {name: ATTEMPTS[name] for name in names})
     code = f"{path.read_text()}\nprint(*succeeded)"
     output = subprocess.run(
-        [sys.executable, "-"], input=code.replace("__file__", repr(str(path))),
-        capture_output=True, text=True, check=True, timeout=60,
-    ).stdout  # fmt: skip
+        [sys.executable, "-"],
+        input=code.replace("__file__", repr(str(path))),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout
     assert output.split() == list(names)
 
 
@@ -197,9 +213,9 @@ def test_file_types_and_writes_nothing_at_a_terminal(tmp_path: Path) -> None:
     path.write_text(TYPING)
     pid, terminal = pty.fork()
     if pid == 0:
-        words = [sys.executable, "-P", "-m", "testbed.cli", "topology", "show", f"{path}:lab"]
+        command = [sys.executable, "-P", "-m", "testbed.cli", "topology", "show", f"{path}:lab"]
         os.execvp(
-            "sh", ["sh", "-c", '"$@"; echo ended; read -r line; echo "<$line>"', "sh", *words]
+            "sh", ["sh", "-c", '"$@"; echo ended; read -r line; echo "<$line>"', "sh", *command]
         )
     os.write(terminal, b"typed by user\n")
     shown = b""
@@ -229,17 +245,16 @@ topos = {"lab": SingleSwitchTopo}
 
 
 @pytest.mark.parametrize("who", WHO)
-def test_file_may_write_in_memory_beside_itself(tmp_path: Path, who: str) -> None:
-    path = tmp_path / "writing.py"
+def test_file_may_write_in_memory_beside_itself(open_path: Path, who: str) -> None:
+    path = open_path / "writing.py"
     path.write_text(WRITING)
-    data = tmp_path / "data.txt"
+    data = open_path / "data.txt"
     data.write_text("data")
-    open_to_others(tmp_path)
     if who == "ordinary_user":
-        for written in (tmp_path, path, data):
+        for written in (open_path, path, data):
             os.chown(written, 54321, 54321)
     assert "document" in answer_of(path, who)
-    assert sorted(tmp_path.iterdir()) == [data, path]
+    assert sorted(open_path.iterdir()) == [data, path]
     assert data.read_text() == "data"
 
 
@@ -253,24 +268,24 @@ topology_program.main(sys.argv[1:])
 
 
 def test_folder_is_mirrored_without_an_overlay(listeners: tuple[Path, Path]) -> None:
-    here, outside = listeners
+    folder, outside = listeners
     names = ("fifo_in_its_folder", "socket_in_its_folder", "fifo_elsewhere", "another_file")
     attempts = {name: ATTEMPTS[name] for name in names}
     attempts |= {"its_own_file": "open(HERE + '/secret').read()", "new": "open(HERE + '/new', 'w')"}
-    path = write_file(here, outside, attempts)
-    words = [sys.executable, "-P", "-c", WITHOUT_OVERLAY, str(path), "lab"]
-    output = subprocess.run(words, stdout=subprocess.PIPE, check=True, timeout=60).stdout
+    path = write_file(folder, outside, attempts)
+    command = [sys.executable, "-P", "-c", WITHOUT_OVERLAY, str(path), "lab"]
+    output = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60).stdout
     nodes = json.loads(output)["document"]["nodes"]
     assert [node["id"] for node in nodes] == [*BEGINNING, "s1-its_own_file", "s2-new"]
-    assert not (here / "new").exists()
+    assert not (folder / "new").exists()
 
 
 def test_too_large_folder_without_an_overlay_is_refused(tmp_path: Path) -> None:
     path = write_file(tmp_path, tmp_path, {})
     for number in range(1100):
         (tmp_path / str(number)).touch()
-    words = [sys.executable, "-P", "-c", WITHOUT_OVERLAY, str(path), "lab"]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    command = [sys.executable, "-P", "-c", WITHOUT_OVERLAY, str(path), "lab"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 3 and ended.stderr.count("\n") == 1
     assert "put the file into a folder of its own" in ended.stderr
 
@@ -286,7 +301,7 @@ GREEDY = {
     "empty_files": "[open(f'/tmp/{n}', 'w').close() for n in range(11_000)]",
     "descriptors": "files = [open('/dev/null') for _ in range(100)]",
     "printed": "while True: print('x' * 100_000_000)",
-}  # fmt: skip
+}
 SAID = {
     "fd_1": "prints more than 16777216 bytes",
     "fd_2": "prints more than 16777216 bytes",

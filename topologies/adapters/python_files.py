@@ -13,8 +13,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from topologies.errors import LackingError, TopologyError
-from topologies.files.node_link import parse_json
-from topologies.files.reading import MAX_PARTS
 from topologies.text.json_types import JsonObject
 
 _PROGRAM = "testbed.api.emulated.topology_program"
@@ -23,6 +21,8 @@ TIME_LIMIT_S = 30.0
 _MAX_FILE_BYTES = 2**20
 # A limit of the program's; what it prints is kept in memory.
 MAX_OUTPUT_BYTES = 16 << 20
+# Lists, or objects, of an answer.
+_MAX_PARTS = 1_000_000
 # Characters of an error or a note, and the number of notes.
 _MAX_TEXT = 300
 _MAX_NOTES = 100
@@ -140,10 +140,12 @@ def _parse_answer(lines: list[bytes]) -> JsonObject | None:
     """Return the program's answer, which the file may have forged, or None if there is none."""
     if not lines or lines[0][:1] != b"{":
         return None
-    if max(lines[0].count(sign) for sign in (b"[", b"{")) > MAX_PARTS:
-        raise TopologyError(f"more than {MAX_PARTS} nodes, links and lists; make it smaller")
-    answer = parse_json(lines[0].decode(errors="replace"))
-    assert isinstance(answer, dict)
+    if max(lines[0].count(sign) for sign in (b"[", b"{")) > _MAX_PARTS:
+        raise TopologyError(f"more than {_MAX_PARTS} nodes, links and lists; make it smaller")
+    try:
+        answer = json.loads(lines[0])
+    except (ValueError, RecursionError):
+        raise TopologyError(_FORGED) from None
     if isinstance(answer.get("error"), str):
         return {"error": answer["error"][:_MAX_TEXT]}
     notes = answer.get("notes")

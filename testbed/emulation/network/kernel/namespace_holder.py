@@ -16,7 +16,7 @@ import sys
 
 # ``python -I`` leaves the program's folder out.
 sys.path.insert(0, os.path.dirname(__file__))  # noqa: PTH120 - pathlib takes time
-import host_view
+import host_view  # type: ignore[import-not-found] # it lies beside this program
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWNET = 0x00020000, 0x04000000, 0x40000000
 MNT_DETACH = 2

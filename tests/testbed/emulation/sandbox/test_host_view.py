@@ -16,7 +16,7 @@ import pytest
 
 import testbed
 from testbed.emulation.network.kernel.host_view import DEVICES
-from tests.helpers.ordinary_user import open_to_others, ordinary
+from tests.helpers.ordinary_user import open_folder, ordinary
 from tests.helpers.warm import TESTBED
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
@@ -74,6 +74,12 @@ def session() -> Iterator[testbed.Session]:
         yield held
 
 
+@pytest.fixture
+def open_path() -> Iterator[Path]:
+    with open_folder() as path:
+        yield path
+
+
 def output(session: testbed.Session, node: str, argv: Sequence[str]) -> str:
     done = session.exec(node, argv, end_point=False, timeout_s=30)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -92,8 +98,12 @@ def test_program_sees_a_handful_of_devices(session: testbed.Session, node: str) 
     terminals = {path for path in listed if path.startswith("/dev/pts/")}
     assert set(listed) - terminals <= {f"/dev/{name}" for name in DEVICES}
     assert {"/dev/null", "/dev/urandom", "/dev/tty"} < set(listed)
-    words = ["sh", "-c", "echo x > /dev/null; echo read > /dev/stdout; head -c 3 /dev/zero | wc -c"]
-    assert output(session, node, words).split() == ["read", "3"]
+    command = [
+        "sh",
+        "-c",
+        "echo x > /dev/null; echo read > /dev/stdout; head -c 3 /dev/zero | wc -c",
+    ]
+    assert output(session, node, command).split() == ["read", "3"]
 
 
 @ROOT_ONLY
@@ -129,11 +139,11 @@ def test_open_vswitch_is_hidden_from_hosts_alone(session: testbed.Session) -> No
 class Terminal:
     """A terminal with a command whose output is awaited word by word."""
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str]) -> None:
         self._shown = b""
         self._pid, self._terminal = pty.fork()
         if self._pid == 0:
-            os.execvp(words[0], list(words))
+            os.execvp(command[0], list(command))
 
     def type(self, keys: str, expected: str) -> str:
         """Type the keys, and return what is shown until the expected text is."""
@@ -166,17 +176,16 @@ except OSError as error:
 
 
 @pytest.mark.parametrize("who", ["this_user", pytest.param("ordinary_user", marks=ROOT_ONLY)])
-def test_interactive_programs_at_the_prompt(tmp_path: Path, who: str) -> None:
+def test_interactive_programs_at_the_prompt(open_path: Path, who: str) -> None:
     """Shells have jobs, Ctrl-C ends the command in the foreground, and nothing is pushed."""
-    (tmp_path / "typing.py").write_text(TYPING)
-    open_to_others(tmp_path)
-    words = [*TESTBED, "up", "ring:3"]
+    (open_path / "typing.py").write_text(TYPING)
+    command = [*TESTBED, "up", "ring:3"]
     if who == "ordinary_user":
-        words = ordinary(words, tmp_path / "compiled")
-    terminal = Terminal(words)
+        command = ordinary(command, open_path / "compiled")
+    terminal = Terminal(command)
     terminal.read("mininet> ")
     # The line that the terminal shows does not contain what its program prints.
-    shown = terminal.type(f"h0 {sys.executable} {tmp_path}/typing.py\n", "refused: 1")
+    shown = terminal.type(f"h0 {sys.executable} {open_path}/typing.py\n", "refused: 1")
     assert "it typed" not in shown
     terminal.read("mininet> ")
     terminal.type("h0 ping h1\n", "icmp_seq=2")

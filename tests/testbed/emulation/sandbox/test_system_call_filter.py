@@ -116,8 +116,8 @@ def test_kernel_obeys_the_filter_in_children_too() -> None:
         "    os._exit(0)\n"
         "os.wait()\n"
     )
-    words = [sys.executable, "-u", "-c", program]
+    command = [sys.executable, "-u", "-c", program]
     done = subprocess.run(
-        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
     )
     assert done.stdout == f"{errno.EPERM}\n"
