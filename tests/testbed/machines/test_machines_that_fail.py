@@ -86,3 +86,33 @@ def test_a_machine_that_is_not_up_in_time_is_named_and_no_other(
     found = sandboxed(never_up)
     assert found["said"] == "machine-1 not ready within 6 s"
     assert found["after_s"] < 25
+
+
+def killed_while_starting() -> dict[str, Any]:
+    """One machine is killed as soon as it is there."""
+    from testbed.errors import CapabilityError
+    from testbed.machines.adapters import local_machines
+    from testbed.machines.adapters.cluster import machines_up
+    from testbed.machines.machines_request import MachinesRequest
+
+    connect = local_machines.LocalMachine.connect
+
+    def connect_and_die(machine: local_machines.LocalMachine) -> None:
+        connect(machine)
+        if machine.number == 1:
+            machine.process.kill()
+
+    local_machines.LocalMachine.connect = connect_and_die  # type: ignore[method-assign]
+    began_s = time.monotonic()
+    try:
+        with machines_up(MachinesRequest(count=2)):
+            said = ""
+    except CapabilityError as error:
+        said = str(error)
+    return {"said": said, "after_s": time.monotonic() - began_s}
+
+
+def test_machine_killed_while_it_starts_is_named_at_once(sandboxed: Callable[..., Any]) -> None:
+    found = sandboxed(killed_while_starting)
+    assert found["said"] == "machine-1 has died; it may have been killed"
+    assert found["after_s"] < 30  # the limit for a machine that is slow is 60 s

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from testbed.emulation.network.open_vswitch.switch_daemon import run_tool, with_hint
+from testbed.emulation.network.open_vswitch.switches import tun_problem
 from testbed.errors import CapabilityError
 
 
@@ -61,3 +62,31 @@ def test_a_tool_that_is_refused_or_never_heard_is_given_up(
         run_tool("ovs-ofctl", "add-flows", "s0", "-", limit_s=20)
     assert str(refused.value) == f"ovs-ofctl add-flows s0 -: ovs-ofctl: {words}"
     assert len(runs.read_text()) == times
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("XFSZ", "raise the limit (ulimit -f)"), ("KILL", "signal 9 ended it")]
+)
+def test_tool_ended_by_a_signal_is_explained(
+    name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    tool = tmp_path / "ovsdb-tool"
+    tool.write_text(f"#!/bin/sh\nkill -{name} $$\n")
+    tool.chmod(0o755)
+    with pytest.raises(CapabilityError) as refused:
+        run_tool("ovsdb-tool", "create", limit_s=20)
+    assert says in str(refused.value)
+
+
+def test_tun_device_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It opens, as in a container that has /dev/null in its place."""
+    opened = os.open
+
+    def open_null(path: str, flags: int) -> int:
+        return opened("/dev/null" if path == "/dev/net/tun" else path, flags)
+
+    monkeypatch.setattr(os, "open", open_null)
+    problem = tun_problem()
+    assert problem is not None
+    assert "is not a tun device" in problem

@@ -286,3 +286,16 @@ def test_variables_that_strayed_out_of_a_sandbox_are_not_believed(
     assert believed == "True"
     monkeypatch.setenv("TESTBED_SANDBOX_NETWORK", network)
     assert not in_sandbox()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+def test_killed_process_that_measures_is_explained(number: signal.Signals) -> None:
+    """One line and exit code 4; a signal that asks it to end is that user's own."""
+    words = sandbox_command(["sh", "-c", f"kill -{number.value} $$"], explain_kill=True)
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if number == signal.SIGTERM:
+        assert (done.returncode, done.stderr) == (143, "")
+    else:
+        assert done.returncode == 4
+        assert len(done.stderr.splitlines()) == 1
+        assert f"signal {number.value}," in done.stderr
