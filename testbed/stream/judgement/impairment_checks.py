@@ -194,6 +194,9 @@ def _copies_check(run: StreamMeasurements, crossing: LinkTraversal, ending: str)
     expected = (1 - mean_of(before)) * twice.fraction * both
     packets, copied = len(crossing.own), float((run.deliveries.copies[crossing.own] > 1).mean())
     tolerance = SIGMAS * math.sqrt(expected * (1 - expected) / packets) + 1 / packets
+    for lossy in (before, after):
+        if mean_of(lossy) > 0:  # losses in bursts take copies with them
+            tolerance += 2 * SIGMAS * share_error(lossy, packets)
     check = Claim(f"share of packets that came twice, {ending}", "duplicates").equal(
         expected, copied, tolerance
     )
