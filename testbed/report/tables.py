@@ -17,6 +17,7 @@ from testbed.report.wording import (
     MARKS,
     fault_mark,
     over_bound,
+    packet_lines,
     ror_is_predicted,
     ror_words,
     state_of,
@@ -91,8 +92,13 @@ def _session(part: SessionRun, width: int) -> RenderableType:
     )
     rows = [[give(fault) for give in COLUMNS.values()] for fault in part.faults]
     table = ValueTable(name="faults", headings=list(COLUMNS), rows=rows, spare=SPARE)
+    packets = [Text(printable(line)) for line in packet_lines(part)]
     return Group(
-        heading, *([laid_out(table, width)] if rows else []), _session_line(part), Text("")
+        heading,
+        *([laid_out(table, width)] if rows else []),
+        *packets,
+        _session_line(part),
+        Text(""),
     )
 
 
