@@ -91,7 +91,7 @@ def _predicted_loss(plan: StreamPlan) -> float:
 
 def _losses_by_link(plan: StreamPlan, run: StreamMeasurements) -> list[Json]:
     """Return the losses of each impaired link, of packets that met no other impairment or fault."""
-    links = []
+    links: list[Json] = []
     for traversal in link_traversals(plan, run):
         crossed = len(traversal.own)
         lost = int(run.lost[traversal.own].sum())
