@@ -17,6 +17,7 @@ from testbed.report.wording import (
     MARKS,
     fault_mark,
     over_bound,
+    packet_lines,
     ror_is_predicted,
     ror_words,
     state_of,
@@ -66,12 +67,12 @@ COLUMNS: dict[str, Callable[[FaultRecord], object]] = {
     "N pred.": _needed,
     "meas.": lambda f: plain(f.measured_block_size, 1),
     "react. ms": _reaction,
-    "accused": suspected_cables,
+    "suspected": suspected_cables,
     "undec.": lambda f: f.undecodable_blocks,
     "late": lambda f: f.late_packets,
     "": lambda f: Text(fault_mark(f), _FAULT_STYLES[f.passed]),
 }
-SPARE = ("accused", "late", "undec.", "fault", "react. ms", "meas.", "N pred.")
+SPARE = ("suspected", "late", "undec.", "fault", "react. ms", "meas.", "N pred.")
 
 
 def closing_table(run: LoadedRun | SessionRun, *, width: int | None = None) -> RenderableType:
@@ -91,7 +92,14 @@ def _session(part: SessionRun, width: int | None) -> RenderableType:
     heading.append(printable(f"{ends}, {session.method}, {session.fabric}"))
     rows = [[give(fault) for give in COLUMNS.values()] for fault in part.faults]
     table = ValueTable(name="faults", headings=list(COLUMNS), rows=rows, spare=SPARE)
-    return Group(heading, *([lay_out(table, width)] if rows else []), _session_line(part), Text(""))
+    packets = [Text(printable(line)) for line in packet_lines(part)]
+    return Group(
+        heading,
+        *([lay_out(table, width)] if rows else []),
+        *packets,
+        _session_line(part),
+        Text(""),
+    )
 
 
 def _session_line(part: SessionRun) -> Text:

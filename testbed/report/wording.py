@@ -329,3 +329,39 @@ def exact(load: Fraction) -> str:
         f"{load.numerator}/{load.denominator}" if load.denominator > 1 else str(load.numerator)
     )
     return f"{written} = {percent(float(load))}" if len(written) <= 11 else percent(float(load))
+
+
+def packet_lines(part: SessionRun) -> list[str]:
+    """Return lines that say what became of a stream's packets, if no table of faults does."""
+    totals = part.summary.figures.get("packets") if part.summary else None
+    if not totals or part.faults or not totals["sent"]:
+        return []
+    lines = [
+        f"{totals['sent']} packets sent for {totals['source']} source packets; "
+        f"{_block_size_words(totals)}",
+        f"{totals['lost']} packets lost ({100 * totals['lost_share']:.2f} %); "
+        f"{totals['recovered']} lost source packets recovered",
+    ]
+    for link in totals["lost_by_link"]:
+        if link["crossed"]:
+            share = f"{100 * link['lost_share']:.2f} %"
+            lines.append(f"  {link['link']}: {link['lost']} of {link['crossed']} lost ({share})")
+    delays = totals["delay_s"]
+    if delays["median"] is not None:
+        lines.append(
+            f"delay {1000 * delays['median']:.1f} ms (median), {1000 * delays['p95']:.1f} ms (95 %)"
+        )
+    lines.append(
+        f"residual loss: {totals['residual']} source packets ({100 * totals['residual_share']:.3f} %)"
+    )
+    return lines
+
+
+def _block_size_words(totals: Json) -> str:
+    sizes = totals["block_size"]
+    m = totals["source_packets_of_block"]
+    if sizes["most"] == m:
+        return f"M = {m}, no parity"
+    if sizes["least"] == sizes["most"]:
+        return f"M = {m}, N = {sizes['most']}"
+    return f"M = {m}, N = {sizes['least']} to {sizes['most']} (mean {sizes['mean']:.1f})"

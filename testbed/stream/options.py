@@ -92,7 +92,7 @@ CODED = Only(
     needs="a coded stream (--routing ft-drb and recomputed send none)",
 )
 NOT_PROBING = Only(
-    when=lambda args: not args.probe_block_size,
+    when=lambda args: not getattr(args, "probe_block_size", False),
     needs="a stream without --probe-block-size, which breaks its own link",
 )
 PROBING = Only(when=lambda args: args.probe_block_size, needs="--probe-block-size")
@@ -182,7 +182,13 @@ class StreamParameters:
     report_packets: int = option(
         default=100, listed=False, help="packets after which a report is sent sooner"
     )
-    block_size: int | None = option(default=None, listed=False, help="N, fixed for the whole run")
+    block_size: int | None = coded(
+        default=None,
+        kind=kinds.fixed_block,
+        metavar="N",
+        only=(CODED, NOT_PROBING),
+        help="packets per block, M to 255, fixed for the whole run (default: N follows the losses)",
+    )
     late_pps: float | None = option(default=None, listed=False, help="late parity packets a second")
     diagnosis: bool = option(default=True, listed=False, help="the sender finds out what failed")
     label_multiplier: int = option(
@@ -224,7 +230,9 @@ class StreamParameters:
         if self.late_pps is not None and not self.late_pps > 0:
             raise InputError(f"stream: late parity at {self.late_pps} packets/s; give more than 0")
         if self.block_size is not None and not self.source_packets <= self.block_size <= 255:
-            raise InputError(f"stream: block size {self.block_size}; give M to 255")
+            raise InputError(
+                f"stream: block size {self.block_size}; give a number from M ({self.source_packets}) to 255"
+            )
         try:
             stratified_labels(self.label_rule)
         except FecError as error:
@@ -243,12 +251,25 @@ class CodingOptions(StreamParameters):
         help="voip, video: rate, M, symbol size, playback buffer",
     )
 
+    code: Literal["reed-solomon", "none"] = coded(
+        default="reed-solomon",
+        choices=("reed-solomon", "none"),
+        only=(CODED, NOT_PROBING),
+        help="none: send no parity, so that every lost packet stays lost (default {default})",
+    )
+
     @property
     def parameters(self) -> StreamParameters:
-        """What a plan keeps of them."""
-        return StreamParameters(
-            **{one.name: getattr(self, one.name) for one in fields(StreamParameters)}
-        )
+        """The parameters that a plan keeps: without a code, blocks of M packets."""
+        values = {one.name: getattr(self, one.name) for one in fields(StreamParameters)}
+        if self.code == "none":
+            if self.block_size not in (None, self.source_packets):
+                raise InputError(
+                    f"stream: block size {self.block_size} without a code; leave out the block size "
+                    "(block_size, --block-size), or the code none"
+                )
+            values["block_size"] = self.source_packets
+        return StreamParameters(**values)
 
 
 @options

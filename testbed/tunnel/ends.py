@@ -44,8 +44,8 @@ def short_blocks(plan: StreamPlan, *, pairs: bool) -> ShortBlocks:
     return _short_blocks(tuple(sets), plan.stream.source_packets, plan.stream.label_rule, rest)
 
 
-def build_sender(tunnel: TunnelPlan, key: bytes) -> EventSender:
-    """Of the direction ``tunnel.there``."""
+def build_sender(tunnel: TunnelPlan, key: bytes | None) -> EventSender:
+    """Return the sender of the direction ``tunnel.there``; without a key it seals nothing."""
     plan, stream, adaptive = tunnel.there, tunnel.there.stream, tunnel.mode == "adaptive"
     control: BlockSizeControl = fixed_block_size(stream.source_packets)
     policy = EventPolicy(parity_of=lambda k, size: 0, flush_s=tunnel.flush_s)
@@ -64,8 +64,8 @@ def build_sender(tunnel: TunnelPlan, key: bytes) -> EventSender:
     )
 
 
-def build_receiver(tunnel: TunnelPlan, key: bytes) -> EventReceiver:
-    """Of the direction ``tunnel.back``."""
+def build_receiver(tunnel: TunnelPlan, key: bytes | None) -> EventReceiver:
+    """Return the receiver of the direction ``tunnel.back``; without a key it checks no seal."""
     code = VariableLengthCode(tunnel.back.stream.source_packets)
     return EventReceiver(receiver_parameters(tunnel.back, key), code, tunnel.order_s)
 

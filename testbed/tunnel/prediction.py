@@ -8,7 +8,7 @@ import numpy as np
 
 from fec.protocol.events.event_sender import FEW, FRAMING, PATIENCE
 from fec.protocol.wire import HEADER_BYTES
-from testbed.stream.prediction.active_faults import path_losses
+from testbed.stream.prediction.active_faults import mean_share_lost, path_losses
 from testbed.stream.prediction.block_size_policy import block_size_policy, largest_block
 from testbed.tunnel.ends import short_blocks
 from testbed.tunnel.plan import FRAME_HEADERS_BYTES
@@ -55,14 +55,10 @@ def predict_rival(plan: TrialPlan, rival: str) -> RivalPrediction:
     """Of ``direct`` only what is lost."""
     epochs, stream = plan.epochs(), plan.tunnel.there.stream
     m = stream.source_packets
-    losses = [
-        float(path_losses(plan.direct, one.broken)[0]) if rival == "direct" else one.loss
-        for one in epochs
-    ]
-    share = (
-        sum(loss * epoch.lasts_s for loss, epoch in zip(losses, epochs, strict=True))
-        / plan.duration_s
-    )
+    split = plan.direct if rival == "direct" else plan.tunnel.there.forward
+    share = 0.0
+    for epoch in epochs:
+        share += mean_share_lost(split, epoch.broken) * epoch.lasts_s / plan.duration_s
     if rival in ("direct", "none"):
         return RivalPrediction(
             original_loss=share, most_loss=share, block_size=lambda _: m, parity=lambda k, n: 0

@@ -22,6 +22,8 @@ LEAST_S, ENDS_S = 2.0, 1.5
 """Before a run's end: ffmpeg takes its time to begin, and the last echoes are under way."""
 EVERY_S, UDP_PAYLOAD_BYTES, FRAMES_PER_S = 0.02, 1200, 25
 """Of echoes and voice; of datagrams; of the picture."""
+# Frames of the picture from one key frame to the next: an error is visible until then.
+KEY_FRAME_EVERY = FRAMES_PER_S
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -57,6 +59,15 @@ class TrialPlan(ShortRepr):
     def only_tcp(self) -> bool:
         """Whether nothing goes but what fills every link, so that packets are lost to queues on purpose."""
         return self.workloads == ("tcp",) and not self.command
+
+    def reversed(self) -> "TrialPlan":
+        """Return the plan as its sink sees it."""
+        return replace(
+            self,
+            tunnel=self.tunnel.reversed(),
+            direct=self.direct_back,
+            direct_back=self.direct,
+        )
 
     def least_sent(self, workload: str) -> float:
         """Half of the packets (of a picture: frames) that a workload is to send; of tcp there may be any number."""

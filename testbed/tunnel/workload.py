@@ -36,6 +36,8 @@ def _shown(document: Json) -> Iterator[str]:
     yield from fault_lines(document["faults"])
     for mode in document["modes"]:
         yield f"{mode['mode']:9}{', '.join(_words(mode))}"
+    if document.get("summary"):
+        yield document["summary"]
     for code in document["command_exit_codes"]:
         yield f"the program ended with exit code {code}"
 

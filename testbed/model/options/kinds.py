@@ -168,6 +168,7 @@ simulated_paths = whole(1, 64)
 diameters = whole(2, 10**6)
 blocks = replace(whole(100, 10_000_000), metavar=None)
 block_packets = whole(1, 254)
+fixed_block = whole(1, 255)
 large_block_packets = whole(
     1, 56_403
 )  # as many as RaptorQ takes (RFC 6330); what Reed-Solomon cannot is refused by the code

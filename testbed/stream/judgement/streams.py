@@ -28,6 +28,7 @@ from testbed.stream.judgement.fault_results import FaultResult
 from testbed.stream.judgement.impairment_checks import packets_needed, span_label
 from testbed.stream.judgement.link_traversals import GUARD_S
 from testbed.stream.judgement.packet_logs import undecided_arrivals
+from testbed.stream.judgement.packet_totals import packet_totals
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import ONE_CLOCK, StreamMeasurements
 from testbed.stream.path_delays import delay_to_fault_s
@@ -71,7 +72,8 @@ class StreamJudgement(Judgement):
             ror_measured=found.ror_measured,
             infinite_links=tuple(document["infinite_links"]),
             base_block_size=found.base_block_size,
-            figures=document["figures"] | {"per_path": document["per_path"]},
+            figures=document["figures"]
+            | {"per_path": document["per_path"], "packets": document["packets"]},
         )
         faults = [fault_record(session, fault, self.verdict) for fault in found.faults]
         return [head, *faults, timeline(plan, self.run, session), ending]
@@ -116,6 +118,7 @@ def judgement_of(
             "der": plan.stream.decoding_error_rate,
         },
         "infinite_links": list(infinite),
+        "packets": packet_totals(plan, run),
         "figures": {
             "policy": analysis.policy.name,
             "base_block_size": {

@@ -26,6 +26,7 @@ from testbed.stream.judgement.epoch_verdict import (
 from testbed.stream.judgement.fault_results import FaultResult
 from testbed.stream.judgement.impairment_checks import impairment_checks, unrest_s
 from testbed.stream.judgement.packet_logs import miscounted
+from testbed.stream.judgement.packet_totals import residual_check
 from testbed.stream.judgement.timing_errors import quarter_s
 from testbed.stream.measurements import RELAYED, StreamMeasurements
 from testbed.stream.plan import StreamPlan
@@ -75,6 +76,7 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
             "background_bps" in run.counters
         )  # queues of TCP hold packets, and nobody predicts which come in time
         checks += [late_parity_check(late, settled)] if settled and not queued else []
+    checks += _residual_checks(plan, run)
     checks += [_label_check(analysis), *_path_checks(analysis), _content_check(run)]
     return Verdict(
         checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes
@@ -95,12 +97,18 @@ def _judge_impaired(
             if not result.impaired
             for check in fault_checks(result, None)
         ]
+    checks += _residual_checks(plan, run)
     checks.append(_content_check(run))
     notes = (
         *run.health.notes,
         "unpredicted beside impairments: block sizes, ROR, undecodable blocks after late parity",
     )
     return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=notes)
+
+
+def _residual_checks(plan: StreamPlan, run: StreamMeasurements) -> list[Check]:
+    check = residual_check(plan, run)
+    return [] if check is None else [check]
 
 
 def _is_answered(plan: StreamPlan, result: FaultResult) -> bool:

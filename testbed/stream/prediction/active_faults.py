@@ -23,7 +23,7 @@ from testbed.model.label_split import LABELS, Interval, LabelSplit
 from testbed.stream.measurements import FloatArray
 from testbed.stream.plan import StreamPlan
 from topologies import LinkId, Network, reverse_of
-from topologies.impairments import Impairments
+from topologies.impairments import Impairments, mean_loss
 
 RETURN_LABELS = (16384, 49152)
 """One label in each half of the label space: every loss report goes over both return paths."""
@@ -66,6 +66,20 @@ def path_losses(split: LabelSplit, broken: Broken) -> FloatArray:
             if link in lost:
                 retained[number] *= 1 - lost[link]
     return 1 - retained
+
+
+def mean_share_lost(split: LabelSplit, broken: Broken) -> float:
+    """Return the share of a split's packets that broken and impaired links lose in the long run.
+
+    A full queue before a rate trace is left out.
+    """
+    losses = dict(broken)
+    for index, link in enumerate(split.network.links):
+        impaired = mean_loss(link.impaired_by)
+        if impaired > 0:
+            losses[index] = 1 - (1 - losses.get(index, 0.0)) * (1 - impaired)
+    widths = np.array([path.stop - path.start for path in split.paths])
+    return float((path_losses(split, frozenset(losses.items())) * widths).sum() / LABELS)
 
 
 def lost_intervals(split: LabelSplit, broken: Broken) -> tuple[Interval, ...]:

@@ -18,7 +18,14 @@ from pathlib import Path
 
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import WiredHost
-from testbed.tunnel.trial import ENDS_S, EVERY_S, FRAMES_PER_S, UDP_PAYLOAD_BYTES, TrialPlan
+from testbed.tunnel.trial import (
+    ENDS_S,
+    EVERY_S,
+    FRAMES_PER_S,
+    KEY_FRAME_EVERY,
+    UDP_PAYLOAD_BYTES,
+    TrialPlan,
+)
 from topologies import Json, JsonObject
 
 BBR = "tcp-bbr"
@@ -119,7 +126,7 @@ def make_clip(folder: Path, duration_s: float) -> Path:
         "-c:v",
         "libx264",
     ]
-    words += f"-preset veryfast -g {FRAMES_PER_S} -bf 0 -b:v 800k -pix_fmt yuv420p".split()
+    words += f"-preset veryfast -g {KEY_FRAME_EVERY} -bf 0 -b:v 800k -pix_fmt yuv420p".split()
     subprocess.run([*words, str(clip)], check=True, stdin=subprocess.DEVNULL, timeout=300)
     return clip
 
