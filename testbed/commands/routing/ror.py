@@ -18,6 +18,7 @@ from testbed.commands.parsing import read_ends
 from testbed.commands.routing.route import MAX_DIGITS, route_figures
 from testbed.errors import InputError
 from testbed.model.code_description import describe_coding
+from testbed.model.naming.names import read_link
 from testbed.model.options import kinds
 from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, Only
 from testbed.model.routes import SplitRoute
@@ -82,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="LINK",
-        help="also the loss while LINK (a->b) and all others given are down",
+        help="also the loss while LINK (a-b) and all others given are down",
     )
     failing(
         "--failure-duration",
@@ -205,18 +206,16 @@ def _failure(route: SplitRoute, names: list[str], coding: Coding) -> JsonObject:
     from fec.redundancy.block_size import fec_block_size
     from testbed.routing.redundancy.failures import failure_loss, interval_loss
 
-    by_label = {link.label: i for i, link in enumerate(route.network.links)}
-    for name in names:
-        if name not in by_label:
-            raise InputError(
-                f"--down {name}: network {route.network.name!r} has no such link; name it as a->b"
-            )
-    failed = [by_label[name] for name in names]
+    try:
+        links = [read_link(name, route.network) for name in names]
+    except InputError as error:
+        raise InputError(f"--down: {error}") from None
+    failed = [route.network.link_index[link] for link in links]
     loss = failure_loss(route, failed)
     on_switches = interval_loss(spray(route), failed)
     m, der = coding.source_packets, coding.decoding_error_rate
     return {
-        "links": names,
+        "links": [label_of(link) for link in links],
         "loss": float(loss),
         "loss_by_label_intervals": float(on_switches),
         "block_size": fec_block_size(m, loss, der) if loss < 1 else None,
