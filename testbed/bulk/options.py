@@ -103,7 +103,7 @@ class BulkOptions:
     faults: FaultsLike | None = failing(
         default=None,
         metavar=f"none|{FAULT_WORDS}|FILE",
-        help="links to cut while it runs, as in s1->s2@1-3, or a JSON file as for testbed stream",
+        help="links to cut while it runs, as in s1-s2@1-3, or a JSON file as for testbed stream",
     )
     kill: KilledLike = failing(
         default=(),

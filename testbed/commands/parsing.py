@@ -366,7 +366,7 @@ def _give_up_output() -> None:
 def _complain(message: str, code: int) -> int:
     cut = [word for word in sys.argv[1:] if re.fullmatch("[^->][^>]*-", word) and word in message]
     complain(
-        f"{message}; the shell takes > for a file: quote the link, as '{cut[0]}>...'"
+        f"{message}; the shell takes > for a file: write the link as {cut[0]}..., or in quotes, as '{cut[0]}>...'"
         if cut
         else message
     )

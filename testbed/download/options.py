@@ -51,6 +51,6 @@ class DownloadOptions:
     faults: FaultsLike | None = failing(
         default=None,
         metavar=f"none|{FAULT_WORDS}|FILE",
-        help="as in s1->s2@1-3, or a JSON file as of testbed stream",
+        help="as in s1-s2@1-3, or a JSON file as of testbed stream",
     )
     seed: int = running(default=1, kind=kinds.seed, help="seed of labels, faults and content")

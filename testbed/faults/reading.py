@@ -37,7 +37,7 @@ def read_faults(
     if "@" in str(requested) and not is_file(requested):
         return parse_fault_list(str(requested), network)
     return parse_fault_document(
-        read_json(requested, where, hint=f"{hint}, or {FAULT_WORDS}, as in s1->s2@1-3"),
+        read_json(requested, where, hint=f"{hint}, or {FAULT_WORDS}, as in s1-s2@1-3"),
         network,
         where,
         Path(requested).parent,

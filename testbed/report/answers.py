@@ -46,6 +46,8 @@ class Table:
 
     def numeric(self) -> list[bool]:
         """Of each column, whether it holds numbers and fractions, which stand on the right."""
+        if not self.rows:
+            return [False] * len(self.headings)
         return [
             not any(isinstance(v, str) and v[:1] not in "0123456789-–" for v in column)
             for column in zip(*self.rows, strict=True)

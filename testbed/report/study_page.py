@@ -87,7 +87,9 @@ def _methods(name: str, rows: Sequence[Json]) -> Markup | None:
     common = any("mean_ror_of_common_rows" in row for row in rows)
     mean = "mean_ror_of_common_rows" if common else "mean_ror"
     compared = compare_methods(name, rows, (mean,), ("tolerance", "m", "der", "large_blocks"))
-    return None if compared is None else table_section(compared.as_table())
+    if compared is None or not compared.shown_names:
+        return None
+    return table_section(compared.as_table())
 
 
 def study_title(manifest: Manifest) -> str:

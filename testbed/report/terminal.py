@@ -153,7 +153,7 @@ def _hidden_rows(table: ValueTable, width: int | None) -> int:
 def _columns(table: ValueTable, width: int | None) -> list[_Column]:
     texts = table.words()
     shown = len(texts) - _hidden_rows(table, width)
-    numeric = table.numeric() or [False] * len(table.headings)
+    numeric = table.numeric()
     columns = []
     for index, heading in enumerate(table.headings):
         cells = []

@@ -116,7 +116,7 @@ class StripingOptions:
         default=(),
         many=True,
         metavar=f"none|{FAULT_WORDS}|FILE",
-        help="cut links, as in s1->s2@0.2-3; may be repeated",
+        help="cut links, as in s1-s2@0.2-3; may be repeated",
         switches_only=lambda words: not all(map(no_faults, words)),
     )
     kill: Sequence[str | KilledProcess] = failing(

@@ -154,7 +154,7 @@ def _faults(requested: FaultsLike, network: Network) -> tuple[Fault, ...]:
     if any(f.kind != "impaired" and (f.kind != "down" or f.direction != "both") for f in faults):
         raise InputError(
             "--faults: a striped file's links are cut both ways or, on one machine, impaired; give LINK@START-STOP,"
-            " as in s1->s2@0.2-3"
+            " as in s1-s2@0.2-3"
         )
     return faults
 

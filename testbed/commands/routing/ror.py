@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="LINK",
-        help="also the loss while LINK (a->b) and all others given are down",
+        help="also the loss while LINK (a-b) and all others given are down",
     )
     failing(
         "--failure-duration",

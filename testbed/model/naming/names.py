@@ -213,7 +213,7 @@ def no_link(text: str, network: Network) -> str:
     hint = (
         f"did you mean {' or '.join(near)}?"
         if near
-        else "write it a->b, as testbed topology show --links lists them"
+        else "write it a-b (or 'a->b', as testbed topology show --links lists them)"
     )
     return f"{said}; {hint}"
 

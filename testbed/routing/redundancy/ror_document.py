@@ -9,6 +9,7 @@ from fec.redundancy.block_size import fec_block_size
 from fec.redundancy.label_layout import block_size_bound
 from fec.redundancy.ror import LoadOverhead, RorBreakdown
 from testbed.errors import InputError
+from testbed.model.naming.names import read_link
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import spray
 from testbed.routing.redundancy import failures as rates
@@ -22,7 +23,7 @@ from testbed.routing.redundancy.route_ror import (
     route_breakdown,
     route_ror,
 )
-from topologies import JsonObject, link_fields
+from topologies import JsonObject, label_of, link_fields
 
 CODES = ("any", "reed-solomon", "raptorq")
 
@@ -148,18 +149,16 @@ def _bound(term: LoadOverhead, coding: Coding) -> int | None:
 
 def _failure(route: SplitRoute, names: Sequence[str], coding: Coding) -> JsonObject:
     """Return the loss while these links are down, by both models, and the block size for it."""
-    by_label = {link.label: i for i, link in enumerate(route.network.links)}
-    for name in names:
-        if name not in by_label:
-            raise InputError(
-                f"--down {name}: network {route.network.name!r} has no such link; name it as a->b"
-            )
-    failed = [by_label[name] for name in names]
+    try:
+        links = [read_link(name, route.network) for name in names]
+    except InputError as error:
+        raise InputError(f"--down: {error}") from None
+    failed = [route.network.link_index[link] for link in links]
     loss = rates.failure_loss(route, failed)
     on_switches = rates.interval_loss(spray(route), failed)
     m, der = coding.source_packets, coding.decoding_error_rate
     return {
-        "links": list(names),
+        "links": [label_of(link) for link in links],
         "loss": float(loss),
         "loss_by_label_intervals": float(on_switches),
         "block_size": fec_block_size(m, loss, der) if loss < 1 else None,

@@ -154,6 +154,6 @@ def test_a_link_whose_sign_the_shell_took_is_to_be_quoted(
     assert main(words.split()) == 2
     error = capsys.readouterr().err
     assert (
-        error.endswith("; the shell takes > for a file: quote the link, as 's0->...'\n")
+        error.endswith("write the link as s0-..., or in quotes, as 's0->...'\n")
         and error.count("\n") == 1
     )

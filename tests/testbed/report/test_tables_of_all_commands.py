@@ -24,7 +24,7 @@ from testbed.cli import main
 from testbed.commands.answer import show_parts
 from testbed.metapath.workload import METAPATH
 from testbed.report import tables, terminal
-from testbed.report.answers import Table
+from testbed.report.answers import Table, table_section
 from tests.helpers import sample_runs
 from tests.helpers.paths import ROOT
 from tests.recorded.invocations import JSON, write_files
@@ -197,6 +197,12 @@ def test_no_column_has_one_letter_a_line(blocks: bool) -> None:
     table = Table(name="t", headings=("name", "p", "text"), rows=[row], blocks=blocks)
     for width in WIDTHS:
         assert len(_lines(table, width)) <= 12
+
+
+def test_table_without_rows_has_its_headings() -> None:
+    table = Table(name="t", headings=("link", "load"), rows=[])
+    assert _lines(table, None) == ["link  load"]
+    assert "<th" in str(table_section(table))
 
 
 def test_title_is_not_wrapped_to_the_width_of_the_table() -> None:

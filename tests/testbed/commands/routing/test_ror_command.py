@@ -246,7 +246,7 @@ def test_failed_links_and_overlaps_are_predicted(capsys: pytest.CaptureFixture[s
         (["--der", "1"], "more than 0 and below 1"),
         (["--routing", "fastest"], "is not known"),
         (["--routing", "least-fec:2"], "below 1"),
-        (["--down", "s1->s99"], "no such link"),
+        (["--down", "s1->s99"], "is no link of"),
         (["--failure-duration", "2"], "together"),
         (["--large-blocks", "--label-order", "stratified"], "stratified"),
     ],
@@ -301,3 +301,13 @@ def test_the_printed_pair_sum_drops_pairs_with_a_light_link() -> None:
     route = route_by_name(load_network("swiss-t1"), "s1", "s6", "capillary")
     pairs = pair_ror(route, Coding(tolerance=0.1))
     assert pairs.printed < pairs.all_pairs
+
+
+def test_link_may_be_named_without_the_sign_that_a_shell_redirects(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, quoted, _ = asked(capsys, *SWISS, "--down", "s1->s2", "--json")
+    _, plain, _ = asked(capsys, *SWISS, "--down", "s1-s2", "--json")
+    assert plain == quoted and plain["failure"]["links"] == ["s1->s2"]
+    code, _, error = asked(capsys, *SWISS, "--down", "s1-s9")
+    assert code == 2 and error.startswith("testbed: --down: link 's1-s9'")
