@@ -255,7 +255,7 @@ class RunComparison(Comparison):
     @property
     def rows(self) -> list[Json]:
         """A row for each figure and run: value, half width of its interval, prediction, difference."""
-        rows = []
+        rows: list[Json] = []
         for figure in self.to_json()["figures"]:
             for run, measured in zip(self.runs, figure["runs"], strict=True):
                 rows.append({"figure": figure["figure"], "run": run.label, **(measured or {})})

@@ -65,7 +65,7 @@ def _age(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     remaining = int(seconds)
-    parts = []
+    parts: list[str] = []
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
         number, remaining = divmod(remaining, length)
         if number or (unit == "s" and not parts):
