@@ -43,7 +43,7 @@ _HOMES = {
     "load": "api.stored",
     "runs": "api.stored",
     "draw": "api.drawing",
-    "compare": "api.runs",
+    "compare": "api.comparing",
     "RunResult": "api.runs",
     "EachLink": "stream.options",
 }

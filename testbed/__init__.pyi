@@ -12,13 +12,13 @@ from testbed.api.calculations import networks as networks
 from testbed.api.calculations import route as route
 from testbed.api.calculations import schedule as schedule
 from testbed.api.calculations import traffic as traffic
+from testbed.api.comparing import compare as compare
 from testbed.api.drawing import draw as draw
 from testbed.api.ratings import DemandsResult as DemandsResult
 from testbed.api.ratings import RorResult as RorResult
 from testbed.api.ratings import demands as demands
 from testbed.api.ratings import ror as ror
 from testbed.api.runs import RunResult as RunResult
-from testbed.api.runs import compare as compare
 from testbed.api.runs import run as run
 from testbed.api.session import Session as Session
 from testbed.api.session import session as session

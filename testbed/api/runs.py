@@ -4,26 +4,24 @@ how it is kept on disk, and ``testbed.compare``."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from os import PathLike
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from testbed.api.emulated.sandbox_client import SandboxProcess
+from testbed.api.plain_tables import plain_frame
 from testbed.emulation.machine.fabric import choose_fabric
 from testbed.emulation.machine.provenance import describe_run
 from testbed.emulation.sandbox.sandbox import in_sandbox
-from testbed.errors import InputError, UsageError, require_type
+from testbed.errors import InputError, UsageError
 from testbed.live.adapters.feed import record_page_path
 from testbed.model.json_values import with_aliases
 from testbed.model.progress import ReportProgress
 from testbed.model.run_records import Manifest, Record, SessionRun, record_to_json
 from testbed.model.verdict import Verdict
 from testbed.model.workload import How, Judgement, Row, Work, Workload
-from testbed.report.answers import table_section
-from testbed.report.comparison import ComparedRun, Comparison, compared
 from testbed.report.drawing.svg_figures import rendered
 from testbed.results.study_store import StudyRun
 from topologies import Json, JsonObject
@@ -96,8 +94,6 @@ class RunResult(Shown, Generic[P, M]):
 
     def frame(self) -> pandas.DataFrame:
         """Return ``rows`` as a DataFrame of pandas with plain columns, as ``testbed.data_frame``."""
-        from testbed.api.tables import plain_frame
-
         return plain_frame(self.rows)
 
     def __repr__(self) -> str:
@@ -241,97 +237,6 @@ def _emulated(workload: Work, plan: object, progress: ReportProgress | None) -> 
 
     with SandboxProcess({"do": "work"}, report_progress=progress) as process:
         return process.measured({"do": "run"}, plan, progress)
-
-
-class RunComparison(Comparison):
-    """Runs side by side: a notebook shows the table; ``save`` writes the page, ``frame`` gives it to pandas."""
-
-    def frame(self) -> pandas.DataFrame:
-        """Return ``rows`` as a DataFrame of pandas."""
-        from testbed.api.tables import plain_frame
-
-        return plain_frame(self.rows)
-
-    @property
-    def rows(self) -> list[Json]:
-        """A row for each figure and run: value, half width of its interval, prediction, difference."""
-        rows = []
-        for figure in self.to_json()["figures"]:
-            for run, measured in zip(self.runs, figure["runs"], strict=True):
-                rows.append({"figure": figure["figure"], "run": run.label, **(measured or {})})
-        return rows
-
-    def _repr_html_(self) -> str:
-        return table_section(self.as_table())
-
-    def __repr__(self) -> str:
-        return f"RunComparison({len(self.runs)} runs of {self.runs[0].workload}, {len(self.names)} figures)"
-
-
-def compare(
-    results: Iterable[AnyResult | str | PathLike[str]]
-    | Mapping[str, AnyResult | str | PathLike[str]],
-) -> RunComparison:
-    """Compare runs of one workload side by side; the others are compared with the first.
-
-    Args:
-        results: Runs as ``testbed.run`` or ``testbed.load`` returns them, or the folders of stored
-            runs. A dictionary names them.
-
-    Raises:
-        InputError: There are fewer than two, or they are runs of different workloads.
-        UsageError: A value is no run.
-
-    >>> from testbed import run, stream_plan
-    >>> plans = [stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=r) for r in (200, 400)]
-    >>> compare({"slow": run(plans[0], "simulator"), "fast": run(plans[1], "simulator")})
-    RunComparison(2 runs of stream, 13 figures)
-    """
-    if isinstance(results, str):
-        raise UsageError(f"compare: got the text {results[:60]!r}; give two runs or more, {_RUNS}")
-    require_type(results, Iterable, "compare", f"runs, {_RUNS}")
-    if isinstance(results, Mapping):
-        return RunComparison(runs=tuple(_compared(run, name) for name, run in results.items()))
-    return RunComparison(
-        runs=tuple(_compared(run, f"run {number}") for number, run in enumerate(results, start=1))
-    )
-
-
-_RUNS = "as testbed.run(...) and testbed.load(...) return them, or folders of stored runs"
-
-
-def _compared(run: object, name: str) -> ComparedRun:
-    """Return a run as it is compared; the path of a stored run is read."""
-    from testbed.api.stored import StoredResult, is_run, load
-
-    if isinstance(run, str) and not is_run(run):
-        raise UsageError(f"compare: {run[:80]!r} is no stored run; give runs, {_RUNS}")
-    result = load(run) if isinstance(run, (str, PathLike)) else run
-    require_type(result, RunResult, "compare", f"runs, {_RUNS}")
-    assert isinstance(result, RunResult)
-    if isinstance(result, StoredResult):
-        return result.as_compared(name)
-    manifest = Manifest(name=result.workload, command="", seed=getattr(result.plan, "seed", 1))
-    rows = result.judgement.stored or result.rows
-    return compared(manifest, result.verdict, rows, name, _options(result.plan))
-
-
-def _options(plan: object) -> list[str]:
-    """The fields of a plan, and of the values in it that are made of fields."""
-    if not is_dataclass(plan):
-        return [repr(plan)]
-    found = []
-    for one in fields(plan):
-        value = getattr(plan, one.name)
-        nested = one.repr and is_dataclass(value) and one.name in ("stream", "options")
-        found += (
-            _options(value)
-            if nested
-            else [f"{one.name} {shortened(value, 60)}"]
-            if one.repr
-            else []
-        )
-    return found
 
 
 def shortened(value: object, most: int) -> str:

@@ -1,19 +1,26 @@
-"""``testbed attach [RUN]``: a prompt on a network that another process holds up; without a name, those that are up."""
+"""``testbed attach [NAME]``: a prompt on a running network; without a name, the list of them."""
+
+from __future__ import annotations
 
 import argparse
 import signal
-from functools import partial
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
 
+if TYPE_CHECKING:
+    from testbed.report.answers import Part
+    from topologies import JsonObject
+
 DESCRIPTION = (
     "The prompt of testbed up on a network that testbed up, testbed run or a Python session holds up; "
-    "leaving it leaves the network up. Without NAME: the networks that are up."
+    "leaving it leaves the network up. Without NAME: the networks that are up, with age, size and owner."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
+    """Add the arguments of the command."""
     parser.add_argument("name", metavar="NAME", nargs="?", help="the network's name")
     parser.add_argument(
         "--json", action="store_true", help="without NAME: print one JSON object on stdout"
@@ -21,14 +28,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Answer | int:
-    """Exit code 0; 2 where a line from a pipe could not be understood."""
+    """Give the prompt, or list the networks; exit code 2 if a line from a pipe was wrong."""
     from testbed.emulation.attach.prompt import give_prompt
-    from testbed.emulation.sandbox.control_socket import network_names
+    from testbed.emulation.attach.running import running_networks
 
     if args.name is None:
-        names = network_names()
-        return Answer({"networks": names}, partial(print, "\n".join(names) or "no network is up"))
+        running = running_networks()
+        document = {"networks": [row["name"] for row in running], "running": running}
+        return Answer(document, lambda: _show(running))
     signal.signal(
         signal.SIGINT, signal.default_int_handler
     )  # the prompt hears Ctrl-C more than once
     return give_prompt(args.name, sign=f"{args.name}> ")
+
+
+def _show(running: list[JsonObject]) -> Iterator[Part]:
+    from testbed.report.answers import Table
+
+    if not running:
+        yield "no network is up"
+        return
+    headings = ("name", "age", "switches", "hosts", "cables", "owner", "process")
+    rows = []
+    for row in running:
+        size = [row["switches"], row["hosts"], row["cables"]]
+        rows.append([row["name"], _age(row["age_s"]), *size, row["owner"], row["pid"]])
+    yield Table(name="networks", headings=headings, rows=rows)
+
+
+def _age(seconds: float | None) -> str:
+    """Return a duration in one or two units.
+
+    >>> _age(4.2), _age(754), _age(93784), _age(None)
+    ('4 s', '12 min 34 s', '1 d 2 h', '-')
+    """
+    if seconds is None:
+        return "-"
+    remaining = int(seconds)
+    parts: list[str] = []
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        number, remaining = divmod(remaining, length)
+        if number or (unit == "s" and not parts):
+            parts.append(f"{number} {unit}")
+    return " ".join(parts[:2])

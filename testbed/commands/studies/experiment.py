@@ -15,7 +15,7 @@ from keyword import iskeyword
 from pathlib import Path
 from string import Template
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast, runtime_checkable
 
 from testbed.commands.answer import Answer
 from testbed.commands.studies.study_runner import run_study
@@ -172,14 +172,13 @@ def study_of_file(file: Path) -> "Study | SessionStudy | OwnStudy":
         del sys.modules[name]
         raise InputError(f"{file}: {wrong}; testbed experiment new NAME writes a study that runs")
     _send_to_workers(module)
-    checked: Study | SessionStudy | OwnStudy = study
-    return checked
+    return cast("Study | SessionStudy | OwnStudy", study)
 
 
 def _send_to_workers(module: ModuleType) -> None:
     """Have functions of the module pickled by value, because workers cannot import it."""
     try:
-        import cloudpickle
+        import cloudpickle  # type: ignore[import-untyped]
     except ImportError:  # without the extra campaigns there are no workers
         return
     cloudpickle.register_pickle_by_value(module)

@@ -252,7 +252,7 @@ def _shared(
         yield from ((point, measure(point)) for point in points)
         return
     if args.called.endswith(".py"):  # a file that workers cannot import
-        import cloudpickle
+        import cloudpickle  # type: ignore[import-untyped]
 
         measure = partial(_measure_pickled, cloudpickle.dumps(measure))
     with dask_client(args.workers, args.scheduler, security_of(args)) as client:

@@ -8,6 +8,7 @@ given none.
 import itertools
 import socket
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -193,6 +194,7 @@ class RequestHandlers:
         self.net = net
         self.faults = ManualFaults(net, breaker)
         self._captures = threading.Lock()
+        self._up_since_s = time.monotonic()
 
     def handlers(self) -> dict[str, Handler]:
         """By the request's ``do``."""
@@ -208,6 +210,7 @@ class RequestHandlers:
             "datapath": self.net.datapath,
             "mtu": self.net.mtu,
             "setup_seconds": self.net.setup_seconds,
+            "up_s": time.monotonic() - self._up_since_s,
         }
         send(
             sock,

@@ -183,6 +183,12 @@ def _connected(address: str, wait_s: float) -> socket.socket | None:
     return None
 
 
+def owner_pid(sock: socket.socket) -> int:
+    """Return the process that opened the door at the other end; 0 if it is in another container."""
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(credentials)[0])
+
+
 def same_user(sock: socket.socket) -> bool:
     """Whether the other end is a process of this user (seen from inside a sandbox: of the user who entered it)."""
     found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)

@@ -299,8 +299,8 @@ def known_link(link: str | Sequence[Any], network: Network) -> LinkId:
     require_type(link, (tuple, list), "link", 'a text such as "s1->s2"')
     if len(link) not in (2, 3) or not isinstance(node_name(link[0]), str):
         raise InputError(f"link {link!r}: give its nodes, such as ('s1', 's2')")
-    key: int = link[2] if len(link) == 3 else 0
-    link_id: LinkId = (str(node_name(link[0])), str(node_name(link[1])), key)
+    ends = str(node_name(link[0])), str(node_name(link[1]))
+    link_id: LinkId = (*ends, *link[2:]) if len(link) == 3 else (*ends, 0)  # type: ignore[assignment]
     if link_id not in network.link_index:
         raise InputError(no_link(label_of(link_id), network))
     return network.links[network.link_index[link_id]].id

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -239,7 +240,16 @@ def test_exec_and_attach_reach_a_session(session: testbed.Session) -> None:
             [*TESTBED, *words], input=text, capture_output=True, text=True, timeout=60, check=False
         )
 
-    assert session.name in json.loads(said("attach", "--json").stdout)["networks"]
+    listed = json.loads(said("attach", "--json").stdout)
+    assert session.name in listed["networks"]
+    (row,) = [row for row in listed["running"] if row["name"] == session.name]
+    network = session.network
+    size = (len(network.switches), len(network.hosts), len(network.links) // 2)
+    assert (row["switches"], row["hosts"], row["cables"]) == size
+    assert 0 < row["age_s"] < 3600 and row["owner"] == pwd.getpwuid(os.geteuid()).pw_name
+    assert row["pid"] == os.getpid() and "pytest" in row["command"]
+    shown = said("attach").stdout
+    assert session.name in shown and row["owner"] in shown and " s" in shown
     done = said("exec", session.name, "h1", "--", "sh", "-c", "cat; exit 5", text="through")
     assert (done.returncode, done.stdout) == (5, "through")
     wrong = said("exec", "nobody", "h1", "--", "true")

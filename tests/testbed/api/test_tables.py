@@ -9,7 +9,8 @@ import pandas
 import pytest
 
 import testbed
-from testbed.api.tables import plain_frame, rows_of
+from testbed.api.plain_tables import plain_frame
+from testbed.api.tables import rows_of
 from testbed.bulk.measurements import LinkCount
 from testbed.errors import UsageError
 
