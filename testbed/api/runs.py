@@ -33,6 +33,8 @@ from topologies.text.shown import Shown
 if TYPE_CHECKING:
     import pandas
 
+    from testbed.model.schedule import Schedule
+
 P = TypeVar("P")
 M = TypeVar("M")
 MAX_DRAWN = 400
@@ -215,7 +217,7 @@ def rows_of(result: object) -> list[Json]:
     if isinstance(result, SplitRoute):
         return [_load_row(result, i) for i in result.loaded]
     if isinstance(result, Schedule):
-        return [{"transfer": i, "frame": frame} for i, frame in enumerate(result.frame_of.tolist())]
+        return [_transfer_row(result, i) for i in range(len(result.frame_of))]
     if isinstance(result, Network):
         return list(network_document(result)["links"])
     if isinstance(result, Mapping) and all(
@@ -225,6 +227,16 @@ def rows_of(result: object) -> list[Json]:
     raise UsageError(
         f"data_frame: a {type(result).__name__} has no table; give a route, a schedule, a run or counters"
     )
+
+
+def _transfer_row(schedule: Schedule, transfer: int) -> Json:
+    row: dict[str, object] = {"transfer": transfer}
+    if schedule.ends:
+        source, destination = schedule.ends[transfer]
+        row["source"] = source
+        row["destination"] = destination
+    row["frame"] = int(schedule.frame_of[transfer])
+    return row
 
 
 def _load_row(route: SplitRoute, index: int) -> Json:

@@ -21,6 +21,7 @@ class Schedule(Shown):
     ``bottleneck_load``: the traffic's (its lower bound). ``proved``: "liquid" where the length is that bound,
     "no-liquid-schedule" where an exhausted search or an infeasible model says that none has it, else "unknown".
     ``optimal``: whether no shorter schedule exists (None: not known). ``method`` says which method found it.
+    ``ends``: source and destination of each transfer, if known.
     """
 
     frame_of: npt.NDArray[np.int32]
@@ -31,6 +32,7 @@ class Schedule(Shown):
     optimal: bool | None = None
     seconds: float | None = field(default=None, compare=False)
     detail: str = ""
+    ends: Sequence[tuple[str, str]] = field(default=(), repr=False, compare=False)
 
     @classmethod
     def of(
@@ -85,8 +87,11 @@ class Schedule(Shown):
         )
 
     def __repr__(self) -> str:
-        bound = f"bound {self.bottleneck_load}, {'liquid' if self.liquid else self.proved}"
-        return f"Schedule({len(self.frame_of)} transfers in {self.length} frames, {bound}, {self.method})"
+        proof = "liquid" if self.liquid else self.proved
+        return (
+            f"Schedule({len(self.frame_of)} transfers in {self.length} frames, "
+            f"bound {self.bottleneck_load}, {proof}, method {self.method!r})"
+        )
 
     @property
     def liquid(self) -> bool:

@@ -75,7 +75,8 @@ def schedule_by_name(
     schedule = method(traffic, seed=seed, time_limit_s=time_limit_s, now=now)
     seconds = now() - started if now is not None and started is not None else None
     _check(name, traffic, schedule)
-    return replace(schedule, seconds=seconds)
+    ends = traffic.ends if len(traffic.ends) == len(traffic) else ()
+    return replace(schedule, seconds=seconds, ends=ends)
 
 
 def _check(name: str, traffic: Traffic, schedule: Schedule) -> None:
