@@ -209,10 +209,10 @@ def _show(documents: list[JsonObject]) -> Iterator[Part]:
         of = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
         most = max(links, key=lambda entry: entry["utilisation"])
         words = f"{document['source']} -> {document['sink']}: {counted(len(links), 'link')}"
-        yield (
-            f"{words}, the busiest carries {_exact(most)} of the flow"
-            + f"; {len(layers)} layers" * bool(layers)
-        )
+        words += f", the busiest carries {_exact(most)} of the flow"
+        if layers:
+            words += f"; {counted(len(layers), 'layer')}"
+        yield words
         rows = [
             (
                 label_of((one["source"], one["target"], one["key"])),
