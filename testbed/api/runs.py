@@ -30,6 +30,7 @@ from topologies.text.shown import Shown
 if TYPE_CHECKING:
     import pandas
 
+
 P = TypeVar("P")
 M = TypeVar("M")
 MAX_DRAWN = 400

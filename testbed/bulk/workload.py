@@ -39,10 +39,11 @@ _BUILD = partial(lazily("testbed.bulk.planning:build_bulk_plan"), now=time.monot
 
 def _fitted(requested: BulkOptions, plan: BulkPlan, fabric: str) -> tuple[BulkPlan, str]:
     from testbed.bulk.planning import at_rate
-    from testbed.results.capacity_file import chosen_rate
+    from testbed.results.capacity_file import chosen_rate, unused_capacities
 
     paths = [transfer.path for transfer in plan.transfers]
     rate_bps, words = chosen_rate(requested.link_rate_bps, paths, len(plan.frames), fabric)
+    words += unused_capacities(requested.network, rate_bps, "circuits need equal links")
     return replace(plan, network=at_rate(plan.network, rate_bps), link_rate_bps=rate_bps), words
 
 

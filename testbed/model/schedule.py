@@ -88,8 +88,11 @@ class Schedule(Shown):
         )
 
     def __repr__(self) -> str:
-        bound = f"bound {self.bottleneck_load}, {'liquid' if self.liquid else self.proved}"
-        return f"Schedule({len(self.frame_of)} transfers in {self.length} frames, {bound}, {self.method})"
+        proof = "liquid" if self.liquid else self.proved
+        return (
+            f"Schedule({len(self.frame_of)} transfers in {self.length} frames, "
+            f"bound {self.bottleneck_load}, {proof}, method {self.method!r})"
+        )
 
     @property
     def liquid(self) -> bool:

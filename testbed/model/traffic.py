@@ -21,7 +21,7 @@ Link = tuple[str, str, int]
 Route = Callable[[str, str], Sequence[Link]]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Traffic:
     """``links``: names, each used by some transfer. Transfer i uses ``indices[offsets[i]:offsets[i + 1]]``, in their
     order.
@@ -124,6 +124,12 @@ class Traffic:
             first_node=first,
             last_node=last,
             parts=parts,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Traffic({len(self)} transfers over {len(self.links)} links, "
+            f"bottleneck load {self.bottleneck_load})"
         )
 
     def __len__(self) -> int:

@@ -170,7 +170,7 @@ class Claim:
         return known.plus_minus(half_width)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Verdict:
     """All checks of one run. ``invalid`` is the reason why the run says nothing (then it is never passed), or None;
     ``lacking``: what to install so that all that was requested can run, or None.
@@ -199,6 +199,10 @@ class Verdict:
             raise InputError(
                 f"verdict: two checks have the key {twice[0]!r}, both about {twice[1]!r}; keep one"
             )
+
+    def __repr__(self) -> str:
+        state = self.outcome if self.invalid is None else f"invalid: {self.invalid[:60]}"
+        return f"Verdict({state}, checks: {len(self.checks)}, notes: {len(self.notes)})"
 
     @property
     def passed(self) -> bool:

@@ -77,6 +77,17 @@ def cell(value: object, factor: float = 1.0) -> str:
     return str(value)
 
 
+def in_words(value: float, ending: str) -> str:
+    """Return a value with the unit of a name that ends so.
+
+    >>> in_words(1e11, "_bps"), in_words(0.00384, "_s"), in_words(1_000_000, "_bytes")
+    ('100 Gbit/s', '3.84 ms', '1 MB')
+    """
+    scales = _SCALES[ending]
+    factor, unit = next((scale for scale in scales if value >= scale[0]), scales[-1])
+    return f"{cell(value, factor)} {unit}"
+
+
 def is_series(value: object) -> bool:
     """Whether a value is a series or a structure, of which a table can say nothing: it is drawn, and whole in the file
     of points."""

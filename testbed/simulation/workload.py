@@ -12,6 +12,7 @@ from testbed.model.options.planner import planner
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.workload import How, Workload, lazily
 from testbed.renamed import renames
+from testbed.report.column_units import in_words
 from testbed.simulation.options import SimulationOptions, TimelineOptions
 from topologies import Json, JsonObject
 
@@ -81,6 +82,27 @@ def _view(plan: SimulationPlan) -> tuple[str, Callable[[], RunView]]:
     one = plan.experiment
     title = f"{one.network.name}: {one.pattern}, deadlock avoidance {one.parameters.deadlock}"
     return "simulate", partial(network_view, title, one.network, {})
+
+
+def _fitted(
+    requested: SimulationOptions, plan: SimulationPlan, _fabric: str
+) -> tuple[SimulationPlan, str]:
+    """Give every link the simulator's one rate, and say so if the network has other rates."""
+    from testbed.results.capacity_file import unused_capacities
+
+    rate_bps = plan.experiment.parameters.link_bps
+    reason = "the router simulator has one rate for all links (--link-rate)"
+    remark = unused_capacities(requested.network, rate_bps, reason)
+    if not remark:
+        return plan, ""
+    links = tuple(replace(link, capacity_bps=rate_bps) for link in plan.experiment.network.links)
+    network = replace(plan.experiment.network, links=links)
+    alike = replace(
+        plan,
+        experiment=replace(plan.experiment, network=network),
+        sweep=tuple(replace(one, network=network) for one in plan.sweep),
+    )
+    return alike, f"links of {in_words(rate_bps, '_bps')}{remark}"
 
 
 def _shown(document: Json) -> Iterator[object]:
@@ -161,6 +183,7 @@ SIMULATION = Workload(
     build=_BUILD,
     carry=_carry,
     virtual=True,
+    fitted=_fitted,
     judge=lazily("testbed.simulation.judgement:judge_simulation"),
     view=_view,
     figures=lazily("testbed.simulation.figures:simulation_figures"),

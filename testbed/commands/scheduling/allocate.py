@@ -23,7 +23,7 @@ LINK_BPS = 86e6 * 8  # 86 MB/s, the machine's links (Gabrielyan 2007, 3.8.1)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the command."""
     add = adder(parser)
-    add("network", metavar="NETWORK", help="swiss-t1")
+    add("network", metavar="swiss-t1", help="the network, swiss-t1: no other has allocations")
     add(
         "--nodes",
         type=kinds.job_nodes,
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Answer:
     """The best allocations, and the worst."""
     if args.network != "swiss-t1":
-        raise InputError(f"network {args.network!r}: only swiss-t1 is supported")
+        raise InputError(f"network {args.network!r}: allocations are of swiss-t1; give swiss-t1")
     choice = choose_allocations(args.nodes, count=args.count, occupied=parse_counts(args.occupied))
     return Answer(_document(args, choice), partial(_show, args, choice))
 

@@ -17,16 +17,20 @@ from testbed.model.options.option import ROUTED, RUN, SENT, Only
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.report.answers import Part, Table
+from testbed.report.column_units import in_words
 from testbed.report.drawing.frame_drawing import draw_schedule
 from testbed.report.progress_bar import spinner
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.options import SearchOptions
 from testbed.scheduling.wormhole import WormholeRun, run_wormhole
-from topologies import Json, JsonObject, load_network
+from topologies import Json, JsonObject, Network, load_network
 from topologies.files.formats import write_atomically
 
 MAX_CARRIED = 200_000
 MAX_DRAWN = 20_000
+# Transfers up to which another routing is tried if links are idle.
+MAX_REROUTED = 20_000
+MESSAGE_BYTES = 1_000_000
 MOST_FRAMES = 12
 _AT_ONCE = 4096
 """Of a schedule, on a terminal."""
@@ -124,6 +128,12 @@ _ROUTED = Only(
 )
 
 
+_TIMED = Only(
+    when=lambda a: a.network is not None and a.check is None and a.unequal is None,
+    needs="NETWORK, whose capacities give the time (--message-sizes has sizes of its own)",
+)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the command."""
     add, sent, routed, running = (adder(parser, group) for group in (None, SENT, ROUTED, RUN))
@@ -183,6 +193,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             needs="a search: a file to --verify has its transfers already",
         ),
     )
+    sent(
+        "--message-size",
+        dest="message_bytes",
+        type=kinds.size_bytes,
+        default=MESSAGE_BYTES,
+        metavar="SIZE",
+        help="size of every message, for the time of an exchange (default 1MB)",
+        only=_TIMED,
+    )
     routed(
         "--wormhole",
         action="store_true",
@@ -229,21 +248,98 @@ def run(args: argparse.Namespace) -> Answer:
         extras |= _write(args.output, traffic, schedule)
     if args.unequal is None and (args.routing is not None or args.parts is not None):
         extras |= _bounded(args, traffic, schedule)
+    if args.network is not None and args.unequal is None:
+        extras |= _timed(args, traffic, schedule)
+    if "chunks" in extras:
+        frame_s = extras["chunks"]["frame_s"]
+        extras |= {
+            "seconds_per_exchange": schedule.length * frame_s,
+            "unequal_capacities": False,
+        }
     document: JsonObject = {}
     if args.json or args.results is not None:  # the document of a million transfers is large
         document = schedule_document(traffic, schedule)
         if args.results is not None:
             document["transfers"] = list(_transfers(traffic))
     title = f"{args.network or args.traffic or args.check}: {len(traffic)} transfers in {schedule.length} time frames, "
-    title += _proved(schedule)
+    title += _proved(schedule, extras)
     drawn = partial(_figures, traffic, schedule, None if args.unequal else args.network, title)
     figures = drawn if len(traffic) <= MAX_DRAWN or args.plot is not None else None
     return Answer(
         {**document, **extras},
-        partial(_show, traffic, schedule, extras),
+        partial(_show, traffic, schedule, extras, args.network),
         title=title,
         figures=figures,
     )
+
+
+def _timed(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> JsonObject:
+    """Return the time of an exchange and what the schedule did not take into account.
+
+    The keys ``liquid``, ``proved`` and ``optimal`` of the schedule are replaced if links of
+    different capacity counted alike and the schedule takes longer than they need.
+    """
+    from testbed.scheduling.exchange_time import exchange_time
+
+    network = load_network(args.network)
+    capacities = {link.label: link.capacity_bps for link in network.links}
+    exchange = exchange_time(traffic, schedule, capacities, args.message_bytes)
+    facts: JsonObject = {
+        "message_bytes": args.message_bytes,
+        "seconds_per_exchange": exchange.seconds,
+        "unequal_capacities": exchange.unequal,
+    }
+    if exchange.unequal:
+        bound_s = _flow_bound_s(network, traffic, args.message_bytes)
+        facts["bound_s"] = bound_s
+        facts["capacities_bps"] = [exchange.slowest_bps, exchange.fastest_bps]
+        if exchange.seconds > bound_s * (1 + 1e-9):
+            facts |= {"liquid": False, "proved": "unknown", "optimal": None}
+    used = set(traffic.links)
+    idle = [
+        link.label
+        for link in network.links
+        if link.label not in used and {link.source, link.target} <= network.switch_ids.keys()
+    ]
+    if idle and args.routing is None and args.parts is None and len(traffic) <= MAX_REROUTED:
+        balanced = traffic_of_options(args.network, args.pattern, None, "balanced", None)
+        if balanced.bottleneck_load < schedule.length:
+            with spinner("balanced routing"):
+                shorter = _search(balanced, args)
+            if shorter.length < schedule.length:
+                facts |= {"length_balanced": shorter.length, "idle_links": len(idle)}
+                facts |= {"optimal": False}
+    return facts
+
+
+def _flow_bound_s(network: Network, traffic: Traffic, message_bytes: int) -> float:
+    """Return the time that no routes and no schedule beat, with the links' capacities."""
+    from testbed.routing.demands.flow_bound import flow_bound
+
+    slowest = min(link.capacity_bps for link in network.links)
+    pairs = traffic.ends[: len(traffic) // traffic.parts]
+    with spinner("flow bound"):
+        return flow_bound(network, pairs, float("inf")) * message_bytes * 8 / slowest
+
+
+def _remarks(extras: Json, network: str) -> Iterator[str]:
+    """Yield a line for each thing that the schedule did not take into account."""
+    if extras.get("unequal_capacities"):
+        slow, fast = (in_words(rate, "_bps") for rate in extras["capacities_bps"])
+        size = extras["message_bytes"]
+        yield (
+            f"{network}: links of {slow} and {fast} count alike in these frames; with their "
+            f"capacities no routes and no schedule exchange messages of {in_words(size, '_bytes')} in "
+            f"less than {in_words(extras['bound_s'], '_s')} "
+            f'(--message-sizes FILE with {{"sizes_bytes": {size}}} reckons with capacities)'
+        )
+    if "length_balanced" in extras:
+        idle = extras["idle_links"]
+        links = "1 link" if idle == 1 else f"{idle} links"
+        yield (
+            f"{network}: the routing leaves {links} between switches idle; --routing balanced "
+            f"gives {extras['length_balanced']} frames"
+        )
 
 
 def _bounded(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> JsonObject:
@@ -347,29 +443,44 @@ def _scheduled(args: argparse.Namespace, extras: JsonObject) -> tuple[Traffic, S
     with spinner(
         f"{args.method}: {len(traffic)} transfers, bottleneck load {traffic.bottleneck_load}"
     ):
-        return traffic, schedule_by_name(
-            traffic,
-            args.method,
-            seed=args.seed,
-            time_limit_s=args.time_limit_s,
-            now=time.perf_counter,
-        )
+        return traffic, _search(traffic, args)
 
 
-def _show(traffic: Traffic, schedule: Schedule, extras: Json) -> Iterator[Part]:
+def _search(traffic: Traffic, args: argparse.Namespace) -> Schedule:
+    return schedule_by_name(
+        traffic,
+        args.method,
+        seed=args.seed,
+        time_limit_s=args.time_limit_s,
+        now=time.perf_counter,
+    )
+
+
+def _show(
+    traffic: Traffic, schedule: Schedule, extras: Json, network: str | None
+) -> Iterator[Part]:
     ratio = schedule.length / schedule.bottleneck_load
+    yield from _remarks(extras, network or "")
     yield {
         "transfers": f"{len(traffic)} over {len(traffic.links)} links",
         "bottleneck load": f"{traffic.bottleneck_load} ({len(traffic.bottlenecks)} bottleneck links)",
         "liquid throughput": f"{traffic.liquid_throughput:.3f} links",
         "length": f"{schedule.length} frames ({ratio:.3f} of the bottleneck load)",
-        "proved": _proved(schedule) + (f" ({schedule.detail})" if schedule.detail else ""),
+        "proved": _proved(schedule, extras) + (f" ({schedule.detail})" if schedule.detail else ""),
     } | ({} if schedule.seconds is None else {"seconds": f"{schedule.seconds:.3f}"})
+    if "seconds_per_exchange" in extras:
+        name = "exchange"
+        if "message_bytes" in extras:
+            name = f"exchange of {in_words(extras['message_bytes'], '_bytes')}"
+        yield {name: in_words(extras["seconds_per_exchange"], "_s")}
     named = (
         traffic.ends
         if len(traffic.ends) == len(traffic)
         else [(str(k),) for k in range(len(traffic))]
     )
+    members = "pairs" if len(traffic.ends) == len(traffic) else "numbers of transfers"
+    if "chunks" in extras:
+        members = "numbers of chunks"
     rows = [
         (number, len(frame), " ".join(":".join(named[transfer]) for transfer in frame))
         for number, frame in enumerate(schedule.frames, 1)
@@ -377,7 +488,7 @@ def _show(traffic: Traffic, schedule: Schedule, extras: Json) -> Iterator[Part]:
     yield Table(
         name="frames",
         title="time frames",
-        headings=("frame", "transfers", "pairs"),
+        headings=("frame", "transfers", members),
         rows=rows,
         spare=("transfers",),
         most=MOST_FRAMES,
@@ -386,11 +497,12 @@ def _show(traffic: Traffic, schedule: Schedule, extras: Json) -> Iterator[Part]:
         yield facts
 
 
-def _proved(schedule: Schedule) -> str:
-    best = {True: "optimal", False: "not optimal", None: "not known to be optimal"}[
-        schedule.optimal
-    ]
-    return f"{schedule.proved}, {best}"
+def _proved(schedule: Schedule, extras: Json) -> str:
+    optimal = extras.get("optimal", schedule.optimal)
+    best = {True: "optimal", False: "not optimal", None: "not known to be optimal"}[optimal]
+    if "length_balanced" in extras:
+        best = "over these routes, not optimal for the network"
+    return f"{extras.get('proved', schedule.proved)}, {best}"
 
 
 def _write(path: Path, traffic: Traffic, schedule: Schedule) -> Json:

@@ -59,7 +59,9 @@ class Kind:
         value = self._read(text)
         if not self._allows(value):
             shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
-            raise InputError(f"{shown!r}: give {self.says}")
+            bits = self.units is SIZES and text.strip().lower().endswith(("b", "bit"))
+            more = " (b stands for bits, B for bytes)" if bits else ""
+            raise InputError(f"{shown!r}: give {self.says}{more}")
         return round(value) if self.whole else float(value)
 
     def checked(self, value: object, name: str) -> int | float:
@@ -97,7 +99,8 @@ class Kind:
         """The number before the longest unit that fits, times that unit; not a number where there is none."""
         word = text.strip().lower()
         bytes_s = self.units is RATES and _BYTES_A_SECOND.search(text.strip())
-        if not word.isascii() or len(word) > 60 or "_" in word or bytes_s:
+        bits = self.units is SIZES and text.strip().endswith("b")
+        if not word.isascii() or len(word) > 60 or "_" in word or bytes_s or bits:
             return math.nan
         try:
             if self.whole and not self.units:

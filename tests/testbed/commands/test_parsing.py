@@ -67,9 +67,16 @@ def test_sizes_rates_and_times_are_read_as_people_write_them() -> None:
 @given(number=st.floats(1, 900), unit=st.sampled_from(sorted(SIZES)), capital=st.booleans())
 def test_a_unit_multiplies_the_number_before_it(number: float, unit: str, capital: bool) -> None:
     text = f"{number!r}{unit}"
-    assert size_bytes(text.upper() if capital else text) == round(number * SIZES[unit])
+    size = text.upper() if capital else text.replace("b", "B")
+    assert size_bytes(size) == round(number * SIZES[unit])
     rate_unit = sorted(RATES)[len(unit) % len(RATES)]
     assert rate_bps(f"{number!r}{rate_unit}") == number * RATES[rate_unit]
+
+
+@pytest.mark.parametrize("text", ["1Mb", "1kb", "64Kib", "1Mbit", "1 mb", "5b"])
+def test_bits_are_not_taken_for_bytes(text: str) -> None:
+    with pytest.raises(InputError, match="b stands for bits, B for bytes"):
+        size_bytes(text)
 
 
 @pytest.mark.parametrize("text", ["", "x", "0", "-1", "nan", "inf", "1PB", "B", "1MB/s", "0.4"])

@@ -212,3 +212,8 @@ def test_capacities_beyond_reckoning_are_one_line_and_exit_code_2(
     file.write_text(json.dumps({"nodes": [{"id": name} for name in "abc"], "links": links}))
     assert main(["route", str(file), "--from", "a", "--to", "b", *floats]) == 2
     assert says in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_one_layer_is_singular(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["route", "ring:4", "--from", "s0", "--to", "s2", "--layers", "1"]) == 0
+    assert "; 1 layer\n" in capsys.readouterr().out

@@ -1,0 +1,56 @@
+"""How long an exchange takes over links of real capacities, frame after frame."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from testbed.arrays import FloatArray
+from testbed.model.schedule import Schedule
+from testbed.model.traffic import Traffic
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExchangeTime:
+    """Durations of an exchange of messages of one size.
+
+    Attributes:
+        seconds: The schedule's duration, if each frame lasts as long as its slowest transfer.
+        routed_bound_s: No schedule over the same routes is shorter: the time of the busiest link.
+        slowest_bps: Capacity of the slowest link in use.
+        fastest_bps: Capacity of the fastest link in use.
+    """
+
+    seconds: float
+    routed_bound_s: float
+    slowest_bps: float
+    fastest_bps: float
+
+    @property
+    def unequal(self) -> bool:
+        """Whether the links in use have different capacities."""
+        return self.slowest_bps != self.fastest_bps
+
+
+def exchange_time(
+    traffic: Traffic, schedule: Schedule, capacities_bps: Mapping[str, float], message_bytes: float
+) -> ExchangeTime:
+    """Return how long a schedule of equal messages takes; a transfer is one part of a message.
+
+    >>> traffic = Traffic.from_transfers([["a", "slow"], ["b", "fast"]])
+    >>> schedule = Schedule.of_frames([[0], [1]], 1, method="by hand")
+    >>> rates = {"a": 2e6, "b": 2e6, "slow": 1e6, "fast": 2e6}
+    >>> exchange_time(traffic, schedule, rates, 125_000).seconds
+    1.5
+    """
+    capacity: FloatArray = np.array([capacities_bps[link] for link in traffic.links])
+    part_bits = message_bytes * 8 / traffic.parts
+    transfer_s = part_bits / np.minimum.reduceat(capacity[traffic.indices], traffic.offsets[:-1])
+    frame_s = np.zeros(schedule.length)
+    np.maximum.at(frame_s, schedule.frame_of, transfer_s)
+    return ExchangeTime(
+        seconds=float(frame_s.sum()),
+        routed_bound_s=float((traffic.loads * part_bits / capacity).max()),
+        slowest_bps=float(capacity.min()),
+        fastest_bps=float(capacity.max()),
+    )
