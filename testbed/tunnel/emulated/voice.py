@@ -46,9 +46,9 @@ def voice_process(
     taking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
     taking.bind(("0.0.0.0", _PORT))
     taking.setblocking(False)
-    return EndpointProcess(
-        "voip", lambda: partial(_run, sending, taking, address, duration_s), shared_numbers(1)
-    )
+    # The process makes the call itself, once it has the sockets.
+    prepare = partial(partial, _run, sending, taking, address, duration_s)
+    return EndpointProcess("voip", prepare, shared_numbers(1))
 
 
 def _run(
