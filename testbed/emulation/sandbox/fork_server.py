@@ -24,7 +24,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
-from testbed.emulation.machine.shared_counters import map_numbers
+from testbed.emulation.sandbox.shared_counters import map_numbers
 
 MAX_DESCRIPTORS = 250
 """The kernel passes 253 descriptors with a message at most."""

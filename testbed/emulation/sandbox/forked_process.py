@@ -16,10 +16,10 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, BinaryIO
 
-from testbed.emulation.machine.shared_counters import SharedPages
 from testbed.emulation.sandbox import fork_server
 from testbed.emulation.sandbox.fork_server import HEADER, LOAD, MAX_DESCRIPTORS, MORE, START, STATUS
 from testbed.emulation.sandbox.process_lifetime import is_alone
+from testbed.emulation.sandbox.shared_counters import SharedPages
 from testbed.errors import InvalidRunError
 
 _ROOT = Path(fork_server.__file__).parents[3]

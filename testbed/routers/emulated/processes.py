@@ -10,9 +10,9 @@ from functools import partial
 from typing import TypeAlias
 
 from fec.adapters.raw_sockets import socket_drops
-from testbed.emulation.machine.shared_counters import shared_numbers
 from testbed.emulation.network.kernel.host_namespaces import enter_namespace
 from testbed.emulation.sandbox.forked_process import OpenFile
+from testbed.emulation.sandbox.shared_counters import shared_numbers
 from testbed.routers.emulated.cabling import lay_cables, mac_of
 from testbed.routers.measurements import RouterReport, RouterRun
 from testbed.routers.nac import build_router

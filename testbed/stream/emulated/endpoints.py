@@ -16,10 +16,10 @@ from typing import Any
 from fec.adapters.raw_sockets import DatagramReceiver
 from fec.protocol.loss_report import MAX_REPORT_BYTES
 from fec.protocol.wire import STREAM_UDP_PORT
-from testbed.emulation.machine.shared_counters import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.forked_process import ForkedProcess
 from testbed.emulation.sandbox.process_lifetime import begin_child
+from testbed.emulation.sandbox.shared_counters import shared_numbers
 from testbed.errors import InvalidRunError
 from testbed.machines.adapters.rpc_network import network_of, read_links
 from testbed.machines.rpc import MachineState

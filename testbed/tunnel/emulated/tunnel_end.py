@@ -20,10 +20,10 @@ from fec.protocol.events.event_receiver import Delivered
 from fec.protocol.framing import PacketType
 from fec.protocol.sender import OutgoingPacket
 from fec.protocol.wire import HEADER_BYTES
-from testbed.emulation.machine.shared_counters import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.kernel.host_namespaces import inside_namespace
 from testbed.emulation.sandbox.forked_process import OpenFile
+from testbed.emulation.sandbox.shared_counters import shared_numbers
 from testbed.model.wiring import WiredHost
 from testbed.stream.emulated.endpoints import EndpointProcess, datagram_socket
 from testbed.stream.emulated.ends import Arrivals, discard_until, warm_labels, warm_up

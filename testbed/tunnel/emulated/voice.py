@@ -11,8 +11,8 @@ import time
 from contextlib import ExitStack, suppress
 from functools import partial
 
-from testbed.emulation.machine.shared_counters import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.sandbox.shared_counters import shared_numbers
 from testbed.model.wiring import WiredHost
 from testbed.stream.emulated.endpoints import EndpointProcess
 from testbed.tunnel.trial import EVERY_S
