@@ -34,6 +34,10 @@ class LabelledPaths:
     paths: tuple[tuple[LinkId, ...], ...]
     routing: StaticRouting = field(repr=False, compare=False)
 
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out the routing, which is a function: the source's process needs the paths only."""
+        return {name: value for name, value in vars(self).items() if name != "routing"}
+
     @property
     def exit(self) -> str:
         """The last switch."""

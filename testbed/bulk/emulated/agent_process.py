@@ -1,4 +1,4 @@
-"""A process of its own that holds sockets in many hosts, forked from the run and ordered about over a pipe.
+"""A process of its own that holds sockets in many hosts, and takes the run's orders over a pipe.
 
 The parent gives orders and reads reports (``testbed.bulk.messages``); the child runs until the pipe ends or it is
 killed.
@@ -6,16 +6,21 @@ killed.
 
 import contextlib
 import gc
-import multiprocessing
 import os
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import cast
 
 from testbed.bulk.messages import AgentFailed, Order, Report
-from testbed.emulation.network.kernel.host_namespaces import raise_open_file_limit
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.network.kernel.host_namespaces import (
+    inside_namespace,
+    raise_open_file_limit,
+)
+from testbed.emulation.sandbox.forked_process import ForkedProcess, OpenFile
 from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.errors import CapabilityError
 
@@ -59,19 +64,15 @@ class PipeEnd:
 
 
 class AgentProcess(PipeEnd):
-    """The parent's side of a forked process that runs ``run(port)`` for ``nodes``.
+    """The parent's side of a process that runs ``run(port)`` for ``nodes``.
 
-    ``port`` is the other end of its pipe: ``recv`` gives an order (EOFError: the parent has gone), ``send`` takes a
-    report.
+    ``run`` is a function of a module, or a partial of one. ``port`` is the other end of the pipe: ``recv`` gives an
+    order (EOFError: the parent has ended), ``send`` takes a report.
     """
 
     def __init__(self, role: str, nodes: Sequence[str], run: Callable[[Connection], None]) -> None:
-        context = multiprocessing.get_context("fork")
-        pipe, child = context.Pipe()
-        super().__init__(role, nodes, pipe)
-        self._process = context.Process(target=_child, args=(child, self._pipe, run), daemon=True)
-        self._process.start()
-        child.close()
+        self._process = ForkedProcess(_child, run)
+        super().__init__(role, nodes, self._process.pipe)
 
     def kill(self) -> None:
         """End it at once, as a crash would."""
@@ -79,9 +80,7 @@ class AgentProcess(PipeEnd):
 
     def close(self) -> None:
         """End it, and close the pipe."""
-        self._process.kill()
-        self._process.join(2)
-        self._pipe.close()
+        self._process.close()
 
 
 def reset_on_close(sock: socket.socket) -> None:
@@ -104,8 +103,34 @@ def process_groups(nodes: Sequence[str], killed: Sequence[str]) -> list[tuple[st
     return [group for group in (together, *((node,) for node in apart)) if group]
 
 
-def _child(pipe: Connection, other: Connection, run: Callable[[Connection], None]) -> None:
-    other.close()
+@dataclass(frozen=True)
+class NodeSockets:
+    """Opens sockets in the networks of nodes, in whatever process it is passed to.
+
+    Attributes:
+        namespaces: Node -> the open file of its network namespace.
+        addresses: Node -> IP address, of every node.
+    """
+
+    namespaces: Mapping[str, int]
+    addresses: Mapping[str, str]
+
+    @classmethod
+    def of(cls, net: EmulatedNetwork, nodes: Iterable[str]) -> "NodeSockets":
+        """Return what opens sockets of these nodes."""
+        namespaces: dict[str, int] = {}
+        for node in nodes:
+            host = net.wiring.host_at(node).name
+            namespaces[node] = OpenFile(net.namespaces.descriptor(host))
+        return cls(namespaces, {host.node: host.ip for host in net.wiring.hosts})
+
+    def open(self, node: str, family: int, kind: int) -> socket.socket:
+        """Return a socket in the node's network."""
+        with inside_namespace(self.namespaces[node]):
+            return socket.socket(family, kind)
+
+
+def _child(pipe: Connection, run: Callable[[Connection], None]) -> None:
     begin_child(-5)
     raise_open_file_limit()
     gc.freeze()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Literal
 
@@ -20,7 +21,13 @@ from testbed.bulk.coordinator import Send
 
 # A request's module is imported when it is first performed: scapy is to be there before a run, not loaded within it.
 from testbed.bulk.emulated import injection as injection
-from testbed.bulk.emulated.agent_process import ANSWER_S, AgentProcess, PipeEnd, process_groups
+from testbed.bulk.emulated.agent_process import (
+    ANSWER_S,
+    AgentProcess,
+    NodeSockets,
+    PipeEnd,
+    process_groups,
+)
 from testbed.bulk.emulated.receiver import Receiver
 from testbed.bulk.emulated.sender import Sender
 from testbed.bulk.measurements import TcpRetransmissions
@@ -40,9 +47,9 @@ _OFFSET_FOR_S = 1.0
 def start_agent(
     machine: MachineState, name: str, role: Role, nodes: tuple[str, ...], messages: MessageSet
 ) -> None:
-    """Fork the process for these nodes, and let the coordinator have its pipe."""
-    ends = Receiver if role == "receiver" else Sender
-    process = AgentProcess(role, nodes, ends(network_of(machine), nodes, messages).run)
+    """Start the process for these nodes, and let the coordinator have its pipe."""
+    sockets = NodeSockets.of(network_of(machine), nodes)
+    process = AgentProcess(role, nodes, partial(_run_agent, role, sockets, nodes, messages))
     machine.objects["agent", name] = process
     machine.objects["built"].callback(stop_agent, machine, name)
 
@@ -51,6 +58,13 @@ def start_agent(
         return descriptor, descriptor
 
     register_stream(machine, f"agent {name}", opened)
+
+
+def _run_agent(
+    role: Role, sockets: NodeSockets, nodes: tuple[str, ...], messages: MessageSet, port: Connection
+) -> None:
+    ends = Receiver if role == "receiver" else Sender
+    ends(sockets, nodes, messages).run(port)
 
 
 def kill_agent(machine: MachineState, name: str) -> None:

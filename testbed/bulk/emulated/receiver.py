@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from testbed.bulk.circuit_rules import BULK_PORT
-from testbed.bulk.emulated.agent_process import reset_on_close
+from testbed.bulk.emulated.agent_process import NodeSockets, reset_on_close
 from testbed.bulk.messages import (
     Counted,
     Inbox,
@@ -27,7 +27,6 @@ from testbed.bulk.messages import (
     PayloadPart,
     Ready,
 )
-from testbed.emulation.network.emulated_network import EmulatedNetwork
 
 _READ_BYTES = 1 << 18
 _BACKLOG = 1024
@@ -36,8 +35,9 @@ _BACKLOG = 1024
 class Receiver:
     """Some receivers of a run."""
 
-    def __init__(self, net: EmulatedNetwork, nodes: Sequence[str], messages: MessageSet) -> None:
-        self._net, self._messages = net, messages
+    def __init__(self, sockets: NodeSockets, nodes: Sequence[str], messages: MessageSet) -> None:
+        self._sockets = sockets
+        self._messages = messages
         self._poll = select.epoll()
         self._listening: dict[int, socket.socket] = {}
         self._readers: dict[int, tuple[socket.socket, MessageReader]] = {}
@@ -50,9 +50,7 @@ class Receiver:
 
     def run(self, port: Connection) -> None:
         for node, part in self._doors:
-            sock = self._net.open_socket(
-                self._net.wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM
-            )
+            sock = self._sockets.open(node, socket.AF_INET, socket.SOCK_STREAM)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             reset_on_close(sock)
             sock.bind(("0.0.0.0", BULK_PORT + part))

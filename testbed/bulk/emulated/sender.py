@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 
 from testbed.bulk.circuit_rules import BULK_PORT
 from testbed.bulk.coordinator import Send
-from testbed.bulk.emulated.agent_process import ANSWER_S, reset_on_close
+from testbed.bulk.emulated.agent_process import ANSWER_S, NodeSockets, reset_on_close
 from testbed.bulk.measurements import TcpRetransmissions
 from testbed.bulk.messages import (
     ConnectionBroke,
@@ -29,7 +29,6 @@ from testbed.bulk.messages import (
     trailer,
 )
 from testbed.bulk.plan import Ends
-from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import CapabilityError
 
 _WRITE_BYTES = 1 << 17
@@ -51,8 +50,9 @@ class _Outgoing:
 class Sender:
     """Some senders of a run; raises CapabilityError where a connection is refused or does not come."""
 
-    def __init__(self, net: EmulatedNetwork, nodes: Container[str], messages: MessageSet) -> None:
-        self._net, self._messages = net, messages
+    def __init__(self, sockets: NodeSockets, nodes: Container[str], messages: MessageSet) -> None:
+        self._sockets = sockets
+        self._messages = messages
         self._connections = [one for one in dict.fromkeys(messages.ends) if one[0] in nodes]
         self._poll = select.epoll()
         self._by_ends: dict[Ends, _Outgoing] = {}
@@ -121,8 +121,8 @@ class Sender:
         return list(missing.values())
 
     def _open(self, ends: Ends) -> _Outgoing:
-        source, sink = map(self._net.wiring.host_at, ends[:2])
-        sock = self._net.open_socket(source.name, socket.AF_INET, socket.SOCK_STREAM)
+        source, sink = ends[:2]
+        sock = self._sockets.open(source, socket.AF_INET, socket.SOCK_STREAM)
         sock.setblocking(False)
         reset_on_close(sock)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -133,7 +133,7 @@ class Sender:
                 struct.pack("@Q", round(self._messages.pacing_bps / 8)),
             )
         with contextlib.suppress(BlockingIOError):
-            sock.connect((sink.ip, BULK_PORT + ends[2]))
+            sock.connect((self._sockets.addresses[sink], BULK_PORT + ends[2]))
         outgoing = self._by_ends[ends] = self._by_file[sock.fileno()] = _Outgoing(sock=sock)
         return outgoing
 

@@ -52,6 +52,7 @@ from testbed.emulation.network.mininet_network.batch import Batch, refusals
 from testbed.emulation.network.open_vswitch.bridges import ports_of_bridges
 from testbed.emulation.network.open_vswitch.switch_daemon import Datapath
 from testbed.emulation.network.open_vswitch.switches import choose_datapath
+from testbed.emulation.sandbox.forked_process import prepare_processes
 from testbed.emulation.sandbox.program_start import start_program
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InputError
@@ -160,13 +161,9 @@ class EmulatedNetwork(LinkControl):
         require_resources(
             NetworkSize.of(self.wiring, self._hosts.keys() | self.switch_names, self._talking)
         )
+        prepare_processes()  # Threads start with the network.
         batch = self._batch = Batch(mtu=self.mtu, seed=self.impairment_seed)
         batch.begin(list(self._hosts), ports_of_bridges(self.wiring, self._part))
-        links = self.wiring.network.links
-        delayed = self.shape and any(link.delay_s for link in links)
-        impaired = any(link.impairments for link in links)
-        if impaired or (delayed and not batch.detours.has_netem):
-            batch.detours.expect()
         batch.namespaces.netlink_of(None).apply(self._guard())
         # Mininet is loaded only now, while namespaces and switch daemons start, which takes longer.
         net = self._mininet = batch.timed("objects", lambda: self._wired_mininet(batch))

@@ -13,20 +13,20 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from types import FunctionType
+from typing import Any, BinaryIO
 
 from testbed.emulation.sandbox import fork_server
-from testbed.emulation.sandbox.fork_server import HEADER, MAX_DESCRIPTORS, MORE, START, STATUS
+from testbed.emulation.sandbox.fork_server import HEADER, LOAD, MAX_DESCRIPTORS, MORE, START, STATUS
+from testbed.emulation.sandbox.process_lifetime import is_alone
+from testbed.emulation.sandbox.shared_counters import SharedPages
 from testbed.errors import InvalidRunError
 
 _ROOT = Path(fork_server.__file__).parents[3]
 
 
-class OpenFile:
-    """An open file among the arguments of a process, which gets the number of its descriptor."""
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
+class OpenFile(int):
+    """The descriptor of an open file; as an argument of a process it is the descriptor there."""
 
 
 class ForkedProcess:
@@ -34,7 +34,7 @@ class ForkedProcess:
 
     Args:
         function: A function of a module; the process begins with this module imported.
-        arguments: Values that can be pickled. Sockets in them stay open here too.
+        arguments: Values that can be pickled. Sockets and shared numbers in them stay here too.
     """
 
     def __init__(self, function: Callable[..., object], *arguments: object) -> None:
@@ -87,8 +87,19 @@ class ForkedProcess:
 
 
 def prepare_processes(*modules: str) -> None:
-    """Start the helper program now, so that it imports these modules meanwhile."""
-    _server(*modules)
+    """Start the helper now if there is none.
+
+    Before this process has threads, the helper is forked with everything that is imported. Otherwise
+    it is a new program, which imports these modules meanwhile.
+    """
+    _server(*modules).load(modules)
+
+
+def _memory_file(content: bytes) -> BinaryIO:
+    file = os.fdopen(os.memfd_create("testbed"), "wb")
+    file.write(content)
+    file.flush()
+    return file
 
 
 def _pipe() -> tuple[Connection, Connection]:
@@ -101,33 +112,28 @@ class _Server:
 
     def __init__(self, modules: Sequence[str]) -> None:
         self.owner = os.getpid()
+        self._loaded = set(modules)
         self._lock = threading.Lock()
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            paths = [str(_ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-            module, descriptor = fork_server.__name__, str(theirs.fileno())
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, descriptor, *modules],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-                start_new_session=True,
-            )
+            start = _fork_helper if is_alone() else _run_helper
+            self._ended = os.pidfd_open(start(theirs.fileno(), modules))
 
     @property
     def usable(self) -> bool:
         """Whether it is this process's, and runs."""
-        return self.owner == os.getpid() and self._process.poll() is None
+        if self.owner != os.getpid():
+            return False
+        ended = select.poll()
+        ended.register(self._ended, select.POLLIN)
+        return not ended.poll(0)
 
     def start(
         self, function: Callable[..., object], arguments: Sequence[object], pipe: int
     ) -> tuple[int, int]:
         """Have a process started; return its id and a pidfd."""
         payload, passed = _pickled(function, arguments)
-        with os.fdopen(os.memfd_create("call"), "wb") as call:
-            call.write(payload)
-            call.flush()
+        with _memory_file(payload) as call:
             descriptors = [call.fileno(), pipe, *passed]
             with self._lock:
                 while len(descriptors) > MAX_DESCRIPTORS:
@@ -136,6 +142,14 @@ class _Server:
                 self._send(START, 0, descriptors)
                 pid, received = self._receive()
         return pid, received[0]
+
+    def load(self, modules: Sequence[str]) -> None:
+        """Have modules imported that processes will need."""
+        new = [module for module in modules if module not in self._loaded]
+        if new:
+            self._loaded.update(new)
+            with _memory_file(" ".join(new).encode()) as names, self._lock:
+                self._send(LOAD, 0, [names.fileno()])
 
     def exit_code(self, pid: int) -> int:
         """Return the exit code of a process that has ended."""
@@ -155,6 +169,41 @@ class _Server:
         raise InvalidRunError("the program that starts the run's processes has ended")
 
 
+def _fork_helper(descriptor: int, modules: Sequence[str]) -> int:
+    """Fork the helper, with all that is imported; return its process id."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    process = os.fork()
+    if process == 0:
+        with suppress(BaseException):
+            os.setsid()
+            nothing = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nothing, 0)
+            os.dup2(nothing, 1)
+            os.closerange(3, descriptor)
+            os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
+            fork_server.main(descriptor, list(modules))
+        os._exit(1)
+    return process
+
+
+def _run_helper(descriptor: int, modules: Sequence[str]) -> int:
+    """Start the helper as a new program; return its process id."""
+    paths = [str(_ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", fork_server.__name__, str(descriptor), *modules],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        pass_fds=(descriptor,),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        start_new_session=True,
+    )
+    _started.append(process)
+    return process.pid
+
+
+# Python warns of a program that nobody has waited for.
+_started: list[subprocess.Popen[bytes]] = []
 _current: _Server | None = None
 _starting = threading.Lock()
 
@@ -174,14 +223,19 @@ class _Pickler(pickle.Pickler):
     def __init__(self, file: io.BytesIO, first: int) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
         self.descriptors: list[int] = []
+        self.modules: dict[str, None] = {}
         self._first = first
 
     def persistent_id(self, value: Any) -> object:
-        """Return the reference of a socket or an open file."""
+        """Return the reference of a socket, shared numbers or an open file."""
+        if isinstance(value, FunctionType | type):
+            self.modules[value.__module__] = None
         if isinstance(value, socket.socket):
             return self._reference("socket", value.fileno(), value.gettimeout())
+        if isinstance(value, memoryview) and isinstance(value.obj, SharedPages):
+            return self._reference("numbers", value.obj.descriptor, None)
         if isinstance(value, OpenFile):
-            return self._reference("file", value.descriptor, None)
+            return self._reference("file", value, None)
         return None
 
     def _reference(self, kind: str, descriptor: int, timeout_s: float | None) -> object:
@@ -192,9 +246,9 @@ class _Pickler(pickle.Pickler):
 def _pickled(
     function: Callable[..., object], arguments: Sequence[object]
 ) -> tuple[bytes, list[int]]:
-    """Return the call with the name of its module before it, and the descriptors in it."""
+    """Return the call with the names of its modules before it, and the descriptors in it."""
     file = io.BytesIO()
     pickler = _Pickler(file, first=2)
     pickler.dump((function, tuple(arguments)))
-    module = function.__module__.encode()
-    return module + b"\0" + file.getvalue(), pickler.descriptors
+    modules = " ".join(pickler.modules).encode()
+    return modules + b"\0" + file.getvalue(), pickler.descriptors

@@ -131,6 +131,18 @@ def die_with_parent() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def is_alone() -> bool:
+    """Return whether this process has one thread.
+
+    The threads of numpy's and scipy's OpenBLAS end before a fork, and begin again when there is work.
+    """
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return len(list(Path("/proc/self/task").iterdir())) == 1
+
+
 def begin_child(niceness: int | None = None, *, with_parent: bool = True) -> None:
     """First thing in a process that serves another one: it ends with it, leaves Ctrl-C to it and has its place among
     the others, where this user may choose one. ``with_parent`` false: for one that a thread starts which ends before

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from testbed.emulation.sandbox.control_socket import VARIABLE, listen
+from testbed.emulation.sandbox.process_lifetime import is_alone
 from testbed.emulation.sandbox.sandbox_entry import enter
 from testbed.errors import CapabilityError
 
@@ -62,7 +63,7 @@ def enter_sandbox(argv: Sequence[str], *, name: str | None = None) -> None:
         os.environ[VARIABLE] = str(listener.detach())
     sys.stdout.flush()
     sys.stderr.flush()
-    if _is_alone():
+    if is_alone():
         enter({"explain_kill": True})
         tempfile.tempdir = None  # a directory of the machine's
         return
@@ -118,12 +119,3 @@ def probe_sandbox(*, clock_offset_s: float = 0.0) -> str | None:
         done.stderr.strip().removeprefix("testbed: ")
         or f"the sandbox ended with exit code {done.returncode}"
     )
-
-
-def _is_alone() -> bool:
-    """Whether this process has one thread. Those of numpy's and scipy's OpenBLAS end before a fork, and begin again
-    when there is work for them."""
-    if (other := os.fork()) == 0:
-        os._exit(0)
-    os.waitpid(other, 0)
-    return len(list(Path("/proc/self/task").iterdir())) == 1

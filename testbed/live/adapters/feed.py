@@ -8,7 +8,6 @@ Other machines are asked by a thread. Verdicts and figures of what is made of po
 are made between two points, by the process that measures, and never take more than a twentieth of the time.
 """
 
-import multiprocessing
 import os
 import socket
 import subprocess
@@ -19,7 +18,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.errors import CapabilityError, TestbedError
 from testbed.extras import installed, pip_command
 from testbed.live.events import Event, InterimResults, RunEnded, RunView, Sample, encode
@@ -31,8 +29,6 @@ VARIABLE = "TESTBED_LIVE"
 PERIOD_S = 0.2
 ASK_S = 0.5
 """Between two questions to other machines."""
-LOW = 10
-"""Nice value: what is measured goes first (-10 as root, 0 for others)."""
 _START_S, _VIEW_S, _FAREWELL_S = 20.0, 1.0, 2.0
 _SEND_BUFFER = 1 << 20
 NEEDED = ("aiohttp", "prometheus_client")
@@ -197,21 +193,11 @@ class LiveReport(AbstractContextManager["LiveReport"]):
         if (look := progress.read_local) is not None and look != self._look:
             self._looking.close()
             self._look = look
-            process = multiprocessing.get_context("fork").Process(
-                target=_look_on, args=(self._feed, look), daemon=True
-            )
-            process.start()
-            self._looking.callback(process.join)
-            self._looking.callback(process.kill)
+            self._keep_reading(look, PERIOD_S, self._looking)
         if (ask := progress.read_remote) is not None and ask != self._ask:
             self._asking.close()
-            self._ask, stop = ask, threading.Event()
-            thread = threading.Thread(
-                target=self._keep_asking, args=(ask, stop), name="live", daemon=True
-            )
-            thread.start()
-            self._asking.callback(thread.join)
-            self._asking.callback(stop.set)
+            self._ask = ask
+            self._keep_reading(ask, ASK_S, self._asking)
         now, reading = time.monotonic(), progress.reading
         faults = None if reading is None else reading.faults
         if now - self._reported_s < PERIOD_S and faults == self._faults:
@@ -220,22 +206,23 @@ class LiveReport(AbstractContextManager["LiveReport"]):
         done, counted = progress.done_s / (progress.total_s or 1.0), reading or CounterReading()
         self._feed.send(Sample(clock_s=now, reading=counted, done=done, doing=progress.doing))
 
-    def _keep_asking(self, ask: ReadCounters, stop: threading.Event) -> None:
-        """Until there is nothing left to ask, which is where the network is taken down, or a machine has died."""
-        with suppress(OSError, RuntimeError, TestbedError):
-            while not stop.wait(ASK_S):
-                reading = ask()
-                self._feed.send(Sample(clock_s=time.monotonic(), reading=reading))
+    def _keep_reading(self, read: ReadCounters, every_s: float, until: ExitStack) -> None:
+        """Read the counters in a thread and send them to the page, until the stack is closed.
 
+        There may be nothing left to read before: the network is taken down, or a machine has died.
+        """
+        stop = threading.Event()
 
-def _look_on(feed: Feed, look: ReadCounters) -> None:
-    """A process of its own: look and tell, until it is killed or there is nothing left to look at."""
-    begin_child(LOW)
-    with suppress(OSError, KeyError, ValueError):
-        while True:
-            feed.send(Sample(clock_s=time.monotonic(), reading=look()))
-            time.sleep(PERIOD_S)
-    os._exit(0)
+        def read_on() -> None:
+            with suppress(OSError, KeyError, RuntimeError, TestbedError, ValueError):
+                while not stop.wait(every_s):
+                    reading = read()
+                    self._feed.send(Sample(clock_s=time.monotonic(), reading=reading))
+
+        thread = threading.Thread(target=read_on, name="live", daemon=True)
+        thread.start()
+        until.callback(thread.join)
+        until.callback(stop.set)
 
 
 _EVERY_S, _TIMES_ITS_COST = 2.0, 20.0

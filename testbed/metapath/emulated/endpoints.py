@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 import numpy as np
@@ -97,12 +98,7 @@ def source_process(
     if known is not None:
         path_source = MetapathSource(known.forward, plan.options, random.Random(plan.seed).random)
 
-    def prepare(frames: Frames, reports: socket.socket, _: memoryview[float]) -> Run:
-        reported = DatagramReceiver(reports, peer=sink.ip)
-        return _prepare_source(
-            plan, Steering(path_source), frames, (reports, reported, there), tick_s, warm
-        )
-
+    prepare = partial(_begin_source, plan, path_source, (sink.ip, there, tick_s, warm))
     with here, there, endpoint(net, "sender", source, sink, prepare) as process:
         yield process, lambda notice: here.sendall(json.dumps(notice).encode())
 
@@ -113,12 +109,35 @@ def sink_process(
     """The sink's end: packets in, reports out over the known paths back (none: no reports)."""
     return_labels = () if known is None else known.return_labels
     source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
-
-    def prepare(frames: Frames, stream: socket.socket, _: memoryview[float]) -> Run:
-        arrivals = Arrivals(stream, plan.packet_bytes, peer=source.ip)
-        return _prepare_sink(plan, frames, (stream, arrivals), return_labels)
-
+    prepare = partial(_begin_sink, plan, source.ip, return_labels)
     return endpoint(net, "receiver", sink, source, prepare)
+
+
+def _begin_source(
+    plan: MetapathPlan,
+    path_source: MetapathSource | None,
+    told: tuple[str, socket.socket, float, Sequence[int]],
+    frames: Frames,
+    reports: socket.socket,
+    _: memoryview[float],
+) -> Run:
+    """``told``: the sink's address, where notices come, the sending tick, and labels to warm up."""
+    peer, notices, tick_s, warm = told
+    reported = DatagramReceiver(reports, peer=peer)
+    sockets = reports, reported, notices
+    return _prepare_source(plan, Steering(path_source), frames, sockets, tick_s, warm)
+
+
+def _begin_sink(
+    plan: MetapathPlan,
+    peer: str,
+    return_labels: Sequence[int],
+    frames: Frames,
+    stream: socket.socket,
+    _: memoryview[float],
+) -> Run:
+    arrivals = Arrivals(stream, plan.packet_bytes, peer=peer)
+    return _prepare_sink(plan, frames, (stream, arrivals), return_labels)
 
 
 def _prepare_source(

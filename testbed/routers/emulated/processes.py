@@ -10,7 +10,9 @@ from functools import partial
 from typing import TypeAlias
 
 from fec.adapters.raw_sockets import socket_drops
-from testbed.emulation.machine.shared_counters import shared_numbers
+from testbed.emulation.network.kernel.host_namespaces import enter_namespace
+from testbed.emulation.sandbox.forked_process import OpenFile
+from testbed.emulation.sandbox.shared_counters import shared_numbers
 from testbed.routers.emulated.cabling import lay_cables, mac_of
 from testbed.routers.measurements import RouterReport, RouterRun
 from testbed.routers.nac import build_router
@@ -38,13 +40,10 @@ def run_routers(plan: RouterPlan) -> RouterRun:
         namespaces, sockets = stack.enter_context(lay_cables(plan))
         processes = []
         for number, gauge in enumerate(gauges):
-            with namespaces.inside(f"r{number}"):
-                prepare = partial(_Loop, plan, number, sockets[number], (gauge, over))
-                processes.append(
-                    stack.enter_context(
-                        closing(EndpointProcess(f"router {number}", prepare, gauge))
-                    )
-                )
+            namespace = OpenFile(namespaces.descriptor(f"r{number}"))
+            prepare = partial(_prepare, namespace, plan, number, sockets[number], (gauge, over))
+            process = EndpointProcess(f"router {number}", prepare, gauge)
+            processes.append(stack.enter_context(closing(process)))
         for process in processes:
             process.wait_until_ready(_ANSWER_S)
         start_s = time.monotonic() + _LEAD_S
@@ -75,6 +74,18 @@ def _watch(
             return 0.0
         if now_s - moved_at_s > plan.stuck_s or now_s - start_s > plan.limit_s:
             return now_s - moved_at_s
+
+
+def _prepare(
+    namespace: int,
+    plan: RouterPlan,
+    number: int,
+    sockets: Sequence[socket.socket],
+    reported: tuple[Gauge, Gauge],
+) -> "_Loop":
+    """Make a router ready, in its process, which stays in the router's namespace."""
+    enter_namespace(namespace)
+    return _Loop(plan, number, sockets, reported)
 
 
 class _Loop:

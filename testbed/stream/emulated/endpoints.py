@@ -4,21 +4,22 @@ end; and what a run asks a machine to do with them."""
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
 from fec.adapters.raw_sockets import DatagramReceiver
 from fec.protocol.loss_report import MAX_REPORT_BYTES
 from fec.protocol.wire import STREAM_UDP_PORT
-from testbed.emulation.machine.shared_counters import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.sandbox.forked_process import ForkedProcess
 from testbed.emulation.sandbox.process_lifetime import begin_child
+from testbed.emulation.sandbox.shared_counters import shared_numbers
 from testbed.errors import InvalidRunError
 from testbed.machines.adapters.rpc_network import network_of, read_links
 from testbed.machines.rpc import MachineState
@@ -38,19 +39,19 @@ _READY = "ready"
 
 
 class EndpointProcess:
-    """A forked process that makes its end ready, waits for time zero, runs it and sends the result back.
+    """A process that makes its end ready, waits for time zero, runs it and sends the result back.
 
-    ``gauge``: numbers that it writes while it runs, for whoever watches; packets counted come first.
+    Args:
+        role: The name of the end.
+        prepare: Makes the end ready, in the process; a partial of a module's function.
+        gauge: Numbers that it writes while it runs, for whoever watches; packets counted come first.
     """
 
     def __init__(self, role: str, prepare: Callable[[], Run], gauge: memoryview[float]) -> None:
-        context = multiprocessing.get_context("fork")
         self.role = role
         self.gauge = gauge
-        self._pipe, child = context.Pipe()
-        self._process = context.Process(target=_child, args=(child, prepare), daemon=True)
-        self._process.start()
-        child.close()
+        self._process = ForkedProcess(_child, prepare)
+        self._pipe = self._process.pipe
         self._answer: object = None
 
     def wait_until_ready(self, timeout_s: float = 30.0) -> None:
@@ -81,7 +82,7 @@ class EndpointProcess:
             )
 
     def error(self) -> str:
-        return f"exit code {self._process.exitcode}"
+        return f"exit code {self._process.exit_code}"
 
     def result(self, timeout_s: float = 30.0) -> Any:
         """The end's result; InvalidRunError where it failed or does not answer."""
@@ -103,10 +104,7 @@ class EndpointProcess:
 
     def close(self) -> None:
         """End the process, whatever it is doing."""
-        if self._process.is_alive():
-            self._process.kill()
-        self._process.join(2)
-        self._pipe.close()
+        self._process.close()
 
 
 def _child(pipe: Connection, prepare: Callable[[], Run]) -> None:
@@ -153,9 +151,8 @@ def endpoint(
     ``frames_of``."""
     with frames_of(net, own, other, split) as frames, datagram_socket(net, own) as datagrams:
         gauge = shared_numbers(2)
-        with closing(
-            EndpointProcess(role, lambda: prepare(frames, datagrams, gauge), gauge)
-        ) as process:
+        ready = partial(prepare, frames, datagrams, gauge)
+        with closing(EndpointProcess(role, ready, gauge)) as process:
             yield process
 
 
@@ -166,12 +163,33 @@ def sender_process(
     ends."""
     source, sink = net.wiring.host_at(plan.source), net.wiring.host_at(plan.sink)
     tick_s = sending_tick_s(net, net.wiring)
-
-    def prepare(frames: Frames, reports: socket.socket, gauge: memoryview[float]) -> Run:
-        reported = DatagramReceiver(reports, largest=MAX_REPORT_BYTES + 1, peer=sink.ip)
-        return prepare_sender(plan, key, frames, (reports, reported), tick_s, gauge)
-
+    prepare = partial(_prepare_sender, plan, key, (sink.ip, tick_s))
     return endpoint(net, "sender", source, sink, prepare, plan.forward)
+
+
+def _prepare_sender(
+    plan: StreamPlan,
+    key: bytes,
+    sink: tuple[str, float],
+    frames: Frames,
+    reports: socket.socket,
+    gauge: memoryview[float],
+) -> Run:
+    """``sink``: its address, and the sending tick in seconds."""
+    peer, tick_s = sink
+    reported = DatagramReceiver(reports, largest=MAX_REPORT_BYTES + 1, peer=peer)
+    return prepare_sender(plan, key, frames, (reports, reported), tick_s, gauge)
+
+
+def _prepare_receiver(
+    plan: StreamPlan,
+    key: bytes,
+    peer: str,
+    frames: Frames,
+    stream: socket.socket,
+    gauge: memoryview[float],
+) -> Run:
+    return prepare_receiver(plan, key, frames, stream, peer, gauge)
 
 
 def receiver_process(
@@ -180,10 +198,7 @@ def receiver_process(
     """The sink's end: packets in, loss reports out on both return paths. ``key``: of this stream alone, at both
     ends."""
     source, sink = net.wiring.host_at(plan.source), net.wiring.host_at(plan.sink)
-
-    def prepare(frames: Frames, stream: socket.socket, gauge: memoryview[float]) -> Run:
-        return prepare_receiver(plan, key, frames, stream, source.ip, gauge)
-
+    prepare = partial(_prepare_receiver, plan, key, source.ip)
     return endpoint(net, "receiver", sink, source, prepare, plan.backward)
 
 

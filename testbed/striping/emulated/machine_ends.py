@@ -12,16 +12,17 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Literal
 
 from sfio_emu.errors import SfioError
 from testbed.bulk.circuit_rules import BULK_PORT
-from testbed.bulk.emulated.agent_process import AgentProcess, process_groups
+from testbed.bulk.emulated.agent_process import AgentProcess, NodeSockets, process_groups
 from testbed.bulk.messages import Ready
 from testbed.emulation.machine.load_monitor import LoadMonitor
 from testbed.emulation.network.emulated_network import EmulatedNetwork
@@ -61,40 +62,49 @@ class ListenerProcess(AgentProcess):
         self, net: EmulatedNetwork, nodes: Sequence[str], root: Path, key: bytes, *, coordinated: bool = False,
         patience_s: float = 0.0,
     ) -> None:  # fmt: skip
-        self._net, self._root, self._key = net, root, key
-        self._coordinated, self._patience_s = coordinated, patience_s
         self.killed = False
-        super().__init__("listener", nodes, self._serve)
+        folders = {node: root / file_host(node) for node in nodes}
+        limits = coordinated, patience_s
+        serve = partial(_serve, NodeSockets.of(net, nodes), folders, key, limits)
+        super().__init__("listener", nodes, serve)
         self.receive(_READY_S)
 
     def kill(self) -> None:
         self.killed = True
         super().kill()
 
-    def _serve(self, port: Connection) -> None:
-        from sfio_emu.adapters.listener import LOG, Listener
-        from sfio_emu.adapters.listener_clients import Limits
 
-        LOG.setLevel(logging.ERROR)  # which clients were lost, and when, the run itself reports
-        places = [
-            (self._listening_socket(node), self._root / file_host(node)) for node in self.nodes
-        ]
-        limits = Limits.of_process()
-        limits = replace(limits, silence_s=max(limits.silence_s, self._patience_s))
-        listener = Listener(places, key=self._key, limits=limits)
-        port.send(Ready())
-        listener.serve_forever()
+def _serve(
+    sockets: NodeSockets,
+    folders: Mapping[str, Path],
+    key: bytes,
+    limits: tuple[bool, float],
+    port: Connection,
+) -> None:
+    """Serve the nodes' folders; ``limits``: as of ``ListenerProcess``, coordinated and patience."""
+    from sfio_emu.adapters.listener import LOG, Listener
+    from sfio_emu.adapters.listener_clients import Limits
 
-    def _listening_socket(self, node: str) -> socket.socket:
-        sock = self._net.open_socket(
-            self._net.wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM
-        )
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if self._coordinated:  # what it accepts inherits it
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _COORDINATED_SEND_BUFFER)
-        sock.bind(("0.0.0.0", LISTENER_PORT))
-        sock.listen(_BACKLOG)
-        return sock
+    LOG.setLevel(logging.ERROR)  # which clients were lost, and when, the run itself reports
+    coordinated, least_silence_s = limits
+    places = []
+    for node, folder in folders.items():
+        places.append((_listening_socket(sockets, node, coordinated=coordinated), folder))
+    of_process = Limits.of_process()
+    silence_s = max(of_process.silence_s, least_silence_s)
+    listener = Listener(places, key=key, limits=replace(of_process, silence_s=silence_s))
+    port.send(Ready())
+    listener.serve_forever()
+
+
+def _listening_socket(sockets: NodeSockets, node: str, *, coordinated: bool) -> socket.socket:
+    sock = sockets.open(node, socket.AF_INET, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if coordinated:  # what it accepts inherits it
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _COORDINATED_SEND_BUFFER)
+    sock.bind(("0.0.0.0", LISTENER_PORT))
+    sock.listen(_BACKLOG)
+    return sock
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,10 @@ from fec.protocol.events.event_receiver import Delivered
 from fec.protocol.framing import PacketType
 from fec.protocol.sender import OutgoingPacket
 from fec.protocol.wire import HEADER_BYTES
-from testbed.emulation.machine.shared_counters import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.network.kernel.host_namespaces import inside_namespace
+from testbed.emulation.sandbox.forked_process import OpenFile
+from testbed.emulation.sandbox.shared_counters import shared_numbers
 from testbed.model.wiring import WiredHost
 from testbed.stream.emulated.endpoints import EndpointProcess, datagram_socket
 from testbed.stream.emulated.ends import Arrivals, discard_until, warm_labels, warm_up
@@ -93,15 +96,25 @@ def tunnel_end(
         )
         datagrams = stack.enter_context(datagram_socket(net, own, spec.udp_port))
         gauge = shared_numbers(len(GAUGES))
-
-        def prepare() -> Callable[[float], EndLog]:
-            with net.namespaces.inside(own.name):
-                tun = open_tun(spec.device, spec.address, spec.peer, spec.plan.mtu)
-            return _End(spec, frames, datagrams, other.ip, tun, gauge).run
-
+        namespace = OpenFile(net.namespaces.descriptor(own.name))
+        prepare = partial(_prepare, spec, namespace, frames, datagrams, other.ip, gauge)
         yield stack.enter_context(
             closing(EndpointProcess(f"tunnel end at {own.node}", prepare, gauge))
         )
+
+
+def _prepare(
+    spec: TunnelEndSpec,
+    namespace: int,
+    frames: Frames,
+    datagrams: socket.socket,
+    peer_ip: str,
+    gauge: memoryview[float],
+) -> Callable[[float], EndLog]:
+    """Make an end ready, in its process; the device goes with the process."""
+    with inside_namespace(namespace):
+        tun = open_tun(spec.device, spec.address, spec.peer, spec.plan.mtu)
+    return _End(spec, frames, datagrams, peer_ip, tun, gauge).run
 
 
 class _End:

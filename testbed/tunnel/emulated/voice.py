@@ -11,8 +11,8 @@ import time
 from contextlib import ExitStack, suppress
 from functools import partial
 
-from testbed.emulation.machine.shared_counters import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.emulation.sandbox.shared_counters import shared_numbers
 from testbed.model.wiring import WiredHost
 from testbed.stream.emulated.endpoints import EndpointProcess
 from testbed.tunnel.trial import EVERY_S
@@ -46,9 +46,9 @@ def voice_process(
     taking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
     taking.bind(("0.0.0.0", _PORT))
     taking.setblocking(False)
-    return EndpointProcess(
-        "voip", lambda: partial(_run, sending, taking, address, duration_s), shared_numbers(1)
-    )
+    # The process makes the call itself, once it has the sockets.
+    prepare = partial(partial, _run, sending, taking, address, duration_s)
+    return EndpointProcess("voip", prepare, shared_numbers(1))
 
 
 def _run(

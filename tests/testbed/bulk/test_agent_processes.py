@@ -34,6 +34,14 @@ def answering(port: Connection) -> None:
             port.send(Counted(counts=((1, 1), (2, 0))))
 
 
+def fail(port: Connection) -> None:
+    raise ValueError("no room")
+
+
+def wait(port: Connection) -> None:
+    port.recv()
+
+
 def test_orders_are_carried_out_and_reported_in_their_order() -> None:
     with started(answering) as process:
         assert process.receive() == Ready() and not process.has_report
@@ -59,9 +67,6 @@ def test_a_process_that_was_killed_is_gone_after_what_it_had_reported() -> None:
 
 
 def test_a_process_that_fails_says_why() -> None:
-    def fail(port: Connection) -> None:
-        raise ValueError("no room")
-
     with (
         started(fail) as process,
         pytest.raises(
@@ -72,7 +77,7 @@ def test_a_process_that_fails_says_why() -> None:
 
 
 def test_a_process_that_is_silent_is_given_up() -> None:
-    with started(lambda port: port.recv() and None) as process:
+    with started(wait) as process:
         assert not process.has_report
         with pytest.raises(CapabilityError, match=r"no response within 0\.05 s"):
             process.receive(0.05)

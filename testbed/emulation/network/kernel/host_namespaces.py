@@ -197,16 +197,17 @@ def inside_namespace(descriptor: int) -> Iterator[None]:
     """This thread acts in the network namespace that the open file stands for; other threads stay where they are."""
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _enter(descriptor)
+        enter_namespace(descriptor)
         try:
             yield
         finally:
-            _enter(home)
+            enter_namespace(home)
     finally:
         os.close(home)
 
 
-def _enter(descriptor: int) -> None:
+def enter_namespace(descriptor: int) -> None:
+    """Let this thread act in the network namespace that the open file stands for, from now on."""
     if _libc.setns(descriptor, _CLONE_NEWNET) != 0:
         code = ctypes.get_errno()
         raise CapabilityError(

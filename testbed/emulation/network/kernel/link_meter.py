@@ -19,7 +19,7 @@ class LinkMeter:
     run's.
 
     ``sent``: link -> the interface next to the switches that sends it; ``came``: where a host or another machine sends
-    it, the one at which it arrives. May be used in a process that was forked inside the sandbox.
+    it, the one at which it arrives. May be used in any thread that begins next to the switches.
     """
 
     sent: Mapping[LinkId, str]
@@ -29,7 +29,10 @@ class LinkMeter:
         """Link -> bytes since its interfaces were made."""
         rows = [
             line.split()
-            for line in Path("/proc/self/net/dev").read_text().replace(":", " ").splitlines()[2:]
+            for line in Path("/proc/thread-self/net/dev")
+            .read_text()
+            .replace(":", " ")
+            .splitlines()[2:]
         ]
         counted = {row[0]: (int(row[1]), int(row[9])) for row in rows}
         found = {link: counted[name][1] for link, name in self.sent.items()}

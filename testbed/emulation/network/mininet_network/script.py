@@ -76,7 +76,7 @@ def _take_over_temporary_folder(private: Path, retained: list[Path]) -> None:
 def _hide(folder: Path, empty: Path) -> None:
     """What Mininet's clean-up deletes in the machine's folder is not seen here."""
     if folder.is_dir():
-        empty.mkdir()
+        empty.mkdir(exist_ok=True)
         subprocess.run(["mount", "--bind", empty, folder], check=True)
 
 
