@@ -225,6 +225,11 @@ def _host_routers(
     found = np.full(len(hosts), NONE, dtype=np.int32)
     for host, number in hosts.items():
         ends = {network.links[i].target for i in network.out_links(host)}
+        if not ends and network.in_links(host):
+            raise InputError(
+                f"{network.name}: host {host!r} has no link that leaves it; the simulator needs"
+                " links both ways"
+            )
         if len(ends) != 1 or next(iter(ends)) not in routers:
             raise InputError(
                 f"{network.name}: host {host!r} is joined to {len(ends)} nodes; it needs one switch"
