@@ -31,8 +31,8 @@ def note_paths(network: Network, default_routes: Iterable[str], notes: list[str]
             line += ": every host has the shortest path to each other one that it can reach"
         notes.append(line)
     # One-way links are deliberate; then a pair without a path is no surprise.
-    if pairs and both_ways(network):
-        notes.append(_mend(network, pairs))
+    if pairs and is_bidirectional(network):
+        notes.append(_remedy(network, pairs))
 
 
 def pairs_without_path(network: Network) -> list[tuple[str, str]] | None:
@@ -63,7 +63,7 @@ def pairs_without_path(network: Network) -> list[tuple[str, str]] | None:
     return pairs
 
 
-def both_ways(network: Network) -> bool:
+def is_bidirectional(network: Network) -> bool:
     """Return whether every link has its reverse."""
     return all(reverse_of(link.id) in network.link_index for link in network.links)
 
@@ -74,7 +74,7 @@ class _Reaches:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._hosts = {host.id for host in network.hosts}
-        self._both_ways = both_ways(network)
+        self._bidirectional = is_bidirectional(network)
         self._by_node: dict[str, frozenset[str]] = {}
         self._steps = 0
 
@@ -109,11 +109,11 @@ class _Reaches:
                     waiting.append(target)
         hosts = frozenset(reached & self._hosts)
         # If all links go both ways, every node of a part reaches the same hosts.
-        same = reached - network.silent_hosts if self._both_ways else {start}
+        same = reached - network.silent_hosts if self._bidirectional else {start}
         self._by_node |= dict.fromkeys(same, hosts)
 
 
-def _mend(network: Network, pairs: list[tuple[str, str]]) -> str:
+def _remedy(network: Network, pairs: list[tuple[str, str]]) -> str:
     """Return the line that names pairs without a path and what would join them."""
     unordered = list(dict.fromkeys(tuple(sorted(pair)) for pair in pairs))
     listed = ", ".join(f"{a} and {b}" for a, b in unordered[:_LISTED])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from testbed.errors import CapabilityError, TestbedError
+from testbed.errors import CapabilityError, InputError, TestbedError
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from topologies import Json, Network, TopologyError
@@ -54,6 +54,14 @@ TRAFFIC_FORMATS: Registry[TrafficFormat] = Registry(
 )
 
 
+# Where files of each kind of format are used.
+_USES: tuple[tuple[Registry[Any], str], ...] = (
+    (TRAFFIC_FORMATS, "simulate --traffic FILE"),
+    (SCHEDULE_VERIFIERS, "schedule --verify FILE --network NETWORK"),
+    (SCHEDULE_FORMATS, "schedule --output FILE, which writes them"),
+)
+
+
 def find_format(formats: Registry[F], file: str) -> F | None:
     """By the longest ending that has a format; None where none has. CapabilityError where a package of ours is not
     installed."""
@@ -63,6 +71,9 @@ def find_format(formats: Registry[F], file: str) -> F | None:
             found := formats.find(ending)
         ) is not None:
             return found
+        for other, use in _USES:
+            if other is not formats and ending in PACKAGES and other.find(ending) is not None:
+                raise InputError(f"{file}: .{ending} files are not read here, but by {use}")
         if package := PACKAGES.get(ending):
             raise CapabilityError(
                 f"{file}: pip install ./plugins/{package} in the project folder, for .{ending} files"

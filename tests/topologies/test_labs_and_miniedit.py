@@ -283,3 +283,22 @@ def test_p4_utils_router_forwards(tmp_path: Path) -> None:
     assert network.node("r1").forwards
     assert "routers forward over shortest paths" in note
     assert "no path" not in note
+
+
+@pytest.mark.parametrize(
+    ("text", "program"),
+    [
+        ("provider: clab\nnodes: [r1, r2]\nlinks: [r1-r2]\n", "a topology of netlab"),
+        ("topology: [ Ring ]\nnpus_count: [ 8 ]\nbandwidth: [ 50.0 ]\n", "a network of astra-sim"),
+        ("services:\n  a: {}\n", "a file of Docker Compose"),
+        ("apiVersion: v1\nkind: Pod\n", "a manifest of Kubernetes"),
+    ],
+)
+def test_yaml_of_another_program_is_named(text: str, program: str, tmp_path: Path) -> None:
+    with pytest.raises(TopologyError, match=f"it is {program}.*, which is not read"):
+        read(tmp_path, "lab.yml", text)
+
+
+def test_yaml_without_topology_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TopologyError, match="topology is missing; of YAML only containerlab's"):
+        read(tmp_path, "lab.yml", "name: lab\n")

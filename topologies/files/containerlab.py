@@ -119,6 +119,19 @@ _IMPAIRMENTS = ("rate", "delay", "jitter", "loss", "corruption")
 OUTSIDE = ("host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy")
 """What stands in the place of a node in links that leave the lab."""
 
+# Keys by which YAML files of other programs are known.
+_OTHER_PROGRAMS: tuple[tuple[set[str], str], ...] = (
+    ({"npus_count"}, "a network of astra-sim"),
+    ({"topology", "bandwidth"}, "a network of astra-sim"),
+    ({"dimensions-count"}, "a network of astra-sim"),
+    ({"services"}, "a file of Docker Compose"),
+    ({"apiVersion", "kind"}, "a manifest of Kubernetes"),
+    ({"provider", "nodes"}, "a topology of netlab (netlab create writes containerlab's clab.yml)"),
+    ({"nodes", "links"}, "a topology of netlab (netlab create writes containerlab's clab.yml)"),
+    ({"nodes"}, "a topology of netlab (netlab create writes containerlab's clab.yml)"),
+    ({"network"}, "a configuration of Netplan"),
+    ({"all"}, "an inventory of Ansible"),
+)
 Table = Json
 
 
@@ -133,6 +146,7 @@ def containerlab_document(text: str, notes: list[str]) -> JsonObject:
     name = file.get("name")
     if name is not None and not isinstance(name, str):
         raise TopologyError("name: give text")
+    _refuse_other_programs(file)
     topology = _table(file.get("topology"), "topology")
     declared = _table(topology.get("nodes"), "topology.nodes")
     nodes = [_node(topology, label, declared[label]) for label in declared]
@@ -169,6 +183,22 @@ def containerlab_document(text: str, notes: list[str]) -> JsonObject:
     hand_over_addresses(nodes, links)
     graph = {"name": name} if name else {}
     return {"directed": False, "multigraph": True, "graph": graph, "nodes": nodes, "links": links}
+
+
+def _refuse_other_programs(file: Table) -> None:
+    """Raise TopologyError for a YAML file that another program's keys give away."""
+    if isinstance(file.get("topology"), Mapping):
+        return
+    for keys, program in _OTHER_PROGRAMS:
+        if keys <= file.keys():
+            raise TopologyError(
+                f"it is {program}, which is not read; write the network as containerlab's topology,"
+                " JSON node-link or GraphML"
+            )
+    if file.get("topology") is None:
+        raise TopologyError(
+            "topology is missing; of YAML only containerlab's topology files are read"
+        )
 
 
 def _note_vendors(nodes: list[JsonObject], notes: list[str]) -> None:

@@ -61,6 +61,11 @@ def read_teccl(document: dict[str, Any], text: str, network: Network) -> TimedCh
         sink, number, source, _ = match.groups()
         chunk = (_node(network, source, line), _node(network, sink, line), int(number))
         wanted[chunk] = chunk[:2]
+        if any(isinstance(path, str) for path in found):
+            raise InputError(
+                "TE-CCL: this is the schedule of an allgather, in which several nodes want one chunk;"
+                " only schedules of an all-to-all exchange are read"
+            )
         for path in found:
             if not isinstance(path, list):
                 raise InputError(
