@@ -2,7 +2,7 @@
 wire, and what programs made of it."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -85,11 +85,12 @@ def judge_trial(plan: TrialPlan, run: TrialMeasurements) -> Judgement:
         for name, program in run.missing.items()
     ]  # fmt: skip
     absent = [f"rival:{name}" for name in plan.rivals if name not in rows]
-    own = next(
-        (one.programs.keys() | run.missing for one in run.runs if one.rival == "adaptive"),
-        plan.workloads,
-    )
-    absent += [f"workload:{name}" for name in plan.workloads if name not in own]
+    reported: Collection[str] = plan.workloads
+    for one in run.runs:
+        if one.rival == "adaptive":
+            reported = one.programs.keys() | run.missing
+            break
+    absent += [f"workload:{name}" for name in plan.workloads if name not in reported]
     checks += [
         replace(Check.unmeasured(f"{a} ran", "it did not"), key="missing", about=a) for a in absent
     ]
@@ -654,18 +655,18 @@ def _program_bound(workload: str, figure: str, found: Json, drawn: DrawnFigures 
     """Return the least (of ``lost``: the most) that a program is to measure over the adaptive code."""
     frames = found.get("frames", 0)
     if drawn is None:
-        return {"mos": SATISFIED_MOS, "lost": 0, "identical": frames, "ssim": 1.0}[figure]
+        return float({"mos": SATISFIED_MOS, "lost": 0, "identical": frames, "ssim": 1.0}[figure])
     if figure == "mos":
         opinion = drawn.voice_opinion()
         least = round(opinion.mean - opinion.spread - _MOS_GRAIN, 2)
-        return max(_NOTHING["mos"], min(SATISFIED_MOS, least))
+        return float(max(_NOTHING["mos"], min(SATISFIED_MOS, least)))
     if figure == "lost":
         lost = drawn.lost_of(workload)
         return math.ceil(lost.mean + lost.spread) + _STRAY_PACKETS
     damaged = drawn.damaged_frames()
     # One packet more than in the draws may damage all frames up to the next key frame.
     intact = max(0, math.floor(frames - damaged.mean - damaged.spread - KEY_FRAME_EVERY))
-    return intact if figure == "identical" else round(intact / max(1, frames), 3)
+    return float(intact if figure == "identical" else round(intact / max(1, frames), 3))
 
 
 def _document(
