@@ -268,7 +268,7 @@ def test_pairs_that_mean_nothing_or_two_things(read: Any, text: str, says: str) 
         ("b->a", "link 'b->a' is no link of 'twice'; from b there is no link"),
         ("a->a:b", "from a there is a->b, a->b:c, a->c"),
         ("a->bc", "did you mean a->b"),
-        ("?", "write it a->b, as testbed topology show --links lists them"),
+        ("?", "write it a-b (or 'a->b', as testbed topology show --links lists them)"),
     ],
 )
 def test_a_link_that_is_none(text: str, says: str) -> None:
