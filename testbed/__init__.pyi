@@ -46,6 +46,9 @@ from testbed.model.naming.names import NodeName
 from testbed.stream.options import EachLink
 from testbed.stream.options import EachLink as EachLink
 from testbed.stream.options import LabelOrder
+from testbed.stream.options import none
+from testbed.stream.options import reed
+from testbed.stream.options import solomon
 from testbed.stream.plan import StreamPlan
 from testbed.striping.options import Access
 from testbed.striping.options import Operation
@@ -56,6 +59,7 @@ from testbed.tunnel.trial import TrialPlan
 from testbed.wavelengths.options import PatternLike as PatternLike2
 from testbed.wavelengths.plan import WavelengthPlan
 from topologies.text.json_types import Json
+from typing import Literal
 
 __all__ = [
     "DemandsResult",
@@ -179,6 +183,7 @@ def mobility_plan(
     label_multiplier: int | None = ...,
     label_slots: tuple[int, ...] = ...,
     profile: str | None = ...,
+    code: Literal['reed-solomon', 'none'] = ...,
     count: int = ...,
     frame_s: float = ...,
     warm_up_s: float = ...,
@@ -247,6 +252,7 @@ def stream_plan(
     label_multiplier: int | None = ...,
     label_slots: tuple[int, ...] = ...,
     profile: str | None = ...,
+    code: Literal['reed-solomon', 'none'] = ...,
     method: str = ...,
     routing: str | None = ...,
     layers: int | None = ...,
