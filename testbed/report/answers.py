@@ -95,14 +95,27 @@ def _csv(tables: Sequence[Table]) -> str:
 
 
 def _csv_value(value: object) -> object:
-    """A structure as JSON, a text printable, nothing as nothing."""
-    return (
-        json.dumps(value)
-        if isinstance(value, (dict, list, tuple))
-        else ""
-        if value is None
-        else printable(value)
-    )
+    """Return a structure as JSON, None as an empty cell, and anything else as printable text.
+
+    An apostrophe stands before a text that a spreadsheet would take for a formula. Such a text is
+    a name that somebody chose, in a network file for example.
+    """
+    if isinstance(value, (dict, list, tuple)):
+        return json.dumps(value)
+    if value is None:
+        return ""
+    text = printable(value)
+    if isinstance(value, str) and text.startswith(("=", "+", "-", "@")) and not _is_number(text):
+        return f"'{text}"
+    return text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def build_answer_page(

@@ -85,7 +85,28 @@ def output_of_programs() -> Iterator[None]:
         stream.as_it_is = False
 
 
+# An error quotes what a user gave, which may be as long as a file.
+_MAX_MESSAGE = 1200
+_KEPT_AT_START = 800
+_KEPT_AT_END = 200
+
+
 def complain(message: str) -> None:
-    """One line on stderr; none where nobody can hear it."""
+    """Print one line of bounded length on stderr, or nothing if stderr is closed."""
+    line = abridged(" ".join(message.split()))
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        print("testbed: " + printable(" ".join(message.split())), file=sys.stderr, flush=True)
+        print("testbed: " + printable(line), file=sys.stderr, flush=True)
+
+
+def abridged(message: str) -> str:
+    """Return the message without its middle if it is very long.
+
+    >>> abridged("short"), len(abridged("x" * 100_000)) < 1200
+    ('short', True)
+    """
+    if len(message) <= _MAX_MESSAGE:
+        return message
+    omitted = len(message) - _KEPT_AT_START - _KEPT_AT_END
+    start = message[:_KEPT_AT_START]
+    end = message[-_KEPT_AT_END:]
+    return f"{start} ... ({omitted} characters left out) ... {end}"
