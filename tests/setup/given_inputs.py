@@ -2,7 +2,7 @@
 
     python -m tests.setup.given_inputs          prints all: file | command | exit code | first line
 
-``test_given_inputs.py`` holds each row. The files lie beside the checkout in development only.
+``test_given_inputs.py`` holds each row.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import contextlib
 import io
 import os
 import shlex
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,11 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.cli import main
-from tests.helpers.paths import ROOT, SHARED
+from tests.helpers.paths import ROOT
 from tests.helpers.warm import TESTBED, run
 
-INPUTS = SHARED / "inputs"
-FOLDERS = (INPUTS / "bug_inputs", INPUTS / "security_inputs", INPUTS / "security_inputs" / "files")
+INPUTS = Path(__file__).parent / "inputs"
 SHOWN: dict[str, tuple[int, int, int, str]] = {
     # what topology show counts of a file: switches, hosts, directed links; and part of its note, if there is one
     "asymmetric.json": (3, 0, 6, ""),
@@ -118,17 +116,8 @@ REFUSED = {
     "trace_zero.json": "outside the folder",
     "xxe.graphml": "undefined entity",
 }
-FORGED = "tests/fec/protocol/test_forged_packets.py"
-BY_TESTS = {
-    # scripts that need a stored run, or whose subject the product's own tests follow much further
-    "report_symlink.sh": "tests/testbed/results/test_run_folder.py::test_the_script_of_the_attack",
-    "sender_restart.py": f"{FORGED}::test_a_sender_started_again_loses_two_blocks_at_most",
-    "spoof_report.py": f"{FORGED}::test_a_report_number_from_the_future_locks_nobody_out",
-    "spoof_stream.py": f"{FORGED}::test_a_burst_from_ahead_or_behind_loses_nothing",
-    "squat_door.py": "tests/testbed/emulation/sandbox/test_control_socket.py::test_another_user_can_keep_no_name",
-}
-README = "README.md"
-"""Its rows are commands that need no file."""
+README = "no file"
+"""Stands for the file in rows of commands that need none."""
 ABC = "abc.json"
 ABC_TEXT = """{"nodes": [{"id": "A"}, {"id": "B"}, {"id": "C"}],
 "links": [{"source": "A", "target": "B"}, {"source": "B", "target": "C"}]}"""
@@ -205,7 +194,7 @@ QUICK: tuple[Row, ...] = (
         "excel_demands_semicolons.csv",
         f"demands {ABC} --matrix FILE --routing single",
         0,
-        ("1 pairs, 1e-05 Mbit/s",),
+        ("1 pair, 1e-05 Mbit/s",),
     ),
     Row(
         "repetita_two_demands_of_a_pair.demands",
@@ -218,7 +207,7 @@ QUICK: tuple[Row, ...] = (
         "demands FILE --matrix FILE --routing single",
         0,
         ("2 pairs, 2.2e-05 Mbit/s",),
-        notes=1,
+        notes=2,
     ),
     Row(
         "empty_messages.json",
@@ -240,16 +229,6 @@ QUICK: tuple[Row, ...] = (
         notes=1,
     ),  # a former spelling, still taken
     Row(README, f"{STREAM} --duration 0.3", 2, ("make the stream longer than 0.42 s",)),
-    # It seeks the first second of the outage, and there is none.
-    Row("spoof_stream.py", "python FILE", 1, ("first=next(", "StopIteration")),
-    Row(
-        "spoof_report.py",
-        "python FILE",
-        0,
-        ("forged all-came", "forged all-lost", "'bad_reports': 1"),
-    ),
-    Row("sender_restart.py", "python FILE", 0, ("late 0",)),
-    Row("squat_door.py", "exec squatted h0 -- id", 2, ("no network named 'squatted'",)),
 )
 ON_SWITCHES: tuple[Row, ...] = (
     Row("capacity_1e300.json", "up FILE", 2, ("must be at most 1e+15",)),
@@ -287,15 +266,13 @@ ON_SWITCHES: tuple[Row, ...] = (
 
 def given() -> dict[str, Path]:
     """Every file of the trials, by its name."""
-    return {
-        path.name: path for folder in FOLDERS for path in sorted(folder.iterdir()) if path.is_file()
-    }
+    return {path.name: path for path in sorted(INPUTS.iterdir())}
 
 
 def outcome(row: Row, folder: Path) -> Outcome:
     """Carry the row's command out, in that folder: by ``main``, or as a program where it enters a sandbox."""
     (folder / ABC).write_text(ABC_TEXT)
-    path = given()[row.file]
+    path = given().get(row.file)
     words = [word.replace("FILE", str(path)) for word in shlex.split(row.command)]
     if words[0] in ("python", "up"):
         done = run(
@@ -312,29 +289,10 @@ def outcome(row: Row, folder: Path) -> Outcome:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.chdir(folder))
-        if path.name == "squat_door.py":
-            stack.enter_context(_squatter(path, "squatted"))
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
         code = main(words)
     return Outcome(code, out.getvalue(), _complaints(err.getvalue()))
-
-
-@contextlib.contextmanager
-def _squatter(script: Path, name: str) -> Iterator[None]:
-    """Meanwhile another user sits at the door of the network of that name, where this one is root."""
-    # Imported first: the other user may not be able to read this Python's library.
-    other = "import array, json, os, socket, struct\n"
-    if os.geteuid() == 0:
-        other += "os.setgid(65534); os.setuid(65534)\n"
-    words = [sys.executable, "-I", "-S", "-c", other + script.read_text(), str(os.geteuid()), name]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as squatter:
-        assert squatter.stdout is not None and squatter.stdout.readline() == b"squatting\n"
-        try:
-            yield
-        finally:
-            squatter.kill()
-            assert squatter.stdout.read() == b"", "somebody knocked"
 
 
 def _complaints(stderr: str) -> tuple[str, ...]:
@@ -353,7 +311,6 @@ def table() -> Iterator[str]:
             found = outcome(row, Path(folder))
         first = found.first_line.replace(f"{given()[row.file].parent}/", "")
         yield f"{row.file} | {row.command} | {found.code} | {first}"
-    yield from (f"{file} | {test} | |" for file, test in BY_TESTS.items())
 
 
 if __name__ == "__main__":

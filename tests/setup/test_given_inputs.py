@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.paths import ROOT
 from tests.setup.given_inputs import (
-    BY_TESTS,
-    INPUTS,
     ON_SWITCHES,
     QUICK,
     README,
@@ -17,10 +14,6 @@ from tests.setup.given_inputs import (
     Row,
     given,
     outcome,
-)
-
-pytestmark = pytest.mark.skipif(
-    not INPUTS.is_dir(), reason="the shared inputs lie beside the checkout only"
 )
 
 
@@ -52,7 +45,7 @@ def require(row: Row, folder: Path) -> None:
 
 def test_no_file_is_left_out() -> None:
     rows = {row.file for row in (*QUICK, *ON_SWITCHES)}
-    assert given().keys() == rows | BY_TESTS.keys()
+    assert given().keys() == rows - {README}
     assert README in rows
 
 
@@ -66,9 +59,3 @@ def test_given_input(row: Row, tmp_path: Path) -> None:
 @pytest.mark.parametrize("row", ON_SWITCHES, ids=name_of)
 def test_given_input_on_switches(row: Row, tmp_path: Path) -> None:
     require(row, tmp_path)
-
-
-@pytest.mark.parametrize("file", BY_TESTS)
-def test_the_test_that_is_named_is_there(file: str) -> None:
-    path, _, test = BY_TESTS[file].partition("::")
-    assert f"def {test}(" in (ROOT / path).read_text()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.paths import SHARED
+from tests.helpers.paths import ROOT
 from tests.helpers.warm import TESTBED, run, run_on_a_terminal
 
 Run = Callable[[list[str]], tuple[int, bytes]]
@@ -170,7 +170,7 @@ def test_a_stored_run_and_its_pages(
 
 @pytest.mark.parametrize("name", ["evil_names.json", "evil2.json", "trace_tty.json"])
 def test_the_files_of_the_trial(name: str, on_a_terminal: Run) -> None:
-    file = SHARED / "inputs/security_inputs/files" / name
+    file = ROOT / "tests" / "setup" / "inputs" / name
     if not file.is_file():
         pytest.skip("the shared inputs are not here")
     nodes = [node["id"] for node in json.loads(file.read_text())["nodes"]]

@@ -1,4 +1,4 @@
-"""Every shared reference case of capillary routing, exactly."""
+"""Every reference case of capillary routing, exactly."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 
 from testbed.routing import capillary_route
 from testbed.routing.capillary import route as capillary_recursion
-from tests.helpers.paths import SHARED
+from tests.helpers.paths import ROOT
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node
 
-CASES = SHARED / "reference" / "capillary-cases.json"
+CASES = ROOT / "tests" / "oracles" / "cases" / "capillary_cases.json"
 
 
 def read_cases() -> list[Any]:
-    return list(json.loads(CASES.read_text())) if CASES.exists() else []
+    return list(json.loads(CASES.read_text()))
 
 
 def as_network(case: dict[str, Any]) -> Network:
@@ -34,7 +34,6 @@ def arithmetic(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(capillary_recursion, "COMPILE_FROM_LINKS", 0 if request.param else 10**9)
 
 
-@pytest.mark.skipif(not CASES.exists(), reason="the shared reference cases are not here")
 @pytest.mark.usefixtures("arithmetic")
 @pytest.mark.parametrize("case", read_cases(), ids=lambda case: str(case["name"]))
 def test_reference_case_comes_out_exactly(case: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Every shared reference case of capillary routing as a label split: each link's load to less than two labels in
+"""Every reference case of capillary routing as a label split: each link's load to less than two labels in
 65,536."""
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ import pytest
 from testbed.model.label_split import LABELS
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import SLIVER, spray
-from tests.helpers.paths import SHARED
+from tests.helpers.paths import ROOT
 from topologies.network import Link, Network, Node
 
-CASES = SHARED / "reference" / "capillary-cases.json"
+CASES = ROOT / "tests" / "oracles" / "cases" / "capillary_cases.json"
 
 
 def cases_with_a_route() -> list[Any]:
-    return [c for c in json.loads(CASES.read_text()) if "r" in c] if CASES.exists() else []
+    return [c for c in json.loads(CASES.read_text()) if "r" in c]
 
 
-@pytest.mark.skipif(not CASES.exists(), reason="the shared reference cases are not here")
 @pytest.mark.parametrize("case", cases_with_a_route(), ids=lambda case: str(case["name"]))
 def test_reference_case_splits_to_less_than_two_labels(case: dict[str, Any]) -> None:
     network = Network(
