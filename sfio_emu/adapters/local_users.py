@@ -27,11 +27,7 @@ def is_foreign_user(stream: socket.socket) -> bool:
     except OSError:
         return True  # it went away
     if user is None and stream.family != socket.AF_UNIX:
-        address = ip_address(theirs[0])
-        local = (getattr(address, "ipv4_mapped", None) or address).is_loopback or theirs[0] == ours[
-            0
-        ]
-        return bool(local)
+        return _is_local(theirs[0], ours[0])
     return user != os.geteuid()
 
 
@@ -50,18 +46,31 @@ def is_foreign_listener(stream: socket.socket) -> bool:
     It need not have accepted the connection yet. Until then it is not known whose the other end
     is, but whose the listening socket is.
     """
-    if not is_foreign_user(stream):
-        return False
     try:
         address, port = stream.getpeername()[:2]
-        if _user_of_peer(stream) != _NOBODY:
-            return True
-        zeros = bytes(len(socket.inet_pton(stream.family, address)))
-        places = _PLACES.pack(port, 0, socket.inet_pton(stream.family, address), zeros)
-        answer = _ask_kernel(stream.family, places, _LISTENING)
+        user = _user_of_peer(stream)
+        if user is None and not _is_local(address, stream.getsockname()[0]):
+            return False
+        if user in (None, _NOBODY):
+            user = _user_of_listener(stream.family, address, port)
     except OSError:
         return True
-    return answer is None or answer[1] != os.geteuid()
+    return user != os.geteuid()
+
+
+def _is_local(theirs: str, ours: str) -> bool:
+    """Return whether an address of a connection's other end is one of this machine."""
+    address = ip_address(theirs)
+    plain = getattr(address, "ipv4_mapped", None) or address
+    return bool(plain.is_loopback) or theirs == ours
+
+
+def _user_of_listener(family: int, address: str, port: int) -> int | None:
+    """Return the user whose process listens at the address, or None if no process does."""
+    packed = socket.inet_pton(family, address)
+    places = _PLACES.pack(port, 0, packed, bytes(len(packed)))
+    answer = _ask_kernel(family, places, _LISTENING)
+    return None if answer is None else answer[1]
 
 
 def _user_of_peer(stream: socket.socket) -> int | None:

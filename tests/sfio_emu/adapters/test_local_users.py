@@ -8,6 +8,8 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -116,6 +118,22 @@ def test_own_listener_that_has_not_accepted_is_no_foreign_one(address: str) -> N
     with socket.create_server((address, 0)) as door:
         port = door.getsockname()[1]
         TcpConnections({"p1": ("127.0.0.1", port)}).connect("p1").stream.close()
+
+
+def test_own_listener_that_accepts_meanwhile_is_no_foreign_one() -> None:
+    """The connection becomes a process's while the kernel is asked whose it is."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    listener.accept()[0].close()
+
+        threading.Thread(target=accept, daemon=True).start()
+        connections = TcpConnections({"p1": ("127.0.0.1", listener.getsockname()[1])})
+        for _ in range(500):
+            connections.connect("p1").stream.close()
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 JOIN = (
