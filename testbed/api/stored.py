@@ -77,7 +77,7 @@ def load(path: str | PathLike[str]) -> StoredResult:
     >>> plan = testbed.simulation_plan("ring:4", duration_s=0.001)
     >>> folder = testbed.run(plan, "simulator", results=tempfile.mkdtemp()).directory
     >>> load(folder)
-    StoredResult(simulation, simulator: passed, 3 of 3 checks)
+    StoredResult(simulation, stored: passed, 3 of 3 checks)
     """
     directory = Path(require_type(path, (str, PathLike), "load", _HINT))
     if is_study(directory):

@@ -87,8 +87,8 @@ def output_of_programs() -> Iterator[None]:
 
 # An error quotes what a user gave, which may be as long as a file.
 _MAX_MESSAGE = 1200
-_KEPT_AT_START = 800
-_KEPT_AT_END = 200
+_HEAD_LENGTH = 800
+_TAIL_LENGTH = 200
 
 
 def complain(message: str) -> None:
@@ -106,7 +106,7 @@ def abridged(message: str) -> str:
     """
     if len(message) <= _MAX_MESSAGE:
         return message
-    omitted = len(message) - _KEPT_AT_START - _KEPT_AT_END
-    start = message[:_KEPT_AT_START]
-    end = message[-_KEPT_AT_END:]
+    omitted = len(message) - _HEAD_LENGTH - _TAIL_LENGTH
+    start = message[:_HEAD_LENGTH]
+    end = message[-_TAIL_LENGTH:]
     return f"{start} ... ({omitted} characters left out) ... {end}"

@@ -159,8 +159,6 @@ def test_a_workload_has_three_places(product: Path) -> None:
         line = '    "echo": Listed(SEND, "echoes, counted", "testbed.echoes.workload:ECHO"),\n'
         put(product / "api/workloads/__init__.py", '    "stream": Listed(', line)
         put(product / "__init__.py", '    "run": "', '    "echo_plan": "echoes.workload",\n')
-        typed = "    from testbed.echoes.workload import echo_plan as echo_plan\n"
-        put(product / "__init__.py", "    from testbed.metapath.workload", typed)
 
     assert places(product, add) == {"echoes", "api/workloads/__init__.py", "__init__.py"}
     assert "  echo                  echoes, counted\n" in printed(product, USES_WORKLOAD)

@@ -33,6 +33,7 @@ WITH_ANY = {
     "keywords handed on whole to what declares them; an option is a field of the type that is written there": (
         "testbed/api/session.py Session.popen",
         "testbed/emulation/network/emulated_network.py EmulatedNetwork.run_in_host",
+        "testbed/emulation/sandbox/program_start.py start_program",
         "testbed/machines/adapters/distributed_network.py over_machines",
         "testbed/machines/adapters/distributed_network.py distributed_network",
         "testbed/machines/adapters/platform.py network_up", "testbed/machines/adapters/platform.py here",
@@ -45,7 +46,13 @@ WITH_ANY = {
         "fec/protocol/path_counts.py count", "fec/protocol/probation.py Schedule.__init__",
         "fec/protocol/probation.py earliest_us", "fec/protocol/probation.py half_arrived",
     ),
+    "names of nodes in a graph of networkx, which may be anything": (
+        "testbed/model/naming/names.py NodeName",
+        "testbed/model/naming/names.py known_link",
+        "topologies/files/foreign_fields.py tuple_of_text",
+    ),
     "Mininet has no types": (
+        "testbed/emulation/network/mininet_network/recording.py parameters_of",
         "testbed/emulation/network/mininet_network/net.py ScriptedMininet.__init__",
         "testbed/emulation/network/mininet_network/nodes.py LateIntf.index",
         "testbed/emulation/network/mininet_network/nodes.py late",
@@ -56,6 +63,7 @@ WITH_ANY = {
         "testbed/model/file_formats.py TrafficFormat.read",
     ),
     "what another process, machine or adapter keeps or answers": (
+        "testbed/machines/adapters/cluster.py StartLimit.results",
         "testbed/machines/rpc.py MachineState.objects", "testbed/stream/emulated/endpoints.py EndpointProcess.result",
         "sfio_emu/ports.py Connection.stream", "sfio_emu/message_bodies.py unpack",
         "testbed/tunnel/prediction.py RivalPrediction.wire_bytes",

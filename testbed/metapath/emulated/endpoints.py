@@ -116,13 +116,17 @@ def sink_process(
 def _begin_source(
     plan: MetapathPlan,
     path_source: MetapathSource | None,
-    told: tuple[str, socket.socket, float, Sequence[int]],
+    start: tuple[str, socket.socket, float, Sequence[int]],
     frames: Frames,
     reports: socket.socket,
     _: memoryview[float],
 ) -> Run:
-    """``told``: the sink's address, where notices come, the sending tick, and labels to warm up."""
-    peer, notices, tick_s, warm = told
+    """Begin the sending end.
+
+    ``start`` is the sink's address, the socket of notices, the time between two packets, and
+    labels to warm up.
+    """
+    peer, notices, tick_s, warm = start
     reported = DatagramReceiver(reports, peer=peer)
     sockets = reports, reported, notices
     return _prepare_source(plan, Steering(path_source), frames, sockets, tick_s, warm)

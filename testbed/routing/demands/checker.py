@@ -172,13 +172,13 @@ def check_fair_rates(
     levels: Sequence[FillingLevel],
     tolerance: float = 1e-4,
     *,
-    both_ways: bool = False,
+    both_directions: bool = False,
 ) -> list[str]:
     """What is wrong with the claim that the levels' heights times the demands are the max-min-fair rates; empty where
     it is proved.
 
     ``tolerance``: of heights, and of what a pair must pay of the level's whole to count as stopped by it. That the
-    rates can be sent at all is not said here: ``check_demands`` says it of their routing. ``both_ways``: a height above
+    rates can be sent at all is not said here: ``check_demands`` says it of their routing. ``both_directions``: a height above
     what the prices allow is wrong too, which a routing's utilisation does not show if demands are far apart.
     """
     wrong: list[str] = []
@@ -201,7 +201,7 @@ def check_fair_rates(
             wrong.append(
                 f"level {number}: height {level.height:.6g}; the prices let the pairs rise to {left / whole:.6g}"
             )
-        elif both_ways and level.height > left / whole * (1 + tolerance):
+        elif both_directions and level.height > left / whole * (1 + tolerance):
             wrong.append(
                 f"level {number}: height {level.height:.6g}; the prices allow {left / whole:.6g} at most"
             )

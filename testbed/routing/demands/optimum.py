@@ -498,7 +498,7 @@ def _cut_off(programme: DemandProgramme, full: BoolArray) -> BoolArray:
 def _require_proof(fair: FairRates, programme: DemandProgramme) -> None:
     """Raise UndecidedError unless prices prove the rates and the routing carries them."""
     matrix = fair.routed.matrix
-    faults = check_fair_rates(matrix.network, matrix.demands, fair.levels, both_ways=True)
+    faults = check_fair_rates(matrix.network, matrix.demands, fair.levels, both_directions=True)
     # The routing's shares are of each pair's flow, whatever its rate.
     used = (fair.routed.shares.T @ fair.rates_bps) / programme.graph.capacity
     if used.max() > 1 + PROVED:

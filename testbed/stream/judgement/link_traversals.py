@@ -85,12 +85,12 @@ def _times(run: StreamMeasurements, plan: StreamPlan, span: ImpairedSpan) -> tup
 
 def _last_complete_s(plan: StreamPlan) -> float:
     """Return until when packets are sent that can still arrive before the run ends, however late."""
-    held_s: dict[int, float] = {}
+    wait_s: dict[int, float] = {}
     for span in stream_spans(plan):
-        held_s[span.link] = held_s.get(span.link, 0.0) + longest_wait_s(span.impairments)
+        wait_s[span.link] = wait_s.get(span.link, 0.0) + longest_wait_s(span.impairments)
     longest_s = 0.0
     for path in plan.forward.paths:
-        delays_s = (plan.network.links[i].delay_s + held_s.get(i, 0.0) for i in path.links)
+        delays_s = (plan.network.links[i].delay_s + wait_s.get(i, 0.0) for i in path.links)
         longest_s = max(longest_s, sum(delays_s))
     return plan.duration_s - max(plan.stream.playback_s, longest_s)
 

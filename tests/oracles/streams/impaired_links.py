@@ -145,9 +145,24 @@ def link_figures(
             (1 - before) * words[place][1] * ((1 - after) ** 2 + covariance(words[place + 1 :], 1))
         )
         double = sum(len(facts.arrivals.get((p.block, p.symbol), ())) > 1 for p, _ in own)
-        spread = SIGMAS * math.sqrt(twice * (1 - twice) / len(own)) + 1 / len(own)
+        share = words[place][1]
+        variance = twice * (1 - twice) / len(own)
+        variance += (share * _share_error(words[:place], len(own))) ** 2
+        variance += (2 * share * _share_error(words[place + 1 :], len(own))) ** 2
+        spread = SIGMAS * math.sqrt(variance) + 1 / len(own)
         figures["duplicates"] = _figure(twice, double / len(own), spread, 0.0)
     return figures
+
+
+def _share_error(words: tuple[Word, ...], count: int) -> float:
+    """Return the standard error of the share of packets that these words lose, of so many."""
+    lost = 1 - math.prod(1 - mean_loss(word) for word in words)
+    if not lost:
+        return 0.0
+    variance = lost * (1 - lost)
+    for lag in range(1, min(count, 200)):
+        variance += 2 * covariance(words, lag) * (1 - lag / count)
+    return math.sqrt(max(0.0, variance) / count)
 
 
 def burst_figures(facts: Facts, found: Crossing, word: Word) -> dict[str, float]:

@@ -247,7 +247,7 @@ def test_exec_and_attach_reach_a_session(session: testbed.Session) -> None:
     size = (len(network.switches), len(network.hosts), len(network.links) // 2)
     assert (row["switches"], row["hosts"], row["cables"]) == size
     assert 0 < row["age_s"] < 3600 and row["owner"] == pwd.getpwuid(os.geteuid()).pw_name
-    assert row["pid"] == os.getpid() and "pytest" in row["command"]
+    assert row["pid"] == os.getpid() and "python" in row["command"]
     shown = said("attach").stdout
     assert session.name in shown and row["owner"] in shown and " s" in shown
     done = said("exec", session.name, "h1", "--", "sh", "-c", "cat; exit 5", text="through")

@@ -31,6 +31,7 @@ COMPUTING = {
     "simulate": [f"simulate torus:4x4 --loads 0.1:0.2:0.1 {RESULTS}"],
     "report": ["report RUN"],
     "compare": ["compare RUN RUN"],
+    "runs": ["runs"],
     "topology": ["topology show swiss-t1 --plot ../network.svg", "topology list"],
     "schema": ["schema network"],
     "plugins": ["plugins list"],

@@ -72,6 +72,7 @@ def failed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     document = json.loads(path.read_text())
     document["checks"][0] |= {"passed": False, "outcome": "fails"}
     path.write_text(json.dumps(document | {"passed": False}))
+    (run / "SHA256SUMS").unlink()
     return run
 
 

@@ -200,7 +200,9 @@ def test_reports_reach_the_page_a_few_times_a_second_and_faults_at_once() -> Non
 
 def test_a_missing_extra_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "installed", lambda name: name != "aiohttp")
-    with pytest.raises(CapabilityError, match=r"aiohttp is not installed; pip install .*\[live\]"):
+    with pytest.raises(
+        CapabilityError, match=r"aiohttp is not installed; .* -m pip install .*\[live\]"
+    ):
         feed.start_server()
 
 

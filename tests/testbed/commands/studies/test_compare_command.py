@@ -88,6 +88,7 @@ def routings(tmp_path_factory):
         options = f"--routing {words.split()[-1]} " if words else ""
         document["command"] = f"testbed {stream} each-link {options}--results {root}"
         manifest.write_text(json.dumps(document))
+        (directory / "SHA256SUMS").unlink()
         directories.append(str(directory))
     return directories
 
