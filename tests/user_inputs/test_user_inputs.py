@@ -1,7 +1,8 @@
 """Files as users bring them, each with a command and its answer.
 
-Every table ``*.tsv`` in this folder has the columns ``input``, ``command``, ``exit_code``, ``expected`` and, if the
-row needs real switches, ``emulation``. ``FILE`` in a command is the path of the input. ``expected`` is a regular
+Every table ``*.tsv`` in this folder has the columns ``input``, ``command``, ``exit_code`` and
+``expected``. A row that needs real switches has a fifth, ``emulation``; it is ``long`` if only
+`make soak` runs the row. ``FILE`` in a command is the path of the input. ``expected`` is a regular
 expression that the output of the command must match. A command runs in a copy of this folder.
 """
 
@@ -31,14 +32,17 @@ def _rows() -> list[object]:
     for table in sorted(FOLDER.glob("*.tsv")):
         with table.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-                needs_switches = bool(row.get("emulation"))
+                switches = row.get("emulation") or ""
+                marks = [pytest.mark.emulation] if switches else []
+                if switches == "long":
+                    marks.append(pytest.mark.long)
                 rows.append(
                     pytest.param(
                         row["input"],
                         row["command"],
                         int(row["exit_code"]),
                         row["expected"],
-                        marks=[pytest.mark.emulation] if needs_switches else [],
+                        marks=marks,
                         id=f"{table.stem}-{row['input']}-{len(rows)}",
                     )
                 )
