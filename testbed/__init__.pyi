@@ -46,9 +46,6 @@ from testbed.model.naming.names import NodeName
 from testbed.stream.options import EachLink
 from testbed.stream.options import EachLink as EachLink
 from testbed.stream.options import LabelOrder
-from testbed.stream.options import none
-from testbed.stream.options import reed
-from testbed.stream.options import solomon
 from testbed.stream.plan import StreamPlan
 from testbed.striping.options import Access
 from testbed.striping.options import Operation
@@ -183,7 +180,7 @@ def mobility_plan(
     label_multiplier: int | None = ...,
     label_slots: tuple[int, ...] = ...,
     profile: str | None = ...,
-    code: Literal['reed-solomon', 'none'] = ...,
+    code: Literal["reed-solomon", "none"] = ...,
     count: int = ...,
     frame_s: float = ...,
     warm_up_s: float = ...,
@@ -252,7 +249,7 @@ def stream_plan(
     label_multiplier: int | None = ...,
     label_slots: tuple[int, ...] = ...,
     profile: str | None = ...,
-    code: Literal['reed-solomon', 'none'] = ...,
+    code: Literal["reed-solomon", "none"] = ...,
     method: str = ...,
     routing: str | None = ...,
     layers: int | None = ...,

@@ -108,13 +108,15 @@ def _annotation(kind: type, name: str, imports: Imports) -> str:
     owner = next(cls for cls in kind.__mro__ if name in vars(cls).get("__annotations__", {}))
     annotation = owner.__annotations__[name]
     text = annotation if isinstance(annotation, str) else annotation.__name__
+    text = text.replace("'", '"')
     field = next(field for field in fields(kind) if field.name == name)  # type: ignore[arg-type]
     if "option" in field.metadata and declared(field).metavar == "NODE":
         text = text.replace("str", "NodeName")
         imports.add("testbed.model.naming.names", "NodeName")
     if field.default is None and "None" not in text:
         text += " | None"
-    for word in sorted(set(re.findall(r"[A-Za-z_]\w*", text)) - _BUILTINS - {"NodeName"}):
+    without_texts = re.sub(r'"[^"]*"', "", text)
+    for word in sorted(set(re.findall(r"[A-Za-z_]\w*", without_texts)) - _BUILTINS - {"NodeName"}):
         alias = imports.add(_home(owner.__module__, word), word)
         text = re.sub(rf"\b{word}\b", alias, text)
     return text

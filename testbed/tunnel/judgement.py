@@ -317,6 +317,21 @@ def _direct_spread(plan: TrialPlan) -> float:
     return SIGMAS * share_error(tuple(impairments), packets) if impairments else 0.0
 
 
+def _tunnel_spread(plan: TrialPlan, packets: int) -> float:
+    """Return what chance makes of the share of packets that the links of the tunnel lose.
+
+    The few draws of a trial tell too little of it: the spread of five values may be far too small.
+    """
+    variance = 0.0
+    for split in (plan.tunnel.there.forward, plan.tunnel.back.forward):
+        for span in impaired_spans(plan.network, plan.faults):
+            load = float(split.load(span.link))
+            crossing = max(1, round(load * packets / 2))
+            if load > 0:
+                variance += (load / 2 * share_error(span.impairments, crossing)) ** 2
+    return SIGMAS * math.sqrt(variance)
+
+
 def _is_traced(plan: TrialPlan) -> bool:
     """Return whether a link has the changing rate of a trace."""
     return any(
@@ -485,7 +500,9 @@ def _checks(
     enough = packets - max((plan.least_sent(name) for name in WORKLOADS if name in row), default=0)
     if plan.faults or impaired:
         name = f"packets that the network lost, {rival}"
-        spread = 0.0 if drawn is None else drawn.original_loss().spread
+        spread = _tunnel_spread(plan, max(1, packets))
+        if drawn is not None:
+            spread = max(spread, drawn.original_loss().spread)
         yield _loss_check(name, row, row["original_loss"], spread, about).of(enough)
     lost = _lost_check(prediction, row, rows.get("none"), drawn, about)
     if lost is not None:
@@ -576,7 +593,7 @@ def _loss_check(what: str, row: Json, measured: float, spread: float, about: str
         )
         return replace(unpredicted, measured=measured, key=claim.key, about=about)
     check = claim.equal(predicted, measured, tolerance)
-    if predicted > tolerance:
+    if predicted > min(tolerance, _LOSS_TOLERANCE):
         return check.against(0.0, "no loss")
     return check.against(None, "none: so few losses cannot be told from none")
 

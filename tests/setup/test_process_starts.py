@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -49,6 +50,7 @@ def starts(source: str) -> Iterator[str]:
             yield "preexec_fn"
 
 
+@cache
 def places() -> set[tuple[str, str]]:
     found = set()
     for folder in PRODUCT:

@@ -118,8 +118,8 @@ VICTIMS = [
     ("ovsdb-server ", 0.3),
     ("ovs-vswitchd ", 1.0),
     ("openflow_controller", 1.0),
-    ("namespace_holder", 1.0),
-    ("testbed.cli stream", 2.0),
+    pytest.param("namespace_holder", 1.0, marks=pytest.mark.long),
+    pytest.param("testbed.cli stream", 2.0, marks=pytest.mark.long),
 ]
 STREAM = f"stream {EACH} --max-faults 1 --duration 2 --retries 0 --fabric emulation --json"
 CODES = {1, 2, 3, 4, 5}
