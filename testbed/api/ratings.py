@@ -61,7 +61,7 @@ class RorResult(Shown):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DemandsResult(Shown):
-    """What each routing makes of a demand matrix.
+    """The routes and figures of each routing for a demand matrix.
 
     Attributes:
         document: The object that ``testbed demands --json`` prints.

@@ -82,8 +82,12 @@ class Comparison:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the figures that any run has: those with a prediction first, and none without one that is the same in all.
-        Figures of the whole run come before those of its parts, and figures of one kind stand together."""
+        """The names of the figures that any run has.
+
+        Figures with a prediction come first. A figure without one is left out if it is the same in
+        all runs. Figures of the whole run come before those of its parts, and figures of one kind
+        stand together.
+        """
         every = dict.fromkeys(name for run in self.runs for name in run.figures)
         predicted = {
             name
@@ -219,7 +223,10 @@ class Comparison:
         return [self.row(name) for name in self.shown_names]
 
     def as_table(self) -> Table:
-        """What each measured, and in brackets its difference to the first; CSV has a number in each cell."""
+        """Return the figures of each run, with the difference to the first run in brackets.
+
+        CSV has one number in each cell.
+        """
         title = f"compared with {self.labels[0]} (in brackets: the difference)"
         return Table(
             name="comparison",

@@ -1,4 +1,4 @@
-"""How long an exchange takes over links of real capacities, frame after frame."""
+"""The duration of an exchange over links of real capacities, frame after frame."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class ExchangeTime:
 
     @property
     def unequal(self) -> bool:
-        """Whether the links in use have different capacities."""
+        """True if the links in use have different capacities."""
         return self.slowest_bps != self.fastest_bps
 
 

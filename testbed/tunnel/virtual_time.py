@@ -37,7 +37,7 @@ _ETHERNET_BYTES = 14
 
 @dataclass(frozen=True, kw_only=True)
 class DirectionDraw:
-    """What became of the packets of one direction in one draw.
+    """The deliveries and losses of one direction in one draw.
 
     Attributes:
         delay_s: Shape (packets,): from the program that sent a packet to the one that gets it; infinite

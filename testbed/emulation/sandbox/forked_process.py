@@ -121,7 +121,7 @@ class _Server:
 
     @property
     def usable(self) -> bool:
-        """Whether it is this process's, and runs."""
+        """True if the helper runs and belongs to this process."""
         if self.owner != os.getpid():
             return False
         ended = select.poll()

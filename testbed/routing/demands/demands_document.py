@@ -1,4 +1,4 @@
-"""What ``testbed demands`` and ``testbed.demands`` say of a demand matrix, ready for JSON."""
+"""The document of ``testbed demands`` and ``testbed.demands`` for a demand matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``testbed ror`` and ``testbed.ror`` say of one route, ready for JSON."""
+"""The document of ``testbed ror`` and ``testbed.ror`` for one route."""
 
 from __future__ import annotations
 

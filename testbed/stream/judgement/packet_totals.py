@@ -1,4 +1,4 @@
-"""What became of a stream's packets, in figures that need no fault: sent, lost, recovered, delay, residual loss."""
+"""Totals of a stream's packets that need no fault: sent, lost, recovered, delay, residual loss."""
 
 import math
 

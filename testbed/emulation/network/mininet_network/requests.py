@@ -32,8 +32,10 @@ MakeInterfaces = Callable[..., list[Message]]
 
 
 class Requests:
-    """What was requested and is not made yet. ``addressed``: nodes with an address, by name; ``owner``: the network (Mininet) whose requests these are, None if the
-    program has let go of it. ``devices``: node's name -> what its interfaces are called after, where
+    """The parts of a network that were requested and are not made yet.
+
+    ``addressed``: nodes with an address, by name; ``owner``: the network (Mininet) that made the
+    requests, or None if the program has dropped it. ``devices``: node's name -> what its interfaces are called after, where
     that is not the name; ``takes_settings``: of interfaces and routes, which are commands otherwise; ``running``: each
     request is carried out at once; ``closed``: nothing is, any more.
 
