@@ -1,17 +1,20 @@
 """Figures of a trial over impaired links, estimated from draws in virtual time."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from testbed.tunnel.trial import FRAMES_PER_S, KEY_FRAME_EVERY, UDP_PAYLOAD_BYTES
 from testbed.tunnel.virtual_time import DirectionDraw, Draw
 from testbed.tunnel.voice_quality import PLAYOUT_S, call_opinion
 
-_SIGMAS = 4.0
+# Probability that a run of a correct tunnel lies outside the spread.
+_EXCEEDED = 0.005
 # IP packets of the programs by their size: a workload's packets all have one.
 PACKET_BYTES = {"voip": 200, "ping": 84, "udp": UDP_PAYLOAD_BYTES + 28}
 
@@ -25,9 +28,15 @@ class Estimate:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Self:
-        """Estimate a figure from its values in the draws."""
-        mean = float(np.mean(values))
-        return cls(mean, _SIGMAS * float(np.std(values, ddof=1)))
+        """Estimate a figure from its values in the draws.
+
+        The spread is half of a prediction interval for one more value (Student 1908): few draws
+        tell little of how much a figure varies.
+        """
+        count = len(values)
+        quantile = float(stdtrit(count - 1, 1 - _EXCEEDED / 2))
+        deviation = float(np.std(values, ddof=1))
+        return cls(float(np.mean(values)), quantile * math.sqrt(1 + 1 / count) * deviation)
 
 
 class DrawnFigures:

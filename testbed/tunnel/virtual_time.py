@@ -72,7 +72,7 @@ def draw_trial(plan: TrialPlan, mode: str, offered: Sequence[NDArray[np.void]]) 
     packets = sum(len(records) for records in offered)
     if not 0 < packets <= _MOST_PACKETS_OF_A_DRAW:
         return []
-    draws = max(2, min(DRAWS, _MOST_PACKETS // packets))
+    draws = max(3, min(DRAWS, _MOST_PACKETS // packets))
     tunnel = replace(plan.tunnel, mode=cast(Mode, mode))
     return [VirtualTunnel(plan, tunnel, offered, seed).run() for seed in range(1, draws + 1)]
 

@@ -23,31 +23,33 @@ RESULTS = "--results ../results"
 #: Command -> command lines; RUN is a stored run, CAMPAIGN a campaign, SCRIPT a Mininet script.
 COMPUTING = {
     "route": [f"route {STREAM_ENDS} --json"],
-    "ror": [f"ror {STREAM_ENDS}"],
-    "demands": ["demands topohub:sndlib/abilene --routing capillary"],
-    "schedule": ["schedule swiss-t1 --pattern t0:r5,t1:r6"],
-    "allocate": ["allocate swiss-t1 --nodes 8"],
-    "wavelengths": ["wavelengths optical-cloud"],
     "simulate": [f"simulate torus:4x4 --loads 0.1:0.2:0.1 {RESULTS}"],
     "report": ["report RUN"],
-    "compare": ["compare RUN RUN"],
-    "runs": ["runs"],
     "topology": ["topology show swiss-t1 --plot ../network.svg", "topology list"],
-    "schema": ["schema network"],
-    "plugins": ["plugins list"],
     "campaign": [f"campaign CAMPAIGN --workers 2 {RESULTS}"],
-    "experiment": ["experiment list"],
 }
 ON_SWITCHES = {
     "stream": [f"stream {STREAM_ENDS} {SHORT} {RESULTS} --live"],
     "python": ["python SCRIPT"],
     "doctor": ["doctor"],
 }
-#: More processes of the same kinds.
+#: More processes of the same kinds, and commands that are one process.
 LONG = {
+    "ror": [f"ror {STREAM_ENDS}"],
+    "demands": ["demands topohub:sndlib/abilene --routing capillary"],
+    "schedule": ["schedule swiss-t1 --pattern t0:r5,t1:r6"],
+    "allocate": ["allocate swiss-t1 --nodes 8"],
+    "wavelengths": ["wavelengths optical-cloud"],
+    "compare": ["compare RUN RUN"],
+    "runs": ["runs"],
+    "schema": ["schema network"],
+    "plugins": ["plugins list"],
     "demo": [f"demo --quick {RESULTS}"],
     "replicate": [f"replicate --quick --only liquid_patterns {RESULTS}"],
-    "experiment": [f"experiment run liquid_patterns --quick --workers 2 {RESULTS}"],
+    "experiment": [
+        "experiment list",
+        f"experiment run liquid_patterns --quick --workers 2 {RESULTS}",
+    ],
     "mobility": [f"mobility manet:nodes=8 --from n0 --to n1 --frames 2 {RESULTS}"],
     "bulk": [f"bulk swiss-t1 --message-size 20kB {RESULTS}"],
     "download": [f"download {STREAM_ENDS} --file-size 200kB {RESULTS}"],
