@@ -30,6 +30,9 @@ tools/build_stub.py writes this file.
 '''
 _BUILTINS = frozenset({"bool", "float", "int", "str", "tuple", "None"})
 
+# Name -> module of the public names, which the stub hides from type checkers.
+_HOMES: dict[str, str] = vars(testbed)["_HOMES"]
+
 
 def stub_text() -> str:
     """Return the text of the stub."""
@@ -39,7 +42,7 @@ def stub_text() -> str:
         if name.endswith("_plan"):
             functions.append(_signature(name, imports))
         else:
-            imports.add_public(f"testbed.{testbed._HOMES[name]}", name)
+            imports.add_public(f"testbed.{_HOMES[name]}", name)
     listed = [f'    "{name}",' for name in testbed.__all__]
     names = ["__all__ = [", *listed, "]", "__version__: str", ""]
     return "\n".join([_HEADER, *imports.lines(), "", *names, *functions, ""])
@@ -76,7 +79,7 @@ class Imports:
 def _signature(name: str, imports: Imports) -> str:
     """Return the function of a plan as a stub."""
     signature = inspect.signature(getattr(testbed, name))
-    options = sys.modules[f"testbed.{testbed._HOMES[name]}"]
+    options = sys.modules[f"testbed.{_HOMES[name]}"]
     kind = _options_class(options, signature)
     parameters = []
     keyword_only = False

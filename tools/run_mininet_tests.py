@@ -125,7 +125,9 @@ def run_file(source: Path, file: str, *names: str, limit_s: float = LIMIT_S) -> 
             )
             output = done.stdout
         except subprocess.TimeoutExpired as expired:
-            output = f"{expired.stdout or ''}\nit did not end within {limit_s:g} s\n"
+            printed = expired.stdout or b""
+            text = printed if isinstance(printed, str) else printed.decode(errors="replace")
+            output = f"{text}\nit did not end within {limit_s:g} s\n"
     ran = _SUMMARY.search(output)
     skipped = _SKIPPED.search(output)
     return FileResult(
