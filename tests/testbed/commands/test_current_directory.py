@@ -41,7 +41,7 @@ LONG = {
     "allocate": ["allocate swiss-t1 --nodes 8"],
     "wavelengths": ["wavelengths optical-cloud"],
     "compare": ["compare RUN RUN"],
-    "runs": ["runs"],
+    "runs": ["runs .."],
     "schema": ["schema network"],
     "plugins": ["plugins list"],
     "demo": [f"demo --quick {RESULTS}"],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
-from testbed.model.file_formats import SCHEDULE_FORMATS, TRAFFIC_FORMATS
+from testbed.model.file_formats import SCHEDULE_FORMATS, SCHEDULE_VERIFIERS, TRAFFIC_FORMATS
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,12 @@ def test_a_package_that_is_missing_is_named_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(metadata, "entry_points", lambda **_: ())
-    for formats in (SCHEDULE_FORMATS, TRAFFIC_FORMATS):
+    for formats in (SCHEDULE_FORMATS, SCHEDULE_VERIFIERS, TRAFFIC_FORMATS):
         formats.forget_plugins()
     try:
         assert main(words.replace("FOLDER", str(tmp_path)).split()) == 3
     finally:
-        for formats in (SCHEDULE_FORMATS, TRAFFIC_FORMATS):
+        for formats in (SCHEDULE_FORMATS, SCHEDULE_VERIFIERS, TRAFFIC_FORMATS):
             formats.forget_plugins()
     err = capsys.readouterr().err
     assert len(err.splitlines()) == 1 and f"pip install ./plugins/{package}" in err
