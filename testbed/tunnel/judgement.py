@@ -501,7 +501,7 @@ def _checks(
     if plan.faults or impaired:
         name = f"packets that the network lost, {rival}"
         spread = _tunnel_spread(plan, max(1, packets))
-        if drawn is not None:
+        if drawn is not None and not _loses_at_random_only(plan):
             spread = max(spread, drawn.original_loss().spread)
         yield _loss_check(name, row, row["original_loss"], spread, about).of(enough)
     lost = _lost_check(prediction, row, rows.get("none"), drawn, about)
