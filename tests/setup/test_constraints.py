@@ -16,8 +16,9 @@ from tests.helpers.paths import ROOT
 
 OLDEST = "3.11.0"
 NEWEST = "3.14.0"
-# The package index has these as source archives only, which pip does not resolve for another Python.
-SOURCE_ONLY_EXTRAS = {"all", "emulation", "mutants", "test"}
+# The package index has some of their packages as source archives only, for one of these Pythons at
+# least, and pip does not resolve these for another Python than its own.
+SOURCE_ONLY_EXTRAS = {"all", "bench", "emulation", "mutants", "test"}
 
 
 def pins() -> dict[str, str]:
