@@ -59,7 +59,7 @@ _SKIPPED = re.compile(r"skipped=(\d+)")
 
 @dataclass(frozen=True, kw_only=True)
 class FileResult:
-    """What the tests of a file did."""
+    """The outcome of the tests of one file."""
 
     file: str
     ran: int

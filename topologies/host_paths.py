@@ -1,4 +1,4 @@
-"""Which hosts of a network can reach each other, and how to mend it if some cannot."""
+"""Finds pairs of hosts without a path between them, and says how to connect them."""
 
 from collections import Counter, deque
 from collections.abc import Iterable

@@ -103,7 +103,6 @@ def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path
         assert run.poll() is None, run.communicate()
         time.sleep(0.2)
         there = descendants(run.pid)
-        # each machine's process has forked its end of the stream
         # A helper on each machine, and the end of the stream that it has forked.
         streaming = sum("fork_server" in argv for argv in there.values()) >= 4
     assert streaming
