@@ -155,7 +155,9 @@ HUGE: dict[str, Callable[[], bytes]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HUGE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.long] if n == "words.dot" else []) for n in HUGE]
+)
 def test_what_grows_without_bound_is_refused_at_once(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(HUGE[name]())
     command = [sys.executable, "-m", "testbed.cli", "topology", "show", name]

@@ -1,8 +1,8 @@
 """Files as users bring them, each with a command and its answer.
 
 Every table ``*.tsv`` in this folder has the columns ``input``, ``command``, ``exit_code`` and
-``expected``. A row that needs real switches has a fifth, ``emulation``; it is ``long`` if only
-`make soak` runs the row. ``FILE`` in a command is the path of the input. ``expected`` is a regular
+``expected``. A fifth one, ``marks``, may say ``emulation`` (the row needs real switches) and
+``long`` (only `make soak` runs the row). ``FILE`` in a command is the path of the input. ``expected`` is a regular
 expression that the output of the command must match. A command runs in a copy of this folder.
 """
 
@@ -32,10 +32,7 @@ def _rows() -> list[object]:
     for table in sorted(FOLDER.glob("*.tsv")):
         with table.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-                switches = row.get("emulation") or ""
-                marks = [pytest.mark.emulation] if switches else []
-                if switches == "long":
-                    marks.append(pytest.mark.long)
+                marks = [getattr(pytest.mark, mark) for mark in (row["marks"] or "").split()]
                 rows.append(
                     pytest.param(
                         row["input"],

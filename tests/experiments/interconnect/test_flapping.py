@@ -19,7 +19,9 @@ from topologies import load_network
 
 
 @pytest.mark.parametrize("engine", ["compiled", "reference"])
-@pytest.mark.parametrize(("seed", "number", "arrived"), [(8, 125, 44), (12, 108, 35)])
+@pytest.mark.parametrize(
+    ("seed", "number", "arrived"), [pytest.param(8, 125, 44, marks=pytest.mark.long), (12, 108, 35)]
+)
 def test_nac_deadlocks_where_cables_flap_and_heads_that_ask_anew_free_it(
     engine: str, seed: int, number: int, arrived: int
 ) -> None:

@@ -86,7 +86,15 @@ def failed(study: Study, rows: Sequence[Row]) -> set[str]:
     return {check.name for check in study.judge(rows).checks if not check.passed}
 
 
-@pytest.mark.parametrize("name", sorted(ROUTING | RING))
+#: Studies whose runs take seconds: left to `make soak`.
+SLOW = {"balance", "shapes", "traces"}
+NAMES = [
+    pytest.param(name, marks=[pytest.mark.long] if name in SLOW else [])
+    for name in sorted(ROUTING | RING)
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_the_simulator_loses_no_packet_and_every_check_names_its_rival(name: str) -> None:
     checks = (ROUTING | RING)[name].judge(measured(name)).checks
     counted = [check for check in checks if check.rival_note == COUNTED]
@@ -94,7 +102,7 @@ def test_the_simulator_loses_no_packet_and_every_check_names_its_rival(name: str
     assert not [check.name for check in checks if check.rival is None and not check.rival_note]
 
 
-@pytest.mark.parametrize("name", sorted(ROUTING | RING))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_study_fails_where_one_packet_of_one_run_is_lost(name: str) -> None:
     study, last = (
         (ROUTING | RING)[name],
@@ -106,7 +114,7 @@ def test_a_study_fails_where_one_packet_of_one_run_is_lost(name: str) -> None:
     assert any("deliver" in check or "sent = received" in check for check in failed(study, rows))
 
 
-@pytest.mark.parametrize("name", sorted(set(ROUTING) - set(COMPARED)))
+@pytest.mark.parametrize("name", sorted(set(ROUTING) - set(COMPARED) - SLOW))
 def test_a_study_fails_where_failures_cost_half_as_much_again(name: str) -> None:
     slower = {
         field: lambda row, field=field: 1.5 * row[field]
@@ -153,7 +161,7 @@ def test_the_ring_study_fails_where_a_stated_rate_deadlocks_or_a_high_one_does_n
     assert any("within 100 ms" in check for check in failed(nac.STUDY, late))
 
 
-@pytest.mark.parametrize("name", sorted(ROUTING | RING))
+@pytest.mark.parametrize("name", NAMES)
 def test_figures_are_drawn_from_rows_with_labelled_axes(name: str) -> None:
     import matplotlib
 

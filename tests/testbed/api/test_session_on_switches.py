@@ -276,7 +276,7 @@ def test_run_from_an_ordinary_process_builds_a_sandbox_of_its_own(valid_run: Any
     assert "streaming" in told
 
 
-@pytest.mark.parametrize("user", ["own", "ordinary"])
+@pytest.mark.parametrize("user", [pytest.param("own", marks=pytest.mark.long), "ordinary"])
 def test_killed_owner_leaves_nothing(user: str, tmp_path: Path) -> None:
     if user == "ordinary" and os.geteuid() != 0:
         pytest.skip("runs as an ordinary user already")
@@ -310,7 +310,7 @@ def test_killed_owner_leaves_nothing(user: str, tmp_path: Path) -> None:
     owner.stdout.close()
 
 
-@pytest.mark.parametrize("wait_s", [0.0, 0.5])
+@pytest.mark.parametrize("wait_s", [0.0, pytest.param(0.5, marks=pytest.mark.long)])
 @pytest.mark.parametrize("end", ["held.close()", "pass"])
 def test_finished_script_leaves_no_message(wait_s: float, end: str) -> None:
     """A program that is left in a host ends with the session, whether it has begun or not."""

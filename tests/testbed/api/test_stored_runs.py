@@ -127,13 +127,14 @@ def test_compare_of_no_runs_is_refused(runs: Any) -> None:
 def test_runs_are_listed_by_command_and_library(results: Path) -> None:
     listed = json.loads(in_process("runs", str(results), "--json").stdout)["runs"]
     assert [set(each) for each in listed] == [{"path", "command", "verdict", "started"}] * 6
-    assert [each["verdict"] for each in listed] == ["passed"] * 5 + [None]
+    # Runs that began in the same second are listed by their folders' names.
+    assert sorted(str(each["verdict"]) for each in listed) == ["None"] + ["passed"] * 5
     assert [each["path"] for each in listed] == [
         str(run.directory) for run in testbed.runs(results)
     ]
     shown = in_process("runs", str(results)).stdout
     assert shown.count("passed") == 5 and "computed" in shown
-    assert testbed.data_frame(results).verdict.tolist() == ["passed"] * 5 + ["computed"]
+    assert sorted(testbed.data_frame(results).verdict) == ["computed"] + ["passed"] * 5
     assert len(testbed.data_frame(testbed.runs(results / "stream"))) == 1
 
 

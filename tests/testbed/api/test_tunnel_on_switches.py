@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -85,7 +85,9 @@ def test_no_echo_is_lost_while_cables_are_cut_and_without_code_some_are(
     assert "tun" not in session.exec("s0_0", ["ip", "-o", "link"], end_point=True).stdout
 
 
-def test_tunnels_of_one_host_do_not_meet_and_leave_no_device(session: testbed.Session) -> None:
+def test_tunnels_of_one_host_do_not_meet_and_leave_no_device(
+    session: testbed.Session, timely: Callable[..., None]
+) -> None:
     with (
         session.tunnel("s0_0", "s1_1") as first,
         session.tunnel("s0_0", "s2_2", mode="static") as second,
@@ -94,23 +96,15 @@ def test_tunnels_of_one_host_do_not_meet_and_leave_no_device(session: testbed.Se
             {first.addresses["s1_1"], second.addresses["s2_2"]}
         )
         for target, tunnel in (("s1_1", first), ("s2_2", second)):
-            words = [
-                "ping",
-                "-n",
-                "-q",
-                "-c",
-                "5",
-                "-i",
-                "0.05",
-                "-W",
-                "2",
-                "-M",
-                "do",
-                "-s",
-                str(tunnel.mtu - 28),
-            ]
-            done = session.exec("s0_0", [*words, tunnel.addresses[target]], end_point=True)
-            assert " 5 received" in done.stdout, done.stdout + done.stderr
+            size = str(tunnel.mtu - 28)
+            address = tunnel.addresses[target]
+
+            def run(address: str = address, size: str = size) -> str | None:
+                words = ["ping", "-n", "-q", "-c", "5", "-i", "0.05", "-W", "2", "-M", "do", "-s"]
+                done = session.exec("s0_0", [*words, size, address], end_point=True)
+                return None if " 5 received" in done.stdout else done.stdout + done.stderr
+
+            timely(run)
         too_long = session.exec(
             "s0_0",
             ["ping", "-c", "1", "-M", "do", "-s", str(first.mtu - 27), first.addresses["s1_1"]],

@@ -25,16 +25,15 @@ COMPUTING = {
     "route": [f"route {STREAM_ENDS} --json"],
     "simulate": [f"simulate torus:4x4 --loads 0.1:0.2:0.1 {RESULTS}"],
     "report": ["report RUN"],
-    "topology": ["topology show swiss-t1 --plot ../network.svg", "topology list"],
-    "campaign": [f"campaign CAMPAIGN --workers 2 {RESULTS}"],
 }
-ON_SWITCHES = {
-    "stream": [f"stream {STREAM_ENDS} {SHORT} {RESULTS} --live"],
-    "python": ["python SCRIPT"],
-    "doctor": ["doctor"],
-}
+ON_SWITCHES = {"stream": [f"stream {STREAM_ENDS} {SHORT} {RESULTS}"]}
 #: More processes of the same kinds, and commands that are one process.
 LONG = {
+    "topology": ["topology show swiss-t1 --plot ../network.svg", "topology list"],
+    "campaign": [f"campaign CAMPAIGN --workers 2 {RESULTS}"],
+    "live": [f"stream {STREAM_ENDS} {SHORT} {RESULTS} --live"],
+    "python": ["python SCRIPT"],
+    "doctor": ["doctor"],
     "ror": [f"ror {STREAM_ENDS}"],
     "demands": ["demands topohub:sndlib/abilene --routing capillary"],
     "schedule": ["schedule swiss-t1 --pattern t0:r5,t1:r6"],

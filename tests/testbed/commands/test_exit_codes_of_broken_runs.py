@@ -76,7 +76,9 @@ def failed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-@pytest.mark.parametrize("reader", ["true", "head -c 1", "cat"])
+@pytest.mark.parametrize(
+    "reader", ["true", *(pytest.param(one, marks=pytest.mark.long) for one in ("head -c 1", "cat"))]
+)
 def test_report_of_failed_run_fails_whoever_reads(failed_run: Path, reader: str) -> None:
     report = subprocess.Popen(
         [*TESTBED, "report", str(failed_run)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -116,8 +118,8 @@ def _processes_below(root: int) -> dict[int, str]:
 #: What is killed, and latest how long after it is seen.
 VICTIMS = [
     ("ovsdb-server ", 0.3),
-    ("ovs-vswitchd ", 1.0),
-    ("openflow_controller", 1.0),
+    pytest.param("ovs-vswitchd ", 1.0, marks=pytest.mark.long),
+    pytest.param("openflow_controller", 1.0, marks=pytest.mark.long),
     pytest.param("namespace_holder", 1.0, marks=pytest.mark.long),
     pytest.param("testbed.cli stream", 2.0, marks=pytest.mark.long),
 ]

@@ -240,7 +240,7 @@ def test_both_engines_give_the_same_history(seed: int, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("routing", "rate", "cut"),
     [
-        ("dor", 1.0, False),
+        pytest.param("dor", 1.0, False, marks=pytest.mark.long),
         pytest.param("ft-drb", 0.9, False, marks=pytest.mark.long),
         ("ft-drb", 0.3, True),
     ],

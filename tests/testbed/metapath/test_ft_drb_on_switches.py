@@ -62,7 +62,9 @@ def test_a_cut_is_escaped_within_50_ms_and_told_by_the_header_alone(
     def run() -> str | None:
         found = sandboxed(_run, "down", "header")
         assert found["escaped"] >= 5
-        assert found["marked"] == ["header"]
+        assert "header" in found["marked"]
+        if found["marked"] != ["header"]:
+            return f"packets that the machine lost marked cables, too: {found['marked']}"
         return late(found, 0.05)
 
     timely(run)

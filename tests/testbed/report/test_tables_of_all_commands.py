@@ -12,6 +12,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,11 @@ FURTHER = {
     "compare": "compare one/sfio/run two/sfio/run",
     "compare-methods": "ror swiss-t1 --from s1 --to s6 --routing single --routing ecmp",
 }
+
+
+#: One command of each kind whose calculation takes long; `make soak` tries the others, too.
+SLOW = ("stream-", "bulk-", "campaign", "compare")
+SHORT = {"stream-none", "bulk-faults", "compare"}
 
 
 def _commands() -> dict[str, str]:
@@ -135,7 +141,14 @@ def _assert_complete(table: Table) -> None:
         assert all(" ".join(text.split()) in " ".join(line.split()) for text in row)
 
 
-@pytest.mark.parametrize("name", _commands())
+def _some(names: Iterable[str]) -> list[object]:
+    """Return the names as parameters, slow commands for `make soak` alone."""
+    long = [name for name in names if name.startswith(SLOW) and name not in SHORT]
+    marks = {name: [pytest.mark.long] for name in long}
+    return [pytest.param(name, marks=marks.get(name, [])) for name in names]
+
+
+@pytest.mark.parametrize("name", _some(_commands()))
 def test_tables_can_be_read_at_every_width(name: str, folder: Path) -> None:
     for table in _printed_tables(_commands()[name], folder):
         for width in WIDTHS:
@@ -143,7 +156,7 @@ def test_tables_can_be_read_at_every_width(name: str, folder: Path) -> None:
         _assert_complete(table)
 
 
-@pytest.mark.parametrize("name", [name for name in FURTHER if name != "compare-methods"])
+@pytest.mark.parametrize("name", _some([name for name in FURTHER if name != "compare-methods"]))
 def test_these_commands_print_tables(name: str, folder: Path) -> None:
     """The test above would pass if it met no table."""
     assert _printed_tables(_commands()[name], folder)

@@ -20,7 +20,7 @@ INPUTS = Path(__file__).parents[2] / "user_inputs"
     [
         ("e1_long_bursts.json", 40.0),
         ("e2_heavy_loss.json", 12.0),
-        ("e3_longer_bursts.json", 40.0),
+        pytest.param("e3_longer_bursts.json", 40.0, marks=pytest.mark.long),
     ],
 )
 def test_long_outage_at_the_end_is_judged(name: str, duration_s: float) -> None:

@@ -68,6 +68,7 @@ REPEATED = (
     "write, in memory, one by one",
     "read, in memory, one by one",
     "read, both",
+    "write, both",
 )
 """Left to `make soak`: `make test` tries what they are made of another way."""
 

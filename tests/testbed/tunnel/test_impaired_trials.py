@@ -32,7 +32,7 @@ CASES = {
     "one direction": ("tunnel_one_direction.json", ("home", "office"), "none"),
 }
 #: The cases of `make test`; `make soak` has the others as well.
-SHORT = ("random loss", "two bad links", "one direction")
+SHORT = ("random loss", "two bad links")
 DURATION_S = 3.0
 PACKETS_SENT = 150
 SEED = 77

@@ -51,7 +51,14 @@ def test_bulk_carries_out_what_schedule_wrote(
         assert found["ratio"] == pytest.approx(1, abs=0.01)
 
 
-@pytest.mark.parametrize("network", ["two-switch", "ring:5", "torus:3x3", "optical-cloud"])
+#: More networks for `make soak`.
+MORE_NETWORKS = ("ring:5", "optical-cloud")
+
+
+@pytest.mark.parametrize(
+    "network",
+    ["two-switch", "torus:3x3", *(pytest.param(n, marks=pytest.mark.long) for n in MORE_NETWORKS)],
+)
 @pytest.mark.parametrize("method", ["round-robin", "random", "identical"])
 def test_a_method_has_as_many_time_frames_in_both_commands(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, network: str, method: str

@@ -278,7 +278,11 @@ def test_interrupt_ends_the_program_and_not_the_prompt(held: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "second", ["switches called h1 and h2, hosts called s1 and s2", "hosts called h1 and h2"]
+    "second",
+    [
+        "switches called h1 and h2, hosts called s1 and s2",
+        pytest.param("hosts called h1 and h2", marks=pytest.mark.long),
+    ],
 )
 def test_a_name_means_one_node_everywhere(second: str, tmp_path: Path) -> None:
     hosts, switches = (

@@ -175,7 +175,13 @@ except OSError as error:
 """
 
 
-@pytest.mark.parametrize("who", ["this_user", pytest.param("ordinary_user", marks=ROOT_ONLY)])
+@pytest.mark.parametrize(
+    "who",
+    [
+        pytest.param("this_user", marks=pytest.mark.long),
+        pytest.param("ordinary_user", marks=ROOT_ONLY),
+    ],
+)
 def test_interactive_programs_at_the_prompt(open_path: Path, who: str) -> None:
     """Shells have jobs, Ctrl-C ends the command in the foreground, and nothing is pushed."""
     (open_path / "typing.py").write_text(TYPING)

@@ -111,7 +111,12 @@ def run_both(
 
 @pytest.mark.parametrize(
     ("labels", "without"),
-    [("stratified", None), ("random", None), ("stratified", "missing"), ("random", "missing")],
+    [
+        ("stratified", None),
+        ("random", "missing"),
+        pytest.param("random", None, marks=pytest.mark.long),
+        pytest.param("stratified", "missing", marks=pytest.mark.long),
+    ],
 )
 def test_what_is_sent_arrives_whole_under_the_labels_of_the_plan(
     labels: str,

@@ -122,7 +122,7 @@ EXAMPLES = {
 """Examples that ask by a prompt, or ping by themselves -> answers to their last pingall."""
 
 
-HELD = {"emptynet", "linuxrouter", "multilink", "numberedports"}
+HELD = {"controllers2", "emptynet", "linuxrouter", "mobility", "multilink", "numberedports"}
 """What others hold as well, too (test_parity_with_mininet.py): left to `make soak`."""
 
 

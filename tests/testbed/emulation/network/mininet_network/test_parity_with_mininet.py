@@ -29,7 +29,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "shut": {},
 }
 """Topology -> Mininet's options for it."""
-MORE = {"single", "tree"}
+MORE = {"linear", "linear_of_pairs", "reversed", "single", "tree"}
 """Left to `make soak`: shapes of what others have, too."""
 
 
