@@ -31,9 +31,13 @@ define TESTS
 	    $(PYTHON) -m pytest -r fEs --last-failed -m "$(2)" $(ARGS) && $(3)=0; fi
 endef
 
+# Compile the tests once, in a new clone: otherwise each of the workers compiles all of them.
+COLLECT = $(PYTHON) -m pytest --collect-only -qq $(1) > /dev/null
+
 test:  ## set up, then all tests (ARGS='-k capillary' for some)
 	@vagrant/provision.sh --extras test,mpi,docs --programs chromium,ffmpeg,shellcheck,tshark
 	@$(TESTBED_VENV)/bin/testbed doctor --compile > /dev/null || echo "compiling ahead has failed: every worker compiles what it needs"
+	@[ -d tests/__pycache__ ] || { $(call COLLECT,tests/testbed) & $(call COLLECT,$(filter-out tests/testbed/,$(wildcard tests/*/))); wait; }
 	@parallel=0; clocked=0; \
 	$(call TESTS,-n $(WORKERS),not emulation or unclocked,parallel); \
 	$(call TESTS,-n $(WORKERS),emulation and not unclocked,clocked); \
