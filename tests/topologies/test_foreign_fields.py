@@ -165,3 +165,21 @@ def test_delay_of_two_times_has_jitter(
 def test_other_words_in_a_delay_are_refused(delay: str, tmp_path: Path) -> None:
     with pytest.raises(TopologyError, match="is not DELAY JITTER"):
         read(tmp_path, "net.dot", f'graph g {{ a -- b [delay="{delay}"]; }}')
+
+
+@pytest.mark.parametrize(
+    ("fields", "capacity_bps", "delay_s", "note"),
+    [
+        ('latency="200us", bandwidth="3 Mbit/s"', 3e6, 0.0002, ""),
+        ('latency=5, bandwidth="3"', 10e6, 0.0, "kept, but not read: latency, bandwidth"),
+        ('latency="7ms", delay="2ms"', 10e6, 0.002, "kept, but not read: latency"),
+        ('latency="soon"', 10e6, 0.0, "kept, but not read: latency"),
+    ],
+)
+def test_names_of_other_programs_are_read_with_a_unit(
+    fields: str, capacity_bps: float, delay_s: float, note: str, tmp_path: Path
+) -> None:
+    network, said = read(tmp_path, "net.dot", f"graph g {{ a -- b [{fields}]; }}")
+    link = network.link("a", "b")
+    assert (link.capacity_bps, link.delay_s) == (capacity_bps, delay_s)
+    assert note in said

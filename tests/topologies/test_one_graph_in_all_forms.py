@@ -23,6 +23,7 @@ _TIMES = ["3ms", "10ms 2ms", "0.5 s", "20ms 5ms distribution normal"]
 _EDGE = {
     "bw": st.sampled_from(_RATES),
     "bandwidth": st.sampled_from([5, "10Mbps"]),
+    "latency": st.sampled_from([5, "7ms"]),
     "capacity": st.sampled_from(["10Mbps", "2.5 Gbit/s"]),
     "delay": st.sampled_from(_TIMES),
     "loss": st.sampled_from([0, 1, 2.5, "1%"]),

@@ -50,6 +50,11 @@ _QUANTITIES = (
     ("capacity", "capacity_bps", rate_bps, "10Mbps"),
     ("delay", "delay_s", seconds, "5ms"),
 )
+_SYNONYMS = (
+    ("bandwidth", ("capacity_bps", "capacity", "bw"), rate_bps),
+    ("latency", ("delay_s", "delay"), seconds),
+)
+"""Names of other programs, read if the value has a unit; and the names that count in their place."""
 _RAW = "LinkSpeedRaw"
 """The Topology Zoo's capacity, in bits a second."""
 _PROGRAMS = {
@@ -279,12 +284,13 @@ def _is_finite(value: object) -> bool:
 
 def _read_quantities(fields: Fields, place: str) -> None:
     """Text with a unit becomes a number; a number under a name without a unit is refused."""
-    bandwidth = fields.get("bandwidth")
-    if isinstance(bandwidth, str) and not is_bare(bandwidth) and "capacity_bps" not in fields:
-        rate = rate_bps(bandwidth)
-        if rate > 0 and not {"capacity", "bw"} & fields.keys():
-            del fields["bandwidth"]
-            fields["capacity_bps"] = rate
+    for synonym, names, read in _SYNONYMS:
+        value = fields.get(synonym)
+        if isinstance(value, str) and not is_bare(value) and not fields.keys() & {*names}:
+            quantity = read(value)
+            if quantity > 0:
+                del fields[synonym]
+                fields[names[0]] = quantity
     for bare, name, read, example in _QUANTITIES:
         if bare in fields:
             value = fields.pop(bare)
