@@ -1,9 +1,7 @@
 """The testbed's errors and the exit code each ends a command with (see docs/reference/commands.md)."""
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, TypeVar
-
-from testbed.renamed import former_names
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -93,7 +91,3 @@ def require_type(value: T, kind: type | tuple[type, ...], what: str, expected: s
             f"{what}: got {'an' if name[0] in 'aeiou' else 'a'} {name}; give {expected}"
         )
     return value
-
-
-if not TYPE_CHECKING:
-    __getattr__ = former_names(__name__)

@@ -150,7 +150,7 @@ bulk_plan = planner(
 )
 BULK = Workload(
     name="bulk",
-    former_keys=renames("Keys of JSON", "bulk"),
+    former_keys=renames("bulk"),
     title="Bulk transfers",
     description=DESCRIPTION,
     command="testbed bulk swiss-t1 --schedule schedule.json --message-size 100kB",

@@ -49,7 +49,7 @@ download_plan = planner(
 )
 DOWNLOAD = Workload(
     name="download",
-    former_keys=renames("Keys of JSON", "download"),
+    former_keys=renames("download"),
     title="A download over many paths",
     description=DESCRIPTION,
     command="testbed download swiss-t1 --from s1 --to s6 --file-size 2MB",

@@ -71,7 +71,7 @@ metapath_plan = planner(
 )
 METAPATH: Workload[MetapathPlan, MetapathRun] = Workload(
     name="metapath",
-    former_keys=renames("Keys of JSON", "stream --routing ft-drb"),
+    former_keys=renames("stream --routing ft-drb"),
     stored_as="stream-routing",
     title="A stream whose routing answers failures",
     plan=MetapathPlan,

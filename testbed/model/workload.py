@@ -9,13 +9,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from testbed.errors import CapabilityError
 from testbed.model.progress import ReportProgress
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict, repeated
-from testbed.renamed import former_names
 from topologies.text.json_types import Json
 
 P = TypeVar("P")
@@ -163,5 +162,3 @@ class Workload(Generic[P, M]):
 
 Work = Workload[Any, Any]
 """Any of them, whatever it plans and measures."""
-if not TYPE_CHECKING:
-    __getattr__ = former_names(__name__)

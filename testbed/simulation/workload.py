@@ -173,7 +173,7 @@ simulation_plan = planner(
 )
 SIMULATION = Workload(
     name="simulation",
-    former_keys=renames("Keys of JSON", "simulate"),
+    former_keys=renames("simulate"),
     title="Routers with finite buffers",
     description=DESCRIPTION,
     command="testbed simulate torus:8x8 --loads 0.1:0.5:0.1 --deadlock-avoidance nac",

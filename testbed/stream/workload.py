@@ -120,7 +120,7 @@ mobility_plan = planner(
     _BUILD_MOVING,
     StreamPlan,
 )
-FORMER_KEYS = renames("Keys of JSON", "stream, mobility")
+FORMER_KEYS = renames("stream, mobility")
 STREAM = Workload(
     name="stream",
     former_keys=FORMER_KEYS,

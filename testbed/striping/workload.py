@@ -171,7 +171,7 @@ striping_plan = planner(
 )
 STRIPING = Workload(
     name="striping",
-    former_keys=renames("Keys of JSON", "sfio"),
+    former_keys=renames("sfio"),
     title="A striped file",
     description=DESCRIPTION,
     command="testbed sfio swiss-t1 --compute-nodes 4 --io-nodes 4 --stripe-unit 1000",

@@ -110,7 +110,7 @@ wavelength_plan = planner(
 )
 WAVELENGTHS = Workload(
     name="wavelengths",
-    former_keys=renames("Keys of JSON", "wavelengths"),
+    former_keys=renames("wavelengths"),
     title="Lightpaths in rounds",
     description=DESCRIPTION,
     command="testbed wavelengths optical-cloud --pattern x1:x14,x2:x5",

@@ -346,7 +346,9 @@ def downloads() -> Iterator[tuple[str, Any]]:
         "far": {"faults": "s1->s2@0.1-0.3", "network": "swiss-t1:delay_s=0.004"},
     }.items():
         where = str(options.pop("network", "swiss-t1"))
-        plan = download_plan(where, "s1", "s6", file_bytes=300_000, last_rate_bps=4e6, **options)
+        plan = download_plan(
+            where, "s1", "s6", file_bytes=300_000, last_mile_rate_bps=4e6, **options
+        )
         run = simulate_download(plan)
         for way, changes in {
             "": {},
@@ -367,10 +369,10 @@ def downloads() -> Iterator[tuple[str, Any]]:
 
 def striped_runs() -> Iterator[tuple[str, Any]]:
     for name, options in {
-        "liquid": {"schedule": "liquid"},
-        "free": {"schedule": "none"},
+        "liquid": {"scheduling": "liquid"},
+        "free": {},
         "strided": {"access": "strided"},
-        "circuit": {"schedule": "none", "switching": "circuit"},
+        "circuit": {"switching": "circuit"},
         "plain": {"optimise": False},
         "reads": {"operation": "both"},
         "alone": {"compute_nodes": 1},

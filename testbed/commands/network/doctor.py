@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from testbed.emulation.machine.capabilities import Capability
     from testbed.model.machine.capacity import MachineCapacity
 
-_FORMER_KEYS = renames("Keys of JSON", "doctor")
+_FORMER_KEYS = renames("doctor")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -39,7 +39,7 @@ def run_list(_: argparse.Namespace) -> Answer:
     find_experiments()
     groups = registries() | {EXPERIMENTS.group: EXPERIMENTS}
     document = {"groups": {group: _document(registry) for group, registry in groups.items()}}
-    return Answer(document, partial(_print, groups), former=renames("Keys of JSON", "plugins"))
+    return Answer(document, partial(_print, groups), former=renames("plugins"))
 
 
 def _print(groups: "dict[str, Registry[Any]]") -> None:

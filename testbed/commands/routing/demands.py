@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> Answer:
     if any(one["violations"] for one in document["methods"]):
         code = 1
     title = f"{network.name}: {counted(len(matrix.pairs), 'demand')}, {matrix.name}"
-    drawn, former = partial(_figures, document, routed), renames("Keys of JSON", "demands")
+    drawn, former = partial(_figures, document, routed), renames("demands")
     return Answer(document, partial(_show, document), code, former, title, drawn)
 
 

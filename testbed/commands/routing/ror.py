@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> Answer:
         if document["note"]:
             print(f"note: {document['method']}: {document['note']}", file=sys.stderr)
     title = f"{network.name}, {args.source} to {args.sink}: redundancy of {', '.join(methods)}"
-    former, drawn = renames("Keys of JSON", "ror"), partial(_figures, network, documents)
+    former, drawn = renames("ror"), partial(_figures, network, documents)
     show = partial(_show, documents, args.links)
     return Answer(whole, show, former=former, title=title, figures=drawn)
 

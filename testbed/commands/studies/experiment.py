@@ -213,9 +213,7 @@ def _list(_: argparse.Namespace) -> Answer:
         for one in listed
     ]
     document = {"experiments": listed}
-    return Answer(
-        document, lambda: print(*texts, sep="\n"), former=renames("Keys of JSON", "experiment")
-    )
+    return Answer(document, lambda: print(*texts, sep="\n"), former=renames("experiment"))
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -355,7 +355,7 @@ def _closing(replication: Replication, index: Path) -> Answer:
         print(f"book:    {index}")
 
     code = 1 if failed else 5 if "cannot-tell" in states.values() else 4 if left else 0
-    return Answer(document, show, code, renames("Keys of JSON", "replicate"))
+    return Answer(document, show, code, renames("replicate"))
 
 
 def _state(replication: Replication, name: str, runs: Sequence[StoredRun]) -> str:
