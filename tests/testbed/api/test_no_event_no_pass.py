@@ -65,8 +65,8 @@ def silent_rounds(run: Any) -> Any:
         "lightpaths": 0,
         "sent": 0,
         "delivered": 0,
-        "strays": 0,
-        "injected": {},
+        "misdelivered": 0,
+        "wrong_wavelength_packets": {},
         "dropped": {},
     }
     return tuple(replace(one, **nothing) for one in run)
