@@ -153,8 +153,9 @@ def run_streams(
     from testbed.stream.run_in_turn import run_in_turn
 
     judged, directory = run_in_turn(streams, fabric, args.results, name, manifest)
-    verdict, sessions = judged.verdict, [part.document for part in judged.parts]
-    document: JsonObject = {**said, "fabric": fabric, "sessions": sessions, "streams": sessions}
+    verdict = judged.verdict
+    documents = [part.document for part in judged.parts]
+    document: JsonObject = {**said, "fabric": fabric, "streams": documents}
     document |= {"verdict": verdict.to_json(), "results": str(directory)}
     show = chain(closing_words(judged), [verdict_line(verdict)], place_lines(directory))
     return Answer(document, lambda: show, verdict.exit_code)

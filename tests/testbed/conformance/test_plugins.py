@@ -220,7 +220,7 @@ def test_suites_judge_the_installed_package(installed: Commands) -> None:
         assert done.returncode == 0 and document["group"] == group, done.stdout
     listed = json.loads(installed("plugins", "list", "--json").stdout)["groups"]
     assert listed["testbed.routings"]["plugins"] == [
-        {"name": "widest", "package": "testbed-plugin-example 1.0", "broken": None, "error": None}
+        {"name": "widest", "package": "testbed-plugin-example 1.0", "error": None}
     ]
 
 
