@@ -14,7 +14,7 @@ def _rows() -> list[list[str]]:
 def renames(command: str) -> dict[str, str]:
     """Return key in the document -> second name, of a command.
 
-    >>> renames("stream --routing ft-drb")
-    {'lost_later': 'lost_after_reroute', 'noticed_s': 'detected_s'}
+    >>> renames("bulk")["beside"]
+    'other_switching'
     """
     return {was: now for who, was, now in _rows() if who == command}
