@@ -280,10 +280,10 @@ def known_node(node: NodeName, network: Network) -> str:
     """Return the id of a node that a caller names by its id or label, or as a networkx node.
 
     Raises:
-        UsageError: The value is not text, and the network has no node of this name.
+        UsageError: The value is neither text nor a node of a networkx graph.
     """
     name = node if isinstance(node, str) else node_name(node)
-    if name not in network.node_index:
+    if not isinstance(name, str):
         require_type(node, str, "node", "the id of a node, which is text")
     return node_named(str(name), network) or str(name)
 
