@@ -128,7 +128,7 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
             checks.append(
                 _throughput(direction, found, prediction).of(tells, _too_short(plan, prediction))
             )
-    notes = []
+    notes = [plan.rates.note] if plan.rates is not None and plan.rates.note else []
     if plan.placement.remote.keys() != plan.placement.paths.keys():
         notes.append("some processes share a host with an I/O node: their bytes cross no link")
     drops = sum(record.queue_drops for record in run.operations)
