@@ -102,7 +102,8 @@ def busy_figure(row: Row) -> Figure:
     figure.colorbar(image, ax=axes, label="busy, fraction of the frame")
     figure.set_label(
         "Bottleneck links, one a row, against time frames: the fraction of each frame in which the link carried data."
-        f" In a liquid schedule over links of one rate every bottleneck is busy in every frame; here {shares.mean():.1%} on average{more}."
+        " In a liquid schedule over links of one rate every bottleneck is busy in every frame;"
+        f" here {shares.mean():.1%} on average{more}."
     )
     return figure
 

@@ -97,7 +97,7 @@ def build_striping(
         killed=killed,
     )
     plan = at_rates(plan, link_rates(requested.network, network, plan.link_bytes, alike_bps))
-    _check_ways_back(plan)
+    _check_directions(plan)
     return replace(plan, frames=_frames(plan, carried, now))
 
 
@@ -107,7 +107,7 @@ def at_rates(plan: StripingPlan, rates: LinkRates) -> StripingPlan:
     return replace(plan, placement=placement, rates=rates)
 
 
-def _check_ways_back(plan: StripingPlan) -> None:
+def _check_directions(plan: StripingPlan) -> None:
     """Refuse to read over a cable whose directions differ in rate.
 
     A read is predicted as a write in the other direction.
