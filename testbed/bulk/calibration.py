@@ -9,10 +9,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from testbed.bulk.link_rates import overload_hint
 from testbed.bulk.measurements import Goodput
 from testbed.bulk.plan import BulkPlan, Ends
 from testbed.errors import InvalidRunError
-from testbed.model.machine.load import LOWER_LINK_RATE, overload_message
+from testbed.model.machine.load import overload_message
 from topologies import LinkId
 
 MESSAGES_ALONE, MESSAGES_TOGETHER = 3, 2
@@ -148,5 +149,5 @@ def machine_lag(plan: BulkPlan, goodput: Goodput) -> str | None:
         f"{goodput.concurrent_paths} disjoint paths at once {together}, one alone {alone}",
         hint="give a larger --message-size: a link that has rested passes two packets at once"
         if short
-        else LOWER_LINK_RATE,
+        else overload_hint(plan.rates),
     )

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from testbed.bulk.calibration import AT_ONCE_BYTES, LONGER_FRAMES, machine_lag
+from testbed.bulk.link_rates import overload_hint
 from testbed.bulk.measurements import HEADERS_BYTES, BulkMeasurements, Goodput
 from testbed.bulk.messages import OVERHEAD_BYTES
 from testbed.bulk.plan import BulkPlan
@@ -316,7 +317,7 @@ def _strained(plan: BulkPlan, run: BulkMeasurements, row: Json, claim: Check) ->
         worst_lateness_s=max(min(USUAL_LATENESS_S, spare_s), MAX_STANDSTILL * spare_s),
         mean_lateness_s=MAX_LATE_S,
     )
-    machine = overload_reason([run.strain], limits, run.seconds)
+    machine = overload_reason([run.strain], limits, run.seconds, overload_hint(plan.rates))
     changing_s = _delay_by_changes_s(plan, run, predicted_s)
     changes = _changes_too_long(run, changing_s, predicted_s, MAX_STANDSTILL * spare_s)
     short = MAX_STANDSTILL * spare_s < USUAL_LATENESS_S  # then a longer run is what repairs it

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from testbed.errors import InputError
 from testbed.model.machine.capacity import USUAL_RATE_BPS
+from testbed.model.machine.load import LOWER_LINK_RATE
 from testbed.model.naming.names import NetworkLike, has_own_rates
 from testbed.model.short_repr import ShortRepr
 from testbed.report.column_units import in_words
@@ -91,6 +92,17 @@ class LinkRates(ShortRepr):
         if not self.in_proportion:
             return limit_text
         return "" if self.divisor == 1 else f"fastest {limit_text}"
+
+
+def overload_hint(rates: LinkRates | None) -> str:
+    """Return what a user can do if the machine does not keep up."""
+    if rates is None or not rates.in_proportion:
+        return LOWER_LINK_RATE
+    # --link-rate would give every link the same rate.
+    return (
+        "run testbed doctor --calibrate, which finds the rates that this machine carries, or leave"
+        " the machine to this run"
+    )
 
 
 def link_rates(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import testbed
+from testbed.api.session import Session
 from testbed.bulk.calibration import (
     CalibrationJob,
     concurrent_goodput,
@@ -21,11 +22,14 @@ from testbed.bulk.emulated.run import circuit_share, pacing_of, require_room_for
 from testbed.bulk.judgement import judge_bulk
 from testbed.bulk.link_rates import at_rate
 from testbed.bulk.measurements import Goodput
+from testbed.bulk.options import BulkOptions
 from testbed.bulk.plan import BulkPlan
 from testbed.bulk.simulated import SimulatedBulkFabric
-from testbed.bulk.workload import bulk_plan
+from testbed.bulk.workload import BULK, bulk_plan
 from testbed.errors import InputError
+from testbed.model.machine.capacity import MachineCapacity
 from testbed.model.naming.names import known_network
+from testbed.results import capacity_file
 from tests.helpers.commands import in_process
 
 # Two hosts of 100 Gbit/s on each of two switches, which 200 Gbit/s join.
@@ -144,6 +148,33 @@ def test_machine_that_carries_less_scales_all_links() -> None:
     assert slower.limit_note("links of 5 Mbit/s") == "fastest links of 5 Mbit/s"
 
 
+def test_command_fits_the_fastest_link_to_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two circuits of three links in two frames, each as long as two messages over the fastest link: 1.5 busy links."""
+    machine = MachineCapacity(
+        link_bps=8e6, rate_bps=5e6, processors=2, kernel="", measured="today", limit_reached=True
+    )
+    monkeypatch.setattr(capacity_file, "load_carried", lambda: machine)
+    plan = plan_of()
+    fitted: Any = BULK.fitted
+    slower, note = fitted(BulkOptions(network=network_of(TWO_SPEEDS)), plan, "emulation")
+    assert slower.link_rate_bps == 2e6 and set(slower.rates_bps.values()) == {1e6, 2e6}
+    assert note.startswith("fastest links of 2 Mbit/s: that asks for 3 Mbit/s over all links")
+
+
+def test_session_runs_at_the_rates_of_its_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[BulkPlan] = []
+    monkeypatch.setattr(Session, "_run", lambda _self, _name, plan, *_: plans.append(plan))
+    session = Session.__new__(Session)
+    session.network = known_network(network_of(TWO_SPEEDS))
+    session.bulk(pattern=ACROSS)
+    (plan,) = plans
+    assert plan.network == session.network and plan.link_rate_bps == 200e9
+    with pytest.raises(
+        InputError, match=r"links of 1e\+11 to 2e\+11 bit/s here; all must have 1e\+07"
+    ):
+        session.bulk(pattern=ACROSS, link_rate_bps=1e7)
+
+
 def test_requested_rate_is_every_links() -> None:
     plan = plan_of(link_rate_bps=5e6)
     assert set(plan.rates_bps.values()) == {5e6}
@@ -187,6 +218,7 @@ def test_lag_is_told_in_shares_of_unequal_rates() -> None:
     slow = Goodput(single_path_bps=19e6, concurrent_bps=18e6, concurrent_paths=2)
     reason = str(machine_lag(plan_of(), slow))
     assert "2 disjoint paths at once reached 0.900 of their rates, one alone 0.950" in reason
+    assert "testbed doctor --calibrate" in reason and "--link-rate" not in reason
 
 
 def test_sender_paces_at_the_rate_of_its_circuit() -> None:
