@@ -12,7 +12,7 @@ import subprocess
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -377,19 +377,19 @@ class Session(Shown, AbstractContextManager["Session"]):
         """A collective exchange over this network, judged. ``options``: as of ``testbed.bulk_plan``; links keep their
         capacity; while it runs, switches forward its packets alone. ``results``: as of ``stream``.
 
-        InputError where links differ in capacity, or a fault of ``fail`` stands. An ``mtu`` of 9000 carries whole time
-        frames where switches are in user space.
+        InputError where a fault of ``fail`` stands. An ``mtu`` of 9000 carries whole time frames where switches are in
+        user space.
         """
-        plan: Callable[..., BulkPlan] = bulk_plan
+        make_plan: Callable[..., BulkPlan] = bulk_plan
         rates = {link.capacity_bps for link in self.network.links}
-        rate = options.setdefault("link_rate_bps", min(rates))
-        if rates != {rate}:
+        rate = options.get("link_rate_bps")
+        if rate is not None and rates != {rate}:
             raise InputError(
                 f"bulk: links of {min(rates):g} to {max(rates):g} bit/s here; all must have {rate:g}"
             )
-        return self._run(
-            "bulk", plan(self.network, switching=switching, **options), results, progress
-        )
+        plan = make_plan(self.network, switching=switching, **options)
+        plan = replace(plan, network=self.network, rates=None)
+        return self._run("bulk", plan, results, progress)
 
     def _run(
         self,

@@ -64,7 +64,8 @@ def timeline_figure(rows: Sequence[Row]) -> Figure:
             low = place + (0.08 if number % 2 else -0.08) - 0.3
             style = {"color": colours(busy[number]), "edgecolor": "white", "linewidth": 0.4}
             axes.broken_barh([(begin, end - begin)], (low, 0.6), **style)
-    ideal = rows[0]["bottleneck_load"] * rows[0]["message_bytes"] * 8 / rows[0]["goodput_bps"]
+    planned_bits = rows[0]["transfers"] * rows[0]["message_bytes"] * 8
+    ideal = planned_bits / rows[0]["liquid_throughput_bps"]
     axes.axvline(
         ideal, color=INK, linestyle=":", label=f"predicted end of a liquid schedule, {ideal:.1f} s"
     )
@@ -101,7 +102,8 @@ def busy_figure(row: Row) -> Figure:
     figure.colorbar(image, ax=axes, label="busy, fraction of the frame")
     figure.set_label(
         "Bottleneck links, one a row, against time frames: the fraction of each frame in which the link carried data."
-        f" In a liquid schedule every bottleneck is busy in every frame; here {shares.mean():.1%} on average{more}."
+        " In a liquid schedule over links of one rate every bottleneck is busy in every frame;"
+        f" here {shares.mean():.1%} on average{more}."
     )
     return figure
 

@@ -11,8 +11,8 @@ reports ``AgentFailed``.
 
 import struct
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from testbed.bulk.coordinator import Send
@@ -182,18 +182,32 @@ class Payloads:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pacing:
+    """The rates that a connection does not exceed.
+
+    A sender that is faster than its circuit would fill a queue, and delay acknowledgements beyond TCP's time-out.
+
+    Attributes:
+        first_bps: The rate of the first attempt.
+        again_bps: The rate of later attempts, which may have to take the other path.
+    """
+
+    first_bps: float
+    again_bps: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class MessageSet:
     """Every message that may be sent in a run: ``ends[n]`` are the hosts of message ``n``, and which part it is.
 
-    ``pacing_bps``: what no connection sends faster than, so that its own cable holds no queue that would delay
-    acknowledgements beyond TCP's time-out; None leaves it to the kernel. ``store``: a directory that keeps the first
+    ``pacing``: the rates of connections; the kernel decides those of others. ``store``: a directory that keeps the first
     ``stored`` messages, None for none.
     """
 
     ends: tuple[Ends, ...]
     payloads: Payloads
     message_bytes: int
-    pacing_bps: float | None = None
+    pacing: Mapping[Ends, Pacing] = field(default_factory=dict)
     store: Path | None = None
     stored: int = 0
 

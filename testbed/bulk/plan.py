@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal, get_args
 
+from testbed.bulk.link_rates import LinkRates
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.faults.fault import KilledProcess as KilledProcess
@@ -57,7 +58,8 @@ class BulkPlan(ShortRepr):
     ``barrier``: a time frame begins when every message of the one before has arrived; without it each sender goes
     through its own messages in the order of the frames. ``circuit`` switching: a transfer holds every link of its path
     while it sends; ``packet``: all may send at once. ``injected``: packets sent in mid-run for a transfer that has no
-    circuit. Frames must partition the transfers (InputError).
+    circuit. ``rates``: how the rates of ``network`` follow from the user's, None for a network that is as it is. Frames must partition the transfers
+    (InputError).
     """
 
     network: Network
@@ -67,7 +69,7 @@ class BulkPlan(ShortRepr):
     switching: Switching
     barrier: bool
     message_bytes: int
-    link_rate_bps: float
+    rates: LinkRates | None = None
     seed: int = 1
     injected: int = 0
     faults: tuple[Fault, ...] = ()
@@ -101,10 +103,46 @@ class BulkPlan(ShortRepr):
     def total_bytes(self) -> int:
         return self.message_bytes * len(self.transfers)
 
+    @cached_property
+    def rates_bps(self) -> Mapping[LinkId, float]:
+        """Link -> its rate."""
+        return {link.id: link.capacity_bps for link in self.network.links}
+
+    @cached_property
+    def link_rate_bps(self) -> float:
+        """The rate of the fastest link that carries a message."""
+        return max(self.rates_bps[link] for link in self.loads)
+
+    @cached_property
+    def equal_rates(self) -> bool:
+        """Whether all links that carry messages have the same rate."""
+        return all(self.rates_bps[link] == self.link_rate_bps for link in self.loads)
+
+    def path_rate_bps(self, path: Path) -> float:
+        """Return the rate of a circuit over the path, which is the rate of its slowest link."""
+        return min(self.rates_bps[link] for link in path)
+
+    @cached_property
+    def transfer_s(self) -> tuple[float, ...]:
+        """Transfer -> the time that its message takes over a circuit."""
+        bits = self.message_bytes * 8
+        return tuple(bits / self.path_rate_bps(transfer.path) for transfer in self.transfers)
+
     @property
     def message_s(self) -> float:
-        """How long a link takes for one message."""
-        return self.message_bytes * 8 / self.link_rate_bps
+        """The time that the slowest transfer takes over its circuit."""
+        return max(self.transfer_s)
+
+    @property
+    def relative_duration(self) -> float:
+        """The duration of all time frames, in times of a message over the fastest link.
+
+        A time frame lasts as long as its longest transfer.
+        """
+        factors = [
+            self.link_rate_bps / self.path_rate_bps(transfer.path) for transfer in self.transfers
+        ]
+        return sum(max((factors[i] for i in frame), default=1.0) for frame in self.frames)
 
     @property
     def receivers(self) -> tuple[str, ...]:
@@ -124,16 +162,25 @@ class BulkPlan(ShortRepr):
         """Transfers over the busiest link: the time frames of a liquid schedule."""
         return max(self.loads.values())
 
+    @cached_property
+    def relative_loads(self) -> Mapping[LinkId, Fraction]:
+        """Link -> the time that it needs for its messages, in times of a message over the fastest link."""
+        fastest = Fraction(self.link_rate_bps)
+        return {
+            link: load * fastest / Fraction(self.rates_bps[link])
+            for link, load in self.loads.items()
+        }
+
     @property
     def liquid_links(self) -> Fraction:
-        """The liquid throughput of the traffic, in links."""
-        return Fraction(len(self.transfers), self.bottleneck_load)
+        """The liquid throughput of the traffic, in links of the rate ``link_rate_bps``."""
+        return len(self.transfers) / max(self.relative_loads.values())
 
     @cached_property
     def bottlenecks(self) -> tuple[LinkId, ...]:
-        """The links of the greatest load."""
-        most = self.bottleneck_load
-        return tuple(link for link, load in self.loads.items() if load == most)
+        """The links that need the longest time for their messages."""
+        longest = max(self.relative_loads.values())
+        return tuple(link for link, load in self.relative_loads.items() if load == longest)
 
     @cached_property
     def frame_of(self) -> tuple[int, ...]:

@@ -2,15 +2,14 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import get_args
 
+from testbed.bulk.link_rates import at_rate, link_rates, refuse_impaired
 from testbed.bulk.options import BulkOptions
 from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Path, over_switches
 from testbed.errors import InputError
 from testbed.faults.grammar import parse_node_time
 from testbed.faults.reading import read_faults
-from testbed.model.machine.capacity import USUAL_RATE_BPS
 from testbed.model.naming.names import known_network
 from testbed.model.traffic import Traffic
 from testbed.scheduling.baselines import Order, sending_rounds
@@ -18,7 +17,6 @@ from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.traffic import patterns
 from testbed.scheduling.traffic.traffic_file import CarriedSchedule, read_schedule
 from topologies import LinkId, Network, NoPathError, label_of, reverse_of
-from topologies.impairments import to_text
 from topologies.routing_tables import shortest_path_routing
 
 ALL_TO_ALL = ("all-to-all", "all-to-others")
@@ -30,7 +28,8 @@ ROUNDS: tuple[Order, ...] = get_args(Order)
 
 
 def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None = None) -> BulkPlan:
-    """The plan; every link gets the rate requested. ``now``: a clock for methods that search against a time limit.
+    """The plan; links get the rate requested, or rates in proportion to the network's own. ``now``: a clock for methods
+    that search against a time limit.
 
     Raises InputError and TopologyError for what cannot be run: no transfer, an unknown node, method or routing, a path
     over a link that has none back.
@@ -42,8 +41,7 @@ def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None =
         pattern = patterns.read_pattern(pattern, network)
     carried = None if requested.schedule is None else read_schedule(requested.schedule, network)
     faults = () if requested.faults is None else read_faults(requested.faults, network)
-    rate_bps = USUAL_RATE_BPS if requested.link_rate_bps is None else requested.link_rate_bps
-    shaped, parts = at_rate(network, rate_bps), requested.parts
+    parts = requested.parts
     if carried is not None:
         pattern, parts = (
             tuple(dict.fromkeys(carried.pairs)),
@@ -53,11 +51,19 @@ def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None =
         raise InputError(
             f"--message-size {requested.message_bytes}: not in {parts} equal parts; give a multiple of {parts}"
         )
-    pairs = patterns.other_pairs(shaped) if isinstance(pattern, str) else _checked(shaped, pattern)
-    # A schedule's balanced routes go by the links' own capacities.
-    transfers = transfers_of(
-        shaped if carried is None else network, pairs, requested.routing, parts
+    pairs = (
+        patterns.other_pairs(network) if isinstance(pattern, str) else _checked(network, pattern)
     )
+    refuse_impaired(network)
+    if carried is None and requested.link_rate_bps is not None:
+        routed = at_rate(network, requested.link_rate_bps)
+    else:
+        # The balanced routes of a schedule go by the links' own capacities.
+        routed = network
+    transfers = transfers_of(routed, pairs, requested.routing, parts)
+    used = {link for transfer in transfers for link in transfer.path}
+    rates = link_rates(requested.network, network, used, requested.link_rate_bps)
+    shaped = rates.network
     switched = any(over_switches(shaped, t.path) for t in transfers)
     for fault in faults:
         if not over_switches(shaped, (fault.link, reverse_of(fault.link))):
@@ -83,7 +89,7 @@ def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None =
         switching=requested.switching,
         barrier=requested.barrier,
         message_bytes=requested.message_bytes // parts,
-        link_rate_bps=rate_bps,
+        rates=rates,
         seed=requested.seed,
         injected=requested.inject_packets if requested.switching == "circuit" and switched else 0,
         faults=faults,
@@ -97,20 +103,6 @@ def killed_process(one: str | KilledProcess, network: Network) -> KilledProcess:
         return one
     node, at_s = parse_node_time(one, "--kill", network)
     return KilledProcess(node=node, at_s=at_s)
-
-
-def at_rate(network: Network, link_rate_bps: float) -> Network:
-    """The network with every link of that capacity: liquid scheduling assumes equal links. InputError for one whose
-    links are always impaired: no throughput of TCP over it is predicted."""
-    impaired = next((link for link in network.links if link.impairments), None)
-    if impaired is not None:
-        raise InputError(
-            f"{impaired.label} is always impaired ({to_text(impaired.impaired_by)}): no throughput over it is"
-            " predicted; impair it for a time (--faults), or take testbed stream"
-        )
-    return replace(
-        network, links=tuple(replace(link, capacity_bps=link_rate_bps) for link in network.links)
-    )
 
 
 def _checked(network: Network, pattern: Sequence[Pair]) -> tuple[Pair, ...]:

@@ -4,6 +4,7 @@ Circuit switching: a transfer that holds its links sends at the slowest one's ra
 share the links max-min fairly, which is what senders that adapt to congestion approach at best. Events cost nothing.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -45,7 +46,7 @@ class SimulatedBulkFabric:
             )
         self._plan, self._report_progress = plan, report_progress
         self._coordinator = BulkCoordinator(plan, on_deadlock=self._on_deadlock, stall_s=1e9)
-        self._capacity = {link.id: link.capacity_bps for link in plan.network.links}
+        self._capacity = plan.rates_bps
         self._flows: dict[int, _Flow] = {}
         self._now = 0.0
         self._confirmed: list[float] = []
@@ -73,7 +74,7 @@ class SimulatedBulkFabric:
                 _, link = self._cuts.pop(0)
                 self._coordinator.on_link_failed([link, reverse_of(link)], at)
             self._execute_all()
-        rate = min(self._capacity.values())
+        rate = self._plan.link_rate_bps
         return BulkMeasurements(
             fabric="simulator",
             seconds=self._now,
@@ -121,7 +122,7 @@ class SimulatedBulkFabric:
     def _share(self) -> None:
         if self._plan.switching == "circuit":
             for flow in self._flows.values():
-                flow.rate_bps = min(self._capacity[link] for link in flow.path)
+                flow.rate_bps = self._plan.path_rate_bps(flow.path)
             return
         for key, rate in max_min_shares(
             {k: f.path for k, f in self._flows.items()}, self._capacity
@@ -137,7 +138,13 @@ class SimulatedBulkFabric:
         self._now = at
 
     def _arrive(self) -> bool:
-        whole = [key for key, flow in self._flows.items() if flow.left_bits < 1e-3]
+        # The clock of a fast flow is too coarse for the last bits.
+        tick_s = 2 * math.ulp(self._now)
+        whole = [
+            key
+            for key, flow in self._flows.items()
+            if flow.left_bits < max(1e-3, flow.rate_bps * tick_s)
+        ]
         for key in whole:
             flow = self._flows.pop(key)
             self._coordinator.message_done(key, flow.attempt, True, self._now)

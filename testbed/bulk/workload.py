@@ -38,13 +38,13 @@ _BUILD = partial(lazily("testbed.bulk.planning:build_bulk_plan"), now=time.monot
 
 
 def _fitted(requested: BulkOptions, plan: BulkPlan, fabric: str) -> tuple[BulkPlan, str]:
-    from testbed.bulk.planning import at_rate
-    from testbed.results.capacity_file import chosen_rate, unused_capacities
+    from testbed.results.capacity_file import chosen_rate
 
+    assert plan.rates is not None
     paths = [transfer.path for transfer in plan.transfers]
-    rate_bps, words = chosen_rate(requested.link_rate_bps, paths, len(plan.frames), fabric)
-    words += unused_capacities(requested.network, rate_bps, "circuits need equal links")
-    return replace(plan, network=at_rate(plan.network, rate_bps), link_rate_bps=rate_bps), words
+    limit_bps, words = chosen_rate(requested.link_rate_bps, paths, plan.relative_duration, fabric)
+    rates = replace(plan.rates, limit_bps=limit_bps)
+    return replace(plan, network=rates.network, rates=rates), rates.limit_note(words)
 
 
 def _others(requested: BulkOptions, plan: BulkPlan) -> Sequence[BulkPlan]:

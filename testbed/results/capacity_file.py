@@ -44,10 +44,10 @@ def load_carried() -> MachineCapacity | None:
 
 
 def chosen_rate(
-    requested_bps: float | None, paths: Sequence[Sequence[object]], frames: int, fabric: str
+    requested_bps: float | None, paths: Sequence[Sequence[object]], frames: float, fabric: str
 ) -> tuple[float, str]:
     """(bits a second, the sentence that says where they come from) for transfers over these paths in so many time
-    frames."""
+    frames. If links differ in rate, it is the fastest link's, and ``frames`` counts messages over that link."""
     if requested_bps is not None:
         return requested_bps, f"links of {requested_bps / 1e6:g} Mbit/s, as asked"
     if fabric != "emulation":

@@ -8,6 +8,7 @@ from math import ceil
 
 import numpy as np
 
+from testbed.bulk.link_rates import overload_hint
 from testbed.faults.fault import describe, fault_not_in_force, injection_check, injection_times
 from testbed.machines.machines_report import MachinesReport
 from testbed.model.machine.load import MachineLoadLimits, overload_message, overload_reason
@@ -59,15 +60,17 @@ def invalid_reason(
         return None
     strains = [record.strain for record in timed if record.strain is not None]
     seconds = statistics.median(record.seconds for record in timed)
-    reason = overload_reason(strains, ANY_LIMITS, seconds)
+    hint = overload_hint(plan.rates)
+    reason = overload_reason(strains, ANY_LIMITS, seconds, hint)
     if reason is not None or not plan.coordinated:
         limits = replace(UNCOORDINATED_LIMITS, mean_lateness_s=borne_s)
-        return reason or overload_reason(strains, limits, seconds)
+        return reason or overload_reason(strains, limits, seconds, hint)
     late = statistics.median(_late_fraction(plan, record) for record in timed)
     if late <= MAX_LATE_FRACTION:
         return None
     return overload_message(
-        f"its threads were late for {late:.0%} of the time (limit {MAX_LATE_FRACTION:.0%})"
+        f"its threads were late for {late:.0%} of the time (limit {MAX_LATE_FRACTION:.0%})",
+        hint,
     )
 
 
@@ -128,7 +131,7 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
             checks.append(
                 _throughput(direction, found, prediction).of(tells, _too_short(plan, prediction))
             )
-    notes = []
+    notes = [plan.rates.note] if plan.rates is not None and plan.rates.note else []
     if plan.placement.remote.keys() != plan.placement.paths.keys():
         notes.append("some processes share a host with an I/O node: their bytes cross no link")
     drops = sum(record.queue_drops for record in run.operations)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from testbed.bulk.link_rates import LinkRates
 from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Switching
 from testbed.faults.fault import Fault
 from testbed.model.short_repr import ShortRepr
@@ -30,7 +31,8 @@ class StripingPlan(ShortRepr):
     out.
 
     ``transfers`` are those between different hosts, in the time frames ``frames`` (none where all may go at any time).
-    ``options``: as they were requested; what the fields below say is read from them.
+    ``options``: as they were requested; what the fields below say is read from them. ``rates``: how the rates of links
+    follow from the user's network.
     """
 
     options: StripingOptions
@@ -42,7 +44,7 @@ class StripingPlan(ShortRepr):
     frames: tuple[tuple[int, ...], ...]
     schedule: Schedule
     switching: Switching
-    link_rate_bps: float
+    rates: LinkRates | None = None
     faults: tuple[Fault, ...] = ()
     killed: tuple[KilledProcess, ...] = ()
 
@@ -73,20 +75,42 @@ class StripingPlan(ShortRepr):
                 found[link] = found.get(link, 0) + volume
         return found
 
+    @cached_property
+    def rates_bps(self) -> Mapping[LinkId, float]:
+        """Link -> its rate."""
+        return {link.id: link.capacity_bps for link in self.network.links}
+
+    @cached_property
+    def link_rate_bps(self) -> float:
+        """The rate of the fastest link that carries the file."""
+        used = (self.rates_bps[link] for link in self.link_bytes)
+        return max(used, default=max(self.rates_bps.values()))
+
+    def relative_time(self, link: LinkId) -> float:
+        """Return the time that the link needs for a byte over the time of the fastest link."""
+        return self.link_rate_bps / self.rates_bps[link]
+
+    @property
+    def relative_bytes(self) -> float:
+        """The bytes that the fastest link carries while the busiest link carries its own."""
+        return max(
+            (size * self.relative_time(link) for link, size in self.link_bytes.items()), default=0
+        )
+
     @property
     def liquid_links(self) -> float:
-        """Liquid throughput of these volumes in links: bytes of the file over those of the busiest link
-        (Gabrielyan 2007, eq. 3, with bytes for transfers because volumes differ)."""
-        busiest = max(self.link_bytes.values(), default=0)
+        """Liquid throughput of these volumes in links of the rate ``link_rate_bps``: bytes of the file over those of
+        the busiest link (Gabrielyan 2007, eq. 3, with bytes for transfers because volumes differ)."""
+        busiest = self.relative_bytes
         return self.file_bytes / busiest if busiest else float("inf")
 
     @property
     def liquid_s(self) -> float:
         """Least seconds of one operation: the bytes of the busiest link over its rate."""
-        return max(self.link_bytes.values(), default=0) * 8 / self.link_rate_bps
+        return self.relative_bytes * 8 / self.link_rate_bps
 
     def goodput_bps(self, mtu_bytes: int) -> float:
-        """Bits of data a second over a full link, without the headers of its packets."""
+        """Bits of data a second over a full link of the rate ``link_rate_bps``, without the headers of its packets."""
         return self.link_rate_bps * (mtu_bytes - HEADERS_BYTES) / (mtu_bytes + FRAMING_BYTES)
 
     def bulk_plan(self) -> BulkPlan:
@@ -105,6 +129,5 @@ class StripingPlan(ShortRepr):
                 1,
                 sum(self.volumes[t.source, t.sink] for t in self.transfers) // len(self.transfers),
             ),
-            link_rate_bps=self.link_rate_bps,
             seed=self.options.seed,
         )

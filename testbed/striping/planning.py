@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from testbed.bulk.link_rates import LinkRates, at_rate, link_rates, refuse_impaired
 from testbed.bulk.options import MAX_MESSAGE_BYTES
 from testbed.bulk.plan import BulkTransfer, Pair
 from testbed.bulk.planning import (
-    at_rate,
     killed_process,
     schedule_frames,
     time_frames,
@@ -17,20 +17,20 @@ from testbed.bulk.planning import (
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.faults.reading import FaultsLike, read_faults
-from testbed.model.machine.capacity import USUAL_RATE_BPS
 from testbed.model.naming.names import known_network
 from testbed.scheduling.traffic.traffic_file import CarriedSchedule, read_schedule
 from testbed.striping.access import access_blocks, bytes_per_subfile, matrix_side
 from testbed.striping.options import StripingOptions
 from testbed.striping.placement import Placement, place
 from testbed.striping.plan import Schedule, StripingPlan
-from topologies import Network
+from topologies import Network, label_of, reverse_of
 
 
 def build_striping(
     requested: StripingOptions, *, now: Callable[[], float] | None = None
 ) -> StripingPlan:
-    """The plan, every link of the rate requested. ``now``: a clock for the search for a schedule.
+    """The plan; links get the rate requested, or rates in proportion to the network's own. ``now``: a clock for the
+    search for a schedule.
 
     Raises InputError and TopologyError for what cannot be run.
     """
@@ -45,9 +45,10 @@ def build_striping(
     faults = _faults(requested.faults, network)
     killed = tuple(killed_process(one, network) for one in requested.kill)
     _check(requested, bool(faults or killed), schedule == "none" and switching == "packet")
-    rate_bps = USUAL_RATE_BPS if requested.link_rate_bps is None else requested.link_rate_bps
+    refuse_impaired(network)
+    alike_bps = requested.link_rate_bps
     placement = place(
-        at_rate(network, rate_bps),
+        network if alike_bps is None else at_rate(network, alike_bps),
         requested.compute_nodes,
         requested.io_nodes,
         routing=requested.routing,
@@ -92,19 +93,35 @@ def build_striping(
         frames=(),
         schedule=schedule,
         switching=switching,
-        link_rate_bps=rate_bps,
         faults=faults,
         killed=killed,
     )
+    plan = at_rates(plan, link_rates(requested.network, network, plan.link_bytes, alike_bps))
+    _check_directions(plan)
     return replace(plan, frames=_frames(plan, carried, now))
 
 
-def at_link_rate(plan: StripingPlan, link_rate_bps: float) -> StripingPlan:
-    """The same blocks, transfers and time frames over links of another rate."""
-    network = at_rate(plan.placement.network, link_rate_bps)
-    return replace(
-        plan, link_rate_bps=link_rate_bps, placement=replace(plan.placement, network=network)
-    )
+def at_rates(plan: StripingPlan, rates: LinkRates) -> StripingPlan:
+    """Return the same blocks, transfers and time frames over links of other rates."""
+    placement = replace(plan.placement, network=rates.network)
+    return replace(plan, placement=placement, rates=rates)
+
+
+def _check_directions(plan: StripingPlan) -> None:
+    """Refuse to read over a cable whose directions differ in rate.
+
+    A read is predicted as a write in the other direction.
+    """
+    if plan.options.operation == "write":
+        return
+    for link in plan.link_bytes:
+        back = reverse_of(link)
+        if plan.rates_bps.get(back, plan.rates_bps[link]) != plan.rates_bps[link]:
+            raise InputError(
+                f"--operation {plan.options.operation}: {label_of(link)} and {label_of(back)} differ in rate, and no"
+                " throughput of reads is predicted over them; give both directions one rate, write only, or give all"
+                " links one rate with --link-rate"
+            )
 
 
 def _transfers(

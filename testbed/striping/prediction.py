@@ -65,10 +65,11 @@ def _rested(plan: StripingPlan) -> float:
 
 def _scheduled_s(plan: StripingPlan, mtu_bytes: int) -> float:
     """Seconds of a liquid schedule: each time frame lasts as long as its longest transfer and the change to it."""
-    longest = [
-        max(plan.volumes[plan.transfers[i].source, plan.transfers[i].sink] for i in frame)
-        for frame in plan.frames
-    ]
+    sizes = []
+    for transfer in plan.transfers:
+        slowest = max(plan.relative_time(link) for link in transfer.path)
+        sizes.append(plan.volumes[transfer.source, transfer.sink] * slowest)
+    longest = [max(sizes[i] for i in frame) for frame in plan.frames]
     return sum(longest) * 8 / plan.goodput_bps(mtu_bytes) + change_allowance_s(plan) * len(longest)
 
 

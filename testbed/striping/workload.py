@@ -32,15 +32,20 @@ def _fitted(
     requested: StripingOptions, plan: StripingPlan, fabric: str
 ) -> tuple[StripingPlan, str]:
     """In time frames, or where all may go at once as many as the fullest link has transfers."""
-    from testbed.results.capacity_file import chosen_rate, unused_capacities
-    from testbed.striping.planning import at_link_rate
+    from testbed.results.capacity_file import chosen_rate
+    from testbed.striping.planning import at_rates
 
-    frames = len(plan.frames) or (plan.bulk_plan().bottleneck_load if plan.transfers else 1)
-    rate_bps, words = chosen_rate(
+    assert plan.rates is not None
+    frames = 1.0
+    if plan.frames:
+        frames = plan.bulk_plan().relative_duration
+    elif plan.transfers:
+        frames = float(max(plan.bulk_plan().relative_loads.values()))
+    limit_bps, words = chosen_rate(
         requested.link_rate_bps, [t.path for t in plan.transfers], frames, fabric
     )
-    words += unused_capacities(requested.network, rate_bps, "circuits need equal links")
-    return at_link_rate(plan, rate_bps), words
+    rates = replace(plan.rates, limit_bps=limit_bps)
+    return at_rates(plan, rates), rates.limit_note(words)
 
 
 def _write_pattern(plan: StripingPlan, own: StripingRunOptions) -> str | None:

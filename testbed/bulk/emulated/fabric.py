@@ -14,7 +14,7 @@ from testbed.machines.adapters.platform import Platform, network_up, timely
 from testbed.machines.machines_request import MachinesRequest
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
-from topologies import LinkId
+from topologies import LinkId, reverse_of
 
 _QUIET_S, _MAX_UNREST_S = 0.1, 3.0
 """For the last acknowledgements to pass before counters are read; and how long that may take on a busy machine."""
@@ -120,6 +120,15 @@ def _mtu(rate_bps: float) -> int:
     return round(min(_MOST_MTU_BYTES, max(_LEAST_MTU_BYTES, rate_bps / 8 * _PACKET_S)))
 
 
+def _slowest_bps(plan: BulkPlan) -> float:
+    """Return the rate of the slowest link that may carry packets, in either direction of its cable."""
+    paths = [transfer.path for transfer in plan.transfers]
+    paths += [transfer.alternative for transfer in plan.transfers if transfer.alternative]
+    links = {link for path in paths for link in path}
+    links |= {reverse_of(link) for link in links}
+    return min(plan.rates_bps[link] for link in links & plan.rates_bps.keys())
+
+
 class EmulatedBulkFabric(ExitStack):
     """Runs plans on switches, inside the sandbox only; a context manager: plans of the same network share one.
 
@@ -159,7 +168,7 @@ class EmulatedBulkFabric(ExitStack):
     def _network_for(self, plan: BulkPlan, report_progress: ReportProgress) -> Platform:
         if self._network is None or self._network.wiring.network.links != plan.network.links:
             self._leave()
-            wiring, mtu = wire(plan.network), _mtu(plan.link_rate_bps)
+            wiring, mtu = wire(plan.network), _mtu(_slowest_bps(plan))
             opened = network_up(self._requested, wiring, report_progress, mtu=mtu, controlled=False)
             self._network = self.enter_context(opened)
         return self._network

@@ -16,6 +16,7 @@ from testbed.bulk.calibration import (
     CalibrationJob,
     calibrate,
     calibration_ends,
+    message_counts,
     recalibrate,
     uncalibrated,
 )
@@ -33,19 +34,23 @@ from testbed.bulk.measurements import (
     Goodput,
     TcpRetransmissions,
 )
-from testbed.bulk.messages import ConnectionBroke, MessageDone, MessageSet, Payloads
-from testbed.bulk.plan import BulkPlan
+from testbed.bulk.messages import ConnectionBroke, MessageDone, MessageSet, Pacing, Payloads
+from testbed.bulk.plan import BulkPlan, Ends
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.load_monitor import LoadMonitor
 from testbed.errors import InputError, InvalidRunError
 from testbed.machines.adapters.platform import FromParts, Platform
 from testbed.machines.adapters.rpc_network import read_links
 from testbed.model.progress import CounterReading, Progress, ReportProgress
+from topologies import LinkId, label_of, reverse_of
 
 _WINDOWS = 1 << 20
 """Bytes by which the block of pseudo-random content is longer than a message."""
 _CALIBRATION_S = 10.0
 _MIN_STALL_S, _STALL_MESSAGES = 10.0, 25
+# Acknowledgements may exceed what a link has left for them by this share of its rate. It is half of the tolerance of
+# the check of the throughput of an order.
+_ACKNOWLEDGEMENT_EXCESS = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +86,8 @@ class BulkRun(FromParts):
 
     def _build(self, parts: ExitStack) -> None:
         plan, wiring = self._plan, self._platform.wiring
+        if self._circuits:
+            require_room_for_acknowledgements(plan, self._platform.network.mtu)
         if wiring.routed and plan.parts > 1:
             raise InputError(
                 "--parts: hosts with several cables, or that forward, send a pair's packets one way only"
@@ -135,27 +142,48 @@ class BulkRun(FromParts):
         return recalibrate(self._plan, self._measure, first)
 
     def _measure(self, job: CalibrationJob) -> float:
-        """Bits of payload a second of the slowest path. InvalidRunError where nothing arrives for long."""
-        left = {next(self._calibration_messages) for _ in range(len(job.transfers) * job.count)}
+        """Carry a job of the calibration out.
+
+        Returns:
+            Payload bits a second of the path that falls shortest of its rate, as if it had the
+            rate ``plan.link_rate_bps``.
+
+        Raises:
+            InvalidRunError: No message arrives for a long time.
+        """
+        plan = self._plan
+        counts = message_counts(plan, job)
+        path_of_message = {
+            next(self._calibration_messages): transfer
+            for transfer, count in counts.items()
+            for _ in range(count)
+        }
         circuits = [self._circuit(transfer) for transfer in job.transfers]
         if self._circuits:
             self._switchboard.start_change(circuits, ())
             self._switchboard.wait()
-        limit_s = _CALIBRATION_S + job.count * 3 * self._plan.message_s
-        began_s = last_s = time.monotonic()
-        self._endpoints.send([(number, 1) for number in sorted(left)])
-        while left:
+        limit_s = _CALIBRATION_S + job.count * 3 * plan.message_s
+        began_s = time.monotonic()
+        ended_s = dict.fromkeys(job.transfers, began_s)
+        self._endpoints.send([(number, 1) for number in sorted(path_of_message)])
+        while path_of_message:
             done = self._endpoints.completed(limit_s)
             if not done:
                 raise InvalidRunError(
                     f"the machine could not keep up: nothing arrived for {limit_s:.0f} s of calibration"
                 )
-            left -= {message.transfer for message in done}
-            last_s = max(last_s, *(message.at_s for message in done))
+            for message in done:
+                transfer = path_of_message.pop(message.transfer, None)
+                if transfer is not None:
+                    ended_s[transfer] = max(ended_s[transfer], message.at_s)
         if self._circuits:
             self._switchboard.start_change((), circuits)
             self._switchboard.wait()
-        return job.count * self._plan.message_bytes * 8 / (last_s - began_s)
+        shares = [
+            count * plan.transfer_s[transfer] / (ended_s[transfer] - began_s)
+            for transfer, count in counts.items()
+        ]
+        return min(shares) * plan.link_rate_bps
 
     def carry_out(self, goodput: Goodput) -> BulkMeasurements:
         """The run itself, until the coordinator ends it; what the network's own counters say of it is not in yet."""
@@ -256,6 +284,44 @@ def circuit_share(mtu: int) -> float:
     return (mtu - INNER_HEADERS_BYTES) / (mtu + ETHERNET_BYTES + HEADERS_BYTES)
 
 
+def require_room_for_acknowledgements(plan: BulkPlan, mtu: int) -> None:
+    """Raise InputError for a link that cannot carry the acknowledgements of its cable's other direction.
+
+    The receiver acknowledges every second packet. If a link is much slower than the other direction of its cable,
+    these acknowledgements leave less room for data than the prediction assumes.
+    """
+    data_bps: dict[LinkId, float] = {}
+    for transfer in plan.transfers:
+        for link in transfer.path:
+            circuit_bps = plan.path_rate_bps(transfer.path)
+            data_bps[link] = max(data_bps.get(link, 0.0), circuit_bps)
+    packet_bytes = mtu + ETHERNET_BYTES
+    for forward, forward_bps in data_bps.items():
+        link = reverse_of(forward)
+        # A link without a way back is refused when the rules of acknowledgements are made.
+        rate_bps = plan.rates_bps.get(link, forward_bps)
+        acknowledged_bps = forward_bps * HEADERS_BYTES / 2 / packet_bytes
+        own_bps = data_bps.get(link, 0.0) * packet_bytes / (packet_bytes + HEADERS_BYTES)
+        if acknowledged_bps + own_bps > (1 + _ACKNOWLEDGEMENT_EXCESS) * rate_bps:
+            raise InputError(
+                f"{label_of(link)} is too slow for the acknowledgements of {label_of(forward)}, which is"
+                f" {forward_bps / rate_bps:.3g} times as fast; give both directions similar rates, or all links one"
+                " rate with --link-rate"
+            )
+
+
+def pacing_of(plan: BulkPlan, mtu: int) -> dict[Ends, Pacing]:
+    """Return the rates at which the connections of the plan send over their circuits."""
+    share = circuit_share(mtu)
+    pacing = {}
+    for transfer in plan.transfers:
+        first_bps = plan.path_rate_bps(transfer.path)
+        # A message that is sent again may have to take the other path.
+        again_bps = min(first_bps, plan.path_rate_bps(transfer.alternative or transfer.path))
+        pacing[transfer.ends] = Pacing(first_bps=first_bps * share, again_bps=again_bps * share)
+    return pacing
+
+
 def _messages(plan: BulkPlan, options: RunOptions, mtu: int) -> MessageSet:
     """The plan's messages, then those that calibrating may take."""
     own = [t.ends for t in plan.transfers]
@@ -264,7 +330,7 @@ def _messages(plan: BulkPlan, options: RunOptions, mtu: int) -> MessageSet:
         ends=(*own, *(calibration_ends(plan) if options.calibrate else ())),
         payloads=Payloads(block, plan.message_bytes),
         message_bytes=plan.message_bytes,
-        pacing_bps=plan.link_rate_bps * circuit_share(mtu) if plan.switching == "circuit" else None,
+        pacing=pacing_of(plan, mtu) if plan.switching == "circuit" else {},
         store=options.store,
         stored=len(own),
     )

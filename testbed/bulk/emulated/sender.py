@@ -120,17 +120,17 @@ class Sender:
             self._drop(ends)
         return list(missing.values())
 
-    def _open(self, ends: Ends) -> _Outgoing:
+    def _open(self, ends: Ends, attempt: int = 1) -> _Outgoing:
         source, sink = ends[:2]
         sock = self._sockets.open(source, socket.AF_INET, socket.SOCK_STREAM)
         sock.setblocking(False)
         reset_on_close(sock)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._messages.pacing_bps is not None:
+        pacing = self._messages.pacing.get(ends)
+        if pacing is not None:
+            pacing_bps = pacing.first_bps if attempt == 1 else pacing.again_bps
             sock.setsockopt(
-                socket.SOL_SOCKET,
-                _SO_MAX_PACING_RATE,
-                struct.pack("@Q", round(self._messages.pacing_bps / 8)),
+                socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("@Q", round(pacing_bps / 8))
             )
         with contextlib.suppress(BlockingIOError):
             sock.connect((self._sockets.addresses[sink], BULK_PORT + ends[2]))
@@ -141,7 +141,7 @@ class Sender:
         ends = self._messages.ends[number]
         if attempt > 1:
             self._drop(ends)
-            self._open(ends)
+            self._open(ends, attempt)
         outgoing = self._by_ends[ends]
         header = MessageHeader(
             transfer=number, attempt=attempt, length=self._messages.message_bytes

@@ -211,7 +211,7 @@ def _mpi_runner() -> Run:
 
 
 def _placement(args: argparse.Namespace) -> Placement:
-    from testbed.bulk.planning import at_rate
+    from testbed.bulk.link_rates import at_rate
 
     network = load_network(args.network)
     if args.link_rate is not None:

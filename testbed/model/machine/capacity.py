@@ -40,7 +40,7 @@ class MachineCapacity:
         return dict(vars(self))
 
 
-def busy_links(lengths: Sequence[int], frames: int) -> float:
+def busy_links(lengths: Sequence[int], frames: float) -> float:
     """Links that are busy at once on average: ``lengths`` of the transfers' paths in links, over ``frames`` time
     frames.
 

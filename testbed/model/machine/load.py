@@ -42,12 +42,20 @@ class MachineLoadLimits:
     busiest_task_fraction: float | None = None
 
 
+LOWER_LINK_RATE = "lower --link-rate, or leave the machine to this run"
+LOWER_PACKET_RATE = "lower --packet-rate, or leave the machine to this run"
+
+
 def overload_reason(
-    strains: Sequence[MachineLoad], limits: MachineLoadLimits, seconds: float
+    strains: Sequence[MachineLoad],
+    limits: MachineLoadLimits,
+    seconds: float,
+    hint: str = LOWER_LINK_RATE,
 ) -> str | None:
     """Why the machine did not keep up, None where it did: the first limit that the median over ``strains`` reaches.
 
-    ``strains``: of one run, or of several that are judged together; ``seconds``: how long the run took.
+    ``strains``: of one run, or of several that are judged together; ``seconds``: how long the run took;
+    ``hint``: what a user can do.
     """
     found = (
         (
@@ -64,12 +72,8 @@ def overload_reason(
         if limit is not None and strains:
             value = statistics.median(getattr(strain, name) for strain in strains)
             if value >= limit:
-                return overload_message(text.format(value, 1000 * value))
+                return overload_message(text.format(value, 1000 * value), hint)
     return None
-
-
-LOWER_LINK_RATE = "lower --link-rate, or leave the machine to this run"
-LOWER_PACKET_RATE = "lower --packet-rate, or leave the machine to this run"
 
 
 def overload_message(why: str, hint: str = LOWER_LINK_RATE) -> str:

@@ -23,8 +23,16 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from testbed.errors import InputError, require_type
+from testbed.model.json_values import is_file
 from topologies import TopologyError, load_network
-from topologies.network import LinkId, Network, label_of, node_name, quoted
+from topologies.network import (
+    DEFAULT_CAPACITY_BPS,
+    LinkId,
+    Network,
+    label_of,
+    node_name,
+    quoted,
+)
 
 T = TypeVar("T")
 Pair = tuple[str, str]
@@ -280,10 +288,10 @@ def known_node(node: NodeName, network: Network) -> str:
     """Return the id of a node that a caller names by its id or label, or as a networkx node.
 
     Raises:
-        UsageError: The value is not text, and the network has no node of this name.
+        UsageError: The value is neither text nor a node of a networkx graph.
     """
     name = node if isinstance(node, str) else node_name(node)
-    if name not in network.node_index:
+    if not isinstance(name, str):
         require_type(node, str, "node", "the id of a node, which is text")
     return node_named(str(name), network) or str(name)
 
@@ -324,6 +332,21 @@ def known_network(network: NetworkLike) -> Network:
     require_type(found or network, Network, "network", _TAKEN)
     assert found is not None
     return found
+
+
+def has_own_rates(requested: NetworkLike, network: Network) -> bool:
+    """Return whether the rates of the network's links are more than a default.
+
+    The links of catalogue networks have a default rate, which nobody chose. Every link of a file
+    has the rate that the file gives, or the documented default.
+
+    Args:
+        requested: The network, as the user gave it.
+        network: The same network, read.
+    """
+    if isinstance(requested, (str, PathLike)) and is_file(str(requested)):
+        return True
+    return any(link.capacity_bps != DEFAULT_CAPACITY_BPS for link in network.links)
 
 
 _TAKEN = 'a catalogue name such as "swiss-t1", a file, a Network, a networkx graph, a Mininet Topo, or a dictionary'

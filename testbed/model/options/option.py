@@ -170,7 +170,8 @@ ends, sent, routed, coded, failing, running = (
 sought = partial(routed, default="10", flag="--solver-time-limit", kind=search_limit)
 """For how long a schedule is sought for."""
 link_rate = partial(ends, default=None, kind=rate_bps, help=(
-    "of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries less)"
+    "the same for every link (default: the network's own rates, scaled down until the fastest link has 20Mbps, or less"
+    " where testbed doctor --calibrate found that this machine carries less; 20Mbps if the network has none of its own)"
 ))  # fmt: skip
 
 

@@ -49,7 +49,7 @@ def run_fragmented(
 ) -> JsonObject:
     """Inside the sandbox, by as many processes as I/O nodes: what rank 0 tells, with `verified`, and `invalid`: why the
     run says nothing, or None. Raises InvalidRunError where a rank fails."""
-    from testbed.bulk.planning import at_rate
+    from testbed.bulk.link_rates import at_rate
     from testbed.striping.emulated.scratch_folders import scratch_folder
     from testbed.striping.placement import place
 

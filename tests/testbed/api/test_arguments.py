@@ -160,6 +160,9 @@ def test_argument_without_its_name_is_refused_with_the_names() -> None:
         testbed.tunnel_plan("ring:4", "s0", "s2")  # type: ignore[arg-type, call-arg]
 
 
-def test_integer_that_is_no_node_is_usage_error() -> None:
-    with pytest.raises(UsageError, match="node: got an int; give the id of a node"):
-        testbed.route("ring:4", 0, 2)
+@pytest.mark.parametrize(("node", "name"), [(9, "9"), ((1, 2), "1_2")])
+def test_unknown_node_of_a_graph_is_named(node: Any, name: str) -> None:
+    with pytest.raises(InputError, match=f"has no node '{name}'; it has 0, 1"):
+        testbed.ror(nx.path_graph(2), 0, node)
+    with pytest.raises(UsageError, match="node: got a float; give the id of a node"):
+        testbed.route("ring:4", 0.5, 2)  # type: ignore[arg-type]

@@ -38,8 +38,8 @@ def test_is_refused(call: Callable[[Any], object], given: object) -> None:
 def test_what_a_plan_cannot_do_without_is_named() -> None:
     with pytest.raises(UsageError, match=r"^striping_plan: give compute_nodes and io_nodes$"):
         testbed.striping_plan(RING)
-    with pytest.raises(UsageError, match="node: got an int; give the id of a node, which is text"):
-        testbed.route(RING, 0, 2)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="has no node '0'"):
+        testbed.route(RING, 0, 2)
 
 
 def test_arrays_of_numpy_are_lists() -> None:

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from testbed.bulk.calibration import concurrent_goodput
 from testbed.bulk.coordinator import BulkCoordinator, ChangeCircuits, Finished, Send
 from testbed.bulk.judgement import judge_bulk
+from testbed.bulk.link_rates import at_rate
 from testbed.bulk.plan import BulkPlan, Switching
-from testbed.bulk.planning import at_rate, transfers_of
+from testbed.bulk.planning import transfers_of
 from testbed.bulk.simulated import SimulatedBulkFabric, max_min_shares
 from testbed.bulk.workload import bulk_plan
 from testbed.errors import InputError
@@ -48,7 +49,6 @@ def plan(
         switching=switching,
         barrier=barrier,
         message_bytes=SIZE,
-        link_rate_bps=RATE,
         **more,
     )
 
@@ -124,7 +124,6 @@ def test_rings_deadlock_are_told_and_still_deliver_everything(seed: int) -> None
         "ring:6",
         scheduling="random",
         message_bytes=SIZE,
-        link_rate_bps=RATE,
         barrier=False,
         seed=seed,
     )
