@@ -14,7 +14,7 @@ def _rows() -> list[list[str]]:
 def renames(command: str) -> dict[str, str]:
     """Return key in the document -> second name, of a command.
 
-    >>> renames("bulk")["beside"]
-    'other_switching'
+    >>> renames("sfio")["cut"]
+    'cut_links'
     """
     return {was: now for who, was, now in _rows() if who == command}
