@@ -14,7 +14,7 @@ def _rows() -> list[list[str]]:
 def renames(command: str) -> dict[str, str]:
     """Return key in the document -> second name, of a command.
 
-    >>> renames("sfio")["cut"]
-    'cut_links'
+    >>> renames("simulate")["circle"]
+    'deadlock_cycle'
     """
     return {was: now for who, was, now in _rows() if who == command}

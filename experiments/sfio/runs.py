@@ -27,7 +27,6 @@ OF_OPERATIONS = (
     "disk_calls",
     "queue_drops",
     "cpu_fraction",
-    "strain",
     "deadlocks",
 )
 """Kept of the first operation of a run."""

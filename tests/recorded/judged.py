@@ -390,12 +390,12 @@ def striped_runs() -> Iterator[tuple[str, Any]]:
         one = OperationRecord(
             direction="write",
             attempt=1,
-            faulty=False,
+            under_faults=False,
             seconds=seconds,
             bytes=plan.file_bytes,
             **_counts(plan),
             verified=True,
-            strain=CALM,
+            machine_load=CALM,
         )
         told_late = ClientError(rank=1, node="t1", text="gone", after_s=0.4, since_fault_s=2.6)
         told_soon = replace(told_late, rank=0, node="t0", since_fault_s=2.4)
@@ -430,17 +430,17 @@ def striped_runs() -> Iterator[tuple[str, Any]]:
             ),
             "broken": (plan, [replace(one, errors=(told_soon,), attempt=2)]),
             "failed": (plan, [replace(one, failure="r1 died")]),
-            "cut": (failing, [replace(one, faulty=True, errors=(told_soon,)), one]),
-            "late": (failing, [replace(one, faulty=True, errors=(told_soon, told_late))]),
-            "no harm": (failing, [replace(one, faulty=True, seconds=0.05)]),
-            "came": (failing, [replace(one, faulty=True, seconds=20.0)]),
-            "busy": (plan, [replace(one, strain=replace(CALM, cpu_fraction=0.99))]),
-            "stolen": (plan, [replace(one, strain=replace(CALM, stolen_fraction=0.3))]),
+            "cut": (failing, [replace(one, under_faults=True, errors=(told_soon,)), one]),
+            "late": (failing, [replace(one, under_faults=True, errors=(told_soon, told_late))]),
+            "no harm": (failing, [replace(one, under_faults=True, seconds=0.05)]),
+            "came": (failing, [replace(one, under_faults=True, seconds=20.0)]),
+            "busy": (plan, [replace(one, machine_load=replace(CALM, cpu_fraction=0.99))]),
+            "stolen": (plan, [replace(one, machine_load=replace(CALM, stolen_fraction=0.3))]),
             "late threads": (
                 plan,
-                [replace(one, late_s=0.13 * seconds + 0.008 * len(plan.frames))],
+                [replace(one, thread_delay_s=0.13 * seconds + 0.008 * len(plan.frames))],
             ),
-            "hardly late": (plan, [replace(one, late_s=0.11 * seconds)]),
+            "hardly late": (plan, [replace(one, thread_delay_s=0.11 * seconds)]),
         }
         for way, (of, operations) in ways.items():
             yield (

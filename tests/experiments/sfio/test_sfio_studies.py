@@ -600,7 +600,7 @@ def test_an_access_that_failed_as_a_whole_is_reported_with_its_reason(
         rank=1, node="p1", text="r0 was silent for 120 s", after_s=1.0, since_fault_s=0.0
     )
     record = OperationRecord(
-        direction="write", attempt=1, faulty=False, seconds=1.0, bytes=0, messages=1, fragments=1, requests=1,
+        direction="write", attempt=1, under_faults=False, seconds=1.0, bytes=0, messages=1, fragments=1, requests=1,
         disk_calls=1, verified=False, errors=(error,),
     )  # fmt: skip
     ended = StripingMeasurements(fabric="emulation", operations=(record,), mtu_bytes=9000)
