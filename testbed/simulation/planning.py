@@ -34,7 +34,7 @@ def build_simulation(requested: SimulationOptions) -> SimulationPlan:
     unseeded = {
         one.name: getattr(requested, one.name)
         for one in fields(SimulationParameters)
-        if one.name != "seed"
+        if one.name not in ("seed", "capacities")
     }
     parameters = SimulationParameters(
         **unseeded | {"routing": requested.routing or own_routing(network)}
