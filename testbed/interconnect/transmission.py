@@ -88,6 +88,27 @@ def with_slowest_link(network: Network, parameters: SimulationParameters) -> Sim
     return replace(parameters, capacities=False, link_bps=slowest_bps)
 
 
+def sustained_bps(parameters: SimulationParameters, rate_bps: float) -> float:
+    """Return the rate at which packets follow each other over a link between routers.
+
+    It is below the rate of the link if the slots of the buffer behind it are all in use until the
+    first credit is back, or if a virtual channel pauses between two packets.
+    """
+    hop = parameters.hop
+    packet_bits = 8 * parameters.packet_bytes
+    packet_s = packet_bits / rate_bps
+    stored_s = packet_s * parameters.stores
+    if hop.output_buffers:
+        slot_s = max(hop.router_delay_s, hop.link_delay_s + hop.credit_delay_s + stored_s)
+    else:
+        slot_s = hop.router_delay_s + hop.link_delay_s + hop.credit_delay_s + stored_s
+    if hop.release == "tail":
+        slot_s += packet_s
+    by_credits = parameters.slots * packet_bits / slot_s if slot_s > 0 else rate_bps
+    by_turnaround = packet_bits / (packet_s + hop.turnaround_s)
+    return min(rate_bps, parameters.channels * min(by_credits, by_turnaround))
+
+
 def build_transmission(
     model: NetworkModel, parameters: SimulationParameters, flits: IntArray
 ) -> Transmission:

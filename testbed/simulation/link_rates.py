@@ -2,13 +2,16 @@
 
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.plan import Experiment
-from testbed.interconnect.transmission import host_link_bps
+from testbed.interconnect.transmission import host_link_bps, sustained_bps
 from testbed.model.json_values import is_file
 from testbed.model.naming.names import NetworkLike
 from testbed.report.column_units import in_words
 from topologies import JsonObject, Network
 from topologies.catalog import FAMILIES
 from topologies.network import DEFAULT_CAPACITY_BPS
+
+# A smaller part of a link's rate that packets can use is worth a note.
+ENOUGH = 0.9
 
 
 def has_own_rates(requested: NetworkLike, network: Network) -> bool:
@@ -41,10 +44,28 @@ def link_rates_document(experiment: Experiment) -> JsonObject:
 def link_rates_note(
     requested: NetworkLike, network: Network, parameters: SimulationParameters
 ) -> str:
-    """Return the sentence that says which rates the links have, and which capacities they do not have.
+    """Return the sentence that says which rates the links have, and what they cannot carry.
 
-    It is empty for a catalogue network whose links all have one capacity.
+    It is empty for a catalogue network whose links all have one capacity and can carry it.
     """
+    parts = (_rates_note(requested, network, parameters), _sustained_note(network, parameters))
+    return "; ".join(part for part in parts if part)
+
+
+def _sustained_note(network: Network, parameters: SimulationParameters) -> str:
+    """Return the limit that the routers' delays and buffers set to the fastest link, if it matters."""
+    _, fastest_bps = _limits(network, parameters)
+    limit_bps = sustained_bps(parameters, fastest_bps)
+    if limit_bps > ENOUGH * fastest_bps:
+        return ""
+    return (
+        f"a link of {in_words(fastest_bps, '_bps')} carries at most {in_words(limit_bps, '_bps')} "
+        f"with the delays of the model {parameters.model} and buffers of {parameters.slots} packets "
+        "(--model, --router-delay, --buffer-size)"
+    )
+
+
+def _rates_note(requested: NetworkLike, network: Network, parameters: SimulationParameters) -> str:
     capacities = {link.capacity_bps for link in network.links}
     slowest_bps, fastest_bps = _limits(network, parameters)
     rates = f"links of {_range(slowest_bps, fastest_bps)}"

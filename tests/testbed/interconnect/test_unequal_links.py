@@ -18,6 +18,7 @@ from testbed.interconnect.traffic.injection import (
     build_injections,
 )
 from testbed.interconnect.transmission import (
+    sustained_bps,
     with_capacities,
     with_slowest_link,
 )
@@ -104,6 +105,25 @@ def test_packets_wait_for_the_slow_cable_as_in_m_d_1(utilisation: float) -> None
     wait_us = CABLE_US * utilisation / (2 * (1 - utilisation))
     latency_us = 2 * ROUTER_US + CABLE_US + wait_us
     assert run.latencies_s().mean() * 1e6 == pytest.approx(latency_us, rel=0.02)
+
+
+@pytest.mark.parametrize("switching", ["cut-through", "store-and-forward"])
+@pytest.mark.parametrize("model, packets", [("booksim", 2), ("booksim", 40), ("thesis", 2)])
+def test_routers_sustain_the_rate_that_the_note_names(
+    model: str, packets: int, switching: str
+) -> None:
+    """Delays of 2 Gbit/s routers, at 100 Gbit/s."""
+    options = replace(
+        parameters(two_switches(host_bps=100e9, cable_bps=100e9)),
+        model=model,
+        switching=switching,
+        buffer_bytes=2048 * packets,
+    )
+    network = two_switches(host_bps=100e9, cable_bps=100e9)
+    sent = poisson(((2,), (3,), (), ()), options.packets_per_s(1.0), 1000)
+    times_s = np.sort(simulate(network, sent, options).delivered) / 1e11
+    carried_bps = 500 * PACKET_BITS / (times_s[1000] - times_s[500])
+    assert carried_bps == pytest.approx(sustained_bps(options, 100e9), rel=0.02)
 
 
 def test_equal_capacities_are_one_rate() -> None:

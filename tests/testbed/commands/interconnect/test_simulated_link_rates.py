@@ -58,6 +58,7 @@ def test_links_have_the_rates_of_the_file(folder: Path) -> None:
 def test_load_is_a_share_of_the_link_of_a_host(folder: Path) -> None:
     answer = document(folder, "cluster.json", "--load", "0.2", "--duration", "2e-5")
     assert answer["rate_packets_per_s"] == pytest.approx(0.2 * 100e9 / (8 * 2048))
+    assert "carries at most 21.33 Gbit/s with the delays of the model booksim" in json.dumps(answer)
 
 
 def test_link_rate_replaces_the_rates_of_the_file(folder: Path) -> None:
