@@ -3,32 +3,12 @@
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.plan import Experiment
 from testbed.interconnect.transmission import host_link_bps, sustained_bps
-from testbed.model.json_values import is_file
-from testbed.model.naming.names import NetworkLike
+from testbed.model.naming.names import NetworkLike, has_own_rates
 from testbed.report.column_units import in_words
 from topologies import JsonObject, Network
-from topologies.catalog import FAMILIES
-from topologies.network import DEFAULT_CAPACITY_BPS
 
 # A smaller part of a link's rate that packets can use is worth a note.
 ENOUGH = 0.9
-
-
-def has_own_rates(requested: NetworkLike, network: Network) -> bool:
-    """Return whether the capacities are the user's choice.
-
-    Nobody chose the capacities of a catalogue network, nor the default capacity of a ``Network``.
-
-    Args:
-        requested: The network as it was given: a name, a file or a value.
-        network: The same network, read.
-    """
-    if isinstance(requested, str):
-        of_catalogue = requested.partition(":")[0] in FAMILIES.builtin_names()
-        return ".py:" in requested or (is_file(requested) and not of_catalogue)
-    if isinstance(requested, Network):
-        return {link.capacity_bps for link in network.links} != {DEFAULT_CAPACITY_BPS}
-    return True
 
 
 def link_rates_document(experiment: Experiment) -> JsonObject:
@@ -77,16 +57,10 @@ def _rates_note(requested: NetworkLike, network: Network, parameters: Simulation
             f"{rates}, the network's own capacities; a load is a share of {share_bps}, "
             "the slowest link of a host"
         )
-    own = has_own_rates(requested, network)
-    if capacities == {parameters.link_bps} or (len(capacities) == 1 and not own):
+    if capacities == {parameters.link_bps} or not has_own_rates(requested, network):
         return ""
     replaced = _range(min(capacities), max(capacities))
-    if own:
-        return f"{rates}, all alike: --link-rate replaces the network's own capacities ({replaced})"
-    return (
-        f"{rates}, all alike: the capacities of a catalogue network ({replaced}) are not used; "
-        "a network file gives each link its rate"
-    )
+    return f"{rates}, all alike: --link-rate replaces the network's own capacities ({replaced})"
 
 
 def _limits(network: Network, parameters: SimulationParameters) -> tuple[float, float]:

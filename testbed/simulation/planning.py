@@ -15,12 +15,11 @@ from testbed.interconnect.simulation import own_routing
 from testbed.interconnect.transmission import with_capacities
 from testbed.model.file_formats import TRAFFIC_FORMATS, find_format
 from testbed.model.json_values import is_file, read_json
-from testbed.model.naming.names import known_network, link_text
+from testbed.model.naming.names import has_own_rates, known_network, link_text
 from testbed.model.options import kinds
 from testbed.model.options.quantities import plain_numbers
 from testbed.model.schemas import refuse_unknown
 from testbed.results.trace_files import read_trace
-from testbed.simulation.link_rates import has_own_rates
 from testbed.simulation.options import SimulationOptions
 from topologies import Json, Network, label_of
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from testbed import simulation_plan
-from testbed.simulation.link_rates import has_own_rates
+from testbed.model.naming.names import has_own_rates
 from tests.helpers.commands import in_process
 from topologies import load_network
 
@@ -76,22 +76,27 @@ def test_links_of_the_catalogue_have_2_gbit_s(folder: Path) -> None:
     assert answer["verdict"]["notes"] == []
 
 
-def test_unused_capacities_of_the_catalogue_are_named(folder: Path) -> None:
-    answer = document(folder, "gpu-machines:2,2", "--load", "0.1", "--duration", "1e-3")
-    assert set(answer["link_rates"].values()) == {2e9}
-    said = json.dumps(answer["verdict"])
-    assert "the capacities of a catalogue network (1 Mbit/s to 10 Mbit/s) are not used" in said
+@pytest.mark.parametrize(
+    ("network", "rates"),
+    [("gpu-machines:2,2", (1e6, 10e6)), ("ring:4,capacity_bps=1e9", (1e9, 1e9))],
+)
+def test_capacities_of_a_catalogue_network_that_are_chosen_are_used(
+    network: str, rates: tuple[float, float], folder: Path
+) -> None:
+    found = document(folder, network, "--load", "0.1", "--duration", "0.1")["link_rates"]
+    assert (found["slowest_bps"], found["fastest_bps"]) == rates
 
 
 @pytest.mark.parametrize(
     "network, capacities",
     [
         ("ring:4", False),
+        ("ring:4,capacity_bps=1e9", True),
         (load_network("ring:4"), False),
         (load_network("ring:4,capacity_bps=1e9"), True),
         (CLUSTER, True),
     ],
-    ids=["name", "catalogue value", "value with rates", "document"],
+    ids=["name", "name with rates", "catalogue value", "value with rates", "document"],
 )
 def test_library_uses_the_rates_that_somebody_chose(network: Any, capacities: bool) -> None:
     plan = simulation_plan(network, 0.1, duration_s=1e-4)
