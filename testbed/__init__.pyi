@@ -200,7 +200,7 @@ def simulation_plan(
     router_delay_s: float | None = ...,
     deadlock: str = ...,
     virtual_channels: int | None = ...,
-    link_bps: float = ...,
+    link_bps: float | None = ...,
     packet_bytes: int = ...,
     buffer_bytes: int = ...,
     arbitration: str = ...,

@@ -16,12 +16,25 @@ from testbed.arrays import IntArray
 from testbed.faults.fault import Fault
 from testbed.interconnect.network_model import NetworkModel, zero_load_ticks
 from testbed.interconnect.options import MAX_S
-from testbed.interconnect.parameters import PS_PER_TICK, SimulationParameters, ticks
+from testbed.interconnect.parameters import (
+    FLIT_BYTES,
+    PS_PER_TICK,
+    SimulationParameters,
+    flits_of,
+    ticks,
+)
 from testbed.interconnect.route_tables import FIRST, NO_DETOUR, UNDECIDED, VALIANT
 from testbed.interconnect.static_paths import NONE
 from testbed.interconnect.traffic.injection import Injections
+from testbed.interconnect.transmission import (
+    Transmission,
+    build_transmission,
+    with_slowest_link,
+)
 
 Copy = TypeVar("Copy")
+ACK_SIZE = 0
+"""Index of the size of an ACK, in runs with FT-DRB."""
 FORGOTTEN_S = 20.0
 """Failures and repairs later than this that come after the end of the run are left out."""
 
@@ -105,8 +118,6 @@ class FtDrbSettings(NamedTuple):
     reuse_notifications: bool
     link_up_by_router: bool
     synthetic_probes: bool
-    ack_ticks: int
-    """From an ACK's head to its tail."""
     seed: int
 
 
@@ -117,8 +128,8 @@ class Messages(NamedTuple):
     """The tick at which it is made."""
     source: IntArray
     destination: IntArray
-    ticks: IntArray
-    """From its head to its tail."""
+    size: IntArray
+    """Index of its size in the transmission times."""
     variant: IntArray
     """Which of the routing tables it follows: which way round where both are as long; under a relation: which part of
     its way it is on (``route_tables``)."""
@@ -152,6 +163,7 @@ class EngineInputs:
 
     model: NetworkModel
     options: EngineOptions
+    transmission: Transmission
     drb: FtDrbSettings | None
     messages: Messages
     cables: CableEvents
@@ -166,12 +178,16 @@ def build_inputs(
     recording: Recording,
 ) -> EngineInputs:
     """A run in ticks. ``faults`` must be of the model's network (``check_faults``)."""
-    options = _options(model, parameters, injections)
+    flits, size = _sizes(parameters, injections)
+    transmission = build_transmission(model, parameters, flits)
+    options = _options(model, parameters, injections, int(np.max(transmission.ticks, initial=1)))
+    slowest = with_slowest_link(model.network, parameters)
     return EngineInputs(
         model=model,
         options=options,
-        drb=build_settings(parameters) if parameters.routing == "ft-drb" else None,
-        messages=_messages(model, parameters, injections),
+        transmission=transmission,
+        drb=build_settings(slowest) if parameters.routing == "ft-drb" else None,
+        messages=_messages(model, parameters, injections, size),
         cables=_cable_events(model, faults, options.end),
         recording=recording,
     )
@@ -184,7 +200,10 @@ def copied(kind: Callable[..., Copy], source: object, **given: object) -> Copy:
 
 
 def _options(
-    model: NetworkModel, parameters: SimulationParameters, injections: Injections
+    model: NetworkModel,
+    parameters: SimulationParameters,
+    injections: Injections,
+    longest_packet: int,
 ) -> EngineOptions:
     nac = parameters.nac
     last = int(injections.time_ps[-1]) // PS_PER_TICK if len(injections) else 0
@@ -204,7 +223,8 @@ def _options(
         lanes_in_turn=parameters.hop.lanes == "in-turn",
         keep_class=parameters.hop.dateline == "ring" and parameters.routing != "ft-drb",
         end=last + ticks(parameters.drain_s),
-        watchdog=ticks(parameters.watchdog_s),
+        # A packet that is being transmitted is progress, even over the slowest link.
+        watchdog=max(ticks(parameters.watchdog_s), 2 * longest_packet),
         timeout=ticks(parameters.timeout_s) if parameters.deadlock == "disha" else 0,
         bubble=parameters.deadlock == "bubble",
         hop_cap=parameters.ft_drb.hop_cap_diameters * max(model.paths.diameter, 1),
@@ -234,25 +254,30 @@ def build_settings(parameters: SimulationParameters) -> FtDrbSettings:
         notify_by_router=drb.notifier == "router",
         link_up_by_router=drb.link_up == "router",
         synthetic_probes=drb.probes == "synthetic",
-        ack_ticks=parameters.serialization_ticks(drb.ack_bytes),
         seed=parameters.seed,
     )
 
 
-def _messages(
-    model: NetworkModel, parameters: SimulationParameters, injections: Injections
-) -> Messages:
-    count, sizes = len(injections), injections.size_bytes
-    if sizes is None:
-        sizes_ticks = parameters.serialization_ticks(
-            parameters.packet_bytes + parameters.header_bytes
-        )
-        lengths = np.full(count, sizes_ticks, dtype=np.int64)
+def _sizes(parameters: SimulationParameters, injections: Injections) -> tuple[IntArray, IntArray]:
+    """Return the sizes of packets, in flits, and the index of the size of each message.
+
+    Under FT-DRB the first size is that of an ACK (``ACK_SIZE``).
+    """
+    acks = [flits_of(parameters.ft_drb.ack_bytes)] if parameters.routing == "ft-drb" else []
+    if injections.size_bytes is None:
+        of_messages = np.array([flits_of(parameters.packet_bytes + parameters.header_bytes)])
+        index = np.zeros(len(injections), dtype=np.int64)
     else:
-        whole = sizes.astype(np.int64) + parameters.header_bytes
-        lengths = np.array(
-            [parameters.serialization_ticks(int(size)) for size in whole], dtype=np.int64
-        )
+        size_bytes = injections.size_bytes.astype(np.int64) + parameters.header_bytes
+        of_messages, index = np.unique(-(-size_bytes // FLIT_BYTES), return_inverse=True)
+    flits = np.concatenate([np.array(acks, dtype=np.int64), of_messages])
+    return flits, (index + len(acks)).astype(np.int64)
+
+
+def _messages(
+    model: NetworkModel, parameters: SimulationParameters, injections: Injections, size: IntArray
+) -> Messages:
+    count = len(injections)
     variants = len(model.routes.next_link)
     drawn = np.zeros(count, dtype=np.uint8)
     if variants > 1:
@@ -273,7 +298,7 @@ def _messages(
         born=(injections.time_ps // PS_PER_TICK).astype(np.int64),
         source=injections.source,
         destination=injections.destination,
-        ticks=lengths,
+        size=size,
         variant=drawn,
         first=first,
     )

@@ -13,6 +13,8 @@ MAX_S = 1000.0
 """Of a run. Some 50 bytes of memory a message are needed."""
 MAX_TIMER_S = 10.0
 """Of a timer of routers: the compiled engine's event keys have room for 21.9 s (``compiled/compiled_run.py``)."""
+MIN_LINK_BPS, MAX_LINK_BPS = 1e3, 1e13
+LINK_RATE = replace(kinds.rate_bps, least=MIN_LINK_BPS, most=MAX_LINK_BPS, above=False)
 _BELOW_1_S = replace(kinds.short, below=True)
 _LASTING = kinds.times(0, MAX_S, above=True)
 WITH_NAC = "NAC (with --deadlock-avoidance nac)"
@@ -275,7 +277,7 @@ class RouterOptions:
     link_bps: float = ends(
         flag="--link-rate",
         default="2Gbps",
-        kind=replace(kinds.rate_bps, least=1e3, most=1e13, above=False),
+        kind=LINK_RATE,
         help="of every link",
     )
     packet_bytes: int = sent(default=2048, kind=kinds.bytes_up_to(10**9))

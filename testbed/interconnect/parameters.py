@@ -98,6 +98,8 @@ class SimulationParameters(RouterOptions):
 
     routing: str = option(default="dor")
     seed: int = option(default=1)
+    capacities: bool = option(default=False)
+    """Whether each link transmits at its capacity. Then ``link_bps`` is only the rate that loads are shares of."""
 
     def __post_init__(self) -> None:
         from topologies.routing_tables import (
@@ -195,8 +197,25 @@ class SimulationParameters(RouterOptions):
 
     def serialization_ticks(self, size_bytes: int) -> int:
         """Ticks from a packet's head to its tail, in whole flits."""
-        flits = math.ceil(size_bytes / FLIT_BYTES)
-        return max(1, round(flits * FLIT_BYTES * 8 / self.link_bps * TICKS_PER_S))
+        return transmission_ticks(flits_of(size_bytes), self.link_bps)
+
+
+def flits_of(size_bytes: int) -> int:
+    """Return the number of flits of a packet.
+
+    >>> flits_of(65)
+    2
+    """
+    return math.ceil(size_bytes / FLIT_BYTES)
+
+
+def transmission_ticks(flits: int, rate_bps: float) -> int:
+    """Return the ticks from the head of a packet to its tail.
+
+    >>> transmission_ticks(32, 2e9)
+    819200
+    """
+    return max(1, round(flits * FLIT_BYTES * 8 / rate_bps * TICKS_PER_S))
 
 
 def ticks(seconds: float) -> int:

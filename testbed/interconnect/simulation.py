@@ -29,6 +29,7 @@ from testbed.interconnect.traffic.injection import (
     build_injections,
     build_pattern,
 )
+from testbed.interconnect.transmission import with_slowest_link
 from topologies import Json, JsonObject, Network
 
 
@@ -297,6 +298,7 @@ def read_messages(document: Json, network: Network, parameters: SimulationParame
     ``bytes`` defaults to a packet. Raises InputError that names the entry.
     """
     hosts = {host.id: i for i, host in enumerate(network.hosts)}
+    slow = with_slowest_link(network, parameters)
     rows: list[tuple[int, int, int, int]] = []
     if "frames" in document:
         start = 0
@@ -310,13 +312,9 @@ def read_messages(document: Json, network: Network, parameters: SimulationParame
                 )
                 rows += _packets(start, source, destination, size, parameters)
                 packets = -(-size // parameters.packet_bytes)
-                longest = max(
-                    longest, packets * parameters.serialization_ticks(parameters.packet_bytes)
-                )
+                longest = max(longest, packets * slow.serialization_ticks(parameters.packet_bytes))
             far = (
-                zero_load_ticks(parameters, len(network.switches), 1)
-                if len(network.switches) < 64
-                else 0
+                zero_load_ticks(slow, len(network.switches), 1) if len(network.switches) < 64 else 0
             )
             start += longest + far
     else:

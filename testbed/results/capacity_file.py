@@ -8,11 +8,10 @@ import json
 import os
 import platform
 from collections.abc import Sequence
-from os import PathLike
 from pathlib import Path
 
 from testbed.errors import InputError
-from testbed.model.json_values import from_json, is_file, read_json
+from testbed.model.json_values import from_json, read_json
 from testbed.model.machine.capacity import (
     USUAL_RATE_BPS,
     MachineCapacity,
@@ -20,8 +19,6 @@ from testbed.model.machine.capacity import (
     rate_description,
     rate_for,
 )
-from testbed.model.naming.names import NetworkLike, known_network
-from testbed.report.column_units import in_words
 
 
 def load_file() -> Path:
@@ -55,21 +52,6 @@ def chosen_rate(
     carried, busy = load_carried(), busy_links([len(path) for path in paths], frames)
     rate_bps = rate_for(carried, busy)
     return rate_bps, rate_description(rate_bps, carried, busy)
-
-
-def unused_capacities(network: NetworkLike, link_rate_bps: float, reason: str) -> str:
-    """Return the end of a sentence that says which capacities the links do not have in a run.
-
-    It is empty if all links have one capacity and the network is not the user's own file: nobody
-    chose the capacity of a catalogue network.
-    """
-    capacities = {link.capacity_bps for link in known_network(network).links}
-    from_file = isinstance(network, (str, PathLike)) and is_file(str(network))
-    if capacities == {link_rate_bps} or (len(capacities) == 1 and not from_file):
-        return ""
-    limits = sorted({min(capacities), max(capacities)})
-    rates = " to ".join(in_words(rate, "_bps") for rate in limits)
-    return f", all alike: the network's own capacities ({rates}) are not used, since {reason}"
 
 
 def this_machine() -> tuple[int, str]:

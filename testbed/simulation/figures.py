@@ -16,7 +16,10 @@ ENOUGH_SEEDS = 3
 SATURATED = 3.0
 """Mean latency over that of the lowest load, from which on a load counts as saturated (in a longer run it would be
 higher still)."""
-THROUGHPUT, INTERVAL = "delivered by every sender, share of a link", ", whiskers: 95 % interval"
+THROUGHPUT, INTERVAL = (
+    "delivered by every sender, share of a host's link",
+    ", whiskers: 95 % interval",
+)
 _COLOUR, _OTHER = "#3b6ea5", "#c98b2b"
 
 
@@ -76,7 +79,7 @@ def _over_load(rows: Sequence[Json], words: str, value: Callable[[Json], float |
         f"Mean of {seeds} seed{'s' if seeds > 1 else ''}{INTERVAL if seeds >= ENOUGH_SEEDS else ''}"
     )
     figure = draw_lines(
-        "", samples, x="load of every sender, as a share of a link", y=words, upright=upright
+        "", samples, x="load of every sender, as a share of a host's link", y=words, upright=upright
     )
     (axes,) = figure.axes
     for number, load in enumerate(sorted({row["load"] for row in rows if row["deadlocked"]})):

@@ -7,6 +7,7 @@ from testbed.interconnect.plan import Experiment, SimulationPlan, load_of
 from testbed.model.studies.samples import half_width
 from testbed.model.verdict import Claim, Verdict
 from testbed.model.workload import Judgement
+from testbed.simulation.link_rates import link_rates_document
 from topologies import Json, JsonObject
 
 OF_MESSAGES = ("messages", "transfers", "frames")
@@ -64,6 +65,7 @@ def _document(experiment: Experiment, rows: Sequence[Json], verdict: Verdict) ->
         "model": experiment.parameters.model,
         "routing": experiment.parameters.routing,
         "deadlock_avoidance": experiment.parameters.deadlock,
+        "link_rates": link_rates_document(experiment),
         "rate_packets_per_s": experiment.rate_per_s,
         "duration_s": experiment.duration_s,
         "warm_up_s": experiment.warm_up_s,

@@ -7,10 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.errors import InputError
-from testbed.interconnect.options import NAC, WITH_NAC, RouterOptions
+from testbed.interconnect.options import LINK_RATE, NAC, WITH_NAC, RouterOptions
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
-from testbed.model.options.option import Only, failing, option, options, routed, running, sent
+from testbed.model.options.option import (
+    Only,
+    ends,
+    failing,
+    option,
+    options,
+    routed,
+    running,
+    sent,
+)
 from topologies import Json
 
 _MADE = Only(
@@ -29,6 +38,12 @@ class SimulationOptions(RouterOptions):
         positional=True,
         metavar="NETWORK",
         help="a catalogue name (torus:8x8, ring:8, fat-tree:4,3, ...) or a file",
+    )
+    link_bps: float | None = ends(  # type: ignore[assignment]
+        flag="--link-rate",
+        default=None,
+        kind=LINK_RATE,
+        help="of every link (default: each its capacity in the network's file; 2 Gbit/s in the catalogue)",
     )
     pattern: str = sent(
         default="uniform",
@@ -51,7 +66,7 @@ class SimulationOptions(RouterOptions):
             _ONE_LOAD,
             Only(when=lambda a: a.packet_rate_pps is None, needs="a load, without --packet-rate"),
         ),
-        help="of a link, that every sender offers on average",
+        help="of a link (the slowest of a host), that every sender offers on average",
     )
     packet_rate_pps: float | None = sent(
         default=None,

@@ -8,12 +8,14 @@ from testbed.faults.failure_traces import FailureTrace
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import no_faults
 from testbed.faults.reading import read_faults
+from testbed.interconnect.options import RouterOptions
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.plan import Experiment, SimulationPlan
 from testbed.interconnect.simulation import own_routing
+from testbed.interconnect.transmission import with_capacities
 from testbed.model.file_formats import TRAFFIC_FORMATS, find_format
 from testbed.model.json_values import is_file, read_json
-from testbed.model.naming.names import known_network, link_text
+from testbed.model.naming.names import has_own_rates, known_network, link_text
 from testbed.model.options import kinds
 from testbed.model.options.quantities import plain_numbers
 from testbed.model.schemas import refuse_unknown
@@ -31,14 +33,7 @@ def build_simulation(requested: SimulationOptions) -> SimulationPlan:
         if isinstance(requested.loads, str)
         else tuple(requested.loads or ())
     )
-    unseeded = {
-        one.name: getattr(requested, one.name)
-        for one in fields(SimulationParameters)
-        if one.name != "seed"
-    }
-    parameters = SimulationParameters(
-        **unseeded | {"routing": requested.routing or own_routing(network)}
-    )
+    parameters = _parameters(requested, network)
     for load in loads:
         kinds.fraction.checked(load, "loads")
     rates = [parameters.packets_per_s(load) for load in loads] or [_rate(requested, parameters)]
@@ -50,6 +45,19 @@ def build_simulation(requested: SimulationOptions) -> SimulationPlan:
     return SimulationPlan(
         experiment=experiments[0], seeds=seeds, sweep=experiments if loads else ()
     )
+
+
+def _parameters(requested: SimulationOptions, network: Network) -> SimulationParameters:
+    """Return the parameters of routers and links, without a seed."""
+    values = {one.name: getattr(requested, one.name) for one in fields(RouterOptions)}
+    values["routing"] = requested.routing or own_routing(network)
+    link_bps = values.pop("link_bps")
+    if link_bps is not None:
+        return SimulationParameters(**values, link_bps=link_bps)
+    parameters = SimulationParameters(**values)
+    if has_own_rates(requested.network, network):
+        return with_capacities(network, parameters)
+    return parameters
 
 
 def _rate(requested: SimulationOptions, parameters: SimulationParameters) -> float:

@@ -12,7 +12,6 @@ from testbed.model.options.planner import planner
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.workload import How, Workload, lazily
 from testbed.renamed import renames
-from testbed.report.column_units import in_words
 from testbed.simulation.options import SimulationOptions, TimelineOptions
 from topologies import Json, JsonObject
 
@@ -87,22 +86,22 @@ def _view(plan: SimulationPlan) -> tuple[str, Callable[[], RunView]]:
 def _fitted(
     requested: SimulationOptions, plan: SimulationPlan, _fabric: str
 ) -> tuple[SimulationPlan, str]:
-    """Give every link the simulator's one rate, and say so if the network has other rates."""
-    from testbed.results.capacity_file import unused_capacities
+    """Return the plan with the rates that its links have, and the note that says which."""
+    from testbed.simulation.link_rates import link_rates_note
 
-    rate_bps = plan.experiment.parameters.link_bps
-    reason = "the router simulator has one rate for all links (--link-rate)"
-    remark = unused_capacities(requested.network, rate_bps, reason)
-    if not remark:
-        return plan, ""
-    links = tuple(replace(link, capacity_bps=rate_bps) for link in plan.experiment.network.links)
-    network = replace(plan.experiment.network, links=links)
+    experiment = plan.experiment
+    note = link_rates_note(requested.network, experiment.network, experiment.parameters)
+    if not note or experiment.parameters.capacities:
+        return plan, note
+    rate_bps = experiment.parameters.link_bps
+    links = tuple(replace(link, capacity_bps=rate_bps) for link in experiment.network.links)
+    network = replace(experiment.network, links=links)
     alike = replace(
         plan,
-        experiment=replace(plan.experiment, network=network),
+        experiment=replace(experiment, network=network),
         sweep=tuple(replace(one, network=network) for one in plan.sweep),
     )
-    return alike, f"links of {in_words(rate_bps, '_bps')}{remark}"
+    return alike, note
 
 
 def _shown(document: Json) -> Iterator[object]:

@@ -152,7 +152,11 @@ def grant(
     packet = events.pop_head(s, queue)
     if s.queues[queue].arrived > 0:
         prefetch(s.packets, s.queues[queue].head)
-    done = now + s.packets[packet].ticks
+    # The tail cannot leave before it is there, over a faster channel than that by which it comes.
+    done = max(
+        now + s.transmission[s.channels[channel].rate + s.packets[packet].length],
+        s.packets[packet].tail,
+    )
     free_slot(net, o, s, queue, now if o.head_release else done, now)
     s.channels[channel].busy = done
     if o.lanes_in_turn:
@@ -170,7 +174,7 @@ def grant(
         at = s.run[0].traced
         s.trace[at, 0], s.trace[at, 1], s.trace[at, 2] = now, channel, s.packets[packet].number
         s.run[0].traced = at + 1
-    send_over(net, o, s, hook, channel, packet, lane, now)
+    send_over(net, o, s, hook, channel, packet, lane, now, done)
     first = s.queues[queue].reader
     s.queues[first].read_until = done
     if net.lanes > 1 or queue >= net.source_queue:
@@ -196,10 +200,11 @@ def send_over(
     packet: int,
     lane: int,
     now: int,
+    done: int,
 ) -> None:
-    """The packet is on its way over the channel: to the next buffer, or to its host."""
+    """The packet, whose tail leaves at ``done``, is on its way over the channel: to the next buffer, or to its host."""
     head = now + s.channels[channel].delay
-    s.packets[packet].tail = head + s.packets[packet].ticks
+    s.packets[packet].tail = done + s.channels[channel].delay
     behind = channel * net.lanes + lane
     if channel < net.links:
         if net.link[channel].start < 0:
@@ -226,9 +231,7 @@ def send_over(
         prefetch(s.queues, behind - net.links * net.lanes)
     events.append(s, behind, packet)
     events.occupy_slot(s, behind)
-    events.push_here(
-        s, head + s.channels[channel].stores * s.packets[packet].ticks, kr.ARRIVAL, behind
-    )
+    events.push_here(s, head + s.channels[channel].stores * (done - now), kr.ARRIVAL, behind)
 
 
 def recover(net: Tables, o: EngineOptions, s: State, queue: int, messages: int, now: int) -> int:

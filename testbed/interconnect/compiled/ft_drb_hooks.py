@@ -14,7 +14,7 @@ from testbed.interconnect.compiled.kernel_events import (
     record_delivery,
 )
 from testbed.interconnect.compiled.kernel_state import State, Tables
-from testbed.interconnect.engine_inputs import EngineOptions
+from testbed.interconnect.engine_inputs import ACK_SIZE, EngineOptions
 from testbed.interconnect.ft_drb.escape_steps import escape_path
 from testbed.interconnect.ft_drb.source_state import FtDrb
 from testbed.interconnect.ft_drb.source_steps import (
@@ -161,7 +161,7 @@ def send_later(s: State, packet: int, now: int) -> None:
 def allocate_ack(s: State, hook: FtDrb, kind: int, source: int, destination: int) -> int:
     """An ACK out of the pool; NONE, and the run stops, where it is empty."""
     number = len(s.delivered) + s.run[0].acks
-    packet = new_packet(s, kind, number, source, destination, hook.settings.ack_ticks)
+    packet = new_packet(s, kind, number, source, destination, ACK_SIZE)
     if packet >= 0:
         s.run[0].acks += 1
         s.reports[packet].sent_first, s.reports[packet].sent_second, s.reports[packet].notified = (

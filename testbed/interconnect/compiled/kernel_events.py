@@ -232,7 +232,7 @@ def wake_for_slots(net: Tables, s: State, channel: int, lanes: int, slots: int, 
 
 
 @inline
-def new_packet(s: State, kind: int, number: int, source: int, destination: int, ticks: int) -> int:
+def new_packet(s: State, kind: int, number: int, source: int, destination: int, size: int) -> int:
     """A packet out of the pool, the one that was used last; NONE, and the run stops, where all are in use."""
     if s.run[0].free_packets > 0:
         s.run[0].free_packets -= 1
@@ -244,7 +244,8 @@ def new_packet(s: State, kind: int, number: int, source: int, destination: int, 
         s.run[0].status = kr.POOL_FULL
         return NONE
     made = s.packets[packet]
-    made.ticks, made.number, made.source, made.destination = ticks, number, source, destination
+    made.length, made.number, made.source, made.destination = size, number, source, destination
+    made.tail = 0
     made.hops, made.escapes, made.input_link, made.failed_cable = 0, 0, NONE, NONE
     made.first, made.second = NONE, NONE
     made.kind, made.variant, made.header, made.escaped = kind, 0, 0, 0

@@ -133,7 +133,7 @@ def make_message(net: Tables, s: State, hook: Hook, now: int) -> int:
     """The next message is made, and its source chooses a path: its queue, where it is the first there, else NONE."""
     sent, message = s.messages, s.run[0].next_message
     packet = events.new_packet(
-        s, kr.DATA, message, sent.source[message], sent.destination[message], sent.ticks[message]
+        s, kr.DATA, message, sent.source[message], sent.destination[message], sent.size[message]
     )
     if packet < 0:
         return NONE

@@ -109,8 +109,8 @@ class Packet:
     """A message or an ACK that is somewhere: one line of the processor's cache, used again when it is nowhere any
     more."""
 
-    ticks: i8  # from head to tail
-    tail: i8  # tick at which its tail is where its head is
+    length: i8  # the index of its size in the transmission times
+    tail: i8  # tick at which its tail is where its head is; 0: it is at its source
     number: i8  # of the message or ACK
     next: i4  # behind it in its queue
     source: i4  # host; of a notice: router
@@ -180,7 +180,7 @@ class Channel:
     router: i4  # where it begins; NONE: at a host
     cable: i4  # of the link that it is; NONE: it is a way into an output buffer, or a host's link
     stores: i4  # as in network_model.ChannelTable
-    filler_2: i8
+    rate: i8  # first of the transmission times at its rate
 
 
 class Link:

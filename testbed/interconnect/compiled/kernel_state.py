@@ -22,6 +22,7 @@ from testbed.interconnect.network_model import NetworkModel
 from testbed.interconnect.parameters import MAX_CYCLE
 from testbed.interconnect.route_tables import RelationTables
 from testbed.interconnect.static_paths import NONE, CompactRoutes
+from testbed.interconnect.transmission import Transmission
 
 CACHE_LINE = 64
 """Bytes."""
@@ -76,6 +77,8 @@ class State(NamedTuple):
     """By packet, with FT-DRB."""
     messages: Messages
     """Read when a message is made."""
+    transmission: IntArray
+    """Ticks from the head of a packet to its tail, at the sum of its channel's rate and its size."""
     entered: IntArray
     """By message: the tick at which its head left the source; -1: not yet."""
     delivered: IntArray
@@ -201,9 +204,8 @@ def build_state(
     )
     signals = kr.SIGNALS if nac else 1
     buckets = 1 << min(max((layout.channels * 4).bit_length(), 10), 16)
-    reach = max(
-        int(inputs.messages.ticks.max()) if messages else 1, inputs.options.nac.retry if nac else 1
-    )
+    times = inputs.transmission.ticks
+    reach = max(int(np.max(times, initial=1)), inputs.options.nac.retry if nac else 1)
     run = records(
         kr.Run,
         1,
@@ -224,6 +226,7 @@ def build_state(
         packets=scratch.records("packets", kr.Packet, messages + ack_pool),
         reports=scratch.records("reports", kr.Report, messages + ack_pool if drb is not None else 1),
         messages=_same_types(inputs.messages),
+        transmission=np.ascontiguousarray(times).ravel(),
         entered=np.full(messages, -1, dtype=np.int64),
         delivered=np.full(messages, -1, dtype=np.int64),
         hops=np.zeros(messages, dtype=np.int32),
@@ -231,7 +234,7 @@ def build_state(
         diverted=np.zeros(messages, dtype=np.uint8),
         queues=_queues(model),
         turns=records(kr.Turn, layout.queues if takes_turns else 1, last=NONE),
-        channels=_channels(model),
+        channels=_channels(model, inputs.transmission),
         links=records(kr.NacLink, layout.links, waits_for=NONE, reserved_for=NONE, first_asker=NONE, next_asker=NONE),
         routers=records(kr.NacRouter, layout.routers, detection_at=-1),
         identifications=scratch.records("identifications", kr.IdentificationPacket, kr.IDENTIFICATIONS if nac else 1),
@@ -252,13 +255,14 @@ def _same_types(messages: Messages) -> Messages:
     return Messages(*(np.require(column, requirements=["C", "A", "W"]) for column in messages))
 
 
-def _channels(model: NetworkModel) -> Records[kr.Channel]:
+def _channels(model: NetworkModel, transmission: Transmission) -> Records[kr.Channel]:
     layout, links, paths = model.layout, model.links, model.channels
     none = np.full(layout.channels - layout.links, NONE)
     router = np.concatenate([links.start, links.start[: layout.channels - layout.links]])
     return records(
         kr.Channel, layout.channels, woken=-1, last=-1, first_asker=NONE, delay=paths.delay, ranks=paths.ranks,
         router=router, cable=np.concatenate([links.cable, none]), stores=paths.stores,
+        rate=transmission.rate * transmission.ticks.shape[1],
     )  # fmt: skip
 
 

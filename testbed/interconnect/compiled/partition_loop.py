@@ -180,10 +180,9 @@ def hand_over(net: Tables, s: State, b: Border, box: int, queue: int) -> None:
     if s.queues[queue].occupied > b.noted[box >> 1, queue]:
         kind, packet = kr.ARRIVAL, s.queues[queue].tail
         b.packets[at] = s.packets[packet]
-        tick = (
-            s.packets[packet].tail
-            + (s.channels[events.link_of(net, queue)].stores - 1) * s.packets[packet].ticks
-        )
+        channel = events.link_of(net, queue)
+        head = s.run[0].now + s.channels[channel].delay
+        tick = head + s.channels[channel].stores * (s.packets[packet].tail - head)
     else:
         last, room = s.queues[queue].returning - 1, s.queues[queue].slots * len(s.queues)
         place = s.queues[queue].returning_at + last * len(s.queues)

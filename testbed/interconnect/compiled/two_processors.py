@@ -62,7 +62,7 @@ def _lookahead(inputs: EngineInputs, channels: IntArray) -> int:
     which looks at the buffers behind them; without these its router looks no further than credits tell it. Very long
     runs go in stretches.
     """
-    options, model, ticks = inputs.options, inputs.model, inputs.messages.ticks
+    options, model, times = inputs.options, inputs.model, inputs.transmission.ticks
     at_once = (
         options.nac.enabled
         or options.timeout > 0
@@ -75,10 +75,10 @@ def _lookahead(inputs: EngineInputs, channels: IntArray) -> int:
         or looks_further
         or options.end >= 2 * STRETCH
         or not len(channels)
-        or not len(ticks)
+        or not len(inputs.messages.born)
     ):
         return 0
-    slot = (0 if options.head_release else ticks.min()) + (
+    slot = (0 if options.head_release else times.min()) + (
         0 if model.layout.output_buffers else options.credit_delay
     )
     return int(min(slot, model.channels.delay[channels].min()))
@@ -106,11 +106,11 @@ def _share(
         state.run["next_message"][:] = own[0] if len(own) else count
         state.queues["router"][queues[np.repeat(half_of[fills], lanes) == half]] = loop.OTHER_HALF
     last = (
-        int(messages.born[-1] - messages.ticks.max())
+        int(messages.born[-1] - inputs.transmission.ticks.max())
         - inputs.options.credit_delay
         - inputs.options.turnaround
     )
-    room = len(channels) * (lookahead // int(messages.ticks.min()) + 2)
+    room = len(channels) * (lookahead // int(inputs.transmission.ticks.min()) + 2)
     first = np.searchsorted(pairs[0], np.arange(model.layout.routers + 1))
     keys, packets = np.zeros(4 * room, dtype=np.int64), records(kr.Packet, 4 * room)
     windows, own, boxes = (

@@ -25,6 +25,7 @@ from typing import Any, Protocol, TypeVar
 from testbed.errors import InputError, require_type
 from testbed.model.json_values import is_file
 from topologies import TopologyError, load_network
+from topologies.catalog import FAMILIES
 from topologies.network import (
     DEFAULT_CAPACITY_BPS,
     LinkId,
@@ -337,14 +338,18 @@ def known_network(network: NetworkLike) -> Network:
 def has_own_rates(requested: NetworkLike, network: Network) -> bool:
     """Return whether the rates of the network's links are more than a default.
 
-    The links of catalogue networks have a default rate, which nobody chose. Every link of a file
-    has the rate that the file gives, or the documented default.
+    The links of catalogue networks have a default rate, which nobody chose. Every link of a file,
+    a graph or a document has the rate that is given there, or the documented default.
 
     Args:
         requested: The network, as the user gave it.
         network: The same network, read.
     """
-    if isinstance(requested, (str, PathLike)) and is_file(str(requested)):
+    if isinstance(requested, str):
+        of_catalogue = requested.partition(":")[0] in FAMILIES.builtin_names()
+        if ".py:" in requested or (is_file(requested) and not of_catalogue):
+            return True
+    elif not isinstance(requested, Network):
         return True
     return any(link.capacity_bps != DEFAULT_CAPACITY_BPS for link in network.links)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from testbed.interconnect.engine_inputs import FtDrbSettings
+from testbed.interconnect.engine_inputs import ACK_SIZE, FtDrbSettings
 from testbed.interconnect.static_paths import NONE
 from tests.oracles.interconnect.ft_drb_paths import Escape, RoutingMap
 from tests.oracles.interconnect.ft_drb_source import COUNTED, Source
@@ -121,9 +121,7 @@ class FtDrbRouting(Routing):
         """An ACK, numbered on from the messages."""
         number = len(self.engine.messages) + self.acks
         self.acks += 1
-        return Packet(
-            number, source, destination, self.settings.ack_ticks, self.engine.now, kind=kind
-        )
+        return Packet(number, source, destination, ACK_SIZE, self.engine.now, kind=kind)
 
     def send_notice(self, kind: PacketKind, router: int, host: int, cable: int) -> None:
         """A notice sets off from a router."""

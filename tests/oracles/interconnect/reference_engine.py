@@ -35,11 +35,15 @@ class ReferenceEngine:
         )
         queues, columns = inputs.model.queues, (column.tolist() for column in inputs.messages)
         self.messages = [
-            Packet(number, source, destination, ticks, born, variant=variant, middles=(first, NONE))
-            for number, (born, source, destination, ticks, variant, first) in enumerate(
+            Packet(number, source, destination, size, born, variant=variant, middles=(first, NONE))
+            for number, (born, source, destination, size, variant, first) in enumerate(
                 zip(*columns, strict=True)
             )
         ]
+        self.times, self.rates = (
+            inputs.transmission.ticks.tolist(),
+            inputs.transmission.rate.tolist(),
+        )
         self.queues_of = queues_of_readers(self.layout)
         readers = {
             queue: reader for reader, queues in enumerate(self.queues_of) for queue in queues
@@ -252,7 +256,8 @@ class ReferenceEngine:
         """The buffer's head goes over the channel."""
         self.withdraw(buffer)
         packet = buffer.here.popleft()
-        done = self.now + packet.ticks
+        transmission = self.times[self.rates[channel.number]][packet.size]
+        done = self.now + transmission if packet.tail < self.now + transmission else packet.tail
         self.free_slot(buffer, self.now if self.options.head_release else done)
         channel.busy, channel.last = done, buffer.rank
         channel.carried += 1
@@ -265,7 +270,7 @@ class ReferenceEngine:
         if buffer.router != NONE:
             buffer.ready = there.open_at = done + self.options.turnaround
             self.wake(channel.number, there.open_at)
-        self.set_out(channel, packet, there)
+        self.set_out(channel, packet, there, done)
         self.read_until[buffer.reader] = done
         self.wake(channel.number, done)
         for queue in self.queues_of[buffer.reader]:
@@ -283,10 +288,10 @@ class ReferenceEngine:
             )
             self.wake(feeder, slot.tick)
 
-    def set_out(self, channel: Channel, packet: Packet, there: Buffer) -> None:
-        """The packet is under way: to the next buffer, or to its host."""
-        head = self.now + int(self.model.channels.delay[channel.number])
-        packet.tail = head + packet.ticks
+    def set_out(self, channel: Channel, packet: Packet, there: Buffer, done: int) -> None:
+        """The packet, whose tail leaves at ``done``, is under way: to the next buffer, or to its host."""
+        delay = int(self.model.channels.delay[channel.number])
+        head, packet.tail = self.now + delay, done + delay
         if channel.number < self.layout.links:
             if self.links.start[channel.number] < 0:
                 packet.entered = self.now

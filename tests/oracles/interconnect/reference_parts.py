@@ -56,7 +56,7 @@ class Packet:
     number: int
     source: int
     destination: int
-    ticks: int
+    size: int
     born: int
     kind: PacketKind = PacketKind.DATA
     variant: int = 0

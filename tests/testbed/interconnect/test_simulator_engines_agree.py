@@ -28,6 +28,7 @@ from testbed.interconnect.traffic.injection import (
     build_pattern,
 )
 from testbed.jit import as_records
+from tests.helpers.unequal_links import with_drawn_capacities
 from tests.oracles.interconnect import simulate
 from topologies import load_network
 
@@ -194,6 +195,9 @@ def test_both_engines_give_the_same_history(seed: int, monkeypatch: pytest.Monke
     if seed % 2:  # routes by coordinates, as on large networks
         monkeypatch.setattr(static_paths, "LARGE", 0)
     injections, duration = drawn_messages(chance, network, parameters, seed)
+    if seed % 3 == 2:
+        network = with_drawn_capacities(network, random.Random(2_000_000 + seed))
+        parameters = replace(parameters, capacities=True)
     faults: tuple[Any, ...] = ()
     if parameters.routing == "ft-drb":
         faults = drawn_faults(chance, network, duration, seed)

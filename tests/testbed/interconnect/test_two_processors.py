@@ -28,6 +28,7 @@ from testbed.interconnect.traffic.injection import (
 )
 from testbed.results.parallel_seeds import run_seeds
 from tests.helpers.drawn import drawn
+from tests.helpers.unequal_links import with_drawn_capacities
 from topologies import load_network
 
 NETWORKS = (
@@ -87,6 +88,9 @@ def drawn_run(
         duration_s=messages / hosts / rate,
         seed=parameters.seed,
     )
+    if chance.random() < 0.4:
+        network = with_drawn_capacities(network, chance)
+        parameters = replace(parameters, capacities=True)
     return network, sent, parameters, hop
 
 
