@@ -14,7 +14,7 @@ def _rows() -> list[list[str]]:
 def renames(command: str) -> dict[str, str]:
     """Return key in the document -> second name, of a command.
 
-    >>> renames("simulate")["circle"]
-    'deadlock_cycle'
+    >>> renames("stream, mobility")["reacted"]
+    'sender_reacted'
     """
     return {was: now for who, was, now in _rows() if who == command}

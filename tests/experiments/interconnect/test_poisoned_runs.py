@@ -263,7 +263,7 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("nac_exhaustive", "ask anew after each failure and repair", of_part("anew", stuck=1)),
     ("nac_exhaustive", "the same runs, where heads of inputs ask anew", of_part("timed", stuck=1)),
     ("routers", "in which nothing moves any more", lambda row: {"stuck_for_s": 0.0}),
-    ("routers", "wait for each other in a cycle", lambda row: {"circle": []}),
+    ("routers", "wait for each other in a cycle", lambda row: {"deadlock_cycle": []}),
     ("routers", "undelivered with NAC", with_nac("received", 11)),
     ("routers", "packets that NAC put aside", with_nac("nac", {"moves": 0, "identified": 0})),
     ("routers", "NAC over bubble", with_nac("seconds", 3.0)),
