@@ -301,9 +301,9 @@ CASES: list[tuple[str, str, Spoil]] = [
         lambda row: {"deadlocked": False} if row["part"] == "torus" else {},
     ),
     ("nac", "undelivered", lambda row: {"received": row["sent"] - 1}),
-    ("random_starts", "from random moments on (%)", slower(1.25)),
-    ("random_starts", "less that of escapes alone", slower(1.05, diverting)),
-    ("random_starts", "loss with 4 failed links", slower(1.25, lambda row: row["faults"] == 4)),
+    ("permanent", "from random moments on (%)", slower(1.25)),
+    ("permanent", "less that of escapes alone", slower(1.05, diverting)),
+    ("permanent", "loss with 4 failed links", slower(1.25, lambda row: row["faults"] == 4)),
     ("deviations", "undelivered", lambda row: {"received": row["received"] - 1}),
     (
         "deviations",
