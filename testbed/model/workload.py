@@ -82,7 +82,7 @@ class Workload(Generic[P, M]):
 
     # of its command
     former_keys: Mapping[str, str] = field(default_factory=dict)
-    """Keys of its document in 0.2 -> the present ones: until 0.4 what is printed and returned has both."""
+    """Keys of its document -> second names, under which what is printed and returned has them too."""
     stored_as: str = ""
     """The name under which runs are kept; "": the command's."""
     title: str = ""
