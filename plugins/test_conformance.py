@@ -29,6 +29,6 @@ def test_plugins_are_listed_with_their_packages(capsys: pytest.CaptureFixture[st
     assert main(["plugins", "list", "--json"]) == 0
     groups = json.loads(capsys.readouterr().out)["groups"]
     listed = [plugin for group in groups.values() for plugin in group["plugins"]]
-    assert {(plugin["name"], plugin["package"]) for plugin in listed if plugin["broken"] is None} >= {
+    assert {(plugin["name"], plugin["package"]) for plugin in listed if plugin["error"] is None} >= {
         ("xml", "testbed-collectives 1.0"), ("et", "testbed-chakra 1.0"), ("et.json", "testbed-chakra 1.0"),
     }  # fmt: skip
