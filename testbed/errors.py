@@ -75,6 +75,8 @@ NO_MEMORY = (
     "not enough memory: raise the limit (ulimit -v, the container's), end other programs, or ask"
     " for less"
 )
+# Error numbers of a file system without space, or a user without quota.
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 # How the loader of libraries and the starter of threads describe a lack of memory.
 _NO_MEMORY_TEXTS = ("failed to map segment", "cannot allocate memory", "can't start new thread")
 
@@ -104,6 +106,18 @@ def _says_no_memory(error: BaseException) -> bool:
     if isinstance(error, OSError | ImportError | RuntimeError):
         return any(text in str(error).lower() for text in _NO_MEMORY_TEXTS)
     return isinstance(error, MemoryError)
+
+
+def unwritable(error: Exception, text: str) -> TestbedError:
+    """Return the error of a place that cannot be written: the machine's lack if its disk is full.
+
+    >>> type(unwritable(OSError(errno.ENOSPC, "full"), "file")).__name__
+    'CapabilityError'
+    >>> type(unwritable(OSError(errno.EACCES, "refused"), "file")).__name__
+    'InputError'
+    """
+    full = isinstance(error, OSError) and error.errno in DISK_FULL
+    return CapabilityError(text) if full else InputError(text)
 
 
 _WIDER: dict[type, type] = {int: Integral, float: Real}
