@@ -77,7 +77,7 @@ CASES = {
                        "fewer frames a run", 30, 60, 120),
     "download": _alike("download swiss-t1 --from s1 --to s6 --fabric simulator --file-size {n}MB", "MB",
                        "the file in parts", 8, 32, 128),
-    "simulate": Growth(words="simulate torus:{n}x{n} --rate 0.3 --duration 0.002 --json", sizes=(16, 32, 64),
+    "simulate": Growth(words="simulate torus:{n}x{n} --load 0.3 --duration 0.002 --json", sizes=(16, 32, 64),
                        unit="routers", counts=(256, 1024, 4096), beyond="shorter runs, seeds side by side"),
     "sfio": _alike("sfio crossbar:32 --compute-nodes 8 --io-nodes 8 --fabric simulator --file-size {n}MB", "MB",
                    "several runs", 16, 64, 256),

@@ -244,19 +244,6 @@ def _limit(row: dict[str, Any]) -> str:
     )
 
 
-def renames(_: str = "") -> str:
-    """Former names, from the list that the tests go through."""
-    parts: list[str] = []
-    rows: list[Sequence[str]] = []
-    for line in [*(ROOT / "testbed/renames.tsv").read_text(encoding="utf-8").splitlines(), "#"]:
-        if line.startswith("#"):
-            parts += _table(("where", "former", "now"), rows) if rows else []
-            parts, rows = [*parts, "", f"## {line[2:]}" if line[2:] else "", ""], []
-        else:
-            rows.append([f"`{cell}`" for cell in line.split("\t")])
-    return "\n".join(parts)
-
-
 def changes(_: str = "") -> str:
     """The change log. Its links are from the folder above; what they led to may have gone since."""
 
@@ -448,7 +435,6 @@ KINDS: dict[str, Callable[[str], str]] = {
         register,
         networks,
         schemas,
-        renames,
         changes,
         api,
         gallery,

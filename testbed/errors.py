@@ -3,9 +3,7 @@
 import errno
 from collections.abc import Iterator
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, TypeVar
-
-from testbed.renamed import former_names
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -144,7 +142,3 @@ def require_type(value: T, kind: type | tuple[type, ...], what: str, expected: s
             f"{what}: got {'an' if name[0] in 'aeiou' else 'a'} {name}; give {expected}"
         )
     return value
-
-
-if not TYPE_CHECKING:
-    __getattr__ = former_names(__name__)

@@ -123,6 +123,11 @@ class Registry(Generic[T]):
         self._others()
         return tuple(self._titles.values())
 
+    def has(self, name: str) -> bool:
+        """Return whether something is registered under the name, with any parameter; a broken plug-in counts."""
+        known = [*self.names(), *(plugin.name for plugin in self.plugins())]
+        return _key(name) in {_key(each) for each in known}
+
     def nearest(self, wrong: str) -> str:
         """What to give instead of a name that nobody has."""
         names = self.names()

@@ -99,7 +99,6 @@ def _around_burst(run: SimulationResult, seconds: float) -> Results:
         "latency_before_us": _mean_us(run, BURST_AT_S - WINDOW_S, BURST_AT_S),
         "latency_after_us": _mean_us(run, BURST_AT_S + SLOT_S, BURST_AT_S + SLOT_S + WINDOW_S),
         "throughput_dip_percent": _missing_percent(run, (burst_slot + 1) * SLOT_S),
-        "stuck_packets": run.stuck.packets,
         "maps": [_map_of(run, done, slot, FIRST_SHOWN_SLOT + k) for k in range(4)],
         "first_map": _map_of(run, done, slot, 1),
     }

@@ -62,11 +62,11 @@ def measure(point: Row) -> Results:
             name: getattr(plan, name)
             for name in ("bound", "optimal", "bottleneck_load", "conversions")
         },
-        **{name: sum(getattr(r, name) for r in rounds) for name in ("sent", "delivered", "strays")},
-        **{
-            name: sum(sum(getattr(r, name).values()) for r in rounds)
-            for name in ("injected", "dropped")
-        },
+        "sent": sum(one_round.sent for one_round in rounds),
+        "delivered": sum(one_round.delivered for one_round in rounds),
+        "strays": sum(one_round.misdelivered for one_round in rounds),
+        "injected": sum(sum(one_round.wrong_wavelength_packets.values()) for one_round in rounds),
+        "dropped": sum(sum(one_round.dropped.values()) for one_round in rounds),
         "passed": verdict.passed,
         "failed": [check.name for check in verdict.checks if not check.passed],
     }

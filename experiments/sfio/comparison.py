@@ -42,7 +42,7 @@ class Comparison:
             for way in (True, False)
         ]
         cases += [(at, True, self.whole_bytes, 1) for at in (() if quick else self.whole_sizes)]
-        names = (self.size, self.way, "file_bytes", "repeat")
+        names = (self.size, self.way, "file_bytes", "repetitions")
         return [dict(zip(names, case, strict=True)) | {"seed": seed} for case in cases]
 
     def speeds(

@@ -84,7 +84,7 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
     for point in striped:
         point["pair_bytes"] = min(point["pair_bytes"], FILE_BYTES // point["nodes"] ** 2)
         several = options.repetitions or (QUICK_REPEAT if quick or point["nodes"] > 24 else REPEAT)
-        point["repeat"] = 1 if point["series"] == "striped-in-turns" else several
+        point["repetitions"] = 1 if point["series"] == "striped-in-turns" else several
     return grid(nodes=halves, series=MESSAGES, message_bytes=message, seed=seed) + striped
 
 

@@ -10,7 +10,7 @@ MIN_OF_LINK, MIN_GAIN, MIN_FLAT = 0.8, 5.0, 0.6
 
 
 COMPARED = Comparison(
-    size="block_bytes",
+    size="access_block_bytes",
     way="multi_block",
     sizes=(64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576),
     quick_sizes=(64, 512, 4096, 32_768, 262_144),

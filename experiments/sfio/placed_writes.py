@@ -59,24 +59,26 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
     options = options or Options()
     measured = options.placements or (QUICK_PLACEMENTS if quick else PLACEMENTS)
     several = options.repetitions or (1 if quick else REPEAT)
-    more = {"repeat": several} if several > 1 else {}
+    more = {"repetitions": several} if several > 1 else {}
     return [
-        {**placed_point(nodes, k, seed), "schedule": schedule, **more}
+        {**placed_point(nodes, k, seed), "scheduling": scheduling, **more}
         for k in range(measured)
         for nodes in (QUICK_NODES if quick else NODES)
-        for schedule in DIRECTIONS
+        for scheduling in DIRECTIONS
     ]
 
 
 def measure(point: Row) -> Results:
     """One collective write of the placement."""
     network = f"swiss-t1:allocation={point['allocation']}"
-    return accessed(network, {"repeat": 1, **point}, **placed_options(point, point["schedule"]))
+    return accessed(
+        network, {"repetitions": 1, **point}, **placed_options(point, point["scheduling"])
+    )
 
 
 def judge(rows: Rows) -> Verdict:
     """How measured placements agree with what was predicted of them, and what the medians over them say."""
-    waiting, liquid = (where(rows, schedule=way) for way in ("none", "liquid"))
+    waiting, liquid = (where(rows, scheduling=way) for way in ("none", "liquid"))
     return judged(rows, [*_agreement(waiting, liquid), *_growth(waiting, liquid)])
 
 
@@ -128,8 +130,8 @@ def _growth(waiting: Rows, liquid: Rows) -> list[Check]:
 def figures(rows: Rows) -> Figures:
     """Figure 21: every placement a point, medians as lines."""
     title = "All to all on Swiss-T1, random placements of each number of nodes, 5 Mbit/s links"
-    measured = {name: where(rows, schedule=way) for way, name in DIRECTIONS.items()}
-    predicted = [{**row, "invalid": None} for row in where(rows, schedule="none")]
+    measured = {name: where(rows, scheduling=way) for way, name in DIRECTIONS.items()}
+    predicted = [{**row, "invalid": None} for row in where(rows, scheduling="none")]
     return {"placed-writes": placement_figure(predicted, measured, title=title)}
 
 

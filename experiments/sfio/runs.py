@@ -19,15 +19,12 @@ REPEAT = 3
 """So many times each operation is carried out, where the study does not say otherwise."""
 
 
-OPTION_OF = {"repeat": "repetitions", "schedule": "scheduling", "block_bytes": "access_block_bytes"}
-"""Options of a run that points, whose rows are stored, name otherwise."""
 OF_OPERATIONS = (
     "messages",
     "fragments",
     "disk_calls",
     "queue_drops",
     "cpu_fraction",
-    "strain",
     "deadlocks",
 )
 """Kept of the first operation of a run."""
@@ -58,11 +55,7 @@ def accessed(
 
     if nodes is not None:
         options |= {"compute_nodes": nodes, "io_nodes": nodes}
-    own, known = (
-        {OPTION_OF.get(name, name): value for name, value in point.items()},
-        fields(StripingOptions),
-    )
-    named = {each.name: own[each.name] for each in known if each.name in own}
+    named = {each.name: point[each.name] for each in fields(StripingOptions) if each.name in point}
     plan = striping_plan(network, **{"repetitions": REPEAT} | named | options)
 
     def once() -> tuple[Judgement, str | None]:

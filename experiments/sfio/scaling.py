@@ -38,10 +38,10 @@ def points(quick: bool, seed: int) -> Points:
         (QUICK_IO_NODES, QUICK_COMPUTE_NODES) if quick else (IO_NODES, COMPUTE_NODES)
     )
     varied = grid(
-        varied="io", compute_nodes=compute, io_nodes=io_nodes, schedule=DIRECTIONS, seed=seed
+        varied="io", compute_nodes=compute, io_nodes=io_nodes, scheduling=DIRECTIONS, seed=seed
     )
     varied += grid(
-        varied="compute", compute_nodes=compute_nodes, io_nodes=IO, schedule=DIRECTIONS, seed=seed
+        varied="compute", compute_nodes=compute_nodes, io_nodes=IO, scheduling=DIRECTIONS, seed=seed
     )
     return [point | {"file_bytes": point["io_nodes"] * size} for point in varied]
 
@@ -49,7 +49,7 @@ def points(quick: bool, seed: int) -> Points:
 def measure(point: Row) -> Results:
     """One write of all compute nodes to all I/O nodes."""
     network = max(point["compute_nodes"], point["io_nodes"])
-    switching = "packet" if point["schedule"] == "none" else "circuit"
+    switching = "packet" if point["scheduling"] == "none" else "circuit"
     options: Results = {
         "stripe_unit": STRIPE_UNIT,
         "switching": switching,
@@ -83,7 +83,7 @@ def judge(rows: Rows) -> Verdict:
 
 def _found(rows: Rows, way: str, varied: str) -> dict[int, float]:
     """Varied number of nodes -> bit/s."""
-    chosen = where(rows, schedule=way, varied=varied)
+    chosen = where(rows, scheduling=way, varied=varied)
     return {row[f"{varied}_nodes"]: row["throughput_bps"] for row in chosen}
 
 
@@ -104,7 +104,7 @@ def _figure(rows: Rows, key: str) -> Figure:
     if key == "compute_nodes":
         x, fixed = "compute nodes", f"{IO} I/O nodes"
     title = f"{fixed}, 10 Mbit/s links, crossbar"
-    samples = throughputs(rows, key, lambda row: DIRECTIONS[row["schedule"]]) | links
+    samples = throughputs(rows, key, lambda row: DIRECTIONS[row["scheduling"]]) | links
     return finish(draw_lines(title, samples, x=x, y=TOGETHER), rows, key)
 
 

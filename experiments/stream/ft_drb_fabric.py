@@ -251,7 +251,7 @@ def _ft_drb_checks(rows: Rows) -> list[Check]:
             nothing,
         ),
         _count("silent blackhole: runs in which anything but silence reported", marked),
-        _count("packets lost after the source reconfigured", sum_of(ours, "lost_later")),
+        _count("packets lost after the source reconfigured", sum_of(ours, "lost_after_reroute")),
         _bound("s until the stream is back on its path", 0.12 + SLACK_S, back, AFTER_S, never),
     ]
 

@@ -138,8 +138,7 @@ def keeping(
 
 def _described(workload: Work, plan: object, manifest: Manifest) -> Manifest:
     """With what heads the page: the run's title, and its network with what was planned on it."""
-    described: JsonObject = {"names": dict(workload.former_keys)}
-    described |= {"title": workload.title} if workload.title else {}
+    described: JsonObject = {"title": workload.title} if workload.title else {}
     if workload.view is None:
         return replace(manifest, study=described)
     run: SessionRun = workload.view(plan)[1]().session()

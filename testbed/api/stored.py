@@ -134,14 +134,14 @@ def _loaded_study(directory: Path) -> StoredResult:
 def _loaded_streams(run: LoadedRun, place: Path) -> StoredResult:
     judged = run.verdict or Verdict(checks=(), invalid=run.unfinished)
     rows: list[Row] = []
-    sessions: list[JsonObject] = []
+    streams: list[JsonObject] = []
     for part in run.sessions:
         faults = [record_to_json(fault) for fault in part.faults]
         for fault in faults:
             title = {"stream": part.session.title} if len(run.sessions) > 1 else {}
             rows.append({**title, **_without(fault, ("record", "session"))})
         summary = record_to_json(part.summary) if part.summary else {}
-        sessions.append(
+        streams.append(
             {
                 "title": part.session.title,
                 "fabric": part.session.fabric,
@@ -151,7 +151,7 @@ def _loaded_streams(run: LoadedRun, place: Path) -> StoredResult:
             }
         )
     document: JsonObject = {"manifest": run.manifest.to_json(), "unfinished": run.unfinished}
-    document["sessions"] = sessions
+    document["streams"] = streams
     document["verdict"] = json_ready(run.verdict.to_json()) if run.verdict else None
     summaries = [part.summary for part in run.sessions if part.summary is not None]
     return StoredResult(

@@ -86,10 +86,9 @@ OF_PLANS = (
 OF_RUNS = (
     "fabric",
     "seconds",
-    "injected",
     "rule_changes",
     "slowest_change_s",
-    "changing_s",
+    "circuit_change_s",
     "cpu_fraction",
     "failure",
 )
@@ -125,7 +124,7 @@ def _row(plan: BulkPlan, run: BulkMeasurements) -> JsonObject:
         "bytes": run.delivered * plan.message_bytes,
         "throughput_bps": throughput_bps,
         "goodput_bps": run.goodput.single_path_bps,
-        "goodput_together_bps": run.goodput.concurrent_bps,
+        "concurrent_goodput_bps": run.goodput.concurrent_bps,
         "liquid_links": float(plan.liquid_links),
         "liquid_throughput_bps": liquid_bps,
         "ratio": throughput_bps / liquid_bps,
@@ -136,7 +135,8 @@ def _row(plan: BulkPlan, run: BulkMeasurements) -> JsonObject:
         "verified": verified == len(plan.transfers),
         "messages_verified": verified,
         "deadlocks": len(run.deadlocks),
-        "dropped": sum(run.dropped.values()),
+        "injected_packets": run.injected,
+        "dropped_packets": sum(run.dropped.values()),
         "queue_drops": sum(c.queue_drops for c in run.links.values()),
         "frame_times_s": [list(times) for times in run.frame_times_s],
         "bottlenecks": [label_of(link) for link in busy],
@@ -145,8 +145,10 @@ def _row(plan: BulkPlan, run: BulkMeasurements) -> JsonObject:
             [label_of(k), n, run.links[k].bytes if k in run.links else 0]
             for k, n in plan.loads.items()
         ],
-        "several_machines": None if run.machines is None else _of_machines(plan, run, run.machines),
-        "repeated": [plan.transfers[r.transfer].name for r in run.transfers if r.attempts > 1],
+        "machines": None if run.machines is None else _of_machines(plan, run, run.machines),
+        "retried_transfers": [
+            plan.transfers[r.transfer].name for r in run.transfers if r.attempts > 1
+        ],
     }
 
 
@@ -318,10 +320,10 @@ def _strained(plan: BulkPlan, run: BulkMeasurements, row: Json, claim: Check) ->
         mean_lateness_s=MAX_LATE_S,
     )
     machine = overload_reason([run.strain], limits, run.seconds, overload_hint(plan.rates))
-    changing_s = _delay_by_changes_s(plan, run, predicted_s)
-    changes = _changes_too_long(run, changing_s, predicted_s, MAX_STANDSTILL * spare_s)
+    circuit_change_s = _delay_by_changes_s(plan, run, predicted_s)
+    changes = _changes_too_long(run, circuit_change_s, predicted_s, MAX_STANDSTILL * spare_s)
     short = MAX_STANDSTILL * spare_s < USUAL_LATENESS_S  # then a longer run is what repairs it
-    repeats = _repeats_too_long(plan, run, changing_s, predicted_s, spare_s)
+    repeats = _repeats_too_long(plan, run, circuit_change_s, predicted_s, spare_s)
     return (changes or machine if short else machine or changes) or repeats
 
 
@@ -330,28 +332,32 @@ def _delay_by_changes_s(plan: BulkPlan, run: BulkMeasurements, predicted_s: floa
     one before; where none waits, other transfers go on meanwhile, and of those that wait for one another, which are
     no more than fit into the predicted time, each waits for its own, and as often as one is under way for another."""
     if plan.barrier or not run.rule_changes:
-        return run.changing_s
-    each_s = run.changing_s / run.rule_changes * (1 + run.changing_s / predicted_s)
-    return min(run.changing_s, each_s * predicted_s / min(plan.transfer_s))
+        return run.circuit_change_s
+    each_s = run.circuit_change_s / run.rule_changes * (1 + run.circuit_change_s / predicted_s)
+    return min(run.circuit_change_s, each_s * predicted_s / min(plan.transfer_s))
 
 
 def _changes_too_long(
-    run: BulkMeasurements, changing_s: float, predicted_s: float, limit_s: float
+    run: BulkMeasurements, circuit_change_s: float, predicted_s: float, limit_s: float
 ) -> str | None:
     """Why time frames were too short for this machine's switches: changing circuits, which a schedule takes for
     nothing, took more of the run than is left to tell a schedule from a worse one."""
-    if changing_s <= limit_s:
+    if circuit_change_s <= limit_s:
         return None
-    each_ms = 1e3 * run.changing_s / max(1, run.rule_changes)
+    each_ms = 1e3 * run.circuit_change_s / max(1, run.rule_changes)
     return overload_message(
-        f"{run.rule_changes} changes of circuits took {each_ms:.1f} ms each, {changing_s / predicted_s:.1%} of the"
+        f"{run.rule_changes} changes of circuits took {each_ms:.1f} ms each, {circuit_change_s / predicted_s:.1%} of the"
         f" predicted time (limit {limit_s / predicted_s:.1%})",
         hint=LONGER_FRAMES,
     )
 
 
 def _repeats_too_long(
-    plan: BulkPlan, run: BulkMeasurements, changing_s: float, predicted_s: float, limit_s: float
+    plan: BulkPlan,
+    run: BulkMeasurements,
+    circuit_change_s: float,
+    predicted_s: float,
+    limit_s: float,
 ) -> str | None:
     """Why messages were too short for what TCP had to repeat: with the changes of circuits that took more than all that
     is left to tell a schedule from a worse one.
@@ -365,7 +371,7 @@ def _repeats_too_long(
     ):
         return None
     took_s = retransmission_time_s(plan, run)
-    if not packets or took_s + changing_s <= limit_s:
+    if not packets or took_s + circuit_change_s <= limit_s:
         return None
     timeouts = sum(repeats.timeouts for repeats in run.retransmitted.values())
     return overload_message(

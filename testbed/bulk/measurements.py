@@ -63,7 +63,7 @@ class TcpRetransmissions(NamedTuple):
 class BulkMeasurements:
     """All that a run measured. ``failure``: why the run did not come to its end, None where it did. ``dropped``: switch
     -> packets that arrived at it and left it by no link, although no queue refused them; ``injected``: packets that
-    were sent without a circuit. ``retransmitted``: transfer -> what TCP sent again. ``changing_s``: spent in changing
+    were sent without a circuit. ``retransmitted``: transfer -> what TCP sent again. ``circuit_change_s``: spent in changing
     circuits, all changes together. ``strain``: of the machine in an emulated run. ``machines``: of a run over several;
     every ``done_s`` is then right to within its ``uncertainty_s``."""
 
@@ -81,7 +81,7 @@ class BulkMeasurements:
     lost_links: tuple[LinkId, ...] = ()
     rule_changes: int = 0
     slowest_change_s: float = 0.0
-    changing_s: float = 0.0
+    circuit_change_s: float = 0.0
     packet_payload_bytes: int = 1448
     strain: MachineLoad | None = None
     machines: MachinesReport | None = None

@@ -15,7 +15,6 @@ from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
 from testbed.model.workload import Carry, How, Judgement, Workload, lazily
-from testbed.renamed import renames
 from topologies import Json
 
 DESCRIPTION = (
@@ -85,10 +84,12 @@ def _opened(how: How) -> Iterator[Carry[BulkPlan, BulkMeasurements]]:
 
 
 def _compared(judged: Sequence[Judgement]) -> Judgement:
-    """The first switching's judgement, with the figures of the other under ``beside``."""
+    """The first switching's judgement, with the figures of the other under ``other_switching``."""
     comparison = {one.document["switching"]: one.document for one in judged[1:]}
     stored = tuple(row for one in judged for row in one.rows)
-    return replace(judged[0], document={**judged[0].document, "beside": comparison}, stored=stored)
+    return replace(
+        judged[0], document={**judged[0].document, "other_switching": comparison}, stored=stored
+    )
 
 
 def _view(plan: BulkPlan) -> tuple[str, Callable[[], RunView]]:
@@ -119,7 +120,7 @@ def _shown(document: Json) -> Iterator[object]:
         f"predicted: {document['liquid_links']:.2f} links x {document['goodput_bps'] / 1e6:.2f} Mbit/s of goodput = "
         f"{document['liquid_throughput_bps'] / 1e6:.1f} Mbit/s"
     )
-    rows = list(map(_cells, (document, *document["beside"].values())))
+    rows = list(map(_cells, (document, *document["other_switching"].values())))
     spare = ("queue drops", "virtual time", "seconds", "Mbit/s")
     yield Table(name="switchings", headings=_HEADINGS, rows=rows, spare=spare)
 
@@ -150,7 +151,6 @@ bulk_plan = planner(
 )
 BULK = Workload(
     name="bulk",
-    former_keys=renames("Keys of JSON", "bulk"),
     title="Bulk transfers",
     description=DESCRIPTION,
     command="testbed bulk swiss-t1 --schedule schedule.json --message-size 100kB",

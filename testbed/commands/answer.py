@@ -9,7 +9,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,25 +32,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answer:
-    """``document``: what ``--json`` prints, with its keys of 0.2 (``former``: key -> present one); ``show`` gives the
-    lines and tables that people are shown, or prints them itself; ``exit_code``: the command's. ``title`` heads its
-    page, on which ``figures`` (name -> figure) are drawn."""
+    """``document``: what ``--json`` prints; ``show`` gives the lines and tables that people are shown, or prints them
+    itself; ``exit_code``: the command's. ``title`` heads its page, on which ``figures`` (name -> figure) are drawn."""
 
     document: Json
     show: Callable[[], Iterable[Part] | object]
     exit_code: int = 0
-    former: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
     figures: Callable[[], Mapping[str, Figure]] | None = None
 
     def given(self, args: argparse.Namespace) -> int:
         """Print it as the command line asks for it, drawn and kept where it asks so; the exit code."""
-        from testbed.model.json_values import (
-            json_pieces,
-            with_aliases,
-        )  # what says --help does without
+        from testbed.model.json_values import json_pieces  # what says --help does without
 
-        document, parts = with_aliases(self.document, self.former), None
+        document, parts = dict(self.document), None
         stores = bool(self.title) and getattr(args, "results", None) is not None
         if stores or not args.json:
             found = self.show()
@@ -153,8 +148,9 @@ def run_streams(
     from testbed.stream.run_in_turn import run_in_turn
 
     judged, directory = run_in_turn(streams, fabric, args.results, name, manifest)
-    verdict, sessions = judged.verdict, [part.document for part in judged.parts]
-    document: JsonObject = {**said, "fabric": fabric, "sessions": sessions, "streams": sessions}
+    verdict = judged.verdict
+    documents = [part.document for part in judged.parts]
+    document: JsonObject = {**said, "fabric": fabric, "streams": documents}
     document |= {"verdict": verdict.to_json(), "results": str(directory)}
     show = chain(closing_words(judged), [verdict_line(verdict)], place_lines(directory))
     return Answer(document, lambda: show, verdict.exit_code)

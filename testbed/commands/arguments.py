@@ -18,7 +18,6 @@ from testbed.model.options.option import (
     Only,
     Option,
     build,
-    former_flags,
     options,
     options_of,
     running,
@@ -87,7 +86,7 @@ def adder(
 
     def add(*words: str, only: Only | None = None, **said: object) -> argparse.Action:
         action = parser.add_argument(*words, **cast("dict[str, Any]", said))
-        return _describe(action, group, former_flags(action.dest), () if only is None else (only,))
+        return _describe(action, group, () if only is None else (only,))
 
     return add
 
@@ -111,10 +110,10 @@ def _picture(text: str) -> Path:
 
 
 def _describe(
-    action: argparse.Action, group: str | None, former: tuple[str, ...], only: tuple[Only, ...]
+    action: argparse.Action, group: str | None, only: tuple[Only, ...]
 ) -> argparse.Action:
-    """What argparse knows no place for: the help page reads the heading, ``OneLineParser`` former flags and rules."""
-    vars(action).update(group=group, former=former, only=only)
+    """What argparse knows no place for: the help page reads the heading, ``OneLineParser`` the rules."""
+    vars(action).update(group=group, only=only)
     return action
 
 
@@ -141,7 +140,7 @@ def _add(parser: argparse.ArgumentParser, one: Option) -> None:
     else:
         words |= {"dest": one.name, "required": one.required}
         action = _place(parser, one.group).add_argument(str(one.flag), *one.short, **words)
-    _describe(action, one.group, () if one.positional else one.former, one.only)
+    _describe(action, one.group, one.only)
 
 
 def _place(parser: argparse.ArgumentParser, heading: str | None) -> argparse._ActionsContainer:

@@ -1,8 +1,7 @@
 """What every command keeps to: errors are one line on stderr and an exit code, and values are written one way
 everywhere.
 
-Options under the spellings that they had in 0.2 are taken until 0.4, each with one line on stderr that says the present
-one. An error is never a traceback or half a page of usage. Numbers are those of ``testbed.model.options.kinds``.
+An error is never a traceback or half a page of usage. Numbers are those of ``testbed.model.options.kinds``.
 """
 
 import argparse
@@ -18,97 +17,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from testbed.errors import DISK_FULL, CapabilityError, InputError
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
-from testbed.renamed import renames
 from testbed.report.streams import complain
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
     from topologies.network import Network
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Mapping
 
 from testbed.errors import TestbedError
-
-Former = Mapping[str, tuple[str, str]]
-"""Former flag -> the present one, and how its value is written now: "" as before, "{}ms" in this way, "after=later"
-instead of this word."""
-
-
-def former_options(command: str) -> dict[str, tuple[str, str]]:
-    """Those of a command that have another name now, or values of another."""
-    found: dict[str, tuple[str, str]] = {}
-    for old, new in renames("Options", command).items():
-        (flag, *values), (name, *now) = old.split(), new.split()
-        if not values:
-            found[flag] = name, "".join(now)
-        elif len(values) == 1:  # two options in one: see ``_by_rate_unit``
-            found[flag] = name, f"{found.get(flag, ('', ''))[1]} {values[0]}={now[0]}"
-    return found
-
-
-def present_words(words: Sequence[str], former: Former, known: Container[str]) -> list[str]:
-    """The words of a command line with every former spelling replaced, and said. ``known``: the options of its parser.
-
-    What follows ``--`` stays. Raises InputError for what has no present form.
-    """
-    end = words.index("--") if "--" in words else len(words)
-    table = {**former, **(_by_rate_unit(words[:end]) if "--loads" in known else {})}
-    found: list[str] = []
-    left = iter(words[:end])
-    for word in left:
-        found += _present(word, left, table, known)
-    return [*found, *words[end:]]
-
-
-def _present(word: str, left: Iterator[str], table: Former, known: Container[str]) -> list[str]:
-    """What stands for the word, and for those of ``left`` that are its values."""
-    option, equals, value = word.partition("=")
-    no = "--no-" if option.startswith("--no-") and option not in table else ""
-    name, how = table.get(option.replace("--no-", "--", 1) if no else option, ("", ""))
-    name = name.replace("--", no or "--", 1)
-    if not name or (option in known and (not how or "{}" in how)) or name not in known:
-        return [word]
-    if not how:
-        _said(option, [name])
-        return [name + equals + value]
-    if "{}" in how:
-        values = (
-            [value]
-            if equals
-            else [one for _, one in zip(range(how.count("{}")), left, strict=False)]
-        )
-        if len(values) < how.count("{}"):
-            return [name]
-        return _said(" ".join((option, *values)), [name, how.format(*values)])
-    given = value if equals else next(left, "")
-    now = dict(one.split("=") for one in how.split())
-    if given not in now:
-        return [word] if equals else [word, *([given] if given else [])]
-    return _said(f"{option} {given}", [name, now[given]] if now[given] else [])
-
-
-def _said(former: str, present: list[str]) -> list[str]:
-    if "TESTBED_SANDBOX" not in os.environ:  # there the same command line is read a second time
-        complain(
-            f"{former} is now {' '.join(present)}" if present else f"{former} is no longer needed"
-        )
-    return present
-
-
-def _by_rate_unit(words: Sequence[str]) -> Former:
-    """What --rate and --rate-unit of ``simulate`` stand for: a fraction of a link and packets a second are two options
-    now."""
-    said = {word.partition("=")[0] for word in words}
-    if "--rate-unit" not in said:
-        return {}
-    counted = any("packets/s" in word for word in words)
-    if counted and said & {"--rates", "--loads"}:
-        raise InputError(
-            "--rate-unit packets/s with --rates: give --loads A:B:STEP, fractions of a link"
-        )
-    rate = {"--rate": ("--packet-rate", "")} if counted else {}
-    return {**rate, "--rate-unit": ("--load", "fraction= packets/s=")}
-
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as of a shell: 128 and the number of SIGINT."""
@@ -141,7 +58,8 @@ class OneLineParser(argparse.ArgumentParser):
         self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """As argparse does, but for ``--option=--``, which it takes for no value at all."""
-        words = self._current(list(sys.argv[1:] if args is None else args))
+        words = list(sys.argv[1:] if args is None else args)
+        self._words = words  # for messages
         for word in words[: words.index("--") if "--" in words else len(words)]:
             if word.startswith("--") and word.endswith("=--"):
                 self.error(f"argument {word[:-3]}: expected a value after '='")
@@ -154,18 +72,6 @@ class OneLineParser(argparse.ArgumentParser):
         setattr(found, self.trailing, tuple(words[at + 1 :]))
         found.given = {**getattr(found, "given", {}), self.trailing: "--"}
         return found, others
-
-    def _current(self, words: list[str]) -> list[str]:
-        """The words, kept for messages; former spellings of this command's options are replaced."""
-        try:
-            former = former_options("".join(self.prog.split()[1:2]))
-            for action in self._actions:
-                for flag in getattr(action, "former", ()) if action.option_strings else ():
-                    former.setdefault(flag, (action.option_strings[0], ""))
-            self._words = present_words(words, former, self._option_string_actions)
-        except InputError as error:
-            self.error(str(error))
-        return self._words
 
     def parse_args(  # type: ignore[override]
         self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
@@ -240,10 +146,14 @@ class OneLineParser(argparse.ArgumentParser):
         self.error(f"unknown {what} {shown[:80]}{hint}")
 
     def _near(self, word: str) -> list[str]:
-        """The option that a word may be the beginning or a misspelling of."""
+        """Return the option that the word begins, misspells, or names as the library does; a list of at most one."""
         option, known = word.partition("=")[0], self._option_string_actions
         if not option.startswith("-"):
             return []
+        argument = option.lstrip("-").replace("-", "_")
+        for action in self._actions:
+            if action.dest == argument and action.option_strings:
+                return [action.option_strings[0]]
         begun = [one for one in known if len(option) > 3 and one.startswith(option)]
         return begun[:1] or difflib.get_close_matches(option, known, n=1)
 

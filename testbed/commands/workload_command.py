@@ -227,4 +227,4 @@ def _answer(workload: Work, plan: object) -> Answer:
     document, view = workload.answer(plan), workload.view(plan)[1]()
     show = partial(workload.shown or (lambda _: ()), document)
     figures = partial(lambda: {"network": route_figure(view.session())})
-    return Answer(document, show, former=workload.former_keys, title=view.title, figures=figures)
+    return Answer(document, show, title=view.title, figures=figures)

@@ -77,12 +77,12 @@ def check(group: str, name: str) -> Verdict:
 
 
 def group_of(name: str) -> str:
-    """The group in which that name is; InputError where it is in none or in several."""
-    groups = [
-        group
-        for group, registry in registries().items()
-        if name in (*registry.names(), *(plugin.name for plugin in registry.plugins()))
-    ]
+    """Return the group that has the name, also with a parameter (``capillary:3``).
+
+    Raises:
+        InputError: No group has it, or several have.
+    """
+    groups = [group for group, registry in registries().items() if registry.has(name)]
     if len(groups) != 1:
         where = (
             "no group has it"

@@ -50,7 +50,7 @@ def _last_kilometre(row: Json) -> Figure:
         broken = None if number else "a link is broken"
         axes.axvspan(fault["start_s"], stop_s, color=AMBER, alpha=0.2, zorder=0, label=broken)
     for name, style in (("predicted", "--"), ("measured", "-")):
-        at_s = row["seconds"][name]
+        at_s = row["duration_s"][name]
         if at_s is not None and math.isfinite(at_s):
             label = f"the file is there, {name}: {at_s:.2f} s"
             axes.axvline(at_s, color=RED, linewidth=1.2, linestyle=style, label=label)
@@ -59,8 +59,8 @@ def _last_kilometre(row: Json) -> Figure:
     figure.legend(loc="outside lower center", ncols=3)
     broken = ", ".join(f"{fault['link']} {fault['kind']}" for fault in row["faults"])
     figure.set_label(
-        f"Packets that arrived over the last mile of {row['last_rate_bps'] / 1e6:g} Mbit/s in a download of "
-        f"{row['bytes'] / 1e6:g} MB ({row['method']} route, {row['code']}), beside the rate that fills it (dotted)"
+        f"Packets that arrived over the last mile of {row['last_mile_rate_bps'] / 1e6:g} Mbit/s in a download of "
+        f"{row['file_bytes'] / 1e6:g} MB ({row['method']} route, {row['code']}), beside the rate that fills it (dotted)"
         + (f"; shaded: {broken}." if broken else ".")
     )
     return figure

@@ -77,7 +77,7 @@ def _verdict(
         for check in injection_check(injection_times(plan.faults), over_s, "the download")
     ]
     forward_s, spread_s, _ = delays(plan)
-    queue_s = queue_bytes(plan.last_rate_bps) * 8 / plan.last_rate_bps
+    queue_s = queue_bytes(plan.last_mile_rate_bps) * 8 / plan.last_mile_rate_bps
     waited_s, borne_s = run.longest_s - forward_s - spread_s - queue_s, MAX_LAG * seconds_tolerance
     if any(fault.kind == "impaired" for fault in plan.faults):  # packets may be delayed on purpose
         waited_s = 0.0
@@ -103,12 +103,12 @@ def _row(plan: DownloadPlan, run: DownloadMeasurements, document: Json) -> JsonO
     shown_s = run.seconds or max(run.arrivals_s, default=0.0)
     retained = {k: v for k, v in document.items() if k != "verdict"}
     return retained | {
-        "predicted_s": document["seconds"]["predicted"],
+        "predicted_s": document["duration_s"]["predicted"],
         "measured_s": run.seconds,
         "packets_sent": run.sent,
         "drawn_s": shown_s,
         "arrivals_pps": arrival_rates(run.arrivals_s, shown_s) if shown_s > 0 else [],
-        "last_kilometre_pps": plan.last_rate_bps
+        "last_kilometre_pps": plan.last_mile_rate_bps
         / (8 * (FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes)),
     }
 
@@ -117,24 +117,24 @@ def _document(
     plan: DownloadPlan, expected: Prediction, others: Alternatives, run: DownloadMeasurements
 ) -> JsonObject:
     """The object of ``testbed download --json`` but for its verdict."""
-    last = plan.last_rate_bps
+    last = plan.last_mile_rate_bps
     goodput = plan.file_bytes * 8 / run.seconds if run.seconds else 0.0
     return {
         "fabric": run.fabric,
         "method": plan.method,
         "code": plan.code,
         "constant_rate": plan.constant_rate,
-        "bytes": plan.file_bytes,
+        "file_bytes": plan.file_bytes,
         "verified": run.verified,
-        "seconds": {"predicted": expected.seconds, "measured": run.seconds},
-        "rivals": {
+        "duration_s": {"predicted": expected.seconds, "measured": run.seconds},
+        "alternatives": {
             "constant_rate_s": _finite(others.constant_rate_s),
             "single_path_s": _finite(others.single_path_s),
         },
-        "idle_s": expected.idle_s,
+        "outage_s": expected.outage_s,
         "goodput_bps": goodput,
-        "last_rate_bps": last,
-        "ratio": goodput / last,
+        "last_mile_rate_bps": last,
+        "goodput_ratio": goodput / last,
         "packets": {
             "needed": symbols_needed(plan),
             "sent": {"predicted": expected.sent, "measured": run.sent},

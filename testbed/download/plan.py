@@ -55,7 +55,7 @@ class DownloadPlan(ShortRepr):
         return self.forward.sink
 
     @property
-    def last_rate_bps(self) -> float:
+    def last_mile_rate_bps(self) -> float:
         return self.network.links[self.network.link_index[self.last_link]].capacity_bps
 
     def block_code(self) -> BlockCode:

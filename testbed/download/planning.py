@@ -86,10 +86,10 @@ def _check_rate(plan: DownloadPlan) -> None:
     full."""
     for index in plan.forward.loaded:
         link = plan.network.links[index]
-        need = FILL * plan.last_rate_bps * float(plan.forward.load(index))
+        need = FILL * plan.last_mile_rate_bps * float(plan.forward.load(index))
         if link.id != plan.last_link and need > link.capacity_bps:
             raise InputError(
-                f"a last mile of {plan.last_rate_bps / 1e6:g} Mbit/s puts {need / 1e6:.2f} Mbit/s on {link.label}, "
+                f"a last mile of {plan.last_mile_rate_bps / 1e6:g} Mbit/s puts {need / 1e6:.2f} Mbit/s on {link.label}, "
                 f"which carries {link.capacity_bps / 1e6:g}; lower its rate (last_mile_rate_bps, --last-mile-rate), "
                 "or raise the capacity"
             )

@@ -15,11 +15,11 @@ from testbed.stream.prediction.active_faults import faulty_links
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """``seconds`` until the last needed symbol arrives; ``sent``: symbols sent; ``idle_s``: when no way was left."""
+    """``seconds`` until the last needed symbol arrives; ``sent``: symbols sent; ``outage_s``: when no way was left."""
 
     seconds: float
     sent: float
-    idle_s: float
+    outage_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ def _walk(
             return Prediction(
                 seconds=now + need / arriving + forward_s,
                 sent=sent + sending * (need / arriving + round_s),
-                idle_s=idle,
+                outage_s=idle,
             )
         if until == float("inf"):
             break  # a fault without end on the only way: never
@@ -140,7 +140,7 @@ def _walk(
         sent += sending * (until - now)
         idle += 0.0 if arriving else until - now
         now = until
-    return Prediction(seconds=float("inf"), sent=float("inf"), idle_s=idle)
+    return Prediction(seconds=float("inf"), sent=float("inf"), outage_s=idle)
 
 
 def tolerances(plan: DownloadPlan) -> tuple[float, float]:

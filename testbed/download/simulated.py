@@ -29,7 +29,9 @@ class _Run:
         self.events: list[tuple[float, int, str, PacketInTransit, bytes]] = []
         self.count = 0
         self.free_s = 0.0
-        self.hop_s = 8 * (FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes) / plan.last_rate_bps
+        self.hop_s = (
+            8 * (FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes) / plan.last_mile_rate_bps
+        )
         self.arrivals: list[float] = []
         self.dropped = 0
         breaks = breaks_by_faults(plan.network, plan.faults)

@@ -9,7 +9,6 @@ from testbed.faults.fault import fault_lines
 from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.workload import Workload, lazily
-from testbed.renamed import renames
 from topologies import Json
 
 DESCRIPTION = (
@@ -28,14 +27,16 @@ def _view(plan: DownloadPlan) -> tuple[str, Callable[[], RunView]]:
 
 
 def _shown(document: Json) -> Iterator[str]:
-    seconds, sent = document["seconds"], document["packets"]["sent"]
+    seconds, sent = document["duration_s"], document["packets"]["sent"]
     measured = "never" if seconds["measured"] is None else f"{seconds['measured']:.2f} s"
     rate = ", rate never raised" * document["constant_rate"]
-    yield f"{document['bytes']} bytes, {document['code']}, {document['method']}{rate}, {document['fabric']}"
+    yield f"{document['file_bytes']} bytes, {document['code']}, {document['method']}{rate}, {document['fabric']}"
     yield from fault_lines(document["faults"])
-    predicted = f"predicted {seconds['predicted']:.2f} s, {document['idle_s']:.2f} s without a path"
+    predicted = (
+        f"predicted {seconds['predicted']:.2f} s, {document['outage_s']:.2f} s without a path"
+    )
     yield f"there after   {measured} ({predicted})"
-    yield f"goodput       {document['goodput_bps'] / 1e6:.2f} Mbit/s, {document['ratio']:.1%} of the last mile"
+    yield f"goodput       {document['goodput_bps'] / 1e6:.2f} Mbit/s, {document['goodput_ratio']:.1%} of the last mile"
     needed = document["packets"]["needed"]
     yield f"packets sent  {sent['measured']} (predicted {sent['predicted']:.0f}, needed {needed})"
 
@@ -49,7 +50,6 @@ download_plan = planner(
 )
 DOWNLOAD = Workload(
     name="download",
-    former_keys=renames("Keys of JSON", "download"),
     title="A download over many paths",
     description=DESCRIPTION,
     command="testbed download swiss-t1 --from s1 --to s6 --file-size 2MB",

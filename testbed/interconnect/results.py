@@ -136,7 +136,7 @@ class Summary:
     destination_mean_latency_s: float | None
     throughput: float
     accepted_packets_per_s: float
-    measured: int
+    measured_messages: int
 
 
 def summarize(run: SimulationResult, *, start_s: float, end_s: float) -> Summary:
@@ -157,7 +157,7 @@ def summarize(run: SimulationResult, *, start_s: float, end_s: float) -> Summary
         destination_mean_latency_s=_by_destination(latency, run.destination[done]),
         throughput=arrived / offered if offered else 0.0,
         accepted_packets_per_s=arrived / (end_s - start_s) if end_s > start_s else 0.0,
-        measured=offered,
+        measured_messages=offered,
     )
 
 

@@ -154,7 +154,6 @@ def deadlock_cycle(network: Network, run: SimulationResult) -> list[tuple[str, s
 OF_RUN = (
     "sent",
     "received",
-    "conserved",
     "deadlocked",
     "deadlocked_at_s",
     "livelocked",
@@ -199,24 +198,23 @@ def run_seed(experiment: Experiment, seed: int, *, processors: int = 1) -> JsonO
         "load": load_of(experiment),
         **asdict(summary),
         **{name: getattr(run, name) for name in OF_RUN},
-        "stuck_packets": run.stuck.packets,
+        "packets_conserved": run.conserved,
+        "blocked_packets": run.stuck.packets,
         "last_delivery_s": last_delivery_s(run),
         "nac": dict(run.nac_counters),
         "ft_drb": dict(run.drb_counters),
         "faults": len(faults),
-        "circle": cycle,
+        "deadlock_cycle": cycle,
         "over_time": over_time(run),
-        **({"nac_timeline": timeline_rows(experiment.network, run)} if experiment.timeline else {}),
-        "latency_at_no_load_of_one_router_s": zero_load_ticks(
-            parameters, 1, parameters.packet_bytes
-        )
+        **({"nac_trace": timeline_rows(experiment.network, run)} if experiment.timeline else {}),
+        "zero_load_hop_latency_s": zero_load_ticks(parameters, 1, parameters.packet_bytes)
         / TICKS_PER_S,
     }
 
 
 def over_time(run: SimulationResult) -> dict[str, list[float]]:
-    """``time_s``: SAMPLES moments of the run; ``in_network``: packets that have left their source and are not there
-    yet, ``waiting``: those that have not left it; ``nac_moves``: packets that NAC moved since the moment before."""
+    """``time_s``: SAMPLES moments of the run; ``packets_in_network``: packets that have left their source and are not there
+    yet, ``packets_in_source_queues``: those that have not left it; ``nac_moves``: packets that NAC moved since the moment before."""
     ends = np.linspace(0, max(run.stopped_tick, int(run.delivered.max(initial=1))), SAMPLES + 1)[1:]
     moved = [NAC_EVENTS.index("moved"), NAC_EVENTS.index("recovery-moved")]
     moves = (
@@ -231,8 +229,8 @@ def over_time(run: SimulationResult) -> dict[str, list[float]]:
     born, entered, delivered = until(run.born), until(run.entered), until(run.delivered)
     return {
         "time_s": (ends / TICKS_PER_S).round(9).tolist(),
-        "in_network": (entered - delivered).tolist(),
-        "waiting": (born - entered).tolist(),
+        "packets_in_network": (entered - delivered).tolist(),
+        "packets_in_source_queues": (born - entered).tolist(),
         "nac_moves": np.diff(until(moves), prepend=0).tolist(),
     }
 

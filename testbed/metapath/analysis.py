@@ -27,8 +27,8 @@ class FaultOutcome:
     never.
 
     ``lost``: messages of which nothing arrived, of ``sent`` during the fault; ``lost_s``: the time that they are worth
-    at the stream's rate. ``lost_later``: those sent after the source or the controller had reconfigured. ``escaped``:
-    packets that left their path at the dead link, the first sent at ``first_escape_s``. ``noticed_s``: when each cause
+    at the stream's rate. ``lost_after_reroute``: those sent after the source or the controller had reconfigured. ``escaped``:
+    packets that left their path at the dead link, the first sent at ``first_escape_s``. ``detected_s``: when each cause
     was first learned of, of this cable (``marked_by`` too). ``reconfigured_s``: from then on packets kept off the link.
     ``probes``: packets that tried it meanwhile.
     """
@@ -41,10 +41,10 @@ class FaultOutcome:
     sent: int
     lost: int
     lost_s: float
-    lost_later: int
+    lost_after_reroute: int
     escaped: int
     first_escape_s: float | None
-    noticed_s: dict[str, float]
+    detected_s: dict[str, float]
     marked_by: str | None
     reconfigured_s: float | None
     returned_s: float | None
@@ -175,7 +175,7 @@ def _outcome(
     returned = _changed_at(run, stop, end_s, lambda paths: paths[:1] == (0,))
     own = [e for e in run.events if start - UNDER_WAY_S <= e.at_s < stop and e.cable == cable]
     escaping = deliveries.escaped & deliveries.sent_in(start - UNDER_WAY_S, end_s)
-    noticed_s = {
+    detected_s = {
         e.cause: e.at_s - start for e in reversed(own) if e.kind == "notified"
     }  # the first of each cause
     on_cable = _probing(run, known, cable, back_s, stop)
@@ -193,10 +193,10 @@ def _outcome(
         sent=int(during.sum()),
         lost=lost,
         lost_s=lost / plan.rate_pps,
-        lost_later=int((deliveries.lost & later).sum()),
+        lost_after_reroute=int((deliveries.lost & later).sum()),
         escaped=int(escaping.sum()),
         first_escape_s=float(deliveries.sent_s[escaping].min() - start) if escaping.any() else None,
-        noticed_s=noticed_s,
+        detected_s=detected_s,
         marked_by=next((e.cause for e in own if e.kind == "marked"), None),
         reconfigured_s=None if back_s is None else back_s - start,
         returned_s=None if returned is None else returned - stop,

@@ -138,7 +138,7 @@ def ft_drb_checks(
         first = first.of(outcome.lost + outcome.escaped, "no packet met the failure")
     checks = [first, _no_more(outcome)]
     if not overlapped and outcome.reconfigured_s is not None:
-        if outcome.marked_by is None or not outcome.noticed_s:
+        if outcome.marked_by is None or not outcome.detected_s:
             checks[0] = replace(first, passed=False, detail="the cable was never marked")
         avoided_s = max(
             0.0, min(outcome.stop_s, plan.duration_s) - outcome.start_s - outcome.reconfigured_s
@@ -173,7 +173,7 @@ def _at_most(key: str, name: str, limit: float, measured: float | None, words: s
 
 def _no_more(outcome: FaultOutcome) -> Check:
     name = f"packets lost after reconfiguring, {outcome.link} {outcome.kind}"
-    check = Claim(name, "lost-later").equal(0, outcome.lost_later)
+    check = Claim(name, "lost-later").equal(0, outcome.lost_after_reroute)
     return (
         check
         if outcome.reconfigured_s is not None

@@ -9,7 +9,6 @@ from testbed.metapath.options import MetapathPlanOptions
 from testbed.metapath.plan import MetapathPlan, MetapathRun
 from testbed.model.options.planner import planner
 from testbed.model.workload import Workload, lazily
-from testbed.renamed import renames
 from topologies import Json
 
 _BUILD: Callable[[MetapathPlanOptions], MetapathPlan] = lazily(
@@ -37,7 +36,7 @@ def _shown(document: Json) -> Iterator[object]:
     rows = []
     for one in document["per_fault"]:
         noticed = (
-            ", ".join(f"{cause} {1e3 * at:.0f}" for cause, at in one["noticed_s"].items()) or "-"
+            ", ".join(f"{cause} {1e3 * at:.0f}" for cause, at in one["detected_s"].items()) or "-"
         )
         latency = "/".join(
             "-" if value is None else f"{value[0]:.2f}"
@@ -71,7 +70,6 @@ metapath_plan = planner(
 )
 METAPATH: Workload[MetapathPlan, MetapathRun] = Workload(
     name="metapath",
-    former_keys=renames("Keys of JSON", "stream --routing ft-drb"),
     stored_as="stream-routing",
     title="A stream whose routing answers failures",
     plan=MetapathPlan,

@@ -23,7 +23,11 @@ def describe_code(
 def describe_coding(coding: Json) -> str:
     """Of a document of ``ror`` or ``demands``."""
     return describe_code(
-        **{name: coding[name] for name in ("labels", "m", "tolerance", "der", "large_blocks")}
+        labels=coding["labels"],
+        m=coding["source_packets"],
+        tolerance=coding["static_tolerance"],
+        der=coding["decoding_error_rate"],
+        large_blocks=coding["large_blocks"],
     )
 
 

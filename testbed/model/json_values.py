@@ -269,7 +269,7 @@ def _wrong(value: object, where: str, expected: str) -> InputError:
 
 
 def with_aliases(document: Json, aliases: Mapping[str, str]) -> JsonObject:
-    """The document with every key of 0.2 (``aliases``: key -> present one) under both names, with the same value; what
+    """The document with every key of ``aliases`` (key -> second name) under both names, with the same value; what
     is within verdicts and plans stays, as do files that are kept.
 
     >>> with_aliases({"faults": [{"cut": 1}], "verdict": {"cut": 2}}, {"cut": "cut_links"})

@@ -9,13 +9,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from testbed.errors import CapabilityError
 from testbed.model.progress import ReportProgress
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict, repeated
-from testbed.renamed import former_names
 from topologies.text.json_types import Json
 
 P = TypeVar("P")
@@ -83,7 +82,7 @@ class Workload(Generic[P, M]):
 
     # of its command
     former_keys: Mapping[str, str] = field(default_factory=dict)
-    """Keys of its document in 0.2 -> the present ones: until 0.4 what is printed and returned has both."""
+    """Keys of its document -> second names, under which what is printed and returned has them too."""
     stored_as: str = ""
     """The name under which runs are kept; "": the command's."""
     title: str = ""
@@ -163,5 +162,3 @@ class Workload(Generic[P, M]):
 
 Work = Workload[Any, Any]
 """Any of them, whatever it plans and measures."""
-if not TYPE_CHECKING:
-    __getattr__ = former_names(__name__)

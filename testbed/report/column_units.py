@@ -17,8 +17,6 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "_s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
 }
 """What a name may end in -> units, the largest first."""
-_WHOLE_NAMES = ("bytes", "file_size")
-"""Numbers of bytes whose names end in no unit."""
 _SPELT = {
     word.lower(): word for word in ("ROR", "MLU", "DER", "NAC", "FT-DRB", "I/O", "M", "CPU")
 } | {"io": "I/O"}
@@ -33,8 +31,8 @@ def column(name: str, values: Sequence[object]) -> tuple[str, float]:
     >>> column("throughput_bps", [49887400.1, 2e6]), column("seconds", [1.5]), column("delay_s", [0.0003])
     (('throughput (Mbit/s)', 1000000.0), ('seconds', 1.0), ('delay (µs)', 1e-06))
     """
-    if name in _WHOLE_NAMES:
-        name = {"bytes": "payload_bytes"}.get(name, f"{name}_bytes")
+    if name == "bytes":
+        name = "payload_bytes"
     ending = next((end for end in _SCALES if name.endswith(end) and len(name) > len(end)), None)
     ending = None if name.endswith("_per_s") else ending
     numbers = [

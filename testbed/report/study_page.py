@@ -57,7 +57,7 @@ def build_study_page(
         tag("h2", "Checks"),
         checks_block(verdict) if verdict is not None else None,
         tag("h2", "Points"),
-        _point_table(rows, manifest.study.get("names", {})),
+        _point_table(rows),
         tag("h2", "Data"),
         page.files_list(
             ("points.jsonl", "manifest.json", *(["verdict.json"] if verdict is not None else []))
@@ -114,8 +114,7 @@ def _what_it_is(study: Json) -> Markup | None:
     return join([measured, code, page.differences(study.get("deviations", ()))])
 
 
-def _point_table(rows: Sequence[Json], known: Mapping[str, str]) -> Markup:
-    """``known``: field -> the name that is shown of it."""
+def _point_table(rows: Sequence[Json]) -> Markup:
     if not rows:
         return tag("p", "No point was measured.", class_="soft")
     shown = rows[:MAX_ROWS]
@@ -123,9 +122,7 @@ def _point_table(rows: Sequence[Json], known: Mapping[str, str]) -> Markup:
     keys = dict.fromkeys(key for row in shown for key in row if key != "verdict")  # it stands above
     every = [name for name in keys if any(row.get(name) not in (None, [], {}) for row in shown)]
     names = [name for name in every if not any(is_series(row.get(name)) for row in shown)]
-    columns = {
-        name: column(known.get(name, name), [row.get(name) for row in shown]) for name in names
-    }
+    columns = {name: column(name, [row.get(name) for row in shown]) for name in names}
     same = [
         name
         for name in names
@@ -143,9 +140,7 @@ def _point_table(rows: Sequence[Json], known: Mapping[str, str]) -> Markup:
         _side_by_side(shown, columns) if len(shown) <= FEW_ROWS else _row_by_row(shown, columns)
     ]
     if len(names) < len(every):
-        left = ", ".join(
-            column(known.get(name, name), [])[0] for name in every if name not in names
-        )
+        left = ", ".join(column(name, [])[0] for name in every if name not in names)
         parts.append(tag("p", f"Series, in points.jsonl: {left}.", class_="soft"))
     if len(rows) > MAX_ROWS:
         words = f"{len(rows) - MAX_ROWS} more points are in points.jsonl beside this page."

@@ -7,6 +7,7 @@ from datetime import datetime
 from fractions import Fraction
 
 from testbed.model.naming.printable import printable
+from testbed.model.route_names import describe_route
 from testbed.model.run_records import FaultRecord, LinkLoad, LoadedRun, SessionRun
 from testbed.model.stored_runs import STATES, RunState
 from testbed.model.verdict import Check, CheckOutcome, Verdict
@@ -17,12 +18,6 @@ from topologies.text.json_types import Json
 FABRICS = {
     "emulation": "real packets through virtual switches",
     "simulator": "simulated in virtual time",
-}
-METHODS = {
-    "capillary": "capillary",
-    "single_path": "single-path",
-    "ecmp": "equal-cost multipath",
-    "max_flow": "maximum-flow",
 }
 OUTCOMES: dict[CheckOutcome, str] = {
     "holds": "passed",
@@ -158,8 +153,7 @@ def stream_sentence(part: SessionRun) -> str:
     """Where the stream went, how it was coded and what failed, in words."""
     session = part.session
     layers = max((link.layer for link in session.links), default=0)
-    route = f"the {METHODS.get(session.method, session.method.replace('_', ' '))} route"
-    route += f" ({counted(len(session.links), 'link')}" + (
+    route = f"{describe_route(session.method)} ({counted(len(session.links), 'link')}" + (
         f", {counted(layers, 'layer')})" if layers else ")"
     )
     words = f"From {session.source} to {session.sink} over {route}, {FABRICS.get(session.fabric, session.fabric)}."

@@ -35,7 +35,7 @@ def simulation_figures(rows: Sequence[Json]) -> dict[str, Figure]:
         )
     drawn["packets-over-time"] = _over_time(
         rows,
-        "in_network",
+        "packets_in_network",
         "packets in the network's buffers",
         "Packets in the network's buffers over simulated time, one line a load (first seed).",
     )
@@ -47,7 +47,7 @@ def simulation_figures(rows: Sequence[Json]) -> dict[str, Figure]:
             "Packets that NAC moved to avoidance buffers, in each interval of time, one line a load (first seed).",
             drawstyle="steps-pre",
         )
-    stuck = next((row for row in rows if row["circle"]), None)
+    stuck = next((row for row in rows if row["deadlock_cycle"]), None)
     if stuck is not None:
         drawn["deadlock"] = _cycle(stuck)
     return drawn
@@ -136,7 +136,7 @@ def _over_time(
 
 def _cycle(row: Json) -> Figure:
     """Routers on a ring; an arrow is a link on which packets wait for the next arrow's."""
-    links = row["circle"]
+    links = row["deadlock_cycle"]
     figure, (axes,) = panels(6, 6)
     angles = [math.pi / 2 - 2 * math.pi * k / len(links) for k in range(len(links))]
     places = [(math.cos(a), math.sin(a)) for a in angles]

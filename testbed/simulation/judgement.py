@@ -106,7 +106,7 @@ def _possible(row: Json) -> bool:
     """Whether every message is in one place only, and none is longer under way than until the last delivery."""
     times = [row.get(name) for name in ("network_latency_s", "mean_latency_s", "last_delivery_s")]
     measured = [0.0, *(time for time in times if time is not None)]
-    return row.get("conserved", True) and measured == sorted(measured)
+    return row.get("packets_conserved", True) and measured == sorted(measured)
 
 
 def judge_runs(rows: Sequence[Json]) -> Verdict:
@@ -121,7 +121,8 @@ def judge_runs(rows: Sequence[Json]) -> Verdict:
     late = sum(row["sent"] - row["received"] for row in rows if row["stopped"] == "out-of-time")
     loads = {row["load"] for row in rows}
     measured = min(
-        (sum(row["measured"] for row in rows if row["load"] == load) for load in loads), default=0
+        (sum(row["measured_messages"] for row in rows if row["load"] == load) for load in loads),
+        default=0,
     )
     conserved = Claim("sent = received", "conservation").equal(float(sent), float(received))
     if late:

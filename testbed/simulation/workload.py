@@ -11,7 +11,6 @@ from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.workload import How, Workload, lazily
-from testbed.renamed import renames
 from testbed.simulation.options import SimulationOptions, TimelineOptions
 from topologies import Json, JsonObject
 
@@ -70,7 +69,7 @@ def _write_timeline(path: Path, rows: Sequence[JsonObject]) -> None:
 
     lines = ["seed,time_s,event,router,input_link\n"]
     for row in rows:
-        for time_s, event, router, link in row.pop("nac_timeline"):
+        for time_s, event, router, link in row.pop("nac_trace"):
             lines.append(f"{row['seed']},{time_s:.11f},{event},{router},{link}\n")
     write_atomically(path, "".join(lines).encode())
 
@@ -172,7 +171,6 @@ simulation_plan = planner(
 )
 SIMULATION = Workload(
     name="simulation",
-    former_keys=renames("Keys of JSON", "simulate"),
     title="Routers with finite buffers",
     description=DESCRIPTION,
     command="testbed simulate torus:8x8 --loads 0.1:0.5:0.1 --deadlock-avoidance nac",

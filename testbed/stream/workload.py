@@ -15,7 +15,6 @@ from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.run_records import Manifest
 from testbed.model.workload import How, Workload, lazily
-from testbed.renamed import renames
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.options import MobilityOptions, StreamOptions, StreamRunOptions
 from testbed.stream.plan import ProbePlan, StreamPlan, StreamsPlan
@@ -120,7 +119,20 @@ mobility_plan = planner(
     _BUILD_MOVING,
     StreamPlan,
 )
-FORMER_KEYS = renames("Keys of JSON", "stream, mobility")
+#: Keys of the documents that are printed under a second name too.
+FORMER_KEYS = {
+    "misled_blocks": "spurious_loss_blocks",
+    "sent_per_source_misled": "sent_per_source_spurious",
+    "sent_misjudged": "sent_spurious_losses",
+    "size_range": "block_size_range",
+    "reacted": "sender_reacted",
+    "reported_came": "reported_received",
+    "whole_route": "whole_route_predicted",
+    "m": "source_packets",
+    "der": "decoding_error_rate",
+    "lateness": "timing_errors",
+    "campaign": "epochs",
+}
 STREAM = Workload(
     name="stream",
     former_keys=FORMER_KEYS,

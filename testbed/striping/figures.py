@@ -14,23 +14,28 @@ def striping_figures(rows: Sequence[Row]) -> JsonObject:
     (found,) = rows
     ended = [record for record in found["operations"] if not record["errors"]]
     drawn = {"throughput": _throughput(found, ended)} if ended else {}
-    if found.get("killed") or found.get("cut") or found.get("impaired"):
+    if found.get("killed_processes") or found.get("cut_links") or found.get("impaired_links"):
         drawn["faults-over-time"] = _faults(found)
     return drawn
 
 
 def _faults(found: Row) -> Figure:
     """The operation under faults from its start to its end, and next to it what was cut or killed when."""
-    record = next((one for one in found["operations"] if one["faulty"]), found["operations"][-1])
+    record = next(
+        (one for one in found["operations"] if one["under_faults"]), found["operations"][-1]
+    )
     outcome = "failed" if record["errors"] else "verified" if record["verified"] else "wrong"
     lanes = [("operation", 0.0, record["seconds"], outcome)]
     lanes += [
         (f"{node} killed", at_s, max(record["seconds"], at_s), "no listener")
-        for node, at_s in found["killed"]
+        for node, at_s in found["killed_processes"]
     ]
-    lanes += [(f"{link} cut", start_s, stop_s, "cut") for link, start_s, stop_s in found["cut"]]
     lanes += [
-        (words, start_s, stop_s, "impaired") for words, start_s, stop_s in found.get("impaired", ())
+        (f"{link} cut", start_s, stop_s, "cut") for link, start_s, stop_s in found["cut_links"]
+    ]
+    lanes += [
+        (words, start_s, stop_s, "impaired")
+        for words, start_s, stop_s in found.get("impaired_links", ())
     ]
     figure, axes = chart(
         size=(7, 1.3 + 0.5 * len(lanes)), xlabel="seconds since the operation began"
@@ -88,7 +93,7 @@ def _throughput(found: Row, ended: list[Row]) -> Figure:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     axes.set_xlim(0, 1.15 * most)
     figure.set_label(
-        f"Throughput of a file of {found['file_size'] / 1e6:g} MB, striped in units of {found['stripe_unit']} bytes"
+        f"Throughput of a file of {found['file_bytes'] / 1e6:g} MB, striped in units of {found['stripe_unit_bytes']} bytes"
         f" from {found['compute_nodes']} compute nodes over {found['io_nodes']} I/O nodes,"
         f" {found['switching']} switching, schedule {found['schedule']}; one bar an operation. Lines:"
         " what is predicted for it, and what a liquid schedule would reach."

@@ -55,10 +55,14 @@ def invalid_reason(
 ) -> str | None:
     """Why a run says nothing about the network, None where the machine kept up; medians over its operations without
     faults. ``borne_s``: by how much an operation may be later than predicted, which one thread may not be alone."""
-    timed = [record for record in run.operations if record.strain is not None and not record.faulty]
+    timed = [
+        record
+        for record in run.operations
+        if record.machine_load is not None and not record.under_faults
+    ]
     if not timed:
         return None
-    strains = [record.strain for record in timed if record.strain is not None]
+    strains = [record.machine_load for record in timed if record.machine_load is not None]
     seconds = statistics.median(record.seconds for record in timed)
     hint = overload_hint(plan.rates)
     reason = overload_reason(strains, ANY_LIMITS, seconds, hint)
@@ -76,11 +80,13 @@ def invalid_reason(
 
 def _late_fraction(plan: StripingPlan, record: OperationRecord) -> float:
     allowed_s = change_allowance_s(plan) * len(plan.frames) if plan.schedule != "none" else 0.0
-    return max(0.0, record.late_s - allowed_s) / record.seconds if record.seconds > 0 else 0.0
+    return (
+        max(0.0, record.thread_delay_s - allowed_s) / record.seconds if record.seconds > 0 else 0.0
+    )
 
 
 ERROR_SLACK_S = 0.5
-OF_OPTIONS = "compute_nodes", "io_nodes", "stripe_unit", "operation", "access", "optimise"
+OF_OPTIONS = "compute_nodes", "io_nodes", "operation", "access", "optimise"
 """What the document has of them, by their names."""
 
 
@@ -107,16 +113,20 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
         missed = fault_not_in_force(plan.faults, run.faults, record.seconds) or (
             plan.killed and not record.errors
         )
-        due = moments if record.faulty or not number else ()
+        due = moments if record.under_faults or not number else ()
         came = injection_check(due, record.seconds, f"the {record.direction}")
         own = [check.of(not missed, "nothing broke") for check in came]
-        own.append(_error_check(record) if record.faulty and record.errors else _whole(record))
+        own.append(
+            _error_check(record) if record.under_faults and record.errors else _whole(record)
+        )
         if not record.errors:
             own.append(_content(record, plan))
         own = [replace(check, about=f"operation:{number}") for check in own]
         checks += [check.of(record.bytes) if check.passed else check for check in own]
     ran = tuple(
-        one.direction for one in run.operations if one.attempt == 1 and (moments or not one.faulty)
+        one.direction
+        for one in run.operations
+        if one.attempt == 1 and (moments or not one.under_faults)
     )
     if ran != plan.directions:
         words = f"{len(ran)} of {len(plan.directions)}"
@@ -154,8 +164,12 @@ def _impossible(plan: StripingPlan, run: StripingMeasurements) -> str | None:
         2 * (count + 1) * bool(count and plan.switching == "circuit"),
     )
     for one in run.operations:
-        most = {"late_s": count * one.seconds, "deadlocks": free * count, "rule_changes": circuits}
-        for name in most if not one.faulty else ():
+        most = {
+            "thread_delay_s": count * one.seconds,
+            "deadlocks": free * count,
+            "rule_changes": circuits,
+        }
+        for name in most if not one.under_faults else ():
             if not 0 <= (found := getattr(one, name)) <= most[name]:
                 return f"{name} is {found:g}, where the plan has 0 to {most[name]:g}"
     return None
@@ -233,7 +247,7 @@ def _content(record: OperationRecord, plan: StripingPlan) -> Check:
 
 def typical_throughput(run: StripingMeasurements) -> dict[str, float]:
     """Direction -> median throughput of its operations that came to their end, without faults."""
-    clean = (record for record in run.operations if not record.faulty and not record.errors)
+    clean = (record for record in run.operations if not record.under_faults and not record.errors)
     found = lists_by_key((record.direction, record.throughput_bps) for record in clean)
     return {direction: statistics.median(values) for direction, values in found.items()}
 
@@ -259,8 +273,9 @@ def _document(
         "network": plan.network.name,
         "fabric": run.fabric,
         **{name: getattr(options, name) for name in OF_OPTIONS},
-        "file_size": plan.file_bytes,
-        "without": list(options.disable),
+        "stripe_unit_bytes": options.stripe_unit,
+        "file_bytes": plan.file_bytes,
+        "disabled": list(options.disable),
         "schedule": plan.schedule,
         "switching": plan.switching,
         "link_rate_bps": plan.link_rate_bps,
@@ -273,10 +288,10 @@ def _document(
         "liquid_throughput_bps": None if prediction is None else prediction.liquid_throughput_bps,
         "predicted": prediction and {"throughput_bps": prediction.throughput_bps, "seconds": prediction.seconds},
         "frames": len(plan.frames),
-        "killed": [[killed.node, killed.at_s] for killed in plan.killed],
-        "cut": [[label_of(fault.link), fault.start_s, fault.ends_s] for fault in plan.faults if fault.kind == "down"],
-        "impaired": [[describe(fault), fault.start_s, fault.ends_s] for fault in plan.faults if fault.kind != "down"],
-        "several_machines": None if run.machines is None else _of_machines(run, run.machines),
+        "killed_processes": [[killed.node, killed.at_s] for killed in plan.killed],
+        "cut_links": [[label_of(fault.link), fault.start_s, fault.ends_s] for fault in plan.faults if fault.kind == "down"],
+        "impaired_links": [[describe(fault), fault.start_s, fault.ends_s] for fault in plan.faults if fault.kind != "down"],
+        "machines": None if run.machines is None else _of_machines(run, run.machines),
         "typical_throughput_bps": typical_throughput(run),
         "operations": [record.to_json() for record in run.operations],
         "verdict": dict(verdict.to_json()),

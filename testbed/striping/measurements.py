@@ -32,14 +32,14 @@ class OperationRecord:
     """One operation of all compute processes together.
 
     ``verified``: subfiles hold what they must (write), every process read what was written (read). ``seconds``: until
-    the last process was done. ``faulty``: faults were in force; what they broke is in ``errors``. ``frame_times_s``: of
-    a scheduled one. ``strain``: of the machine meanwhile, None where nothing was timed on it; ``late_s``: by which its
+    the last process was done. ``under_faults``: faults were in force; what they broke is in ``errors``. ``frame_times_s``: of
+    a scheduled one. ``machine_load``: of the machine meanwhile, None where nothing was timed on it; ``thread_delay_s``: by which its
     late threads lengthened a coordinated operation.
     """
 
     direction: Direction
     attempt: int
-    faulty: bool
+    under_faults: bool
     seconds: float
     bytes: int
     messages: int
@@ -51,8 +51,8 @@ class OperationRecord:
     deadlocks: int = 0
     rule_changes: int = 0
     queue_drops: int = 0
-    strain: MachineLoad | None = None
-    late_s: float = 0.0
+    machine_load: MachineLoad | None = None
+    thread_delay_s: float = 0.0
     frame_times_s: tuple[tuple[float, float], ...] = ()
     failure: str | None = None
 
@@ -64,7 +64,7 @@ class OperationRecord:
     @property
     def cpu_fraction(self) -> float:
         """Busy time of all processors meanwhile, 0 to 1."""
-        return 0.0 if self.strain is None else self.strain.cpu_fraction
+        return 0.0 if self.machine_load is None else self.machine_load.cpu_fraction
 
     def to_json(self) -> JsonObject:
         return {

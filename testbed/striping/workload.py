@@ -13,7 +13,6 @@ from testbed.machines.machines_request import MachinesRequest
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, Workload, lazily
-from testbed.renamed import renames
 from testbed.striping.measurements import StripingMeasurements
 from testbed.striping.options import StripingOptions, StripingRunOptions
 from testbed.striping.plan import StripingPlan
@@ -143,7 +142,7 @@ def _shown(document: Json) -> Iterator[object]:
     from testbed.report.answers import table_of_rows
 
     yield (
-        f"{document['network']}: {document['file_size'] / 1e6:g} MB in stripe units of {document['stripe_unit']} bytes,"
+        f"{document['network']}: {document['file_bytes'] / 1e6:g} MB in stripe units of {document['stripe_unit_bytes']} bytes,"
         f" {document['compute_nodes']} compute and {document['io_nodes']} I/O nodes, {document['access']} access, "
         f"{document['switching']} switching, schedule {document['schedule']}, {document['fabric']}"
     )
@@ -155,7 +154,9 @@ def _shown(document: Json) -> Iterator[object]:
     counts = ("messages", "fragments", "disk calls", "queue drops")
     rows = []
     for record in document["operations"]:
-        when = " again" if record["attempt"] > 1 else " under faults" if record["faulty"] else ""
+        when = (
+            " again" if record["attempt"] > 1 else " under faults" if record["under_faults"] else ""
+        )
         rate = "failed" if record["errors"] else f"{record['throughput_bps'] / 1e6:.1f}"
         row = {
             "operation": record["direction"] + when,
@@ -179,7 +180,6 @@ striping_plan = planner(
 )
 STRIPING = Workload(
     name="striping",
-    former_keys=renames("Keys of JSON", "sfio"),
     title="A striped file",
     description=DESCRIPTION,
     command="testbed sfio swiss-t1 --compute-nodes 4 --io-nodes 4 --stripe-unit 1000",

@@ -23,12 +23,11 @@ def judge_rounds(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements]) -> V
     should."""
     sent, delivered = sum(r.sent for r in rounds), sum(r.delivered for r in rounds)
     complete = sum(r.lightpaths for r in rounds) - sum(len(r.incomplete) for r in rounds)
-    injected, dropped = (
-        sum(sum(getattr(r, n).values()) for r in rounds) for n in ("injected", "dropped")
-    )
+    injected = sum(sum(one_round.wrong_wavelength_packets.values()) for one_round in rounds)
+    dropped = sum(sum(one_round.dropped.values()) for one_round in rounds)
     wrong = [f"round {i} at {node}" for i, r in enumerate(rounds) for node in _differing(r)]
     whole = sum(not r.incomplete and r.lightpaths > 0 for r in rounds)
-    strays = sum(r.strays for r in rounds)
+    misdelivered = sum(r.misdelivered for r in rounds)
     checks = [
         _equal(
             "rounds",
@@ -47,7 +46,7 @@ def judge_rounds(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements]) -> V
         _equal(
             "delivered", "packets of lit paths, arrived on their wavelength", sent, delivered
         ).of(sent),
-        _equal("strays", "packets that went astray", 0, strays).of(sent + injected),
+        _equal("strays", "packets that went astray", 0, misdelivered).of(sent + injected),
     ]
     if injected or dropped:
         differing = "switches whose drop counters differ from what they were given"
@@ -75,10 +74,9 @@ def judge_rounds(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements]) -> V
 
 
 def _differing(measured: RoundMeasurements) -> list[str]:
-    nodes = sorted({*measured.injected, *measured.dropped})
-    return [
-        node for node in nodes if measured.injected.get(node, 0) != measured.dropped.get(node, 0)
-    ]
+    injected = measured.wrong_wavelength_packets
+    nodes = sorted({*injected, *measured.dropped})
+    return [node for node in nodes if injected.get(node, 0) != measured.dropped.get(node, 0)]
 
 
 def _some(rounds: Sequence[RoundMeasurements]) -> str:

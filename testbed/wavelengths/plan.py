@@ -68,7 +68,7 @@ class WavelengthPlan(ShortRepr):
     ``bound``: rounds that no plan can do without. ``optimal``: True where no plan has fewer rounds, None where that is
     unknown. ``frames``: colours used in all, where the plan was made of frames (WSXC), else None. ``pattern``: which
     pairs, in words; ``seed``: of the packets of a run; ``baselines``: greedy method -> rounds that it needs;
-    ``seconds``: that finding all of them took.
+    ``solve_s``: that finding all of them took.
     """
 
     network: Network
@@ -84,7 +84,7 @@ class WavelengthPlan(ShortRepr):
     pattern: str = "all-to-all"
     seed: int = 1
     baselines: Mapping[str, int] = field(default_factory=dict, hash=False)
-    seconds: float = field(default=0.0, compare=False)
+    solve_s: float = field(default=0.0, compare=False)
 
     @property
     def conversions(self) -> int:
@@ -125,18 +125,18 @@ class WavelengthPlan(ShortRepr):
 
 @dataclass(frozen=True, kw_only=True)
 class RoundMeasurements:
-    """What one round gave, in packets. ``strays``: arrived at a wrong host, on a wrong wavelength or though injected as
+    """What one round gave, in packets. ``misdelivered``: arrived at a wrong host, on a wrong wavelength or though injected as
     wrong.
 
-    ``injected`` and ``dropped``: switch node -> packets that were put on a dark wavelength of a fibre into it, and
+    ``wrong_wavelength_packets`` and ``dropped``: switch node -> packets that were put on a dark wavelength of a fibre into it, and
     packets that its drop rules counted.
     """
 
     lightpaths: int
     sent: int
     delivered: int
-    strays: int
-    injected: Mapping[str, int] = field(hash=False)
+    misdelivered: int
+    wrong_wavelength_packets: Mapping[str, int] = field(hash=False)
     dropped: Mapping[str, int] = field(hash=False)
     setup_s: float = 0.0
     incomplete: Sequence[str] = ()
@@ -144,5 +144,7 @@ class RoundMeasurements:
 
     def to_json(self) -> JsonObject:
         named = {name: value for name, value in vars(self).items() if name != "fabric"}
-        counts = {name: sum(named[name].values()) for name in ("injected", "dropped")}
+        counts = {
+            name: sum(named[name].values()) for name in ("wrong_wavelength_packets", "dropped")
+        }
         return {**named, **counts, "incomplete": list(self.incomplete)}

@@ -49,7 +49,7 @@ def build_wavelengths(requested: WavelengthOptions, *, now: Callable[[], float])
     plan = assigned(requested.method)
     others = {m: len(assigned(m).rounds) for m in METHODS if m not in ("liquid", requested.method)}
     return replace(
-        plan, pattern=pattern, seed=requested.seed, baselines=others, seconds=now() - began
+        plan, pattern=pattern, seed=requested.seed, baselines=others, solve_s=now() - began
     )
 
 

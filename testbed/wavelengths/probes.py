@@ -124,8 +124,8 @@ def round_result(
         lightpaths=len(right),
         sent=sum(p.packets for p in right.values()),
         delivered=sum(arrived.values()),
-        strays=strays,
-        injected=dict(sorted(injected.items())),
+        misdelivered=strays,
+        wrong_wavelength_packets=dict(sorted(injected.items())),
         dropped={node: count for node, count in sorted(dropped.items()) if count},
         incomplete=tuple(wanting),
     )

@@ -11,7 +11,6 @@ from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, Workload, lazily
-from testbed.renamed import renames
 from testbed.wavelengths.options import ProbeOptions, WavelengthOptions
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
 from topologies import Json
@@ -25,6 +24,14 @@ DESCRIPTION = (
 _PLANNED, _MEASURED = (
     ("round", "paths", "fibres", "full"),
     ("sent", "arrived", "astray", "wrong", "dropped", "set up s"),
+)
+_ROUND_COUNTS = (
+    "sent",
+    "delivered",
+    "misdelivered",
+    "wrong_wavelength_packets",
+    "dropped",
+    "setup_s",
 )
 Rounds = tuple[RoundMeasurements, ...]
 
@@ -92,10 +99,7 @@ def _shown(document: Json) -> Iterator[object]:
         row: list[object] = [number + 1, len(paths), len(lit), full]
         if measured is not None:
             one = measured[number]
-            row += [
-                one[name]
-                for name in ("sent", "delivered", "strays", "injected", "dropped", "setup_s")
-            ]
+            row += [one[name] for name in _ROUND_COUNTS]
         rows.append(row)
     heads = _PLANNED if measured is None else (*_PLANNED, *_MEASURED)
     yield Table(name="rounds", headings=heads, rows=rows, spare=("set up s", "wrong", "fibres"))
@@ -110,7 +114,6 @@ wavelength_plan = planner(
 )
 WAVELENGTHS = Workload(
     name="wavelengths",
-    former_keys=renames("Keys of JSON", "wavelengths"),
     title="Lightpaths in rounds",
     description=DESCRIPTION,
     command="testbed wavelengths optical-cloud --pattern x1:x14,x2:x5",

@@ -1,4 +1,4 @@
-"""What the site writes from declarations and stored runs: every option, every check, every key, every former name."""
+"""What the site writes from declarations and stored runs: every option, every check, every key."""
 
 from __future__ import annotations
 

@@ -137,31 +137,6 @@ def test_commands_and_their_options_exist(page: Path) -> None:
     assert not wrong
 
 
-@cache
-def _former_options() -> dict[str, set[str]]:
-    """Return the former options, with their values if these changed, by command."""
-    former: dict[str, set[str]] = {command: set() for command in COMMANDS}
-    for line in (ROOT / "testbed" / "renames.tsv").read_text().splitlines():
-        command, _, name = line.partition("\t")
-        former_name = name.partition("\t")[0]
-        if command in former and former_name.startswith("--"):
-            former[command].add(former_name)
-    return former
-
-
-@pytest.mark.parametrize("page", _pages())
-def test_page_names_no_former_option(page: Path) -> None:
-    """A workload's page speaks of its command; a former option with a value is wrong anywhere."""
-    if page.name in ("renames.md", "changelog.md"):
-        pytest.skip("lists the former names")
-    former = {name for names in _former_options().values() for name in names if " " in name}
-    if page.parent.name == "workloads" and page.stem in COMMANDS:
-        former |= _former_options()[page.stem] - _options(page.stem)
-    text = " ".join(_code(page))
-    named = [name for name in former if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)]
-    assert named == []
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:

@@ -1,4 +1,4 @@
-"""Failure traces for tests: what the statistics of a trace are, and a small table in the LANL format."""
+"""Failure traces for tests: the statistics of a trace, and its table in each of the three formats."""
 
 from __future__ import annotations
 
@@ -65,6 +65,33 @@ def write_lanl_table(trace: FailureTrace) -> list[str]:
             "",
         ]
         lines.append(",".join(words) + "\n")
+    return lines
+
+
+def write_fta_events(trace: FailureTrace) -> list[str]:
+    """Return the trace as events of the Failure Trace Archive: the up time before each failure, and the outage."""
+    lines = [
+        "event_id component_id node_id platform_id node_name event_type event_start_time "
+        "event_stop_time event_end_reason\n"
+    ]
+    up_s: dict[str, int] = {}
+    for number, failure in enumerate(trace.failures):
+        start_s = round(failure.start_s)
+        end_s = start_s + 1 if failure.end_s is None else max(round(failure.end_s), start_s + 1)
+        node = f"0 0 3 {trace.system}.{failure.component}"
+        before_s = min(up_s.get(failure.component, start_s - 1), start_s - 1)
+        lines.append(f"{2 * number} {node} 1 {before_s} {start_s} 3001\n")
+        lines.append(f"{2 * number + 1} {node} 0 {start_s} {end_s} 8000\n")
+        up_s[failure.component] = end_s
+    return lines
+
+
+def write_pnnl_table(trace: FailureTrace) -> list[str]:
+    """Return the trace as lines of the PNNL table, in which failures have no end."""
+    lines = ["Date,Hardware Identifier,What Failed,Description of Failure,Action Taken\n"]
+    for failure in trace.failures:
+        written = _written(failure.start_s)
+        lines.append(f"{written},node {failure.component},ELAN3,bad,REPLACE\n")
     return lines
 
 

@@ -254,8 +254,8 @@ def bulk_runs() -> Iterator[tuple[str, Any]]:
                 "links": {k: replace(c, queue_drops=1) for k, c in links.items()},
                 "retransmitted": {0: TcpRetransmissions(8948, 1, 1)},
             },
-            "changes": {"rule_changes": 4, "changing_s": 0.2, "slowest_change_s": 0.1},
-            "few changes": {"rule_changes": 4, "changing_s": 0.003},
+            "changes": {"rule_changes": 4, "circuit_change_s": 0.2, "slowest_change_s": 0.1},
+            "few changes": {"rule_changes": 4, "circuit_change_s": 0.003},
             "late": {"strain": replace(CALM, worst_lateness_s=0.05)},
             "a little late": {"strain": replace(CALM, worst_lateness_s=0.009)},
             "late on average": {"strain": replace(CALM, mean_lateness_s=0.002)},
@@ -346,7 +346,9 @@ def downloads() -> Iterator[tuple[str, Any]]:
         "far": {"faults": "s1->s2@0.1-0.3", "network": "swiss-t1:delay_s=0.004"},
     }.items():
         where = str(options.pop("network", "swiss-t1"))
-        plan = download_plan(where, "s1", "s6", file_bytes=300_000, last_rate_bps=4e6, **options)
+        plan = download_plan(
+            where, "s1", "s6", file_bytes=300_000, last_mile_rate_bps=4e6, **options
+        )
         run = simulate_download(plan)
         for way, changes in {
             "": {},
@@ -367,10 +369,10 @@ def downloads() -> Iterator[tuple[str, Any]]:
 
 def striped_runs() -> Iterator[tuple[str, Any]]:
     for name, options in {
-        "liquid": {"schedule": "liquid"},
-        "free": {"schedule": "none"},
+        "liquid": {"scheduling": "liquid"},
+        "free": {},
         "strided": {"access": "strided"},
-        "circuit": {"schedule": "none", "switching": "circuit"},
+        "circuit": {"switching": "circuit"},
         "plain": {"optimise": False},
         "reads": {"operation": "both"},
         "alone": {"compute_nodes": 1},
@@ -388,12 +390,12 @@ def striped_runs() -> Iterator[tuple[str, Any]]:
         one = OperationRecord(
             direction="write",
             attempt=1,
-            faulty=False,
+            under_faults=False,
             seconds=seconds,
             bytes=plan.file_bytes,
             **_counts(plan),
             verified=True,
-            strain=CALM,
+            machine_load=CALM,
         )
         told_late = ClientError(rank=1, node="t1", text="gone", after_s=0.4, since_fault_s=2.6)
         told_soon = replace(told_late, rank=0, node="t0", since_fault_s=2.4)
@@ -428,17 +430,17 @@ def striped_runs() -> Iterator[tuple[str, Any]]:
             ),
             "broken": (plan, [replace(one, errors=(told_soon,), attempt=2)]),
             "failed": (plan, [replace(one, failure="r1 died")]),
-            "cut": (failing, [replace(one, faulty=True, errors=(told_soon,)), one]),
-            "late": (failing, [replace(one, faulty=True, errors=(told_soon, told_late))]),
-            "no harm": (failing, [replace(one, faulty=True, seconds=0.05)]),
-            "came": (failing, [replace(one, faulty=True, seconds=20.0)]),
-            "busy": (plan, [replace(one, strain=replace(CALM, cpu_fraction=0.99))]),
-            "stolen": (plan, [replace(one, strain=replace(CALM, stolen_fraction=0.3))]),
+            "cut": (failing, [replace(one, under_faults=True, errors=(told_soon,)), one]),
+            "late": (failing, [replace(one, under_faults=True, errors=(told_soon, told_late))]),
+            "no harm": (failing, [replace(one, under_faults=True, seconds=0.05)]),
+            "came": (failing, [replace(one, under_faults=True, seconds=20.0)]),
+            "busy": (plan, [replace(one, machine_load=replace(CALM, cpu_fraction=0.99))]),
+            "stolen": (plan, [replace(one, machine_load=replace(CALM, stolen_fraction=0.3))]),
             "late threads": (
                 plan,
-                [replace(one, late_s=0.13 * seconds + 0.008 * len(plan.frames))],
+                [replace(one, thread_delay_s=0.13 * seconds + 0.008 * len(plan.frames))],
             ),
-            "hardly late": (plan, [replace(one, late_s=0.11 * seconds)]),
+            "hardly late": (plan, [replace(one, thread_delay_s=0.11 * seconds)]),
         }
         for way, (of, operations) in ways.items():
             yield (

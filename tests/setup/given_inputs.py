@@ -228,11 +228,10 @@ QUICK: tuple[Row, ...] = (
     ),
     Row(
         README,
-        f"{STREAM} --rate-pps 10 --duration 30",
+        f"{STREAM} --packet-rate 10 --duration 30",
         0,
         ("verdict: passed (4 of 4 checks)",),
-        notes=1,
-    ),  # a former spelling, still taken
+    ),
     Row(README, f"{STREAM} --duration 0.3", 2, ("make the stream longer than 0.42 s",)),
 )
 ON_SWITCHES: tuple[Row, ...] = (

@@ -76,7 +76,7 @@ def row_of(plan: RouterPlan, run: RouterRun) -> Results:
         "twice": len(log) - len({arrival[:3] for arrival in log}),
         "seconds": run.seconds,
         "stuck_for_s": run.stuck_for_s,
-        "circle": [list(each) for each in find_cycle(plan, run.snapshots)],
+        "deadlock_cycle": [list(each) for each in find_cycle(plan, run.snapshots)],
         "latency_s": float(np.mean([arrival[4] for arrival in log])) if log else 0.0,
         "nac": run.nac,
         "received_by": np.searchsorted(sorted(arrival[5] for arrival in log), slots).tolist(),
@@ -101,7 +101,7 @@ def judge(rows: Rows) -> Verdict:
             Claim(
                 f"{network}: full inputs that wait for each other in a cycle then, the shortest of all runs"
             )
-            .equal(length, min(len(row["circle"]) for row in bare))
+            .equal(length, min(len(row["deadlock_cycle"]) for row in bare))
             .cites("full buffers of the communication cycle (4.1)" if network == FAILURES else None)
             .against(0.0, "no cycle: they only wait"),
             Claim(f"{network}: messages undelivered with NAC")

@@ -188,7 +188,7 @@ class BulkRun(FromParts):
     def carry_out(self, goodput: Goodput) -> BulkMeasurements:
         """The run itself, until the coordinator ends it; what the network's own counters say of it is not in yet."""
         retransmitted, changes = self._endpoints.retransmitted(), self._switchboard.changes
-        self._switchboard.slowest_change_s = self._switchboard.changing_s = 0.0
+        self._switchboard.slowest_change_s = self._switchboard.circuit_change_s = 0.0
         self._report_progress(self._platform.live(read_links, Progress(doing="sending")))
         with LoadMonitor() as gauge:
             self._drive()
@@ -208,7 +208,7 @@ class BulkRun(FromParts):
             lost_links=tuple(dict.fromkeys(driver.lost_links)),
             rule_changes=self._switchboard.changes - changes,
             slowest_change_s=self._switchboard.slowest_change_s,
-            changing_s=self._switchboard.changing_s,
+            circuit_change_s=self._switchboard.circuit_change_s,
             strain=gauge.strain,
         )
 

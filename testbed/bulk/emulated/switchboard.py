@@ -67,7 +67,7 @@ class CircuitSwitchboard:
         self._began = 0.0
         self.changes = 0
         self.slowest_change_s = 0.0
-        self.changing_s = 0.0
+        self.circuit_change_s = 0.0
         for sock in self._sockets.values():
             sock.sendall(hello(next(self._numbers)))
 
@@ -165,7 +165,7 @@ class CircuitSwitchboard:
             self.changes += 1
             took_s = time.monotonic() - self._began
             self.slowest_change_s = max(self.slowest_change_s, took_s)
-            self.changing_s += took_s
+            self.circuit_change_s += took_s
         return confirmed, tuple(lost)
 
     def _send(self, batches: dict[int, list[bytes]]) -> None:

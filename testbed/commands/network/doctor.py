@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
 from testbed.errors import CapabilityError, InvalidRunError
-from testbed.renamed import renames
 
 if TYPE_CHECKING:
     from testbed.emulation.machine.capabilities import Capability
     from testbed.model.machine.capacity import MachineCapacity
-
-_FORMER_KEYS = renames("Keys of JSON", "doctor")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,8 +44,8 @@ def run(args: argparse.Namespace) -> Answer:
     missing = [name for name in NEEDED if not found[name].available]
     carried = load_carried()
     document = {"emulation": not missing, "capabilities": as_document(found)}
-    document |= {"carried": None if carried is None else carried.to_json()}
-    answer = Answer(document, partial(_show, found, missing, carried), former=_FORMER_KEYS)
+    document |= {"capacity": None if carried is None else carried.to_json()}
+    answer = Answer(document, partial(_show, found, missing, carried))
     if missing and args.strict:
         answer.given(args)
         raise CapabilityError(
@@ -106,9 +103,7 @@ def _calibrate(as_json: bool) -> Answer:
     )
     path = save_carried(load)
     says = f"this machine carries {load.link_bps / 1e6:.0f} Mbit/s over all links together; stored in {path}"
-    return Answer(
-        {"carried": load.to_json(), "file": str(path)}, partial(print, says), former=_FORMER_KEYS
-    )
+    return Answer({"capacity": load.to_json(), "file": str(path)}, partial(print, says))
 
 
 def _show(

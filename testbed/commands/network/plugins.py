@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 from testbed.commands.answer import Answer
-from testbed.renamed import renames
 from topologies.registry import Registry
 from topologies.text.json_types import JsonObject
 
@@ -39,7 +38,7 @@ def run_list(_: argparse.Namespace) -> Answer:
     find_experiments()
     groups = registries() | {EXPERIMENTS.group: EXPERIMENTS}
     document = {"groups": {group: _document(registry) for group, registry in groups.items()}}
-    return Answer(document, partial(_print, groups), former=renames("Keys of JSON", "plugins"))
+    return Answer(document, partial(_print, groups))
 
 
 def _print(groups: "dict[str, Registry[Any]]") -> None:
@@ -51,10 +50,8 @@ def _print(groups: "dict[str, Registry[Any]]") -> None:
 
 
 def _document(registry: "Registry[Any]") -> JsonObject:
-    listed = [
-        {"name": p.name, "package": p.package, "broken": p.broken} for p in registry.plugins()
-    ]
-    return {"ours": list(registry.builtin_names()), "plugins": listed}
+    listed = [{"name": p.name, "package": p.package, "error": p.broken} for p in registry.plugins()]
+    return {"builtin": list(registry.builtin_names()), "plugins": listed}
 
 
 def run_check(args: argparse.Namespace) -> Answer:

@@ -16,7 +16,6 @@ from testbed.errors import UndecidedError
 from testbed.model.code_description import describe_coding
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
-from testbed.renamed import renames
 from testbed.report.answers import Part, table_of_rows
 from testbed.report.column_units import seconds_in_words
 from testbed.report.comparison import Comparison, compare_methods, draw_comparison
@@ -122,8 +121,8 @@ def run(args: argparse.Namespace) -> Answer:
     if any(one["violations"] for one in document["methods"]):
         code = 1
     title = f"{network.name}: {counted(len(matrix.pairs), 'demand')}, {matrix.name}"
-    drawn, former = partial(_figures, document, routed), renames("Keys of JSON", "demands")
-    return Answer(document, partial(_show, document), code, former, title, drawn)
+    drawn = partial(_figures, document, routed)
+    return Answer(document, partial(_show, document), code, title=title, figures=drawn)
 
 
 def _announced(pairs: int, methods: int, coding: Coding) -> str:
@@ -143,8 +142,8 @@ def _show(document: JsonObject) -> Iterator[Part]:
         "links" in document["methods"][0],
     )
     left_out = (
-        f", {counted(document['left_out'], 'pair')} that no path joins left out"
-        if document["left_out"]
+        f", {counted(document['omitted_pairs'], 'pair')} that no path joins left out"
+        if document["omitted_pairs"]
         else ""
     )
     yield (
@@ -163,7 +162,7 @@ def _show(document: JsonObject) -> Iterator[Part]:
             "fair": one["throughput_bps"] / total * best["utilisation"],
             "exposed": one["exposed_pairs"],
             "ROR": math.inf if one["ror"] is None else one["ror"],
-            "of the others": one["ror_of_others"],
+            "of the others": one["ror_without_exposed"],
             "s": one["seconds"],
         }
         for one in document["methods"]
@@ -197,7 +196,7 @@ def _decimals(utilisation: float) -> str:
 
 
 def _compared(document: JsonObject) -> Comparison | None:
-    fields = ("utilisation", "throughput_bps", "ror_of_others", "exposed_pairs")
+    fields = ("utilisation", "throughput_bps", "ror_without_exposed", "exposed_pairs")
     return compare_methods("demands", document["methods"], fields)
 
 

@@ -18,7 +18,6 @@ from testbed.model.code_description import describe_coding
 from testbed.model.options import kinds
 from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, Only
 from testbed.model.studies.samples import grouped
-from testbed.renamed import renames
 from testbed.report.answers import Part, Table, table_of_rows
 from testbed.report.column_units import cell
 from testbed.report.comparison import Comparison, compare_methods, draw_comparison
@@ -133,9 +132,9 @@ def run(args: argparse.Namespace) -> Answer:
         if document["note"]:
             print(f"note: {document['method']}: {document['note']}", file=sys.stderr)
     title = f"{network.name}, {args.source} to {args.sink}: redundancy of {', '.join(methods)}"
-    former, drawn = renames("Keys of JSON", "ror"), partial(_figures, network, documents)
+    drawn = partial(_figures, network, documents)
     show = partial(_show, documents, args.links)
-    return Answer(whole, show, former=former, title=title, figures=drawn)
+    return Answer(whole, show, title=title, figures=drawn)
 
 
 def _show(documents: list[JsonObject], every_link: bool) -> Iterator[Part]:
@@ -193,7 +192,7 @@ def _links(document: Json, *, shown: bool) -> Table:
             "block size N": one["block_size"],
         }
         if document["labels"] == "stratified":
-            row["least any order needs"] = one["bound"]
+            row["least any order needs"] = one["block_size_lower_bound"]
         rows.append(row | {"overhead": _finite(one["overhead"])})
     table = table_of_rows(rows, "links", title=title, spare=("least any order needs", "load"))
     return replace(table, wide=not shown)

@@ -13,6 +13,7 @@ from testbed.errors import InputError
 from testbed.model.naming.names import read_pair
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, Only
+from testbed.model.route_names import list_routes
 from testbed.model.routes import SplitRoute
 from testbed.report.answers import Part, Table
 from testbed.report.column_units import cell, column
@@ -23,9 +24,7 @@ from topologies import Json, JsonObject, Network, label_of, link_fields, load_ne
 
 L = TypeVar("L", bound=SupportsFloat)
 DESCRIPTION = (
-    "Compute what fraction of one flow each directed link carries. Methods: single, ecmp, disjoint-2, disjoint:k, "
-    "disjoint-all, max-flow, min-cost, capillary, capillary:K (the first K layers, the rest over the fewest links), "
-    "thesis-loop, least-fec:T (least redundancy at tolerance T). Loads are exact "
+    f"Compute what fraction of one flow each directed link carries. Methods: {list_routes()}. Loads are exact "
     "fractions (--float: floats); utilisation is load over capacity relative to the network's largest capacity."
 )
 MAX_DIGITS = 24

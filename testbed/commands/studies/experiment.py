@@ -21,7 +21,6 @@ from testbed.commands.answer import Answer
 from testbed.commands.studies.study_runner import run_study
 from testbed.errors import InputError
 from testbed.model.studies.study import Study, Subject
-from testbed.renamed import renames
 from topologies.errors import nearest
 from topologies.registry import Registry
 
@@ -206,16 +205,14 @@ def _said(module: str, what: str, otherwise: T) -> T:
 
 def _list(_: argparse.Namespace) -> Answer:
     listed = [
-        {"name": n, "answers": e.answers, "does": e.does} for n, e in find_experiments().items()
+        {"name": n, "claim": e.answers, "summary": e.does} for n, e in find_experiments().items()
     ]
     texts = [
-        f"{one['name']}\n    does:    {one['does']}\n    answers: {one['answers']}"
+        f"{one['name']}\n    does:    {one['summary']}\n    answers: {one['claim']}"
         for one in listed
     ]
     document = {"experiments": listed}
-    return Answer(
-        document, lambda: print(*texts, sep="\n"), former=renames("Keys of JSON", "experiment")
-    )
+    return Answer(document, lambda: print(*texts, sep="\n"))
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -25,7 +25,6 @@ from testbed.model.options import kinds
 from testbed.model.options.option import RUN, RUNNING, Only
 from testbed.model.progress import Progress
 from testbed.model.stored_runs import StoredRun, representative_run
-from testbed.renamed import renames
 from testbed.report.column_units import seconds_in_words
 from testbed.report.progress_bar import progress_bar
 from testbed.report.register import Row, counts, counts_by_chapter, outcome_in_words
@@ -340,7 +339,7 @@ def _closing(replication: Replication, index: Path) -> Answer:
     states = {name: _state(replication, name, runs) for name, runs in stored.items()}
     left = [name for name, state in states.items() if state in ("invalid", "unfinished", "not run")]
     failed = [name for name, state in states.items() if state in ("failed", "broken")]
-    document = _document(replication, stored, states) | {"book": str(index)}
+    document = _document(replication, stored, states) | {"report": str(index)}
 
     def show() -> None:
         for name, why in replication.broken.items():
@@ -355,7 +354,7 @@ def _closing(replication: Replication, index: Path) -> Answer:
         print(f"book:    {index}")
 
     code = 1 if failed else 5 if "cannot-tell" in states.values() else 4 if left else 0
-    return Answer(document, show, code, renames("Keys of JSON", "replicate"))
+    return Answer(document, show, code)
 
 
 def _state(replication: Replication, name: str, runs: Sequence[StoredRun]) -> str:

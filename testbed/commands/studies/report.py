@@ -171,10 +171,10 @@ def _show(found: LoadedRun, page: Path) -> Iterator[object]:
 
 
 def _document(found: LoadedRun, page: Path) -> JsonObject:
-    sessions = []
+    streams = []
     for part in found.sessions:
         summary = record_to_json(part.summary) if part.summary else {}
-        sessions.append(
+        streams.append(
             {
                 "title": part.session.title,
                 "fabric": part.session.fabric,
@@ -187,6 +187,6 @@ def _document(found: LoadedRun, page: Path) -> JsonObject:
         "page": str(page),
         "manifest": found.manifest.to_json(),
         "unfinished": found.unfinished,
-        "sessions": sessions,
+        "streams": streams,
         "verdict": json_ready(found.verdict.to_json()) if found.verdict else None,
     }

@@ -143,7 +143,6 @@ def _run(study: Study, args: argparse.Namespace, words: list[str]) -> int:
         directory = run.finish(rows, verdict, drawn(study, rows) if verdict.checks else {})
         record_page_path(directory / "page.html")
     document = {
-        "experiment": study.name,
         "study": study.name,
         "points": rows,
         "verdict": verdict.to_json(),
@@ -278,5 +277,4 @@ def _run_sessions(study: SessionStudy, args: argparse.Namespace, words: list[str
     described = study.described("quick" if args.quick else "full")
     manifest = replace(run_manifest(args), command=command, study=described)
     sessions = study.sessions(args.quick, args.seed)
-    named = {"experiment": study.name, "study": study.name}
-    return run_streams(args, fabric, sessions, study.name, manifest, **named).given(args)
+    return run_streams(args, fabric, sessions, study.name, manifest, study=study.name).given(args)

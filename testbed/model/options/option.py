@@ -68,11 +68,9 @@ class Option:
 
     ``name``: as the library takes it, with a dot inside nested options ("nac.slack"). ``flag``: as the command does (by
     itself ``flag_of`` the name; "" and ``positional``: by its place; None and not ``listed``: not at all), or
-    ``short``. ``former``: the flags that its name in the library had in 0.2, taken until 0.4 (what else has another
-    name is in ``testbed/renames.tsv``). ``shown``: the default as written in its unit. ``choices``: the words that may
-    be given, or a function that lists them. ``only``: when it has a meaning. ``switches_only``: the simulated fabric
-    cannot carry it out, or not the values for which it is true. ``many``: it may be given several times, and is a
-    tuple. ``negated``: a bool that is False by itself can be said to be so (--no-...), as one that is True can.
+    ``short``. ``shown``: the default as written in its unit. ``choices``: the words that may be given, or a function
+    that lists them. ``only``: when it has a meaning. ``switches_only``: the simulated fabric cannot carry it out, or
+    not the values for which it is true. ``many``: it may be given several times, and is a tuple. ``negated``: a bool that is False by itself can be said to be so (--no-...), as one that is True can.
     ``presets``: other options' values that a value of this one stands for, where they are not given themselves.
     """
 
@@ -81,7 +79,6 @@ class Option:
     positional: bool = False
     listed: bool = True
     short: tuple[str, ...] = ()
-    former: tuple[str, ...] = ()
     default: object = MISSING
     shown: str | None = None
     kind: Kind | None = None
@@ -218,9 +215,7 @@ def declared(one: dataclasses.Field[T]) -> Option:
     said: Option = one.metadata["option"]
     flag = None if not said.listed else "" if said.positional else said.flag or flag_of(one.name)
     annotation = str(getattr(one.type, "__name__", one.type))
-    return replace(
-        said, name=one.name, flag=flag, former=former_flags(one.name), annotation=annotation
-    )
+    return replace(said, name=one.name, flag=flag, annotation=annotation)
 
 
 def flag_of(name: str) -> str:
@@ -230,15 +225,6 @@ def flag_of(name: str) -> str:
     ['--packet-size', '--link-rate', '--warm-up', '--block-symbols']
     """
     return "--" + re.sub("_(bps|pps|s)$", "", re.sub("_bytes$", "_size", name)).replace("_", "-")
-
-
-def former_flags(name: str) -> tuple[str, ...]:
-    """The flags that a name of the library had in 0.2: with its unit or without.
-
-    >>> former_flags("link_bps")
-    ('--link-bps', '--link')
-    """
-    return "--" + name.replace("_", "-"), flag_of(name)
 
 
 def with_default(said: str, default: object) -> str:
@@ -271,8 +257,7 @@ def _options_of(kind: Any) -> tuple[Option, ...]:
             inner, prefix, group, only = one.metadata["nested"]
             for each in options_of(inner):
                 flag = prefix + each.flag.lstrip("-") if prefix and each.flag else each.flag
-                former = tuple((prefix or "--") + word.lstrip("-") for word in each.former)
-                own = replace(each, name=f"{one.name}.{each.name}", flag=flag, former=former)
+                own = replace(each, name=f"{one.name}.{each.name}", flag=flag)
                 found.append(replace(own, group=each.group or group, only=(*only, *each.only)))
     return tuple(found)
 

@@ -2,7 +2,6 @@
 own."""
 
 import inspect
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, ParamSpec, TypeVar
@@ -10,7 +9,6 @@ from typing import Any, ParamSpec, TypeVar
 from testbed.errors import TestbedError, UsageError
 from testbed.model.options.arguments import wrong_argument
 from testbed.model.options.option import build, options_of
-from testbed.renamed import renames
 from topologies.text.json_types import Json, JsonObject
 
 P = ParamSpec("P")
@@ -40,13 +38,12 @@ def planner(
     kind: Any = options
 
     def made(*words: P.args, **named: P.kwargs) -> L:
-        arguments: Any = _present(name, named)
         spellings = _spellings(kind)
-        for argument in arguments:
+        for argument in named:
             if argument not in spellings or spellings[argument] != argument:
                 raise wrong_argument(name, argument, spellings)
         try:
-            bound = _bound(name, signature, words, arguments)
+            bound = _bound(name, signature, words, named)
             missing = [
                 each.name for each in options_of(kind) if each.required and each.name not in bound
             ]
@@ -109,28 +106,3 @@ def _spellings(kind: type) -> dict[str, str]:
         if each.flag:
             names.setdefault(each.flag.lstrip("-").replace("-", "_"), argument)
     return names
-
-
-def _present(function: str, named: Json) -> JsonObject:
-    """The keyword arguments under their present names, each of 0.2 with a DeprecationWarning.
-
-    Raises UsageError where a former and its present name are both there, and for a rate in a unit of its own.
-    """
-    found = dict(named)
-    former = renames("Keyword arguments", function)
-    if function == "simulation_plan" and found.pop("rate_unit", "") == "packets/s":
-        if "rate" not in found:
-            raise UsageError("simulation_plan: rate_unit is gone; give packet_rate_pps")
-        former["rate"] = "packet_rate_pps"
-    for word, present in former.items():
-        old, *values = word.split()
-        if old not in found or (values and str(found[old]) not in values):
-            continue
-        if present in found:
-            raise UsageError(
-                f"{function}: {old} is now {present}, which is there too; give it once"
-            )
-        said = f"{function}: {old} is now {present}; the old name goes in 0.4"
-        warnings.warn(said, DeprecationWarning, stacklevel=5)
-        found[present] = found.pop(old)
-    return found

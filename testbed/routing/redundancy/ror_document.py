@@ -88,9 +88,9 @@ def ror_document(
         "source": route.source,
         "sink": route.sink,
         "method": method,
-        "tolerance": coding.tolerance,
-        "m": coding.source_packets,
-        "der": coding.decoding_error_rate,
+        "static_tolerance": coding.tolerance,
+        "source_packets": coding.source_packets,
+        "decoding_error_rate": coding.decoding_error_rate,
         "large_blocks": coding.large_blocks,
         "labels": coding.labels,
         "ror": None if terms.infinite else terms.ror,
@@ -103,7 +103,7 @@ def ror_document(
                 "load": _load_text(route.loads[i]),
                 "load_float": float(route.loads[i]),
                 "block_size": term.block_size,
-                "bound": _bound(term, coding),
+                "block_size_lower_bound": _bound(term, coding),
                 "overhead": None if term.overhead is None else float(term.overhead),
             }
             for i, term in zip(route.loaded, terms.per_load, strict=True)

@@ -274,7 +274,7 @@ def operate(
     return OperationRecord(
         direction=direction,
         attempt=1,
-        faulty=False,
+        under_faults=False,
         seconds=seconds,
         bytes=sum(client.blocks.size_bytes for client in clients),
         verified=not errors and all(right.values()),

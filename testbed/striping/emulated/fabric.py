@@ -167,14 +167,14 @@ class _Run:
                 total_s = len(plan.directions) + 0.5
                 now = Progress(done_s=number + 0.5, total_s=total_s, doing=direction)
                 report(self._platform.live(read_links, now))
-                faulty = number == 0 and bool(plan.faults or plan.killed)
-                operations.append(self._operate(direction, attempt=1, faulty=faulty))
+                under_faults = number == 0 and bool(plan.faults or plan.killed)
+                operations.append(self._operate(direction, attempt=1, under_faults=under_faults))
                 if operations[-1].errors:
                     stack.close()
                     self._platform.all(machine_ends.restart_listeners)
                     self._switchboard.flush_flow_cache()
                     stack.enter_context(self._clients())
-                    operations.append(self._operate(direction, attempt=2, faulty=False))
+                    operations.append(self._operate(direction, attempt=2, under_faults=False))
                 if operations[-1].errors:
                     break
 
@@ -186,9 +186,11 @@ class _Run:
             yield
             self._ask(machine_ends.close_clients)
 
-    def _operate(self, direction: Direction, *, attempt: int, faulty: bool) -> OperationRecord:
+    def _operate(
+        self, direction: Direction, *, attempt: int, under_faults: bool
+    ) -> OperationRecord:
         platform, plan = self._platform, self._plan
-        faults, killed = (plan.faults, plan.killed) if faulty else ((), ())
+        faults, killed = (plan.faults, plan.killed) if under_faults else ((), ())
         names = self._plan.placement.names
         deaths = tuple((k.at_s, names[k.node]) for k in killed)
         fault_s = min(
@@ -217,13 +219,17 @@ class _Run:
             record = replace(
                 record,
                 deadlocks=len(admission.deadlocks),
-                late_s=delay_by_late_threads_s(self._plan, admission.thread_delay_s),
+                thread_delay_s=delay_by_late_threads_s(self._plan, admission.thread_delay_s),
                 frame_times_s=admission.frame_times_s,
                 failure=admission.failure,
             )
         changes = changes if self._circuits else 0
         return replace(
-            record, attempt=attempt, faulty=faulty, rule_changes=changes, queue_drops=drops
+            record,
+            attempt=attempt,
+            under_faults=under_faults,
+            rule_changes=changes,
+            queue_drops=drops,
         )
 
     @contextmanager
@@ -261,14 +267,14 @@ class _Run:
             for key in ("bytes", "messages", "fragments", "requests", "disk_calls")
         }
         strains = [
-            one for one in (strain, *(record.strain for record in records)) if one is not None
+            one for one in (strain, *(record.machine_load for record in records)) if one is not None
         ]
         return replace(
             records[0],
             seconds=max(ends) - min(begins),
             errors=tuple(error for record in records for error in record.errors),
             verified=all(record.verified for record in records),
-            strain=worst_strain(strains),
+            machine_load=worst_strain(strains),
             **sums,
         )
 

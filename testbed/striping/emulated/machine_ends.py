@@ -275,7 +275,7 @@ def operate_clients(
         record = operate(objects.clients, direction, optimised=optimised, fault_s=fault_s)
         ended_s = time.monotonic()
     return Operated(
-        record=replace(record, strain=gauge.strain),
+        record=replace(record, machine_load=gauge.strain),
         began_s=ended_s - record.seconds,
         ended_s=ended_s,
     )

@@ -295,7 +295,9 @@ POISONED += [
     (
         multi_block,
         None,
-        lambda r: {"throughput_bps": 1e7} if r["multi_block"] and r["block_bytes"] == 4096 else {},
+        lambda r: (
+            {"throughput_bps": 1e7} if r["multi_block"] and r["access_block_bytes"] == 4096 else {}
+        ),
         "slowest block",
     ),
     (
@@ -313,7 +315,9 @@ POISONED += [
     (
         multi_block,
         None,
-        lambda r: {"throughput_bps": r["block_bytes"] * 10.0} if not r["multi_block"] else {},
+        lambda r: (
+            {"throughput_bps": r["access_block_bytes"] * 10.0} if not r["multi_block"] else {}
+        ),
         "single-block writes of large blocks",
     ),
     (scaling, None, lambda r: {"throughput_bps": 1e7}, "in turns over circuits: exponent"),
@@ -526,7 +530,7 @@ def test_a_striped_file_of_up_to_2_gigabytes_is_written_where_more_is_asked_for_
     assert {p["nodes"]: p["pair_bytes"] for p in striped if p["nodes"] in (12, 14, 31)} == {
         12: 10_000_000, 14: 10_000_000, 31: 2_000_000_000 // 961
     }  # fmt: skip
-    assert {point["repeat"] for point in striped} == {1, 2}
+    assert {point["repetitions"] for point in striped} == {1, 2}
     plain = [point for point in points if point not in striped]
     assert plain == [point for point in crossbar.points(False, 1) if "pair_bytes" not in point]
 
@@ -600,7 +604,7 @@ def test_an_access_that_failed_as_a_whole_is_reported_with_its_reason(
         rank=1, node="p1", text="r0 was silent for 120 s", after_s=1.0, since_fault_s=0.0
     )
     record = OperationRecord(
-        direction="write", attempt=1, faulty=False, seconds=1.0, bytes=0, messages=1, fragments=1, requests=1,
+        direction="write", attempt=1, under_faults=False, seconds=1.0, bytes=0, messages=1, fragments=1, requests=1,
         disk_calls=1, verified=False, errors=(error,),
     )  # fmt: skip
     ended = StripingMeasurements(fabric="emulation", operations=(record,), mtu_bytes=9000)

@@ -169,7 +169,7 @@ SPOILT: Sequence[tuple[str, Callable[[Row], Row]]] = (
     ("runs without an escape", as_one_path),
     ("until missing ACKs tell", as_one_path),
     ("back on its path", as_one_path),
-    ("lost after the source reconfigured", lambda _: {"lost_later": 1}),
+    ("lost after the source reconfigured", lambda _: {"lost_after_reroute": 1}),
     (
         "share lost on one path",
         lambda r: {"lost": r["sent"] // 4} if r["routing"] == "single" else {},

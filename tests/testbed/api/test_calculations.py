@@ -200,10 +200,10 @@ def test_every_workload_runs_on_the_simulator_to_a_verdict(plan: Callable[[], An
     assert json.loads(json.dumps(outcome.document))["verdict"]["passed"] == outcome.passed
 
 
-@pytest.mark.parametrize("rates", [{"rate": 0.1}, {"rates": (0.1, 0.2)}])
+@pytest.mark.parametrize("rates", [{"load": 0.1}, {"loads": (0.1, 0.2)}])
 def test_simulation_gives_the_commands_json(rates: dict[str, Any], tmp_path: Path) -> None:
     plan = testbed.simulation_plan("mesh:3x3", duration_s=0.001, repetitions=2, **rates)
-    loads = ["--load", "0.1"] if "rate" in rates else ["--loads", "0.1:0.2:0.1"]
+    loads = ["--load", "0.1"] if "load" in rates else ["--loads", "0.1:0.2:0.1"]
     words = ["simulate", "mesh:3x3", *loads, "--duration", "0.001", "--repetitions", "2", "--json"]
     done = in_process(*words, "--results", str(tmp_path))
     document = json.loads(done.stdout)

@@ -65,15 +65,17 @@ def silent_rounds(run: Any) -> Any:
         "lightpaths": 0,
         "sent": 0,
         "delivered": 0,
-        "strays": 0,
-        "injected": {},
+        "misdelivered": 0,
+        "wrong_wavelength_packets": {},
         "dropped": {},
     }
     return tuple(replace(one, **nothing) for one in run)
 
 
 def silent_simulation(run: Any) -> Any:
-    return tuple(row | {"sent": 0, "received": 0, "measured": 0, "livelocked": 0} for row in run)
+    return tuple(
+        row | {"sent": 0, "received": 0, "measured_messages": 0, "livelocked": 0} for row in run
+    )
 
 
 def judged(plan: Any, run: Any) -> Verdict:
@@ -223,7 +225,7 @@ def test_a_simulation_that_measured_nothing_never_passes(
             "load": 0.1,
             "sent": sent,
             "received": received,
-            "measured": 0,
+            "measured_messages": 0,
             "deadlocked": stuck,
             "livelocked": 0,
             "stopped": "done",
@@ -251,10 +253,12 @@ def test_one_load_of_which_no_message_was_measured_is_enough_not_to_tell() -> No
     plan = testbed.simulation_plan("mesh:3x3", load=0.1, duration_s=0.001)
     (row,) = measured(plan)
     assert judge_runs([row]).passed
-    verdict = judge_runs([row, row | {"load": 0.2, "sent": 3, "received": 3, "measured": 0}])
+    verdict = judge_runs(
+        [row, row | {"load": 0.2, "sent": 3, "received": 3, "measured_messages": 0}]
+    )
     assert {check.key: check.outcome for check in verdict.checks}["conservation"] == "cannot-tell"
     assert verdict.exit_code == 5
-    assert judge_runs([row | {"conserved": False}]).exit_code == 1, (
+    assert judge_runs([row | {"packets_conserved": False}]).exit_code == 1, (
         "a message in two places, or in none"
     )
     late = {"mean_latency_s": row["mean_latency_s"] * 1000}

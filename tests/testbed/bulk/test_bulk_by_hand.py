@@ -208,8 +208,8 @@ def test_a_thread_may_wake_so_late_on_average() -> None:
 
 def test_changes_of_circuits_may_take_as_long_as_a_machine_may_stand_still() -> None:
     plan = plan_of(1_000_000)
-    assert not invalid(plan, rule_changes=3, changing_s=0.0235)
-    words = invalid(plan, rule_changes=3, changing_s=0.0246)
+    assert not invalid(plan, rule_changes=3, circuit_change_s=0.0235)
+    words = invalid(plan, rule_changes=3, circuit_change_s=0.0246)
     assert (
         "3 changes of circuits took 8.2 ms each, 2.1% of the predicted time (limit 2.0%)" in words
     )
@@ -221,7 +221,7 @@ def test_what_tcp_repeats_and_what_changes_take_count_together() -> None:
     first = plan.frames[0][0]
     for packets, says in ((10, False), (11, True)):  # 3.6 ms a packet, and 0.0239 s of changes
         again = {first: TcpRetransmissions(packets * 8948, packets)}
-        words = invalid(plan, retransmitted=again, rule_changes=3, changing_s=0.0239)
+        words = invalid(plan, retransmitted=again, rule_changes=3, circuit_change_s=0.0239)
         assert (f"TCP sent {packets} packets again, 0 after" in words) == says, words
 
 
@@ -277,8 +277,8 @@ def test_the_row_counts_messages_once_and_sums_what_links_and_switches_say() -> 
     assert row["throughput_bps"] == pytest.approx(row["bytes"] * 8 / row["seconds"])
     assert row["ratio"] == pytest.approx(row["throughput_bps"] / row["liquid_throughput_bps"])
     assert row["liquid_throughput_bps"] == pytest.approx(20e6 * count / plan.bottleneck_load)
-    assert row["repeated"] == [plan.transfers[0].name]
-    assert (row["dropped"], row["queue_drops"]) == (7, 2 * len(links))
+    assert row["retried_transfers"] == [plan.transfers[0].name]
+    assert (row["dropped_packets"], row["queue_drops"]) == (7, 2 * len(links))
     assert (row["rounds"], row["frames"], row["predicted_ratio"]) == (
         None,
         len(plan.frames),

@@ -93,10 +93,10 @@ def test_a_run_too_short_for_its_changes_of_circuits_is_invalid_however_long_it_
     slower: float,
 ) -> None:
     plan = plan_of(100_000)  # 0.12 s at 20 Mbit/s
-    verdict = judged(plan, slower=slower, rule_changes=4, changing_s=0.0073)
+    verdict = judged(plan, slower=slower, rule_changes=4, circuit_change_s=0.0073)
     assert verdict.exit_code == 4 and "larger --message-size" in str(verdict.invalid)
     late = judged(
-        plan, rule_changes=4, changing_s=0.0073, strain=replace(CALM, worst_lateness_s=0.02)
+        plan, rule_changes=4, circuit_change_s=0.0073, strain=replace(CALM, worst_lateness_s=0.02)
     )
     assert "larger --message-size" in str(late.invalid), (
         "whatever else was late, a longer run is what mends it"
@@ -117,9 +117,12 @@ def test_changes_of_circuits_count_once_a_message_where_no_frame_waits_for_them(
         )
         for barrier in (False, True)
     )
-    changes = {"rule_changes": len(free.transfers), "changing_s": 0.0024 * len(free.transfers)}
+    changes = {
+        "rule_changes": len(free.transfers),
+        "circuit_change_s": 0.0024 * len(free.transfers),
+    }
     assert judged(free, **changes).exit_code == 0
-    slow = {"rule_changes": len(free.transfers), "changing_s": 0.006 * len(free.transfers)}
+    slow = {"rule_changes": len(free.transfers), "circuit_change_s": 0.006 * len(free.transfers)}
     for plan, spoilt in ((free, slow), (phases, changes)):
         assert "changes of circuits took" in str(judged(plan, **spoilt).invalid)
 
@@ -171,7 +174,7 @@ def test_a_measured_run_of_twelve_packets_a_message_is_invalid_and_failed_before
         "seconds": 3.3954,
         "goodput": goodput,
         "rule_changes": 5,
-        "changing_s": 0.0117,
+        "circuit_change_s": 0.0117,
         "retransmitted": again,
     }
     verdict = judged(plan, **measured)

@@ -34,7 +34,7 @@ def carried(
     network, told = options.pop("network", NETWORK), []
     asked = {
         "message_bytes": options.pop("size", SIZE),
-        "killed": killed,
+        "kill": killed,
         "faults": faults,
         **options,
     }
@@ -62,18 +62,18 @@ def test_every_message_arrives_once_in_both_switchings_and_the_counters_agree(
 ) -> None:
     def run() -> str | None:
         circuit, packet = sandboxed(
-            carried, ["circuit", "packet"], None, {"injected": 30, "size": 1_000_000}
+            carried, ["circuit", "packet"], None, {"inject_packets": 30, "size": 1_000_000}
         )
         for row in (circuit, packet):
             assert row["failure"] is None
             assert row["deliveries"] == [1] * 9
-        assert circuit["injected"] == 30 <= circuit["dropped"]
+        assert circuit["injected_packets"] == 30 <= circuit["dropped_packets"]
         assert max(circuit["by_switch"].values()) >= 30, (
             "all injected packets are one sender's and end at its switch"
         )
         assert circuit["rule_changes"] == circuit["frames"] + 1
-        assert packet["rule_changes"] == 0 and packet["dropped"] == 0
-        own = circuit["dropped"] - 30
+        assert packet["rule_changes"] == 0 and packet["dropped_packets"] == 0
+        own = circuit["dropped_packets"] - 30
         if own > 9 * 112 * 3 // 100:
             return (
                 f"{own} of the messages' own 9 x 112 packets were dropped, limit three in a hundred"
@@ -141,7 +141,7 @@ def test_connections_of_a_run_are_gone_with_it_and_say_no_goodbyes_in_the_next(
 def test_orders_that_congest_wait_for_circuits_and_still_arrive(
     sandboxed: Callable[..., Any],
 ) -> None:
-    (row,) = sandboxed(carried, ["circuit"], None, {"method": "identical", "barrier": False})
+    (row,) = sandboxed(carried, ["circuit"], None, {"scheduling": "identical", "barrier": False})
     assert row["failure"] is None and row["deliveries"] == [1] * 9
     assert row["ratio"] < 0.75, "three senders that all begin with one receiver cannot send at once"
 

@@ -43,7 +43,7 @@ def network_of(cables: str, forwarding: str) -> Network:
 
 def plan_of(name: str, switching: str, **options: Any) -> Any:
     cables, forwarding, pattern = NETWORKS[name]
-    asked = {"link_rate_bps": 4e6, "message_bytes": 200_000, "injected": 20, **options}
+    asked = {"link_rate_bps": 4e6, "message_bytes": 200_000, "inject_packets": 20, **options}
     return bulk_plan(network_of(cables, forwarding), pattern=pattern, switching=switching, **asked)  # type: ignore[arg-type]
 
 
@@ -94,7 +94,7 @@ def sent_again() -> list[dict[str, int]]:
         "circuit",
         link_rate_bps=2e6,
         message_bytes=300_000,
-        injected=0,
+        inject_packets=0,
     )
     told = []
     with EmulatedBulkFabric(calibrate=False) as fabric:

@@ -256,7 +256,10 @@ def test_library_and_command_give_the_same_note(tmp_path: Path) -> None:
     plan = testbed.bulk_plan(str(file), pattern="a1:b1,a2:b2")
     result = testbed.run(plan, fabric="simulator")
     assert SCALED in document["verdict"]["notes"] and SCALED in result.verdict.notes
-    assert document["seconds"] == pytest.approx(1.6) and document["beside"]["packet"]["seconds"] > 0
+    assert (
+        document["seconds"] == pytest.approx(1.6)
+        and document["other_switching"]["packet"]["seconds"] > 0
+    )
     assert document["verdict"]["notes"][0] == "fastest links of 20 Mbit/s, the usual rate"
 
 

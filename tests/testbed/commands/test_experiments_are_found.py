@@ -59,7 +59,7 @@ def test_an_experiment_of_another_package_is_listed_and_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["experiment", "list", "--json"]) == 0
-    listed = {e["name"]: e["answers"] for e in json.loads(capsys.readouterr().out)["experiments"]}
+    listed = {e["name"]: e["claim"] for e in json.loads(capsys.readouterr().out)["experiments"]}
     assert listed["theirs"] == "a claim of theirs"
     assert "ror_validation" in listed  # beside our own
     assert (

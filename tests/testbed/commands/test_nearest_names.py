@@ -32,6 +32,8 @@ from testbed.cli import main
         ("stream ring:4 --form=s0 --to s2", "did you mean --from?"),
         ("stream ring:4 --to s2", "required: --from"),
         ("stream ring:4 --fro s1", "unknown option --fro; did you mean --from?"),
+        ("stream ring:4 --from s0 --to s2 --rate-pps 10", "did you mean --packet-rate?"),
+        ("stream ring:4 --from s0 --to s2 --symbol-bytes=10", "did you mean --symbol-size?"),
         ("up ring:4 --pcap s0->s9", "did you mean s0->s3 or s0->s1?"),
     ],
 )

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from testbed.conformance import check, registries
+from testbed.conformance import check, group_of, registries
 from testbed.conformance.routings import routing_checks, static_routing_checks
 from testbed.conformance.schedulers import scheduler_checks
 from testbed.conformance.suites import code_checks
@@ -220,7 +220,7 @@ def test_suites_judge_the_installed_package(installed: Commands) -> None:
         assert done.returncode == 0 and document["group"] == group, done.stdout
     listed = json.loads(installed("plugins", "list", "--json").stdout)["groups"]
     assert listed["testbed.routings"]["plugins"] == [
-        {"name": "widest", "package": "testbed-plugin-example 1.0", "broken": None, "error": None}
+        {"name": "widest", "package": "testbed-plugin-example 1.0", "error": None}
     ]
 
 
@@ -296,6 +296,14 @@ def test_unknown_group_and_name_are_refused() -> None:
         check("testbed.nothing", "x")
     with pytest.raises(InputError, match="there is no 'x'"):
         check("testbed.routings", "x")
+
+
+def test_group_is_found_by_a_name_with_a_parameter() -> None:
+    assert group_of("capillary:3") == "testbed.routings"
+    with pytest.raises(InputError, match=r"in testbed\.routings, testbed\.demand_routings"):
+        group_of("smore:3")
+    with pytest.raises(InputError, match="no group has it"):
+        group_of("ecmp:3")
 
 
 EVERY_KIND = """

@@ -31,7 +31,9 @@ def test_a_download_has_a_page_and_report_draws_it_anew(
     document = json.loads(capsys.readouterr().out)
     folder = Path(document["results"])
     (row,) = [json.loads(line) for line in (folder / "points.jsonl").read_text().splitlines()]
-    assert len(row["arrivals_pps"]) == BINS and row["measured_s"] == document["seconds"]["measured"]
+    assert (
+        len(row["arrivals_pps"]) == BINS and row["measured_s"] == document["duration_s"]["measured"]
+    )
     page = (folder / "page.html").read_text()
     assert "A download over many paths" in page and "last mile" in page and "s1-&gt;s2 down" in page
     (folder / "page.html").unlink()

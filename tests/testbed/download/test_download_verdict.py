@@ -97,7 +97,7 @@ def test_a_run_whose_sender_fell_behind_or_whose_machine_dropped_packets_is_inva
 def test_a_single_path_waits_as_predicted_and_is_told_from_one_that_no_failure_disturbs() -> None:
     plan, run = downloaded("single")
     assert outcomes(plan, run) == ["holds"] * 4
-    assert predict(plan).idle_s > 2
+    assert predict(plan).outage_s > 2
     assert outcomes(plan, replace(run, seconds=alternatives(plan).undisturbed_s))[1] == "fails"
 
 
@@ -165,10 +165,10 @@ def test_a_fault_names_its_parallel_link() -> None:
     network=st.sampled_from(["ring:3", "ring:5", "torus:3x3", "swiss-t1"]),
     delays_s=st.lists(st.sampled_from([0.0, 0.001, 0.01, 0.05, 0.3]), min_size=1, max_size=4),
     size=st.sampled_from([1, 3_000, 60_000, 400_000]),
-    last_rate_bps=st.sampled_from([1e6, 8e6]),
+    last_mile_rate_bps=st.sampled_from([1e6, 8e6]),
 )
 def test_delays_of_links_are_in_the_prediction(
-    network: str, delays_s: list[float], size: int, last_rate_bps: float
+    network: str, delays_s: list[float], size: int, last_mile_rate_bps: float
 ) -> None:
     plain = load_network(network)
     delay_of = {frozenset(k.id[:2]): delays_s[n % len(delays_s)] for n, k in enumerate(plain.links)}
@@ -179,7 +179,7 @@ def test_delays_of_links_are_in_the_prediction(
         switches[0],
         switches[-1],
         file_bytes=size,
-        last_mile_rate_bps=last_rate_bps,
+        last_mile_rate_bps=last_mile_rate_bps,
         faults=(),
     )
     assert "fails" not in outcomes(
@@ -203,9 +203,11 @@ def test_a_failure_on_links_with_delays_is_answered_a_round_trip_later() -> None
     assert outcomes(plan, simulate_download(plan)) == ["holds"] * 4
 
 
-@pytest.mark.parametrize(("last_rate_bps", "works"), [(20e6, True), (50e6, False), (1e9, False)])
+@pytest.mark.parametrize(
+    ("last_mile_rate_bps", "works"), [(20e6, True), (50e6, False), (1e9, False)]
+)
 def test_a_last_kilometre_that_the_links_cannot_fill_is_refused_with_the_numbers(
-    last_rate_bps: float, works: bool
+    last_mile_rate_bps: float, works: bool
 ) -> None:
     network = load_network("ring:4,capacity_bps=10000000")
     with (
@@ -214,7 +216,12 @@ def test_a_last_kilometre_that_the_links_cannot_fill_is_refused_with_the_numbers
         else pytest.raises(InputError, match=r"Mbit/s on s0->s\d, which carries 10; lower")
     ):
         download_plan(
-            network, "s0", "s2", file_bytes=100_000, last_mile_rate_bps=last_rate_bps, faults=()
+            network,
+            "s0",
+            "s2",
+            file_bytes=100_000,
+            last_mile_rate_bps=last_mile_rate_bps,
+            faults=(),
         )
 
 
@@ -272,7 +279,7 @@ def test_the_prediction_by_hand_of_a_path_that_loses_a_tenth_and_then_all() -> N
     forward_s, _, round_s = delays(plan)
     assert ideal.seconds == pytest.approx(need / pace + 1.0 + forward_s)
     assert ideal.sent == pytest.approx(need + pace / 0.9 + pace * round_s)
-    assert ideal.idle_s == pytest.approx(1.0)
+    assert ideal.outage_s == pytest.approx(1.0)
     assert others.undisturbed_s == pytest.approx(need / pace + forward_s)
     assert others.constant_rate_s == pytest.approx(need / pace + 1.1 + forward_s)
     assert others.single_path_s == pytest.approx(ideal.seconds)
@@ -303,7 +310,7 @@ def test_a_highest_rate_fills_the_last_mile_and_no_more() -> None:
 def test_half_of_the_durations_tolerance_may_be_lag_or_time_in_switches() -> None:
     plan, run = downloaded()
     slack_s, (forward_s, spread_s, _) = tolerances(plan)[0], delays(plan)
-    queue_s = queue_bytes(plan.last_rate_bps) * 8 / plan.last_rate_bps
+    queue_s = queue_bytes(plan.last_mile_rate_bps) * 8 / plan.last_mile_rate_bps
     usual_s = forward_s + spread_s + queue_s
     for share, valid in ((0.49, True), (0.51, False)):
         for spoilt in (
@@ -346,7 +353,7 @@ def test_the_document_and_the_row_by_hand() -> None:
     assert run.seconds is not None
     document, (row,) = judge_download(plan, run).document, judge_download(plan, run).stored
     assert document["goodput_bps"] == pytest.approx(8 * 4_000_000 / run.seconds)
-    assert document["ratio"] == pytest.approx(document["goodput_bps"] / 8e6)
+    assert document["goodput_ratio"] == pytest.approx(document["goodput_bps"] / 8e6)
     assert document["packets"]["received"] == run.received
     assert (row["drawn_s"], row["measured_s"], "verdict" in row) == (
         run.seconds,
@@ -360,7 +367,7 @@ def test_the_document_and_the_row_by_hand() -> None:
         len(run.arrivals_s)
     )
     never = judge_download(plan, replace(run, seconds=None, arrivals_s=(0.25, 0.5)))
-    assert never.document["goodput_bps"] == never.document["ratio"] == 0
+    assert never.document["goodput_bps"] == never.document["goodput_ratio"] == 0
     (row,) = never.stored
     assert (row["drawn_s"], row["measured_s"]) == (
         0.5,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,15 +39,16 @@ from tests.helpers.failure_samples import (
     measure_statistics,
     sample_lanl_table,
     sample_trace,
+    write_fta_events,
     write_lanl_table,
+    write_pnnl_table,
 )
-from tests.helpers.paths import SHARED
 from tests.helpers.trace_counts import choose_causes, count_causes
 from topologies import load_network
 
-TRACES = SHARED / "traces"
+TRACES = Path(os.environ.get("TESTBED_TRACES", ""))
 needs_traces = pytest.mark.skipif(
-    not TRACES.is_dir(), reason="the public traces are not beside the project"
+    "TESTBED_TRACES" not in os.environ, reason="TESTBED_TRACES names no folder of public traces"
 )
 
 LANL = [
@@ -173,6 +176,30 @@ def test_a_table_that_a_spreadsheet_wrote_is_read(
             csv.reader("".join(lines).splitlines(True))
         )
     assert read_trace(written, system="7") == read_trace(plain, system="7")
+
+
+@pytest.mark.parametrize(
+    ("file_name", "write"),
+    [
+        ("table.csv.gz", write_lanl_table),
+        ("events.tab.gz", write_fta_events),
+        ("failures.csv.gz", write_pnnl_table),
+    ],
+)
+def test_tables_give_back_the_failures_that_were_drawn(
+    file_name: str, write: Callable[[FailureTrace], list[str]], tmp_path: Path
+) -> None:
+    system = None if write is write_pnnl_table else "12"
+    drawn = generate_trace(KNOWN_STATISTICS["lanl-12"], seed=3, name="12")
+    (tmp_path / file_name).write_bytes(gzip.compress("".join(write(drawn)).encode()))
+    read = read_trace(tmp_path / file_name, system=system)
+    assert len(read.failures) == len(drawn.failures) == 52
+    assert len({each.component for each in read.failures}) == len(
+        {each.component for each in drawn.failures}
+    )
+    for found, expected in zip(read.failures, drawn.failures, strict=True):
+        since_s = expected.start_s - drawn.failures[0].start_s
+        assert found.start_s - read.failures[0].start_s == pytest.approx(since_s, abs=60)
 
 
 @needs_traces

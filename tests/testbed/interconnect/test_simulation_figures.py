@@ -67,7 +67,7 @@ def test_a_deadlock_is_drawn_as_the_cycle_that_it_is(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (row,) = simulated(capsys, tmp_path, *STUCK)["per_seed"]
-    cycle = row["circle"]
+    cycle = row["deadlock_cycle"]
     assert row["deadlocked"] and len(cycle) == 8
     assert all(one[1] == after[0] for one, after in zip(cycle, cycle[1:] + cycle[:1], strict=True))
     assert "deadlock" in simulation_figures([row])
@@ -77,7 +77,7 @@ def test_a_deadlock_under_ft_drb_is_drawn_as_its_cycle_too(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (row,) = simulated(capsys, tmp_path, *STUCK, "--routing", "ft-drb")["per_seed"]
-    cycle = row["circle"]
+    cycle = row["deadlock_cycle"]
     assert row["deadlocked"] and len(cycle) == 8
     assert all(one[1] == after[0] for one, after in zip(cycle, cycle[1:] + cycle[:1], strict=True))
 
@@ -98,11 +98,15 @@ def test_packets_over_time_are_those_that_are_sent_and_not_yet_there(
         "per_seed"
     ]
     over = row["over_time"]
-    assert min(over["in_network"]) >= 0 and over["in_network"][-1] == over["waiting"][-1] == 0
-    assert max(over["in_network"]) > 0 and row["circle"] == []
+    assert (
+        min(over["packets_in_network"]) >= 0
+        and over["packets_in_network"][-1] == over["packets_in_source_queues"][-1] == 0
+    )
+    assert max(over["packets_in_network"]) > 0 and row["deadlock_cycle"] == []
     (held,) = simulated(capsys, tmp_path, *STUCK)["per_seed"]
     assert (
-        held["over_time"]["in_network"][-1] + held["over_time"]["waiting"][-1]
+        held["over_time"]["packets_in_network"][-1]
+        + held["over_time"]["packets_in_source_queues"][-1]
         == held["sent"] - held["received"]
     )
 
@@ -140,5 +144,5 @@ def test_a_row_of_a_simulation_names_its_latency_at_no_load_with_a_unit(
 ) -> None:
     (row,) = simulated(capsys, tmp_path, *STUCK)["per_seed"]
     headings = [column(name, [value])[0] for name, value in row.items()]
-    assert "latency at no load of one router (µs)" in headings
+    assert "zero load hop latency (µs)" in headings
     assert not [heading for heading in headings if " s " in heading]

@@ -106,7 +106,7 @@ def test_the_command_streams_over_a_recomputed_route_and_its_page_is_drawn_anew(
     document = json.loads(done.stdout)
     (fault,) = document["per_fault"]
     assert document["routing"] == "recomputed" and fault["kind"] == "down"
-    assert 0 < fault["lost"] < 0.25 * fault["sent"] and fault["lost_later"] == 0
+    assert 0 < fault["lost"] < 0.25 * fault["sent"] and fault["lost_after_reroute"] == 0
     directory = Path(document["results"])
     drawing = directory / "figure-s0_0->s1_0-down.svg"
     before = drawing.read_text()

@@ -120,10 +120,10 @@ def _verdict(plan: MetapathPlan, run: MetapathRun) -> Any:
 def test_a_cut_that_is_escaped_is_told_from_the_logs() -> None:
     plan = _plan()
     (found,) = analyse_metapaths(plan, _run(plan)).faults
-    assert (found.lost, found.escaped, found.lost_later) == (4, 16, 0)
+    assert (found.lost, found.escaped, found.lost_after_reroute) == (4, 16, 0)
     assert found.lost_s == pytest.approx(0.004)
     assert found.first_escape_s == pytest.approx(0.004)
-    assert found.noticed_s == pytest.approx({"header": 0.02})
+    assert found.detected_s == pytest.approx({"header": 0.02})
     assert (found.marked_by, found.port_status_s) == ("header", pytest.approx(0.003))
     assert (found.reconfigured_s, found.returned_s) == (pytest.approx(0.02), pytest.approx(0.05))
     assert found.latency_before_ms == found.latency_escaped_ms == (1.0, 1.0)
@@ -192,7 +192,7 @@ def test_faults_that_overlap_are_told_apart() -> None:
     plan, run = _overlapping_run()
     first, second, third = analyse_metapaths(plan, run).faults
     assert (first.lost, second.lost, third.lost) == (4, 10, 0)
-    assert first.lost_later == second.lost_later == third.lost_later == 0
+    assert first.lost_after_reroute == second.lost_after_reroute == third.lost_after_reroute == 0
     assert second.reconfigured_s == pytest.approx(0.02) and third.reconfigured_s == 0
     verdict = judge_metapaths(plan, run).verdict
     assert verdict.passed, [c for c in verdict.checks if not c.passed]
@@ -215,15 +215,15 @@ def test_what_is_lost_after_all_cables_are_kept_off_fails_the_verdict_of_faults_
     ]
 
 
-@pytest.mark.parametrize(("answered_s", "lost_later"), [(1.52, 20), (1.75, 0)])
+@pytest.mark.parametrize(("answered_s", "lost_after_reroute"), [(1.52, 20), (1.75, 0)])
 def test_what_is_lost_to_a_fault_that_is_not_answered_yet_is_not_held_against_another(
-    answered_s: float, lost_later: int
+    answered_s: float, lost_after_reroute: int
 ) -> None:
     """The third cut, off the path, begins while the source may still send into the second."""
     plan, run = _overlapping_run((1.7, 1.72))
     events = tuple(replace(e, at_s=answered_s) if e.at_s == 1.52 else e for e in run.events)
     third = analyse_metapaths(plan, replace(run, events=events)).faults[2]
-    assert (third.lost, third.lost_later) == (20, lost_later)
+    assert (third.lost, third.lost_after_reroute) == (20, lost_after_reroute)
 
 
 def test_a_cable_that_fails_twice_in_an_episode_is_returned_from_once() -> None:
@@ -457,7 +457,7 @@ def test_the_study_passes_on_good_rows_and_is_drawn() -> None:
         ("ft-drb, header", "down", {"escaped": 0}, "without an escape"),
         ("ft-drb", "blackhole", {"reconfigured_s": None}, "silent blackhole"),
         ("ft-drb", "blackhole", {"marked_by": "header"}, "anything but silence"),
-        ("ft-drb", "down", {"lost_later": 1}, "after the source reconfigured"),
+        ("ft-drb", "down", {"lost_after_reroute": 1}, "after the source reconfigured"),
         ("ft-drb", "down", {"returned_s": None}, "back on its path"),
         ("single", "down", {"lost": 0}, "share lost on one path"),
         (CODED, "blackhole", {"lost": 3}, "not decoded"),

@@ -106,7 +106,7 @@ def test_what_is_written_in_quotes_reads_back(network: Network, data: st.DataObj
     link = data.draw(st.sampled_from(network.links)).id
     space = data.draw(st.sampled_from(["", " "]))
     assert read_node(space + quoted(ids[0]) + space, network) == ids[0]
-    assert read_pair(pair_text(pairs[0]), network, "--also") == pairs[0]
+    assert read_pair(pair_text(pairs[0]), network, "--flow") == pairs[0]
     assert read_pairs(f"{space},{space}".join(map(pair_text, pairs)), network, "--pattern") == pairs
     assert read_link(link_text(link), network) == link
     assert parse_fault(fault_text(faults[0]), network) == faults[0]
@@ -133,7 +133,7 @@ def test_text_without_quotes_means_what_it_says_or_is_refused(
     fault = data.draw(faults_of(network))
     text = f"{label_of(fault.link)}@{fault.start_s!r}-{fault.stop_s!r} {manner_text(fault)}"
     for read, said, wanted in (
-        (lambda text: read_pair(text, network, "--also"), ":".join(pair), pair),
+        (lambda text: read_pair(text, network, "--flow"), ":".join(pair), pair),
         (lambda text: parse_fault(text, network), text, fault),
         (lambda text: parse_fault_list(text, network), text, (fault,)),
     ):
@@ -246,7 +246,7 @@ TWICE = Network(
         (
             read_pair,
             "a:b:c",
-            '--also \'a:b:c\' can be read in two ways; write "a":"b:c" or "a:b":"c"',
+            '--flow \'a:b:c\' can be read in two ways; write "a":"b:c" or "a:b":"c"',
         ),
         (read_pair, "a", "write A:B"),
         (read_pair, ":a", "write A:B"),
@@ -258,7 +258,7 @@ TWICE = Network(
 )
 def test_pairs_that_mean_nothing_or_two_things(read: Any, text: str, says: str) -> None:
     with pytest.raises(InputError) as caught:
-        read(text, TWICE, "--also")
+        read(text, TWICE, "--flow")
     assert says in str(caught.value)
 
 

@@ -174,7 +174,7 @@ def test_closing_table_of_a_run_can_be_read_at_every_width() -> None:
 def test_table_of_a_reacting_stream_can_be_read_at_every_width() -> None:
     """Only real switches carry these streams, so the table is made from a document."""
     fault = {"link": "s0_0->s0_1", "kind": "blackhole", "lost": 123, "sent": 4567}
-    fault |= {"noticed_s": {"carrier": 0.012, "timeout": 0.345}, "reconfigured_s": 0.123}
+    fault |= {"detected_s": {"carrier": 0.012, "timeout": 0.345}, "reconfigured_s": 0.123}
     fault |= {"returned_s": None, "latency_before_ms": [0.1, 0.2], "latency_during_ms": None}
     document = {"per_fault": [fault | {"latency_after_ms": [0.3, 0.4]}] * 3}
     assert METAPATH.shown is not None

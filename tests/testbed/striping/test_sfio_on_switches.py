@@ -191,9 +191,9 @@ def test_a_file_over_an_impaired_cable_is_written_whole_and_later_than_over_a_wh
     whole = sandboxed(accessed, "crossbar:4", str(tmp_path / "whole"), dict(options))["operations"]
     slow = {"impaired": [[["t0", "s1", 0], 0.0, 20.0, "delay:0.04 duplicate:0.1"]]}
     found = sandboxed(accessed, "crossbar:4", str(tmp_path / "slow"), options | slow)
-    assert found["cut"] == [] and found["impaired"][0][0].startswith("t0->s1 ")
+    assert found["cut_links"] == [] and found["impaired_links"][0][0].startswith("t0->s1 ")
     (record, *_) = found["operations"]
-    assert record["faulty"] and record["verified"] and not record["errors"]
+    assert record["under_faults"] and record["verified"] and not record["errors"]
     assert record["seconds"] > whole[0]["seconds"] + 0.04
 
 

@@ -90,7 +90,7 @@ def striped(how: str) -> dict[str, Any]:
         "failed": failed,
         "devices": devices,
         "errors": errors,
-        "spread": judged.document["several_machines"],
+        "spread": judged.document["machines"],
     }
 
 

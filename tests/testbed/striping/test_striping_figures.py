@@ -8,13 +8,13 @@ from typing import Any
 from testbed.striping.figures import striping_figures
 
 OPERATION = {
-    "direction": "write", "attempt": 1, "faulty": True, "errors": [], "seconds": 2.0, "throughput_bps": 8e6,
+    "direction": "write", "attempt": 1, "under_faults": True, "errors": [], "seconds": 2.0, "throughput_bps": 8e6,
     "verified": True,
 }  # fmt: skip
 DOCUMENT: dict[str, Any] = {
-    "operations": [OPERATION], "predicted": None, "compute_nodes": 2, "io_nodes": 2, "stripe_unit": 200,
-    "switching": "packet", "schedule": "none", "file_size": 2_000_000,
-    "killed": [["r2", 0.5]], "cut": [["s1->r1", 0.2, 1.4]],
+    "operations": [OPERATION], "predicted": None, "compute_nodes": 2, "io_nodes": 2, "stripe_unit_bytes": 200,
+    "switching": "packet", "schedule": "none", "file_bytes": 2_000_000,
+    "killed_processes": [["r2", 0.5]], "cut_links": [["s1->r1", 0.2, 1.4]],
 }  # fmt: skip
 
 
@@ -34,7 +34,9 @@ def test_a_kill_and_a_cut_are_drawn_at_their_moments() -> None:
 
 
 def test_without_faults_there_is_nothing_to_draw_of_them() -> None:
-    assert set(striping_figures([{**DOCUMENT, "killed": [], "cut": []}])) == {"throughput"}
+    assert set(striping_figures([{**DOCUMENT, "killed_processes": [], "cut_links": []}])) == {
+        "throughput"
+    }
 
 
 def test_an_operation_that_failed_is_named_so() -> None:

@@ -45,9 +45,9 @@ def verdict_of(
         for one in chosen.blocks
     )
     usual: dict[str, Any] = {
-        "direction": "write", "attempt": 1, "faulty": False, "seconds": prediction.seconds, "bytes": 1_600_000,
+        "direction": "write", "attempt": 1, "under_faults": False, "seconds": prediction.seconds, "bytes": 1_600_000,
         "messages": 16, "fragments": pieces, "requests": 16, "disk_calls": 16, "verified": True,
-        "strain": CALM,
+        "machine_load": CALM,
     }  # fmt: skip
     records = tuple(OperationRecord(**(usual | fields)) for fields in operations)
     return judge(
@@ -66,9 +66,10 @@ def test_the_same_slow_run_fails_on_a_machine_that_kept_up_and_is_invalid_on_one
     allowed_s = change_allowance_s(chosen) * len(chosen.frames)
     assert judged(chosen, {"seconds": seconds})[0] == 1
     kept_up_s = allowed_s + 0.9 * MAX_LATE_FRACTION * seconds
-    assert judged(chosen, {"seconds": seconds, "late_s": kept_up_s})[0] == 1
+    assert judged(chosen, {"seconds": seconds, "thread_delay_s": kept_up_s})[0] == 1
     code, why = judged(
-        chosen, {"seconds": seconds, "late_s": allowed_s + 1.1 * MAX_LATE_FRACTION * seconds}
+        chosen,
+        {"seconds": seconds, "thread_delay_s": allowed_s + 1.1 * MAX_LATE_FRACTION * seconds},
     )
     assert (
         code == 4
@@ -82,17 +83,17 @@ def test_the_outcome_does_not_matter_to_whether_the_machine_kept_up() -> None:
     chosen = plan(**LIQUID)
     seconds = predict(chosen, 9000).seconds  # type: ignore[union-attr]
     assert judged(chosen, {})[0] == 0
-    assert judged(chosen, {"late_s": seconds / 2})[0] == 4, "fast enough, and yet"
+    assert judged(chosen, {"thread_delay_s": seconds / 2})[0] == 4, "fast enough, and yet"
 
 
 @pytest.mark.parametrize("options", [{}, LIQUID], ids=["packets", "liquid"])
 def test_a_file_too_short_is_undecided_and_a_sufficient_size_is_named(
     options: dict[str, Any],
 ) -> None:
-    late = {"bytes": 3200, "seconds": 0.05, "strain": replace(CALM, mean_lateness_s=0.004)}
+    late = {"bytes": 3200, "seconds": 0.05, "machine_load": replace(CALM, mean_lateness_s=0.004)}
     short = plan(file_bytes=3200, **options)
     assert verdict_of(short, late).exit_code == 5
-    assert verdict_of(short, late | {"strain": None}, fabric="simulator").exit_code == 1, (
+    assert verdict_of(short, late | {"machine_load": None}, fabric="simulator").exit_code == 1, (
         "nothing has to wake there"
     )
     (sufficient,) = re.findall(r"--file-size (\d+)kB", str(verdict_of(short, late).to_json()))
@@ -102,8 +103,13 @@ def test_a_file_too_short_is_undecided_and_a_sufficient_size_is_named(
 
 
 def test_one_late_operation_of_three_is_no_reason() -> None:
-    assert judged(plan(**LIQUID, repetitions=3), {}, {"late_s": 3.0}, {})[0] == 0
-    assert judged(plan(**LIQUID, repetitions=3), {"late_s": 3.0}, {"late_s": 3.0}, {})[0] == 4
+    assert judged(plan(**LIQUID, repetitions=3), {}, {"thread_delay_s": 3.0}, {})[0] == 0
+    assert (
+        judged(plan(**LIQUID, repetitions=3), {"thread_delay_s": 3.0}, {"thread_delay_s": 3.0}, {})[
+            0
+        ]
+        == 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,33 +123,33 @@ def test_one_late_operation_of_three_is_no_reason() -> None:
 def test_transfers_all_at_once_need_processors_and_tasks_with_rest(
     strain: dict[str, Any], named: str
 ) -> None:
-    code, why = judged(plan(), {"strain": replace(CALM, **strain)})
+    code, why = judged(plan(), {"machine_load": replace(CALM, **strain)})
     assert code == 4 and why is not None and named in why
-    assert judged(plan(**LIQUID), {"strain": replace(CALM, **strain)})[0] == 0, (
+    assert judged(plan(**LIQUID), {"machine_load": replace(CALM, **strain)})[0] == 0, (
         "turns are judged by their lateness"
     )
 
 
 def test_processors_that_went_to_other_machines_make_any_run_invalid() -> None:
     for chosen in (plan(), plan(**LIQUID)):
-        code, why = judged(chosen, {"strain": replace(CALM, stolen_fraction=0.3)})
+        code, why = judged(chosen, {"machine_load": replace(CALM, stolen_fraction=0.3)})
         assert code == 4 and why is not None and "other machines had 30% of its processors" in why
-        assert judged(chosen, {"strain": replace(CALM, stolen_fraction=0.1)})[0] == 0
+        assert judged(chosen, {"machine_load": replace(CALM, stolen_fraction=0.1)})[0] == 0
 
 
 def test_content_needs_no_machine_that_keeps_up_where_no_throughput_is_judged() -> None:
     chosen = plan(optimise=False)
     assert predict(chosen, 9000) is None
-    usual = {"direction": "write", "attempt": 1, "faulty": False, "seconds": 1.0, "bytes": 1_600_000, "messages": 8000,
+    usual = {"direction": "write", "attempt": 1, "under_faults": False, "seconds": 1.0, "bytes": 1_600_000, "messages": 8000,
              "fragments": 8000, "requests": 8000, "disk_calls": 8000, "verified": True}  # fmt: skip
-    busy = OperationRecord(**usual, strain=replace(CALM, cpu_fraction=1.0))  # type: ignore[arg-type]
+    busy = OperationRecord(**usual, machine_load=replace(CALM, cpu_fraction=1.0))  # type: ignore[arg-type]
     run = StripingMeasurements(fabric="emulation", operations=(busy,), mtu_bytes=9000)
     assert judge(chosen, run, None).exit_code == 0
     assert invalid_reason(chosen, run) is not None, "a study that compares such runs is told"
 
 
 def test_a_simulated_run_has_no_machine_to_keep_up() -> None:
-    assert judged(plan(), {"strain": None})[0] == 0
+    assert judged(plan(), {"machine_load": None})[0] == 0
 
 
 def test_a_time_frame_is_as_late_as_its_latest_transfer_and_a_process_as_all_of_its_own() -> None:
@@ -180,9 +186,9 @@ def test_every_operation_has_a_bar_of_its_own() -> None:
         "predicted": None,
         "compute_nodes": 1,
         "io_nodes": 2,
-        "stripe_unit": 75,
+        "stripe_unit_bytes": 75,
     }
-    found["file_size"] = 1_000_000
+    found["file_bytes"] = 1_000_000
     (figure,) = striping_figures([found | {"switching": "packet", "schedule": "none"}]).values()
     (axes,) = figure.axes
     assert [bar.get_width() for bar in axes.patches] == [1, 2, 3, 4]
@@ -205,8 +211,8 @@ def test_of_several_machines_the_one_that_keeps_up_worst_is_judged() -> None:
     found = worst_strain([CALM, full])
     assert found == replace(full, worst_lateness_s=CALM.worst_lateness_s)
     assert (
-        judged(plan(), {"strain": found})[0] == 4
-        and judged(plan(), {"strain": worst_strain([CALM, CALM])})[0] == 0
+        judged(plan(), {"machine_load": found})[0] == 4
+        and judged(plan(), {"machine_load": worst_strain([CALM, CALM])})[0] == 0
     )
     assert worst_strain([]) is None
 

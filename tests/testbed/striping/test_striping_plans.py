@@ -37,7 +37,7 @@ def record(**fields: object) -> OperationRecord:
     known = {
         "direction": "write",
         "attempt": 1,
-        "faulty": False,
+        "under_faults": False,
         "seconds": 1.0,
         "bytes": 4000,
         "messages": 1,
@@ -235,7 +235,7 @@ def test_errors_under_faults_must_come_in_time_and_the_second_attempt_must_succe
         error = ClientError(
             rank=0, node="t0", text="r0: gone", after_s=since_fault_s, since_fault_s=since_fault_s
         )
-        broken = record(faulty=True, errors=(error,), verified=False)
+        broken = record(under_faults=True, errors=(error,), verified=False)
         run = StripingMeasurements(fabric="emulation", operations=(broken, *later), mtu_bytes=9000)
         return judge(one, run, prediction).passed
 
@@ -253,7 +253,7 @@ def test_a_write_under_faults_that_never_came_cannot_tell() -> None:
     prediction, cut = predict(one, 9000), replace(one, faults=(fault,))
     killed = replace(one, killed=(KilledProcess(node=one.placement.io[0], at_s=0.1),))
     assert prediction is not None
-    whole = record(faulty=True, **MEGABYTE, seconds=prediction.seconds)
+    whole = record(under_faults=True, **MEGABYTE, seconds=prediction.seconds)
 
     def exit_code(of: StripingPlan, first: OperationRecord, *came: FaultTimes) -> int:
         again = record(attempt=2, **MEGABYTE, seconds=prediction.seconds)
@@ -266,12 +266,12 @@ def test_a_write_under_faults_that_never_came_cannot_tell() -> None:
     assert exit_code(cut, whole, came) == 0
     assert (
         exit_code(cut, whole)
-        == exit_code(cut, replace(whole, faulty=False))
+        == exit_code(cut, replace(whole, under_faults=False))
         == exit_code(killed, whole)
         == 5
     )
     assert exit_code(cut, whole, replace(came, start_s=3.1, stop_s=3.6)) == 5
-    assert exit_code(one, replace(whole, faulty=True)) == 5, "no fault was planned"
+    assert exit_code(one, replace(whole, under_faults=True)) == 5, "no fault was planned"
     for count in ("messages", "fragments", "requests", "disk_calls"):
         nothing: dict[str, Any] = {count: 0}
         assert exit_code(cut, replace(whole, **nothing), came) == 1, (
@@ -293,7 +293,7 @@ def test_errors_must_be_reported_half_a_second_after_a_silent_listener_is_given_
         )
         run = StripingMeasurements(
             fabric="emulation",
-            operations=(record(faulty=True, errors=errors, verified=False),),
+            operations=(record(under_faults=True, errors=errors, verified=False),),
             mtu_bytes=9000,
         )
         check = next(c for c in judge(one, run, None).checks if c.key == "failures-told")
@@ -374,7 +374,7 @@ def test_sums_of_a_run_are_of_the_operations_that_ended_and_notes_of_what_came_i
         record(
             direction="read", seconds=0.5, messages=10, fragments=20, disk_calls=30, queue_drops=1
         ),
-        record(faulty=True, errors=(error,), verified=False, seconds=9.0),
+        record(under_faults=True, errors=(error,), verified=False, seconds=9.0),
     )
     run = StripingMeasurements(fabric="emulation", operations=operations, mtu_bytes=9000)
     judged = judge_striping(one, run)
@@ -436,7 +436,11 @@ def test_what_no_run_of_a_plan_counts_makes_it_invalid(tmp_path: Path) -> None:
     one = plan("crossbar:4", file_bytes=80_000)
     run = run_striping(one, tmp_path, fabric="simulator")
     (record,) = run.operations
-    counts: tuple[dict[str, Any], ...] = ({"late_s": 0.1}, {"deadlocks": 1}, {"rule_changes": 1})
+    counts: tuple[dict[str, Any], ...] = (
+        {"thread_delay_s": 0.1},
+        {"deadlocks": 1},
+        {"rule_changes": 1},
+    )
     wrong = [replace(run, operations=(replace(record, **changes),)) for changes in counts]
     for spoilt in (*wrong, replace(run, mtu_bytes=4500)):
         assert judge_striping(one, spoilt).verdict.exit_code == 4, spoilt

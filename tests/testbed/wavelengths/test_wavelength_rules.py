@@ -162,7 +162,7 @@ def test_verdict_fails_where_a_wavelength_leaks_a_packet_is_lost_or_a_counter_is
     assert judge_rounds(plan, good).passed
     silent = replace(good[0], dropped={})
     lost = replace(good[0], delivered=good[0].delivered - 1, incomplete=("e1->e2",))
-    leaked = replace(good[0], strays=1)
+    leaked = replace(good[0], misdelivered=1)
     moved = replace(good[0], dropped={"x99": sum(good[0].dropped.values())})
     for bad in (silent, lost, leaked, moved):
         assert not judge_rounds(plan, [bad, *good[1:]]).passed

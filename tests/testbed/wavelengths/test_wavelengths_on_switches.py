@@ -79,7 +79,7 @@ def test_command_runs_an_optical_cloud_on_switches() -> None:
         "4",
         "--fabric",
         "emulation",
-        "--packets",
+        "--packets-per-path",
         "5",
         "--json",
     ]

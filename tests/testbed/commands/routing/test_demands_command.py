@@ -25,7 +25,7 @@ def test_all_usual_routings_are_rated_beside_the_proved_optimum(
         capsys, "topohub:sndlib/abilene", "--matrix", "own", "--label-order", "random", "--json"
     )
     assert code == 0
-    assert document["pairs"] == 132 and document["forced_pairs"] == 22
+    assert document["pairs"] == 132 and document["single_link_pairs"] == 22
     assert document["optimum"]["proved"]
     by_method = {one["method"]: one for one in document["methods"]}
     assert by_method["smore:4"]["over_optimum"] == pytest.approx(1, abs=1e-4)

@@ -73,9 +73,8 @@ def test_ror_of_a_route_is_that_of_a_stream_over_it(
     order = rated["ror_label_order"]
     assert streamed["ror"]["label_order"] == (None if order is None else pytest.approx(order))
     assert order == (None if rated["labels"] == "random" else pytest.approx(1.5909, abs=1e-4))
-    stated = {name: rated[name] for name in ("labels", "m", "der")} | {
-        "static_tolerance": rated["tolerance"]
-    }
+    names = ("labels", "source_packets", "decoding_error_rate", "static_tolerance")
+    stated = {name: rated[name] for name in names}
     assert {name: streamed["ror"][name] for name in stated} == stated
 
 

@@ -41,7 +41,8 @@ def test_json_is_one_object_with_both_switchings_and_the_page_is_drawn_anew(tmp_
     assert document["frames"] == document["bottleneck_load"] == 3
     assert document["seconds"] == pytest.approx(1.2)
     assert (
-        set(document["beside"]) == {"packet"} and document["beside"]["packet"]["verified"] is True
+        set(document["other_switching"]) == {"packet"}
+        and document["other_switching"]["packet"]["verified"] is True
     )
     stored = Path(document["results"])
     assert {"page.html", "points.jsonl", "figure-time-frames.svg"} <= {
@@ -58,7 +59,7 @@ def test_json_is_one_object_with_both_switchings_and_the_page_is_drawn_anew(tmp_
 def test_no_faults_leave_both_switchings(words: str, tmp_path: Path) -> None:
     done = simulated(tmp_path, "crossbar:3", "--message-size", "20kB", "--faults", words, "--json")
     assert done.returncode == 0, done.stderr
-    assert set(json.loads(done.stdout)["beside"]) == {"packet"}
+    assert set(json.loads(done.stdout)["other_switching"]) == {"packet"}
 
 
 def test_identical_order_is_slow_as_its_virtual_run_says(tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ def test_identical_order_is_slow_as_its_virtual_run_says(tmp_path: Path) -> None
     assert (
         document["ratio"] == pytest.approx(document["predicted_ratio"]) and document["ratio"] < 0.5
     )
-    assert document["beside"] == {}
+    assert document["other_switching"] == {}
 
 
 def test_a_ring_that_deadlocks_may_end_the_run_and_says_so(tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_a_run_on_switches_prints_one_object(tmp_path: Path, valid_run: Callable
     done = valid_run(lambda: testbed(tmp_path, *words, timeout_s=120))
     document = json.loads(done.stdout)
     assert document["verified"] is True and document["fabric"] == "emulation"
-    assert document["beside"]["packet"]["verified"] is True
+    assert document["other_switching"]["packet"]["verified"] is True
     assert (
         done.returncode == (0 if document["verdict"]["passed"] else 1)
         and not document["verdict"]["invalid"]

@@ -37,8 +37,8 @@ def test_many_paths_keep_the_last_kilometre_full_while_a_link_is_down(
     many = downloaded(capsys, "--code", code)
     one = downloaded(capsys, "--code", code, "--routing", "single")
     assert many["verified"] and one["verified"]
-    assert many["idle_s"] == 0 and one["idle_s"] > 0.8  # type: ignore[operator]
-    assert many["seconds"]["measured"] < 0.8 * one["seconds"]["measured"]  # type: ignore[index]
+    assert many["outage_s"] == 0 and one["outage_s"] > 0.8  # type: ignore[operator]
+    assert many["duration_s"]["measured"] < 0.8 * one["duration_s"]["measured"]  # type: ignore[index]
 
 
 def test_a_rate_that_is_never_raised_fails(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +57,7 @@ def test_without_a_fault_little_more_is_sent_than_the_file(
     assert document["faults"] == []
     packets = document["packets"]
     assert packets["sent"]["measured"] < 1.05 * packets["needed"]  # type: ignore[index]
-    assert document["ratio"] > 0.85  # type: ignore[operator]
+    assert document["goodput_ratio"] > 0.85  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(

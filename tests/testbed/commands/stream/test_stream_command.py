@@ -261,7 +261,7 @@ def test_probe_of_a_shifted_table_fails() -> None:
 
 def test_experiments_are_listed_with_what_they_answer(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = _plain(capsys, ["experiment", "list", "--json"])
-    listed = {e["name"]: e["answers"] for e in json.loads(out)["experiments"]}
+    listed = {e["name"]: e["claim"] for e in json.loads(out)["experiments"]}
     assert (
         code == 0
         and "eq. 23" in listed["ror_validation"]

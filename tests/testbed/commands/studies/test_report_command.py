@@ -49,8 +49,8 @@ def test_json_is_one_object_with_page_sessions_and_verdict(
     place = stored(tmp_path, sample_runs.sample_run().sessions)
     assert main(["report", str(place), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["verdict"]["passed"] is True and len(document["sessions"]) == 3
-    assert document["sessions"][0]["per_fault"][0]["predicted_loss"] == pytest.approx(5 / 14)
+    assert document["verdict"]["passed"] is True and len(document["streams"]) == 3
+    assert document["streams"][0]["per_fault"][0]["predicted_loss"] == pytest.approx(5 / 14)
     assert document["page"] == str(place / "page.html")
 
 

@@ -156,7 +156,7 @@ def test_a_study_is_drawn_anew_without_measuring(
 def test_json_prints_one_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert study().main(["--json", "--results", str(tmp_path)]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["experiment"] == "squares" and len(document["points"]) == 6
+    assert document["study"] == "squares" and len(document["points"]) == 6
 
 
 def _seconds(results: Path) -> float:

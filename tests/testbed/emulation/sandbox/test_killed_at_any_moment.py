@@ -16,7 +16,18 @@ import pytest
 pytestmark = [pytest.mark.soak, pytest.mark.emulation]
 
 KILLS, LATEST_S, GONE_S = 60, 20.0, 30.0
-STREAM = ["--from", "s1", "--to", "s6", "--rate-pps", "500", "--faults", "each-link", "--seed", "7"]
+STREAM = [
+    "--from",
+    "s1",
+    "--to",
+    "s6",
+    "--packet-rate",
+    "500",
+    "--faults",
+    "each-link",
+    "--seed",
+    "7",
+]
 RUNS = (["bulk", "swiss-t1:allocation=1-1-1-1-0-0-0-0"], ["stream", "swiss-t1", *STREAM])
 
 
