@@ -31,7 +31,6 @@ from testbed.stream.judgement.packet_logs import undecided_arrivals
 from testbed.stream.judgement.packet_totals import packet_totals
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import ONE_CLOCK, StreamMeasurements
-from testbed.stream.path_delays import delay_to_fault_s
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import (
     DIAGNOSES,
@@ -42,6 +41,7 @@ from testbed.stream.prediction.active_faults import (
 from testbed.stream.prediction.block_size_policy import block_size_policy, is_deterministic
 from testbed.stream.prediction.epoch_analysis import EpochsResult
 from testbed.stream.prediction.loss_by_path import REPORTS
+from testbed.stream.prediction.path_delays import delay_to_fault_s
 from topologies import Json, JsonObject, label_of
 
 

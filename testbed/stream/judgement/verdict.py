@@ -75,7 +75,10 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
         queued = (
             "background_bps" in run.counters
         )  # queues of TCP hold packets, and nobody predicts which come in time
-        checks += [late_parity_check(late, settled)] if settled and not queued else []
+        if settled and not queued:
+            settled_blocks = settled // analysis.policy.base
+            by_chance = chance_failures(plan, settled_blocks) * analysis.policy.largest
+            checks.append(late_parity_check(late, settled, by_chance))
     checks += _residual_checks(plan, run)
     checks += [_label_check(analysis), *_path_checks(analysis), _content_check(run)]
     return Verdict(
