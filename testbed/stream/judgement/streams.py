@@ -23,10 +23,10 @@ from testbed.model.verdict import IMPOSSIBLE, Verdict
 from testbed.model.workload import Judgement
 from testbed.report.wording import OUTCOMES, check_words
 from testbed.routing.label_split.spraying import interval_groups
+from testbed.stream.impaired.checks import packets_needed, span_label
+from testbed.stream.impaired.traversals import GUARD_S
 from testbed.stream.judgement.analysis import SessionAnalysis, analyse, timeline, whole_route_rors
 from testbed.stream.judgement.fault_results import FaultResult
-from testbed.stream.judgement.impairment_checks import packets_needed, span_label
-from testbed.stream.judgement.link_traversals import GUARD_S
 from testbed.stream.judgement.packet_logs import undecided_arrivals
 from testbed.stream.judgement.packet_totals import packet_totals
 from testbed.stream.judgement.verdict import judge

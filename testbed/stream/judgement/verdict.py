@@ -13,6 +13,7 @@ from testbed.model.machine.load import (
     overload_message,
 )
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.stream.impaired.checks import impairment_checks, unrest_s
 from testbed.stream.judgement.analysis import FAULT_GUARD_S, SessionAnalysis
 from testbed.stream.judgement.epoch_verdict import (
     MAX_WRONG,
@@ -24,7 +25,6 @@ from testbed.stream.judgement.epoch_verdict import (
     within,
 )
 from testbed.stream.judgement.fault_results import FaultResult
-from testbed.stream.judgement.impairment_checks import impairment_checks, unrest_s
 from testbed.stream.judgement.packet_logs import miscounted
 from testbed.stream.judgement.packet_totals import residual_check
 from testbed.stream.judgement.timing_errors import quarter_s

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LabelPath, LabelSplit
+from testbed.stream.impaired.checks import impairment_checks
 from testbed.stream.judgement.analysis import analyse, timeline, whole_route_rors
 from testbed.stream.judgement.failure_costs import failure_costs
-from testbed.stream.judgement.impairment_checks import impairment_checks
 from testbed.stream.judgement.packet_logs import block_outcomes
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import LossReportLog, StreamClocks, StreamMeasurements
