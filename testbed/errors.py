@@ -1,5 +1,7 @@
 """The testbed's errors and the exit code each ends a command with (see docs/reference/commands.md)."""
 
+import errno
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import TypeVar
 
@@ -65,6 +67,55 @@ class MachineDiedError(InvalidRunError):
         super().__init__(words)
         self.number, self.at_s = number, at_s
         self.measured: dict[str, object] = {}
+
+
+NO_MEMORY = (
+    "not enough memory: raise the limit (ulimit -v, the container's), end other programs, or ask"
+    " for less"
+)
+# Error numbers of a file system without space, or a user without quota.
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+# How the loader of libraries and the starter of threads describe a lack of memory.
+_NO_MEMORY_TEXTS = ("failed to map segment", "cannot allocate memory", "can't start new thread")
+
+
+def is_lack_of_memory(error: BaseException) -> bool:
+    """Return whether the exception, or one that it came from, says that memory is out.
+
+    >>> is_lack_of_memory(RuntimeError("can't start new thread")), is_lack_of_memory(OSError())
+    (True, False)
+    """
+    return any(map(_says_no_memory, _chain(error)))
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exception and those that it came from."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or current.__context__
+
+
+def _says_no_memory(error: BaseException) -> bool:
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return True
+    if isinstance(error, OSError | ImportError | RuntimeError):
+        return any(text in str(error).lower() for text in _NO_MEMORY_TEXTS)
+    return isinstance(error, MemoryError)
+
+
+def unwritable(error: Exception, text: str) -> TestbedError:
+    """Return the error of a place that cannot be written: the machine's lack if its disk is full.
+
+    >>> type(unwritable(OSError(errno.ENOSPC, "full"), "file")).__name__
+    'CapabilityError'
+    >>> type(unwritable(OSError(errno.EACCES, "refused"), "file")).__name__
+    'InputError'
+    """
+    full = isinstance(error, OSError) and error.errno in DISK_FULL
+    return CapabilityError(text) if full else InputError(text)
 
 
 _WIDER: dict[type, type] = {int: Integral, float: Real}

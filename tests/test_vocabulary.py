@@ -15,6 +15,8 @@ import pytest
 
 from tests.helpers.paths import ROOT
 
+pytestmark = pytest.mark.long
+
 PACKAGES = ("testbed", "fec", "sfio_emu", "topologies", "experiments")
 BANNED = {
     "told": "reported, notified",

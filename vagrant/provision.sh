@@ -189,7 +189,7 @@ provide_environment() {
     if [ -e "$unfinished" ] || ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then create_environment; fi
     : >"$unfinished" # outlives an interruption: a half-copied package looks installed, so the next run starts anew
     say "installing Python packages into $venv (a minute or two)"
-    packages=(--config-settings editable_mode=compat -e "${root}[$names]")
+    packages=(-e "${root}[$names]")
     if [[ ,$extras, = *,test,* ]]; then for name in "$root"/plugins/*/pyproject.toml; do packages+=(-e "${name%/*}"); done; fi
     # the pins hold for what builds the packages as well; the second variable is that of pip 25.3 and newer
     export PIP_CONSTRAINT=$root/constraints.txt PIP_BUILD_CONSTRAINT=$root/constraints.txt

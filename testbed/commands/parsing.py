@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from testbed.errors import CapabilityError, InputError
+from testbed.errors import DISK_FULL, CapabilityError, InputError
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 from testbed.report.streams import complain
@@ -30,7 +30,7 @@ from testbed.errors import TestbedError
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as of a shell: 128 and the number of SIGINT."""
 # Errors of a write to a disk that is full, or broken.
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+_FULL = DISK_FULL | {errno.EFBIG, errno.EIO}
 _NO_NAMES = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES})
 """How the look at a path ends that can name nothing, or nothing that the user may see."""
 _OF_THE_MACHINE = ("/proc/", "/sys/", "/dev/")

@@ -6,33 +6,26 @@ testbed.
 """
 
 import contextlib
-import errno
 import os
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
 
-from testbed.errors import CapabilityError
+from testbed.errors import NO_MEMORY, CapabilityError, is_lack_of_memory
 from testbed.report.streams import complain
 
 UNFORESEEN = 70
 """EX_SOFTWARE of sysexits(3)."""
 SHOW = "TESTBED_TRACEBACK"
 """The environment variable with which the traceback is shown on stderr as well."""
-_NO_MEMORY = ("failed to map segment", "cannot allocate memory", "can't start new thread")
-"""How the loader of libraries and the maker of threads say it."""
 _IN_THREADS: list[str] = []
 
 
 def describe(error: BaseException) -> tuple[str, int]:
     """The line and the exit code for an exception that reached the edge of the command."""
-    if any(map(_is_lack_of_memory, _chain(error))):
+    if is_lack_of_memory(error):
         traceback.clear_frames(error.__traceback__)
-        return (
-            "not enough memory: raise the limit (ulimit -v, the container's), end other programs, or ask for less",
-            CapabilityError.exit_code,
-        )
+        return NO_MEMORY, CapabilityError.exit_code
     if (
         isinstance(error, FileNotFoundError)
         and traceback.extract_tb(error.__traceback__)[-1].name == "_execute_child"
@@ -75,22 +68,6 @@ def _ended_thread(what: threading.ExceptHookArgs) -> None:
     line, _ = describe(what.exc_value)
     _IN_THREADS.append(line)
     complain(line)
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception and those that it came from."""
-    seen: set[int] = set()
-    one: BaseException | None = error
-    while one is not None and id(one) not in seen:
-        seen.add(id(one))
-        yield one
-        one = one.__cause__ or one.__context__
-
-
-def _is_lack_of_memory(error: BaseException) -> bool:
-    words = str(error).lower() if isinstance(error, (OSError, ImportError, RuntimeError)) else ""
-    by_number = isinstance(error, OSError) and error.errno == errno.ENOMEM
-    return isinstance(error, MemoryError) or by_number or any(one in words for one in _NO_MEMORY)
 
 
 def _keep(text: str) -> str | None:

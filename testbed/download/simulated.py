@@ -10,7 +10,7 @@ from testbed.download.plan import (
     DownloadPlan,
 )
 from testbed.model.progress import ReportProgress
-from testbed.stream.impaired_paths import ImpairedPaths, PacketInTransit, breaks_by_faults
+from testbed.stream.impaired.paths import ImpairedPaths, PacketInTransit, breaks_by_faults
 
 QUEUE_PACKETS = 100
 

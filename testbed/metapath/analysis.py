@@ -1,20 +1,23 @@
 """From the logs of a plain stream to what each fault did to it: packets lost, who noticed when, latency before, during,
 after."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from testbed.faults.fault import FaultTimes
+from testbed.judgement.quiet_times import near_faults
 from testbed.metapath.labelled_paths import LabelledPaths, cable_number, labelled_paths
 from testbed.metapath.plan import MetapathPlan, MetapathRun
 from testbed.metapath.source import metapath_bandwidth
 from testbed.stream.measurements import BoolArray, FloatArray, IntArray
+from testbed.stream.mobility import splits_of
 from topologies import JsonObject, label_of
+from topologies.routing_tables import static_routing
 
+# Beside propagation, a packet sent this long before a fault may still meet it.
 UNDER_WAY_S = 0.05
-"""A packet sent so long before a fault may still meet it."""
 BIN_S, BEFORE_S, AFTER_S = 0.02, 0.3, 0.5
 """Of a fault's timeline, which is so much longer than the fault on either side."""
 Latency = tuple[float, float] | None
@@ -76,9 +79,15 @@ class MessageDeliveries:
         """Those sent from ``start_s`` on and before ``stop_s``."""
         return np.asarray((self.sent_s >= start_s) & (self.sent_s < stop_s))
 
-    def meeting(self, times: FaultTimes) -> BoolArray:
-        """Those that may have met the fault."""
-        return self.sent_in(times.start_s - UNDER_WAY_S, times.stop_s + UNDER_WAY_S)
+    def meeting(self, faults: Iterable[FaultTimes], propagation_s: float) -> BoolArray:
+        """Return which messages one of the faults may have affected.
+
+        Args:
+            faults: The faults as they were carried out.
+            propagation_s: The delay of the longest path.
+        """
+        before_s = UNDER_WAY_S + propagation_s
+        return near_faults(self.sent_s, faults, before_s=before_s, after_s=UNDER_WAY_S)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,9 +128,7 @@ def analyse_metapaths(plan: MetapathPlan, run: MetapathRun) -> MetapathAnalysis:
         labelled_paths(plan.network, plan.source, plan.sink) if plan.routing == "ft-drb" else None
     )
     outcomes = tuple(_outcome(plan, run, deliveries, known, times) for times in run.faults)
-    near = np.zeros(len(deliveries.sent_s), dtype=bool)
-    for times in run.faults:
-        near |= deliveries.meeting(times)
+    near = deliveries.meeting(run.faults, longest_path_delay_s(plan, known))
     return MetapathAnalysis(
         faults=outcomes,
         deliveries=deliveries,
@@ -129,6 +136,25 @@ def analyse_metapaths(plan: MetapathPlan, run: MetapathRun) -> MetapathAnalysis:
         sent_outside=int((~near).sum()),
         lost_outside=int((deliveries.lost & ~near).sum()),
     )
+
+
+def longest_path_delay_s(plan: MetapathPlan, known: LabelledPaths | None) -> float:
+    """Return the propagation of the longest path that packets may take, in seconds.
+
+    Args:
+        plan: The plan of the stream.
+        known: The paths of FT-DRB; None for another routing.
+    """
+    network = plan.network
+    if known is not None:
+        paths = [[network.link(*link) for link in path] for path in known.paths]
+    elif plan.routing == "recomputed":
+        _, forward, _ = splits_of(network, plan.source, plan.sink)
+        paths = [[network.links[index] for index in path.links] for path in forward.paths]
+    else:
+        route = static_routing(network)(plan.source, plan.sink)
+        paths = [[network.link(*link) for link in route]]
+    return max(sum(link.delay_s for link in path) for path in paths)
 
 
 def episode_of(times: FaultTimes, faults: Sequence[FaultTimes]) -> tuple[FaultTimes, ...]:
@@ -163,10 +189,11 @@ def _outcome(
         (t.start_s for t in run.faults if t.start_s >= max(e.stop_s for e in episode)),
         default=plan.duration_s,
     )
-    meets, during = deliveries.meeting(times), deliveries.sent_in(start, stop)
+    propagation_s = longest_path_delay_s(plan, known)
+    meets, during = deliveries.meeting([times], propagation_s), deliveries.sent_in(start, stop)
     for other in episode:
         if (other.start_s, other.fault.link) > (start, times.fault.link):
-            meets &= ~deliveries.meeting(other)
+            meets &= ~deliveries.meeting([other], propagation_s)
     cable = cable_number(plan.network, times.fault.link)
     back_s = _off_the_cable_at(run, plan, known, times, len(episode) > 1)
     later = during & (deliveries.sent_s >= (np.inf if back_s is None else back_s))

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Generic, Self, TypeVar
 
-from testbed.errors import InputError
+from testbed.errors import InputError, unwritable
 from testbed.model.json_values import located, parse_json
 from testbed.model.run_records import (
     LoadedRun,
@@ -103,8 +103,9 @@ class ResultStore:
         try:
             run = self._claim(self.root / name, stem)
         except OSError as error:
-            raise InputError(
-                f"results in {self.root}: {error.strerror}; choose a directory that can be written"
+            raise unwritable(
+                error,
+                f"results in {self.root}: {error.strerror}; choose a directory that can be written",
             ) from None
         described = replace(
             manifest,

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from testbed.errors import InputError
+from testbed.errors import DISK_FULL, InputError, unwritable
 from topologies.files.formats import shortened
 from topologies.text.text_file import read_at_most, reason, replace_file
 
@@ -33,12 +33,17 @@ _KINDS = {
 
 
 def make_directory(directory: Path, option: str) -> None:
-    """Make the directory that an option names; InputError where there can be none."""
+    """Make the directory that an option names.
+
+    Raises:
+        InputError: There can be no directory.
+        CapabilityError: The disk is full.
+    """
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
-            f"{option} {directory}: {error.strerror}; choose a directory that can be written"
+        raise unwritable(
+            error, f"{option} {directory}: {error.strerror}; choose a directory that can be written"
         ) from None
 
 
@@ -96,7 +101,8 @@ def write_below(place: Path, name: str, content: bytes) -> None:
     """Write ``place/name``, whole or not at all. The place and folders in the name ("figures/loss.svg") are made where
     missing.
 
-    InputError where it cannot be written, or a folder in the name is a link.
+    InputError where it cannot be written, or a folder in the name is a link; CapabilityError if the
+    disk is full.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -111,15 +117,15 @@ def write_below(place: Path, name: str, content: bytes) -> None:
             replace_file(folder, last, content)
     except (OSError, ValueError) as error:
         path = shortened(place / name)
-        raise InputError(
-            f"{path}: cannot be written ({reason(error)}); {_write_hint(error)}"
+        raise unwritable(
+            error, f"{path}: cannot be written ({reason(error)}); {_write_hint(error)}"
         ) from None
 
 
 def _write_hint(error: OSError | ValueError) -> str:
     """Return what to do about a file of a run's folder that cannot be written."""
     number = error.errno if isinstance(error, OSError) else None
-    if number in (errno.ENOSPC, errno.EDQUOT):
+    if number in DISK_FULL:
         return "free space there, or name another folder"
     if number == errno.EFBIG:
         return "raise the limit for the size of a file (ulimit -f)"

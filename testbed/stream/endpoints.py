@@ -19,12 +19,6 @@ from fec.redundancy.diagnosis_control import DiagnosingControl, NewPaths
 from fec.redundancy.labels import LabelOrder, RandomLabels, stratified_labels
 from fec.redundancy.loss_bursts import BurstChain, burst_block_size
 from testbed.model.label_split import LabelSplit
-from testbed.stream.path_delays import (
-    candidate_spread_s,
-    delay_of_label,
-    path_spread_s,
-    round_trip_s,
-)
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import most_carried
 from testbed.stream.prediction.active_faults import (
@@ -39,6 +33,12 @@ from testbed.stream.prediction.block_size_policy import (
     largest_in_bursts,
 )
 from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, path_of_label
+from testbed.stream.prediction.path_delays import (
+    candidate_spread_s,
+    delay_of_label,
+    path_spread_s,
+    round_trip_s,
+)
 from topologies.text.json_types import Json, JsonObject
 
 

@@ -23,15 +23,15 @@ from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import disjoint_return_split, interval_groups, spray
 from testbed.stream.options import EachLink as EachLink
 from testbed.stream.options import StreamOptions
-from testbed.stream.path_delays import (
+from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.prediction.active_faults import faulty_links, is_campaign
+from testbed.stream.prediction.block_size_policy import block_size_policy
+from testbed.stream.prediction.path_delays import (
     allowed_reaction_s,
     delay_to_fault_s,
     longest_path_delay_s,
     round_trip_s,
 )
-from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.prediction.active_faults import faulty_links, is_campaign
-from testbed.stream.prediction.block_size_policy import block_size_policy
 from topologies import Network, label_of
 from topologies.impairments import mean_loss
 

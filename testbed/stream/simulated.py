@@ -19,7 +19,7 @@ from testbed.faults.fault import ChangeTimes, FaultTimes, describe
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import CounterReading, Progress
 from testbed.stream.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
-from testbed.stream.impaired_paths import (
+from testbed.stream.impaired.paths import (
     FRAME_HEADERS_BYTES,
     Break,
     ImpairedPaths,

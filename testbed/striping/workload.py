@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from testbed.errors import InputError
+from testbed.errors import unwritable
 from testbed.live.events import RunView
 from testbed.machines.machines_request import MachinesRequest
 from testbed.model.options.planner import planner
@@ -86,7 +86,8 @@ def run_striping(
     """Run it; ``root`` gets the subfiles, a directory for each I/O node; over several ``machines`` each keeps those of
     its own I/O nodes, until the run is over. Emulation must be called inside the sandbox.
 
-    Raises InputError where ``root`` cannot be written, CapabilityError where the network cannot be built.
+    Raises InputError where ``root`` cannot be written, CapabilityError where the network cannot be
+    built or the disk of ``root`` is full.
     """
     from sfio_emu.errors import SfioError
 
@@ -101,7 +102,9 @@ def run_striping(
 
         return emulate_striping(plan, root, report_progress=report_progress, machines=machines)
     except SfioError as error:
-        raise InputError(f"the striped file could not be opened: {error}") from None
+        from testbed.striping.emulated.clients import opening_error
+
+        raise opening_error(error) from None
 
 
 def _claim(root: Path, plan: StripingPlan) -> None:
@@ -116,8 +119,8 @@ def _claim(root: Path, plan: StripingPlan) -> None:
             unlock_root(lock_root(folder))  # which fails while another run uses it
             (folder / "data").unlink(missing_ok=True)
     except OSError as error:
-        raise InputError(
-            f"--subfile-dir {root}: {error.strerror or error}; choose a directory of its own"
+        raise unwritable(
+            error, f"--subfile-dir {root}: {error.strerror or error}; choose a directory of its own"
         ) from None
 
 

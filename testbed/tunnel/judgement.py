@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from fec.protocol.loss_report import MAX_REPORT_BYTES
 from testbed.arrays import IntArray
 from testbed.faults.fault import fault_not_in_force, fault_rows
+from testbed.judgement.quiet_times import near_faults
 from testbed.model.machine.load import MAX_UNPLANNED, TimingError, dropped_reason, first_exceeded
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
-from testbed.stream.judgement.impairment_checks import SIGMAS
+from testbed.stream.impaired.burst_loss import longest_wait_s, share_error
+from testbed.stream.impaired.checks import SIGMAS
 from testbed.stream.judgement.timing_errors import MAX_LAG
-from testbed.stream.path_delays import longest_path_delay_s
 from testbed.stream.prediction.active_faults import impaired_spans
-from testbed.stream.prediction.burst_loss import longest_wait_s, share_error
+from testbed.stream.prediction.path_delays import longest_path_delay_s
 from testbed.tunnel.drawn_figures import PACKET_BYTES, DrawnFigures, Estimate
 from testbed.tunnel.options import WORKLOADS
 from testbed.tunnel.plan import FRAME_HEADERS_BYTES, EndLog
@@ -36,8 +37,9 @@ from testbed.tunnel.voice_quality import PLAYOUT_S, SATISFIED_MOS, call_opinion,
 from topologies import Json, JsonObject
 from topologies.impairments import Impairment, RateTrace
 
-MAX_LAG_S, _GUARD_S = 0.1, 0.1
-"""What was sent so near to a fault does not count as lost in none."""
+MAX_LAG_S = 0.1
+# Beside propagation, a packet sent this near to a fault may be lost by it.
+_GUARD_S = 0.1
 _KEYS = {"mos": "mos", "identical": "frames", "ssim": "ssim"}
 _HINT = "leave the machine to this run, or take fewer workloads or a lower --udp-rate"
 _WAITED = "by a switch, a socket or a device that waited for a processor"
@@ -229,12 +231,11 @@ def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
     waited_s = float(max(np.abs(under_way_s).max(initial=0.0), early_s.max(initial=0.0)))
     missing = np.ones(len(sent), dtype=np.bool_)
     missing[at[own]] = False
-    for one in run.faults:
-        missing &= (sent["at_s"] < one.start_s - _GUARD_S) | (sent["at_s"] > one.stop_s + _GUARD_S)
+    propagation_s = longest_path_delay_s(plan.tunnel.there)
+    before_s = _GUARD_S + propagation_s
+    missing &= ~near_faults(sent["at_s"], run.faults, before_s=before_s, after_s=_GUARD_S)
     outside = int(missing.sum()) - int(run.sink["counters"].get("unused_sources", 0))
-    return waited_s - longest_path_delay_s(plan.tunnel.there), max(
-        0, outside - int(MAX_UNPLANNED * len(sent))
-    )
+    return waited_s - propagation_s, max(0, outside - int(MAX_UNPLANNED * len(sent)))
 
 
 def _matched(

@@ -13,10 +13,10 @@ from fec.protocol.wire import HEADER_BYTES
 from testbed.errors import InputError
 from testbed.model.label_split import LabelSplit
 from testbed.model.naming.names import NetworkLike, known_network
-from testbed.stream.path_delays import longest_path_delay_s
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import cable_name
 from testbed.stream.prediction.block_size_policy import MAX_SYMBOLS, link_block_size
+from testbed.stream.prediction.path_delays import longest_path_delay_s
 from topologies import JsonObject
 
 Mode = Literal["adaptive", "static", "none"]

@@ -19,7 +19,7 @@ from fec.protocol.events.event_receiver import Delivered
 from fec.protocol.framing import PacketType
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LABELS, LabelSplit
-from testbed.stream.impaired_paths import ImpairedPaths, PacketInTransit, breaks_by_faults
+from testbed.stream.impaired.paths import ImpairedPaths, PacketInTransit, breaks_by_faults
 from testbed.stream.prediction.active_faults import impaired_spans
 from testbed.tunnel.ends import build_receiver, build_sender
 from testbed.tunnel.plan import FRAME_HEADERS_BYTES, Mode, TunnelPlan, report_labels, report_pairs

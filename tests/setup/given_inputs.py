@@ -76,7 +76,12 @@ SHOWN: dict[str, tuple[int, int, int, str]] = {
     "repetita_self_loop.graph": (2, 0, 2, "left out: 1 link from a node to itself, at 'b'"),
     "same_name_two_types.graphml": (3, 0, 4, ""),
     "sndlib_native.xml": (2, 0, 2, "preinstalled_capacity (links)"),
-    "sndlib_native_two_demands_of_a_pair.txt": (3, 0, 4, "preinstalled_capacity (links)"),
+    "sndlib_native_two_demands_of_a_pair.txt": (
+        3,
+        0,
+        4,
+        "no pre-installed capacity, therefore 10 Mbit/s",
+    ),
     "switch_without_cable.json": (3, 2, 6, ""),
     "tenth_of_a_megabit.json": (3, 0, 6, ""),
     "terabit.json": (3, 0, 6, ""),

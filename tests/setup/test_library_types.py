@@ -38,7 +38,7 @@ ERRORS = 4
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh environment with an editable install, as vagrant/provision.sh makes it."""
+    """A fresh environment with a plain editable install."""
     source = tmp_path_factory.mktemp("source")
     archive = source / "all.tar"
     tar = ["tar", "-C", ROOT, "--exclude=__pycache__", "--exclude=*.so", "-cf", archive, *SOURCES]
@@ -51,19 +51,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     link_into(site, core_distributions([*names, "setuptools"]))
     pip = [sys.executable, "-m", "pip", "--python", place / "bin" / "python", "install", "-q"]
     local = ["--no-deps", "--no-index", "--no-build-isolation"]
-    subprocess.run([*pip, *local, *editable_words(), "-e", source], check=True, timeout=120)
+    subprocess.run([*pip, *local, "-e", source], check=True, timeout=120)
     return place
-
-
-def editable_words() -> list[str]:
-    """Return the words about editable installs in the command of vagrant/provision.sh."""
-    line = next(
-        line
-        for line in (ROOT / "vagrant/provision.sh").read_text().splitlines()
-        if "packages=(" in line and " -e " in line
-    )
-    words = line.partition("packages=(")[2].split()
-    return words[: words.index("-e")]
 
 
 def checker_lines(argv: list[object], folder: Path) -> dict[int, list[str]]:

@@ -7,6 +7,7 @@ subprocess without a function between fork and exec.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -28,6 +29,7 @@ ALLOWED = {
 }
 """File and what it does -> why it may."""
 FORKS = {"os.fork", "os.forkpty", "pty.fork"}
+MAY_FORK = re.compile("fork|get_context|ProcessPoolExecutor|multiprocessing|preexec_fn")
 STARTED_BY_FORK = {"Process", "Pool", "Manager", "Queue", "SimpleQueue", "set_start_method"}
 
 
@@ -56,8 +58,9 @@ def places() -> set[tuple[str, str]]:
     for folder in PRODUCT:
         for path in (ROOT / folder).rglob("*.py"):
             relative = path.relative_to(ROOT).as_posix()
-            if "/tests/" not in relative and "/.venv/" not in relative:
-                found |= {(relative, start) for start in starts(path.read_text())}
+            source = path.read_text()
+            if MAY_FORK.search(source) and "/tests/" not in relative and "/.venv/" not in relative:
+                found |= {(relative, start) for start in starts(source)}
     return found
 
 

@@ -87,6 +87,11 @@ class Machine:
         return [line for line in self.calls_file.read_text().splitlines() if line.startswith(word)]
 
 
+def workers(machine: Machine) -> list[str]:
+    """Return the calls of pytest that run tests; two more compile the tests before."""
+    return [call for call in machine.calls("python") if "--collect-only" not in call]
+
+
 def wait_for_call(machine: Machine, word: str) -> None:
     deadline_s = time.monotonic() + 60
     while not machine.calls(word) and time.monotonic() < deadline_s:
@@ -400,7 +405,7 @@ def test_make_test_runs_both_halves_and_passes_where_neither_fails(
     assert machine.calls("testbed") == [
         "testbed doctor --compile"
     ]  # once, before the workers of the first half would each
-    first, second = machine.calls("python")  # the second half runs though the first has failed
+    first, second = workers(machine)  # the second half runs though the first has failed
     assert (
         "-n 3" in first
         and "-m not emulation or unclocked" in first
@@ -426,7 +431,7 @@ def test_make_test_runs_what_failed_beside_others_once_more_alone(
 ) -> None:
     code = make(machine, project, "test", "ARGS=-k capillary", ALONE_EXIT=str(alone), **{half: "1"})
     assert (code == 0) is passed
-    calls = machine.calls("python")
+    calls = workers(machine)
     assert len(calls) == 3  # the second half runs all the same
     again = calls[place].split()
     assert (

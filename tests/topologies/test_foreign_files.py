@@ -359,11 +359,43 @@ def test_sndlib_in_both_forms(name: str, text: str, tmp_path: Path) -> None:
     network, note = read(written(tmp_path, name, text))
     assert [(n.id, n.position) for n in network.nodes] == [("N1", (7.1, 50.7)), ("N2", (8.2, 49.0))]
     assert [k.label for k in network.links] == ["N1->N2", "N2->N1", "N2->N1#1", "N1->N2#1"]
-    assert (
-        network.links[0].attributes == {"name": "L1", "preinstalled_capacity": 40.0}
-        and network.links[0].capacity_bps == 1e7
-    )
+    assert network.links[0].attributes == {"name": "L1", "preinstalled_capacity": 40.0}
+    assert network.links[0].capacity_bps == 1e7
     assert "preinstalled_capacity (links)" in note
+    assert "pre-installed capacities are not used, and links have 10 Mbit/s: META names no" in note
+    assert "no pre-installed capacity, therefore 10 Mbit/s" in note and "'L2'" in note
+
+
+SNDLIB_UNITS = [
+    ("MBITPERSEC", "5min", 40e6),
+    ("GBITPERSEC", "", 40e9),
+    ("GBIT", "1hour", 40e9 / 3600),
+]
+
+
+@pytest.mark.parametrize("ending", ["txt", "xml"])
+@pytest.mark.parametrize(("unit", "granularity", "rate_bps"), SNDLIB_UNITS)
+def test_sndlib_preinstalled_capacity_is_the_capacity(
+    ending: str, unit: str, granularity: str, rate_bps: float, tmp_path: Path
+) -> None:
+    native_meta = f"  granularity = {granularity or 'UNLIMITED'}\n  unit={unit}\n"
+    native = NATIVE.replace("  granularity = UNLIMITED\n", native_meta)
+    xml_meta = f"<meta><granularity>{granularity}</granularity><unit>{unit}</unit></meta>"
+    text = native if ending == "txt" else XML.replace("<meta/>", xml_meta)
+    network, note = read(written(tmp_path, f"n.{ending}", text))
+    assert network.links[0].capacity_bps == pytest.approx(rate_bps)
+    assert network.links[0].attributes == {"name": "L1"}
+    # Modules of the link that could be added are no capacity of it.
+    assert network.links[2].capacity_bps == 1e7
+    assert note.count("therefore 10 Mbit/s") == 1 and "'L2'" in note and "'L1'" not in note
+
+
+def test_sndlib_impossible_capacity_is_refused(tmp_path: Path) -> None:
+    text = NATIVE.replace("UNLIMITED\n)", "UNLIMITED\n unit = MBITPERSEC\n)", 1)
+    for value in ("-40.00", "inf", "nan"):
+        path = written(tmp_path, "n.txt", text.replace("40.00", value))
+        with pytest.raises(TopologyError, match=r"links\[0\].*capacity_bps"):
+            read(path)
 
 
 def test_numbers_that_no_file_can_hold_are_left_out_of_lists_too(tmp_path: Path) -> None:

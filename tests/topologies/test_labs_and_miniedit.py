@@ -276,6 +276,25 @@ def test_p4_utils_default_is_that_of_all_links(tmp_path: Path) -> None:
     assert "not done: auto_arp_tables" in note
 
 
+def test_p4_utils_delay_number_is_in_milliseconds(tmp_path: Path) -> None:
+    """As its ``setDelay`` documents. The numbers of files are also defaults and ends of links."""
+    ends = {"params1": {"delay": 4}, "params2": {"delay": 6}}
+    links = [["h1", "s1"], ["h2", "s1", {"delay": 2.5}], ["h3", "s1", ends]]
+    text = p4_app(default={"delay": 20}, hosts={"h1": {}, "h2": {}, "h3": {}}, links=links)
+    network, note = read(tmp_path, "p4app.json", text)
+    assert network.link("h1", "s1").delay_s == 0.02
+    assert network.link("h2", "s1").delay_s == 0.0025
+    assert network.link("h3", "s1").delay_s == 0.004
+    assert network.link("s1", "h3").delay_s == 0.006
+    assert "delays without a unit are in milliseconds" in note
+
+
+def test_delay_number_outside_p4_utils_needs_a_unit(tmp_path: Path) -> None:
+    parts = {"hosts": ["h1"], "switches": ["s1"], "links": [["h1", "s1", {"delay": 5}]]}
+    with pytest.raises(TopologyError, match="say the unit, as delay '5ms'"):
+        read(tmp_path, "parts.json", json.dumps(parts))
+
+
 def test_p4_utils_router_forwards(tmp_path: Path) -> None:
     text = p4_app(routers={"r1": {"int_conf": "r1.conf"}}, links=[["h1", "r1"], ["r1", "h2"]])
     network, note = read(tmp_path, "p4app.json", text)

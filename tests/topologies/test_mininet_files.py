@@ -25,6 +25,7 @@ from topologies.adapters import python_files
 from topologies.errors import TopologyError
 from topologies.files.foreign import NetworkNote
 from topologies.mininet import topo
+from topologies.mininet.address_commands import address_commands
 from topologies.mininet.topo import forwarding_of_command
 
 FILES = sorted((Path(__file__).parent / "mininet_files").glob("*.py"))
@@ -108,6 +109,52 @@ def test_addresses_that_a_program_sets_are_in_the_network() -> None:
         (("192.168.5.3", 24),),
     ]
     assert network.node("h2").mac == "00:00:00:00:00:22"
+
+
+def test_address_commands_act_as_set_ip() -> None:
+    """``ip addr add`` to an interface with an address would leave it two: that one is noted."""
+    network = read(corpus("addresses_by_commands.py") + ":lab")[0]
+    assert [host.addresses for host in network.hosts] == [
+        (("192.168.1.1", 24),),
+        (("192.168.1.22", 24),),
+        (("192.168.1.3", 24), ("192.168.2.3", 24)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "address"),
+    [
+        ("ifconfig h1-eth0 10.1.2.3", "10.1.2.3/8"),
+        ("sudo /sbin/ifconfig h1-eth0 inet 172.16.2.3 up", "172.16.2.3/16"),
+        ("ifconfig h1-eth0 192.168.2.3 broadcast 192.168.2.255", "192.168.2.3/24"),
+        ("ifconfig h1-eth0 10.1.2.3 netmask 255.255.0.0 up", "10.1.2.3/16"),
+        ("ip a add 10.1.2.3/24 brd + dev h1-eth0", "10.1.2.3/24"),
+        ("ip address replace 10.1.2.3 dev h1-eth0", "10.1.2.3/32"),
+    ],
+)
+def test_address_of_a_command(command: str, address: str) -> None:
+    commands = address_commands(command)
+    assert commands is not None
+    assert [(entry.interface, entry.address) for entry in commands] == [("h1-eth0", address)]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ifconfig h1-eth0",
+        "ifconfig h1-eth0 0.0.0.0",
+        "ifconfig h1-eth0 inet 0",
+        "ifconfig h1-eth0 10.1.2.300",
+        "ifconfig h1-eth0 10.1.2.3 netmask 255.0.255.0",
+        "ifconfig h1-eth0 10.1.2.3 down",
+        "ip addr del 10.1.2.3/24 dev h1-eth0",
+        "ip addr add 10.1.2.3/24 dev h1-eth0 || true",
+        "ip addr add fd00::1/64 dev h1-eth0",
+        "",
+    ],
+)
+def test_other_commands_set_no_address(command: str) -> None:
+    assert address_commands(command) is None
 
 
 @pytest.mark.parametrize(

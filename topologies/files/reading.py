@@ -115,7 +115,7 @@ def _read(path: Path, notes: list[str], part: str) -> Network:
             from topologies.files.graphml import read_graphml
 
             return read_graphml(root, name, path.parent, notes)
-        document = _of_xml(root, local(root))
+        document = _of_xml(root, local(root), notes)
     else:
         if text is None and ending in _WITHOUT_ENCODING:
             text = _windows_1252(content)
@@ -168,14 +168,14 @@ def _windows_1252(content: bytes) -> str:
         return utf8(content)
 
 
-def _of_xml(root: "Element", kind: str) -> JsonObject:
+def _of_xml(root: "Element", kind: str, notes: list[str]) -> JsonObject:
     if kind != "network":
         raise TopologyError(
             f"the root element is <{kind[:60]}>, not <graphml> or SNDlib's <network>; {READ}"
         )
     from topologies.files.sndlib import xml_document
 
-    return xml_document(root)
+    return xml_document(root, notes)
 
 
 def _document(text: str, ending: str, notes: list[str]) -> Any:
@@ -206,7 +206,7 @@ def _document(text: str, ending: str, notes: list[str]) -> Any:
     if start.startswith("?SNDlib") or _NATIVE.search(start):
         from topologies.files.sndlib import native_document
 
-        return native_document(text)
+        return native_document(text, notes)
     if start.startswith("NODES") or ending == ".graph":
         from topologies.files.repetita import repetita_document
 

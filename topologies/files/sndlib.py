@@ -1,8 +1,8 @@
-"""Networks of SNDlib (Orlowski and others 2010), in XML and in its native text: nodes, coordinates and links; demands
-are left out.
+"""Networks of SNDlib (Orlowski and others 2010), in XML and in its native text.
 
-Capacities have no unit there that fits all instances: they are kept as the attribute ``preinstalled_capacity``, and not
-read.
+Nodes, coordinates, links and their pre-installed capacities are read. Capacities and demands have the
+same unit, which META names. Modules are options for adding capacity, at a cost: they are not read,
+and neither are demands.
 """
 
 import re
@@ -11,10 +11,15 @@ from itertools import pairwise, takewhile
 from typing import TypeAlias
 
 from topologies.errors import TopologyError
+from topologies.files.foreign import some
 from topologies.files.xml_tree import local
+from topologies.network import DEFAULT_CAPACITY_BPS
 from topologies.text.json_types import JsonObject
+from topologies.text.rate_units import unit_bps
 
+# The attribute of a link's capacity if the file names no unit.
 CAPACITY = "preinstalled_capacity"
+_META = re.compile(r"^\s*(unit|granularity)\s*=\s*(\S+)", re.MULTILINE | re.IGNORECASE)
 _WORD = re.compile(r"[()]|[^\s()]+")
 _VALUES = 4
 """Numbers of a link: preinstalled capacity and its cost, routing cost, setup cost; modules in parentheses follow."""
@@ -23,23 +28,31 @@ Item: TypeAlias = "str | list[Item]"
 """A word, or the list of what stands in parentheses."""
 
 
-def native_document(text: str) -> JsonObject:
-    """The node-link document of a text whose sections NODES and LINKS hold ``A ( x y )`` and ``L ( A B ) capacity
-    ...``.
+def native_document(text: str, notes: list[str]) -> JsonObject:
+    """Return the node-link document of a text in SNDlib's native format.
 
-    >>> native_document("NODES (\\n A ( 1.0 2.0 )\\n B ( 1.0 3.0 )\\n)\\nLINKS (\\n L ( A B ) 0.00\\n)")["links"]
-    [{'source': 'A', 'target': 'B', 'name': 'L', 'preinstalled_capacity': 0.0}]
+    Its sections NODES and LINKS contain ``A ( x y )`` and ``L ( A B ) capacity ...``.
+
+    Args:
+        text: The text of the file.
+        notes: Takes one line about links without a capacity.
+
+    >>> head = "META (\\n unit = GBITPERSEC\\n)\\nNODES (\\n A ( 1 2 )\\n B ( 1 3 )\\n)\\n"
+    >>> native_document(head + "LINKS (\\n L ( A B ) 2.5\\n)", [])["links"]
+    [{'source': 'A', 'target': 'B', 'name': 'L', 'capacity_bps': 2500000000.0}]
     """
     sections = _sections(text)
     if not {"NODES", "LINKS"} <= sections.keys():
         raise TopologyError(
             "SNDlib's native format has the sections NODES ( ... ) and LINKS ( ... ); they are not there"
         )
-    return _document(_nodes(sections["NODES"]), _links(sections["LINKS"]))
+    links = _links(sections["LINKS"])
+    _read_capacities(links, native_meta(text), notes)
+    return _document(_nodes(sections["NODES"]), links)
 
 
-def xml_document(root: ElementTree.Element) -> JsonObject:
-    """The node-link document of SNDlib's <network>."""
+def xml_document(root: ElementTree.Element, notes: list[str]) -> JsonObject:
+    """Return the node-link document of SNDlib's <network>, with notes as ``native_document``."""
     found = {kind: [e for e in root.iter() if local(e) == kind] for kind in ("node", "link")}
     nodes = [_node(e.get("id", ""), _text(e, "x"), _text(e, "y")) for e in found["node"]]
     links = []
@@ -47,7 +60,50 @@ def xml_document(root: ElementTree.Element) -> JsonObject:
         module = next((one for one in e.iter() if local(one) == "preInstalledModule"), None)
         capacity = "" if module is None else _text(module, "capacity")
         links.append(_link(e.get("id", ""), _text(e, "source"), _text(e, "target"), capacity))
+    _read_capacities(links, xml_meta(root), notes)
     return _document(nodes, links)
+
+
+def native_meta(text: str) -> dict[str, str]:
+    """Return ``unit`` and ``granularity`` of the section META, as far as they are there."""
+    return {name.lower(): value for name, value in _META.findall(text)}
+
+
+def xml_meta(root: ElementTree.Element) -> dict[str, str]:
+    """Return the entries of the element <meta>."""
+    meta = next((element for element in root.iter() if local(element) == "meta"), None)
+    return {} if meta is None else {local(e): (e.text or "").strip() for e in meta}
+
+
+def _read_capacities(links: list[JsonObject], meta: dict[str, str], notes: list[str]) -> None:
+    """Make pre-installed capacities the capacities of links, in the unit of META.
+
+    A capacity of 0 says that nothing is installed yet. Other values are left to the checks of
+    networks. Without a unit, capacities stay attributes.
+    """
+    default = f"{DEFAULT_CAPACITY_BPS / 1e6:g} Mbit/s"
+    empty = []
+    for link in links:
+        if not link.get(CAPACITY):
+            link.pop(CAPACITY, None)
+            empty.append(link["name"])
+    if empty:
+        notes.append(
+            f"no pre-installed capacity, therefore {default} (modules that could be added do not"
+            f" count): {some(empty)}"
+        )
+    if len(empty) == len(links):
+        return
+    factor = unit_bps(meta.get("unit", ""), meta.get("granularity", ""))
+    if factor is None:
+        notes.append(
+            f"pre-installed capacities are not used, and links have {default}: META names no unit of"
+            " rates, such as MBITPERSEC"
+        )
+        return
+    for link in links:
+        if CAPACITY in link:
+            link["capacity_bps"] = link.pop(CAPACITY) * factor
 
 
 def _sections(text: str) -> dict[str, list[Item]]:

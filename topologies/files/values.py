@@ -98,9 +98,13 @@ def other_document(value: object, notes: list[str]) -> JsonObject | None:
         return None
     if is_miniedit(value):
         return miniedit_document(value, notes)
-    for parts in (value, value.get("topology")):
+    inner = value.get("topology")
+    for parts in (value, inner):
         if isinstance(parts, Mapping) and "links" in parts and _SECTIONS & parts.keys():
-            return _of_parts(parts, notes)
+            document = _of_parts(parts, notes)
+            if parts is inner:
+                _read_p4_utils_delays(document["links"], notes)
+            return document
     return None
 
 
@@ -153,6 +157,25 @@ def _p4_defaults(others: dict[Any, Any], notes: list[str]) -> JsonObject:
     return {
         str(key): part for key, part in found.items() if key not in _P4_TABLES and part is not None
     }
+
+
+def _read_p4_utils_delays(links: list[JsonObject], notes: list[str]) -> None:
+    """Give delays that are numbers the unit that p4-utils documents for its links."""
+    is_changed = False
+    for link in links:
+        for fields in (link, link.get("params1"), link.get("params2")):
+            if isinstance(fields, dict) and _is_number(fields.get("delay")):
+                fields["delay"] = f"{fields['delay']}ms"
+                is_changed = True
+    if is_changed:
+        notes.append(
+            "delays without a unit are in milliseconds, as p4-utils documents (its p4run passes the"
+            " number to tc, which reads microseconds)"
+        )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _numbered(value: Mapping[Any, Any], where: str) -> Iterable[tuple[int, Any]]:

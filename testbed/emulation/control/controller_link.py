@@ -3,6 +3,7 @@
 The process ends with its caller; the switches keep the rules they have.
 """
 
+import contextlib
 import itertools
 import socket
 import subprocess
@@ -18,6 +19,8 @@ from testbed.errors import CapabilityError, TestbedError
 from testbed.openflow.rules import FailoverGroup, FlowRule
 
 DEFAULT_PORT = 6653
+# The number of an answer that the process gives unasked: it ends, and the error says why.
+ENDED = -2
 _MAX_WAITING = 1024
 """Switches that may be waiting to be accepted: all of a large network connect in the same moment."""
 _START_S = 30.0
@@ -151,8 +154,10 @@ class ControllerLink:
         until, answered, error, value = time.monotonic() + limit_s, -1, "", None
         try:
             if request is not None:
-                self._pipe.send(request)
-            while answered != number:
+                # A process that has ended may have said why.
+                with contextlib.suppress(BrokenPipeError):
+                    self._pipe.send(request)
+            while answered not in (number, ENDED):
                 if not self._pipe.poll(max(0.0, until - time.monotonic())):
                     raise CapabilityError(
                         "the OpenFlow controller does not answer; see its messages above"

@@ -12,8 +12,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from multiprocessing.connection import Connection
 
 from os_ken import cfg
@@ -28,7 +28,7 @@ from os_ken.lib import hub
 from os_ken.ofproto import ofproto_v1_3
 from os_ken.ofproto.ofproto_parser import MsgBase
 
-from testbed.emulation.control.controller_link import PortEvent
+from testbed.emulation.control.controller_link import ENDED, PortEvent
 from testbed.emulation.control.openflow_messages import (
     add_group,
     add_rule,
@@ -36,7 +36,13 @@ from testbed.emulation.control.openflow_messages import (
     is_down,
     remove_cookie,
 )
-from testbed.errors import CapabilityError, InputError, TestbedError
+from testbed.errors import (
+    NO_MEMORY,
+    CapabilityError,
+    InputError,
+    TestbedError,
+    is_lack_of_memory,
+)
 from testbed.openflow.rules import FailoverGroup, FlowRule, by_switch
 from topologies import lists_by_key
 
@@ -212,15 +218,55 @@ def _serve_on(listening: socket.socket) -> None:
     os_ken_controller.StreamServer = InheritedServer
 
 
+def _end(error: BaseException) -> None:
+    """End the process, which would answer no more, and say why.
+
+    A lack of memory is reported to the process that asks; any other error with a traceback.
+    """
+    if is_lack_of_memory(error):
+        _requests().send((ENDED, NO_MEMORY, None))
+    else:
+        traceback.print_exception(error)
+    os._exit(1)
+
+
+class _Thread(hub.HubThread):  # type: ignore[misc]
+    """A thread of os-ken that ends the process if memory is out.
+
+    os-ken would only write to its log, and the switches would wait for a connection.
+    """
+
+    def __init__(
+        self, target: Callable[..., object], args: Sequence[object], kwargs: dict[str, object]
+    ) -> None:
+        super().__init__(partial(_end_without_memory, target), args, kwargs)
+
+    def start(self) -> None:
+        _end_without_memory(super().start)
+
+
+def _end_without_memory(call: Callable[..., object], *args: object, **kwargs: object) -> None:
+    try:
+        call(*args, **kwargs)
+    except (OSError, RuntimeError, MemoryError) as error:
+        if is_lack_of_memory(error):
+            _end(error)
+        raise
+
+
 def main() -> None:
     """Accept switches on the listening socket that was passed on, and serve requests until the other end of theirs
     closes."""
     _serve_on(socket.socket(fileno=int(sys.argv[1])))
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    hub.HubThread = _Thread
     cfg.CONF(args=[], project="os_ken", default_config_files=[])
-    AppManager.run_apps(
-        ["testbed.emulation.control.openflow_controller", "os_ken.controller.ofp_handler"]
-    )
+    try:
+        AppManager.run_apps(
+            ["testbed.emulation.control.openflow_controller", "os_ken.controller.ofp_handler"]
+        )
+    except Exception as error:  # noqa: BLE001 - os-ken's other threads would keep the process
+        _end(error)
 
 
 if __name__ == "__main__":

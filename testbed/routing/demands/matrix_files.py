@@ -13,12 +13,13 @@ from typing import Any, TypeGuard
 from testbed.errors import InputError
 from testbed.model.json_values import is_file, parse_json
 from testbed.model.schemas import refuse_unknown
-from testbed.routing.demands.demand_units import heading_bps, unit_bps
 from testbed.routing.demands.matrix import DemandMatrix, Pair, given_matrix
 from testbed.routing.demands.square_matrices import square_entries
 from topologies import Network, TopologyError
 from topologies.files.foreign import NetworkNote
+from topologies.files.sndlib import native_meta, xml_meta
 from topologies.files.xml_tree import local, parse_xml
+from topologies.text.rate_units import heading_bps, unit_bps
 from topologies.text.text_file import MAX_TEXT_BYTES, read_bytes, text_of, unpacked, utf8
 from topologies.text.units import is_bare, rate_bps
 
@@ -47,7 +48,6 @@ _OTHER_UNIT = re.compile(
     r"|(?<![A-Za-z])[kKMGT]?B(ps|/s|$|[^A-Za-z])"
 )
 """A unit in a heading that is not of bits: ``Bps`` are bytes, and Gibit and packets are refused."""
-_NATIVE_META = re.compile(r"^\s*(unit|granularity)\s*=\s*(\S+)", re.MULTILINE | re.IGNORECASE)
 _STEP = re.compile(r"(.+):(\d{1,6})")
 
 
@@ -228,7 +228,7 @@ def _of_sndlib(text: str, network: Network, where: str) -> dict[Pair, float]:
     section = re.search(r"^\s*DEMANDS\s*\((.*?)^\s*\)", text, re.MULTILINE | re.DOTALL)
     if section is None:
         raise InputError(f"{where}: no DEMANDS section in it; {FORMS}")
-    meta = {name.lower(): value for name, value in _NATIVE_META.findall(text)}
+    meta = native_meta(text)
     factor = _sndlib_unit(meta.get("unit"), meta.get("granularity"), where)
     found: list[tuple[str, str, object, str]] = []
     for line in section[1].splitlines():
@@ -300,11 +300,8 @@ def _of_xml(text: str, network: Network, where: str) -> dict[Pair, float]:
     if local(root) == "TrafficMatrixFile":
         return _of_named(_of_totem(root, where), network, where)
     found: list[tuple[str, str, object, str]] = []
-    meta: dict[str, str] = {}
     for element in root.iter():
-        if local(element) == "meta":
-            meta = {local(child): (child.text or "").strip() for child in element}
-        elif local(element) == "demand":
+        if local(element) == "demand":
             said = {local(child): (child.text or "").strip() for child in element}
             ends = said.get("source", ""), said.get("target", "")
             place = f"demand {element.get('id', len(found))}"
@@ -312,6 +309,7 @@ def _of_xml(text: str, network: Network, where: str) -> dict[Pair, float]:
             found.append((*ends, value, place))
     if not found:
         raise InputError(f"{where}: no demand in it; {FORMS}")
+    meta = xml_meta(root)
     factor = _sndlib_unit(meta.get("unit") or None, meta.get("granularity"), where)
     return _of_named(found, network, where, factor)
 

@@ -7,7 +7,7 @@ from typing import TypedDict, Unpack
 from testbed.model.verdict import Check, Claim
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import is_exact
-from testbed.stream.prediction.block_size_policy import is_deterministic
+from testbed.stream.prediction.block_size_policy import is_deterministic, largest_block
 from testbed.stream.prediction.epoch_analysis import EpochsResult
 
 MAX_WRONG = 1e-3
@@ -54,7 +54,7 @@ def campaign_checks(plan: StreamPlan, result: EpochsResult, blocks: int) -> list
     if result.outages:
         checks.append(_beyond(result))
     if plan.stream.block_size is None:
-        checks += _redundancy(result, is_exact(plan, *plan.faults))
+        checks += _redundancy(plan, result, is_exact(plan, *plan.faults))
     return checks
 
 
@@ -122,7 +122,7 @@ def _beyond(result: EpochsResult) -> Check:
     return check.noting(f"in {len(result.outages)} outages, listed in the run's figures").of(blocks)
 
 
-def _redundancy(result: EpochsResult, exact: bool) -> list[Check]:
+def _redundancy(plan: StreamPlan, result: EpochsResult, exact: bool) -> list[Check]:
     """What was sent first after each answer, and what late parity had to add then: where the sender can know what is
     lost (``exact``), nothing."""
     settled_s, transient = result.redundancy_over_s, result.transient_packets
@@ -139,7 +139,9 @@ def _redundancy(result: EpochsResult, exact: bool) -> list[Check]:
         *sent,
         **no_redundancy_rival(result.redundancy_predicted, result.ror_tolerance, none),
     )
-    late = late_parity_check(result.settled_late_parity, result.settled_packets)
+    blocks = round(settled_s / plan.stream.block_s)
+    by_chance = chance_failures(plan, blocks) * largest_block(plan)
+    late = late_parity_check(result.settled_late_parity, result.settled_packets, by_chance)
     believed = result.diagnoses
     if (
         exact and believed is not None and believed.right < believed.certain
@@ -157,10 +159,16 @@ def no_redundancy_rival(predicted: float, tolerance: float, near: str) -> Rival:
     }
 
 
-def late_parity_check(late: int, packets: int) -> Check:
-    """``late``: of the ``packets`` of blocks that were begun after the sender's answer."""
-    key, name = "late-parity-once-answered", "late parity once the sender had answered, packets"
-    check = within(
-        key, name, 0, late, max(2.0, MAX_WRONG * packets), rival_note="none: each packet is counted"
-    )
+def late_parity_check(late: int, packets: int, by_chance: int = 0) -> Check:
+    """Return the check of late parity after the sender's answers.
+
+    Args:
+        late: Late parity of blocks that were begun after an answer.
+        packets: All packets of these blocks.
+        by_chance: Late parity at most of blocks that chance leaves undecodable at the right N.
+    """
+    claim = "late parity once the sender had answered, packets"
+    tolerance = max(2.0, MAX_WRONG * packets) + by_chance
+    rival = "none: each packet is counted"
+    check = within("late-parity-once-answered", claim, 0, late, tolerance, rival_note=rival)
     return check.noting(f"of {packets} packets").of(packets)

@@ -29,11 +29,11 @@ from testbed.stream.measurements import (
     SentPackets,
     StreamMeasurements,
 )
-from testbed.stream.path_delays import allowed_reaction_s, delay_to_fault_s
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import predicted_loss
 from testbed.stream.prediction.active_faults import (
     DIAGNOSES,
+    Epoch,
     cable_name,
     candidate_table,
     epochs,
@@ -44,8 +44,11 @@ from testbed.stream.prediction.active_faults import (
 )
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy, is_deterministic
 from testbed.stream.prediction.epoch_analysis import DiagnosisAccuracy
+from testbed.stream.prediction.path_delays import allowed_reaction_s, delay_to_fault_s
 from topologies import Json, label_of
 
+# The probability that a normal variable lies within four standard deviations.
+_FOUR_SIGMAS = 1 - 6.3e-5
 _QUEUED_BEFORE_S = 0.25
 """So long before a repair packets may still lie in a switch at it."""
 
@@ -286,7 +289,7 @@ def loss_interval(
     plan: StreamPlan, times: FaultTimes, packets: int, lost: BoolArray
 ) -> tuple[float, float]:
     """Where the true loss lies, given the measurement: the discrepancy of the intervals around it, or a binomial
-    interval at 99 % for the run as a whole (shared out over its faults)."""
+    interval of four standard deviations."""
     if not packets:
         return (0.0, 1.0)
     share = float(lost.mean())
@@ -297,8 +300,7 @@ def loss_interval(
         error += 1 / packets
         blocks = 2 / max(1.0, packets / plan.stream.source_packets)
         return (max(0.0, share - error - 0.01 * blocks), min(1.0, share + error + 0.01 * blocks))
-    confidence = 1 - 0.01 / max(1, len(plan.faults))
-    return binomial_interval(int(lost.sum()), packets, confidence)
+    return binomial_interval(int(lost.sum()), packets, _FOUR_SIGMAS)
 
 
 def sent_per_source(
@@ -360,33 +362,70 @@ def diagnosis_accuracy(plan: StreamPlan, run: StreamMeasurements) -> DiagnosisAc
 
 
 def mistaken_beliefs(plan: StreamPlan, run: StreamMeasurements) -> list[float]:
-    """When the sender began to be certain of what was not so: all that it named does not lose as many labels as it
-    said, or packets under those labels arrived, and it was still certain when reports had long told of them."""
+    """Return when the sender began to be certain of a loss that did not exist.
+
+    What it named loses another number of labels than it said, or packets under those labels arrived
+    and it was still certain when reports had long told of them.
+    """
     events: Sequence[Json] = run.counters.get(DIAGNOSES, ()) if is_diagnosing(plan) else ()
-    beliefs = [
-        pair
-        for pair in pairwise([*events, {"at_s": plan.duration_s}])
-        if pair[0]["names"] and pair[0]["certain"]
-    ]
-    tables, found = [candidate_table(split) for split in plan.splits if beliefs], list[float]()
+    pairs = pairwise([*events, {"at_s": plan.duration_s}])
+    beliefs = [(held, after) for held, after in pairs if held["names"] and held["certain"]]
+    if not beliefs:
+        return []
+    tables = [candidate_table(split) for split in plan.splits]
+    states = epochs(plan, run.faults, run.changes)
+    sent_s = run.sent.time_s
+    mistaken = []
     for belief, after in beliefs:
-        at_s, known_s, lost = (
-            belief["at_s"],
-            after["at_s"] - allowed_reaction_s(plan),
-            belief["lost_fraction"] * LABELS,
+        known_s = after["at_s"] - allowed_reaction_s(plan)
+        telling = ~run.lost & (sent_s >= belief["at_s"]) & (sent_s < known_s)
+        for begin_s, end_s in _interruptions(plan, states, belief["lost_fraction"]):
+            telling &= (sent_s < begin_s) | (sent_s >= end_s)
+        unheard = any(
+            state.reports_cut and state.start_s < after["at_s"] and state.stop_s > belief["at_s"]
+            for state in states
         )
-        named = ((table, _lost_together(table, belief["names"])) for table in tables)
-        table, mask = next(((t, m) for t, m in named if t.labels_in(m) == round(lost)), (None, 0))
-        arrived = run.sent.label[
-            (run.sent.time_s >= at_s) & (run.sent.time_s < known_s) & ~run.lost
-        ].tolist()
-        mistaken = table is None or any(table.bit_of(label) & mask for label in arrived)
-        states = epochs(plan, run.faults, run.changes) if mistaken and table else ()
-        if mistaken and not any(
-            s.reports_cut and s.start_s < after["at_s"] and s.stop_s > at_s for s in states
-        ):
-            found.append(at_s)
-    return found
+        candidates = _candidates(tables, belief)
+        if candidates is None:
+            mistaken.append(belief["at_s"])
+            continue
+        table, lost_labels = candidates
+        arrived = run.sent.label[telling].tolist()
+        if not unheard and any(table.bit_of(label) & lost_labels for label in arrived):
+            mistaken.append(belief["at_s"])
+    return mistaken
+
+
+def _interruptions(
+    plan: StreamPlan, states: Sequence[Epoch], lost_fraction: float
+) -> list[tuple[float, float]]:
+    """Return the times, shorter than an answer takes, for which a share of losses stopped.
+
+    Packets that arrive then do not contradict a belief: the labels are lost again when the sender
+    hears of it.
+    """
+    right = [state for state in states if abs(state.loss - lost_fraction) < 1 / LABELS]
+    allowed_s = allowed_reaction_s(plan)
+    return [
+        (before.stop_s, after.start_s)
+        for before, after in pairwise(right)
+        if 0 < after.start_s - before.stop_s <= allowed_s
+    ]
+
+
+def _candidates(
+    tables: Sequence[CandidateTable], belief: Json
+) -> tuple[CandidateTable, int] | None:
+    """Return the first table whose named candidates lose the number of labels that the belief says.
+
+    Returns:
+        The table and the labels as a bit set, or None if there is no such table.
+    """
+    for table in tables:
+        labels = _lost_together(table, belief["names"])
+        if table.labels_in(labels) == round(belief["lost_fraction"] * LABELS):
+            return table, labels
+    return None
 
 
 def _lost_together(table: CandidateTable, names: Sequence[str]) -> int:

@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from testbed.model.verdict import Check, Claim
-from testbed.stream.judgement.impairment_checks import SIGMAS, span_label
-from testbed.stream.judgement.link_traversals import link_traversals
+from testbed.stream.impaired.burst_loss import longest_wait_s, mean_of, share_error
+from testbed.stream.impaired.checks import SIGMAS, span_label
+from testbed.stream.impaired.traversals import link_traversals
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import (
@@ -14,7 +15,6 @@ from testbed.stream.prediction.active_faults import (
     planned_epochs,
     stream_spans,
 )
-from testbed.stream.prediction.burst_loss import longest_wait_s, mean_of, share_error
 from topologies import Json, JsonObject
 from topologies.impairments import RateTrace
 

@@ -23,15 +23,14 @@ from testbed.model.verdict import IMPOSSIBLE, Verdict
 from testbed.model.workload import Judgement
 from testbed.report.wording import OUTCOMES, check_words
 from testbed.routing.label_split.spraying import interval_groups
+from testbed.stream.impaired.checks import packets_needed, span_label
+from testbed.stream.impaired.traversals import GUARD_S
 from testbed.stream.judgement.analysis import SessionAnalysis, analyse, timeline, whole_route_rors
 from testbed.stream.judgement.fault_results import FaultResult
-from testbed.stream.judgement.impairment_checks import packets_needed, span_label
-from testbed.stream.judgement.link_traversals import GUARD_S
 from testbed.stream.judgement.packet_logs import undecided_arrivals
 from testbed.stream.judgement.packet_totals import packet_totals
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import ONE_CLOCK, StreamMeasurements
-from testbed.stream.path_delays import delay_to_fault_s
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import (
     DIAGNOSES,
@@ -42,6 +41,7 @@ from testbed.stream.prediction.active_faults import (
 from testbed.stream.prediction.block_size_policy import block_size_policy, is_deterministic
 from testbed.stream.prediction.epoch_analysis import EpochsResult
 from testbed.stream.prediction.loss_by_path import REPORTS
+from testbed.stream.prediction.path_delays import delay_to_fault_s
 from topologies import Json, JsonObject, label_of
 
 

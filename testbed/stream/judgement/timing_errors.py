@@ -22,9 +22,9 @@ import numpy as np
 from testbed.model.machine.load import TimingError
 from testbed.stream.endpoints import SETTLE_S
 from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamMeasurements
-from testbed.stream.path_delays import REACTION_S, longest_path_delay_s
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import is_impaired
+from testbed.stream.prediction.path_delays import REACTION_S, longest_path_delay_s
 
 MAX_LAG = 0.25
 """Of the playback buffer (100 ms of the usual 400): for each of the three that may be late."""

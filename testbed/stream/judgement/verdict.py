@@ -13,6 +13,7 @@ from testbed.model.machine.load import (
     overload_message,
 )
 from testbed.model.verdict import Check, Claim, Verdict
+from testbed.stream.impaired.checks import impairment_checks, unrest_s
 from testbed.stream.judgement.analysis import FAULT_GUARD_S, SessionAnalysis
 from testbed.stream.judgement.epoch_verdict import (
     MAX_WRONG,
@@ -24,7 +25,6 @@ from testbed.stream.judgement.epoch_verdict import (
     within,
 )
 from testbed.stream.judgement.fault_results import FaultResult
-from testbed.stream.judgement.impairment_checks import impairment_checks, unrest_s
 from testbed.stream.judgement.packet_logs import miscounted
 from testbed.stream.judgement.packet_totals import residual_check
 from testbed.stream.judgement.timing_errors import quarter_s
@@ -75,7 +75,10 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
         queued = (
             "background_bps" in run.counters
         )  # queues of TCP hold packets, and nobody predicts which come in time
-        checks += [late_parity_check(late, settled)] if settled and not queued else []
+        if settled and not queued:
+            settled_blocks = settled // analysis.policy.base
+            by_chance = chance_failures(plan, settled_blocks) * analysis.policy.largest
+            checks.append(late_parity_check(late, settled, by_chance))
     checks += _residual_checks(plan, run)
     checks += [_label_check(analysis), *_path_checks(analysis), _content_check(run)]
     return Verdict(

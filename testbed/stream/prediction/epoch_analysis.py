@@ -7,12 +7,12 @@ of faults.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from testbed.faults.fault import FaultTimes
-from testbed.stream.measurements import BoolArray, FloatArray, StreamMeasurements
+from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import (
     NEVER,
@@ -25,12 +25,11 @@ from testbed.stream.prediction.stream_outcome import (
     SentRedundancy,
     is_unrecoverable,
     sent_redundancy,
+    transits_s,
 )
 
 _EARLY_S = 0.01
 """A change may have been in force so long before it was noted."""
-_BIN_S, _BINS_AROUND = 0.25, 4
-"""How long packets are in transit is read off those sent within a second: a busy machine holds some up for long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,28 +170,19 @@ def analyse_epochs(
 
 
 def run_loss_bounds(plan: StreamPlan, run: StreamMeasurements, lost: BoolArray) -> LossBounds:
-    """Every packet's fate against the states of the network, each in force at some time from when it was due to when it
-    was noted."""
-    commanded = [
-        FaultTimes(fault=t.fault, start_s=t.fault.start_s, stop_s=t.fault.stop_s)
-        for t in run.faults
-    ]
-    states = [*epochs(plan, run.faults, run.changes), *epochs(plan, commanded, run.changes)]
-    return loss_bounds(plan, run, states, transits_s(run), lost)
-
-
-def transits_s(run: StreamMeasurements) -> FloatArray:
-    """Shape (sent,): how long each packet may have been under way, the longest that any of its neighbours in time
-    was."""
-    at = run.sent.time_s
-    if not len(at):
-        return np.zeros(0)
-    bins = np.maximum(0, at / _BIN_S).astype(np.int64)
-    longest = np.zeros(int(bins.max()) + 1)
-    np.maximum.at(longest, bins, np.nan_to_num(run.deliveries.transit_s))
-    around = np.pad(longest, _BINS_AROUND)
-    widest = np.max([around[k : k + len(longest)] for k in range(2 * _BINS_AROUND + 1)], axis=0)
-    return np.asarray(widest[bins], dtype=np.float64)
+    """Return the fate of every packet by the states of the network, as commanded and as noted."""
+    commanded = []
+    for times in run.faults:
+        fault = times.fault
+        commanded.append(FaultTimes(fault=fault, start_s=fault.start_s, stop_s=fault.stop_s))
+    transit_s = transits_s(run)
+    noted = loss_bounds(plan, run, epochs(plan, run.faults, run.changes), transit_s, lost)
+    due = loss_bounds(plan, run, epochs(plan, commanded, run.changes), transit_s, lost)
+    return LossBounds(
+        lowest=np.minimum(noted.lowest, due.lowest),
+        highest=np.maximum(noted.highest, due.highest),
+        lost=lost,
+    )
 
 
 def loss_bounds(
@@ -202,37 +192,74 @@ def loss_bounds(
     transit_s: FloatArray,
     lost: BoolArray,
 ) -> LossBounds:
-    """Every packet against each state of the network that it may have met while it was under way (``transit_s``, one a
-    packet)."""
-    sent, apart_s = run.sent, run.clocks.fault_to_sender_s
-    early_s = _EARLY_S + apart_s
-    least, most = np.ones(len(sent.time_s)), np.zeros(len(sent.time_s))
-    longest = float(transit_s.max(initial=0.0))
-    starts = [np.array([path.start for path in split.paths]) for split in plan.splits]
-    known: dict[tuple[int, Any], FloatArray] = {}
-    for epoch in found:
-        first, last = np.searchsorted(
-            sent.time_s, (epoch.start_s - longest - apart_s, epoch.stop_s + early_s)
-        )
-        met = np.arange(first, last)[
-            sent.time_s[first:last] + transit_s[first:last] >= epoch.start_s - apart_s
-        ]
-        if not len(met):
-            continue
-        key = (epoch.split, epoch.broken)
-        if key not in known:
-            known[key] = path_losses(plan.splits[epoch.split], epoch.broken)
-        chance = known[key][np.searchsorted(starts[epoch.split], sent.label[met], side="right") - 1]
-        least[met] = np.minimum(least[met], chance)
-        most[met] = np.maximum(most[met], chance)
-    for times in run.changes:  # old rules or new ones, links that were going: not to be told
-        for begin, end in (
+    """Return the fate of every packet by the states that it may have met.
+
+    A link loses for sure the packets that it loses in all states that they meet. Packets that it
+    loses in some of them are lost perhaps: a packet may cross one link in the first state and
+    another link in the second.
+
+    Args:
+        plan: The plan of the stream.
+        run: The run of it.
+        found: All states of the network, in order.
+        transit_s: The longest time that each packet may have been in transit.
+        lost: The packets that never arrived.
+    """
+    sent = run.sent
+    apart_s = run.clocks.fault_to_sender_s
+    there_s = sent.time_s + transit_s
+    begins_s = np.array([state.start_s for state in found]) - apart_s
+    ends_s = np.array([state.stop_s for state in found]) + _EARLY_S + apart_s
+    first = np.searchsorted(ends_s, sent.time_s, side="right")
+    first = np.minimum(first, len(found) - 1)
+    last = np.maximum(first, np.searchsorted(begins_s, there_s, side="right") - 1)
+    lowest = np.zeros(len(first))
+    highest = np.zeros(len(first))
+    for packets in _packets_by_states(first, last):
+        met = found[first[packets[0]] : last[packets[0]] + 1]
+        low, high = _bounds_of_states(plan, met, sent.label[packets])
+        lowest[packets] = low
+        highest[packets] = high
+    for times in run.changes:
+        # Between old and new rules, and while links vanish, any packet may be lost.
+        for begin_s, end_s in (
             (times.began_s, times.links_s),
             (times.switch_start_s, times.switch_stop_s),
         ):
-            unsure = (sent.time_s + transit_s >= begin - apart_s) & (sent.time_s <= end + early_s)
-            least[unsure], most[unsure] = 0.0, 1.0
-    return LossBounds(lowest=least, highest=most, lost=lost)
+            unsure = (there_s >= begin_s - apart_s) & (sent.time_s <= end_s + _EARLY_S + apart_s)
+            lowest[unsure] = 0.0
+            highest[unsure] = 1.0
+    return LossBounds(lowest=lowest, highest=highest, lost=lost)
+
+
+def _packets_by_states(first: IntArray, last: IntArray) -> list[IntArray]:
+    """Return the indices of packets that met the same states, group by group."""
+    if not len(first):
+        return []
+    order = np.lexsort((last, first))
+    changed = (np.diff(first[order]) != 0) | (np.diff(last[order]) != 0)
+    return np.split(order, np.flatnonzero(changed) + 1)
+
+
+def _bounds_of_states(
+    plan: StreamPlan, met: Sequence[Epoch], labels: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the smallest and largest loss of packets with these labels that met these states."""
+    surely = dict(met[0].broken)
+    perhaps = dict(met[0].broken)
+    for state in met[1:]:
+        broken = dict(state.broken)
+        surely = {link: min(loss, broken[link]) for link, loss in surely.items() if link in broken}
+        for link, loss in broken.items():
+            perhaps[link] = max(loss, perhaps.get(link, 0.0))
+    lowest = np.ones(len(labels))
+    highest = np.zeros(len(labels))
+    for number in {state.split for state in met}:
+        split = plan.splits[number]
+        path = np.searchsorted([one.start for one in split.paths], labels, side="right") - 1
+        lowest = np.minimum(lowest, path_losses(split, frozenset(surely.items()))[path])
+        highest = np.maximum(highest, path_losses(split, frozenset(perhaps.items()))[path])
+    return lowest, highest
 
 
 def _split_periods(

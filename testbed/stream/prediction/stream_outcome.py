@@ -8,10 +8,12 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from testbed.model.label_split import LABELS
 from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import DIAGNOSES, NEVER, Epoch, is_exact
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy, is_deterministic
+from testbed.stream.prediction.path_delays import allowed_reaction_s, round_trip_s
 from topologies import Json, JsonObject
 
 
@@ -58,6 +60,9 @@ LEAST_ROR, SHARE_OF_ROR = 0.002, 0.02
 """What a redundancy of packets really sent may be off, and of what is predicted: a packet too many or too few in each
 answer is off by more up to N = 2.5 M."""
 
+# The time in transit is read off the packets sent within a second: a busy machine delays some.
+_BIN_S = 0.25
+_BINS_AROUND = 4
 _ANSWER_BLOCKS, _ANSWER_LOSSES = 5, 3
 """A sender that has not answered a state after two reports, so many blocks and the time in which so many packets are
 lost is judged all the same."""
@@ -156,36 +161,73 @@ def settled_blocks(plan: StreamPlan, run: StreamMeasurements, states: States) ->
     lost_pps = stream.rate_pps * states.loss
     losses_s = np.divide(_ANSWER_LOSSES, lost_pps, out=np.zeros(len(lost_pps)), where=lost_pps > 0)
     usual_s = 2 * stream.report_interval_s + _ANSWER_BLOCKS * stream.block_s + losses_s
+    usual_s = np.maximum(usual_s, allowed_reaction_s(plan))
+    latest = _latest_answers_s(plan, states, usual_s)
     before = np.append(states.size[:1], states.size[:-1])
-    falls = (states.size < before) | np.isnan(before)
-    latest = np.minimum(
-        states.stop_s,
-        states.start_s + np.where(falls, np.maximum(usual_s, stream.recovery_s), usual_s),
-    )
+    certain = _certain_s(run, states, latest)
+    # If no report got back before, a block that happens to have the right N is no answer.
+    reported = ~np.isnan(before)[state]
+    right = (run.size_begun == states.size[state]) & (started >= certain[state]) & reported
     answered = latest.copy()
-    certain = _certain_again_s(run, states, latest)
-    # where no report got back before, a block that happens to have the right N is no answer
-    right = (
-        (run.size_begun == states.size[state])
-        & (started >= certain[state])
-        & ~np.isnan(before)[state]
-    )
     np.minimum.at(answered, state, np.where(right, started, np.inf))
-    over = started + 2 * stream.block_s < states.stop_s[state]
-    return np.asarray((started >= answered[state]) & over & ~np.isnan(states.size)[state])
+    there_s = started + 2 * stream.block_s + transits_s(run)[run.first_of_block]
+    within_reach = ~np.isnan(states.size)[state]
+    return np.asarray(
+        (started >= answered[state]) & (there_s < states.stop_s[state]) & within_reach
+    )
 
 
-def _certain_again_s(run: StreamMeasurements, states: States, latest: FloatArray) -> FloatArray:
-    """Shape (states,): when the last doubt that came up before ``latest`` was over, at the latest then; the state's
-    beginning where the sender had none."""
-    found = states.start_s.copy()
+def _latest_answers_s(plan: StreamPlan, states: States, usual_s: FloatArray) -> FloatArray:
+    """Return when an answer to each state is due, shape (states,).
+
+    A sender keeps the N of a state that asked for more until it has recovered from that state.
+    """
+    latest_s = states.start_s + usual_s
+    recovery_s = plan.stream.recovery_s + round_trip_s(plan)
+    for number, size in enumerate(states.size):
+        for earlier in range(number - 1, -1, -1):
+            recovered_s = states.stop_s[earlier] + recovery_s
+            if recovered_s <= latest_s[number]:
+                break
+            needed_more = np.isnan(states.size[earlier]) or states.size[earlier] > size
+            if needed_more:
+                latest_s[number] = recovered_s
+                break
+    return np.minimum(states.stop_s, latest_s)
+
+
+def _certain_s(run: StreamMeasurements, states: States, latest: FloatArray) -> FloatArray:
+    """Return when the last doubt or wrong belief before ``latest`` was over, shape (states,).
+
+    Before that, a block that happens to have the right N is no answer. A state in which the sender
+    had neither counts from its beginning.
+    """
+    certain_s = states.start_s.copy()
     events: Sequence[Json] = run.counters.get(DIAGNOSES, ())
     for event, after in pairwise([*events, {"at_s": math.inf}]):
-        if not event.get("certain", True):
-            state = int(np.searchsorted(states.start_s, event["at_s"], side="right")) - 1
-            if event["at_s"] < latest[state]:
-                found[state] = max(found[state], min(latest[state], after["at_s"]))
-    return found
+        known = np.abs(states.loss - event["lost_fraction"]) < 1 / LABELS
+        right = known & event.get("certain", True)
+        met = (event["at_s"] < latest) & (after["at_s"] > states.start_s)
+        wrong = ~right & met
+        certain_s[wrong] = np.maximum(certain_s, np.minimum(after["at_s"], latest))[wrong]
+    return certain_s
+
+
+def transits_s(run: StreamMeasurements) -> FloatArray:
+    """Return how long each packet may have been in transit, shape (sent,).
+
+    It is the longest transit of the packets sent within a second of it.
+    """
+    sent_s = run.sent.time_s
+    if not len(sent_s):
+        return np.zeros(0)
+    bins = np.maximum(0, sent_s / _BIN_S).astype(np.int64)
+    longest = np.zeros(int(bins.max()) + 1)
+    np.maximum.at(longest, bins, np.nan_to_num(run.deliveries.transit_s))
+    padded = np.pad(longest, _BINS_AROUND)
+    shifted = [padded[k : k + len(longest)] for k in range(2 * _BINS_AROUND + 1)]
+    widest = np.max(shifted, axis=0)
+    return np.asarray(widest[bins], dtype=np.float64)
 
 
 def _left_open(plan: StreamPlan, policy: BlockSizePolicy, states: States) -> FloatArray:

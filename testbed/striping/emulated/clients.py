@@ -11,13 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 import numpy as np
 
 from sfio_emu import Session, Settings, SfioError, StripedFile
 from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.adapters.sockets import TcpConnections
+from sfio_emu.errors import RemoteFailure
 from sfio_emu.ports import Turns
+from testbed.errors import DISK_FULL, CapabilityError, InputError, TestbedError
 from testbed.striping.access import Blocks
 from testbed.striping.measurements import ClientError, Direction, OperationRecord
 from testbed.striping.oracle import Bytes, data_of
@@ -206,11 +209,31 @@ def build_clients(
 
 
 def open_together(clients: Sequence[Client], act: Callable[[Client], object]) -> None:
-    """A collective call before any operation. Raises the SfioError of the first client that has one."""
+    """Make a collective call before any operation.
+
+    Raises:
+        SfioError: That of the first client that has one. A client whose own call failed comes before
+            clients that were told of it.
+    """
     all_at_once(clients, act, leave=True)
-    for client in clients:
-        if client.error is not None:
-            raise client.error
+    errors = [client.error for client in clients if client.error is not None]
+    errors.sort(key=lambda error: not isinstance(error, RemoteFailure))
+    if errors:
+        raise errors[0]
+
+
+def _is_disk_full(error: Exception | None) -> TypeGuard[RemoteFailure]:
+    return isinstance(error, RemoteFailure) and error.errno in DISK_FULL
+
+
+def opening_error(error: SfioError) -> TestbedError:
+    """Return the error of a run whose striped file could not be opened or written."""
+    if _is_disk_full(error):
+        return CapabilityError(
+            f"the disk of the subfiles is full ({error}); free space there, or give another"
+            " --subfile-dir"
+        )
+    return InputError(f"the striped file could not be opened: {error}")
 
 
 def operate(
@@ -219,6 +242,8 @@ def operate(
     """All clients write, or read, at once: sums of their counters, who failed, and whether all that was read is right.
 
     ``fault_s``: when the first fault begins, after the start.
+
+    Raises CapabilityError if the disk of an I/O node is full: that says nothing about the network.
     """
     before = [client.counted() for client in clients]
     right: dict[int, bool] = {}
@@ -227,6 +252,9 @@ def operate(
         right[client.rank] = client.carry_out(direction, optimised)
 
     seconds = all_at_once(clients, act)
+    for client in clients:
+        if _is_disk_full(client.error):
+            raise opening_error(client.error)
     after = [client.counted() for client in clients]
     sums: JsonObject = {
         key: sum(now[key] - then[key] for now, then in zip(after, before, strict=True))

@@ -27,7 +27,6 @@ from testbed.bulk.messages import Ready
 from testbed.emulation.machine.load_monitor import LoadMonitor
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.sandbox import require_sandbox
-from testbed.errors import InputError
 from testbed.machines.adapters.rpc_network import network_of
 from testbed.machines.rpc import MachineState
 from testbed.striping.emulated.admission import ClientTurns, TransferAdmission
@@ -37,6 +36,7 @@ from testbed.striping.emulated.clients import (
     build_clients,
     close_all,
     open_together,
+    opening_error,
     operate,
 )
 from testbed.striping.measurements import TIMEOUT_S, Direction, OperationRecord
@@ -230,7 +230,7 @@ def restart_listeners(machine: MachineState) -> None:
 
 def start_clients(machine: MachineState, group_address: str) -> None:
     """Collective over all machines with compute nodes: connect, open the file, rehearse.
-    InputError where that fails."""
+    InputError where that fails, CapabilityError if the disk of an I/O node is full."""
     objects = occupied_of(machine)
     share, plan, net = objects.share, objects.share.plan, objects.net
 
@@ -249,7 +249,7 @@ def start_clients(machine: MachineState, group_address: str) -> None:
         open_together(objects.clients, lambda client: client.open(group_address, plan))
         open_together(objects.clients, lambda client: client.rehearse(plan))
     except SfioError as error:
-        raise InputError(f"the striped file could not be opened: {error}") from None
+        raise opening_error(error) from None
     if share.root is not None:
         for node in share.io:
             (share.root / file_host(node) / "rehearsal").unlink(missing_ok=True)

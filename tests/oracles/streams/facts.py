@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 from statistics import fmean, pstdev
 from typing import Any, NamedTuple
 
@@ -198,6 +199,43 @@ class Facts:
         """Mean and standard error of first transmissions over source packets."""
         ratios = [min(len(self.blocks[b]), self.first_size[b]) / self.m for b in blocks]
         return (fmean(ratios), pstdev(ratios) / math.sqrt(len(ratios))) if ratios else (None, 0.0)
+
+
+class State(NamedTuple):
+    """From one change of what is broken to the next; ``share``: link -> what it loses of its packets."""
+
+    start_s: float
+    stop_s: float
+    share: dict[int, float]
+
+    def loss(self, links: tuple[int, ...]) -> float:
+        return 1 - math.prod(1 - self.share.get(i, 0.0) for i in links)
+
+
+def states(facts: Facts, planned: bool) -> list[State]:
+    """All of a run, in order; where faults overlap on a link, each loses its share of what the other leaves."""
+    spans = [
+        (cut, *(cut.planned_s if planned else (cut.start_s, cut.stop_s))) for cut in facts.cuts
+    ]
+    edges = sorted(
+        {
+            0.0,
+            facts.duration_s,
+            *(min(max(0.0, at), facts.duration_s) for span in spans for at in span[1:]),
+        }
+    )
+    found = []
+    for start, stop in pairwise(edges):
+        left: dict[int, float] = {}
+        for cut, since, until in spans:
+            if since <= start and until >= stop:
+                left |= {link: left.get(link, 1.0) * (1 - cut.share) for link in cut.links}
+        found.append(State(start, stop, {link: 1 - share for link, share in left.items()}))
+    return found
+
+
+def loss_of(facts: Facts, state: State) -> float:
+    return sum((path[1] - path[0]) * state.loss(path[2]) for path in facts.paths) / LABELS
 
 
 @cache

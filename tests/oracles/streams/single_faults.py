@@ -16,6 +16,8 @@ from tests.oracles.streams.facts import (
     Cut,
     Facts,
     binomial_size,
+    loss_of,
+    states,
     worst_window,
 )
 
@@ -140,7 +142,8 @@ def diagnosis(facts: Facts, cut: Cut) -> tuple[bool, bool, int | None] | None:
 
 def mistaken(facts: Facts) -> list[float]:
     """When the sender began to be certain of a loss that was not so: all that it named does not lose
-    that share, or a packet of those labels arrived so long before it changed its mind that a report had told of it."""
+    that share, or a packet of those labels arrived so long before it changed its mind that a report had told of it, while
+    the loss was not only interrupted."""
     found = []
     for held, after in zip(
         facts.beliefs, [*facts.beliefs[1:], {"at_s": facts.duration_s}], strict=False
@@ -156,11 +159,22 @@ def mistaken(facts: Facts) -> list[float]:
             last_s = after["at_s"] - facts.allowed_s
             lost = facts.carried(every)
             against = any(held["at_s"] <= p.at_s < last_s and not facts.lost(p)
-                          and any(a <= p.label < b for a, b in lost) for p in facts.sent)  # fmt: skip
+                          and any(a <= p.label < b for a, b in lost)
+                          and not interrupted(facts, p.at_s, held["lost_fraction"]) for p in facts.sent)  # fmt: skip
             if not against or _unheard(facts, held["at_s"], after["at_s"]):
                 continue
         found.append(held["at_s"])
     return found
+
+
+def interrupted(facts: Facts, at_s: float, share: float) -> bool:
+    """Whether the network lost this share until shortly before the time, and shortly after it again: for no longer
+    than an answer may take."""
+    right = [s for s in states(facts, False) if abs(loss_of(facts, s) - share) < 1 / LABELS]
+    before = max((s.stop_s for s in right if s.stop_s <= at_s), default=-math.inf)
+    after = min((s.start_s for s in right if s.start_s > at_s), default=math.inf)
+    inside = any(s.start_s <= at_s < s.stop_s for s in right)
+    return not inside and after - before <= facts.allowed_s
 
 
 def _links_of(facts: Facts, name: str) -> frozenset[int]:

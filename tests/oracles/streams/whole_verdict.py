@@ -44,7 +44,9 @@ def said_of_faults(
     rival = 0.0 if run["ror_predicted"] > tolerance else None
     found["ror", ""] = run["ror_predicted"], run["ror_measured"], tolerance, rival
     late, packets = late_once_answered(facts, figures)
-    found["late-parity-once-answered", ""] = 0, late, max(2.0, packets / 1000), None
+    chance = 0 if facts.deterministic else fates.most_by_chance(packets // facts.base * facts.der)
+    allowed = max(2.0, packets / 1000) + chance * facts.largest
+    found["late-parity-once-answered", ""] = 0, late, allowed, None
     found["path-losses", ""] = 0, fates.wrong_paths(facts)[0], 0, None
     found["labels", ""] = 0, fates.mislabelled(facts, seed), 0, None
     found["corrupted-packets", ""] = 0, facts.corrupted, 0, None

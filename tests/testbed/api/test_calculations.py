@@ -34,11 +34,11 @@ WRONG: list[Callable[[], Any]] = [
     lambda: testbed.schedule([["a", "b"]]),  # type: ignore[arg-type]
     lambda: testbed.schedule("crossbar:2", seed="x"),  # type: ignore[arg-type]
     lambda: testbed.network(5),  # type: ignore[arg-type]
-    lambda: testbed.route("ring:4", 1, "s2"),  # type: ignore[arg-type]
+    lambda: testbed.route("ring:4", 1.5, "s2"),  # type: ignore[arg-type]
     lambda: testbed.route("ring:4", "s0", "s2", None),  # type: ignore[arg-type]
     lambda: testbed.route("ring:4", "s0", "s2", layers="2"),  # type: ignore[arg-type]
     lambda: testbed.traffic("ring:4", 7),  # type: ignore[arg-type]
-    lambda: testbed.traffic("ring:4", [(1, 2)]),  # type: ignore[list-item]
+    lambda: testbed.traffic("ring:4", [(1.5, 2)]),  # type: ignore[list-item]
     lambda: testbed.block_size("20", 0.1),  # type: ignore[arg-type]
     lambda: testbed.block_size(20, None),  # type: ignore[arg-type]
     lambda: testbed.run({"plan": 1}),

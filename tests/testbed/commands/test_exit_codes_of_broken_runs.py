@@ -165,21 +165,28 @@ def test_killed_part_of_a_run_is_no_success(
         assert re.search("killed|ended|died", err), err
 
 
-def test_full_disk_names_the_file(tmp_path: Path) -> None:
+FULL_DISKS = {
+    "simulate ring:4 --loads 0.1:0.2:0.1 --results {small}": "(results in )?{small}",
+    "sfio crossbar:4 --compute-nodes 2 --io-nodes 2 --file-size 40kB --fabric simulator"
+    " --subfile-dir {small} --results {tmp_path}/results": "the disk of the subfiles is full",
+}
+
+
+@pytest.mark.parametrize("command", FULL_DISKS)
+def test_full_disk_is_one_line_and_the_machines_lack(tmp_path: Path, command: str) -> None:
     """As root in a mount namespace of its own, or not at all."""
     small = tmp_path / "small"
     small.mkdir()
+    words = command.format(small=small, tmp_path=tmp_path)
     script = (
         f"mount -t tmpfs -o size=8k none {small} && dd if=/dev/zero of={small}/fill bs=1k"
-        f" 2>/dev/null; exec {' '.join(TESTBED)} simulate ring:4 --loads 0.1:0.2:0.1"
-        f" --results {small}"
+        f" 2>/dev/null; exec {' '.join(TESTBED)} {words}"
     )
     done = subprocess.run(
         ["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, check=False
     )
     if "unshare" in done.stderr or "mount:" in done.stderr:
         pytest.skip(done.stderr)
-    assert done.returncode == 2
-    assert re.fullmatch(
-        f"testbed: (results in )?{small}.*No space left on device.*\n", done.stderr
-    ), done.stderr
+    assert done.returncode == 3, done.stderr
+    start = FULL_DISKS[command].format(small=small)
+    assert re.fullmatch(f"testbed: {start}.*No space left on device.*\n", done.stderr), done.stderr

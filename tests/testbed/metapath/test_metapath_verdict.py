@@ -254,6 +254,17 @@ def test_silence_must_be_found_in_its_time() -> None:
     assert slow.invalid is None and not slow.passed
 
 
+def test_cut_affects_packets_in_transit_over_long_paths() -> None:
+    """Packets that the cut took were counted as lost in no fault, from 50 ms before it on."""
+    links = tuple(replace(link, delay_s=0.06) for link in NETWORK.links)
+    plan = replace(_plan(), network=replace(NETWORK, links=links))
+    run = _run(plan, lost=(0.9, 1.004))
+    assert analyse_metapaths(plan, run).lost_outside == 0
+    assert "no planned fault" not in (_verdict(plan, run).invalid or "")
+    earlier = _run(plan, lost=(0.2, 0.21))
+    assert "no planned fault" in (_verdict(plan, earlier).invalid or "")
+
+
 def test_a_run_that_lost_packets_by_itself_or_lagged_is_invalid() -> None:
     plan = _plan()
     assert "no planned fault" in (_verdict(plan, _run(plan, lost=(0.2, 0.21))).invalid or "")

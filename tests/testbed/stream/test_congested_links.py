@@ -16,7 +16,7 @@ from fec.protocol.receiver_types import SourceDelivered
 from fec.redundancy.congestion import CongestionBreaker
 from testbed.faults.fault import Fault
 from testbed.stream.endpoints import build_receiver, build_sender
-from testbed.stream.impaired_paths import FRAME_HEADERS_BYTES
+from testbed.stream.impaired.paths import FRAME_HEADERS_BYTES
 from testbed.stream.judgement.streams import judge_stream
 from testbed.stream.planning import HEADERS_BYTES
 from testbed.stream.prediction.active_faults import RETURN_LABELS

@@ -12,14 +12,14 @@ import pytest
 from testbed.errors import InputError
 from testbed.faults.grammar import parse_fault_list
 from testbed.model.verdict import Check
-from testbed.stream.judgement.analysis import analyse
-from testbed.stream.judgement.impairment_checks import (
+from testbed.stream.impaired.checks import (
     MIN_PACKETS,
     burst_tolerance,
     impairment_checks,
     loss_tolerance,
     packets_needed,
 )
+from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import ReceivedPackets, StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan, plan_to_json

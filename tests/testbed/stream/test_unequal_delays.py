@@ -23,9 +23,9 @@ from testbed.stream.endpoints import (
 )
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import judge
-from testbed.stream.path_delays import longest_path_delay_s
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import EachLink
+from testbed.stream.prediction.path_delays import longest_path_delay_s
 from testbed.stream.simulated import SimulatedStreamFabric
 from tests.helpers.delay_loop import DelayLoop
 from tests.helpers.stream_plans import planned

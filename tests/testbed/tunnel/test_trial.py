@@ -16,6 +16,7 @@ from testbed.tunnel.judgement import judge_trial
 from testbed.tunnel.plan import FRAME_HEADERS_BYTES
 from testbed.tunnel.prediction import OVERHEAD_BYTES, predict_rival
 from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
+from topologies import load_network
 
 PACKETS = [
     ("flow", "u1"),
@@ -235,6 +236,25 @@ def test_a_machine_that_dropped_or_held_packets_leaves_nothing_to_judge(plan: Tr
         ).verdict.exit_code
         == 4
     )
+
+
+@pytest.mark.parametrize(("before_s", "excused"), [(0.15, True), (0.6, False)])
+def test_fault_affects_packets_in_transit_over_long_paths(before_s: float, excused: bool) -> None:
+    """A packet that a cut took was counted as lost in no fault, from 100 ms before it on."""
+    network = load_network("torus:3x3")
+    links = tuple(replace(link, delay_s=0.03) for link in network.links)
+    plan = testbed.tunnel_plan(
+        replace(network, links=links), ("s0_0", "s1_1"), duration_s=10.0, workload="voip"
+    )
+    plan = replace(plan, rivals=("adaptive",))
+    run = run_of(plan, "adaptive")
+    number = int((plan.faults[0].start_s - before_s) / 0.02)
+    delivered = np.delete(run.sink["delivered"], number)
+    counters = run.sink["counters"]
+    counters = {**counters, "recovered": counters["recovered"] - 1}
+    lost = replace(run, sink={**run.sink, "delivered": delivered, "counters": counters})
+    invalid = judge_trial(plan, TrialMeasurements(runs=(lost,))).verdict.invalid
+    assert ("no planned fault" not in (invalid or "")) == excused, invalid
 
 
 def test_tcp_alone_is_judged_by_its_rate_in_failures_not_by_packets_of_full_queues(

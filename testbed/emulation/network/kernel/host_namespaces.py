@@ -224,7 +224,7 @@ def _refusal(line: str, count: int) -> str:
     )
     return (
         f"the kernel refuses network namespaces for {count} hosts ({why}); "
-        "raise the limits: sysctl user.max_net_namespaces user.max_mnt_namespaces, ulimit -u"
+        "raise the limits: sysctl user.max_net_namespaces user.max_mnt_namespaces, ulimit -u -v"
     )
 
 

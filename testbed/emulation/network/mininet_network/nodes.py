@@ -353,9 +353,13 @@ def _make_interfaces(
                 f"{node.name} was made outside the network, which cannot join it; make it by addHost"
             )
     hosts = [node.host if node in known else None for node in nodes]
-    known[0].requests.add_interfaces((name1, hosts[0], addr1), (name2, hosts[1], addr2))
+    requests = known[0].requests
+    requests.add_interfaces((name1, hosts[0], addr1), (name2, hosts[1], addr2))
+    for node, host, name in zip(nodes, hosts, (name1, name2), strict=True):
+        if host is None and not isinstance(node, Switch):
+            requests.senders_next_to_switches.append(name)
     if len(known) < len(nodes):
-        known[0].requests.flush()
+        requests.flush()
     return None
 
 

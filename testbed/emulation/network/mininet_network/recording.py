@@ -31,6 +31,7 @@ from testbed.emulation.network.mininet_network.net import ScriptedMininet
 from testbed.emulation.network.mininet_network.nodes import LateNode, late
 from testbed.emulation.network.mininet_network.requests import Requests
 from testbed.emulation.network.mininet_network.shell import LateShell
+from topologies.mininet.address_commands import address_commands
 from topologies.mininet.topo import forwarding_of_command
 
 FORWARDING = "net.ipv4.ip_forward"
@@ -59,10 +60,27 @@ class RecordedRequests(Requests):
         self.limit_time: Callable[[], None] = _nothing
 
     def answer(self, node: Node, command: str) -> str:
-        """Nothing; that a host is to forward is a setting of it."""
-        if not self._set_forwarding(node.given, command):
+        """Note a command of a node, or carry it out if it is a setting; return its empty output."""
+        if not self._set_addresses(node, command):
             self.note(node.given, command)
         return ""
+
+    def _set_addresses(self, node: Node, command: str) -> bool:
+        """Give interfaces the addresses that a command gives them, and return whether that is all.
+
+        A second address of an interface is left to the note: ``ip address add`` leaves the first.
+        """
+        commands = address_commands(command) or []
+        if any(entry.interface not in node.nameToIntf for entry in commands):
+            return False
+        for entry in commands:
+            intf = node.nameToIntf[entry.interface]
+            ip, _, length = entry.address.partition("/")
+            if not entry.replaces and intf.ip not in (None, ip):
+                return False
+            intf.ip = ip
+            intf.prefixLen = length
+        return bool(commands)
 
     def _set_forwarding(self, who: str, command: str) -> bool:
         """Take a command over that switches forwarding on or off, and return whether it does."""
@@ -86,6 +104,9 @@ class RecordedRequests(Requests):
         listed = words[0] if len(words) == 1 and isinstance(words[0], list | tuple) else words
         text = " ".join(map(str, listed)).strip()
         if self._set_forwarding(who, text):
+            return
+        node = _node_of(who)
+        if node is not None and self._set_addresses(node, text):
             return
         if not _QUIET.fullmatch(text):
             self.commands.append((who, text))
@@ -166,6 +187,12 @@ class RecordedMininet(ScriptedMininet):
         """End the reading of a program that has used its network."""
         if RecordedMininet.started is not None:
             raise EndOfBuilding
+
+
+def _node_of(name: str) -> Node | None:
+    """Return the node that a network of the program has under this name, or None."""
+    nodes = (network.nameToNode.get(name) for network in RecordedMininet.networks)
+    return next((node for node in nodes if node is not None), None)
 
 
 def parameters_of(intf: Intf) -> dict[str, Any]:

@@ -56,6 +56,8 @@ class Requests:
         self.devices: dict[str, str] = {}
         self.hosts: list[str] = []
         self.interfaces: list[tuple[MakeInterfaces | None, tuple[VethEnd, ...]]] = []
+        # Interfaces of hosts outside namespaces of their own.
+        self.senders_next_to_switches: list[str] = []
         self.bridges: list[tuple[OVSSwitch, Sequence[str]]] = []
         self.queues: dict[Intf, Json] = {}
         self.messages: list[tuple[str | None, Message]] = []

@@ -130,12 +130,13 @@ def run_both(chance: random.Random, seconds: float) -> tuple[StreamSender, Strea
     return plain, compiled
 
 
-@drawn(50)
+@drawn(40)
 @given(st.integers(0, 1 << 32))
 def test_every_packet_has_the_bytes_and_the_label_of_the_plain_sender(seed: int) -> None:
     run_both(random.Random(seed), 2.0)
 
 
+@pytest.mark.long
 def test_late_parity_reports_and_changing_block_sizes_were_among_what_is_compared() -> None:
     seen = [run_both(random.Random(seed), 1.0)[1] for seed in range(6)]
     assert sum(one.counters["late_parity"] > 50 for one in seen) >= 2

@@ -108,9 +108,10 @@ def test_values_have_short_representations() -> None:
     assert "liquid, method 'liquid'" in repr(schedule)
 
 
-def test_runs_name_capacities_they_do_not_use(capsys: pytest.CaptureFixture[str]) -> None:
+def test_simulation_names_the_capacities_it_uses(capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["simulate", CLUSTER, "--load", "0.1", "--duration", "0.0005"]
     assert main(argv) == 0
-    assert "(100 Gbit/s to 200 Gbit/s) are not used" in capsys.readouterr().out
+    said = "links of 100 Gbit/s to 200 Gbit/s, the network's own capacities"
+    assert said in capsys.readouterr().out
     assert main(["simulate", "crossbar:4", "--load", "0.1", "--duration", "0.0005"]) == 0
-    assert "not used" not in capsys.readouterr().out
+    assert "capacities" not in capsys.readouterr().out

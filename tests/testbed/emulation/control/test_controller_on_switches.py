@@ -4,6 +4,7 @@ events."""
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import struct
@@ -375,3 +376,24 @@ def test_taken_port_is_said_at_once() -> None:
         pytest.raises(CapabilityError, match=r"port \d+ of 127.0.0.1 cannot be had"),
     ):
         ControllerLink(taken.getsockname()[1]).start()
+
+
+@pytest.mark.unclocked
+def test_controller_without_memory_says_so_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    """It ends when it cannot start the thread of a connection, and so does the wait for switches."""
+    from testbed.emulation.control.controller_link import ControllerLink
+    from testbed.errors import CapabilityError
+
+    controller = ControllerLink(port=0)
+    controller.start()
+    try:
+        controller.wait_until_ready()
+        resource.prlimit(controller.pid, resource.RLIMIT_AS, (1 << 20, 1 << 20))
+        with socket.create_connection(("127.0.0.1", controller.port)):
+            started_s = time.monotonic()
+            with pytest.raises(CapabilityError, match="controller: not enough memory: raise"):
+                controller.wait_for_switches([1], timeout_s=30)
+            assert time.monotonic() - started_s < 10
+    finally:
+        controller.stop()
+    assert "Traceback" not in capfd.readouterr().err

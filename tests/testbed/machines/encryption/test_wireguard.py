@@ -288,9 +288,8 @@ def test_wireguard_ends_with_its_machine(how: str, tmp_path: Path) -> None:
     )
     until = time.monotonic() + 90
     there = {run.pid: ""}
-    while (
-        sum("machine_process" in words for words in there.values()) < 4
-    ):  # each has begun its end of the stream
+    # Each machine has a helper that starts its processes, and the end of the stream that it started.
+    while sum("fork_server" in words for words in there.values()) < 4:
         assert run.poll() is None and time.monotonic() < until, run.communicate()
         time.sleep(0.2)
         there = descendants(run.pid)

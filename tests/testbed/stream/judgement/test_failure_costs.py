@@ -109,7 +109,13 @@ def test_blocks_begun_while_the_sender_doubts_belong_to_the_transient_but_not_fo
     sure = failure_costs(plan, run)
 
     def doubting(until_s: float) -> dict[str, Any]:
-        events = [{"at_s": 5.2, "certain": False}, {"at_s": until_s, "certain": True}]
+        lost = float(plan.forward.load(plan.network.link_index["s1", "s2", 0]))
+        events = [
+            {"at_s": 0.0, "certain": True, "lost_fraction": 0.0},
+            {"at_s": 5.2, "certain": False, "lost_fraction": lost},
+            {"at_s": until_s, "certain": True, "lost_fraction": lost},
+            {"at_s": 25.2, "certain": True, "lost_fraction": 0.0},
+        ]
         return failure_costs(plan, replace(run, counters={**run.counters, DIAGNOSES: events}))
 
     assert sure["settled"] > doubting(6.0)["settled"] > 0

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LabelPath, LabelSplit
+from testbed.stream.impaired.checks import impairment_checks
 from testbed.stream.judgement.analysis import analyse, timeline, whole_route_rors
 from testbed.stream.judgement.failure_costs import failure_costs
-from testbed.stream.judgement.impairment_checks import impairment_checks
 from testbed.stream.judgement.packet_logs import block_outcomes
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import LossReportLog, StreamClocks, StreamMeasurements
@@ -377,7 +377,7 @@ def same_faults(
             assert getattr(result, name) == (
                 value if value is None else pytest.approx(value, abs=1e-9)
             ), (cut, name)
-        same_loss(facts, cut, expected, result, len(plan.faults))
+        same_loss(facts, cut, expected, result)
         said = result.diagnosis and (
             result.diagnosis.right,
             result.diagnosis.certain,
@@ -402,7 +402,7 @@ def same_faults(
         assert losses["loss", cut.name] == (outcome if told else "cannot-tell")
 
 
-def same_loss(facts: Facts, cut: Cut, expected: dict[str, Any], result: Any, faults: int) -> None:
+def same_loss(facts: Facts, cut: Cut, expected: dict[str, Any], result: Any) -> None:
     """The interval of a loss: of labels in order, their largest discrepancy; of random ones, the binomial's tails."""
     (low, high), packets = result.interval, expected["packets"]
     if not packets:
@@ -417,7 +417,7 @@ def same_loss(facts: Facts, cut: Cut, expected: dict[str, Any], result: Any, fau
         )
         assert (low, high) == pytest.approx((max(0.0, share - slack), min(1.0, share + slack)))
         return
-    lost, least = round(share * packets), 0.005 / faults
+    lost, least = round(share * packets), 6.3e-5 / 2
     assert (
         low == 0
         if not lost
@@ -468,9 +468,10 @@ def same_campaign(
         assert check.outcome == (holds if result.settled_packets else "cannot-tell")
     late, settled = result.settled_late_parity, result.settled_packets
     if ("late-parity-once-answered", "") in found and settled:
-        assert found["late-parity-once-answered", ""] == (
-            "holds" if late <= max(2.0, settled / 1000) else "fails"
-        )
+        blocks = round(result.redundancy_over_s / facts.block_s)
+        chance = 0 if facts.deterministic else fates.most_by_chance(blocks * facts.der)
+        allowed = max(2.0, settled / 1000) + chance * facts.largest
+        assert found["late-parity-once-answered", ""] == ("holds" if late <= allowed else "fails")
 
 
 IMPAIRED = {
@@ -567,7 +568,7 @@ def same_waits(
         grain = 0.004 if run.fabric == "emulation" else 1e-6
         assert (
             check.predicted == pytest.approx(mean_s, abs=5e-4)
-            and grain < check.tolerance < grain + 0.046 / packets**0.5
+            and grain < check.tolerance < grain + 0.05 / packets**0.5
         )
         bears = 6.9 / packets**0.5 * timed["overtaken"].predicted
         assert timed["overtaken"].tolerance < bears + (0.1 if grain > 1e-3 else 0)

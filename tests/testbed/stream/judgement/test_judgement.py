@@ -14,9 +14,9 @@ from testbed.stream.judgement.analysis import analyse, timeline, whole_route_ror
 from testbed.stream.judgement.streams import judge_stream, judge_together
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import RunHealth, StreamClocks, StreamMeasurements
-from testbed.stream.path_delays import REACTION_S
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import EachLink, schedule_each_link
+from testbed.stream.prediction.path_delays import REACTION_S
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import Link, Network, Node
 

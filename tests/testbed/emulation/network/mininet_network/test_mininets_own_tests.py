@@ -14,9 +14,11 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.helpers.module_files import module_of
 from tests.helpers.paths import ROOT
 from tests.helpers.warm import TESTBED, run
 
@@ -91,21 +93,46 @@ LIBRARY = "hifi nets ptyleak switchdpidassignment util walkthrough"
 EXAMPLES_TESTED = (
     "baresshd bind clusterSanity controllers controlnet cpu emptynet hwintf intfoptions limit "
     "linearbandwidth linuxrouter mobility multilink multiping multipoll multitest nat natnet "
-    "numberedports popen scratchnet simpleperf sshd vlanhost"
+    "numberedports popen scratchnet simpleperf sshd tree1024 treeping64 vlanhost"
 )
 FILES = [f"mininet/test/test_{name}.py" for name in LIBRARY.split()]
 FILES += [f"examples/test/test_{name}.py" for name in EXAMPLES_TESTED.split()]
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1900)
 @pytest.mark.parametrize("file", FILES)
 def test_mininets_own_file(mininet_source: Path, file: str) -> None:
     """``tools/run_mininet_tests.py`` says ``passed``, or ``intended`` for a listed difference."""
     words = [sys.executable, str(ROOT / "tools/run_mininet_tests.py"), str(mininet_source), file]
     done = subprocess.run(
-        [*words, "--output"], capture_output=True, text=True, timeout=290, check=False
+        [*words, "--output"], capture_output=True, text=True, timeout=1850, check=False
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+
+
+def test_interrupted_round_runs_only_files_without_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = module_of(ROOT / "tools" / "run_mininet_tests.py")
+    ran: list[str] = []
+
+    def run_file(source: Path, file: str) -> Any:
+        ran.append(file)
+        if file == "c":
+            raise KeyboardInterrupt
+        return tool.FileResult(file=file, ran=2, skipped=0, failed=(), output="OK")
+
+    monkeypatch.setattr(tool, "run_file", run_file)
+    with pytest.raises(KeyboardInterrupt):
+        list(tool.results(tmp_path, ["a", "b", "c"], tmp_path / "store"))
+    results = list(tool.results(tmp_path, ["a", "b", "d"], tmp_path / "store"))
+    assert ran == ["a", "b", "c", "d"]
+    assert [(result.file, result.outcome) for result in results] == [
+        ("a", "passed"),
+        ("b", "passed"),
+        ("d", "passed"),
+    ]
 
 
 @pytest.mark.soak

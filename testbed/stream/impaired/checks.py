@@ -11,12 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from testbed.model.verdict import Check, Claim
-from testbed.stream.judgement.link_traversals import LinkTraversal, link_traversals
-from testbed.stream.measurements import RELAYED, FloatArray, IntArray, StreamMeasurements
-from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import HEADERS_BYTES
-from testbed.stream.prediction.active_faults import ImpairedSpan
-from testbed.stream.prediction.burst_loss import (
+from testbed.stream.impaired.burst_loss import (
     binomial_losses,
     follows_a_loss,
     losses_in_block,
@@ -26,6 +21,11 @@ from testbed.stream.prediction.burst_loss import (
     share_error,
     survival_covariance,
 )
+from testbed.stream.impaired.traversals import LinkTraversal, link_traversals
+from testbed.stream.measurements import RELAYED, FloatArray, IntArray, StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import HEADERS_BYTES
+from testbed.stream.prediction.active_faults import ImpairedSpan
 from topologies import label_of
 from topologies.impairments import (
     OPPORTUNITY_BYTES,

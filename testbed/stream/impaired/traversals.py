@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from testbed.model.label_split import LabelSplit
+from testbed.stream.impaired.burst_loss import longest_wait_s
 from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import ImpairedSpan, faulty_links, stream_spans
-from testbed.stream.prediction.burst_loss import longest_wait_s
 
 GUARD_S = 0.05
 """At the beginning and the end of an impairment: packets that were in transit then are not counted."""

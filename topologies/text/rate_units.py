@@ -1,4 +1,4 @@
-"""Units of demands in files of other programs."""
+"""Units of rates in files of demands and of networks of other programs."""
 
 import re
 
@@ -27,7 +27,7 @@ _HEADING = re.compile(
 
 
 def unit_bps(unit: str, granularity: str = "") -> float | None:
-    """Return the bits per second of one unit, or None for a unit that is none of demands.
+    """Return the bits per second of one unit, or None if it is not a unit of rates.
 
     A unit without a time is a volume over the granularity.
 

@@ -1,0 +1,1 @@
+"""What the judgements of several workloads share."""

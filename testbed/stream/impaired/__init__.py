@@ -1,0 +1,1 @@
+"""Streams over links that lose, delay, copy or reorder packets by chance."""
