@@ -20,8 +20,8 @@ from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import How, Judgement
 from testbed.stream.fabric import open_fabric
-from testbed.stream.judgement.analysis import analyse
-from testbed.stream.judgement.verdict import invalid_reason
+from testbed.stream.judgement.analysis import Analysis
+from testbed.stream.judgement.validity import invalid_reason
 from testbed.stream.measurements import IntArray, StreamMeasurements
 from testbed.stream.options import StreamOptions
 from testbed.stream.plan import ProbePlan, StreamPlan
@@ -195,7 +195,7 @@ def judged_probe(
 ) -> Judgement:
     """N within the error rate, N - 1 above it."""
     steps = [probe_step(step, run) for step, run in runs]
-    reasons = (invalid_reason(step, run, analyse(step, run)) for step, run in runs)
+    reasons = (invalid_reason(Analysis(step, run)) for step, run in runs)
     verdict = judge_probe(probe.plan, steps, next(filter(None, reasons), None))
     rows = tuple(map(asdict, steps))
     link = probe.network.link(*probe.link).label

@@ -1,8 +1,8 @@
 """Plans of streams drawn at random, and runs of them by correct senders and by wrong ones.
 
 A judge that fails a correct sender is of no use, however many wrong ones it catches. The plans are
-drawn over networks, delays, orders of labels, faults, overlaps and moving nodes. A seed always
-gives the same plan.
+drawn over networks, delays, orders of labels, kinds of faults, overlaps, impairments and moving
+nodes. A seed always gives the same plan.
 """
 
 from __future__ import annotations
@@ -37,6 +37,19 @@ NETWORKS = (
     ("ring:6", "s0", "s3"),
     ("hypercube:3", "s0_0_0", "s1_1_1"),
     ("mesh:3x3", "s0_0", "s2_2"),
+)
+
+
+IMPAIRMENTS = (
+    "loss:0.02",
+    "loss:0.1",
+    "ge:p=0.05,r=0.3",
+    "ge:p=0.01,r=0.2",
+    "jitter:5ms",
+    "delay:20ms",
+    "duplicate:0.05",
+    "reorder:0.2",
+    "loss:0.05 duplicate:0.1",
 )
 
 
@@ -106,11 +119,32 @@ def draw_moving_nodes(seed: int) -> StreamPlan:
             network_seed += RUNS_IN_SOAK
 
 
+def draw_impaired_links(seed: int) -> StreamPlan:
+    """Return a plan in which links are impaired, in half of the cases with a failure after it."""
+    rng = random.Random(seed)
+    plan = _quiet_plan(rng, load_network_once(_draw_network(rng)), duration_s=5.0)
+    faults = []
+    for _ in range(rng.randint(1, 2)):
+        faults.append(
+            Fault(
+                link=_draw_link(rng, plan),
+                kind="impaired",
+                start_s=rng.uniform(0.5, 1.0),
+                stop_s=rng.uniform(2.0, 3.2),
+                impairments=rng.choice(IMPAIRMENTS),
+            )
+        )
+    if rng.random() < 0.5:
+        faults.append(_draw_fault(rng, plan, 3.3, rng.uniform(3.6, 4.3)))
+    return replace(plan, faults=tuple(faults))
+
+
 DRAWN: dict[str, Callable[[int], StreamPlan]] = {
     "single": draw_single_faults,
     "overlapping": draw_overlapping_faults,
     "delayed": draw_delayed_paths,
     "moving": draw_moving_nodes,
+    "impaired": draw_impaired_links,
 }
 
 
@@ -146,6 +180,7 @@ def _quiet_plan(rng: random.Random, ends: tuple[Network, str, str], **options: A
         "hold_s": rng.choice((0.1, 0.3, 0.6)),
         "seed": rng.randrange(1, 1000),
         "labels": rng.choice(("stratified", "stratified", "random")),
+        "diagnosis": rng.random() < 0.8,
     }
     if drawn["labels"] == "random":
         drawn["decoding_error_rate"] = rng.choice((0.01, 1e-5))
@@ -161,13 +196,14 @@ def _draw_link(rng: random.Random, plan: StreamPlan) -> Any:
 
 
 def _draw_fault(rng: random.Random, plan: StreamPlan, start_s: float, stop_s: float) -> Fault:
-    kind = rng.choice(("down", "down", "blackhole"))
+    kind = rng.choice(("down", "down", "blackhole", "loss"))
     return Fault(
         link=_draw_link(rng, plan),
         kind=kind,
         start_s=start_s,
         stop_s=min(stop_s, plan.duration_s),
         direction=rng.choice(("both", "both", "forward")),
+        loss_fraction=rng.choice((0.1, 0.3, 0.7)) if kind == "loss" else 1.0,
     )
 
 

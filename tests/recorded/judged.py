@@ -23,6 +23,7 @@ from testbed.faults.fault import Fault
 from testbed.metapath.analysis import analyse_metapaths, path_shares
 from testbed.metapath.judgement import judge_metapaths
 from testbed.model.workload import Judgement
+from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.judgement.failure_costs import failure_costs
 from testbed.stream.judgement.streams import (
     campaign_lines,
@@ -50,7 +51,8 @@ from tests.testbed.stream.judgement import test_independent_judge as streams
 def _stream(plan: StreamPlan, run: StreamMeasurements, *, costs: bool = False) -> Any:
     one = judge_stream(plan, run)
     together = judge_together([one, one], ["first", "second"])
-    campaign = one.analysis.campaign
+    facts = one.analysis
+    campaign = None if facts.theory.faults_alone else facts.epochs_result
     return {
         "document": plain(
             {k: v for k, v in one.document.items() if k not in ("figures", "verdict")}
@@ -63,7 +65,7 @@ def _stream(plan: StreamPlan, run: StreamMeasurements, *, costs: bool = False) -
         "verdict": [one.verdict.invalid, one.verdict.notes, one.verdict.exit_code],
         "records": [told(lambda r=record: r, most=0) for record in together.records],
         "words": rendered(closing_words(together)) if campaign is None or spoken(campaign) else [],
-        "costs": plain(failure_costs(plan, run)) if costs else None,
+        "costs": plain(failure_costs(RunFacts(plan, run))) if costs else None,
     }
 
 

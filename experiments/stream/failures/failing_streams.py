@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 
 from testbed.faults.fault import PoissonFaults
 from testbed.model.studies import Check, Claim, Results, Row, Rows, mean_of, sum_of
+from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.judgement.failure_costs import failure_costs
 from testbed.stream.judgement.streams import StreamJudgement
 from testbed.stream.measurements import StreamMeasurements
@@ -45,7 +46,7 @@ def failing_plan(
 def cost_figures(plan: StreamPlan, run: StreamMeasurements) -> Results:
     """``failure_costs``, how many packets a second are sent at rest (P), and how often the sender had to
     estimate."""
-    costs = failure_costs(plan, run)
+    costs = failure_costs(RunFacts(plan, run))
     at_rest = costs["block_packets"] * plan.stream.rate_pps / plan.stream.source_packets
     estimates = sum(event["speaker"] == "estimate" for event in run.counters.get(DIAGNOSES, ()))
     return {**costs, "rest_pps": at_rest, "estimates": estimates}
@@ -54,8 +55,8 @@ def cost_figures(plan: StreamPlan, run: StreamMeasurements) -> Results:
 def campaign_row(session: StreamJudgement) -> tuple[Results, Results]:
     """What every packet's prediction came to in a run in which failures overlap or nodes move, in short and all of it.
     ValueError of a run in which neither did."""
-    campaign = session.analysis.campaign
-    if campaign is None:
+    campaign = session.analysis.epochs_result
+    if session.analysis.theory.faults_alone:
         raise ValueError("no failures overlapped; take a higher rate or a longer run")
     row = {
         "most_at_once": campaign.most_at_once,

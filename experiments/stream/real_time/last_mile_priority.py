@@ -23,12 +23,12 @@ from testbed.model.studies import (
 )
 from testbed.model.verdict import Check, Claim, Verdict, repeated
 from testbed.report.drawing.charts import chart
-from testbed.stream.judgement.timing_errors import MAX_LAG
+from testbed.stream.facts.run_facts import MAX_LAG
+from testbed.stream.judgement.outcome import stream_outcome
 from testbed.stream.measurements import FloatArray, StreamMeasurements
 from testbed.stream.options import PROFILES
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import HEADERS_BYTES
-from testbed.stream.prediction.stream_outcome import stream_outcome
 from testbed.stream.workload import stream_plan
 from topologies import load_network
 

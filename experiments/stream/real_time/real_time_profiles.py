@@ -20,10 +20,10 @@ from testbed.model.studies import (
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_bars
 from testbed.stream.fabric import open_fabric
+from testbed.stream.judgement.outcome import stream_outcome
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.options import PROFILES
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.prediction.stream_outcome import stream_outcome
 from testbed.stream.run_in_turn import run_and_judge
 from testbed.stream.simulated import SimulatedStreamFabric
 from testbed.stream.workload import stream_plan

@@ -9,15 +9,15 @@ from dataclasses import astuple, dataclass, replace
 
 from experiments.stream.networks import NETWORKS, Ends
 from testbed.errors import InvalidRunError
-from testbed.faults.fault import Fault, FaultTimes
+from testbed.faults.fault import Fault
 from testbed.model.studies import Results, Row, Rows, repeated
 from testbed.routing.baselines import are_disjoint
 from testbed.stream.fabric import open_fabric
-from testbed.stream.judgement.analysis import SessionAnalysis
-from testbed.stream.judgement.fault_results import predicted_block_size
+from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.streams import StreamJudgement
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import WARM_UP_S, EachLink, predicted_loss, protectable_links
+from testbed.stream.prediction.active_faults import exact_block_size, fault_intervals
 from testbed.stream.prediction.block_size_policy import MAX_SYMBOLS, block_size_policy
 from testbed.stream.run_in_turn import run_and_judge
 from testbed.stream.workload import stream_plan
@@ -102,12 +102,13 @@ def measure_route(point: Row, fabric: str = "simulator") -> Results:
 def _predicted_sizes(plan: StreamPlan, links: Sequence[int]) -> list[int]:
     """The block size of equation 23 for each of these links, for the labels that its cable carries either way; none
     where nothing helps."""
-    base, found = block_size_policy(plan).base, []
+    base = block_size_policy(plan).base
+    size_of = exact_block_size(plan)
+    sizes = []
     for fault in _with_failures_of(plan, links).faults:
-        times = FaultTimes(fault=fault, start_s=fault.start_s, stop_s=fault.stop_s)
-        size = predicted_block_size(plan, times, predicted_loss(plan, fault), base)
-        found += [size] if size is not None else []
-    return found
+        if predicted_loss(plan, fault) < 1:
+            sizes.append(max(base, size_of(fault_intervals(plan, fault)) or base))
+    return sizes
 
 
 def carried(rows: Rows) -> list[Row]:
@@ -155,7 +156,8 @@ def _session(plan: StreamPlan, fabric: str) -> StreamJudgement:
 
 def _reason(session: StreamJudgement) -> str | None:
     """Why a run says nothing."""
-    open_to, limit = Z95 * session.analysis.ror_error, session.analysis.ror_tolerance
+    ror = session.analysis.ror
+    open_to, limit = Z95 * ror.error, ror.tolerance
     left_open = (
         f"counting blocks leaves {open_to:.2f} of ROR open (limit {limit:.2f})"
         if open_to > limit
@@ -174,8 +176,8 @@ _NOTHING = {
 }
 
 
-def _finite_part(analysis: SessionAnalysis, m: int) -> Results:
-    base = analysis.policy.base
+def _finite_part(analysis: Analysis, m: int) -> Results:
+    base = analysis.theory.policy.base
     # by name: links of one load fail one after another, and the next one's block size would often be the link's own
     by_name = sorted(analysis.faults, key=lambda fault: fault.link)
     counted = [(f, n) for f in by_name if (n := f.predicted_block_size) is not None]
@@ -185,10 +187,10 @@ def _finite_part(analysis: SessionAnalysis, m: int) -> Results:
     heavy = [f for f, _ in counted if f.predicted_loss > 1 / 200]
     named = [fault.diagnosis for fault in heavy if fault.diagnosis is not None]
     return {
-        "predicted": analysis.ror_predicted,
-        "measured": analysis.ror_measured,
-        "tolerance": analysis.ror_tolerance,
-        "error": analysis.ror_error,
+        "predicted": analysis.ror.predicted,
+        "measured": analysis.ror.measured,
+        "tolerance": analysis.ror.tolerance,
+        "error": analysis.ror.error,
         "spread": statistics.stdev(off) if len(off) > 1 else 0.0,
         "astray": sum(map(abs, off)),
         "astray_rival": sum(abs(other - n) for (_, n), other in zip(reported, after, strict=True))

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from testbed.model.verdict import Check, Claim
+from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.impaired.burst_loss import (
     binomial_losses,
     follows_a_loss,
@@ -46,24 +47,25 @@ MIN_PACKETS, MOST_PACKETS = 200, 1e7
 INDEPENDENT = "as many losses, but independent ones"
 
 
-def impairment_checks(plan: StreamPlan, run: StreamMeasurements) -> list[Check]:
+def impairment_checks(facts: RunFacts) -> list[Check]:
     """All checks of all impaired links that the stream crossed; a link of which nothing can be predicted has one that
     cannot tell."""
-    found = link_traversals(plan, run)
+    plan = facts.plan
+    found = link_traversals(facts)
     checks: list[Check] = []
     for crossing in found:
-        own = list(_link_checks(plan, run, crossing)) or [_unpredicted(plan, crossing.span)]
+        own = list(_link_checks(facts, crossing)) or [_unpredicted(plan, crossing.span)]
         checks += [_identified(plan, crossing.span, check) for check in own]
-    return checks + _block_checks(plan, run, found)
+    return checks + _block_checks(facts, found)
 
 
-def unrest_s(plan: StreamPlan, run: StreamMeasurements) -> float:
+def unrest_s(facts: RunFacts) -> float:
     """By how much packets that met no impairment differ in how long they are under way, 99 of 100: what the machine
     does to all of them. 0 where nothing is claimed of times: losses and copies do not depend on them."""
     timed = (ExtraDelay, Reordering, RateTrace)
     delayed = [
         one
-        for one in link_traversals(plan, run)
+        for one in link_traversals(facts)
         if any(isinstance(w, timed) for w in one.span.impairments)
     ]
     return max((crossing.unrest_s[0] for crossing in delayed), default=0.0)
@@ -92,14 +94,13 @@ def _unpredicted(plan: StreamPlan, span: ImpairedSpan) -> Check:
     )
 
 
-def _link_checks(
-    plan: StreamPlan, run: StreamMeasurements, crossing: LinkTraversal
-) -> Iterator[Check]:
+def _link_checks(facts: RunFacts, crossing: LinkTraversal) -> Iterator[Check]:
+    plan, run = facts.plan, facts.run
     span, ending = crossing.span, span_label(plan, crossing.span)
     if len(crossing.own) < MIN_PACKETS:
         return
     if any(isinstance(one, RateTrace) for one in span.impairments):
-        yield from trace_checks(plan, run, crossing, ending)
+        yield from trace_checks(facts, crossing, ending)
         return
     if mean_of(span.impairments) > 0:
         yield _loss_check(run, crossing, ending)
@@ -234,9 +235,7 @@ def _waiting_checks(
         )
 
 
-def _block_checks(
-    plan: StreamPlan, run: StreamMeasurements, found: Sequence[LinkTraversal]
-) -> list[Check]:
+def _block_checks(facts: RunFacts, found: Sequence[LinkTraversal]) -> list[Check]:
     """Blocks of whose first N packets fewer than M came: predicted by the recursion over the chain, against independent
     loss.
 
@@ -250,7 +249,7 @@ def _block_checks(
     ]
     if not lossy or len(lossy) < sum(mean_of(one.span.impairments) > 0 for one in found):
         return []
-    blocks = _Blocks(plan, run, lossy)
+    blocks = _Blocks(facts, lossy)
     if len(blocks.predicted) < 50:
         return []
     total, rival = float(np.sum(blocks.predicted)), float(np.sum(blocks.independent))
@@ -270,10 +269,9 @@ def _block_checks(
 class _Blocks:
     """Shape (blocks,) of ``predicted`` and ``independent`` probabilities and of what happened, ``short``."""
 
-    def __init__(
-        self, plan: StreamPlan, run: StreamMeasurements, found: Sequence[LinkTraversal]
-    ) -> None:
-        sent, m = run.sent, plan.stream.source_packets
+    def __init__(self, facts: RunFacts, found: Sequence[LinkTraversal]) -> None:
+        run, m = facts.run, facts.plan.stream.source_packets
+        sent = run.sent
         met: dict[int, list[tuple[GilbertElliott, IntArray]]] = {}
         barred: set[int] = set()
         counts = []
@@ -331,10 +329,9 @@ _GRAIN_S = 0.005
 relay was late and by the most that a packet which met no impairment was."""
 
 
-def trace_checks(
-    plan: StreamPlan, run: StreamMeasurements, crossing: LinkTraversal, ending: str
-) -> list[Check]:
+def trace_checks(facts: RunFacts, crossing: LinkTraversal, ending: str) -> list[Check]:
     """Those that can tell the trace from a link without one; where none can, one that says so."""
+    plan, run = facts.plan, facts.run
     trace = next(one for one in crossing.span.impairments if isinstance(one, RateTrace))
     arrived = _arrivals(run, crossing)
     sent = run.sent.time_s[crossing.packets]

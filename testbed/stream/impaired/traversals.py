@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from testbed.model.label_split import LabelSplit
+from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.impaired.burst_loss import longest_wait_s
 from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
@@ -37,14 +38,14 @@ class LinkTraversal:
         return self.packets[self.alone]
 
 
-def link_traversals(plan: StreamPlan, run: StreamMeasurements) -> tuple[LinkTraversal, ...]:
+def link_traversals(facts: RunFacts) -> tuple[LinkTraversal, ...]:
     """One of each impaired span that the stream's packets cross, in the plan's order."""
-    deliveries = run.deliveries
+    plan, run, deliveries = facts.plan, facts.run, facts.run.deliveries
     path = _path_numbers(plan.forward, run.sent.label)
     delays = np.array(
         [sum(plan.network.links[i].delay_s for i in p.links) for p in plan.forward.paths]
     )[path]
-    spans = [span for span in stream_spans(plan) if span.link in plan.forward.loaded]
+    spans = [span for span in facts.theory.impaired_spans if span.link in plan.forward.loaded]
     times = [_times(run, plan, span) for span in spans]
     over = [_crosses(plan.forward, span.link)[path] for span in spans]
     sent_s = run.sent.time_s

@@ -1,10 +1,10 @@
 """From packet logs to a verdict; pure.
 
-Theory of operation. Both ends log every packet. ``packet_logs`` turns the logs into the fate of each block.
-``analysis`` takes each fault apart into a transient, until the sender has answered, and a steady part, from which loss
-and block size are read; figures of the transient are reported next to it. Where faults overlap or nodes move, epochs
-and single packets are judged in place of faults (``epoch_verdict``, with the figures of
-``testbed.stream.prediction.epoch_analysis``). ``verdict`` holds every figure against its prediction with a tolerance
-and the reason for it; a run in which the machine could not keep up is invalid, never passed. ``records`` writes down
-what was found, for the result store and for ``--json``.
+Theory of operation. Both ends log every packet. ``packet_logs`` turns the logs into the outcome of each
+block. ``testbed.stream.facts`` has what the plan and the logs say together: epochs, what was to become
+of each packet, which N answers each epoch, and when the sender had answered. ``fault_figures`` and
+``run_figures`` are sums over packets, blocks and epochs; a fault that overlaps no other one is an epoch.
+``analysis`` has the facts with these figures. ``checks`` compares every figure with its prediction,
+``validity`` says why a run says nothing, and ``verdict`` combines both. ``streams`` writes down what was
+found, for the result store and for ``--json``.
 """

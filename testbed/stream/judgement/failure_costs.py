@@ -2,7 +2,7 @@
 
 Everything is counted in whole blocks: a block's *excess* is what was sent of it beyond N at rest. A state of the cables
 (which of them are broken) lasts from one failure's beginning or end to the next. *Settled* blocks
-(``testbed.stream.prediction.stream_outcome``) are what the formula speaks of.
+(``RunFacts``) are what the formula speaks of.
 
 The excess of all others, less what the formula asks for in their time, is the *transient*: late parity before the
 answer, N still raised after a failure's end.
@@ -13,15 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from testbed.faults.fault import cables_of
+from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamMeasurements
-from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.active_faults import Epoch, cable_name, epochs
+from testbed.stream.prediction.active_faults import cable_name
 from testbed.stream.prediction.expected_redundancy import StateCosts
-from testbed.stream.prediction.stream_outcome import States, settled_blocks
 from topologies import JsonObject
 
 
-def failure_costs(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
+def failure_costs(facts: RunFacts) -> JsonObject:
     """Packets sent beyond rest, and what they were sent for, by name; for a plan whose routes do not change and whose
     faults cut their links. Cost: a few passes over the packet log.
 
@@ -34,17 +33,11 @@ def failure_costs(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
     out; ``redundancy_states``: predicted. ``by_down``: by how many cables were broken; ``by_cable``: of each, while it
     alone was. Times beyond reach (``beyond_s``: no N helps, or no report gets back to ask for it) count for nothing.
     """
-    costs, found = StateCosts(plan), epochs(plan, run.faults, ())
-    broken = _broken_cables(plan, found, costs)
-    states = States.of(found, costs.block_sizes(broken), costs.losses(broken))
-    state, settled = states.of_blocks(run), settled_blocks(plan, run, states)
-    base, per_s, lasts_s, down = (
-        costs.base,
-        1 / plan.stream.block_s,
-        states.lasts_s,
-        broken.sum(axis=1),
-    )
-    reach, required = ~np.isnan(states.size), np.nan_to_num(states.size - base)
+    plan, run, costs = facts.plan, facts.run, StateCosts(facts.plan)
+    base, per_s, lasts_s = costs.base, 1 / plan.stream.block_s, facts.stops_s - facts.starts_s
+    broken = _broken_cables(facts, costs)
+    down, state, settled = broken.sum(axis=1), facts.epoch_of_block, facts.settled
+    reach, required = ~np.isnan(facts.sizes), np.nan_to_num(facts.sizes - base)
     excess, requested = (run.packets_of_block - base).astype(np.float64), required[state]
     inside, busy = reach[state], down[state] > 0
     over_rest = base * plan.duration_s
@@ -96,12 +89,12 @@ def _each_alone(run: StreamMeasurements, costs: StateCosts) -> float:
     )
 
 
-def _broken_cables(plan: StreamPlan, found: Sequence[Epoch], costs: StateCosts) -> BoolArray:
+def _broken_cables(facts: RunFacts, costs: StateCosts) -> BoolArray:
     """Shape (states, cables)."""
     column = {link: k for k, link in enumerate(costs.cables)}
-    broken: BoolArray = np.zeros((len(found), len(column)), dtype=np.bool_)
-    for number, epoch in enumerate(found):
-        for link in cables_of(plan.network.links[i].id for i, _ in epoch.broken):
+    broken: BoolArray = np.zeros((len(facts.epochs), len(column)), dtype=np.bool_)
+    for number, epoch in enumerate(facts.epochs):
+        for link in cables_of(facts.plan.network.links[i].id for i, _ in epoch.broken):
             if link in column:
                 broken[number, column[link]] = True
     return broken

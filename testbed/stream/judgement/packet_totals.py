@@ -5,16 +5,12 @@ import math
 import numpy as np
 
 from testbed.model.verdict import Check, Claim
+from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.impaired.burst_loss import longest_wait_s, mean_of, share_error
 from testbed.stream.impaired.checks import SIGMAS, span_label
 from testbed.stream.impaired.traversals import link_traversals
-from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.active_faults import (
-    mean_share_lost,
-    planned_epochs,
-    stream_spans,
-)
+from testbed.stream.prediction.active_faults import mean_share_lost, planned_epochs
 from topologies import Json, JsonObject
 from topologies.impairments import RateTrace
 
@@ -22,8 +18,10 @@ from topologies.impairments import RateTrace
 _FAULT_TOLERANCE = 0.01
 
 
-def packet_totals(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
+def packet_totals(facts: RunFacts) -> JsonObject:
     """Return the figures of ``packets`` in the document of a stream."""
+    plan = facts.plan
+    run = facts.run
     sent = run.sent
     source = sent.symbol < plan.stream.source_packets
     sources = int(source.sum())
@@ -37,7 +35,7 @@ def packet_totals(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
         "source": sources,
         "lost": lost,
         "lost_share": _share(lost, len(sent.time_s)),
-        "lost_by_link": _losses_by_link(plan, run),
+        "lost_by_link": _losses_by_link(facts),
         "recovered": int((source & run.lost & in_time).sum()),
         "residual": residual,
         "residual_share": _share(residual, sources),
@@ -47,19 +45,20 @@ def packet_totals(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
             "most": int(sizes.max()) if len(sizes) else None,
         },
         "source_packets_of_block": plan.stream.source_packets,
-        "delay_s": _delays_s(plan, run),
+        "delay_s": _delays_s(facts),
     }
 
 
-def residual_check(plan: StreamPlan, run: StreamMeasurements) -> Check | None:
+def residual_check(facts: RunFacts) -> Check | None:
     """Return the check that a stream without parity loses what the network loses; None for a coded one."""
+    plan = facts.plan
     if plan.stream.block_size != plan.stream.source_packets or plan.changes:
         return None
     claim = Claim("share of source packets lost, without a code", "residual-loss")
-    impairments = [one for span in stream_spans(plan) for one in span.impairments]
-    totals = packet_totals(plan, run)
+    impairments = [one for span in facts.theory.impaired_spans for one in span.impairments]
+    totals = packet_totals(facts)
     traced = any(isinstance(one, RateTrace) for one in impairments)
-    waits_s = [longest_wait_s(span.impairments) for span in stream_spans(plan)]
+    waits_s = [longest_wait_s(span.impairments) for span in facts.theory.impaired_spans]
     if traced or sum(waits_s) > plan.stream.playback_s / 2 or not totals["source"]:
         why = "packets lost in the queue of a trace, or too late to be played, are not predicted"
         unpredicted = Check.unmeasured(claim.name, why)
@@ -67,11 +66,14 @@ def residual_check(plan: StreamPlan, run: StreamMeasurements) -> Check | None:
     predicted = _predicted_loss(plan)
     tolerance = _FAULT_TOLERANCE * len(plan.faults) + 1 / totals["source"]
     variance = 0.0
-    for span in stream_spans(plan):
+    for span in facts.theory.impaired_spans:
         load = float(plan.forward.load(span.link))
         if load and mean_of(span.impairments):
             packets = max(1, int(load * totals["source"]))
             variance += (load * share_error(span.impairments, packets)) ** 2
+    if not facts.theory.deterministic:
+        # Labels, or the losses of faults, are drawn at random.
+        variance += predicted * (1 - predicted) / totals["source"]
     tolerance += SIGMAS * math.sqrt(variance)
     check = claim.equal(predicted, totals["residual_share"], tolerance)
     if predicted == 0:
@@ -89,15 +91,15 @@ def _predicted_loss(plan: StreamPlan) -> float:
     return lost_s / ends_s
 
 
-def _losses_by_link(plan: StreamPlan, run: StreamMeasurements) -> list[Json]:
+def _losses_by_link(facts: RunFacts) -> list[Json]:
     """Return the losses of each impaired link, of packets that met no other impairment or fault."""
     links: list[Json] = []
-    for traversal in link_traversals(plan, run):
+    for traversal in link_traversals(facts):
         crossed = len(traversal.own)
-        lost = int(run.lost[traversal.own].sum())
+        lost = int(facts.run.lost[traversal.own].sum())
         links.append(
             {
-                "link": span_label(plan, traversal.span),
+                "link": span_label(facts.plan, traversal.span),
                 "crossed": crossed,
                 "lost": lost,
                 "lost_share": _share(lost, crossed),
@@ -106,8 +108,10 @@ def _losses_by_link(plan: StreamPlan, run: StreamMeasurements) -> list[Json]:
     return links
 
 
-def _delays_s(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
+def _delays_s(facts: RunFacts) -> JsonObject:
     """Return delays of source packets, from sending to arrival or to the decoding of their block."""
+    plan = facts.plan
+    run = facts.run
     sent = run.sent
     source = sent.symbol < plan.stream.source_packets
     arrived_s = np.nan_to_num(run.deliveries.arrived_s, nan=np.inf)

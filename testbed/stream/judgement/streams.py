@@ -25,21 +25,21 @@ from testbed.report.wording import OUTCOMES, check_words
 from testbed.routing.label_split.spraying import interval_groups
 from testbed.stream.impaired.checks import packets_needed, span_label
 from testbed.stream.impaired.traversals import GUARD_S
-from testbed.stream.judgement.analysis import SessionAnalysis, analyse, timeline, whole_route_rors
-from testbed.stream.judgement.fault_results import FaultResult
+from testbed.stream.judgement.analysis import Analysis
+from testbed.stream.judgement.fault_figures import FaultResult
+from testbed.stream.judgement.overview import timeline, whole_route_rors
 from testbed.stream.judgement.packet_logs import undecided_arrivals
 from testbed.stream.judgement.packet_totals import packet_totals
+from testbed.stream.judgement.run_figures import EpochsResult, base_block_size
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import ONE_CLOCK, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import (
     DIAGNOSES,
     is_campaign,
-    is_impaired,
     stream_spans,
 )
-from testbed.stream.prediction.block_size_policy import block_size_policy, is_deterministic
-from testbed.stream.prediction.epoch_analysis import EpochsResult
+from testbed.stream.prediction.block_size_policy import block_size_policy
 from testbed.stream.prediction.loss_by_path import REPORTS
 from testbed.stream.prediction.path_delays import delay_to_fault_s
 from topologies import Json, JsonObject, label_of
@@ -51,7 +51,7 @@ class StreamJudgement(Judgement):
 
     plan: StreamPlan
     run: StreamMeasurements
-    analysis: SessionAnalysis
+    analysis: Analysis
 
     def records(self, session: int, title: str) -> list[Record]:
         """What is kept of it, its faults, timeline and summary; ``session`` numbers the streams of a run."""
@@ -62,21 +62,22 @@ class StreamJudgement(Judgement):
             fabric=self.run.fabric,
             intervals={i: plan.forward.intervals(i) for i in plan.forward.loaded},
             title=title,
-            parameters=asdict(plan.stream) | {"seed": plan.seed, "tolerated": found.policy.base},
+            parameters=asdict(plan.stream)
+            | {"seed": plan.seed, "tolerated": found.theory.policy.base},
             duration_s=plan.duration_s,
         )
         ending = SummaryRecord(
             session=session,
             verdict=self.verdict,
-            ror_predicted=found.ror_predicted,
-            ror_measured=found.ror_measured,
+            ror_predicted=document["ror"]["predicted"] or 0.0,
+            ror_measured=document["ror"]["measured"] or 0.0,
             infinite_links=tuple(document["infinite_links"]),
-            base_block_size=found.base_block_size,
+            base_block_size=base_block_size(found),
             figures=document["figures"]
             | {"per_path": document["per_path"], "packets": document["packets"]},
         )
         faults = [fault_record(session, fault, self.verdict) for fault in found.faults]
-        return [head, *faults, timeline(plan, self.run, session), ending]
+        return [head, *faults, timeline(self.analysis, session), ending]
 
 
 def fault_record(index: int, fault: FaultResult, verdict: Verdict) -> FaultRecord:
@@ -89,11 +90,11 @@ def fault_record(index: int, fault: FaultResult, verdict: Verdict) -> FaultRecor
     return FaultRecord(session=index, passed=passed, diagnosis=diagnosis, **known)
 
 
-def judgement_of(
-    plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis, verdict: Verdict
-) -> StreamJudgement:
+def judgement_of(analysis: Analysis, verdict: Verdict) -> StreamJudgement:
     """With the object that ``testbed stream --json`` prints; infinite values are null, with the links named."""
-    stated, order, infinite = whole_route_rors(plan, analysis.policy)
+    plan, run, epochs = analysis.plan, analysis.run, analysis.epochs_result
+    stated, order, infinite = whole_route_rors(analysis)
+    safe = analysis.safe
     document: JsonObject = {
         "fabric": run.fabric,
         "network": plan.network.name,
@@ -107,7 +108,7 @@ def judgement_of(
         ],
         "per_path": [path.to_json() for path in analysis.paths],
         "ror": {
-            **_ror(plan, analysis),
+            **_ror(analysis),
             "links": len(analysis.faults),
             "whole_route": None if infinite else stated if order is None else order,
             "eq23": stated,
@@ -118,28 +119,26 @@ def judgement_of(
             "der": plan.stream.decoding_error_rate,
         },
         "infinite_links": list(infinite),
-        "packets": packet_totals(plan, run),
+        "packets": packet_totals(analysis),
         "figures": {
-            "policy": analysis.policy.name,
+            "policy": analysis.theory.policy.name,
             "base_block_size": {
-                "predicted": analysis.policy.base,
-                "measured": analysis.base_block_size,
+                "predicted": analysis.theory.policy.base,
+                "measured": base_block_size(analysis),
             },
-            "packets_sent": analysis.sent,
+            "packets_sent": len(run.sent.time_s),
             "packets_received": len(run.received.time_s),
-            "packets_lost_outside_faults": analysis.lost_outside,
-            "blocks": analysis.blocks,
-            "blocks_undecodable_outside_faults": analysis.undecodable_outside,
+            "packets_lost_outside_faults": epochs.wrongly_lost,
+            "blocks": len(run.blocks.block),
+            "blocks_undecodable_outside_faults": int((safe & run.never_complete).sum()),
             "sender_lag_s": run.health.sender_lag_s,
             "unplanned_drops": run.health.unplanned_drops,
             "lateness": as_figures(analysis.lateness),
             "cpu_fraction": run.health.cpu_fraction,
             "loaded_links": len(plan.forward.loaded),
-            **_clocks(plan, run),
-            **_layout(plan),
-            **(
-                {"campaign": json_ready(analysis.campaign)} if analysis.campaign is not None else {}
-            ),
+            **_clocks(analysis),
+            **_layout(analysis),
+            **({"campaign": json_ready(epochs)} if not analysis.theory.faults_alone else {}),
             **{
                 name: value
                 for name, value in run.counters.items()
@@ -154,30 +153,37 @@ def judgement_of(
     )
 
 
-def _ror(plan: StreamPlan, analysis: SessionAnalysis) -> dict[str, float | None]:
-    """Null where theory predicts none: without a fault that a block size answers, and with impairments."""
+def _ror(facts: Analysis) -> dict[str, float | None]:
+    """Null where theory predicts none: without a fault that a block size answers, and with impairments. Where faults
+    meet or nodes move, the redundancies."""
     names = ("predicted", "measured", "tolerance", "error")
-    answered = any(fault.predicted_block_size is not None for fault in analysis.faults)
-    failures = analysis.campaign.faults if analysis.campaign is not None else 0
-    if is_impaired(plan) or not (answered or failures):
+    if facts.theory.impaired_spans:
         return dict.fromkeys(names)
-    return {name: getattr(analysis, f"ror_{name}") for name in names}
+    if not facts.theory.faults_alone and facts.run.faults:
+        found = facts.epochs_result
+        figures = (found.redundancy_predicted, found.redundancy_measured, found.ror_tolerance, 0.0)
+        return dict(zip(names, figures, strict=True))
+    answered = any(fault.predicted_block_size is not None for fault in facts.faults)
+    return {name: getattr(facts.ror, name) if answered else None for name in names}
 
 
-def _clocks(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
+def _clocks(facts: Analysis) -> JsonObject:
     """How far the clocks of several machines can be off, and what they leave undecided; nothing where one clock told
     all."""
+    run = facts.run
     if run.clocks == ONE_CLOCK:
         return {}
-    undecided = undecided_arrivals(run.deliveries, plan.stream.playback_s, run.clocks.end_to_end_s)
+    undecided = undecided_arrivals(
+        run.deliveries, facts.plan.stream.playback_s, run.clocks.end_to_end_s
+    )
     return {"clocks": asdict(run.clocks) | {"arrivals_undecided_at_playback": undecided}}
 
 
-def _layout(plan: StreamPlan) -> JsonObject:
+def _layout(facts: Analysis) -> JsonObject:
     """How far the order of labels is from what none can beat, where losses follow from labels."""
-    if not is_deterministic(plan) or plan.changes:
+    plan, stream = facts.plan, facts.plan.stream
+    if not facts.theory.deterministic or plan.changes:
         return {}
-    stream = plan.stream
     layout = label_layout(
         interval_groups(plan.forward), stream.source_packets, stream.tolerance, stream.label_rule
     )
@@ -201,8 +207,8 @@ class StreamsJudgement(Judgement):
 @located("the stream's measurements cannot be those of its plan", kinds=IMPOSSIBLE)
 def judge_stream(plan: StreamPlan, run: StreamMeasurements) -> StreamJudgement:
     """What the measurements say of the plan's predictions."""
-    analysis = analyse(plan, run)
-    return judgement_of(plan, run, analysis, judge(plan, run, analysis))
+    facts = Analysis(plan, run)
+    return judgement_of(facts, judge(facts))
 
 
 def judge_together(parts: Sequence[StreamJudgement], titles: Sequence[str]) -> StreamsJudgement:
@@ -225,8 +231,8 @@ def closing_words(judged: StreamsJudgement) -> Iterator[object]:
 
     for session, part in zip(judged.sessions, judged.parts, strict=True):
         yield closing_table(session)
-        if part.analysis.campaign is not None:
-            yield from campaign_lines(part.analysis.campaign)
+        if not part.analysis.theory.faults_alone:
+            yield from campaign_lines(part.analysis.epochs_result)
     for check in judged.verdict.checks:
         if not check.passed:
             yield f"{OUTCOMES[check.outcome].lower()}: {check.name}: {check_words(check)}"

@@ -6,9 +6,9 @@ each of them loss, lost labels and the block size that answers them are known. F
 
 - ``block_size_policy`` gives N for a loss: FEC_p (Gabrielyan 2007, eq. 25) where losses are random, else the worst
   window of the lost labels;
-- ``epoch_analysis`` gives every packet's fate, for runs in which failures overlap or nodes move, and measures it
-  against the logs;
-- ``loss_by_path`` gives each path's loss, next to what the two ends counted;
-- ``stream_outcome`` gives N for a state that is known, and how a stream fared;
+- ``required_size`` gives the N that answers an epoch, and the range of a sender that estimates;
+- ``loss_by_path`` numbers paths, of which the two ends count packets;
+- ``path_delays`` gives what propagation adds to an answer;
+- ``stream_theory`` has all of this for one plan, each computed once;
 - ``expected_redundancy`` gives the mean over random failures before any happens (Gabrielyan 2007, appendix G, eq. 45).
 """

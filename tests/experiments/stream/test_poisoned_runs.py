@@ -14,8 +14,8 @@ from experiments.stream import ft_drb_fabric, mobility_manet
 from testbed.model.run_records import FaultRecord, LoadedRun
 from testbed.model.verdict import Check, Verdict
 from testbed.results.result_store import load_run
-from testbed.stream.judgement.fault_results import FaultResult
-from testbed.stream.judgement.verdict import fault_checks
+from testbed.stream.judgement.checks import fault_block_size, fault_loss
+from testbed.stream.judgement.fault_figures import FaultResult
 from tests.helpers.other_packets import OtherPackets
 from tests.helpers.study_rows import Rows, failed, published, published_run, spoilt
 
@@ -36,7 +36,10 @@ def judged(spoil: Callable[[FaultRecord, float], FaultRecord]) -> Verdict:
         assert part.summary is not None and part.summary.base_block_size is not None
         for record in part.faults:
             least = part.summary.base_block_size
-            found = fault_checks(_result(spoil(record, least)), round(least))
+            result = _result(spoil(record, least))
+            found = [fault_loss(result)]
+            if result.predicted_block_size is not None:
+                found.append(fault_block_size(result, round(least)))
             checks += [
                 replace(check, about=f"{record.session}, {record.start_s}") for check in found
             ]

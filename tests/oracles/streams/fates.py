@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tests.oracles.streams.facts import (
     LABELS,
+    START_UP_S,
     Cut,
     Facts,
     State,
@@ -39,7 +41,20 @@ def longest_transit_s(facts: Facts) -> Callable[[float], float]:
 
 
 def bounds(facts: Facts) -> list[tuple[float, float]]:
-    """(least, greatest) probability of loss of each packet sent."""
+    """(least, greatest) probability of loss of each packet sent; computed once."""
+    if "bounds" not in vars(facts):
+        vars(facts)["bounds"] = _bounds(facts)
+    return vars(facts)["bounds"]
+
+
+def epochs_of(facts: Facts) -> Epochs:
+    """All states of the run; computed once."""
+    if "epochs" not in vars(facts):
+        vars(facts)["epochs"] = Epochs(facts)
+    return vars(facts)["epochs"]
+
+
+def _bounds(facts: Facts) -> list[tuple[float, float]]:
     transit_s = longest_transit_s(facts)
     noted, due = states(facts, False), states(facts, True)
     found = []
@@ -71,14 +86,18 @@ def _bounds_in(
     return 1 - most_left, 1 - least_left
 
 
-def fate_figures(facts: Facts) -> dict[str, int]:
+def fate_figures(facts: Facts) -> dict[str, Any]:
     """Packets of certain fate, and those that fared otherwise."""
     sure = [
         (low, facts.lost(p))
         for p, (low, high) in zip(facts.sent, bounds(facts), strict=True)
         if low == high
     ]
+    chance = [(low, lost) for low, lost in sure if 0 < low < 1]
+    spread = 4 * math.sqrt(sum(low * (1 - low) for low, _ in chance))
+    random = (sum(low for low, _ in chance), float(sum(lost for _, lost in chance)), spread)
     return {
+        "random_losses": random,
         "certain": len(sure),
         "wrongly_lost": sum(low == 0 and lost for low, lost in sure),
         "wrongly_arrived": sum(low == 1 and not lost for low, lost in sure),
@@ -99,114 +118,213 @@ def wrong_paths(facts: Facts) -> tuple[int, int]:
     return off, sum(map(bool, own))
 
 
-def size_of(facts: Facts, state: State) -> float:
-    """N that the state calls for: infinite where no N helps, or no report gets back to ask for one."""
-    hit = tuple(facts.carried(frozenset(link for link, share in state.share.items() if share > 0)))
-    whole = sum(b - a for a, b in hit) == LABELS
-    loss = loss_of(facts, state)
-    if whole or not hit:
-        needed = math.inf if whole else facts.m
-    elif facts.stratified:
-        needed = worst_window(hit, facts.m, facts.multiplier)
-    else:
-        needed = binomial_size(facts.m, round(min(loss, 0.9), 4), facts.der)
+class Requirement(NamedTuple):
+    """N of a state (infinite: none helps), the range of a sender that estimates, whether it can know what is lost."""
+
+    size: float
+    low: int
+    high: int
+    exact: bool
+
+
+def requirement(facts: Facts, state: State) -> Requirement:
+    """As docs/workloads/stream.md says which N is right."""
+    loss, share = loss_of(facts, state), state.share.values()
+    exact = facts.diagnosing and not any(0 < one < 1 for one in share)
+    size = float(facts.base)
+    hit = tuple(facts.carried(frozenset(link for link, one in state.share.items() if one > 0)))
+    every = sum(b - a for a, b in hit) == LABELS
+    if loss > 0 and (exact or facts.deterministic):
+        size = math.inf if every else max(facts.base, exact_size(facts, hit))
+    elif loss > 0:
+        size = (
+            math.inf if loss >= 1 else binomial_size(facts.m, round(min(loss, 0.9), 4), facts.der)
+        )
+        size = max(facts.base, size)
+        if size > facts.largest and facts.stratified:
+            fits = not every and exact_size(facts, hit) <= facts.largest
+            size = facts.largest if fits else math.inf
     cut_off = all(any(state.share.get(i, 0) >= 1 for i in way) for way in facts.back)
-    if needed > facts.largest or (cut_off and needed > facts.base):
-        return math.inf
-    if not loss:
-        return facts.base
-    return min(
-        facts.largest, max(facts.base, needed if facts.deterministic else facts.answer(loss))
-    )
+    if size > facts.largest or (cut_off and size > facts.base):
+        size = math.inf
+    if facts.fixed is not None:
+        return Requirement(size, facts.fixed, facts.fixed, exact)
+    if size < math.inf and (exact or not loss):
+        return Requirement(size, int(size), int(size), exact)
+    packets = max(1.0, (state.stop_s - state.start_s) * facts.rate_pps)
+    deviations = 2 * math.sqrt(loss * (1 - loss) / packets) + 1 / packets
+    spread = 0.02 + 2 / packets if facts.deterministic else 0.015 + max(0.1 * loss, deviations)
+    low, high = facts.answer(max(0.0, loss - spread)), facts.answer(min(0.99, loss + spread))
+    return Requirement(size, low, high, exact)
 
 
-def answers_due_s(facts: Facts, known: list[State], sizes: list[float]) -> list[float]:
-    """When an answer to each state is due, as docs/workloads/stream.md says."""
-    recovery_s = (
-        facts.hold_s + 2 * facts.report_s + 4 * facts.block_s
-        if facts.fixed is None
-        else 2 * facts.report_s
-    )
-    due = []
-    for number, state in enumerate(known):
-        loss = loss_of(facts, state)
+def exact_size(facts: Facts, lost: tuple[tuple[int, int], ...]) -> int:
+    if facts.stratified:
+        return worst_window(lost, facts.m, facts.multiplier) if lost else facts.m
+    return binomial_size(facts.m, sum(b - a for a, b in lost) / LABELS, facts.der)
+
+
+class Epochs:
+    """All states of a run, and what the sender did in each."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._settled: list[int] | None = None
+        self.known = states(facts, False)
+        self.losses = [loss_of(facts, state) for state in self.known]
+        self.required = [requirement(facts, state) for state in self.known]
+        self.sizes = [one.size for one in self.required]
+        self.estimated = [
+            not facts.deterministic and not one.exact and loss > 0
+            for one, loss in zip(self.required, self.losses, strict=True)
+        ]
+        self.due = [self._due_s(k) for k in range(len(self.known))]
+        self.answered = [self._answered_s(k) for k in range(len(self.known))]
+        self.compared = [
+            self.answered[k] if one.exact or facts.fixed is not None else self.due[k]
+            for k, one in enumerate(self.required)
+        ]
+
+    def of(self, at_s: float) -> int:
+        return max([k for k, s in enumerate(self.known) if s.start_s <= at_s], default=0)
+
+    def _due_s(self, k: int) -> float:
+        facts, state, loss = self.facts, self.known[k], self.losses[k]
         losses_s = 3 / (facts.rate_pps * loss) if loss else 0.0
-        answer_s = max(2 * facts.report_s + 5 * facts.block_s + losses_s, facts.allowed_s)
-        due_s = state.start_s + answer_s
-        asked_more = [k for k in range(number) if sizes[k] > sizes[number] or math.isinf(sizes[k])]
-        if asked_more:
-            recovered_s = known[asked_more[-1]].stop_s + recovery_s + facts.round_s
-            due_s = max(due_s, recovered_s)
-        due.append(min(due_s, state.stop_s))
-    return due
+        rise_s = max(2 * facts.report_s + 5 * facts.block_s + losses_s, facts.allowed_s)
+        if self.estimated[k]:
+            rise_s = max(rise_s, 250 / facts.rate_pps + facts.round_s)
+        before = self.losses[max(0, k - 1)]
+        if not self.required[k].exact and 0 < before < 1 and 0 < loss < 1 and before != loss:
+            apart = loss * math.log(loss / before)
+            apart += (1 - loss) * math.log((1 - loss) / (1 - before))
+            rise_s = max(rise_s, 12 / apart / facts.rate_pps)
+        due_s = state.start_s + rise_s
+        recovery_s = 2 * facts.report_s
+        recovery_s += facts.hold_s + 4 * facts.block_s if facts.fixed is None else 0.0
+        for j in range(k):
+            peak = facts.largest if self.estimated[j] else self.required[j].high
+            if math.isinf(self.sizes[j]) or peak > self.required[k].high:
+                due_s = max(due_s, self.known[j].stop_s + recovery_s + facts.round_s)
+        if k == 0:
+            start_up_s = START_UP_S + facts.round_s
+            due_s = max(due_s, start_up_s) if loss else start_up_s
+        return min(due_s, state.stop_s)
 
+    def informed_s(self, k: int) -> float:
+        """When the sender's last doubt or wrong belief before the answer was due was over."""
+        return self._certain_s(k, by_share=True)
 
-def certain_s(facts: Facts, state: State, due_s: float) -> float:
-    """When the sender's last doubt or wrong belief before the answer was due was over."""
-    sure = state.start_s
-    for belief, after in zip(facts.beliefs, [*facts.beliefs[1:], {"at_s": math.inf}], strict=False):
-        share_known = abs(belief["lost_fraction"] - loss_of(facts, state)) < 1 / LABELS
-        right = belief["certain"] and share_known
-        if not right and belief["at_s"] < due_s and after["at_s"] > state.start_s:
-            sure = max(sure, min(due_s, after["at_s"]))
-    return sure
+    def _certain_s(self, k: int, *, by_share: bool = False) -> float:
+        sure = self.known[k].start_s
+        beliefs = self.facts.beliefs
+        if not beliefs or not self.required[k].exact:
+            return sure
+        none = {"at_s": -math.inf, "block_size": 0, "speaker": "estimate", "certain": False}
+        everything = [none, *beliefs, {"at_s": math.inf}]
+        for belief, after in pairwise(everything):
+            right = belief["block_size"] == self.sizes[k] and belief["speaker"] == "diagnosis"
+            if by_share:
+                same = abs(belief.get("lost_fraction", 2) - self.losses[k]) < 1 / LABELS
+                right = belief["certain"] and same
+            if not right and belief["at_s"] < self.due[k] and after["at_s"] > self.known[k].start_s:
+                sure = max(sure, min(self.due[k], after["at_s"]))
+        return sure
 
-
-def settled_blocks(facts: Facts) -> tuple[list[tuple[int, float]], float]:
-    """(block, N of its state) of blocks that began after the answer to their state and were over, parity and transit
-    included, before it was; and what all others within reach had beyond their states' N."""
-    known = states(facts, False)
-    sizes = [size_of(facts, state) for state in known]
-    transit_s = longest_transit_s(facts)
-    settled, other = [], 0.0
-    for number, due_s in enumerate(answers_due_s(facts, known, sizes)):
-        state, size, last = known[number], sizes[number], number == len(known) - 1
-        before, sure = sizes[max(0, number - 1)], certain_s(facts, state, due_s)
-        own = [
-            b for b, s in facts.begun.items() if state.start_s <= s and (s < state.stop_s or last)
-        ]
+    def _answered_s(self, k: int) -> float:
+        facts, sure = self.facts, self._certain_s(k)
+        if math.isinf(self.sizes[max(0, k - 1)]):
+            return self.due[k]
+        low, high = self.required[k].low, self.required[k].high
         right = [
-            facts.begun[b] for b in own if facts.first_size[b] == size and facts.begun[b] >= sure
+            s
+            for b, s in facts.begun.items()
+            if self.of(s) == k and s >= sure and low <= facts.first_size[b] <= high
         ]
-        answer = min([due_s, *(right if not math.isinf(before) else [])])
-        for block in own if not math.isinf(size) else ():
-            begun_s = facts.begun[block]
-            there_s = begun_s + 2 * facts.block_s + transit_s(begun_s)
-            if begun_s >= answer and there_s < state.stop_s:
-                settled.append((block, size))
-            else:
-                other += len(facts.blocks[block]) - size
-    return settled, other
+        return min([self.due[k], *right])
+
+    def unpredicted(self, block: int) -> bool:
+        """Whether the diagnosis decided N of the block although packets were lost at random."""
+        begun_s = self.facts.begun[block]
+        if not (self.facts.diagnosing and self.facts.beliefs and self.estimated[self.of(begun_s)]):
+            return False
+        before = [belief for belief in self.facts.beliefs if belief["at_s"] <= begun_s]
+        return not before or before[-1]["speaker"] != "estimate"
+
+    def settled(self) -> list[int]:
+        """Blocks that began after the answer and were over, with transit, before their state was."""
+        if self._settled is None:
+            self._settled = self._find_settled()
+        return self._settled
+
+    def _find_settled(self) -> list[int]:
+        facts, transit_s, found = self.facts, longest_transit_s(self.facts), []
+        for block, begun_s in facts.begun.items():
+            k = self.of(begun_s)
+            over = begun_s + 2 * facts.block_s + transit_s(begun_s) < self.known[k].stop_s
+            early = begun_s < START_UP_S + facts.round_s and not self.losses[k]
+            if begun_s >= self.compared[k] and over and not early and self.sizes[k] < math.inf:
+                found.append(block)
+        return found
+
+    def counted(self) -> list[int]:
+        facts = self.facts
+        return [b for b in self.settled() if b not in facts.spurious and not self.unpredicted(b)]
+
+    def informed(self) -> list[int]:
+        """Counted blocks that began when the sender knew what was lost."""
+        found = []
+        for block in self.counted():
+            k = self.of(self.facts.begun[block])
+            if self.required[k].exact and self.facts.begun[block] >= self.informed_s(k):
+                found.append(block)
+        return found
 
 
 def redundancy(facts: Facts) -> dict[str, float]:
-    """N / FEC_t - 1 over settled blocks: what their states ask for, and what was sent of them at first."""
-    settled, other = settled_blocks(facts)
-    first = [min(len(facts.blocks[b]), facts.first_size[b]) for b, _ in settled]
-    packets = sum(len(facts.blocks[b]) for b, _ in settled)
+    """N / FEC_t - 1 over the counted blocks: what their states ask for, and what was sent of them at first."""
+    epochs = epochs_of(facts)
+    counted, settled = epochs.counted(), set(epochs.settled())
+    state = {b: epochs.of(s) for b, s in facts.begun.items()}
+    first = {b: min(len(facts.blocks[b]), facts.first_size[b]) for b in facts.blocks}
+    exact = epochs.informed()
+    slack = 0.0
+    for b in counted:
+        one = epochs.required[state[b]]
+        slack += max(one.high - one.size, one.size - one.low, 0)
+    count = len(counted)
     return {
-        "redundancy_predicted": sum(n for _, n in settled) / len(settled) / facts.base - 1
-        if settled
+        "redundancy_predicted": sum(epochs.sizes[state[b]] for b in counted) / count / facts.base
+        - 1
+        if count
         else 0.0,
-        "redundancy_measured": sum(first) / len(settled) / facts.base - 1 if settled else 0.0,
-        "settled_packets": packets,
-        "settled_late_parity": packets - sum(first),
-        "transient_packets": other,
+        "redundancy_measured": sum(first[b] for b in counted) / count / facts.base - 1
+        if count
+        else 0.0,
+        "redundancy_tolerance": slack / count / facts.base if count else 0.0,
+        "redundancy_over_s": round(count * facts.block_s, 4),
+        "settled_packets": sum(len(facts.blocks[b]) for b in exact),
+        "settled_late_parity": sum(len(facts.blocks[b]) - first[b] for b in exact),
+        "transient_packets": sum(
+            len(facts.blocks[b]) - epochs.sizes[k]
+            for b, k in state.items()
+            if b not in settled and epochs.sizes[k] < math.inf
+        ),
     }
 
 
 def beyond_rest(facts: Facts) -> dict[str, float]:
     """Packets beyond N at rest, and what they were sent for (Gabrielyan 2007, eq. 21 and 22), where cuts take all that
     crosses them and labels are in order."""
-    known = states(facts, False)
-    sizes = [size_of(facts, state) for state in known]
+    epochs = epochs_of(facts)
+    known, sizes = epochs.known, epochs.sizes
     asked = [0.0 if math.isinf(size) else size - facts.base for size in sizes]
     down = [
         sum(cut.start_s <= s.start_s and cut.stop_s >= s.stop_s for cut in facts.cuts)
         for s in known
     ]
     lasts = [s.stop_s - s.start_s for s in known]
-    settled = {block for block, _ in settled_blocks(facts)[0]}
+    settled = set(epochs.settled())
     begun = {
         b: max(k for k, s in enumerate(known) if s.start_s <= at_s)
         for b, at_s in facts.begun.items()
@@ -216,7 +334,8 @@ def beyond_rest(facts: Facts) -> dict[str, float]:
     moving = [b for b in reached if b not in settled]
     alone = {}
     for cut in facts.cuts:
-        size = size_of(facts, State(cut.start_s, cut.stop_s, dict.fromkeys(cut.links, 1.0)))
+        alone_s = State(cut.start_s, cut.stop_s, dict.fromkeys(cut.links, 1.0))
+        size = requirement(facts, alone_s).size
         alone[cut] = 0.0 if math.isinf(size) else size - facts.base
     return {
         "total": sum(excess[b] for b in reached),
@@ -238,12 +357,12 @@ def beyond_rest(facts: Facts) -> dict[str, float]:
     }
 
 
-def beyond_reach(facts: Facts) -> tuple[int, int, int, int]:
+def beyond_reach(facts: Facts) -> tuple[int, int, int, int, int]:
     """Blocks that were open while no N up to the largest helped, or no report got back to ask for one; how many of them
     must lack M packets, and may; and how many blocks beside them were not decoded."""
     groups: list[list[float]] = []
     for state in states(facts, False):
-        if math.isinf(size_of(facts, state)):
+        if math.isinf(requirement(facts, state).size):
             if groups and state.start_s - groups[-1][1] <= facts.playback_s:
                 groups[-1][1] = state.stop_s
             else:
@@ -260,7 +379,8 @@ def beyond_reach(facts: Facts) -> tuple[int, int, int, int]:
     must = sum(sum(low < 1 for low, _ in fate[b]) < facts.m for b in open_then)
     may = sum(sum(high == 0 for _, high in fate[b]) < facts.m for b in open_then)
     beside = sum(facts.undecodable(b) for b in facts.blocks if b not in set(open_then))
-    return len(open_then), must, may, beside
+    measured = sum(map(facts.undecodable, open_then))
+    return len(open_then), must, may, measured, beside
 
 
 def mislabelled(facts: Facts, seed: int) -> int:
@@ -288,54 +408,6 @@ def _random_label(seed: int, index: int) -> int:
         return x ^ (x >> 31)
 
     return mixed((mixed(seed) + index * 0x9E3779B97F4A7C15) % 2**64) >> 48
-
-
-def outcomes(
-    facts: Facts, seed: int, figures: list[dict[str, Any]], run: dict[str, Any]
-) -> dict[tuple[str, str], str]:
-    """(key, about) -> outcome of the checks of single faults, but for the interval of a loss."""
-    found: dict[tuple[str, str], str] = {}
-
-    def put(key: str, about: str, holds: bool, events: float = 1) -> None:
-        found[key, about] = "cannot-tell" if not events else "holds" if holds else "fails"
-
-    answered = []
-    for cut, one in zip(facts.cuts, figures, strict=True):
-        needed, (low, high) = one["predicted_block_size"], one["size_range"]
-        if needed is not None and facts.fixed is None:
-            right = (
-                one["measured_block_size"] is not None
-                and low - 0.5 <= one["measured_block_size"] <= high + 0.5
-            )
-            put("block-size", cut.name, one["reacted"] and right, one["packets"])
-        if needed is not None and (facts.fixed is None or facts.fixed >= needed):
-            answered.append(one)
-            steady = one["steady_blocks"]
-            most = 0 if facts.deterministic else most_by_chance(steady * facts.der)
-            put("undecodable-blocks", cut.name, one["undecodable_blocks"] <= most, steady)
-    if run["blocks_outside"] or not run["blocks"]:
-        put("undecodable-blocks", "", run["undecodable_outside"] == 0, run["blocks_outside"])
-    if facts.fixed is None and answered:
-        off = abs(run["ror_predicted"] - run["ror_measured"])
-        put(
-            "ror",
-            "",
-            off <= run["ror_tolerance"],
-            sum(o["sent_per_source"] is not None for o in figures),
-        )
-        known = [o for cut, o in zip(facts.cuts, figures, strict=True)
-                 if facts.diagnosing and cut.share == 1 and o["predicted_block_size"]]  # fmt: skip
-        packets = sum(o["packets"] for o in known)
-        if packets:
-            late = sum(o["settled_late_parity"] for o in known)
-            chance = 0 if facts.deterministic else most_by_chance(packets // facts.base * facts.der)
-            allowed = max(2.0, packets / 1000) + chance * facts.largest
-            put("late-parity-once-answered", "", late <= allowed)
-    off_paths, of_paths = wrong_paths(facts)
-    put("path-losses", "", off_paths == 0, of_paths)
-    put("labels", "", mislabelled(facts, seed) == 0)
-    put("corrupted-packets", "", facts.corrupted == 0, facts.corrupted + len(facts.received))
-    return found
 
 
 def most_by_chance(mean: float) -> int:
@@ -367,3 +439,11 @@ def tail(lost: int, sent: int, chance: float) -> float:
         for k in range(lost + 1)
     )  # fmt: skip
     return math.fsum(map(math.exp, logs))
+
+
+def safe_blocks(facts: Facts) -> list[int]:
+    """Blocks of which no packet may have been lost."""
+    endangered = {
+        p.block for p, (_, high) in zip(facts.sent, bounds(facts), strict=True) if high > 0
+    }
+    return [b for b in facts.blocks if b not in endangered]

@@ -3,54 +3,114 @@ and the run in tenths of a second."""
 
 from __future__ import annotations
 
-import copy
 import math
 from statistics import fmean
 from typing import Any
 
 from tests.oracles.streams import fates
 from tests.oracles.streams.facts import LABELS, Facts, binomial_size
-from tests.oracles.streams.single_faults import blocks_at_rest, whole_run
+from tests.oracles.streams.single_faults import blocks_at_rest, mistaken, whole_run
 
 Said = tuple[float | None, float | None, float | None, float | None]
 """Predicted, measured, tolerance, rival."""
-Told = dict[tuple[str, str], Said]
+Told = dict[tuple[str, str], tuple[Said, str]]
+"""By (key, about): the figures, and the outcome."""
 
 
-def said_of_faults(
-    facts: Facts, seed: int, figures: list[dict[str, Any]], run: dict[str, Any]
-) -> Told:
-    """By (key, about), but for the losses: they are ``said_of_loss``."""
+def said_of_all(facts: Facts, seed: int, figures: list[dict[str, Any]]) -> Told:
+    """All checks but the losses of faults: they are ``said_of_loss``. ``figures``: of each fault, where they are
+    alone."""
     found: Told = {}
-    for cut, one in zip(facts.cuts, figures, strict=True):
-        needed, (low, high) = one["predicted_block_size"], one["size_range"]
-        if needed is None:
-            continue
-        if facts.fixed is None:
-            rival = float(facts.base) if facts.base < low else None
-            found["block-size", cut.name] = (
+
+    def put(
+        key: str, said: Said, events: float, *, about: str = "", holds: bool | None = None
+    ) -> None:
+        predicted, measured, tolerance, _ = said
+        if holds is None:
+            holds = abs((measured or 0) - (predicted or 0)) <= (tolerance or 0)
+        found[key, about] = said, "cannot-tell" if not events else "holds" if holds else "fails"
+
+    def chance(blocks: int) -> int:
+        return 0 if facts.deterministic else fates.most_by_chance(blocks * facts.der)
+
+    answered = []
+    for cut, one in zip(facts.cuts, figures, strict=bool(figures)):
+        needed, (low, high), measured = (
+            one["predicted_block_size"], one["size_range"], one["measured_block_size"],
+        )  # fmt: skip
+        if needed is not None and facts.fixed is None:
+            right = measured is not None and low - 0.5 <= measured <= high + 0.5
+            said = (
                 needed,
-                one["measured_block_size"],
+                measured,
                 (high - low) / 2 + 0.5,
-                rival,
+                float(facts.base) if facts.base < low else None,
             )
-        if facts.fixed is None or facts.fixed >= needed:
-            most = (
-                0 if facts.deterministic else fates.most_by_chance(one["steady_blocks"] * facts.der)
+            put(
+                "block-size",
+                said,
+                measured is not None,
+                about=cut.name,
+                holds=one["reacted"] and right,
             )
-            found["undecodable-blocks", cut.name] = 0, one["undecodable_blocks"], most, None
-    found["undecodable-blocks", ""] = 0, run["undecodable_outside"], 0, None
-    tolerance = run["ror_tolerance"]
-    rival = 0.0 if run["ror_predicted"] > tolerance else None
-    found["ror", ""] = run["ror_predicted"], run["ror_measured"], tolerance, rival
-    late, packets = late_once_answered(facts, figures)
-    chance = 0 if facts.deterministic else fates.most_by_chance(packets // facts.base * facts.der)
-    allowed = max(2.0, packets / 1000) + chance * facts.largest
-    found["late-parity-once-answered", ""] = 0, late, allowed, None
-    found["path-losses", ""] = 0, fates.wrong_paths(facts)[0], 0, None
-    found["labels", ""] = 0, fates.mislabelled(facts, seed), 0, None
-    found["corrupted-packets", ""] = 0, facts.corrupted, 0, None
+        if needed is not None and (facts.fixed is None or facts.fixed >= needed):
+            answered.append(one)
+            steady = one["steady_blocks"]
+            said = 0, one["undecodable_blocks"], chance(steady), None
+            put("undecodable-blocks", said, steady, about=cut.name)
+    if facts.fixed is None and answered:
+        ror = whole_run(facts, figures)
+        rival = 0.0 if ror["predicted"] > ror["tolerance"] else None
+        put("ror", (ror["predicted"], ror["measured"], ror["tolerance"], rival), ror["counted"])
+    fate = fates.fate_figures(facts)
+    wrong = fate["wrongly_lost"] + fate["wrongly_arrived"]
+    put("packet-fates", (0, wrong, max(2.0, fate["certain"] / 1000), None), fate["certain"])
+    expected, lost, spread = fate["random_losses"]
+    if expected:
+        put("random-losses", (expected, lost, spread + 1, None), 1)
+    safe = fates.safe_blocks(facts)
+    if safe or not facts.blocks:
+        put("undecodable-blocks", (0, sum(map(facts.undecodable, safe)), 0, None), len(safe))
+    open_then, must, may, failed, beside = fates.beyond_reach(facts)
+    within = len(facts.blocks) - open_then
+    outages = any(math.isinf(size) for size in fates.epochs_of(facts).sizes)
+    if within or not outages:
+        put("undecodable-within-reach", (0, beside, chance(within), None), within)
+    if outages:
+        put(
+            "undecodable-beyond-reach",
+            ((must + may) / 2, failed, (may - must) / 2, None),
+            open_then,
+        )
+    if facts.fixed is None:
+        _put_redundancy(facts, put, chance)
+    off_paths, of_paths = fates.wrong_paths(facts)
+    put("path-losses", (0, off_paths, 0, None), of_paths)
+    put("labels", (0, fates.mislabelled(facts, seed), 0, None), len(facts.sent))
+    put("corrupted-packets", (0, facts.corrupted, 0, None), facts.corrupted + len(facts.received))
     return found
+
+
+def _put_redundancy(facts: Facts, put: Any, chance: Any) -> None:
+    epochs, sums = fates.epochs_of(facts), fates.redundancy(facts)
+    counted = epochs.counted()
+    answerable = any(
+        loss > 0 and size < math.inf for loss, size in zip(epochs.losses, epochs.sizes, strict=True)
+    )
+    if not (answerable or counted):
+        return
+    predicted, measured = sums["redundancy_predicted"], sums["redundancy_measured"]
+    tolerance = sums["redundancy_tolerance"] + max(0.002, 0.02 * predicted)
+    right = not mistaken(facts) or not all(one.exact for one in epochs.required)
+    holds = right and abs(predicted - measured) <= tolerance
+    rival = 0.0 if predicted > tolerance else None
+    put("redundancy", (predicted, measured, tolerance, rival), len(counted), holds=holds)
+    packets = sums["settled_packets"]
+    if packets:
+        allowed = max(2.0, packets / 1000) + chance(len(epochs.informed())) * (
+            facts.largest - facts.base
+        )
+        put("late-parity-once-answered", (0, sums["settled_late_parity"], allowed, None), packets)
 
 
 def said_of_loss(kind: str, one: dict[str, Any], interval: tuple[float, float]) -> Said:
@@ -59,30 +119,21 @@ def said_of_loss(kind: str, one: dict[str, Any], interval: tuple[float, float]) 
     return one["predicted_loss"], one["measured_loss"], (high - low) / 2, rival
 
 
-def late_once_answered(facts: Facts, figures: list[dict[str, Any]]) -> tuple[int, int]:
-    """Late parity of blocks begun after the answer to a fault that the sender can know, and of how many packets."""
-    known = [
-        one for cut, one in zip(facts.cuts, figures, strict=True)
-        if facts.diagnosing and cut.share == 1 and one["predicted_block_size"]
-    ]  # fmt: skip
-    return sum(one["settled_late_parity"] for one in known), sum(one["packets"] for one in known)
-
-
-def spurious_ror(facts: Facts, figures: list[dict[str, Any]], run: dict[str, Any]) -> float:
+def spurious_ror(facts: Facts, figures: list[dict[str, Any]]) -> float:
     """What blocks that a misinformed sender began would add to ROR; infinite where without them there is none to add
     it to."""
     if not facts.spurious:
         return 0.0
-    trusting = copy.copy(facts)
-    trusting.spurious = set()
-    all_told = [one | {"sent_per_source": one["sent_per_source_misled"]} for one in figures]
     none_left = any(
-        one["sent_per_source"] is None is not one["sent_per_source_misled"] for one in figures
+        one["sent_per_source"] is None and one["sent_per_source_misled"] is not None
+        for one in figures
     )
-    rest = blocks_at_rest(facts)
+    epochs = fates.epochs_of(facts)
+    rest = blocks_at_rest(facts, epochs, epochs.settled())
     if none_left or (rest and facts.spurious.issuperset(rest)):
         return math.inf
-    return whole_run(trusting, all_told)["ror_measured"] - run["ror_measured"]
+    with_them = whole_run(facts, figures, misled=True)
+    return with_them["measured"] - whole_run(facts, figures)["measured"]
 
 
 def lateness(
@@ -99,14 +150,12 @@ def lateness(
         ages = [a for a in facts.news_ages_s if math.isfinite(a)]
         bears = max(0.45 - facts.report_s - 0.03 - facts.block_s, quarter_s)
         found["news"] = (max([0.0, *ages]) - 2 * longest_s, bears)
-        if run["ror_tolerance"] > 0 and facts.cuts:
-            found["misled"] = (abs(spurious), run["ror_tolerance"])
+        if run["tolerance"] > 0 and facts.cuts:
+            found["misled"] = (abs(spurious), run["tolerance"])
     return found
 
 
-def counts(
-    facts: Facts, figures: list[dict[str, Any]], run: dict[str, Any], late: dict[str, Any]
-) -> bool:
+def counts(facts: Facts, figures: list[dict[str, Any]], late: dict[str, Any]) -> bool:
     """Whether the run says anything: the machine kept up, its clocks agree, and nothing was lost in no fault. (Drops
     that the kernel told of, and faults that were cut short, are not drawn here.)"""
     if any(was > bears for was, bears in late.values()) or facts.apart_s > 0.02:
@@ -122,7 +171,9 @@ def counts(
     )
     if abs(strange) > 1e-4 * len(facts.sent) and not facts.impaired:  # twice, or never sent
         return False
-    return not facts.received or run["lost_outside"] <= 1e-4 * run["sent"]
+    limit = 1e-4 if figures else 1e-3
+    lost = fates.fate_figures(facts)["wrongly_lost"]
+    return not facts.received or lost <= limit * len(facts.sent)
 
 
 def tenths(facts: Facts) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault, FaultTimes
 from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.stream.fabric import StreamFabric
-from testbed.stream.judgement.analysis import FaultResult, analyse
+from testbed.stream.judgement.analysis import Analysis, FaultResult
 from testbed.stream.judgement.packet_logs import block_outcomes
 from testbed.stream.judgement.verdict import invalid_reason, judge
 from testbed.stream.measurements import ReceivedPackets, RunHealth, SentPackets, StreamMeasurements
@@ -93,7 +93,7 @@ def run_valid(plan: StreamPlan, fabric: StreamFabric) -> StreamMeasurements:
     """A run during which the machine kept up. InvalidRunError where it did not: then the run says nothing."""
     run = fabric.run(plan)
     assert run.counters["corrupted"] == 0
-    reason = invalid_reason(plan, run, analyse(plan, run))
+    reason = invalid_reason(Analysis(plan, run))
     if reason is not None:
         raise InvalidRunError(reason)
     held_s = longest_on_the_way_s(run)
@@ -175,7 +175,7 @@ def runs(sandboxed: Callable[..., Any]) -> Runs:
 
 
 def results(runs: Runs, fabric: str, order: str, mode: str) -> tuple[FaultResult, ...]:
-    return analyse(small_plan(order, mode), runs(fabric, order, mode)).faults
+    return Analysis(small_plan(order, mode), runs(fabric, order, mode)).faults
 
 
 def _within(run: StreamMeasurements, number: int) -> set[int]:
@@ -282,7 +282,7 @@ def _bound(plan: StreamPlan, fault: Fault, result: FaultResult, on_the_way_s: fl
 @pytest.mark.parametrize("fabric", FABRICS)
 def test_an_adaptive_stream_passes_its_verdict(runs: Runs, fabric: str, order: str) -> None:
     plan, run = small_plan(order, "adaptive"), runs(fabric, order, "adaptive")
-    verdict = judge(plan, run, analyse(plan, run))
+    verdict = judge(Analysis(plan, run))
     assert verdict.passed, [check for check in verdict.checks if not check.passed]
     for result in results(runs, fabric, order, "adaptive"):
         assert result.reaction_s is not None and result.reaction_s < REACTION_S

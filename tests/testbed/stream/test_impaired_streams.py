@@ -12,6 +12,7 @@ import pytest
 from testbed.errors import InputError
 from testbed.faults.grammar import parse_fault_list
 from testbed.model.verdict import Check
+from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.impaired.checks import (
     MIN_PACKETS,
     burst_tolerance,
@@ -19,7 +20,7 @@ from testbed.stream.impaired.checks import (
     loss_tolerance,
     packets_needed,
 )
-from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import ReceivedPackets, StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan, plan_to_json
@@ -62,7 +63,7 @@ def _named(checks: list[Check], words: str) -> Check:
 def test_bursts_pass_and_as_many_independent_losses_fail() -> None:
     plan = _plan("s1->s2@1-13 ge:p=0.05,r=0.2", block_size=22)
     run = SimulatedStreamFabric().run(plan)
-    checks = impairment_checks(plan, run)
+    checks = impairment_checks(RunFacts(plan, run))
     assert {check.outcome for check in checks} == {"holds"}
     assert len(checks) == 3, [check.name for check in checks]
 
@@ -80,7 +81,7 @@ def test_bursts_pass_and_as_many_independent_losses_fail() -> None:
             symbol=run.sent.symbol[chosen],
         ),
     )
-    spoilt = impairment_checks(plan, poisoned)
+    spoilt = impairment_checks(RunFacts(plan, poisoned))
     assert _named(spoilt, "share of packets lost").outcome == "holds"
     assert _named(spoilt, "share of losses that follow a loss").outcome == "fails"
     assert _named(spoilt, "share of blocks").outcome == "fails"
@@ -90,14 +91,14 @@ def test_a_link_that_loses_nothing_fails_the_loss_that_was_asked_for() -> None:
     plan = _plan("s1->s2@1-4 loss:0.2", duration_s=5.0)
     calm = SimulatedStreamFabric().run(replace(plan, faults=()))
     times = SimulatedStreamFabric().run(plan).faults
-    checks = impairment_checks(plan, replace(calm, faults=times))
+    checks = impairment_checks(RunFacts(plan, replace(calm, faults=times)))
     assert _named(checks, "share of packets lost").outcome == "fails"
 
 
 def test_copies_and_waits_pass_and_those_of_an_unimpaired_link_fail() -> None:
     plan = _plan("s1->s2@1-13 delay:0.02,jitter=0.01 duplicate:0.1")
     run = SimulatedStreamFabric().run(plan)
-    checks = impairment_checks(plan, run)
+    checks = impairment_checks(RunFacts(plan, run))
     assert {check.outcome for check in checks} == {"holds"}
     assert [c.name.split(",")[0] for c in checks] == [
         "share of packets that came twice",
@@ -105,13 +106,13 @@ def test_copies_and_waits_pass_and_those_of_an_unimpaired_link_fail() -> None:
         "share of packets overtaken",
     ]
     calm = replace(_calm(), faults=run.faults)
-    assert {check.outcome for check in impairment_checks(plan, calm)} == {"fails"}
+    assert {check.outcome for check in impairment_checks(RunFacts(plan, calm))} == {"fails"}
 
 
 def test_reordering_passes_and_packets_put_back_in_order_fail() -> None:
     plan = _plan("s1->s2@1-13 reorder:0.25,delay=0.02")
     run = SimulatedStreamFabric().run(plan)
-    assert {check.outcome for check in impairment_checks(plan, run)} == {"holds"}
+    assert {check.outcome for check in impairment_checks(RunFacts(plan, run))} == {"holds"}
     order = np.argsort(run.received.block * 256 + run.received.symbol, kind="stable")
     in_order = ReceivedPackets(
         time_s=np.sort(run.received.time_s),
@@ -120,7 +121,8 @@ def test_reordering_passes_and_packets_put_back_in_order_fail() -> None:
     )
     assert (
         _named(
-            impairment_checks(plan, replace(run, received=in_order)), "share of packets overtaken"
+            impairment_checks(RunFacts(plan, replace(run, received=in_order))),
+            "share of packets overtaken",
         ).outcome
         == "fails"
     )
@@ -129,10 +131,10 @@ def test_reordering_passes_and_packets_put_back_in_order_fail() -> None:
 def test_trace_is_silent_where_it_has_no_opportunity_and_a_link_without_one_fails() -> None:
     plan = _plan("s1->s2@1-13 trace:ms=20x10+300")
     run = SimulatedStreamFabric().run(plan)
-    checks = impairment_checks(plan, run)
+    checks = impairment_checks(RunFacts(plan, run))
     assert {check.outcome for check in checks} == {"holds"} and len(checks) == 2
     calm = replace(_calm(), faults=run.faults)
-    assert "fails" in {check.outcome for check in impairment_checks(plan, calm)}
+    assert "fails" in {check.outcome for check in impairment_checks(RunFacts(plan, calm))}
 
 
 def test_link_that_the_network_impairs_is_judged_like_one_that_a_fault_does() -> None:
@@ -143,7 +145,7 @@ def test_link_that_the_network_impairs_is_judged_like_one_that_a_fault_does() ->
     )
     plan = _plan("", network=replace(network, links=links))
     run = SimulatedStreamFabric().run(plan)
-    verdict = judge(plan, run, analyse(plan, run))
+    verdict = judge(Analysis(plan, run))
     assert verdict.passed, [(c.name, c.outcome) for c in verdict.checks]
     assert any("unpredicted" in note for note in verdict.notes)
     assert plan_from_json(plan_to_json(plan)) == plan
@@ -152,7 +154,7 @@ def test_link_that_the_network_impairs_is_judged_like_one_that_a_fault_does() ->
 def test_what_too_few_packets_crossed_is_unpredicted_and_never_passed() -> None:
     plan = _plan("s1->s2@1-1.3 ge:p=0.05,r=0.2")
     run = SimulatedStreamFabric().run(plan)
-    verdict = judge(plan, run, analyse(plan, run))
+    verdict = judge(Analysis(plan, run))
     (check,) = (c for c in verdict.checks if c.name.startswith("unpredicted"))
     assert check.outcome == "cannot-tell" and not verdict.passed
 
@@ -160,7 +162,7 @@ def test_what_too_few_packets_crossed_is_unpredicted_and_never_passed() -> None:
 def test_other_faults_beside_an_impairment_keep_their_losses() -> None:
     plan = _plan("s1->s2@1-6 ge:p=0.05,r=0.2, s3->s6@7-9")
     run = SimulatedStreamFabric().run(plan)
-    verdict = judge(plan, run, analyse(plan, run))
+    verdict = judge(Analysis(plan, run))
     assert any(c.name == "loss, s3->s6 down" and c.passed for c in verdict.checks)
 
 

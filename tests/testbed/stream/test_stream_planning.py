@@ -13,7 +13,7 @@ from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_link
 from testbed.routing.label_split import spraying
-from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import (
     EachLink,
@@ -95,7 +95,7 @@ def test_a_link_of_few_labels_is_waited_for_until_one_of_them_was_sent_again() -
 
 def test_so_the_next_failure_is_not_taken_for_one_on_top_of_it() -> None:
     plan = sparse_plan(4)
-    faults = analyse(plan, SimulatedStreamFabric().run(plan)).faults
+    faults = Analysis(plan, SimulatedStreamFabric().run(plan)).faults
     assert [
         20 * fault.sent_per_source for fault in faults if fault.sent_per_source
     ] == pytest.approx([27, 22, 22, 22])

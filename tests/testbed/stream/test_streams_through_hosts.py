@@ -10,7 +10,7 @@ import pytest
 
 from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
-from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.verdict import invalid_reason, judge
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.simulated import SimulatedStreamFabric
@@ -68,19 +68,17 @@ def failed_checks(name: str) -> list[str]:
 
     plan = plan_of(name)
     found = EmulatedStreamFabric().run(plan)
-    reason = invalid_reason(plan, found, analyse(plan, found))
+    reason = invalid_reason(Analysis(plan, found))
     if reason is not None:
         raise InvalidRunError(reason)
-    return [
-        check.name for check in judge(plan, found, analyse(plan, found)).checks if not check.passed
-    ]
+    return [check.name for check in judge(Analysis(plan, found)).checks if not check.passed]
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_simulator_loses_what_the_plan_says(name: str) -> None:
     plan = plan_of(name)
     run = SimulatedStreamFabric().run(plan)
-    assert judge(plan, run, analyse(plan, run)).passed
+    assert judge(Analysis(plan, run)).passed
 
 
 @pytest.mark.emulation

@@ -11,7 +11,7 @@ import pytest
 
 from testbed.cli import main
 from testbed.errors import InputError
-from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.options import EachLink, StreamOptions
 from testbed.stream.plan import StreamParameters
@@ -50,7 +50,7 @@ def test_each_stream_is_judged_by_what_the_common_faults_cost_it() -> None:
     """A cable that a stream uses the other way round is read the way it uses it."""
     plans = build_together([request("s1", "s6"), request("s2", "s5")])
     runs = SimulatedStreamFabric().run_concurrently(plans)
-    analyses = [analyse(plan, run) for plan, run in zip(plans, runs, strict=True)]
+    analyses = [Analysis(plan, run) for plan, run in zip(plans, runs, strict=True)]
     assert plans[0].faults == plans[1].faults and plans[0].seed != plans[1].seed
     used = [
         plans[1].forward.load(plans[1].network.link_index[fault.link]) for fault in plans[1].faults
@@ -59,8 +59,8 @@ def test_each_stream_is_judged_by_what_the_common_faults_cost_it() -> None:
         not load and result.predicted_loss
         for load, result in zip(used, analyses[1].faults, strict=True)
     )
-    for plan, run, analysis in zip(plans, runs, analyses, strict=True):
-        verdict = judge(plan, run, analysis)
+    for analysis in analyses:
+        verdict = judge(analysis)
         assert verdict.passed, [c for c in verdict.checks if not c.passed]
 
 

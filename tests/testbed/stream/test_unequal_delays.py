@@ -21,7 +21,7 @@ from testbed.stream.endpoints import (
     label_sequence,
     payload_source,
 )
-from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import EachLink
@@ -70,14 +70,14 @@ def unaware(plan: StreamPlan) -> StreamSender:
 def test_n_stays_at_rest_and_a_failures_redundancy_is_as_predicted(case: str) -> None:
     plan = plan_of(case, faults=EachLink(most=1))
     run = SimulatedStreamFabric().run(plan)
-    found = analyse(plan, run)
+    found = Analysis(plan, run)
     before = run.sent.block_size[run.sent.time_s < plan.faults[0].start_s]
-    assert set(before.tolist()) == {found.policy.base}
-    verdict = judge(plan, run, found)
+    assert set(before.tolist()) == {found.theory.policy.base}
+    verdict = judge(found)
     assert (
         not verdict.invalid and [check.name for check in verdict.checks if not check.passed] == []
     )
-    assert abs(found.ror_measured - found.ror_predicted) <= found.ror_tolerance
+    assert abs(found.ror.measured - found.ror.predicted) <= found.ror.tolerance
     assert found.faults[0].packets > 100 and run.counters["sent_misjudged"] == 0
     assert not run.never_complete.any()
 

@@ -34,7 +34,7 @@ def streamed(handover: str, rate: float) -> dict[str, Any]:
         faults=PoissonFaults(rate_per_s=rate, lasts_s=0.7) if rate else (),
     )
     session = judge_stream(plan, EmulatedStreamFabric().run(plan))
-    campaign = session.analysis.campaign
+    campaign = session.analysis.epochs_result
     assert campaign is not None
     assert session.run.counters["corrupted"] == 0
     if session.verdict.invalid is not None:

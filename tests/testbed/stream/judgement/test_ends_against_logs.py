@@ -14,7 +14,7 @@ import pytest
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.model.verdict import Verdict
-from testbed.stream.judgement.fault_results import mistaken_beliefs
+from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.judgement.packet_logs import miscounted
 from testbed.stream.judgement.streams import judge_stream
 from testbed.stream.measurements import StreamMeasurements
@@ -94,7 +94,7 @@ def saying(run: StreamMeasurements, number: int, **said: Any) -> StreamMeasureme
 def test_a_cable_that_was_not_broken_fails_the_campaign_of_which_the_sender_is_certain() -> None:
     plan, run = two_cuts()
     certain = [k for k, e in enumerate(run.counters[DIAGNOSES]) if e["certain"] and e["names"]]
-    assert len(certain) >= 2 and not mistaken_beliefs(plan, run)
+    assert len(certain) >= 2 and not RunFacts(plan, run).mistaken_beliefs
     for number in certain:
         for names in (("d-e",), (*run.counters[DIAGNOSES][number]["names"], "d-e"), ("nowhere",)):
             failed = [
@@ -121,7 +121,7 @@ def test_a_belief_is_mistaken_once_reports_have_told_of_packets_that_came_all_th
     failed = [
         c for c in judge_stream(plan, saying(stood, first, **other)).verdict.checks if not c.passed
     ]
-    assert [(c.key, c.about) for c in failed] == [("block-size", "fault:0")]
+    assert [(c.key, c.about) for c in failed] == [("block-size", "fault:0"), ("redundancy", "")]
     moment = {**events[first], **other, "at_s": events[first]["at_s"] - 0.01}
     shortly = replace(
         run, counters={**run.counters, DIAGNOSES: [*events[:first], moment, *events[first:]]}
@@ -139,7 +139,9 @@ def test_a_sender_that_no_report_reaches_is_not_mistaken() -> None:
     )
     plan = replace(plan, faults=silent)
     run = SimulatedStreamFabric().run(plan)
-    assert not mistaken_beliefs(plan, run) and judge_stream(plan, run).verdict.invalid is None
+    assert (
+        not RunFacts(plan, run).mistaken_beliefs and judge_stream(plan, run).verdict.invalid is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from testbed.faults.fault import Fault
 from testbed.stream.endpoints import build_sender
+from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.judgement.failure_costs import failure_costs
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.prediction.active_faults import DIAGNOSES
@@ -35,7 +36,7 @@ def swiss_plan(*cuts: tuple[str, str, float, float]) -> StreamPlan:
 def costs_of(plan: StreamPlan, size: int | None = None) -> dict[str, Any]:
     """``size``: of a sender that takes that block size whatever happens."""
     sender = build_sender if size is None else sender_of_one_size(size)
-    return failure_costs(plan, SimulatedStreamFabric(sender).run(plan))
+    return failure_costs(RunFacts(plan, SimulatedStreamFabric(sender).run(plan)))
 
 
 def test_one_failure_costs_what_equation_22_says_and_its_transient_is_counted_beside_it() -> None:
@@ -106,17 +107,43 @@ def test_a_time_in_which_no_report_gets_back_counts_for_nothing() -> None:
 def test_blocks_begun_while_the_sender_doubts_belong_to_the_transient_but_not_for_ever() -> None:
     plan = swiss_plan(("s1", "s2", 5.0, 25.0))
     run = SimulatedStreamFabric().run(plan)
-    sure = failure_costs(plan, run)
+    sure = failure_costs(RunFacts(plan, run))
 
     def doubting(until_s: float) -> dict[str, Any]:
         lost = float(plan.forward.load(plan.network.link_index["s1", "s2", 0]))
         events = [
-            {"at_s": 0.0, "certain": True, "lost_fraction": 0.0},
-            {"at_s": 5.2, "certain": False, "lost_fraction": lost},
-            {"at_s": until_s, "certain": True, "lost_fraction": lost},
-            {"at_s": 25.2, "certain": True, "lost_fraction": 0.0},
+            {
+                "at_s": 0.0,
+                "certain": True,
+                "lost_fraction": 0.0,
+                "block_size": 22,
+                "speaker": "diagnosis",
+            },
+            {
+                "at_s": 5.2,
+                "certain": False,
+                "lost_fraction": lost,
+                "block_size": 22,
+                "speaker": "diagnosis",
+            },
+            {
+                "at_s": until_s,
+                "certain": True,
+                "lost_fraction": lost,
+                "block_size": 27,
+                "speaker": "diagnosis",
+            },
+            {
+                "at_s": 25.2,
+                "certain": True,
+                "lost_fraction": 0.0,
+                "block_size": 22,
+                "speaker": "diagnosis",
+            },
         ]
-        return failure_costs(plan, replace(run, counters={**run.counters, DIAGNOSES: events}))
+        return failure_costs(
+            RunFacts(plan, replace(run, counters={**run.counters, DIAGNOSES: events}))
+        )
 
     assert sure["settled"] > doubting(6.0)["settled"] > 0
     assert (

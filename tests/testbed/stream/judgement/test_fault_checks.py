@@ -15,7 +15,7 @@ from testbed.model.verdict import Claim, Verdict
 from testbed.report.sections import session_section
 from testbed.report.tables import closing_table
 from testbed.report.wording import fault_mark
-from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.packet_logs import block_outcomes
 from testbed.stream.judgement.streams import fault_record, judge_stream, judgement_of
 from testbed.stream.judgement.verdict import judge
@@ -41,8 +41,8 @@ def twice() -> tuple[StreamPlan, StreamMeasurements]:
 def records(
     plan: StreamPlan, run: StreamMeasurements, verdict: Verdict | None = None
 ) -> list[FaultRecord]:
-    analysis = analyse(plan, run)
-    found = judge(plan, run, analysis) if verdict is None else verdict
+    analysis = Analysis(plan, run)
+    found = judge(analysis) if verdict is None else verdict
     return [fault_record(0, fault, found) for fault in analysis.faults]
 
 
@@ -87,10 +87,8 @@ def test_a_check_that_cannot_tell_leaves_its_fault_unjudged() -> None:
 
 def test_page_and_terminal_show_a_dash_for_it(twice: tuple[StreamPlan, StreamMeasurements]) -> None:
     plan, run = twice
-    analysis = analyse(plan, run)
-    (part,) = group_sessions(
-        judgement_of(plan, run, analysis, Verdict(checks=())).records(0, "ring")
-    )
+    analysis = Analysis(plan, run)
+    (part,) = group_sessions(judgement_of(analysis, Verdict(checks=())).records(0, "ring"))
     assert 'aria-label="not judged"' in str(
         session_section(part)
     ) and 'aria-label="agrees"' not in str(session_section(part))
@@ -145,7 +143,7 @@ def test_nothing_is_asked_outside_a_fault_that_lasts_as_long_as_the_stream() -> 
 def test_a_cut_tells_nothing_of_a_stream_of_which_nothing_comes_anyway() -> None:
     plan, run = single()
     dead = without_arrivals(run, 0.0, np.inf)
-    verdict = judge(plan, dead, analyse(plan, dead))
+    verdict = judge(Analysis(plan, dead))
     assert next(check.outcome for check in verdict.checks if check.key == "loss") == "cannot-tell"
     assert [record.passed for record in records(plan, dead)] == [None]
 
@@ -171,7 +169,7 @@ def silent(**health: float) -> Verdict:
     run = without_arrivals(SimulatedStreamFabric().run(plan), 0.0, np.inf)
     blocks = block_outcomes(run.sent, run.received, stream.source_packets, stream.playback_s)
     run = replace(run, fabric="emulation", blocks=blocks, health=replace(run.health, **health))
-    return judge(plan, run, analyse(plan, run))
+    return judge(Analysis(plan, run))
 
 
 def test_a_stream_of_which_nothing_comes_has_failed_where_the_machine_kept_up() -> None:

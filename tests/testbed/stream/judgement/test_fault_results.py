@@ -9,7 +9,7 @@ import pytest
 
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LabelPath, LabelSplit
-from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -55,7 +55,7 @@ def finished() -> tuple[StreamPlan, StreamMeasurements]:
 def test_parallel_links_are_told_apart_by_their_keys(
     finished: tuple[StreamPlan, StreamMeasurements],
 ) -> None:
-    analysis = analyse(*finished)
+    analysis = Analysis(*finished)
     assert {f.link: f.predicted_loss for f in analysis.faults} == {"a->d": 0.75, "a->d#1": 0.25}
     assert {f.link: f.measured_loss for f in analysis.faults} == pytest.approx(
         {"a->d": 0.75, "a->d#1": 0.25}, abs=0.03
@@ -70,8 +70,8 @@ def test_a_failure_that_was_in_doubt_to_its_end_is_judged_all_the_same(
     plan, run = finished
     end_s = run.faults[0].stop_s - 0.01
     events = [event | {"at_s": max(event["at_s"], end_s)} for event in run.counters[DIAGNOSES]]
-    late = analyse(plan, replace(run, counters={**run.counters, DIAGNOSES: events})).faults[0]
-    prompt = analyse(plan, run).faults[0]
+    late = Analysis(plan, replace(run, counters={**run.counters, DIAGNOSES: events})).faults[0]
+    prompt = Analysis(plan, run).faults[0]
     assert late.diagnosis is not None and late.diagnosis.certain_after_s == pytest.approx(
         end_s - late.start_s
     )
@@ -88,7 +88,7 @@ def test_a_failed_link_calls_for_the_same_block_size_whether_another_loses_some_
     faults = (down, lossy) if lossy_as_well else (down,)
     plan = planned(load_network("ring:6"), "s0", "s3", faults=faults)
     run = SimulatedStreamFabric().run(plan)
-    analysis = analyse(plan, run)
+    analysis = Analysis(plan, run)
     failed = analysis.faults[0]
     assert (
         failed.predicted_block_size == failed.measured_block_size == 40
@@ -96,10 +96,11 @@ def test_a_failed_link_calls_for_the_same_block_size_whether_another_loses_some_
     assert (
         failed.interval[1] - failed.interval[0] < 0.005
     )  # stratified labels tell half from a random share
-    assert judge(plan, run, analysis).passed
+    assert judge(analysis).passed
     size = "block size, s0->s1 down"
-    for other in (analysis.policy.base, 76):  # N never raised, and N as if losses were random
+    for other in (
+        analysis.theory.policy.base,
+        76,
+    ):  # N never raised, and N as if losses were random
         spoilt = replace(run, sent=replace(run.sent, block_size=run.sent.block_size * 0 + other))
-        assert not next(
-            c for c in judge(plan, spoilt, analyse(plan, spoilt)).checks if c.name == size
-        ).passed
+        assert not next(c for c in judge(Analysis(plan, spoilt)).checks if c.name == size).passed

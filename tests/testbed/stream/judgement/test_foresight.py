@@ -11,7 +11,7 @@ from testbed.download.judgement import judge_download
 from testbed.download.prediction import foreseen as foreseen_of_download
 from testbed.download.simulated import simulate_download
 from testbed.download.workload import download_plan
-from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.streams import foreseen
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.options import StreamOptions
@@ -32,9 +32,7 @@ def plan_of(manner: str, lasts_s: float, seed: int = 1) -> StreamPlan:
 
 def unsure(plan: StreamPlan) -> set[str]:
     run = SimulatedStreamFabric().run(plan)
-    return {
-        c.key for c in judge(plan, run, analyse(plan, run)).checks if c.outcome == "cannot-tell"
-    }
+    return {c.key for c in judge(Analysis(plan, run)).checks if c.outcome == "cannot-tell"}
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,13 @@ from hypothesis import strategies as st
 
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LabelPath, LabelSplit
+from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.impaired.checks import impairment_checks
-from testbed.stream.judgement.analysis import analyse, timeline, whole_route_rors
+from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.failure_costs import failure_costs
+from testbed.stream.judgement.overview import timeline, whole_route_rors
 from testbed.stream.judgement.packet_logs import block_outcomes
+from testbed.stream.judgement.run_figures import base_block_size
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import LossReportLog, StreamClocks, StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -32,7 +35,7 @@ from tests.oracles.streams import fates
 from tests.oracles.streams import impaired_links as links
 from tests.oracles.streams import whole_verdict as full
 from tests.oracles.streams.facts import Cut, Facts, Sent
-from tests.oracles.streams.single_faults import diagnosis, fault_figures, mistaken, whole_run
+from tests.oracles.streams.single_faults import diagnosis, fault_figures, whole_run
 from topologies import Link, Network, Node
 
 MIDDLES = "bce"
@@ -216,10 +219,12 @@ def is_late(
                 sender_s=0.001, faults_s=0.001, receiver_s=quarter_s - 0.001 + off_s
             ),
         )
-    told = np.arange(0.1, 3.0, 0.1)
+    # No more reports than the receiver counted.
+    told = np.arange(0.1, 3.0, 0.1)[: run.counters["reports"]]
     empty = LossReportLog(told_s=told, newest_s=told - chance.uniform(0, 0.4), lost_s=told[:0], came_s=told[:0],
                           block=np.zeros(0, int), symbol=np.zeros(0, int))  # fmt: skip
-    return replace(run, fabric="emulation", news=empty)
+    counters = {**run.counters, "sent_reports": len(told)}
+    return replace(run, fabric="emulation", news=empty, counters=counters)
 
 
 def believes_otherwise(
@@ -307,53 +312,110 @@ def test_two_judges_that_share_nothing_find_the_same(kinds, spans, stream, sende
     plan, run = finished(kinds, spans, stream, sender)
     if spoilt:
         run = SPOILS[spoilt](plan, run, np.random.default_rng(seed))
-    analysis, facts = analyse(plan, run), facts_of(plan, run)
-    verdict = judge(plan, run, analysis)
-    found = {(check.key, check.about): check.outcome for check in verdict.checks}
-    if analysis.campaign is not None:
-        same_campaign(analysis, facts, found, {(c.key, c.about): c for c in verdict.checks})
-        if set(kinds) <= {"down", "blackhole"} and facts.stratified and facts.diagnosing:
-            costs = failure_costs(plan, run)
-            for name, value in fates.beyond_rest(facts).items():
-                assert costs[name] == pytest.approx(value, abs=1e-6), name
-    else:
-        same_in_full(plan, run, analysis, verdict, facts)
-        same_faults(plan, analysis, facts, found)
+    analysis, facts = Analysis(plan, run), facts_of(plan, run)
+    verdict = judge(analysis)
+    figures = []
+    if analysis.theory.faults_alone:
+        figures = [fault_figures(facts, cut) for cut in facts.cuts]
+    same_epochs(analysis, facts)
+    same_faults(analysis, facts, figures)
+    same_checks(plan, analysis, verdict, facts, figures)
+    same_validity(analysis, verdict, facts, figures)
+    same_overview(analysis, facts)
+    if (
+        not figures
+        and set(kinds) <= {"down", "blackhole"}
+        and facts.stratified
+        and facts.diagnosing
+    ):
+        costs = failure_costs(analysis)
+        for name, value in fates.beyond_rest(facts).items():
+            assert costs[name] == pytest.approx(value, abs=1e-6), name
 
 
-def same_in_full(
-    plan: StreamPlan, run: StreamMeasurements, analysis: Any, verdict: Any, facts: Facts
-) -> None:
-    """Figures of each check, what the machine was late by, whether the run counts, and the run in tenths of a
-    second."""
-    figures = [fault_figures(facts, cut) for cut in facts.cuts]
-    whole = whole_run(facts, figures)
-    expected = full.said_of_faults(facts, plan.seed, figures, whole)
-    for cut, one, result in zip(facts.cuts, figures, analysis.faults, strict=True):
-        expected["loss", cut.name] = full.said_of_loss(cut.kind, one, result.interval)
+def same_epochs(analysis: Analysis, facts: Facts) -> None:
+    """The figures of all states together."""
+    result = analysis.epochs_result
+    for name, value in (fates.fate_figures(facts) | fates.redundancy(facts)).items():
+        assert getattr(result, name) == pytest.approx(value, abs=1e-9), name
+    open_then, must, may, failed, beside = fates.beyond_reach(facts)
+    outages = result.outages
+    sums = [
+        sum(getattr(o, n) for o in outages)
+        for n in ("blocks", "predicted", "predicted_most", "measured")
+    ]
+    assert sums == [open_then, must, may, failed]
+    assert result.undecodable_within_reach == beside
+
+
+def same_faults(analysis: Analysis, facts: Facts, figures: list[dict[str, Any]]) -> None:
+    assert len(analysis.faults) == len(figures)
+    for cut, expected, result in zip(facts.cuts, figures, analysis.faults, strict=bool(figures)):
+        for name, value in expected.items():
+            assert getattr(result, name) == (
+                value if value is None else pytest.approx(value, abs=1e-9)
+            ), (cut, name)
+        same_loss(facts, cut, expected, result)
         said = result.diagnosis
+        told = said and (said.right, said.certain, said.certain_after_packets)
+        assert told == diagnosis(facts, cut)
         if said is not None and said.certain:
-            held = [b for b in facts.beliefs if cut.start_s <= b["at_s"] < cut.stop_s]
-            sure = next(b for b in held if b["certain"] and b["names"])
+            during = [b for b in facts.beliefs if cut.start_s <= b["at_s"] < cut.stop_s]
+            sure = next(b for b in during if b["certain"] and b["names"])
             assert said.certain_after_s == pytest.approx(sure["at_s"] - cut.start_s, abs=1e-6)
             assert said.cables == tuple(sure["names"])
+
+
+def same_checks(
+    plan: StreamPlan, analysis: Analysis, verdict: Any, facts: Facts, figures: list[dict[str, Any]]
+) -> None:
+    """The figures and the outcome of each check."""
+    expected = full.said_of_all(facts, plan.seed, figures)
+    arrived = any(
+        high == 0 and not facts.lost(p)
+        for p, (_, high) in zip(facts.sent, fates.bounds(facts), strict=True)
+    )
+    for cut, one, result in zip(facts.cuts, figures, analysis.faults, strict=bool(figures)):
+        low, high = result.interval
+        inside = low - 1 / 65536 <= one["predicted_loss"] <= high + 1 / 65536
+        told = one["packets"] and (one["predicted_loss"] < 1 or arrived)
+        outcome = "cannot-tell" if not told else "holds" if inside else "fails"
+        expected["loss", cut.name] = full.said_of_loss(cut.kind, one, result.interval), outcome
+    assert {(c.key, c.about) for c in verdict.checks} == set(expected)
     for check in verdict.checks:
+        said, outcome = expected[check.key, check.about]
         told = (check.predicted, check.measured, check.tolerance, check.rival)
         assert told == tuple(
-            value if value is None else pytest.approx(value, abs=1e-9)
-            for value in expected[check.key, check.about]
+            value if value is None else pytest.approx(value, abs=1e-9) for value in said
         ), check.name
-    assert analysis.settled_late_parity == full.late_once_answered(facts, figures)
-    spurious = full.spurious_ror(facts, figures, whole)
-    assert analysis.ror_spurious == pytest.approx(spurious, abs=1e-9)
+        assert check.outcome == outcome, check
+
+
+def same_validity(
+    analysis: Analysis, verdict: Any, facts: Facts, figures: list[dict[str, Any]]
+) -> None:
+    """How late the machine was, and whether the run counts."""
+    run = analysis.run
+    whole = whole_run(facts, figures) if figures else {"tolerance": 0.0}
+    spurious = full.spurious_ror(facts, figures) if figures else 0.0
+    if figures:
+        for name, value in whole.items():
+            if name != "base_block_size":
+                assert getattr(analysis.ror, name) == pytest.approx(value, abs=1e-9), name
+        assert analysis.ror.spurious == pytest.approx(spurious, abs=1e-9)
+        assert base_block_size(analysis) == whole["base_block_size"]
     lag_s = (run.health.sender_lag_s, float(run.counters.get("worst_receive_lag_s", 0.0)))
     late = full.lateness(facts, whole, spurious, lag_s)
     assert {one.name: (one.measured, one.limit) for one in analysis.lateness} == {
         name: (pytest.approx(was, abs=1e-9), pytest.approx(bears, abs=1e-9))
         for name, (was, bears) in late.items()
     }
-    assert (verdict.invalid is None) == full.counts(facts, figures, whole, late), verdict.invalid
-    shown = timeline(plan, run, 0)
+    assert (verdict.invalid is None) == full.counts(facts, figures, late), verdict.invalid
+
+
+def same_overview(analysis: Analysis, facts: Facts) -> None:
+    """The run in tenths of a second, and ROR of the whole route."""
+    shown = timeline(analysis, 0)
     for number, tenth in enumerate(full.tenths(facts)):
         for name, value in tenth.items():
             told = getattr(shown, name)[number]
@@ -361,45 +423,10 @@ def same_in_full(
                 name,
                 number,
             )
-    stated, _, infinite = whole_route_rors(plan, analysis.policy)
+    stated, _, infinite = whole_route_rors(analysis)
     ror, helpless = full.whole_route(facts)
-    assert stated == pytest.approx(ror) and set(infinite) == {
-        plan.network.links[i].label for i in helpless
-    }
-
-
-def same_faults(
-    plan: StreamPlan, analysis: Any, facts: Facts, found: dict[tuple[str, str], str]
-) -> None:
-    figures = [fault_figures(facts, cut) for cut in facts.cuts]
-    for cut, expected, result in zip(facts.cuts, figures, analysis.faults, strict=True):
-        for name, value in expected.items():
-            assert getattr(result, name) == (
-                value if value is None else pytest.approx(value, abs=1e-9)
-            ), (cut, name)
-        same_loss(facts, cut, expected, result)
-        said = result.diagnosis and (
-            result.diagnosis.right,
-            result.diagnosis.certain,
-            result.diagnosis.certain_after_packets,
-        )
-        assert said == diagnosis(facts, cut)
-    whole = whole_run(facts, figures)
-    for name, value in whole.items():
-        assert getattr(analysis, name) == pytest.approx(value, abs=1e-9), name
-    losses = {key: found.pop(key) for key in list(found) if key[0] == "loss"}
-    assert found == fates.outcomes(facts, plan.seed, figures, whole)
-    for cut, expected, result in zip(facts.cuts, figures, analysis.faults, strict=True):
-        low, high = result.interval
-        inside = (
-            low - 1 / 65536 <= expected["predicted_loss"] <= high + 1 / 65536
-            and expected["packets"] > 0
-        )
-        told = expected["packets"] and (
-            expected["predicted_loss"] < 1 or whole["sent_outside"] > whole["lost_outside"]
-        )
-        outcome = "holds" if inside else "fails"
-        assert losses["loss", cut.name] == (outcome if told else "cannot-tell")
+    links = analysis.plan.network.links
+    assert stated == pytest.approx(ror) and set(infinite) == {links[i].label for i in helpless}
 
 
 def same_loss(facts: Facts, cut: Cut, expected: dict[str, Any], result: Any) -> None:
@@ -428,50 +455,6 @@ def same_loss(facts: Facts, cut: Cut, expected: dict[str, Any], result: Any) -> 
         if lost == packets
         else fates.tail(lost, packets, high) == pytest.approx(least, rel=1e-3)
     )
-
-
-def same_campaign(
-    analysis: Any, facts: Facts, found: dict[tuple[str, str], str], checks: dict[Any, Any]
-) -> None:
-    result, expected = analysis.campaign, fates.fate_figures(facts)
-    assert {name: getattr(result, name) for name in expected} == expected
-    open_then, must, may, beside = fates.beyond_reach(facts)
-    outages = result.outages
-    assert sum(o.blocks for o in outages) == open_then and sum(o.predicted for o in outages) == must
-    assert (
-        sum(o.predicted_most for o in outages) == may and result.undecodable_within_reach == beside
-    )
-    wrong = expected["wrongly_lost"] + expected["wrongly_arrived"]
-    fair = "holds" if wrong <= max(2.0, expected["certain"] / 1000) else "fails"
-    assert found["packet-fates", ""] == (fair if expected["certain"] else "cannot-tell")
-    within = len(facts.blocks) - open_then
-    by_chance = 0 if facts.deterministic else fates.most_by_chance(within * facts.der)
-    outcome = "holds" if beside <= by_chance else "fails"
-    assert found["undecodable-within-reach", ""] == ("cannot-tell" if not within else outcome)
-    assert ("undecodable-beyond-reach", "") in found or not outages
-    for name, value in fates.redundancy(facts).items():
-        assert getattr(result, name) == pytest.approx(value, abs=1e-9), name
-    if check := checks.get(("redundancy", "")):
-        predicted, measured = result.redundancy_predicted, result.redundancy_measured
-        tolerance = result.redundancy_tolerance + max(0.002, 0.02 * predicted)
-        told = (check.predicted, check.measured, check.tolerance, check.rival)
-        assert told == (
-            predicted,
-            measured,
-            pytest.approx(tolerance),
-            0.0 if predicted > tolerance else None,
-        )
-        right = not mistaken(facts) or not (
-            facts.diagnosing and all(cut.share == 1 for cut in facts.cuts)
-        )
-        holds = "holds" if abs(predicted - measured) <= tolerance and right else "fails"
-        assert check.outcome == (holds if result.settled_packets else "cannot-tell")
-    late, settled = result.settled_late_parity, result.settled_packets
-    if ("late-parity-once-answered", "") in found and settled:
-        blocks = round(result.redundancy_over_s / facts.block_s)
-        chance = 0 if facts.deterministic else fates.most_by_chance(blocks * facts.der)
-        allowed = max(2.0, settled / 1000) + chance * facts.largest
-        assert found["late-parity-once-answered", ""] == ("holds" if late <= allowed else "fails")
 
 
 IMPAIRED = {
@@ -520,7 +503,7 @@ def test_two_judges_of_impaired_links_find_the_same(
         *([links.Span(index["b", "d", 0], (("loss", 0.1),), run.faults[1].start_s, run.faults[1].stop_s)]
           if beside == "after another" else []),
     ]  # fmt: skip
-    found = {(c.key, c.about): c for c in impairment_checks(plan, run)}
+    found = {(c.key, c.about): c for c in impairment_checks(RunFacts(plan, run))}
     for number, span in enumerate(spans):
         seen = links.crossing(facts, spans, span)
         about = f"fault:{number}"
@@ -608,7 +591,7 @@ def same_trace(facts: Facts, seen: links.Crossing, span: links.Span, found: dict
 def test_a_larger_n_that_is_said_and_not_sent_is_no_redundancy():
     plan, run = finished(("down", "down"), "overlapping", "stratified", "")
     said = replace(run, sent=replace(run.sent, block_size=run.sent.block_size + 3))
-    right, boast = (analyse(plan, one).campaign for one in (run, said))
+    right, boast = (Analysis(plan, one).epochs_result for one in (run, said))
     assert right is not None and boast is not None
     assert boast.settled_late_parity == 0 < boast.settled_packets
     assert boast.redundancy_measured <= right.redundancy_measured + 1 / block_size_policy(plan).base

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from testbed.faults.fault import Fault, fault_not_in_force
-from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import LossReportLog, StreamClocks, StreamMeasurements
 from testbed.stream.plan import StreamPlan
@@ -29,7 +29,7 @@ PLAYBACK_S, GUARD_S, LATE_S, CUT_SHORT = 0.4, 0.02, 0.005, 0.75
 
 
 def why_invalid(plan: StreamPlan, run: StreamMeasurements) -> str | None:
-    return judge(plan, run, analyse(plan, run)).invalid
+    return judge(Analysis(plan, run)).invalid
 
 
 def ends_between(

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.faults.fault import PoissonFaults
 from testbed.stream.endpoints import build_sender
-from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import EachLink
@@ -39,7 +39,7 @@ def plan_with(faults: PoissonFaults | EachLink) -> StreamPlan:
 def failed_keys(faults: PoissonFaults | EachLink, sender: str | None) -> set[str]:
     plan = plan_with(faults)
     run = SimulatedStreamFabric(WRONG_SENDERS[sender] if sender else build_sender).run(plan)
-    verdict = judge(plan, run, analyse(plan, run))
+    verdict = judge(Analysis(plan, run))
     assert verdict.invalid is None
     return {check.key for check in verdict.checks if check.outcome == "fails"}
 

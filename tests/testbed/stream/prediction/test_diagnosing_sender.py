@@ -15,7 +15,7 @@ from fec.redundancy.diagnosis_control import DiagnosingControl
 from testbed.faults.fault import Fault
 from testbed.model.verdict import Verdict
 from testbed.stream.endpoints import block_size_control, build_sender
-from testbed.stream.judgement.analysis import SessionAnalysis, analyse
+from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.options import LabelOrder
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -45,7 +45,7 @@ def swiss(
 
 def judged(
     plan: StreamPlan, control: Callable[[StreamPlan], BlockSizeControl] = block_size_control
-) -> tuple[SessionAnalysis, Verdict]:
+) -> tuple[Analysis, Verdict]:
     """The plan's run in virtual time with whoever decides N at its sender."""
 
     def sender(of: StreamPlan) -> StreamSender:
@@ -54,8 +54,8 @@ def judged(
         return built
 
     run = SimulatedStreamFabric(sender).run(plan)
-    analysis = analyse(plan, run)
-    return analysis, judge(plan, run, analysis)
+    analysis = Analysis(plan, run)
+    return analysis, judge(analysis)
 
 
 def failed(verdict: Verdict) -> set[str]:
@@ -77,8 +77,8 @@ def test_what_is_sent_is_what_theory_says_and_the_failed_cable_is_named(
     plan = swiss(labels, kind)
     analysis, verdict = judged(plan)
     assert verdict.passed, [check for check in verdict.checks if not check.passed]
-    assert analysis.ror_measured == pytest.approx(analysis.ror_predicted, abs=0.005)
-    assert analysis.ror_tolerance <= max(0.05, 0.02 * analysis.ror_predicted) or labels == "random"
+    assert analysis.ror.measured == pytest.approx(analysis.ror.predicted, abs=0.005)
+    assert analysis.ror.tolerance <= max(0.05, 0.02 * analysis.ror.predicted) or labels == "random"
     for fault in analysis.faults:
         assert fault.diagnosis is not None and fault.diagnosis.right and fault.diagnosis.certain
         assert (
@@ -124,8 +124,8 @@ def test_a_sender_that_answers_with_the_share_of_a_neighbouring_link_fails() -> 
 def test_a_sender_that_splits_by_ecmp_where_capillary_routing_is_predicted_fails() -> None:
     plan, other = swiss(), swiss(method="ecmp")
     run = SimulatedStreamFabric().run(replace(plan, forward=other.forward))
-    analysis = analyse(plan, run)
-    verdict = judge(plan, run, analysis)
+    analysis = Analysis(plan, run)
+    verdict = judge(analysis)
     assert not verdict.passed and {"loss", "ROR over the failed links"} <= failed(verdict)
 
 
@@ -144,8 +144,8 @@ def test_two_failures_at_once_are_both_named() -> None:
         if 1.0 <= event["at_s"] < 2.5 and event["certain"]
     ]
     assert {cable_name(first), cable_name(second)} <= set(during[-1]["names"])
-    analysis = analyse(plan, run)
-    assert judge(plan, run, analysis).passed
+    analysis = Analysis(plan, run)
+    assert judge(analysis).passed
 
 
 def test_a_link_that_loses_half_is_left_to_the_estimator_which_says_that_it_spoke() -> None:

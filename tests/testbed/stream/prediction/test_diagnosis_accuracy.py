@@ -11,7 +11,7 @@ from fec.protocol.sender import StreamSender
 from fec.redundancy.diagnosis_control import DiagnosingControl
 from testbed.faults.fault import Fault
 from testbed.stream.endpoints import build_sender
-from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import DIAGNOSES, cable_name
@@ -63,7 +63,7 @@ def test_the_failed_cable_of_every_frame_is_named_by_the_table_of_its_route(
             e for e in run.counters[DIAGNOSES] if change.at_s + 0.1 < e["at_s"] < change.at_s + 1.0
         ]
         assert "diagnosis" not in {event["speaker"] for event in told}
-    found = analyse(plan, run).campaign
+    found = Analysis(plan, run).epochs_result
     assert found is not None and found.diagnoses is not None and found.undecodable_within_reach == 0
     assert (
         found.diagnoses.certain == found.diagnoses.right >= 3 and 0.5 < found.diagnoses.spoke < 0.9
@@ -80,6 +80,6 @@ def test_a_sender_that_keeps_the_first_route_s_table_is_wrong_or_at_a_loss(
         return sender
 
     run = SimulatedStreamFabric(stubborn).run(plan)
-    found = analyse(plan, run).campaign
+    found = Analysis(plan, run).epochs_result
     assert found is not None and found.diagnoses is not None
     assert rightly_named(plan, run) < 3 and found.diagnoses.right < max(3, found.diagnoses.certain)

@@ -9,9 +9,10 @@ import pytest
 
 from fec.redundancy.block_size import fec_block_size, stratified_block_size
 from testbed.errors import InputError
-from testbed.faults.fault import ChangeTimes, Fault, FaultTimes, PoissonFaults
+from testbed.faults.fault import ChangeTimes, Fault, PoissonFaults
 from testbed.model.label_split import LABELS, LabelPath, LabelSplit
-from testbed.stream.judgement.analysis import analyse
+from testbed.stream.facts.run_facts import RunFacts
+from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.streams import campaign_lines
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.mobility import frame_network, recomputed
@@ -23,8 +24,7 @@ from testbed.stream.prediction.active_faults import (
     lost_intervals,
     planned_epochs,
 )
-from testbed.stream.prediction.block_size_policy import block_size_policy
-from testbed.stream.prediction.epoch_analysis import is_unrecoverable, loss_bounds
+from testbed.stream.prediction.stream_theory import StreamTheory
 from testbed.stream.simulated import SimulatedStreamFabric
 from testbed.stream.workload import mobility_plan
 from tests.helpers.stored_plans import plan_from_json
@@ -77,7 +77,7 @@ def test_reach_of_random_labels_is_by_the_binomial_tail_and_that_of_ordered_ones
         plan = small_plan(*faults, stream=StreamParameters(labels=labels))
         (both,) = (epoch for epoch in planned_epochs(plan) if epoch.faults == 2)
         assert both.needed == pytest.approx(needed, abs=4 if labels == "stratified" else 0)
-        assert is_unrecoverable(both, block_size_policy(plan)) == beyond
+        assert StreamTheory(plan).requirement(both).within_reach != beyond
 
 
 def down(a: str, b: str, start_s: float, stop_s: float) -> Fault:
@@ -105,7 +105,7 @@ def test_loss_of_everything_has_no_block_size() -> None:
     plan = small_plan(down("a", "b", 1, 3), down("a", "c", 1, 3), down("a", "e", 1, 3))
     worst = planned_epochs(plan)[1]
     assert (worst.loss, worst.needed) == (1.0, NEVER)
-    assert is_unrecoverable(worst, block_size_policy(plan))
+    assert not StreamTheory(plan).requirement(worst).within_reach
 
 
 def test_random_losses_on_one_path_multiply() -> None:
@@ -146,11 +146,11 @@ def test_moving_plan_runs_as_predicted_and_a_warned_one_loses_nothing(
     plan = moving_plan(handover=handover)
     assert is_campaign(plan) and plan_from_json(plan_to_json(plan)) == plan
     run = SimulatedStreamFabric().run(plan)
-    analysis = analyse(plan, run)
-    verdict = judge(plan, run, analysis)
+    analysis = Analysis(plan, run)
+    verdict = judge(analysis)
     assert verdict.passed, [c for c in verdict.checks if not c.passed]
-    assert analysis.campaign is not None
-    assert any(part.measured_loss > 0 for part in analysis.campaign.frames) is lost
+    assert analysis.epochs_result is not None
+    assert any(part.measured_loss > 0 for part in analysis.epochs_result.frames) is lost
 
 
 def test_walk_under_random_failures_is_predicted_packet_by_packet() -> None:
@@ -172,11 +172,11 @@ def test_walk_under_random_failures_is_predicted_packet_by_packet() -> None:
     present = {link.id for link in frame_network(plan, 2).links}
     assert present == {link.id for link in frames[3].links if "h" not in link.source + link.target}
     run = SimulatedStreamFabric().run(plan)
-    analysis = analyse(plan, run)
-    verdict = judge(plan, run, analysis)
+    analysis = Analysis(plan, run)
+    verdict = judge(analysis)
     assert verdict.passed, [c for c in verdict.checks if not c.passed]
     assert plan.exact_route.loaded == plan.forward.loaded
-    campaign = analysis.campaign
+    campaign = analysis.epochs_result
     assert campaign is not None and len(campaign.frames) == 4
     table = list(campaign_lines(campaign))[1:5]
     assert [int(line.split()[2]) for line in table] == [part.packets for part in campaign.frames]
@@ -186,7 +186,7 @@ def test_packet_lost_where_none_should_be_fails_the_verdict() -> None:
     """The measured fates are what is judged: a packet in a hundred taken away shows."""
     plan = small_plan(down("a", "b", 1, 3), down("a", "c", 2, 4))
     run = SimulatedStreamFabric().run(plan)
-    assert judge(plan, run, analyse(plan, run)).passed
+    assert judge(Analysis(plan, run)).passed
     gone = slice(None, None, 100)
     keep = [
         i for i in range(len(run.received.block)) if i not in range(len(run.received.block))[gone]
@@ -195,17 +195,17 @@ def test_packet_lost_where_none_should_be_fails_the_verdict() -> None:
         run.received, **{k: getattr(run.received, k)[keep] for k in ("time_s", "block", "symbol")}
     )
     worse = replace(run, received=received)
-    analysis = analyse(plan, worse)
-    assert analysis.campaign is not None and analysis.campaign.wrongly_lost > 30
-    assert not judge(plan, worse, analysis).passed
+    analysis = Analysis(plan, worse)
+    assert analysis.epochs_result is not None and analysis.epochs_result.wrongly_lost > 30
+    assert not judge(analysis).passed
 
 
 def test_packets_under_way_at_a_change_are_not_judged() -> None:
     plan = small_plan(down("a", "b", 1, 3), down("a", "c", 2, 4))
     run = SimulatedStreamFabric().run(plan)
-    times = [FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s) for f in plan.faults]
-    lost = run.sent.time_s < 0
-    fates = loss_bounds(plan, run, epochs(plan, times, ()), np.full(len(lost), 0.1), lost)
+    facts = RunFacts(plan, run)
+    vars(facts)["longest_transit_s"] = np.full(len(run.sent.time_s), 0.1)
+    fates = facts.loss_bounds
     unsure = run.sent.time_s[~fates.certain]
     assert len(unsure) and all(
         any(edge - 0.1 <= t <= edge + 0.01 for edge in (1, 2, 3, 4)) for t in unsure

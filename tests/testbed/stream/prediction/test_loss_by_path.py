@@ -13,7 +13,7 @@ from testbed.model.label_split import LABELS
 from testbed.model.run_records import LoadedRun, Manifest, SummaryRecord, group_sessions
 from testbed.report.page import build_page
 from testbed.routing.label_split.spraying import disjoint_return_split, paths_split
-from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.streams import judgement_of
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements
@@ -69,7 +69,7 @@ def test_of_more_paths_than_numbers_the_most_used_ones_have_one() -> None:
 
 def test_a_dead_link_is_seen_on_its_path_alone_in_logs_reports_and_prediction() -> None:
     plan, run = ring_plan(Fault(link=("s0", "s1", 0), start_s=1.0, stop_s=2.0))
-    analysis = analyse(plan, run)
+    analysis = Analysis(plan, run)
     dead, alive = sorted(analysis.paths, key=lambda path: "s0->s1" not in path.links)
     assert dead.predicted_loss is not None and dead.predicted_loss > 0.2
     assert dead.measured_loss == pytest.approx(dead.predicted_loss)
@@ -77,35 +77,31 @@ def test_a_dead_link_is_seen_on_its_path_alone_in_logs_reports_and_prediction() 
     for path in (dead, alive):
         assert path.reported_lost == path.sent - path.arrived
         assert path.reported_came == path.arrived
-    (check,) = [
-        check for check in judge(plan, run, analysis).checks if check.name.startswith("paths")
-    ]
+    (check,) = [check for check in judge(analysis).checks if check.name.startswith("paths")]
     assert check.passed
 
 
 def test_a_path_that_lost_what_nobody_predicted_fails_the_verdict() -> None:
     plan, run = ring_plan(Fault(link=("s0", "s1", 0), start_s=1.0, stop_s=2.0))
     innocent = replace(plan, faults=())
-    analysis = analyse(innocent, replace(run, faults=()))
-    (check,) = [
-        check for check in judge(innocent, run, analysis).checks if check.name.startswith("paths")
-    ]
+    analysis = Analysis(innocent, replace(run, faults=()))
+    (check,) = [check for check in judge(analysis).checks if check.name.startswith("paths")]
     assert not check.passed and check.measured == 1
 
 
 def test_random_losses_of_a_path_agree_within_four_deviations() -> None:
     fault = Fault(link=("s0", "s1", 0), start_s=0.5, stop_s=3.0, kind="loss", loss_fraction=0.3)
     plan, run = ring_plan(fault, labels="random")
-    lossy = next(path for path in analyse(plan, run).paths if "s0->s1" in path.links)
+    lossy = next(path for path in Analysis(plan, run).paths if "s0->s1" in path.links)
     assert lossy.agrees and lossy.predicted_loss is not None and 0.15 < lossy.predicted_loss < 0.3
     assert lossy.tolerance is not None and 0.01 < lossy.tolerance < 0.1
 
 
 def test_document_and_page_show_every_path() -> None:
     plan, run = ring_plan(Fault(link=("s0", "s1", 0), start_s=1.0, stop_s=2.0))
-    analysis = analyse(plan, run)
-    verdict = judge(plan, run, analysis)
-    judged = judgement_of(plan, run, analysis, verdict)
+    analysis = Analysis(plan, run)
+    verdict = judge(analysis)
+    judged = judgement_of(analysis, verdict)
     document = judged.document
     assert [path["path"] for path in document["per_path"]] == [1, 2]
     assert "path_reports" not in document["figures"]
@@ -122,4 +118,4 @@ def test_paths_have_no_numbers_where_nodes_move() -> None:
     plan = planned(load_network("ring:4"), "s0", "s2", duration_s=2.0)
     back = disjoint_return_split(plan.network, "s0", "s2")
     moving = replace(plan, changes=(RouteChange(at_s=1.0, forward=plan.forward, backward=back),))
-    assert analyse(moving, SimulatedStreamFabric().run(moving)).paths == ()
+    assert Analysis(moving, SimulatedStreamFabric().run(moving)).paths == ()

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from testbed.faults.fault import Fault
+from testbed.stream.judgement.outcome import stream_outcome
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.prediction.active_faults import planned_epochs
 from testbed.stream.prediction.block_size_policy import block_size_policy
-from testbed.stream.prediction.stream_outcome import needed_size, stream_outcome
+from testbed.stream.prediction.stream_theory import StreamTheory
 from testbed.stream.simulated import SimulatedStreamFabric
 from tests.helpers.stream_plans import planned
 from topologies import load_network
@@ -30,16 +31,16 @@ def swiss_plan(*faults: Fault, **changes: Any) -> StreamPlan:
 def test_what_was_sent_beyond_the_source_packets_is_told_with_what_it_was_good_for() -> None:
     plan = swiss_plan(DEAD)
     adapting = stream_outcome(plan, SimulatedStreamFabric().run(plan))
-    prepared = swiss_plan(
-        DEAD, block_size=needed_size(plan, block_size_policy(plan), *worst_of(plan))
-    )
+    prepared = swiss_plan(DEAD, block_size=needed_size(plan))
     always = stream_outcome(prepared, SimulatedStreamFabric().run(prepared))
     assert always["late"] == always["undecodable"] == 0 and always["first_decode_s"][0] < 0.11
     assert adapting["overhead"] < 0.7 * always["overhead"] and adapting["wasted"] < always["wasted"]
 
 
-def worst_of(plan: StreamPlan) -> tuple[float, int]:
-    return max((epoch.loss, epoch.needed) for epoch in planned_epochs(plan))
+def needed_size(plan: StreamPlan) -> int:
+    """N that answers the worst state of the plan."""
+    worst = max(planned_epochs(plan), key=lambda epoch: epoch.loss)
+    return int(StreamTheory(plan).requirement(worst).size)
 
 
 def test_a_fixed_block_that_is_too_small_never_decodes_during_the_failure() -> None:
@@ -52,5 +53,5 @@ def test_a_fixed_block_that_is_too_small_never_decodes_during_the_failure() -> N
 def test_random_losses_need_what_equation_25_says() -> None:
     plan = swiss_plan(replace(DEAD, kind="loss", loss_fraction=0.5), labels="random")
     policy = block_size_policy(plan)
-    assert needed_size(plan, policy, *worst_of(plan)) == policy(0.125)
-    assert policy(0.125) > needed_size(plan, policy, 0.0, 0) == policy.base
+    assert needed_size(plan) == policy(0.125)
+    assert policy(0.125) > needed_size(replace(plan, faults=())) == policy.base

@@ -1,0 +1,1 @@
+"""What one run of one plan was like: facts that every judgement of it needs; pure."""

@@ -1,0 +1,144 @@
+"""What a diagnosing sender believed to be broken, and whether it was right."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from fec.redundancy.candidates import CandidateTable
+from fec.redundancy.labels import LABELS
+from testbed.stream.measurements import BoolArray, SentPackets
+from testbed.stream.prediction.active_faults import Epoch, candidate_table
+from testbed.stream.prediction.stream_theory import StreamTheory
+from topologies import Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiagnosisAccuracy:
+    """How often a diagnosing sender knew what had failed.
+
+    Attributes:
+        spoke: Share of the time in which the diagnosis decided, not the estimator.
+        certain: How many sets of cables the sender was certain of.
+        right: How many of them had failed.
+        unsure: How often it named several sets.
+    """
+
+    spoke: float
+    certain: int
+    right: int
+    unsure: int
+
+    def __str__(self) -> str:
+        certain = f"{self.right} of the {self.certain} failures that it was certain of were so"
+        return f"the diagnosis decided in {self.spoke:.0%} of the time, {certain}"
+
+
+def diagnosis_accuracy(
+    beliefs: Sequence[Json], mistaken: int, duration_s: float
+) -> DiagnosisAccuracy:
+    """Return how accurate the beliefs were.
+
+    Args:
+        beliefs: All beliefs of a run, in order.
+        mistaken: How many of the certain ones were wrong.
+        duration_s: How long the run lasted.
+    """
+    spoke_s = 0.0
+    for belief, after in pairwise([*beliefs, {"at_s": duration_s}]):
+        if belief["speaker"] == "diagnosis":
+            spoke_s += after["at_s"] - belief["at_s"]
+    named = [belief for belief in beliefs if belief["names"]]
+    certain = sum(belief["certain"] for belief in named)
+    return DiagnosisAccuracy(
+        spoke=round(spoke_s / duration_s, 4),
+        certain=certain,
+        right=certain - mistaken,
+        unsure=len(named) - certain,
+    )
+
+
+def mistaken_beliefs(
+    theory: StreamTheory,
+    sent: SentPackets,
+    arrived: BoolArray,
+    epochs: Sequence[Epoch],
+    beliefs: Sequence[Json],
+) -> Iterator[float]:
+    """Yield when the sender began to be certain of a loss that did not exist.
+
+    What it named loses another number of labels than it said, or packets under those labels arrived
+    and it was still certain when reports had long told of them.
+
+    Args:
+        theory: What follows from the plan.
+        sent: All packets sent.
+        arrived: Which of them arrived, of those whose fate was certain, shape (packets,).
+        epochs: All epochs of the run, in order.
+        beliefs: All beliefs of the sender, in order.
+    """
+    plan = theory.plan
+    pairs = pairwise([*beliefs, {"at_s": plan.duration_s}])
+    certain = [(held, after) for held, after in pairs if held["names"] and held["certain"]]
+    if not certain:
+        return
+    tables = [candidate_table(split) for split in plan.splits]
+    for belief, after in certain:
+        candidates = _candidates(tables, belief)
+        if candidates is None:
+            yield belief["at_s"]
+            continue
+        unheard = any(
+            epoch.reports_cut and epoch.start_s < after["at_s"] and epoch.stop_s > belief["at_s"]
+            for epoch in epochs
+        )
+        if unheard:
+            continue
+        known_s = after["at_s"] - theory.allowed_reaction_s
+        telling = arrived & (sent.time_s >= belief["at_s"]) & (sent.time_s < known_s)
+        share = belief["lost_fraction"]
+        for begin_s, end_s in _interruptions(epochs, share, theory.allowed_reaction_s):
+            telling &= (sent.time_s < begin_s) | (sent.time_s >= end_s)
+        table, lost_labels = candidates
+        if any(table.bit_of(label) & lost_labels for label in sent.label[telling].tolist()):
+            yield belief["at_s"]
+
+
+def _interruptions(
+    epochs: Sequence[Epoch], share: float, allowed_s: float
+) -> list[tuple[float, float]]:
+    """Return the times, shorter than an answer takes, for which a share of losses stopped.
+
+    Packets that arrive then do not contradict a belief: the labels are lost again when the sender
+    hears of it.
+    """
+    right = [epoch for epoch in epochs if abs(epoch.loss - share) < 1 / LABELS]
+    gaps = [(before.stop_s, after.start_s) for before, after in pairwise(right)]
+    return [(begin_s, end_s) for begin_s, end_s in gaps if 0 < end_s - begin_s <= allowed_s]
+
+
+def _candidates(
+    tables: Sequence[CandidateTable], belief: Json
+) -> tuple[CandidateTable, int] | None:
+    """Return the first table whose named candidates lose the number of labels that the belief says.
+
+    Returns:
+        The table and the labels as a bit set, or None if there is no such table.
+    """
+    for table in tables:
+        labels = _lost_together(table, belief["names"])
+        if table.labels_in(labels) == round(belief["lost_fraction"] * LABELS):
+            return table, labels
+    return None
+
+
+def _lost_together(table: CandidateTable, names: Sequence[str]) -> int:
+    """Return the labels that the named candidates lose, as a bit set; 0 if a name is no candidate."""
+    masks = {
+        candidate.name: mask for candidate, mask in zip(table.candidates, table.masks, strict=True)
+    }
+    labels = 0
+    for name in names:
+        if name not in masks:
+            return 0
+        labels |= masks[name]
+    return labels

@@ -1,0 +1,47 @@
+"""Blocks that a sender began or helped upon false news."""
+
+import numpy as np
+
+from testbed.stream.measurements import BoolArray, FloatArray, StreamMeasurements
+from testbed.stream.options import StreamParameters
+
+
+def spurious_loss_intervals(run: StreamMeasurements, stream: StreamParameters) -> FloatArray:
+    """Return when the sender treated packets as lost that arrived after all, shape (spans, 2).
+
+    Each span lasts for one report longer: with that report the sender judges the labels again. A
+    loss that no report denied counts for the time of the playback buffer. Spans are in the order of
+    their beginnings, and each ends no sooner than those before it.
+    """
+    news = run.news
+    arrived = np.isin(news.block * 256 + news.symbol, run.received.key)
+    began_s = news.lost_s[arrived]
+    denied_s = news.came_s[arrived]
+    reported_s = np.where(np.isfinite(denied_s), denied_s, began_s + stream.playback_s)
+    next_report = np.searchsorted(news.told_s, reported_s, side="right")
+    later_s = np.append(news.told_s, np.inf)[next_report]
+    ended_s = np.where(np.isfinite(later_s), later_s, reported_s + stream.report_interval_s)
+    order = np.argsort(began_s)
+    return np.stack([began_s[order], np.maximum.accumulate(ended_s[order])], axis=1)
+
+
+def spurious_loss_blocks(run: StreamMeasurements, stream: StreamParameters) -> BoolArray:
+    """Return which blocks a misinformed sender began or helped, shape (blocks,).
+
+    Late parity counts until the time of the playback buffer after that: what was decided then is
+    still being sent.
+    """
+    spans = spurious_loss_intervals(run, stream)
+    block = run.place_of_block
+    late = run.sent.symbol >= run.size_begun[block]
+    late &= _within(run.sent.time_s, spans, stream.playback_s)
+    affected = _within(run.blocks.started_s, spans, 0.0)
+    affected[block[late]] = True
+    return affected
+
+
+def _within(times_s: FloatArray, spans: FloatArray, longer_s: float) -> BoolArray:
+    if not len(spans):
+        return np.zeros(len(times_s), dtype=np.bool_)
+    span = np.searchsorted(spans[:, 0], times_s, side="right") - 1
+    return np.asarray((span >= 0) & (times_s <= spans[span, 1] + longer_s))

@@ -1,0 +1,135 @@
+"""Why a run says nothing: the machine did not keep up, clocks differ, or faults did not come as planned."""
+
+import numpy as np
+
+from testbed.faults.fault import fault_not_in_force
+from testbed.faults.impaired_link import MAX_LATE_S, most_late_s
+from testbed.model.machine.load import (
+    LOWER_PACKET_RATE,
+    MAX_UNPLANNED,
+    dropped_reason,
+    first_exceeded,
+    overload_message,
+)
+from testbed.stream.impaired.checks import unrest_s
+from testbed.stream.judgement.analysis import Analysis
+from testbed.stream.judgement.checks import MAX_WRONG
+from testbed.stream.judgement.packet_logs import miscounted
+from testbed.stream.measurements import RELAYED
+
+# On each side of a fault: clocks that are further apart say too little.
+FAULT_GUARD_S = 0.02
+# Switches that delay all packets for longer measure the machine, as a relay that is late does.
+MAX_QUEUEING_S = MAX_LATE_S
+_OF_LATENESS = f" (99 of 100; limit {MAX_QUEUEING_S * 1000:g} ms)"
+# Share of the planned blocks that have to be sent in a run that counts.
+LEAST_OF_PLAN = 0.75
+
+
+def invalid_reason(facts: Analysis) -> str | None:
+    """Return why the run says nothing, or None.
+
+    A stream of which nothing arrived has failed: no load on a machine that was in time takes every
+    packet.
+    """
+    plan = facts.plan
+    run = facts.run
+    sent = len(run.sent.time_s)
+    if not sent:
+        return "no packet was sent"
+    reasons = (
+        first_exceeded(facts.lateness, LOWER_PACKET_RATE),
+        clock_reason(facts),
+        _delayed(facts),
+        fault_not_in_force(plan.faults, run.faults, plan.duration_s),
+        _stopped_early(facts),
+        _lost_in_no_fault(facts, sent),
+        _strange(facts, sent),
+        dropped_reason(run.health.unplanned_drops, sent, "at a full socket or queue"),
+    )
+    return next(filter(None, reasons), None) or miscounted(plan, run)
+
+
+def _lost_in_no_fault(facts: Analysis, sent: int) -> str | None:
+    if facts.theory.impaired_spans and not facts.lone_impairments:
+        return None
+    lost = int(facts.loss_bounds.wrongly_lost.sum())
+    limit = MAX_UNPLANNED if facts.theory.faults_alone else MAX_WRONG
+    if not len(facts.run.received.time_s) or lost <= limit * sent:
+        return None
+    return f"{lost} of {sent} packets were lost in no planned fault"
+
+
+def _strange(facts: Analysis, sent: int) -> str | None:
+    strange = abs(len(facts.run.received.time_s) - int((~facts.run.lost).sum()))
+    if strange <= MAX_UNPLANNED * sent or facts.theory.impaired_spans:
+        return None
+    return f"{strange} packets were sent or arrived twice, or were never sent, and no link makes copies"
+
+
+def clock_reason(facts: Analysis) -> str | None:
+    """Return why the clocks of several machines say too little for this run, or None.
+
+    They may be worse than the guard around faults, than a reaction that they timed, or than what the
+    playback buffer tolerates.
+    """
+    run = facts.run
+    apart_s = run.clocks.fault_to_sender_s
+    through_s = run.clocks.end_to_end_s
+    if apart_s > FAULT_GUARD_S:
+        guard_ms = FAULT_GUARD_S * 1000
+        return f"{_known(apart_s)}, and packets are told from a fault's within {guard_ms:g} ms"
+    reactions_s = [fault.reaction_s for fault in facts.faults if fault.reaction_s is not None]
+    if reactions_s and min(reactions_s) < apart_s:
+        quickest_ms = min(reactions_s) * 1000
+        return f"{_known(apart_s)}, and the quickest reaction took {quickest_ms:.3g} ms"
+    if through_s > facts.playback_quarter_s:
+        buffer_ms = facts.playback_quarter_s * 1000
+        allows = f"the playback buffer allows {buffer_ms:.0f} ms"
+        return f"{_known(through_s)} from sending to arrival, and {allows}"
+    transit_s = run.deliveries.transit_s[~run.lost]
+    if len(transit_s) and np.median(transit_s) < -MAX_QUEUEING_S - through_s:
+        return f"packets arrived {-1000 * np.median(transit_s):.1f} ms before they were sent"
+    return None
+
+
+def _known(uncertainty_s: float) -> str:
+    return (
+        "the clocks of the machines are known to within "
+        f"{uncertainty_s * 1000:.3g} ms of each other only"
+    )
+
+
+def _delayed(facts: Analysis) -> str | None:
+    """Return why a run over impaired or delayed links measured the machine, or None.
+
+    Packets left late, at the relay or where nothing impairs them.
+    """
+    for name, report in facts.run.counters.get(RELAYED, {}).items():
+        late_s = report["late_s"]
+        # A record of before the relay made delays says nothing of them.
+        limit_s = most_late_s(report.get("delay_s", 0.0))
+        if report.get("missed"):
+            missed = f"{name}: {report['missed']} packets found the relay full"
+            return overload_message(missed, LOWER_PACKET_RATE)
+        if late_s > limit_s:
+            limit = f"(99 of 100; limit {limit_s * 1000:g} ms)"
+            late = f"{name}: packets were sent on {late_s * 1000:.1f} ms late {limit}"
+            return overload_message(late, LOWER_PACKET_RATE)
+    if facts.run.fabric != "emulation" or not facts.theory.impaired_spans:
+        return None
+    unrest = unrest_s(facts)
+    if unrest <= MAX_QUEUEING_S:
+        return None
+    late = f"packets that met no impairment were up to {unrest * 1000:.1f} ms late"
+    return overload_message(late + _OF_LATENESS, LOWER_PACKET_RATE)
+
+
+def _stopped_early(facts: Analysis) -> str | None:
+    """Return why a stream of too few blocks says nothing; nodes that move end it sooner."""
+    stream = facts.plan.stream
+    blocks = len(facts.run.blocks.block)
+    planned = int((facts.plan.duration_s - stream.playback_s) / stream.block_s)
+    if blocks >= LEAST_OF_PLAN * planned or facts.plan.changes:
+        return None
+    return f"{blocks} of {planned} blocks were sent"
