@@ -25,11 +25,8 @@ from testbed.stream.prediction.active_faults import (
     DIAGNOSES,
     candidate_table,
     exact_block_size,
-    is_diagnosing,
 )
 from testbed.stream.prediction.block_size_policy import (
-    block_size_policy,
-    is_deterministic,
     largest_in_bursts,
 )
 from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, path_of_label
@@ -37,8 +34,8 @@ from testbed.stream.prediction.path_delays import (
     candidate_spread_s,
     delay_of_label,
     path_spread_s,
-    round_trip_s,
 )
+from testbed.stream.prediction.stream_theory import StreamTheory
 from topologies.text.json_types import Json, JsonObject
 
 
@@ -115,16 +112,19 @@ def block_size_control(plan: StreamPlan, *, interleaved: bool = True) -> BlockSi
     """What decides N during the plan's stream: nothing where it is fixed, else what is broken by the diagnosis of the
     losses that are reported, or the estimate of their share where labels explain nothing or are passed to other paths
     as nodes move. ``interleaved``: as of ``burst_block_size``."""
-    stream, policy, carried = plan.stream, block_size_policy(plan), most_carried(plan)
+    theory = StreamTheory(plan)
+    stream = plan.stream
+    policy = theory.policy
+    carried = most_carried(plan)
     if stream.block_size is not None:
         return fixed_block_size(stream.block_size)
     parameters = AdaptationParameters(
         base=policy.base,
         largest=max(min(policy.largest, carried), policy.base),
         hold_s=stream.hold_s,
-        deterministic=is_deterministic(plan),
+        deterministic=theory.deterministic,
         bursts_pass=stream.playback_s
-        >= 2 * stream.block_s + stream.report_interval_s + 2 * round_trip_s(plan),
+        >= 2 * stream.block_s + stream.report_interval_s + 2 * theory.round_trip_s,
         apart_s=0.0 if plan.changes else (1 + JITTER) * path_spread_s(plan),
         report_interval_s=stream.report_interval_s,
     )
@@ -135,10 +135,10 @@ def block_size_control(plan: StreamPlan, *, interleaved: bool = True) -> BlockSi
         return burst_block_size(m, chain, error_rate, interleaved=interleaved, largest=most)
 
     too_late = stream.playback_s < 2 * (
-        stream.block_s + round_trip_s(plan)
+        stream.block_s + theory.round_trip_s
     )  # for parity that answers a report
     estimator = BlockSizeController(parameters, policy, of_bursts if too_late else None)
-    if not is_diagnosing(plan):
+    if not theory.diagnosing:
         return estimator
 
     def diagnoser(split: LabelSplit) -> Diagnoser:
