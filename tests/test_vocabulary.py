@@ -46,8 +46,7 @@ BANNED = {
 EXEMPT = frozenset(
     {
         "mend",  # a key of `testbed doctor --json`
-        "asked", "news", "came", "told_s", "came_s", "suspects", "misled_blocks", "sent_per_source_misled",
-        "reported_came",  # keys of stored runs and of --json
+        "asked", "news", "came", "told_s", "came_s", "suspects",  # keys of stored runs and of --json
         "ask_anew", "identify_anew",  # options of plans
         "held", "came_over",  # fields of compiled records; resources that are held are deadlock theory's own word
     }

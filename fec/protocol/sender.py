@@ -152,7 +152,7 @@ class StreamSender:
             "reports": 0,
             "repeated_reports": 0,
             "bad_reports": 0,
-            "misjudged": 0,
+            "spurious_losses": 0,
         }
         self._parity_sent = self._late_sent = 0
         self._code, self._label_of, self._source, self._m = (
@@ -198,7 +198,7 @@ class StreamSender:
     @property
     def counters(self) -> dict[str, int]:
         """Totals: source, parity, late_parity (of the parity), late_parity_blocks, reports, repeated_reports,
-        bad_reports, misjudged (packets taken for lost that came after all)."""
+        bad_reports, spurious_losses (packets taken for lost that came after all)."""
         return {
             "source": self._next_source,
             "parity": self._parity_sent,
@@ -421,7 +421,7 @@ class StreamSender:
                     ):
                         self.on_judgement(number, symbol, False, now_s)
         if found:
-            self._counts["misjudged"] += found
+            self._counts["spurious_losses"] += found
             self.control.restart_estimate()
 
     def _send_late_parity(self, block: SentBlock, arrived: int, now_s: float) -> None:

@@ -17,7 +17,6 @@ from testbed.emulation.machine.provenance import describe_run
 from testbed.emulation.sandbox.sandbox import in_sandbox
 from testbed.errors import InputError, UsageError
 from testbed.live.adapters.feed import record_page_path
-from testbed.model.json_values import with_aliases
 from testbed.model.progress import ReportProgress
 from testbed.model.run_records import Manifest, Record, SessionRun, record_to_json
 from testbed.model.verdict import Verdict
@@ -120,7 +119,7 @@ def result_of(
         plan=plan,
         measurements=measured,
         judgement=judged,
-        document=with_aliases(judged.document, workload.former_keys),
+        document=judged.document,
     )
     if results is not None:
         result.save(results)

@@ -41,7 +41,6 @@ from testbed.commands.several_machines import (
 from testbed.emulation.machine.fabric import choose_fabric
 from testbed.errors import InputError
 from testbed.live.adapters.feed import live_progress
-from testbed.model.json_values import with_aliases
 from testbed.model.options import kinds
 from testbed.model.options.option import RUNNING, Option, options, options_of, running
 from testbed.model.verdict import repeated
@@ -210,7 +209,7 @@ def _report(
     """Print the document, or what a terminal is shown of the run."""
     document = {**found.document, **({} if directory is None else {"results": str(directory)})}
     if args.json:
-        print(json.dumps(with_aliases(document, workload.former_keys)))
+        print(json.dumps(document))
     elif args.csv:
         show_parts([table_of_rows(found.rows or found.stored)], as_csv=True)
     elif workload.closing is not None:

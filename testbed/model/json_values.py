@@ -266,26 +266,3 @@ _PLAIN: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
 def _wrong(value: object, where: str, expected: str) -> InputError:
     shown = repr(value)
     return InputError(f"{where}: {shown[:40] + ('…' if len(shown) > 40 else '')} is not {expected}")
-
-
-def with_aliases(document: Json, aliases: Mapping[str, str]) -> JsonObject:
-    """The document with every key of ``aliases`` (key -> second name) under both names, with the same value; what
-    is within verdicts and plans stays, as do files that are kept.
-
-    >>> with_aliases({"faults": [{"cut": 1}], "verdict": {"cut": 2}}, {"cut": "cut_links"})
-    {'faults': [{'cut': 1, 'cut_links': 1}], 'verdict': {'cut': 2}}
-    """
-    if not aliases:
-        return dict(document)
-    found: JsonObject = {}
-    for key, value in document.items():
-        found[key] = value if key in ("verdict", "plan") else _aliased(value, aliases)
-        if key in aliases:
-            found[aliases[key]] = found[key]
-    return found
-
-
-def _aliased(value: object, aliases: Mapping[str, str]) -> object:
-    if isinstance(value, Mapping):
-        return with_aliases(value, aliases)
-    return [_aliased(one, aliases) for one in value] if isinstance(value, (list, tuple)) else value

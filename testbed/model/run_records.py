@@ -76,12 +76,12 @@ class FaultOutcome:
     measured_block_size: float | None = None
     """Where N settled: the median over the blocks of the steady part."""
     mean_block_size: float | None = None
-    size_range: tuple[float, float] | None = None
+    block_size_range: tuple[float, float] | None = None
     """Block sizes that the sender may settle at, given how well a loss can be distinguished from a measurement."""
-    reacted: bool = True
+    sender_reacted: bool = True
     reaction_s: float | None = None
     """From the failure to the first packet sent under the larger N; None: no larger N was called for, or none came
-    (then not ``reacted``)."""
+    (then not ``sender_reacted``)."""
     transient_blocks: int = 0
     """Blocks started before the reaction."""
     transient_blocks_lost: int = 0

@@ -81,8 +81,6 @@ class Workload(Generic[P, M]):
     example: Callable[[], P] | None = None
 
     # of its command
-    former_keys: Mapping[str, str] = field(default_factory=dict)
-    """Keys of its document -> second names, under which what is printed and returned has them too."""
     stored_as: str = ""
     """The name under which runs are kept; "": the command's."""
     title: str = ""

@@ -45,7 +45,7 @@ def _loss(fault: FaultRecord) -> str:
 
 
 def _reaction(fault: FaultRecord) -> str:
-    if not fault.reacted:
+    if not fault.sender_reacted:
         return "none"
     if fault.reaction_s is None:
         return NOTHING

@@ -172,7 +172,7 @@ def ror_is_predicted(part: SessionRun) -> bool:
     if summary is None:
         return False
     infinite = bool(summary.infinite_links) and summary.ror_predicted is None
-    random_failures = summary.figures.get("campaign", {}).get("faults", 0) > 0
+    random_failures = summary.figures.get("epochs", {}).get("faults", 0) > 0
     return (
         infinite or random_failures or any(f.predicted_block_size is not None for f in part.faults)
     )

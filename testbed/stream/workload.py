@@ -119,23 +119,8 @@ mobility_plan = planner(
     _BUILD_MOVING,
     StreamPlan,
 )
-#: Keys of the documents that are printed under a second name too.
-FORMER_KEYS = {
-    "misled_blocks": "spurious_loss_blocks",
-    "sent_per_source_misled": "sent_per_source_spurious",
-    "sent_misjudged": "sent_spurious_losses",
-    "size_range": "block_size_range",
-    "reacted": "sender_reacted",
-    "reported_came": "reported_received",
-    "whole_route": "whole_route_predicted",
-    "m": "source_packets",
-    "der": "decoding_error_rate",
-    "lateness": "timing_errors",
-    "campaign": "epochs",
-}
 STREAM = Workload(
     name="stream",
-    former_keys=FORMER_KEYS,
     plan=StreamPlan,
     carry=_measure,
     judge=_JUDGE,
@@ -147,7 +132,6 @@ STREAM = Workload(
 """One stream, as the library runs it."""
 STREAMS = Workload(
     name="stream",
-    former_keys=FORMER_KEYS,
     plan=StreamsPlan,
     foreseen=lambda streams: (line for plan in streams.plans for line in _FORESEEN(plan)),
     carry=carry_streams,

@@ -215,7 +215,7 @@ def _fault(
         packets=700,
         predicted_block_size=size,
         measured_block_size=size + rng.choice((0, 0, 0.4)),
-        size_range=(size - 1, size + 2),
+        block_size_range=(size - 1, size + 2),
         reaction_s=rng.uniform(0.06, 0.18),
         transient_blocks=7,
         transient_blocks_lost=rng.choice((0, 0, 1)),

@@ -321,7 +321,7 @@ def size_figure(run: SessionRun) -> Figure | None:
             f,
             f.predicted_block_size,
             f.measured_block_size,
-            f.size_range,
+            f.block_size_range,
             _size_holds(f, f.measured_block_size),
         )
         for n, f in numbered_faults(run)
@@ -333,8 +333,8 @@ def size_figure(run: SessionRun) -> Figure | None:
 
 def _size_holds(fault: FaultRecord, measured: float) -> bool:
     return (
-        fault.size_range is None
-        or fault.size_range[0] - 0.5 <= measured <= fault.size_range[1] + 0.5
+        fault.block_size_range is None
+        or fault.block_size_range[0] - 0.5 <= measured <= fault.block_size_range[1] + 0.5
     )
 
 

@@ -118,7 +118,7 @@ def fault_loss(fault: FaultResult) -> Check:
 
 def fault_block_size(fault: FaultResult, base: int) -> Check:
     """Return the check of N in a fault; ``base`` is N at rest."""
-    low, high = fault.size_range
+    low, high = fault.block_size_range
     measured = fault.measured_block_size
     detail = f"the sender's policy gives {low} to {high} for losses it cannot tell apart"
     if low == high:
@@ -131,7 +131,7 @@ def fault_block_size(fault: FaultResult, base: int) -> Check:
         predicted=fault.predicted_block_size,
         measured=measured,
         tolerance=(high - low) / 2 + 0.5,
-        passed=fault.reacted and in_range,
+        passed=fault.sender_reacted and in_range,
         detail=detail,
         rival=float(base) if base < low else None,
         rival_note="N is never raised" if base < low else "none: no larger N is called for",

@@ -46,7 +46,7 @@ class FaultResult(FaultOutcome):
 
     Attributes:
         interval: Where the true loss lies, given the measurement.
-        size_range: Smallest and largest N with which the sender may answer.
+        block_size_range: Smallest and largest N with which the sender may answer.
         diagnosis: Whom the sender suspected; None if it suspected nobody.
         sent_per_source: Packets sent at first per source packet, over the blocks that begin after the
             answer and are over before the fault is; blocks of a misinformed sender are left out.
@@ -54,21 +54,21 @@ class FaultResult(FaultOutcome):
         transient_packets: Packets sent between failure and answer.
         transient_late_parity: Late parity of the blocks before the answer.
         settled_late_parity: Late parity of the blocks that ``sent_per_source`` counts.
-        misled_blocks: Blocks of a misinformed sender after the answer.
-        sent_per_source_misled: ``sent_per_source`` with these blocks counted as well.
+        spurious_loss_blocks: Blocks of a misinformed sender after the answer.
+        sent_per_source_spurious: ``sent_per_source`` with these blocks counted as well.
         about: Which of the plan's faults it is, as checks name it ("fault:3").
     """
 
     interval: tuple[float, float]
-    size_range: tuple[int, int]
+    block_size_range: tuple[int, int]
     diagnosis: FaultDiagnosis | None
     sent_per_source: float | None
     sent_per_source_error: float
     transient_packets: int
     transient_late_parity: int
     settled_late_parity: int = 0
-    misled_blocks: int = 0
-    sent_per_source_misled: float | None = None
+    spurious_loss_blocks: int = 0
+    sent_per_source_spurious: float | None = None
     about: str = ""
 
     @property
@@ -143,8 +143,8 @@ def _figures(facts: RunFacts, times: FaultTimes, about: str) -> FaultResult:
         bound_block_size=bound,
         measured_block_size=float(np.median(sizes)) if len(sizes) else None,
         mean_block_size=float(sizes.mean()) if len(sizes) else None,
-        size_range=(required.low, required.high),
-        reacted=(not needs_more or reaction_s is not None) and not mistaken,
+        block_size_range=(required.low, required.high),
+        sender_reacted=(not needs_more or reaction_s is not None) and not mistaken,
         reaction_s=reaction_s,
         transient_blocks=int(blocks.transient.sum()),
         transient_blocks_lost=int((blocks.transient & undecodable).sum()),
@@ -161,8 +161,8 @@ def _figures(facts: RunFacts, times: FaultTimes, about: str) -> FaultResult:
         settled_late_parity=int(facts.late_parity[counted].sum()),
         reaction_uncertainty_s=run.clocks.fault_to_sender_s,
         undecided_packets=_undecided_packets(facts, times),
-        misled_blocks=int((blocks.compared & facts.spurious).sum()),
-        sent_per_source_misled=sent_per_source(facts, blocks.compared)[0],
+        spurious_loss_blocks=int((blocks.compared & facts.spurious).sum()),
+        sent_per_source_spurious=sent_per_source(facts, blocks.compared)[0],
     )
 
 

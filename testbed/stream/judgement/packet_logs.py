@@ -330,5 +330,5 @@ def _sums(plan: StreamPlan, run: StreamMeasurements) -> dict[str, tuple[float, f
         "urgent_reports": (0, reports),
         "sent_reports": (len(news.told_s), most_heard),
         "sent_repeated_reports": (0, most_repeated),
-        "sent_misjudged": (misjudged, misjudged if len(news.told_s) else math.inf),
+        "sent_spurious_losses": (misjudged, misjudged if len(news.told_s) else math.inf),
     }

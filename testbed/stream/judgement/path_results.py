@@ -16,7 +16,7 @@ from topologies import JsonObject
 class PathResult:
     """One path of a run. Losses are fractions over the ``certain`` packets, those under way at no change.
 
-    ``sent`` and ``arrived`` are of all packets; ``reported_lost`` and ``reported_came`` what loss reports had told the
+    ``sent`` and ``arrived`` are of all packets; ``reported_lost`` and ``reported_received`` what loss reports had told the
     sender by the end (None: nothing): what a silent path loses is told once it carries again. ``tolerance`` of the
     measured loss: four standard deviations where faults lose at random, one packet and one in a thousand.
     """
@@ -31,11 +31,11 @@ class PathResult:
     measured_loss: float | None
     tolerance: float | None
     reported_lost: int | None
-    reported_came: int | None
+    reported_received: int | None
 
     @property
     def agrees(self) -> bool:
-        lost, came = self.reported_lost or 0, self.reported_came or 0
+        lost, came = self.reported_lost or 0, self.reported_received or 0
         if min(lost, came, self.arrived - came, self.sent - came - lost) < 0:
             return False
         if self.predicted_loss is None or self.measured_loss is None or self.tolerance is None:
@@ -66,7 +66,7 @@ def path_results(facts: RunFacts) -> tuple[PathResult, ...]:
             arrived=int((own & ~bounds.lost).sum()),
             **vars(bounds.share(own)),
             reported_lost=lost,
-            reported_came=came,
+            reported_received=came,
         )
         found.append(one)
     return tuple(found)

@@ -194,10 +194,10 @@ def ror_sum(facts: RunFacts, faults: Sequence[FaultResult]) -> RorSum:
     ror = _ror(facts, faults, ratios, facts.counted)
     if not facts.spurious.any():
         return ror
-    all_ratios = [(fault.sent_per_source_misled, 0.0) for fault in faults]
+    all_ratios = [(fault.sent_per_source_spurious, 0.0) for fault in faults]
     with_spurious = _ror(facts, faults, all_ratios, facts.settled)
     fault_gone = any(
-        fault.sent_per_source is None and fault.sent_per_source_misled is not None
+        fault.sent_per_source is None and fault.sent_per_source_spurious is not None
         for fault in faults
     )
     at_rest = _at_rest(facts)
@@ -239,7 +239,7 @@ def _ror(
         size = fault.predicted_block_size
         if ratio is None or size is None or fault.impaired:
             continue
-        low, high = fault.size_range
+        low, high = fault.block_size_range
         predicted += size / base - 1
         total += ratio / at_rest
         slack += max(high - size, size - low, 0) / base

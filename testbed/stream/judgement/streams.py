@@ -110,13 +110,13 @@ def judgement_of(analysis: Analysis, verdict: Verdict) -> StreamJudgement:
         "ror": {
             **_ror(analysis),
             "links": len(analysis.faults),
-            "whole_route": None if infinite else stated if order is None else order,
+            "whole_route_predicted": None if infinite else stated if order is None else order,
             "eq23": stated,
             "label_order": order,
             "labels": plan.stream.labels,
-            "m": plan.stream.source_packets,
+            "source_packets": plan.stream.source_packets,
             "static_tolerance": plan.stream.tolerance,
-            "der": plan.stream.decoding_error_rate,
+            "decoding_error_rate": plan.stream.decoding_error_rate,
         },
         "infinite_links": list(infinite),
         "packets": packet_totals(analysis),
@@ -133,12 +133,12 @@ def judgement_of(analysis: Analysis, verdict: Verdict) -> StreamJudgement:
             "blocks_undecodable_outside_faults": int((safe & run.never_complete).sum()),
             "sender_lag_s": run.health.sender_lag_s,
             "unplanned_drops": run.health.unplanned_drops,
-            "lateness": as_figures(analysis.lateness),
+            "timing_errors": as_figures(analysis.lateness),
             "cpu_fraction": run.health.cpu_fraction,
             "loaded_links": len(plan.forward.loaded),
             **_clocks(analysis),
             **_layout(analysis),
-            **({"campaign": json_ready(epochs)} if not analysis.theory.faults_alone else {}),
+            **({"epochs": json_ready(epochs)} if not analysis.theory.faults_alone else {}),
             **{
                 name: value
                 for name, value in run.counters.items()

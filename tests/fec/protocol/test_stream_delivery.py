@@ -163,7 +163,7 @@ def test_n_converges_to_the_policys_value_and_returns_after_the_hold(
     assert sender.block_size == 22
     loop.finish()
     assert not [event for event in loop.events if isinstance(event, BlockUndecodable)]
-    assert sender.counters["misjudged"] == 0
+    assert sender.counters["spurious_losses"] == 0
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3])

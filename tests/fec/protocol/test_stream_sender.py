@@ -196,7 +196,7 @@ def test_after_a_moment_of_disorder_losses_are_believed_as_soon_as_before() -> N
 
         loop = DelayLoop(sender, build_receiver(), forward=forward)
         loop.run_until(15.0)
-        assert (sender.counters["misjudged"] > 0) == disorder
+        assert (sender.counters["spurious_losses"] > 0) == disorder
         while sender.block_size < 40 and loop.now_s < 16:
             loop.run_until(loop.now_s + 0.002)
         return loop.now_s - 15
@@ -218,7 +218,7 @@ def test_packets_that_come_late_after_all_teach_the_sender_to_wait_longer(
         sender, build_receiver(), forward=lambda p, at: (0.032,) if p.label < 21845 else (0.002,)
     )
     loop.run_until(8.0)
-    assert sender.counters["misjudged"] < (100 if planned else 1)
+    assert sender.counters["spurious_losses"] < (100 if planned else 1)
     assert all(p.block_size == 22 for at, p in loop.sent if at > 0.5 or planned is None)
     assert sender.control.loss == 0
     assert sender.block_size == 22

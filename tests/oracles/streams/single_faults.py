@@ -39,8 +39,8 @@ def fault_figures(facts: Facts, cut: Cut) -> dict[str, Any]:
         "predicted_block_size": size,
         "measured_block_size": median(sizes) if sizes else None,
         "mean_block_size": fmean(sizes) if sizes else None,
-        "size_range": (required.low, required.high),
-        "reacted": (not needs_more or reaction is not None) and not wrong,
+        "block_size_range": (required.low, required.high),
+        "sender_reacted": (not needs_more or reaction is not None) and not wrong,
         "reaction_s": reaction,
         "transient_blocks": len(lead),
         "transient_blocks_lost": sum(map(facts.undecodable, lead)),
@@ -53,8 +53,8 @@ def fault_figures(facts: Facts, cut: Cut) -> dict[str, Any]:
         "transient_packets": sum(cut.start_s <= p.at_s < answered for p in facts.sent),
         "transient_late_parity": sum(extra[b] for b in lead),
         "settled_late_parity": sum(extra[b] for b in true),
-        "misled_blocks": len(compared) - len(true),
-        "sent_per_source_misled": facts.sent_per_source(compared)[0],
+        "spurious_loss_blocks": len(compared) - len(true),
+        "sent_per_source_spurious": facts.sent_per_source(compared)[0],
         "undecided_packets": sum(
             facts.apart_s > 0 and any(abs(p.at_s - edge) <= facts.apart_s for edge in (cut.start_s, cut.stop_s))
             for p in facts.sent
@@ -161,10 +161,10 @@ def whole_run(facts: Facts, found: list[dict[str, Any]], *, misled: bool = False
     ratio = ratio if ratio is not None else base / facts.m
     judged = []
     for one in found:
-        sent = one["sent_per_source_misled"] if misled else one["sent_per_source"]
+        sent = one["sent_per_source_spurious"] if misled else one["sent_per_source"]
         if one["predicted_block_size"] is not None and sent is not None:
             error = 0.0 if misled else one["sent_per_source_error"]
-            judged.append((one["predicted_block_size"], sent, error, one["size_range"]))
+            judged.append((one["predicted_block_size"], sent, error, one["block_size_range"]))
     predicted = sum(n / facts.base - 1 for n, _, _, _ in judged)
     slack = sum(max(high - n, n - low, 0) / facts.base for n, _, _, (low, high) in judged)
     least, part = (0.05 if slack else 2 / 3 / facts.base, 0.02) if facts.stratified else (0.1, 0.05)

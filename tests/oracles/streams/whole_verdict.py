@@ -36,7 +36,7 @@ def said_of_all(facts: Facts, seed: int, figures: list[dict[str, Any]]) -> Told:
     answered = []
     for cut, one in zip(facts.cuts, figures, strict=bool(figures)):
         needed, (low, high), measured = (
-            one["predicted_block_size"], one["size_range"], one["measured_block_size"],
+            one["predicted_block_size"], one["block_size_range"], one["measured_block_size"],
         )  # fmt: skip
         if needed is not None and facts.fixed is None:
             right = measured is not None and low - 0.5 <= measured <= high + 0.5
@@ -51,7 +51,7 @@ def said_of_all(facts: Facts, seed: int, figures: list[dict[str, Any]]) -> Told:
                 said,
                 measured is not None,
                 about=cut.name,
-                holds=one["reacted"] and right,
+                holds=one["sender_reacted"] and right,
             )
         if needed is not None and (facts.fixed is None or facts.fixed >= needed):
             answered.append(one)
@@ -125,7 +125,7 @@ def spurious_ror(facts: Facts, figures: list[dict[str, Any]]) -> float:
     if not facts.spurious:
         return 0.0
     none_left = any(
-        one["sent_per_source"] is None and one["sent_per_source_misled"] is not None
+        one["sent_per_source"] is None and one["sent_per_source_spurious"] is not None
         for one in figures
     )
     epochs = fates.epochs_of(facts)

@@ -78,7 +78,7 @@ def test_n_stays_at_rest_and_a_failures_redundancy_is_as_predicted(case: str) ->
         not verdict.invalid and [check.name for check in verdict.checks if not check.passed] == []
     )
     assert abs(found.ror.measured - found.ror.predicted) <= found.ror.tolerance
-    assert found.faults[0].packets > 100 and run.counters["sent_misjudged"] == 0
+    assert found.faults[0].packets > 100 and run.counters["sent_spurious_losses"] == 0
     assert not run.never_complete.any()
 
 
@@ -87,7 +87,7 @@ def test_a_sender_that_takes_all_paths_for_one_raises_n_with_nothing_broken() ->
     plan = plan_of("swiss-t1, 10 to 30 ms", duration_s=2.0)
     run = SimulatedStreamFabric(unaware).run(plan)
     sizes = run.sent.block_size
-    assert run.counters["sent_misjudged"] > 0 and sizes.max() > sizes.min()
+    assert run.counters["sent_spurious_losses"] > 0 and sizes.max() > sizes.min()
     assert sizes[run.sent.time_s > 1.0].max() == sizes.min()
 
 

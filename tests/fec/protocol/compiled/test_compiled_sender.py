@@ -141,7 +141,9 @@ def test_late_parity_reports_and_changing_block_sizes_were_among_what_is_compare
     seen = [run_both(random.Random(seed), 1.0)[1] for seed in range(6)]
     assert sum(one.counters["late_parity"] > 50 for one in seen) >= 2
     assert sum(one.counters["reports"] > 20 for one in seen) >= 4
-    assert any(one.counters["misjudged"] for one in seen) and any(one.path_reports for one in seen)
+    assert any(one.counters["spurious_losses"] for one in seen) and any(
+        one.path_reports for one in seen
+    )
 
 
 def test_the_rows_are_frames_with_the_label_in_their_udp_header() -> None:

@@ -66,7 +66,7 @@ def test_ror_of_a_route_is_that_of_a_stream_over_it(
         "--json",
     ]
     _, streamed, _ = asked(capsys, *words)
-    assert streamed["ror"]["whole_route"] == pytest.approx(rated["ror"])
+    assert streamed["ror"]["whole_route_predicted"] == pytest.approx(rated["ror"])
     assert streamed["ror"]["eq23"] == pytest.approx(rated["ror_eq23"]) and rated[
         "ror_eq23"
     ] == pytest.approx(4.9643, abs=1e-4)

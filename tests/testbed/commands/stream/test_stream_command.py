@@ -117,7 +117,7 @@ def test_faults_that_overlap_are_predicted_from_the_union_of_their_labels(
         json.dumps([{"link": link, "start_s": a, "stop_s": b} for link, a, b in times])
     )
     document = streamed(capsys, tmp_path, "--faults", str(faults), "--duration", "5")
-    campaign = document["figures"]["campaign"]
+    campaign = document["figures"]["epochs"]
     assert document["verdict"]["passed"] and campaign["most_at_once"] == 2
     assert campaign["overlapping_s"] == pytest.approx(0.8)
     assert campaign["wrongly_lost"] == campaign["wrongly_arrived"] == 0
@@ -128,7 +128,7 @@ def test_a_ror_that_nothing_predicts_is_null(
 ) -> None:
     ror = streamed(capsys, tmp_path, "--faults", "none", "--duration", "2")["ror"]
     assert {ror[name] for name in ("predicted", "measured", "tolerance", "error")} == {None}
-    assert ror["whole_route"] > 0
+    assert ror["whole_route_predicted"] > 0
 
 
 def test_json_has_the_keys_that_others_rely_on(
@@ -183,7 +183,7 @@ def test_single_path_loses_everything_and_has_an_infinite_ror(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     document = streamed(capsys, tmp_path, "--routing", "single", "--max-faults", "1")
-    assert document["ror"]["whole_route"] is None and document["infinite_links"]
+    assert document["ror"]["whole_route_predicted"] is None and document["infinite_links"]
     assert [f["measured_loss"] for f in document["per_fault"]] == [1.0]
 
 
@@ -301,7 +301,7 @@ def test_a_profile_fills_what_is_not_given(
     document = streamed(capsys, tmp_path, *words)
     sent = document["figures"]["packets_sent"]
     assert (
-        document["ror"]["m"] == 20 and sent > 2000
+        document["ror"]["source_packets"] == 20 and sent > 2000
     )  # 1000 a second, though that is the default: it was given
     plan = testbed.stream_plan(
         "swiss-t1", "s1", "s6", profile="voip", symbol_bytes=100, faults="none"

@@ -274,13 +274,17 @@ def test_figures_of_each_fault_are_those_of_the_logs(finished):
         during = (run.sent.time_s >= times.start_s) & (run.sent.time_s < times.stop_s)
         raised = during & (run.sent.block_size > base)
         first_s = float(run.sent.time_s[raised].min()) - times.start_s
-        assert fault.reacted and fault.reaction_s is not None and first_s <= fault.reaction_s < 0.5
+        assert (
+            fault.sender_reacted
+            and fault.reaction_s is not None
+            and first_s <= fault.reaction_s < 0.5
+        )
         assert fault.predicted_loss == pytest.approx(0.25 if "b" in fault.link else 0.75)
         assert (
             fault.mean_block_size is not None
             and base < fault.mean_block_size <= run.sent.block_size[during].max()
         )
-        low, high = fault.size_range
+        low, high = fault.block_size_range
         assert base < low <= fault.measured_block_size <= high
         # The answer is a block that begins with the larger N, soon after the first such packet.
         until = (run.sent.time_s >= times.start_s) & (
@@ -292,7 +296,7 @@ def test_figures_of_each_fault_are_those_of_the_logs(finished):
         sum(f.predicted_block_size / base - 1 for f in analysis.faults)
     )
     assert analysis.ror.measured == pytest.approx(analysis.ror.predicted, rel=0.1)
-    ranges = [(f.predicted_block_size, *f.size_range) for f in analysis.faults]
+    ranges = [(f.predicted_block_size, *f.block_size_range) for f in analysis.faults]
     slack = sum(max(high - size, size - low, 0) / base for size, low, high in ranges)
     least, share = (0.05, 0.02) if plan.stream.labels == "stratified" else (0.1, 0.05)
     assert analysis.ror.tolerance == pytest.approx(
@@ -304,12 +308,12 @@ def test_a_sender_that_stays_at_rest_has_not_reacted(finished):
     plan, run = finished
     base = Analysis(plan, run).theory.policy.base
     idle = replace(run, sent=replace(run.sent, block_size=np.full_like(run.sent.block_size, base)))
-    assert [(f.reacted, f.reaction_s) for f in Analysis(plan, idle).faults] == [
+    assert [(f.sender_reacted, f.reaction_s) for f in Analysis(plan, idle).faults] == [
         (False, None),
         (False, None),
     ]
     fixed = replace(plan, stream=replace(plan.stream, block_size=base))
-    assert all(f.reacted for f in Analysis(fixed, idle).faults)  # nobody asked it to
+    assert all(f.sender_reacted for f in Analysis(fixed, idle).faults)  # nobody asked it to
 
 
 @pytest.mark.parametrize("before_s", [0.003, -0.003])

@@ -81,7 +81,7 @@ def quiet(plan) -> tuple[StreamPlan, StreamMeasurements]:
     return plan, replace(uncounted(SimulatedStreamFabric().run(plan)), fabric="emulation")
 
 
-def test_run_on_a_loaded_machine_passes_without_misled_blocks(loaded):
+def test_run_on_a_loaded_machine_passes_without_spurious_losses(loaded):
     """The blocks that were begun upon true news are as theory says; the others are left out."""
     plan, run = loaded
     analysis = Analysis(plan, run)
@@ -153,7 +153,9 @@ def test_blocks_of_a_misled_sender_are_left_out_and_many_of_them_leave_nothing_t
         disturbed = with_packets_of(misled, blocks, 9)
         found = Analysis(plan, disturbed)
         assert found.ror.measured == pytest.approx(calm.ror.measured, abs=0.002)
-        assert found.ror.spurious > 0.002 and found.faults[0].misled_blocks >= len(blocks) - 2
+        assert (
+            found.ror.spurious > 0.002 and found.faults[0].spurious_loss_blocks >= len(blocks) - 2
+        )
         verdict = judge(found)
         assert (verdict.invalid is not None) is invalid, verdict.invalid
         assert all(check.passed for check in verdict.checks if check.name.startswith("ROR"))

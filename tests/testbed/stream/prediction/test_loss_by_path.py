@@ -76,7 +76,7 @@ def test_a_dead_link_is_seen_on_its_path_alone_in_logs_reports_and_prediction() 
     assert alive.measured_loss == alive.predicted_loss == 0
     for path in (dead, alive):
         assert path.reported_lost == path.sent - path.arrived
-        assert path.reported_came == path.arrived
+        assert path.reported_received == path.arrived
     (check,) = [check for check in judge(analysis).checks if check.name.startswith("paths")]
     assert check.passed
 
