@@ -60,7 +60,7 @@ def compare(
     >>> from testbed import run, stream_plan
     >>> plans = [stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=r) for r in (200, 400)]
     >>> compare({"slow": run(plans[0], "simulator"), "fast": run(plans[1], "simulator")})
-    RunComparison(2 runs of stream, 13 figures)
+    RunComparison(2 runs of stream, 15 figures)
     """
     if isinstance(results, str):
         raise UsageError(f"compare: got the text {results[:60]!r}; give two runs or more, {_RUNS}")

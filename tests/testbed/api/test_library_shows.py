@@ -37,7 +37,7 @@ def test_every_value_says_itself_in_one_line(values):
     for value in values:
         assert "\n" not in repr(value) and len(repr(value)) <= 160, value
     assert repr(values[0]) == "Network('swiss-t1': 8 switches, 64 hosts, 160 links)"
-    assert repr(values[4]) == "RunResult(stream, simulator: passed, 9 of 9 checks)"
+    assert repr(values[4]) == "RunResult(stream, simulator: passed, 12 of 12 checks)"
 
 
 def test_a_notebook_gets_a_drawing_and_a_table_of_it(values):

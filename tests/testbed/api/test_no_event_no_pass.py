@@ -87,11 +87,17 @@ def measured(plan: Any) -> Any:
     return workload_of(plan).measured(plan, How(fabric="simulator"), None)
 
 
-def faulty(kind: str = "down") -> StreamPlan:
-    faults = [f"s0->s1@2-3 {kind}", f"s3->s2@5-6 {kind}"]
+def faulty() -> StreamPlan:
+    faults = ["s0->s1@2-3", "s3->s2@5-6"]
     return testbed.stream_plan(
         "ring:4", "s0", "s2", faults=faults, duration_s=8, rate_pps=200, hold_s=0.3
     )
+
+
+def partly_lost() -> StreamPlan:
+    """A stream long enough that the sender can tell the share that its links lose."""
+    faults = ["s0->s1@2-5 loss 0.5", "s3->s2@6-9 loss 0.5"]
+    return testbed.stream_plan("ring:4", "s0", "s2", faults=faults, duration_s=10, rate_pps=400)
 
 
 def impaired(words: str) -> StreamPlan:
@@ -102,7 +108,7 @@ def impaired(words: str) -> StreamPlan:
 
 STREAMS: dict[str, Callable[[], StreamPlan]] = {
     "faults": faulty,
-    "losses": lambda: faulty("loss 0.5"),
+    "losses": partly_lost,
     "single path": lambda: testbed.stream_plan(
         "ring:4", "s0", "s2", method="single", faults=["s0->s1@2-3"], duration_s=5, rate_pps=200
     ),
