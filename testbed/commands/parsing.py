@@ -27,6 +27,18 @@ from collections.abc import Mapping
 
 from testbed.errors import TestbedError
 
+#: Options that scripts of users may spell so, and the options that a command has for them.
+SECOND_SPELLINGS: Mapping[str, Sequence[str]] = {
+    "--book": ("--report-only",),
+    "--deadlock": ("--deadlock-avoidance",),
+    "--hours": ("--max-hours",),
+    "--labels": ("--label-order",),
+    "--links": ("--max-faults",),
+    "--method": ("--scheduling", "--routing"),
+    "--rate": ("--load",),
+    "--rate-pps": ("--packet-rate",),
+    "--seeds": ("--repetitions",),
+}
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as of a shell: 128 and the number of SIGINT."""
 # Errors of a write to a disk that is full, or broken.
@@ -58,7 +70,7 @@ class OneLineParser(argparse.ArgumentParser):
         self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """As argparse does, but for ``--option=--``, which it takes for no value at all."""
-        words = list(sys.argv[1:] if args is None else args)
+        words = self._usual(list(sys.argv[1:] if args is None else args))
         self._words = words  # for messages
         for word in words[: words.index("--") if "--" in words else len(words)]:
             if word.startswith("--") and word.endswith("=--"):
@@ -72,6 +84,18 @@ class OneLineParser(argparse.ArgumentParser):
         setattr(found, self.trailing, tuple(words[at + 1 :]))
         found.given = {**getattr(found, "given", {}), self.trailing: "--"}
         return found, others
+
+    def _usual(self, words: list[str]) -> list[str]:
+        """Return the words with each second spelling replaced by the option that this command has."""
+        known = self._option_string_actions
+        usual: list[str] = []
+        for number, word in enumerate(words):
+            if word == "--":
+                return usual + words[number:]
+            option, equals, value = word.partition("=")
+            spellings = [] if option in known else SECOND_SPELLINGS.get(option, ())
+            usual.append(next((one for one in spellings if one in known), option) + equals + value)
+        return usual
 
     def parse_args(  # type: ignore[override]
         self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None

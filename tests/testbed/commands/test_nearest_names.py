@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ from testbed.cli import main
         ("stream ring:4 --form=s0 --to s2", "did you mean --from?"),
         ("stream ring:4 --to s2", "required: --from"),
         ("stream ring:4 --fro s1", "unknown option --fro; did you mean --from?"),
-        ("stream ring:4 --from s0 --to s2 --rate-pps 10", "did you mean --packet-rate?"),
+        ("stream ring:4 --from s0 --to s2 --hold-s 1", "did you mean --hold-time?"),
         ("stream ring:4 --from s0 --to s2 --symbol-bytes=10", "did you mean --symbol-size?"),
         ("up ring:4 --pcap s0->s9", "did you mean s0->s3 or s0->s1?"),
     ],
@@ -57,3 +58,29 @@ def test_names_of_nodes_and_links_are_listed_as_they_are_written(
     assert capsys.readouterr().out == "a->b\nZürich HB\n"
     assert main(["topology", "show", str(file), "--links"]) == 0
     assert capsys.readouterr().out == '"a->b"->Zürich HB\nZürich HB->"a->b"\n'
+
+
+@pytest.mark.parametrize(
+    ("usual", "second"),
+    [
+        ("route ring:4 --from s0 --to s2 --routing ecmp", "--method ecmp"),
+        ("schedule crossbar:3 --pattern all-to-all --scheduling exact", "--method=exact"),
+        ("ror ring:4 --from s0 --to s2 --label-order random", "--labels random"),
+    ],
+)
+def test_second_spelling_is_the_option(
+    usual: str, second: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = usual.split()
+    assert main([*words, "--json"]) == 0
+    answer = capsys.readouterr().out
+    assert main([*words[:-2], *second.split(), "--json"]) == 0
+    again = capsys.readouterr().out
+    assert re.sub('"seconds": [^,]*', "", again) == re.sub('"seconds": [^,]*', "", answer)
+
+
+def test_option_given_twice_in_two_spellings_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main("schedule ring:4 --scheduling exact --method liquid".split()) == 2
+    assert "--scheduling stands there already; give it once" in capsys.readouterr().err
