@@ -67,6 +67,7 @@ lint:  ## set up, then ruff, mypy (strict), import-linter; shellcheck where inst
 	@vagrant/provision.sh --extras lint
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) tools/check_plain_code.py
 	@$(PYTHON) -m mypy
 	@$(PYTHON) -m mypy tools $(dir $(wildcard plugins/*/testbed_*/__init__.py))
 	@$(TESTBED_VENV)/bin/lint-imports

@@ -448,14 +448,16 @@ def test_emulation_is_marked_in_the_file_of_the_test_itself() -> None:
     assert marked == [ROOT / "tests" / "conftest.py"]
 
 
-@pytest.mark.parametrize("failing", ["ruff check", "ruff format", "mypy", "lint-imports"])
+@pytest.mark.parametrize(
+    "failing", ["ruff check", "ruff format", "check_plain_code", "mypy", "lint-imports"]
+)
 def test_make_lint_fails_where_one_check_fails(
     machine: Machine, project: Path, failing: str
 ) -> None:
     linter = machine.venv / "bin" / "lint-imports"
     linter.write_text(linter.read_text().replace('"$*"', '"lint-imports $*"'))
     assert make(machine, project, "lint") == 0
-    assert len(machine.calls("python")) == 4 and len(machine.calls("lint-imports")) == 1
+    assert len(machine.calls("python")) == 5 and len(machine.calls("lint-imports")) == 1
     assert make(machine, project, "lint", FAILING=failing) != 0
 
 
