@@ -20,7 +20,7 @@ from testbed.stream.prediction.active_faults import is_campaign
 MAX_SYMBOLS = 255
 """In one Reed-Solomon block over GF(2^8)."""
 _SEPARATE = 2
-"""Packets that a few separate intervals need over one of their width (docs/workloads/stream.md)."""
+"""Packets that a few separate intervals need over one of their width (docs/explanation/stream_verdict.md)."""
 _ANY_SLACK, _LINK_SLACK = 0.02, 0.015
 """Two losses nearer than this are not distinguished by a short measurement, so the larger N of both is taken: losses of
 any failures, and of single links."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 LABELS = 65536
 GUARD_S, REACTION_S, START_UP_S, QUEUED_S, MARGIN_S = 0.02, 0.45, 0.4, 0.25, 0.2
-"""As docs/workloads/stream.md states them: around a fault, for an answer, at the start, in a switch, after recovery."""
+"""As docs/explanation/stream_verdict.md states them: around a fault, for an answer, at the start, in a switch, after recovery."""
 
 
 class Sent(NamedTuple):

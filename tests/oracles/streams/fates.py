@@ -128,7 +128,7 @@ class Requirement(NamedTuple):
 
 
 def requirement(facts: Facts, state: State) -> Requirement:
-    """As docs/workloads/stream.md says which N is right."""
+    """As docs/explanation/stream_verdict.md says which N is right."""
     loss, share = loss_of(facts, state), state.share.values()
     exact = facts.diagnosing and not any(0 < one < 1 for one in share)
     size = float(facts.base)

@@ -1,5 +1,5 @@
 """Where a run ceases to count: runs spoilt in one respect a little less and a little more than the figure that
-docs/workloads/stream.md states."""
+docs/explanation/stream_verdict.md states."""
 
 from __future__ import annotations
 
