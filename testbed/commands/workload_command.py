@@ -46,7 +46,7 @@ from testbed.model.options.option import RUNNING, Option, options, options_of, r
 from testbed.model.verdict import repeated
 from testbed.model.workload import Carry, How, Judgement, Work
 from testbed.report.answers import table_of_rows
-from testbed.report.drawing.session_figures import route_figure
+from testbed.report.drawing.stream_figures import route_figure
 from testbed.report.streams import complain
 
 

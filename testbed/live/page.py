@@ -9,11 +9,11 @@ from testbed.model.run_records import SessionRun
 from testbed.report import page
 from testbed.report.column_units import plain
 from testbed.report.drawing.charts import HUES, Figure, bare
-from testbed.report.drawing.session_figures import PX, route_figure, timeline_figure
+from testbed.report.drawing.stream_figures import PX, route_figure, timeline_figure
 from testbed.report.drawing.svg_figures import caption_in, inlined, without_matplotlib
 from testbed.report.markup import Markup, join, tag
 from testbed.report.page import page_head, picture, whole_page
-from testbed.report.sections import session_figure
+from testbed.report.sections import stream_figure
 from topologies import LinkId, label_of
 
 Loads = Sequence[tuple[float, Mapping[LinkId, float]]]
@@ -78,7 +78,7 @@ def view_markup(run: SessionRun) -> Markup:
     caption = f"Width: {of}. Red and dashed: a cable without a carrier."
     if run.session.parameters.get("control"):
         caption += " A click on a link cuts its cable, another repairs it."
-    return session_figure("route", drawn["route"][0], caption, data_title=title)
+    return stream_figure("route", drawn["route"][0], caption, data_title=title)
 
 
 def curves_markup(run: SessionRun, history: Loads = ()) -> Markup:
@@ -97,7 +97,7 @@ def curves_markup(run: SessionRun, history: Loads = ()) -> Markup:
 
     drawn = inlined("live", draw)
     return join(
-        [session_figure(name, drawing, captions[name]) for name, (drawing, _) in drawn.items()]
+        [stream_figure(name, drawing, captions[name]) for name, (drawing, _) in drawn.items()]
     )
 
 

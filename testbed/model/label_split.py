@@ -5,13 +5,16 @@ fabric and predictions of single and double failures are all read from.
 """
 
 import bisect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import TypeVar
 
 from testbed.errors import InputError
 from topologies.network import Network
+
+T = TypeVar("T")
 
 LABELS = 65536
 """Size of the label space: the UDP source port's 16 bits."""
@@ -77,6 +80,18 @@ class LabelSplit:
     def path_of(self, label: int) -> LabelPath:
         """The path of one label."""
         return self.paths[bisect.bisect_right([p.start for p in self.paths], label) - 1]
+
+    def per_label(self, path_values: Iterable[T]) -> list[T]:
+        """Return the value of each label's path, for all labels in order.
+
+        Args:
+            path_values: One value for each path, in the order of ``paths``.
+        """
+        values: list[T] = []
+        for path, value in zip(self.paths, path_values, strict=True):
+            # A list is repeated by one call for all labels of the path.
+            values += [value] * (path.stop - path.start)
+        return values
 
     @cached_property
     def _by_link(self) -> Mapping[int, tuple[Interval, ...]]:

@@ -265,9 +265,9 @@ def network_document(network: Network) -> JsonObject:
 
 
 def combined_verdict(run: Sequence[SessionRun]) -> Verdict:
-    """One verdict of all sessions: each check under its session's title; invalid where any session is.
+    """One verdict of all streams: each check under its stream's title; invalid where any stream is.
 
-    Of several sessions, what a check is about begins with its own ("session:1/fault:3"). A session that has no summary
+    Of several streams, what a check is about begins with its own ("session:1/fault:3"). A stream that has no summary
     did not end, so that the whole is invalid.
     """
     checks: list[Check] = []
@@ -276,7 +276,7 @@ def combined_verdict(run: Sequence[SessionRun]) -> Verdict:
     for part in run:
         title = part.session.title
         if part.summary is None:
-            reasons.append(f"{title}: the session did not end")
+            reasons.append(f"{title}: the stream did not end")
             continue
         verdict = part.summary.verdict
         own = f"session:{part.session.session}" if len(run) > 1 else ""

@@ -484,7 +484,7 @@ def _part_names(checks: Sequence[Check]) -> dict[str, str]:
         if not text or check.about in names or not part.startswith("fault:"):
             continue
         if session:
-            text = f"{session.replace(':', ' ')}, {text}"
+            text = f"{session.replace('session:', 'stream ')}, {text}"
         occurrences[text] += 1
         again = f" ({occurrences[text]})" if occurrences[text] > 1 else ""
         names[check.about] = text + again

@@ -18,7 +18,7 @@ from testbed.report.sections import (
     badge,
     checks_block,
     explained,
-    session_section,
+    stream_section,
     table,
     worst_deviation,
 )
@@ -40,7 +40,7 @@ def build_page(run: LoadedRun) -> str:
     title = f"{manifest.name} {manifest.run}".strip() or "run"
     head = page_head(f"{state_of(run.verdict).replace('-', ' ').capitalize()}: {title}")
     alone = len(run.sessions) == 1
-    sections = [session_section(part, alone=alone) for part in run.sessions]
+    sections = [stream_section(part, alone=alone) for part in run.sessions]
     main = tag("main", _overview(run), sections, _closing(run))
     footer = page_footer("Drawn from the records beside this page; ")
     return whole_page(head, _header(run), main, footer)
@@ -195,14 +195,14 @@ def _overview(run: LoadedRun) -> Markup | None:
     } - {""}
     note = tag("p", f"ROR: {'; '.join(sorted(codes))}", class_="soft") if codes else None
     kinds = zip(columns, ("", "", "", *"nnnn"), strict=True)
-    return Markup(table(kinds, map(_overview_row, run.sessions), "All sessions") + (note or ""))
+    return Markup(table(kinds, map(_overview_row, run.sessions), "All streams") + (note or ""))
 
 
 def _overview_row(part: SessionRun) -> tuple[object, ...]:
     session, summary = part.session, part.summary
     worst = worst_deviation(part.faults)
     return (
-        tag("a", session.title, href=f"#session-{session.session}"),
+        tag("a", session.title, href=f"#stream-{session.session}"),
         badge(state_of(summary.verdict if summary else None), small=True),
         f"{session.source} to {session.sink}, {session.method.replace('_', ' ')}",
         len(part.faults),
@@ -217,7 +217,7 @@ def _closing(run: LoadedRun) -> Markup:
     return tag(
         "section",
         tag("h2", "The run"),
-        # A run's own verdict is the sum of its sessions' where it has any, so that it is not listed twice.
+        # A run's own verdict is the sum of its streams' where it has any, so that it is not listed twice.
         checks_block(run.verdict) if run.verdict is not None and not own else None,
         machine_details(manifest),
         _folded(

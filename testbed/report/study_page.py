@@ -9,10 +9,10 @@ from testbed.report import page
 from testbed.report.answers import table_section
 from testbed.report.column_units import cell, column, is_series
 from testbed.report.comparison import compare_methods
-from testbed.report.drawing.session_figures import route_figure
+from testbed.report.drawing.stream_figures import route_figure
 from testbed.report.drawing.svg_figures import caption_in, inlined
 from testbed.report.markup import Markup, join, tag
-from testbed.report.sections import checks_block, scrolling, session_figure, table
+from testbed.report.sections import checks_block, scrolling, stream_figure, table
 from testbed.report.wording import counted, state_of, verdict_reason
 from topologies.text.json_types import Json
 
@@ -70,11 +70,11 @@ def build_study_page(
 
 
 def drawn_network(records: Sequence[Json]) -> Markup | None:
-    """The network with what was planned on it, from the records of a session."""
+    """The network with what was planned on it, from the records of a stream."""
     runs = group_sessions([record_from_json(one, "drawn") for one in records])
     drawn = inlined("drawn", lambda: {"route": route_figure(runs[0])}) if runs else {}
     return (
-        session_figure("route" if runs[0].session.source else "network", *drawn["route"])
+        stream_figure("route" if runs[0].session.source else "network", *drawn["route"])
         if drawn
         else None
     )

@@ -76,15 +76,15 @@ SPARE = ("suspected", "late", "undec.", "fault", "react. ms", "meas.", "N pred."
 
 
 def closing_table(run: LoadedRun | SessionRun, *, width: int | None = None) -> RenderableType:
-    """All sessions and the run's verdict (or one session alone), for ``rich`` to print; at most ``width`` columns wide
+    """All streams and the run's verdict (or one stream alone), for ``rich`` to print; at most ``width`` columns wide
     (None: as wide as the terminal, without a limit in a pipe)."""
     width = width or Terminal().limit
     if isinstance(run, SessionRun):
-        return _session(run, width)
-    return Group(*(_session(part, width) for part in run.sessions), _verdict_line(run))
+        return _stream_table(run, width)
+    return Group(*(_stream_table(part, width) for part in run.sessions), _verdict_line(run))
 
 
-def _session(part: SessionRun, width: int | None) -> RenderableType:
+def _stream_table(part: SessionRun, width: int | None) -> RenderableType:
     session = part.session
     heading = Text.assemble((printable(session.title), "bold"))
     ends = f"{session.source} to {session.sink}"
@@ -97,12 +97,12 @@ def _session(part: SessionRun, width: int | None) -> RenderableType:
         heading,
         *([lay_out(table, width)] if rows else []),
         *packets,
-        _session_line(part),
+        _stream_line(part),
         Text(""),
     )
 
 
-def _session_line(part: SessionRun) -> Text:
+def _stream_line(part: SessionRun) -> Text:
     summary = part.summary
     state = state_of(summary.verdict if summary else None)
     line = Text.assemble((f"{MARKS[state]} {state.replace('-', ' ')}", f"bold {STYLES[state]}"))

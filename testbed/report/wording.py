@@ -1,4 +1,4 @@
-"""What the report says in words: verdicts, what was run, what a session was, what a link carries; pure, shared by
+"""What the report says in words: verdicts, what was run, what a stream was, what a link carries; pure, shared by
 page and terminal."""
 
 from calendar import month_name
@@ -51,7 +51,7 @@ def fault_mark(fault: FaultRecord) -> str:
 
 
 def state_of(verdict: Verdict | None) -> RunState:
-    """One word for a verdict; None is a run or session without one."""
+    """One word for a verdict; None is a run or stream without one."""
     if verdict is None:
         return "unfinished"
     if verdict.invalid is not None:
@@ -62,7 +62,7 @@ def state_of(verdict: Verdict | None) -> RunState:
 def verdict_reason(verdict: Verdict | None, unfinished: str | None = None) -> str:
     """The reason of a verdict in one or two sentences."""
     if verdict is None:
-        return f"There is no verdict: {unfinished or 'the session did not end'}."
+        return f"There is no verdict: {unfinished or 'the stream did not end'}."
     failed = [c.name for c in verdict.checks if c.outcome == "fails"]
     unsure = [c.name for c in verdict.checks if c.outcome == "cannot-tell"]
     if verdict.invalid is not None:
@@ -136,7 +136,7 @@ def run_sentence(run: LoadedRun) -> str:
     """The run in one sentence."""
     sessions = [part.session for part in run.sessions]
     if not sessions:
-        return "No session was recorded."
+        return "No stream was recorded."
     titles = listed([s.title for s in sessions], 5)
     fabrics = sorted({FABRICS.get(s.fabric, s.fabric) for s in sessions})
     faults = sum(len(part.faults) for part in run.sessions)

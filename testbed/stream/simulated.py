@@ -189,10 +189,7 @@ class _SplitPaths:
 
     def __init__(self, plan: StreamPlan, splits: tuple[LabelSplit, ...]) -> None:
         self.since = [-1.0, *(times.switch_start_s for times in change_times(plan))]
-        self.links = [
-            [path.links for path in one.paths for _ in range(path.start, path.stop)]
-            for one in splits
-        ]
+        self.links = [split.per_label(path.links for path in split.paths) for split in splits]
 
     def links_of(self, label: int, now: float) -> tuple[int, ...]:
         """The links of the path that a packet with this label takes now."""

@@ -14,6 +14,7 @@ import pytest
 
 from testbed.commands.command_list import COMMANDS
 from tests.helpers import chromium_pipe
+from tests.helpers.drawn import SOAK
 from tests.helpers.paths import ROOT
 
 DOCS = ROOT / "docs"
@@ -47,13 +48,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("sphinx", reason="the extra docs is not installed")
     pytest.importorskip("myst_parser", reason="the extra docs is not installed")
     out = tmp_path_factory.mktemp("site")
-    # without pages of the sources, in the plainest theme: no warning and no link of a page depends on them
-    plain = [
-        "-D",
-        "extensions=myst_parser,sphinx.ext.autodoc,sphinx.ext.napoleon",
-        "-D",
-        "html_theme=basic",
-    ]
+    # No warning and no link of a page depends on the pages of the sources, the theme or the search.
+    extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+    if not SOAK:
+        extensions.append("tests.helpers.site_without_search")
+    plain = ["-D", f"extensions={','.join(extensions)}", "-D", "html_theme=basic"]
     words = [
         sys.executable,
         "-m",

@@ -56,14 +56,14 @@ IMPAIRMENTS = (
 def draw_single_faults(seed: int) -> StreamPlan:
     """Return a plan in which one to three faults of any kind come one after another."""
     rng = random.Random(seed)
-    plan = _quiet_plan(rng, load_network_once(_draw_network(rng)), duration_s=5.0)
+    plan = _quiet_plan(rng, load_network_once(_draw_network(rng)), duration_s=3.6)
     faults = []
-    start_s = 0.9
+    start_s = 0.7
     for _ in range(rng.randint(1, 3)):
-        stop_s = start_s + rng.uniform(0.3, 1.2)
+        stop_s = start_s + rng.uniform(0.3, 1.0)
         faults.append(_draw_fault(rng, plan, start_s, stop_s))
-        start_s = stop_s + rng.uniform(0.2, 1.5)
-        if start_s > 4.0:
+        start_s = stop_s + rng.uniform(0.1, 0.8)
+        if start_s > 2.8:
             break
     return replace(plan, faults=tuple(faults))
 
@@ -71,11 +71,11 @@ def draw_single_faults(seed: int) -> StreamPlan:
 def draw_overlapping_faults(seed: int) -> StreamPlan:
     """Return a plan in which two to five faults of any kind overlap."""
     rng = random.Random(seed)
-    plan = _quiet_plan(rng, load_network_once(_draw_network(rng)), duration_s=5.0)
+    plan = _quiet_plan(rng, load_network_once(_draw_network(rng)), duration_s=3.6)
     faults = []
     for _ in range(rng.randint(2, 5)):
-        start_s = rng.uniform(0.6, 3.0)
-        faults.append(_draw_fault(rng, plan, start_s, start_s + rng.uniform(0.2, 2.0)))
+        start_s = rng.uniform(0.6, 2.0)
+        faults.append(_draw_fault(rng, plan, start_s, start_s + rng.uniform(0.2, 1.4)))
     return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.start_s)))
 
 
@@ -89,11 +89,11 @@ def draw_delayed_paths(seed: int) -> StreamPlan:
         delayed = _with_delays(network, lambda: longest_s)
     else:
         delayed = _with_delays(network, lambda: round(rng.uniform(0, longest_s), 4))
-    plan = _quiet_plan(rng, (delayed, source, sink), duration_s=8.0, rate_pps=300.0, playback_s=3.0)
+    plan = _quiet_plan(rng, (delayed, source, sink), duration_s=6.5, rate_pps=300.0, playback_s=2.5)
     faults = []
     for _ in range(rng.randint(1, 4)):
-        start_s = rng.uniform(0.9, 4.0)
-        faults.append(_draw_fault(rng, plan, start_s, start_s + rng.uniform(0.5, 2.5)))
+        start_s = rng.uniform(0.9, 3.0)
+        faults.append(_draw_fault(rng, plan, start_s, start_s + rng.uniform(0.5, 2.0)))
     return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.start_s)))
 
 
@@ -102,8 +102,8 @@ def draw_moving_nodes(seed: int) -> StreamPlan:
     rng = random.Random(seed)
     options: dict[str, Any] = {
         "count": 3,
-        "frame_s": rng.choice((1.2, 2.0)),
-        "rate_pps": 400,
+        "frame_s": rng.choice((1.0, 1.6)),
+        "rate_pps": 300,
         "symbol_bytes": 8,
         "faults": rng.choice(("none", "poisson:rate=0.1,lasts=0.5")),
         "handover": rng.choice(("break-before-make", "make-before-break")),
@@ -122,20 +122,20 @@ def draw_moving_nodes(seed: int) -> StreamPlan:
 def draw_impaired_links(seed: int) -> StreamPlan:
     """Return a plan in which links are impaired, in half of the cases with a failure after it."""
     rng = random.Random(seed)
-    plan = _quiet_plan(rng, load_network_once(_draw_network(rng)), duration_s=5.0)
+    plan = _quiet_plan(rng, load_network_once(_draw_network(rng)), duration_s=3.6)
     faults = []
     for _ in range(rng.randint(1, 2)):
         faults.append(
             Fault(
                 link=_draw_link(rng, plan),
                 kind="impaired",
-                start_s=rng.uniform(0.5, 1.0),
-                stop_s=rng.uniform(2.0, 3.2),
+                start_s=rng.uniform(0.5, 0.8),
+                stop_s=rng.uniform(1.4, 2.3),
                 impairments=rng.choice(IMPAIRMENTS),
             )
         )
     if rng.random() < 0.5:
-        faults.append(_draw_fault(rng, plan, 3.3, rng.uniform(3.6, 4.3)))
+        faults.append(_draw_fault(rng, plan, 2.4, rng.uniform(2.6, 3.1)))
     return replace(plan, faults=tuple(faults))
 
 

@@ -19,7 +19,7 @@ from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
 from testbed.report.answers import Part, table_of_rows
 from testbed.report.column_units import seconds_in_words
 from testbed.report.comparison import Comparison, compare_methods, draw_comparison
-from testbed.report.drawing.session_figures import loaded_figure
+from testbed.report.drawing.stream_figures import loaded_figure
 from testbed.report.progress_bar import spinner
 from testbed.report.wording import counted
 from testbed.routing.redundancy.coding import Coding, RatedCoding

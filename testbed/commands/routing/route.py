@@ -17,7 +17,7 @@ from testbed.model.route_names import list_routes
 from testbed.model.routes import SplitRoute
 from testbed.report.answers import Part, Table
 from testbed.report.column_units import cell, column
-from testbed.report.drawing.session_figures import loaded_figure
+from testbed.report.drawing.stream_figures import loaded_figure
 from testbed.report.wording import counted
 from testbed.routing import capillary_route, routing_method
 from topologies import Json, JsonObject, Network, label_of, link_fields, load_network

@@ -16,7 +16,7 @@ from testbed.model.naming.printable import printable
 from testbed.model.run_records import LoadedRun, Manifest, record_to_json
 from testbed.model.studies.study import Study
 from testbed.model.verdict import Verdict
-from testbed.report.drawing.session_figures import session_figures
+from testbed.report.drawing.stream_figures import stream_figures
 from testbed.report.drawing.svg_figures import Draw, FigureFiles, figures_with_text, rendered
 from testbed.report.study_page import study_title
 from testbed.report.wording import stream_sentence
@@ -65,13 +65,13 @@ def run(args: argparse.Namespace) -> Answer:
 
 
 def run_figures(found: LoadedRun) -> Mapping[str, FigureFiles]:
-    """Name -> figure, for every session of the run."""
+    """Name -> figure, for every stream of the run."""
 
     def draw() -> JsonObject:
         drawn = {}
         for number, part in enumerate(found.sessions, start=1):
-            before = f"session-{number}-" if len(found.sessions) > 1 else ""
-            for name, figure in session_figures(part).items():
+            before = f"stream-{number}-" if len(found.sessions) > 1 else ""
+            for name, figure in stream_figures(part).items():
                 figure.set_label(f"{figure.get_label()} {stream_sentence(part)}")
                 drawn[before + name] = figure
         return drawn

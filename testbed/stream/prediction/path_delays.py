@@ -15,10 +15,8 @@ a block; measured: see docs."""
 
 
 def delay_of_label(split: LabelSplit) -> tuple[float, ...]:
-    """65,536 delays in seconds, one a label."""
-    delays = _delays_s(split)
-    spans = zip(delays, split.paths, strict=True)
-    return tuple(delay_s for delay_s, path in spans for _ in range(path.start, path.stop))
+    """Return the propagation delay in seconds of each of the 65,536 labels."""
+    return tuple(split.per_label(_delays_s(split)))
 
 
 def longest_path_delay_s(plan: StreamPlan) -> float:

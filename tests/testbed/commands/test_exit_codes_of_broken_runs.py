@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.commands import in_process
 from tests.helpers.drawn import SOAK
 from tests.helpers.paths import ROOT
 
@@ -66,7 +67,7 @@ def failed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A stored run whose verdict says that it failed."""
     folder = tmp_path_factory.mktemp("failed")
     words = "simulate ring:4 --loads 0.1:0.2:0.1 --results ."
-    subprocess.run([*TESTBED, *words.split()], cwd=folder, check=True, capture_output=True)
+    assert in_process(*words.split(), cwd=folder).returncode == 0
     run = next((folder / "simulate").iterdir())
     path = run / "verdict.json"
     document = json.loads(path.read_text())

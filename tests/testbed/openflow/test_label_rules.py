@@ -271,3 +271,11 @@ def test_packets_that_go_round_in_a_circle_are_an_error() -> None:
 def test_labels_outside_the_space_have_no_prefixes(start: int, stop: int) -> None:
     with pytest.raises(InputError, match=r"labels \["):
         label_prefixes(start, stop)
+
+
+def test_per_label_repeats_the_value_of_each_path() -> None:
+    network = load_network("swiss-t1")
+    split = spray(route_by_name(network, "s1", "s6", "capillary"))
+    links = split.per_label(path.links for path in split.paths)
+    assert len(split.paths) > 2
+    assert links == [split.path_of(label).links for label in range(LABELS)]

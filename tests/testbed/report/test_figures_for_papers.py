@@ -54,10 +54,10 @@ def test_drawings_of_a_stream_stand_alone() -> None:
     run = sample_run()
     found = run_figures(replace(run, sessions=run.sessions[:2]))
     assert {
-        "session-1-route",
-        "session-1-timeline",
-        "session-1-loss",
-        "session-1-block-size",
+        "stream-1-route",
+        "stream-1-timeline",
+        "stream-1-loss",
+        "stream-1-block-size",
     } <= set(found)
     for name, figure in found.items():
         document = ElementTree.fromstring(figure.svg)
@@ -65,7 +65,7 @@ def test_drawings_of_a_stream_stand_alone() -> None:
         assert any(element.tag.endswith("text") for element in document.iter()), name
         assert figure.pdf.startswith(b"%PDF") and len(figure.pdf) > 1000
         assert figure.caption.endswith(".") and len(figure.caption) > 60
-    assert "Links carry" in found["session-1-route"].caption
+    assert "Links carry" in found["stream-1-route"].caption
 
 
 def test_report_writes_every_figure_of_a_command_and_its_captions(

@@ -14,10 +14,10 @@ from testbed.model.run_records import LinkLoad, SessionRun
 from testbed.report.column_units import plain
 from testbed.report.drawing.charts import DARK, LAYER_STEPS, LIGHT, Figure, chart, layer_colour
 from testbed.report.drawing.network_drawing import line_width
-from testbed.report.drawing.session_figures import (
+from testbed.report.drawing.stream_figures import (
     loss_figure,
-    session_figures,
     shown_network,
+    stream_figures,
     timeline_figure,
 )
 from testbed.report.drawing.svg_figures import inlined
@@ -34,7 +34,7 @@ EVERY = pytest.mark.parametrize(
 def drawn() -> list[dict[str, str]]:
     """Name -> figure as an element, of each session."""
     made = [
-        inlined(f"session {k}", lambda p=part: session_figures(p))
+        inlined(f"session {k}", lambda p=part: stream_figures(p))
         for k, part in enumerate(RUN.sessions)
     ]
     return [{name: svg for name, (svg, _) in one.items()} for one in made]
@@ -117,13 +117,13 @@ def test_nothing_of_a_timeline_lies_outside_it(number: int) -> None:
 
 
 def test_session_without_faults_or_timeline_draws_its_network_only() -> None:
-    assert list(session_figures(SessionRun(session=RUN.sessions[0].session))) == ["route"]
+    assert list(stream_figures(SessionRun(session=RUN.sessions[0].session))) == ["route"]
 
 
 def test_hosts_that_carry_nothing_are_left_out_and_counted() -> None:
     part = RUN.sessions[0]
     assert len(part.session.network["nodes"]) - len(shown_network(part).nodes) == 62
-    assert "Not drawn: 62 nodes" in session_figures(part)["route"].get_label()
+    assert "Not drawn: 62 nodes" in stream_figures(part)["route"].get_label()
 
 
 def test_far_nodes_of_a_large_network_are_left_out() -> None:
@@ -146,7 +146,7 @@ def test_parallel_links_lie_side_by_side() -> None:
     both = SessionRun(
         session=replace(session, links=pair, network={**session.network, "links": links})
     )
-    svg, _ = inlined("pair", lambda: session_figures(both))["route"]
+    svg, _ = inlined("pair", lambda: stream_figures(both))["route"]
     assert len({e.findall("path")[0].get("d") for e in marks(svg, "load")}) == 2
 
 

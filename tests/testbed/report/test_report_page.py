@@ -18,7 +18,7 @@ from rich.console import Console
 from testbed.model.run_records import LoadedRun, SessionRun, combined_verdict
 from testbed.model.verdict import Verdict
 from testbed.report.column_units import plain
-from testbed.report.drawing.session_figures import drawn_until_s
+from testbed.report.drawing.stream_figures import drawn_until_s
 from testbed.report.markup import tag
 from testbed.report.page import build_page
 from testbed.report.tables import closing_table
@@ -209,7 +209,7 @@ def test_run_without_sessions_is_a_page_all_the_same() -> None:
             manifest=sample_runs.sample_manifest(), sessions=(), verdict=None, unfinished="killed"
         )
     )
-    assert "No session was recorded." in page
+    assert "No stream was recorded." in page
     parsed(page)
 
 
@@ -268,3 +268,17 @@ def test_heading_of_a_stream_names_its_ends_once() -> None:
     console.print(closing_table(replace(part, session=replace(part.session, title=title))))
     heading = console.file.getvalue().splitlines()[0]  # type: ignore[attr-defined]
     assert heading.startswith(f"{title}, ") and heading.count(ends) == 1
+
+
+def test_page_and_table_say_stream_not_session() -> None:
+    run = sample_run()
+    cut = replace(run.sessions[0], summary=None)
+    runs = [run, replace(run, sessions=(cut, *run.sessions[1:]), verdict=None)]
+    for one in runs:
+        page = re.sub(r"<(style|script)\b.*?</\1>", "", build_page(one), flags=re.DOTALL)
+        table = io.StringIO()
+        Console(file=table, width=200).print(closing_table(one))
+        assert "All streams" in page
+        for text in (page, table.getvalue()):
+            assert not re.search("session", text, re.IGNORECASE)
+    assert "the stream did not end" in combined_verdict([cut]).invalid

@@ -84,7 +84,7 @@ def streamed(load: float) -> _Found:
         for i in plan.forward.loaded
     }
     there, back = (
-        [path.links for path in split.paths for _ in range(path.start, path.stop)]
+        split.per_label(path.links for path in split.paths)
         for split in (plan.forward, plan.backward)
     )
     events: list[Any] = []

@@ -100,9 +100,7 @@ class Channel:
         self.chance, self.jitter, self.longer_s = random.Random(5), jitter, longer_s
         self.links = plan.network.links
         self.factor = factor
-        self.path_of = [
-            path.links for path in plan.forward.paths for _ in range(path.start, path.stop)
-        ]
+        self.path_of = plan.forward.per_label(path.links for path in plan.forward.paths)
         self.slow = max(plan.forward.loaded, key=plan.forward.load)
 
     def __call__(self, packet: OutgoingPacket, at_s: float) -> Sequence[float]:

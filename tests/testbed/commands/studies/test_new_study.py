@@ -76,17 +76,16 @@ def test_new_study_is_a_plugin_in_the_current_folder(
 def test_run_of_a_file_is_reported_with_the_file(tmp_path: Path) -> None:
     assert in_process("experiment", "new", "report_links", cwd=tmp_path).returncode == 0
     file = "./report_links/report_links.py"
-    command = [sys.executable, "-m", "testbed"]
-    run = [*command, "experiment", "run", file, "--quick", "--workers", "2", "--json"]
+    run = [sys.executable, "-m", "testbed", "experiment", "run", file, "--quick"]
+    run += ["--workers", "2", "--json"]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)["results"]
     (tmp_path / results / "page.html").unlink()
-    report = [*command, "report", results, "--study", file]
-    done = subprocess.run(report, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = in_process("report", results, "--study", file, cwd=tmp_path)
     assert done.returncode == 0 and (tmp_path / results / "page.html").is_file()
-    other = [*command, "experiment", "run", results, "--quick"]
-    assert subprocess.run(other, cwd=tmp_path, capture_output=True).returncode == 2
+    done = in_process("experiment", "run", results, "--quick", cwd=tmp_path)
+    assert done.returncode == 2
 
 
 def test_installed_study_is_found_by_every_command(

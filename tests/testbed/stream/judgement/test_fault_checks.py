@@ -12,7 +12,7 @@ from rich.console import Console
 from testbed.faults.fault import Fault
 from testbed.model.run_records import FaultRecord, group_sessions, record_from_json
 from testbed.model.verdict import Claim, Verdict
-from testbed.report.sections import session_section
+from testbed.report.sections import stream_section
 from testbed.report.tables import closing_table
 from testbed.report.wording import fault_mark
 from testbed.stream.judgement.analysis import Analysis
@@ -90,8 +90,8 @@ def test_page_and_terminal_show_a_dash_for_it(twice: tuple[StreamPlan, StreamMea
     analysis = Analysis(plan, run)
     (part,) = group_sessions(judgement_of(analysis, Verdict(checks=())).records(0, "ring"))
     assert 'aria-label="not judged"' in str(
-        session_section(part)
-    ) and 'aria-label="agrees"' not in str(session_section(part))
+        stream_section(part)
+    ) and 'aria-label="agrees"' not in str(stream_section(part))
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(closing_table(part, width=100))
     rows = [

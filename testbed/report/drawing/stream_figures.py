@@ -27,7 +27,7 @@ CROWD = 60
 Numbered = Sequence[tuple[int, FaultRecord]]
 
 
-def session_figures(run: SessionRun) -> dict[str, Figure]:
+def stream_figures(run: SessionRun) -> dict[str, Figure]:
     """Name -> figure, each with its caption as its label; a figure of which nothing was measured is left out."""
     made = {
         "route": route_figure(run),
@@ -49,7 +49,7 @@ def _about(run: SessionRun, *numbers: int) -> str:
 
 
 def shown_network(run: SessionRun) -> Network:
-    """The session's network without the hosts that carry nothing of the stream; of one of more than ``CROWD`` nodes
+    """The stream's network without the hosts that carry nothing of the stream; of one of more than ``CROWD`` nodes
     those that are two links away from the route at most."""
     session = run.session
     whole = parse_document(session.network)
@@ -253,7 +253,7 @@ def timeline_figure(run: SessionRun) -> Figure | None:
 
 
 def _redundancy(run: SessionRun, block_size: float | None) -> float | None:
-    """N/M - 1 with M of the session's code, from its parameters."""
+    """N/M - 1 with M of the stream's code, from its parameters."""
     m = run.session.parameters.get("source_packets")
     return (
         block_size / m - 1
