@@ -1,1 +1,1 @@
-"""Values that rooms share: routes, label splits, schedules, traffics, wiring, verdicts, records; pure."""
+"""Values that packages share, such as routes, schedules, wirings, verdicts and records. No I/O."""

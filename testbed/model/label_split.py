@@ -1,7 +1,7 @@
-"""A label split: which of the 65,536 packet labels each link carries.
+"""The label split of a route: which of the 65,536 packet labels each link carries.
 
-Made from a split route by ``testbed.routing.label_split.spraying``; the one table that switches' rules, the simulated
-fabric and predictions of single and double failures are all read from.
+``testbed.routing.label_split.spraying`` computes it from a split route. Switch rules, the simulated
+fabric and the predictions of link failures all read this one table.
 """
 
 import bisect
@@ -16,16 +16,22 @@ from topologies.network import Network
 
 T = TypeVar("T")
 
+# Number of labels. A label is the 16-bit UDP source port of a packet.
 LABELS = 65536
-"""Size of the label space: the UDP source port's 16 bits."""
 
+# Half-open range [start, stop) of labels, 0 <= start < stop <= 65536.
 Interval = tuple[int, int]
-"""Half-open range [start, stop) of labels, 0 <= start < stop <= 65536."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelPath:
-    """Labels [start, stop) follow the links (indices into the network's) in order from source to sink."""
+    """The path of the packets with labels in [start, stop).
+
+    Attributes:
+        start: The first label.
+        stop: The label after the last one.
+        links: Indices of the network's links, in order from source to sink.
+    """
 
     start: int
     stop: int
@@ -34,7 +40,17 @@ class LabelPath:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelSplit:
-    """Paths in label order that partition the label space: label -> the one path that its packets take."""
+    """A partition of all labels into paths from a source to a sink.
+
+    Attributes:
+        network: The network of the paths.
+        source: Id of the node where all paths begin.
+        sink: Id of the node where all paths end.
+        paths: The paths in the order of their labels. Every label has exactly one path.
+
+    Raises:
+        InputError: A label has no path or several, or a path does not lead from source to sink.
+    """
 
     network: Network
     source: str
@@ -42,44 +58,60 @@ class LabelSplit:
     paths: tuple[LabelPath, ...]
 
     def __post_init__(self) -> None:
-        at = 0
+        next_label = 0
         for path in self.paths:
-            if path.start != at or path.stop <= path.start:
+            if path.start != next_label or path.stop <= path.start:
                 raise InputError(
-                    f"label split: path at [{path.start}, {path.stop}) leaves labels from {at} without one path"
+                    f"label split: path at [{path.start}, {path.stop}) "
+                    f"leaves labels from {next_label} without one path"
                 )
-            at = path.stop
-            node = self.source
-            for i in path.links:
-                link = self.network.links[i]
-                if link.source != node:
-                    raise InputError(
-                        f"label split: path at {path.start} jumps from {node!r} to {link.label}"
-                    )
-                node = link.target
-            if node != self.sink:
+            next_label = path.stop
+            self._check_connected(path)
+        if next_label != LABELS:
+            raise InputError(f"label split: labels from {next_label} have no path")
+
+    def _check_connected(self, path: LabelPath) -> None:
+        """Raise InputError unless the path's links lead from the source to the sink."""
+        node = self.source
+        for i in path.links:
+            link = self.network.links[i]
+            if link.source != node:
                 raise InputError(
-                    f"label split: path at {path.start} ends at {node!r}, not at the sink {self.sink!r}"
+                    f"label split: path at {path.start} jumps from {node!r} to {link.label}"
                 )
-        if at != LABELS:
-            raise InputError(f"label split: labels from {at} have no path")
+            node = link.target
+        if node != self.sink:
+            raise InputError(
+                f"label split: path at {path.start} ends at {node!r}, not at the sink {self.sink!r}"
+            )
 
     def intervals(self, link: int) -> tuple[Interval, ...]:
-        """Label intervals on the link (index), ascending, adjacent ones merged; empty where it carries none."""
+        """Return the label intervals that a link carries, ascending and with adjacent ones merged.
+
+        Args:
+            link: Index of the link in the network.
+        """
         return self._by_link.get(link, ())
 
     def load(self, link: int) -> Fraction:
-        """Exact share of the labels that the link carries (within 2/65536 of the split route's load)."""
+        """Return the exact fraction of all labels that a link carries.
+
+        It differs from the load of the split route by at most 2/65536.
+
+        Args:
+            link: Index of the link in the network.
+        """
         return Fraction(sum(stop - start for start, stop in self.intervals(link)), LABELS)
 
     @property
     def loaded(self) -> tuple[int, ...]:
-        """Indices of links that carry any label, ascending."""
+        """Indices of the links that carry any label, ascending."""
         return tuple(sorted(self._by_link))
 
     def path_of(self, label: int) -> LabelPath:
-        """The path of one label."""
-        return self.paths[bisect.bisect_right([p.start for p in self.paths], label) - 1]
+        """Return the path of the packets with this label."""
+        starts = [path.start for path in self.paths]
+        return self.paths[bisect.bisect_right(starts, label) - 1]
 
     def per_label(self, path_values: Iterable[T]) -> list[T]:
         """Return the value of each label's path, for all labels in order.
@@ -95,12 +127,13 @@ class LabelSplit:
 
     @cached_property
     def _by_link(self) -> Mapping[int, tuple[Interval, ...]]:
-        found: dict[int, list[Interval]] = {}
+        """Label intervals by the index of their link."""
+        intervals_by_link: dict[int, list[Interval]] = {}
         for path in self.paths:
             for i in path.links:
-                have = found.setdefault(i, [])
-                if have and have[-1][1] == path.start:
-                    have[-1] = (have[-1][0], path.stop)
+                intervals = intervals_by_link.setdefault(i, [])
+                if intervals and intervals[-1][1] == path.start:
+                    intervals[-1] = (intervals[-1][0], path.stop)
                 else:
-                    have.append((path.start, path.stop))
-        return {i: tuple(v) for i, v in found.items()}
+                    intervals.append((path.start, path.stop))
+        return {i: tuple(intervals) for i, intervals in intervals_by_link.items()}

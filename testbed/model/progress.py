@@ -1,8 +1,8 @@
-"""Where a run is: what a fabric reports to whoever shows progress, whatever the workload.
+"""Progress of a run, as a fabric reports it to a progress bar or a live page.
 
-A bar needs seconds and a few words. A live page also takes a ``CounterReading``: what the run knows anyway comes with
-the report, and what counters of the machine say is read by whoever looks, when it looks, in a process of its own if it
-likes.
+A progress bar needs seconds and a short text. A live page also shows counters. A report contains
+the counters that the run knows without effort. The page reads all others itself whenever it needs
+them, if it likes in a process of its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,12 +13,21 @@ from topologies.network import LinkId
 
 @dataclass(frozen=True, kw_only=True)
 class CounterReading:
-    """What is known of a run at one moment; sums since its start, None or empty where it has no such thing.
+    """The counters of a run at one moment. Totals count from the start of the run.
 
-    ``at_s``: seconds on the run's own clock (that of its faults). ``link_bytes``: bytes put onto each link. ``down``:
-    links without a carrier. ``faults``: those in force, in words. ``sent``, ``received``: packets of the stream;
-    ``block_size``: N of the last one. ``frame`` of ``frames``: the time frame that is open, counted from 1.
-    ``figures``: further numbers by what they are called.
+    A value that the run does not have is None or empty.
+
+    Attributes:
+        at_s: Seconds on the run's clock, on which its faults begin and end too.
+        link_bytes: Bytes transmitted on each link.
+        down: Links without a carrier.
+        faults: Descriptions of the active faults.
+        sent: Packets that the stream has sent.
+        received: Packets that the stream has received.
+        block_size: Number of packets (N) of the last block.
+        frame: Number of the current time frame, from 1.
+        frames: Number of time frames of the run.
+        figures: Further numbers by their name.
     """
 
     at_s: float | None = None
@@ -33,16 +42,22 @@ class CounterReading:
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
+# Reads the current counters of a run. It may be called in a process that was forked after the
+# counters had been created.
 ReadCounters = Callable[[], CounterReading]
-"""Reads what a run's counters say now; may be called in a process that was forked after the counters were there."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Where a run is: ``done_s`` of ``total_s`` seconds (left out: nothing yet), and what happens now in a few words.
+    """The progress of a run at one moment.
 
-    ``reading``: what the reporter knows without looking; ``look``: how to read the rest (the same function in every
-    report of a run); ``ask``: likewise, where only this process can, because it has to ask other machines.
+    Attributes:
+        doing: Short text that says what the run does now.
+        done_s: Seconds that have passed. With the default, nothing is done yet.
+        total_s: Seconds that the run takes.
+        reading: The counters that the reporter knows without reading any.
+        read_local: Reads the remaining counters. It is the same function in every report of a run.
+        read_remote: Likewise, but it has to ask other machines, so only this process can call it.
     """
 
     doing: str
@@ -53,5 +68,5 @@ class Progress:
     read_remote: ReadCounters | None = None
 
 
+# A fabric calls it whenever there is something new to show.
 ReportProgress = Callable[[Progress], None]
-"""Called by a fabric whenever there is something new to show."""

@@ -1,6 +1,7 @@
-"""Names of the built-in routings of one flow, and how a sentence calls their routes."""
+"""Names of the built-in routing methods for one flow, and descriptions of their routes."""
 
-#: In the order of lists. A name with a colon takes a parameter, which stands for ``{}``.
+#: Name -> description, in the order in which they are listed. A name with a colon takes a
+#: parameter, which replaces ``{}`` in the description.
 ROUTE_NAMES = {
     "single": "a single path",
     "ecmp": "equal-cost shortest paths",
@@ -18,7 +19,7 @@ ROUTE_NAMES = {
 
 
 def describe_route(method: str) -> str:
-    """Return how a sentence calls a route of this method.
+    """Return a description of a method's route that fits into a sentence.
 
     >>> describe_route("single"), describe_route("disjoint:3"), describe_route("theirs")
     ('a single path', '3 disjoint paths', "the route of 'theirs'")
@@ -33,9 +34,9 @@ def describe_route(method: str) -> str:
 
 
 def list_routes() -> str:
-    """Return all names with their descriptions, for a help page."""
-    listed = []
+    """Return the text of a help page that lists all names with their descriptions."""
+    entries = []
     for name in ROUTE_NAMES:
         parameter = name.partition(":")[2]
-        listed.append(f"{name} ({ROUTE_NAMES[name].format(parameter)})")
-    return ", ".join(listed)
+        entries.append(f"{name} ({ROUTE_NAMES[name].format(parameter)})")
+    return ", ".join(entries)

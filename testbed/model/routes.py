@@ -1,6 +1,7 @@
-"""A split route: what fraction of one unit of flow each directed link carries from a source to a sink.
+"""Split routes: the fraction of a flow from a source to a sink that each directed link carries.
 
-The value that routing computes, spraying turns into label intervals and verdicts compare with measurements.
+Routing computes a split route. Spraying converts it to label intervals, and verdicts compare it
+with measurements.
 """
 
 import math
@@ -16,8 +17,14 @@ from topologies.text.shown import Shown
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """One capillary layer: its load (of one unit, relative to capacity), the factor F to it from the layer before
-    (Gabrielyan 2007, eq. 19; the first layer's is 1/load) and the ids of its bottleneck links."""
+    """A layer of a capillary route.
+
+    Attributes:
+        load: Load of the layer's bottleneck links for one unit of flow, relative to capacity.
+        factor: The factor F between this layer and the previous one (Gabrielyan 2007, eq. 19).
+            The factor of the first layer is 1/load.
+        bottlenecks: Ids of the bottleneck links.
+    """
 
     load: Fraction
     factor: Fraction
@@ -26,9 +33,21 @@ class Layer:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SplitRoute(Shown):
-    """``loads[i]`` is the exact fraction of the flow on ``network.links[i]``; flow is conserved at every node.
+    """The route of one flow that may be split over several paths.
 
-    ``link_layers[i]`` is the 1-based layer whose bottleneck link i is, 0 where none (not loaded, or not capillary).
+    Attributes:
+        network: The network of the route.
+        source: Id of the node that sends the flow.
+        sink: Id of the node that receives the flow.
+        method: Name of the routing method.
+        loads: The exact fraction of the flow on each link, in the order of the network's links.
+        layers: The layers of a capillary route, else empty.
+        link_layers: For each link the number of the layer, from 1, in which it is a bottleneck, or
+            0 if it is none. Empty if the route is not capillary.
+
+    Raises:
+        InputError: The flow is not conserved at a node, a load is outside [0, 1], or the number of
+            loads is wrong.
     """
 
     network: Network
@@ -42,15 +61,16 @@ class SplitRoute(Shown):
     def __post_init__(self) -> None:
         if len(self.loads) != len(self.network.links):
             raise InputError(
-                f"split route: {len(self.loads)} loads for {len(self.network.links)} links; give one a link"
+                f"split route: {len(self.loads)} loads for {len(self.network.links)} links; "
+                "give one a link"
             )
         if self.source == self.sink:
             raise InputError(
                 f"split route: source and sink are both {self.source!r}; choose two nodes"
             )
-        scale, whole = self._whole_loads()
+        scale, scaled_loads = self._scaled_loads()
         balance: dict[str, int] = {}
-        for link, load in zip(self.network.links, whole, strict=True):
+        for link, load in zip(self.network.links, scaled_loads, strict=True):
             if not 0 <= load <= scale:
                 raise InputError(
                     f"split route: load {Fraction(load, scale)} of {link.label} is outside [0, 1]"
@@ -58,31 +78,37 @@ class SplitRoute(Shown):
             if load:
                 balance[link.source] = balance.get(link.source, 0) + load
                 balance[link.target] = balance.get(link.target, 0) - load
-        for node, net in balance.items():
-            want = {self.source: 1, self.sink: -1}.get(node, 0)
-            if net != want * scale:
+        for node, excess in balance.items():
+            expected = {self.source: 1, self.sink: -1}.get(node, 0)
+            if excess != expected * scale:
                 raise InputError(
-                    f"split route: node {node!r} sends out {Fraction(net, scale)} more than it takes in; "
-                    f"it should be {want}"
+                    f"split route: node {node!r} sends out {Fraction(excess, scale)} "
+                    f"more than it takes in; it should be {expected}"
                 )
 
-    def _whole_loads(self) -> tuple[int, list[int]]:
-        """A common denominator and the loads as multiples of its inverse: adding integers is much faster."""
-        distinct = {
-            id(load): load for load in self.loads
-        }  # equal loads are mostly one object; hashing them is slow
+    def _scaled_loads(self) -> tuple[int, list[int]]:
+        """Return a common denominator of the loads, and the loads multiplied by it.
+
+        Adding integers is much faster than adding fractions.
+        """
+        # Equal loads are mostly one object, and hashing fractions is slow: identify them by id.
+        distinct = {id(load): load for load in self.loads}
         scale = math.lcm(*(load.denominator for load in distinct.values()))
-        whole = {
+        scaled = {
             key: load.numerator * (scale // load.denominator) for key, load in distinct.items()
         }
-        return scale, [whole[id(load)] for load in self.loads]
+        return scale, [scaled[id(load)] for load in self.loads]
 
     def __repr__(self) -> str:
-        way = f"{self.source!r} to {self.sink!r} of {self.network.name}, {self.method}"
-        return f"SplitRoute({way}: {len(self.loaded)} links, load at most {max(self.loads)})"
+        flow = f"{self.source!r} to {self.sink!r} of {self.network.name}, {self.method}"
+        return f"SplitRoute({flow}: {len(self.loaded)} links, load at most {max(self.loads)})"
 
     def load(self, link: str | LinkId | Pair) -> Fraction:
-        """Return the share of the flow on a link: ``a->b``, a pair of nodes, or the link's id."""
+        """Return the fraction of the flow on a link.
+
+        Args:
+            link: A name such as ``a->b``, a pair of nodes, or the link's id.
+        """
         return self.loads[self.network.link_index[known_link(link, self.network)]]
 
     @property
@@ -92,43 +118,49 @@ class SplitRoute(Shown):
 
     @property
     def utilisations(self) -> tuple[float, ...]:
-        """Load over capacity relative to the largest capacity, one a link."""
+        """Load of each link divided by its capacity, relative to the largest capacity."""
         largest = max(link.capacity_bps for link in self.network.links)
         return tuple(
-            float(r) * largest / link.capacity_bps
-            for r, link in zip(self.loads, self.network.links, strict=True)
+            float(load) * largest / link.capacity_bps
+            for load, link in zip(self.loads, self.network.links, strict=True)
         )
 
     def in_flow_order(self, links: Iterable[int]) -> list[tuple[str, list[int]]]:
-        """Source, sink and the nodes that the ``links`` touch, each with those that leave it, after all that send to
-        it.
+        """Sort the nodes of these links so that each node follows all nodes that send to it.
 
-        Raises InputError where the links, which are to be loaded ones, make a directed cycle (no routing method's do).
+        Args:
+            links: Indices of loaded links.
+
+        Returns:
+            Each node with the indices of those of the links that leave it. The source and the sink
+            are included even if no link touches them.
+
+        Raises:
+            InputError: The links form a directed cycle. Those of the built-in methods never do.
         """
-        out: dict[str, list[int]] = {self.source: [], self.sink: []}
-        waiting = {self.source: 0, self.sink: 0}
+        outgoing: dict[str, list[int]] = {self.source: [], self.sink: []}
+        unsorted_inputs = {self.source: 0, self.sink: 0}
         for i in links:
             link = self.network.links[i]
-            out.setdefault(link.source, []).append(i)
-            out.setdefault(link.target, [])
-            waiting[link.target] = waiting.get(link.target, 0) + 1
-            waiting.setdefault(link.source, 0)
-        ready = sorted(
-            (node for node in out if not waiting[node]),
-            key=lambda node: self.network.node_index[node],
-        )
+            outgoing.setdefault(link.source, []).append(i)
+            outgoing.setdefault(link.target, [])
+            unsorted_inputs[link.target] = unsorted_inputs.get(link.target, 0) + 1
+            unsorted_inputs.setdefault(link.source, 0)
+        ready = [node for node in outgoing if not unsorted_inputs[node]]
+        ready.sort(key=self.network.node_index.__getitem__)
         order = []
-        for node in ready:  # which grows meanwhile
-            order.append((node, out[node]))
-            for i in out[node]:
+        # The list grows during the loop, by the nodes whose inputs have all been sorted.
+        for node in ready:
+            order.append((node, outgoing[node]))
+            for i in outgoing[node]:
                 target = self.network.links[i].target
-                waiting[target] -= 1
-                if not waiting[target]:
+                unsorted_inputs[target] -= 1
+                if not unsorted_inputs[target]:
                     ready.append(target)
-        if len(order) < len(out):
-            stuck = next(i for node, own in out.items() if waiting[node] for i in own)
-            raise InputError(
-                f"split route {self.source!r} -> {self.sink!r}: its flow runs in a cycle near "
-                f"{self.network.links[stuck].label}; take the cycle out first"
-            )
+        for node, node_links in outgoing.items():
+            if unsorted_inputs[node] and node_links:
+                raise InputError(
+                    f"split route {self.source!r} -> {self.sink!r}: its flow runs in a cycle near "
+                    f"{self.network.links[node_links[0]].label}; take the cycle out first"
+                )
         return order

@@ -1,7 +1,7 @@
-"""The records of a finished run: what ``measurements.jsonl`` and ``manifest.json`` hold, as frozen values with their
-JSON.
+"""The records of a finished run, and their JSON in ``measurements.jsonl`` and ``manifest.json``.
 
-Sessions write them, the result store keeps them, pages and tables are drawn from them and from nothing else.
+Sessions create the records and the result store keeps them. Pages and tables are drawn from the
+records alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,14 +15,25 @@ from testbed.model.routes import SplitRoute
 from testbed.model.verdict import Check, Verdict
 from topologies import Json, JsonObject, Network, label_of, link_fields
 
+# Version of the layout of a run's directory. Directories of other versions are refused.
 FORMAT = 1
-"""Version of the layout of a run's directory; a reader refuses another."""
+
+# The fraction of the packets on a link is a multiple of this, because there are 65,536 labels.
+_SHARE_RESOLUTION = 1 / 65536
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinkLoad:
-    """One loaded link of a session's route. ``layer`` is 1-based, 0 where none; ``intervals`` are half-open label
-    ranges."""
+    """A loaded link of a session's route.
+
+    Attributes:
+        source: Id of the node where the link begins.
+        target: Id of the node where the link ends.
+        key: Distinguishes parallel links.
+        load: Fraction of the flow on the link.
+        layer: Number of the capillary layer in which the link is a bottleneck, from 1, or 0.
+        intervals: Half-open ranges of the labels on the link.
+    """
 
     source: str
     target: str
@@ -33,18 +44,30 @@ class LinkLoad:
 
     @property
     def label(self) -> str:
-        """``a->b``, with ``#key`` for a parallel link."""
+        """The name of the link: ``a->b``, with ``#key`` for a parallel link."""
         return label_of((self.source, self.target, self.key))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionRecord:
-    """One stream of the run: where, by what route, with which parameters (JSON-ready, units in the names)."""
+    """A stream of the run: its network, route and parameters.
+
+    Attributes:
+        session: Number of the session.
+        title: Title of the session for people.
+        network: Node-link document. A node may have a ``position`` [x, y].
+        source: Id of the sending node.
+        sink: Id of the receiving node.
+        method: Name of the routing method.
+        fabric: Where the stream ran, such as "emulation" or "simulator".
+        links: The loaded links of the route.
+        parameters: Parameters of the stream, JSON-ready, with the unit in each name.
+        duration_s: Seconds that the stream took.
+    """
 
     session: int
     title: str
     network: Json
-    """Node-link document; a node may carry ``position`` [x, y]."""
     source: str
     sink: str
     method: str
@@ -56,8 +79,43 @@ class SessionRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultOutcome:
-    """What a run says of one fault, prediction beside measurement: fractions, seconds since the session's start,
-    counts."""
+    """Predicted and measured effects of one fault.
+
+    Moments are in seconds since the start of the session. N is the number of packets of a block.
+
+    Attributes:
+        link: Name of the link that failed.
+        kind: Kind of the fault.
+        start_s: When the fault began.
+        stop_s: When the fault ended.
+        predicted_loss: Predicted fraction of lost packets.
+        measured_loss: Measured fraction of lost packets, or None.
+        interval: The interval that contains the true loss, given the measurement.
+        packets: Number of packets from which the loss was measured.
+        predicted_block_size: Predicted N. None if no packet gets through, or if no N that the
+            sender may choose helps.
+        bound_block_size: Lower bound of N for every order of labels: ceil(M / (1 - loss)), with
+            the loss that the order causes, or the base block size if that is larger.
+        measured_block_size: Median of N over the blocks of the steady part.
+        mean_block_size: Mean of N.
+        block_size_range: The block sizes at which the sender may settle, given the precision with
+            which it can measure a loss.
+        sender_reacted: Whether the sender increased N if that was required.
+        reaction_s: Seconds from the failure to the first packet that was sent with the larger N.
+            None if no larger N was required, or if ``sender_reacted`` is false.
+        transient_blocks: Number of blocks that began before the reaction.
+        transient_blocks_lost: How many of these could not be decoded.
+        steady_blocks: Number of blocks that began after the reaction.
+        undecodable_blocks: Number of blocks of the steady part that could not be decoded.
+        late_packets: Number of source packets of the steady blocks that were delivered late.
+        transient_late_packets: Number of source packets of the transient blocks that were
+            delivered late.
+        port_status_s: When a switch reported that its port had failed, or None.
+        reaction_uncertainty_s: Error of the reaction in seconds because the clocks of several
+            machines differ. 0 for one clock.
+        undecided_packets: Number of packets that were sent so close to the beginning or end of the
+            fault that the clocks of several machines cannot tell whether it affected them.
+    """
 
     link: str
     kind: str
@@ -66,24 +124,15 @@ class FaultOutcome:
     predicted_loss: float
     measured_loss: float | None = None
     interval: tuple[float, float] | None = None
-    """Where the true loss lies given the measurement."""
     packets: int = 0
     predicted_block_size: float | None = None
-    """None where nothing gets by, or where no block size that the sender may choose helps."""
     bound_block_size: float | None = None
-    """What no order of labels can be below: ceil(M / (1 - loss)) or the base (loss: as often as the order takes the
-    labels)."""
     measured_block_size: float | None = None
-    """Where N settled: the median over the blocks of the steady part."""
     mean_block_size: float | None = None
     block_size_range: tuple[float, float] | None = None
-    """Block sizes that the sender may settle at, given how well a loss can be distinguished from a measurement."""
     sender_reacted: bool = True
     reaction_s: float | None = None
-    """From the failure to the first packet sent under the larger N; None: no larger N was called for, or none came
-    (then not ``sender_reacted``)."""
     transient_blocks: int = 0
-    """Blocks started before the reaction."""
     transient_blocks_lost: int = 0
     steady_blocks: int = 0
     undecodable_blocks: int = 0
@@ -91,16 +140,20 @@ class FaultOutcome:
     transient_late_packets: int = 0
     port_status_s: float | None = None
     reaction_uncertainty_s: float = 0.0
-    """How far the clocks of several machines leave the reaction open; 0: one clock."""
     undecided_packets: int = 0
-    """Sent so near to the fault's beginning or end that the clocks of several machines cannot tell on which side."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FaultRecord(FaultOutcome):
-    """A fault as a run keeps it. ``diagnosis``: whom the sender suspected (cables, right, certain,
-    certain_after_packets, certain_after_s), where it diagnoses. ``passed``: what all checks of this fault say together;
-    None: none is about it, or one cannot tell."""
+    """The effects of a fault, as they are stored.
+
+    Attributes:
+        session: Number of the session.
+        passed: Whether all checks of this fault passed. None if there is no check, or if one of
+            them cannot tell.
+        diagnosis: The links that the sender suspected, if it diagnoses faults, with the keys
+            cables, right, certain, certain_after_packets and certain_after_s.
+    """
 
     session: int
     passed: bool | None = None
@@ -108,16 +161,27 @@ class FaultRecord(FaultOutcome):
 
     @property
     def loss_agrees(self) -> bool:
-        """Whether the predicted loss is in the interval, give or take the 1/65536 to which switches know a share."""
+        """True if the interval of the measured loss contains the predicted loss."""
         if self.measured_loss is None or self.interval is None:
             return False
-        slack = 1 / 65536
-        return self.interval[0] - slack <= self.predicted_loss <= self.interval[1] + slack
+        low = self.interval[0] - _SHARE_RESOLUTION
+        high = self.interval[1] + _SHARE_RESOLUTION
+        return low <= self.predicted_loss <= high
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimelineRecord:
-    """One value a bin of ``bin_s`` seconds; None where nothing was sent. Sequences have equal lengths."""
+    """A session over time, divided into bins. All sequences have one value for each bin.
+
+    Attributes:
+        session: Number of the session.
+        bin_s: Length of a bin in seconds.
+        t_s: Beginning of each bin, in seconds since the start of the session.
+        sent_pps: Packets sent per second.
+        loss: Fraction of lost packets, or None in a bin without packets.
+        block_size: Mean number of packets (N) of a block, or None in a bin without packets.
+        redundancy: N/M - 1, or None in a bin without packets.
+    """
 
     session: int
     bin_s: float
@@ -128,10 +192,8 @@ class TimelineRecord:
     redundancy: tuple[float | None, ...]
 
     def __post_init__(self) -> None:
-        lengths = {
-            len(getattr(self, name))
-            for name in ("t_s", "sent_pps", "loss", "block_size", "redundancy")
-        }
+        names = ("t_s", "sent_pps", "loss", "block_size", "redundancy")
+        lengths = {len(getattr(self, name)) for name in names}
         if len(lengths) > 1:
             raise InputError(
                 "timeline: its sequences differ in length; give one value a bin in each"
@@ -140,7 +202,18 @@ class TimelineRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryRecord:
-    """How one session ended. A ROR of None is infinite (then ``infinite_links`` says why) or was not measured."""
+    """The results of a session.
+
+    Attributes:
+        session: Number of the session.
+        verdict: The verdict on the session.
+        ror_predicted: Predicted redundancy overall requirement (ROR). None if it is infinite.
+        ror_measured: Measured ROR. None if it was not measured.
+        infinite_links: Names of the links whose failure no code can repair. If there are any, ROR
+            is infinite.
+        base_block_size: Number of packets per block outside faults.
+        figures: Further numbers by name, such as packets sent, blocks, and delay of the sender.
+    """
 
     session: int
     verdict: Verdict
@@ -149,27 +222,40 @@ class SummaryRecord:
     infinite_links: tuple[str, ...] = ()
     base_block_size: float | None = None
     figures: Json = field(default_factory=dict)
-    """Further named figures for the reader: packets sent, blocks, lag of the sender."""
 
 
 Record = SessionRecord | FaultRecord | TimelineRecord | SummaryRecord
 
 
+# The value of ``record`` for each kind of record in ``measurements.jsonl``.
 RECORD_NAMES: Mapping[type[Record], str] = {
     SessionRecord: "session",
     FaultRecord: "fault",
     TimelineRecord: "timeline",
     SummaryRecord: "summary",
 }
-"""How ``record`` names each kind in ``measurements.jsonl``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What was run, with what and on what. The store fills in ``name``, ``run``, ``started`` (ISO, UTC) and
-    ``seconds``.
+    """The description of a run: what was run, by which versions, and on which machine.
 
-    ``study``: of a study its ``title``, what it ``does``, the claim that it ``answers`` and its ``deviations``.
+    The result store sets ``name``, ``run``, ``started`` and ``seconds``.
+
+    Attributes:
+        name: Name under which runs of this kind are stored.
+        run: Name of the run's directory.
+        started: When the run began, in ISO 8601 (UTC).
+        seconds: How long the run took.
+        command: The command line.
+        seed: Seed of the random generators.
+        versions: Version of each program by its name.
+        machine: Description of the machine.
+        capabilities: What the machine supports.
+        plans: The plans of the run's sessions.
+        interrupted: Why the run did not end, or None.
+        study: The title of a study, what it does, the claim that it answers, and its deviations
+            from the documents. Empty for other runs.
     """
 
     name: str = ""
@@ -186,14 +272,16 @@ class Manifest:
     study: Json = field(default_factory=dict)
 
     def to_json(self) -> JsonObject:
-        return {"format": FORMAT} | {
-            f.name: json_ready(getattr(self, f.name)) for f in fields(self)
-        }
+        """Return the JSON document, which ``manifest_from_json`` reads."""
+        document: JsonObject = {"format": FORMAT}
+        for manifest_field in fields(self):
+            document[manifest_field.name] = json_ready(getattr(self, manifest_field.name))
+        return document
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionRun:
-    """All records of one session, together."""
+    """All records of one session."""
 
     session: SessionRecord
     faults: tuple[FaultRecord, ...] = ()
@@ -203,7 +291,14 @@ class SessionRun:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedRun:
-    """A run as read back. ``verdict`` is None where the run did not finish; then ``unfinished`` says why in words."""
+    """A stored run, as it was read.
+
+    Attributes:
+        manifest: The description of the run.
+        sessions: The records of its sessions.
+        verdict: The verdict on all sessions, or None if the run did not finish.
+        unfinished: Why the run did not finish, or None.
+    """
 
     manifest: Manifest
     sessions: tuple[SessionRun, ...]
@@ -219,21 +314,30 @@ def session_record(
     intervals: Mapping[int, Sequence[tuple[int, int]]],
     **more: object,
 ) -> SessionRecord:
-    """The record of a session over the route; ``intervals``: link index -> label intervals; ``more``: further
-    fields."""
+    """Return the record of a session over a route.
+
+    Args:
+        route: The route.
+        session: Number of the session.
+        fabric: Where the session runs, such as "emulation" or "simulator".
+        intervals: Link index -> half-open label intervals on the link.
+        **more: Further fields of SessionRecord.
+    """
     network = route.network
     layers = route.link_layers or (0,) * len(network.links)
-    links = tuple(
-        LinkLoad(
-            source=network.links[i].source,
-            target=network.links[i].target,
-            key=network.links[i].key,
-            load=route.loads[i],
-            layer=layers[i],
-            intervals=tuple(intervals.get(i, ())),
+    links = []
+    for i in route.loaded:
+        link = network.links[i]
+        links.append(
+            LinkLoad(
+                source=link.source,
+                target=link.target,
+                key=link.key,
+                load=route.loads[i],
+                layer=layers[i],
+                intervals=tuple(intervals.get(i, ())),
+            )
         )
-        for i in route.loaded
-    )
     values: JsonObject = {"title": network.name, "network": network_document(network)} | more
     return SessionRecord(
         session=session,
@@ -241,22 +345,25 @@ def session_record(
         sink=route.sink,
         method=route.method,
         fabric=fabric,
-        links=links,
+        links=tuple(links),
         **values,
     )
 
 
 def network_document(network: Network) -> JsonObject:
-    """What a drawing needs of a network, as a node-link document: ids, kinds, positions, link ends."""
-    nodes = [
-        {"id": n.id, "kind": n.kind}
-        | ({"position": list(n.position)} if n.position else {})
-        | {name: n.attributes[name] for name in ("coordinates",) if name in n.attributes}
-        for n in network.nodes
-    ]
-    graph = {"name": network.name} | {
-        k: network.attributes[k] for k in ("shape", "wraps") if k in network.attributes
-    }
+    """Return a node-link document with what a drawing of the network needs."""
+    nodes = []
+    for node in network.nodes:
+        entry: JsonObject = {"id": node.id, "kind": node.kind}
+        if node.position:
+            entry["position"] = list(node.position)
+        if "coordinates" in node.attributes:
+            entry["coordinates"] = node.attributes["coordinates"]
+        nodes.append(entry)
+    graph: JsonObject = {"name": network.name}
+    for key in ("shape", "wraps"):
+        if key in network.attributes:
+            graph[key] = network.attributes[key]
     links = [
         link_fields(link.id) | {"capacity_bps": link.capacity_bps, "delay_s": link.delay_s}
         for link in network.links
@@ -265,23 +372,26 @@ def network_document(network: Network) -> JsonObject:
 
 
 def combined_verdict(run: Sequence[SessionRun]) -> Verdict:
-    """One verdict of all streams: each check under its stream's title; invalid where any stream is.
+    """Return the verdict on all streams of a run.
 
-    Of several streams, what a check is about begins with its own ("session:1/fault:3"). A stream that has no summary
-    did not end, so that the whole is invalid.
+    The name of each check begins with the title of its stream. If there are several streams,
+    ``about`` begins with the session: "session:1/fault:3". The verdict is invalid if that of any
+    stream is, or if a stream has no summary because it did not end.
     """
     checks: list[Check] = []
     reasons: list[str] = []
     notes: list[str] = []
-    for part in run:
-        title = part.session.title
-        if part.summary is None:
+    for session_run in run:
+        title = session_run.session.title
+        if session_run.summary is None:
             reasons.append(f"{title}: the stream did not end")
             continue
-        verdict = part.summary.verdict
-        own = f"session:{part.session.session}" if len(run) > 1 else ""
+        verdict = session_run.summary.verdict
+        session_name = ""
+        if len(run) > 1:
+            session_name = f"session:{session_run.session.session}"
         for check in verdict.checks:
-            about = "/".join(filter(None, (own, check.about)))
+            about = "/".join(filter(None, (session_name, check.about)))
             checks.append(replace(check, name=f"{title}: {check.name}", about=about))
         notes += [f"{title}: {note}" for note in verdict.notes]
         if verdict.invalid is not None:
@@ -290,9 +400,14 @@ def combined_verdict(run: Sequence[SessionRun]) -> Verdict:
 
 
 def group_sessions(records: Sequence[Record]) -> tuple[SessionRun, ...]:
-    """Records in any order to sessions in the order of their numbers.
+    """Group records by their session, in the order of the session numbers.
 
-    Raises InputError for a record of a session that has no session record, and for a second one of its kind.
+    Args:
+        records: The records in any order.
+
+    Raises:
+        InputError: A record belongs to a session without a session record, or a session has two
+            records of a kind of which there is one.
     """
     single: dict[type[Record], dict[int, Any]] = {
         SessionRecord: {},
@@ -313,24 +428,26 @@ def group_sessions(records: Sequence[Record]) -> tuple[SessionRun, ...]:
     for record in records:
         if record.session not in sessions:
             raise InputError(
-                f"a {RECORD_NAMES[type(record)]} record names session {record.session}, which has no session record"
+                f"a {RECORD_NAMES[type(record)]} record names session {record.session}, "
+                "which has no session record"
             )
-    return tuple(
-        SessionRun(
+    session_runs = []
+    for number in sorted(sessions):
+        session_run = SessionRun(
             session=sessions[number],
             faults=tuple(faults.get(number, ())),
             timeline=single[TimelineRecord].get(number),
             summary=single[SummaryRecord].get(number),
         )
-        for number in sorted(sessions)
-    )
+        session_runs.append(session_run)
+    return tuple(session_runs)
 
 
 _KINDS: Mapping[str, type[Record]] = {name: kind for kind, name in RECORD_NAMES.items()}
 
 
 def record_to_json(record: Record) -> JsonObject:
-    """One line of ``measurements.jsonl``: the fields and ``record``, which names the kind of record."""
+    """Return a line of ``measurements.jsonl`` as JSON: the fields, and ``record`` for the kind."""
     document = json_ready(record)
     if isinstance(record, SummaryRecord):
         document["ror"] = {
@@ -342,11 +459,17 @@ def record_to_json(record: Record) -> JsonObject:
 
 
 def record_from_json(document: object, where: str) -> Record:
-    """The record that ``record_to_json`` wrote; keys that it does not know are left out.
+    """Return the record that ``record_to_json`` converted to JSON. Unknown keys are ignored.
 
-    Raises InputError with ``where`` and the key that is missing or of the wrong kind.
+    Args:
+        document: The JSON value.
+        where: How errors begin.
+
+    Raises:
+        InputError: A value is missing or of the wrong kind. The message names its key.
     """
-    document = document if isinstance(document, Mapping) else {}
+    if not isinstance(document, Mapping):
+        document = {}
     name = document.get("record")
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
@@ -366,10 +489,19 @@ def record_from_json(document: object, where: str) -> Record:
 
 
 def manifest_from_json(document: object, where: str) -> Manifest:
-    """Raises InputError for another format, and for a key that is missing or of the wrong kind."""
-    found = document.get("format") if isinstance(document, Mapping) else None
-    if found != FORMAT:
+    """Return the manifest that ``Manifest.to_json`` converted to JSON.
+
+    Args:
+        document: The JSON value.
+        where: How errors begin.
+
+    Raises:
+        InputError: The format is another version's, or a value is missing or of the wrong kind.
+    """
+    version = document.get("format") if isinstance(document, Mapping) else None
+    if version != FORMAT:
         raise InputError(
-            f"{where}: format {str(found)[:40]!r} is not {FORMAT}; read it with the version that wrote it"
+            f"{where}: format {str(version)[:40]!r} is not {FORMAT}; "
+            "read it with the version that wrote it"
         )
     return from_json(Manifest, document, where)

@@ -1,4 +1,4 @@
-"""A schedule: time frames of transfers of which no two share a link, with what is proved of its length."""
+"""Schedules: time frames of transfers that share no link, and what is proved about their number."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,18 +10,31 @@ import numpy.typing as npt
 from testbed.model.traffic import Traffic
 from topologies.text.shown import Shown
 
+#: Returns seconds.
 Clock = Callable[[], float]
-"""Seconds."""
+#: What is proved about the length of a schedule.
 Proof = Literal["liquid", "no-liquid-schedule", "unknown"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Schedule(Shown):
-    """``frame_of``: shape (transfers,), the frame of each transfer, 0 .. length - 1, no frame empty.
+    """A division of transfers into time frames.
 
-    ``bottleneck_load``: the traffic's (its lower bound). ``proved``: "liquid" where the length is that bound,
-    "no-liquid-schedule" where an exhausted search or an infeasible model says that none has it, else "unknown".
-    ``optimal``: whether no shorter schedule exists (None: not known). ``method`` says which method found it.
+    Transfers of the same frame share no link. The load of the bottleneck is a lower bound of the
+    number of frames. A schedule of this length is called liquid.
+
+    Attributes:
+        frame_of: The frame of each transfer, from 0 to length - 1. Shape (transfers,). No frame is
+            empty.
+        length: Number of frames.
+        bottleneck_load: Load of the most loaded link of the traffic.
+        method: Name of the method that found the schedule.
+        proved: "liquid" if the schedule is liquid, "no-liquid-schedule" if an exhaustive search or
+            an infeasible model has shown that the traffic has no liquid schedule, else "unknown".
+        optimal: Whether no shorter schedule exists, or None if this is not known.
+        seconds: How long the search took, or None.
+        detail: Remarks of the method for people.
+        traffic: The traffic, if the schedule was made by ``testbed.schedule``, else None.
     """
 
     frame_of: npt.NDArray[np.int32]
@@ -32,7 +45,6 @@ class Schedule(Shown):
     optimal: bool | None = None
     seconds: float | None = field(default=None, compare=False)
     detail: str = ""
-    #: The traffic that is scheduled, if the schedule was made by ``testbed.schedule``.
     traffic: Traffic | None = field(default=None, compare=False)
 
     @classmethod
@@ -46,20 +58,39 @@ class Schedule(Shown):
         optimal: bool | None = None,
         detail: str = "",
     ) -> "Schedule":
-        """Frames that no transfer uses are closed up; what follows from the length alone is filled in."""
-        used = np.bincount(frame_of)
-        length = int(np.count_nonzero(used))
-        closed = frame_of if length == len(used) else (np.cumsum(used > 0) - 1)[frame_of]
-        liquid = length == bottleneck_load
-        proved: Proof = "liquid" if liquid else "no-liquid-schedule" if no_liquid else "unknown"
-        best = True if liquid or (no_liquid and length == bottleneck_load + 1) else optimal
+        """Return the schedule with this frame for each transfer.
+
+        Empty frames are removed. ``proved`` and ``optimal`` are derived from the length if they
+        follow from it.
+
+        Args:
+            frame_of: The frame of each transfer, from 0. Shape (transfers,).
+            bottleneck_load: Load of the most loaded link of the traffic.
+            method: Name of the method that found the schedule.
+            no_liquid: Whether the method has shown that there is no liquid schedule.
+            optimal: Whether no shorter schedule exists, or None if the method does not know.
+            detail: Remarks for people.
+        """
+        frame_sizes = np.bincount(frame_of)
+        length = int(np.count_nonzero(frame_sizes))
+        if length < len(frame_sizes):
+            renumbered = np.cumsum(frame_sizes > 0) - 1
+            frame_of = renumbered[frame_of]
+        proved: Proof = "unknown"
+        if length == bottleneck_load:
+            proved = "liquid"
+            optimal = True
+        elif no_liquid:
+            proved = "no-liquid-schedule"
+            if length == bottleneck_load + 1:
+                optimal = True
         return cls(
-            frame_of=closed.astype(np.int32, copy=False),
+            frame_of=frame_of.astype(np.int32, copy=False),
             length=length,
             bottleneck_load=bottleneck_load,
             method=method,
             proved=proved,
-            optimal=best,
+            optimal=optimal,
             detail=detail,
         )
 
@@ -74,7 +105,17 @@ class Schedule(Shown):
         optimal: bool | None = None,
         detail: str = "",
     ) -> "Schedule":
-        """From lists of transfer numbers, one a frame; every transfer is in exactly one (the checker says if not)."""
+        """Return the schedule with these frames.
+
+        Args:
+            frames: The numbers of the transfers in each frame. Every transfer is in one frame.
+                This is not checked here, but by the checker of schedules.
+            bottleneck_load: Load of the most loaded link of the traffic.
+            method: Name of the method that found the schedule.
+            no_liquid: Whether the method has shown that there is no liquid schedule.
+            optimal: Whether no shorter schedule exists, or None if the method does not know.
+            detail: Remarks for people.
+        """
         frame_of = np.full(sum(map(len, frames)), -1, dtype=np.int32)
         for number, frame in enumerate(frames):
             frame_of[list(frame)] = number
@@ -96,11 +137,12 @@ class Schedule(Shown):
 
     @property
     def liquid(self) -> bool:
+        """True if the number of frames is the load of the bottleneck."""
         return self.length == self.bottleneck_load
 
     @property
     def frames(self) -> list[list[int]]:
-        """The transfers of each frame, ascending."""
+        """The numbers of the transfers in each frame, ascending."""
         order = np.argsort(self.frame_of, kind="stable")
         bounds = np.searchsorted(self.frame_of[order], np.arange(1, self.length))
-        return [part.tolist() for part in np.split(order, bounds)]
+        return [frame.tolist() for frame in np.split(order, bounds)]

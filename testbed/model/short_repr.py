@@ -1,4 +1,4 @@
-"""What a value with many fields says of itself in one line."""
+"""One-line representations of dataclasses with many fields."""
 
 from collections.abc import Sized
 from dataclasses import MISSING, fields, is_dataclass
@@ -7,11 +7,15 @@ from typing import Any
 from topologies.network import Network
 from topologies.text.shown import Shown
 
-LONGEST = 160
+# Limits of the number of characters, so that a representation fits into a message.
+MAX_LINE = 160
+MAX_TEXT = 40
 
 
 class ShortRepr(Shown):
-    """For dataclasses (``repr=False``): the fields that are not as by default, each cut short.
+    """Base class of dataclasses (``repr=False``) that shows the fields without a default value.
+
+    The value of each field is shortened.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(repr=False)
@@ -23,27 +27,26 @@ class ShortRepr(Shown):
     """
 
     def __repr__(self) -> str:
-        shown: Any = self
-        words = [
-            f"{field.name}={_short(value)}"
-            for field in fields(shown)
-            if field.repr
-            and (
-                (value := getattr(self, field.name)) is not field.default
-                or field.default is MISSING
-            )
-        ]
-        line = f"{type(self).__name__}({', '.join(words)})"
-        return line if len(line) <= LONGEST else f"{line[: LONGEST - 2]}…)"
+        dataclass_self: Any = self
+        parts = []
+        for field in fields(dataclass_self):
+            value = getattr(self, field.name)
+            is_default = field.default is not MISSING and value is field.default
+            if field.repr and not is_default:
+                parts.append(f"{field.name}={_short(value)}")
+        line = f"{type(self).__name__}({', '.join(parts)})"
+        return line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 2]}…)"
 
 
 def _short(value: object) -> str:
     if isinstance(value, Network):
         return repr(value.name)
     if isinstance(value, str):
-        return repr(value if len(value) <= 40 else f"{value[:39]}…")
+        if len(value) > MAX_TEXT:
+            value = f"{value[: MAX_TEXT - 1]}…"
+        return repr(value)
     if isinstance(value, ShortRepr) or value is None or isinstance(value, (int, float)):
         return repr(value)
-    if is_dataclass(value):
-        return f"{type(value).__name__}(…)"
-    return f"[{len(value)} values]" if isinstance(value, Sized) else f"{type(value).__name__}(…)"
+    if isinstance(value, Sized) and not is_dataclass(value):
+        return f"[{len(value)} values]"
+    return f"{type(value).__name__}(…)"

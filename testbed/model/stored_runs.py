@@ -1,4 +1,4 @@
-"""A study's run as it is on disk: what a replication and its book know of it, whole or not."""
+"""Stored runs of studies, complete or not, as a replication and its book describe them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ STATES: dict[CheckOutcome, RunState] = {
     "fails": "failed",
     "cannot-tell": "cannot-tell",
 }
+# Sizes of a run, the largest last.
 SIZES = ("quick", "own options", "full")
 
 
@@ -22,9 +23,11 @@ class StoredRun:
     """A stored run.
 
     Attributes:
-        points: Points or sessions that are stored.
+        directory: Directory of the run.
+        manifest: The description of the run.
+        points: Number of points or sessions that are stored.
         verdict: None if the run did not end, or has none because it only computed something.
-        drawings: The SVG files next to it.
+        drawings: Names of the SVG files in the directory.
         computed: Whether it is the answer of a command that only computes, such as ``testbed ror``.
     """
 
@@ -37,19 +40,19 @@ class StoredRun:
 
     @property
     def name(self) -> str:
+        """The name under which runs of this kind are stored."""
         return self.manifest.name
 
     @property
     def size(self) -> str:
-        """``quick``, ``full`` or ``own options``; of a run that does not say it, by its command."""
-        known = self.manifest.study.get("size")
-        return (
-            str(known)
-            if known
-            else "quick"
-            if "--quick" in self.manifest.command.split()
-            else "full"
-        )
+        """The size of the run: ``quick``, ``full`` or ``own options``.
+
+        If the manifest does not contain the size, it is derived from the command line.
+        """
+        stored_size = self.manifest.study.get("size")
+        if stored_size:
+            return str(stored_size)
+        return "quick" if "--quick" in self.manifest.command.split() else "full"
 
     @property
     def state(self) -> RunState:
@@ -64,8 +67,11 @@ class StoredRun:
 
 
 def representative_run(runs: Iterable[StoredRun]) -> StoredRun | None:
-    """The run that speaks for its study: the largest size, whole before part, valid before invalid, the newest; None of
-    none."""
+    """Return the run that represents a study, or None if there is no run.
+
+    Valid runs with points are preferred to others, then larger sizes, then complete runs, and then
+    newer ones.
+    """
 
     def rank(run: StoredRun) -> tuple[bool, int, bool, str]:
         return (

@@ -1,7 +1,8 @@
-"""Traffic: transfers, each a set of directed links, and what follows from them alone: loads, bottlenecks, liquid
-throughput.
+"""Traffics: sets of transfers, each of which uses a set of directed links.
 
-Kept as two integer arrays, so that a million transfers fit. Source: Gabrielyan 2007, section 3.4 (eq. 1 to 3).
+The loads of the links, the bottlenecks and the liquid throughput follow from them (Gabrielyan 2007,
+section 3.4, eq. 1 to 3). A traffic is stored in two integer arrays, so that a million transfers fit
+into memory.
 """
 
 import itertools
@@ -13,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.errors import InputError, require_type
-from topologies import lists_by_key
 
 IntArray = npt.NDArray[np.int32]
 OffsetArray = npt.NDArray[np.int64]
@@ -23,14 +23,23 @@ Route = Callable[[str, str], Sequence[Link]]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Traffic:
-    """``links``: names, each used by some transfer. Transfer i uses ``indices[offsets[i]:offsets[i + 1]]``, in their
-    order.
+    """A set of transfers.
 
-    ``ends``: (source, destination) of each transfer where known, else empty. ``symmetries``: permutations of the links
-    (arrays of shape (links,)), the translations of a grid of ``symmetry_shape`` in order of their coordinates, each of
-    which moves every link; empty where there are none. ``first_node`` and ``last_node``: per transfer a number of the
-    node that its first link leads to and its last link leaves from (equal numbers, equal nodes); empty where unknown.
-    ``parts``: equal parts of each message; a transfer is one, all messages' first parts come first, and so on.
+    Transfer i uses the links ``indices[offsets[i]:offsets[i + 1]]`` in this order.
+
+    Attributes:
+        links: Names of the links. Each is used by at least one transfer.
+        offsets: Where the links of each transfer begin in ``indices``. Shape (transfers + 1,).
+        indices: Numbers of the links of all transfers.
+        ends: Source and destination of each transfer if they are known, else empty.
+        symmetries: Permutations of the links, arrays of shape (links,): the translations of a grid
+            in the order of their coordinates. Each moves every link. Empty if there are none.
+        symmetry_shape: Shape of the grid.
+        first_node: For each transfer the number of the node to which its first link leads. Equal
+            numbers are equal nodes. None if the nodes are not known.
+        last_node: For each transfer the number of the node at which its last link begins, or None.
+        parts: Number of equal parts into which each message is divided. A transfer is one part.
+            The first parts of all messages come first, then all second parts, and so on.
     """
 
     links: tuple[str, ...]
@@ -48,12 +57,17 @@ class Traffic:
         cls,
         transfers: Iterable[Iterable[Hashable]],
         *,
-        known: Iterable[str] | None = None,
+        link_names: Iterable[str] | None = None,
     ) -> "Traffic":
-        """From lists of links (any hashable names). InputError: no transfer, one without a link or with a link twice,
-        and two links that are written alike.
+        """Return the traffic of these transfers.
 
-        ``known``: names of the links that there are; another one is refused.
+        Args:
+            transfers: The links of each transfer, by any hashable names.
+            link_names: Names of all links that exist. None: every name is accepted.
+
+        Raises:
+            InputError: There is no transfer, a transfer has no link or a link twice, a link does
+                not exist, or two links are written alike.
 
         >>> traffic = Traffic.from_transfers([["t1", "ab", "r1"], ["t2", "ab", "r2"]])
         >>> traffic.bottleneck_load, traffic.liquid_throughput
@@ -61,16 +75,16 @@ class Traffic:
         """
         require_type(transfers, Iterable, "transfers", "a list of transfers, each a list of links")
         numbers: dict[Hashable, int] = {}
-        allowed = None if known is None else set(known)
-        offsets, indices = [0], list[int]()
+        offsets = [0]
+        indices: list[int] = []
         for i, transfer in enumerate(transfers):
             require_type(transfer, Iterable, f"transfer {i}", "a list of links")
-            own = [numbers.setdefault(link, len(numbers)) for link in transfer]
-            if not own:
+            transfer_links = [numbers.setdefault(link, len(numbers)) for link in transfer]
+            if not transfer_links:
                 raise InputError(f"transfer {i} uses no link; name at least one")
-            if len(set(own)) < len(own):
+            if len(set(transfer_links)) < len(transfer_links):
                 raise InputError(f"transfer {i} names a link twice; a transfer is a set of links")
-            indices += own
+            indices += transfer_links
             offsets.append(len(indices))
         if len(offsets) == 1:
             raise InputError("traffic without a transfer; give at least one")
@@ -78,9 +92,13 @@ class Traffic:
         if len(set(names)) < len(names):
             alike = next(name for name in names if names.count(name) > 1)
             raise InputError(f"two links are written alike, {alike!r}; give each link one name")
-        unknown = [name for name in names if allowed is not None and name not in allowed]
-        if unknown:
-            raise InputError(f"traffic names link {unknown[0]!r}, which the network does not have")
+        if link_names is not None:
+            allowed = set(link_names)
+            unknown = [name for name in names if name not in allowed]
+            if unknown:
+                raise InputError(
+                    f"traffic names link {unknown[0]!r}, which the network does not have"
+                )
         return cls(
             links=names,
             offsets=np.array(offsets, dtype=np.int64),
@@ -93,36 +111,49 @@ class Traffic:
         pairs: Sequence[tuple[str, str]],
         route: Route,
         label: Callable[[Link], str],
-        *others: Route,
+        *further_routes: Route,
     ) -> "Traffic":
-        """One transfer a pair over its static path; ``route`` gives link ids (source, target, key), ``label`` their
-        names. With ``others``, each route carries an equal part of every message.
+        """Return the traffic with one transfer for each pair of nodes, over its static path.
 
-        InputError for a pair whose path has no link (a node to itself on one processor).
+        Args:
+            pairs: Source and destination of each message.
+            route: Returns the link ids (source, target, key) of the path between two nodes.
+            label: Returns the name of a link.
+            *further_routes: Further routes. Each route carries an equal part of every message.
+
+        Raises:
+            InputError: There is no pair, or the path of a pair has no link, because both nodes are
+                on the same processor.
         """
         numbers: dict[Link, int] = {}
         nodes: dict[str, int] = {}
-        parts = 1 + len(others)
+        parts = 1 + len(further_routes)
         count = len(pairs) * parts
-        offsets, indices = np.zeros(count + 1, dtype=np.int64), list[int]()
-        first, last = np.zeros(count, dtype=np.int32), np.zeros(count, dtype=np.int32)
-        for i, (way, (source, sink)) in enumerate(itertools.product((route, *others), pairs)):
-            path = way(source, sink)
+        offsets = np.zeros(count + 1, dtype=np.int64)
+        indices: list[int] = []
+        first_node = np.zeros(count, dtype=np.int32)
+        last_node = np.zeros(count, dtype=np.int32)
+        routed_pairs = itertools.product((route, *further_routes), pairs)
+        for i, (path_between, (source, sink)) in enumerate(routed_pairs):
+            path = path_between(source, sink)
             if not path:
                 raise InputError(f"transfer {i} from {source} to {sink} uses no link; leave it out")
             indices += [numbers.setdefault(link, len(numbers)) for link in path]
             offsets[i + 1] = len(indices)
-            first[i] = nodes.setdefault(path[0][1], len(nodes))
-            last[i] = nodes.setdefault(path[-1][0], len(nodes))
+            first_node[i] = nodes.setdefault(path[0][1], len(nodes))
+            last_node[i] = nodes.setdefault(path[-1][0], len(nodes))
         if not pairs:
             raise InputError("traffic without a transfer; give at least one")
+        ends = pairs
+        if further_routes:
+            ends = [*pairs] * parts
         return cls(
             links=tuple(label(link) for link in numbers),
             offsets=offsets,
             indices=np.array(indices, dtype=np.int32),
-            ends=[*pairs] * parts if others else pairs,
-            first_node=first,
-            last_node=last,
+            ends=ends,
+            first_node=first_node,
+            last_node=last_node,
             parts=parts,
         )
 
@@ -136,46 +167,55 @@ class Traffic:
         return len(self.offsets) - 1
 
     def transfer(self, number: int) -> tuple[str, ...]:
-        """The names of one transfer's links."""
-        return tuple(
-            self.links[i] for i in self.indices[self.offsets[number] : self.offsets[number + 1]]
-        )
+        """Return the names of a transfer's links."""
+        start = self.offsets[number]
+        stop = self.offsets[number + 1]
+        return tuple(self.links[i] for i in self.indices[start:stop])
 
     def paths(self) -> list[list[int]]:
-        """Each transfer's links as numbers, for algorithms on small traffics."""
-        flat, at = self.indices.tolist(), self.offsets.tolist()
-        return [flat[a:b] for a, b in itertools.pairwise(at)]
+        """Return the numbers of each transfer's links, for algorithms on small traffics."""
+        indices = self.indices.tolist()
+        offsets = self.offsets.tolist()
+        return [indices[start:stop] for start, stop in itertools.pairwise(offsets)]
 
     @cached_property
     def loads(self) -> npt.NDArray[np.int64]:
-        """Transfers over each link, shape (links,) (Gabrielyan 2007, eq. 1)."""
+        """Number of transfers over each link, shape (links,) (Gabrielyan 2007, eq. 1)."""
         return np.bincount(self.indices, minlength=len(self.links)).astype(np.int64)
 
     @cached_property
     def bottleneck_load(self) -> int:
-        """The duration of the traffic, in frames: the load of the most loaded link (Gabrielyan 2007, eq. 2)."""
+        """Load of the most loaded link, a lower bound of the frames (Gabrielyan 2007, eq. 2)."""
         return int(self.loads.max())
 
     @cached_property
     def bottlenecks(self) -> tuple[int, ...]:
-        """Links of that load."""
+        """Numbers of the links with the largest load."""
         return tuple(np.flatnonzero(self.loads == self.bottleneck_load).tolist())
 
     @cached_property
     def skeleton(self) -> tuple[int, ...]:
-        """Transfers that use a bottleneck."""
-        on = (self.loads == self.bottleneck_load)[self.indices]
-        return tuple(np.unique(np.repeat(np.arange(len(self)), np.diff(self.offsets))[on]).tolist())
+        """Numbers of the transfers that use a bottleneck."""
+        is_bottleneck = self.loads == self.bottleneck_load
+        transfer_of_index = np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        users = transfer_of_index[is_bottleneck[self.indices]]
+        return tuple(np.unique(users).tolist())
 
     @property
     def liquid_throughput(self) -> float:
-        """Transfers over duration: how many links' worth of throughput the network can carry (Gabrielyan 2007, eq.
-        3)."""
+        """Largest possible throughput, in units of a link's (Gabrielyan 2007, eq. 3)."""
         return len(self) / self.bottleneck_load
 
     def congestion_graph(self) -> list[tuple[int, int]]:
-        """Pairs of transfers (i < j) that share a link. Quadratic in the loads; for traffics of thousands."""
-        users = lists_by_key((link, i) for i, path in enumerate(self.paths()) for link in path)
-        return sorted(
-            {(a, b) for own in users.values() for x, a in enumerate(own) for b in own[x + 1 :]}
-        )
+        """Return the pairs of transfers (i < j) that share a link, sorted.
+
+        The time is quadratic in the loads, which is fast enough for some thousand transfers.
+        """
+        users_by_link: dict[int, list[int]] = {}
+        for i, path in enumerate(self.paths()):
+            for link in path:
+                users_by_link.setdefault(link, []).append(i)
+        pairs: set[tuple[int, int]] = set()
+        for users in users_by_link.values():
+            pairs.update(itertools.combinations(users, 2))
+        return sorted(pairs)

@@ -1,11 +1,11 @@
-"""A verdict: prediction, measurement and tolerance side by side, and whether they agree."""
+"""Verdicts: comparisons of predictions with measurements, and whether they agree."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
-from itertools import count
 from typing import Literal, TypeVar
 
 from testbed.errors import InputError, InvalidRunError, MachineDiedError
@@ -14,19 +14,38 @@ from topologies.text.json_types import Json
 T = TypeVar("T")
 CheckOutcome = Literal["holds", "fails", "cannot-tell"]
 Relation = Literal["states", "equals", "at-least", "at-most"]
+#: A measured value, alone or with half the width of its 95 % confidence interval.
 Measured = float | tuple[float, float | None]
-"""What was measured, alone or with half the width of its 95 % interval."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One comparison. ``passed`` is that ``measured`` stands in ``relation`` to ``predicted``, or what ``name`` states
-    where it is no comparison of the two, and that the rival would not.
+    """A comparison of a measured with a predicted value, or a statement that a run confirms.
 
-    ``unsure``: the run cannot tell, since the tolerance takes the rival in, since the interval holds values that pass
-    and values that do not, or since nothing was there to be compared; such a check is never passed. ``key``: which
-    check it is, whatever its name says, the same in every run ("loss"); ``about``: which part of the run it speaks of
-    ("fault:3": ``plan.faults[3]``, "link:s1->s2", "operation:0"), or empty. Both together are unique in a verdict.
+    A check tries to distinguish its claim from a rival: the value that would be measured if the
+    claim were false. The run cannot tell (``unsure``) if the rival passes the check too, if the
+    confidence interval contains values that pass and values that do not, or if nothing was
+    measured. Such a check is never passed.
+
+    Attributes:
+        name: What is compared, for people.
+        predicted: The predicted value, or None.
+        measured: The measured value, or None.
+        tolerance: The largest difference of equal values, or None.
+        passed: Whether ``measured`` stands in ``relation`` to ``predicted`` and the rival does not,
+            or whether the statement ``name`` is true.
+        detail: Remarks for people.
+        relation: How ``measured`` must relate to ``predicted``. "states" if ``name`` is a
+            statement.
+        document: The value in the document that makes the claim, with its page or section.
+        rival: The value that would be measured if the claim were false.
+        rival_note: Description of the rival, such as "no gain", or why there is none.
+        interval: The 95 % confidence interval of the measured value, or None.
+        unsure: Whether the run cannot tell.
+        key: Which check it is, such as "loss". The same in every run, whatever the name says.
+        about: The part of the run to which the check applies, or "". "fault:3" is
+            ``plan.faults[3]``; others are "link:s1->s2" and "operation:0". Key and part together
+            are unique in a verdict.
     """
 
     name: str
@@ -46,7 +65,10 @@ class Check:
 
     @property
     def outcome(self) -> CheckOutcome:
-        return "holds" if self.passed else "cannot-tell" if self.unsure else "fails"
+        """The outcome of the check."""
+        if self.passed:
+            return "holds"
+        return "cannot-tell" if self.unsure else "fails"
 
     @classmethod
     def unmeasured(
@@ -58,7 +80,15 @@ class Check:
         rival: float | None = None,
         rival_note: str = "",
     ) -> Check:
-        """One that cannot tell, since nothing was measured, and ``why``."""
+        """Return a check that cannot tell because nothing was measured.
+
+        Args:
+            name: What would be compared.
+            why: Why nothing was measured.
+            predicted: The predicted value.
+            rival: The value that would be measured if the claim were false.
+            rival_note: Description of the rival.
+        """
         return cls(
             name=name,
             predicted=predicted,
@@ -70,71 +100,92 @@ class Check:
         )
 
     def cites(self, stated: float | str | None) -> Check:
-        """This check, with what the document says, and its page or section."""
+        """Return this check with the value in the document, and its page or section."""
         return replace(self, document=stated)
 
     def against(self, rival: float | None, rival_is: str = "") -> Check:
-        """This check, distinguished from ``rival``: the value that would be measured if the claim were false.
-        ``rival_is``: what that is, in words ("no gain"), or, where the value is None, why there is none."""
+        """Return this check with a rival, which must not pass it.
+
+        Args:
+            rival: The value that would be measured if the claim were false, or None.
+            rival_is: Description of the rival, such as "no gain", or why there is none.
+        """
         return replace(self, rival=rival, rival_note=rival_is)._decide()
 
     def plus_minus(self, half_width: float | None) -> Check:
-        """This check, with half the width of the measurement's 95 % interval."""
+        """Return this check with a confidence interval around the measured value.
+
+        Args:
+            half_width: Half the width of the 95 % confidence interval. None: no interval.
+        """
         assert self.measured is not None
-        interval = (
-            None if half_width is None else (self.measured - half_width, self.measured + half_width)
-        )
+        interval = None
+        if half_width is not None:
+            interval = (self.measured - half_width, self.measured + half_width)
         return replace(self, interval=interval)._decide()
 
     def noting(self, detail: str) -> Check:
-        """This check, with a detail for its reader."""
+        """Return this check with a remark for people."""
         return replace(self, detail=detail)
 
     def _decide(self) -> Check:
-        """With its outcome: a run cannot tell where the interval of what was measured crosses the check's own bar, or
-        where the rival would pass as well."""
+        """Return this check with its outcome.
+
+        The run cannot tell if only a part of the confidence interval passes, or if the rival passes
+        too.
+        """
         assert self.measured is not None
         low, high = self.interval or (self.measured, self.measured)
-        reached, throughout = (
-            self._reached(low, high),
-            self._reached(low, low) and self._reached(high, high),
-        )
-        rival_too = self.rival is not None and self._reached(self.rival, self.rival)
-        unsure = reached and (rival_too or not throughout)
-        return replace(self, passed=reached and not unsure, unsure=unsure)
+        some_pass = self._accepts_some(low, high)
+        all_pass = self._accepts(low) and self._accepts(high)
+        rival_passes = self.rival is not None and self._accepts(self.rival)
+        unsure = some_pass and (rival_passes or not all_pass)
+        return replace(self, passed=some_pass and not unsure, unsure=unsure)
 
-    def _reached(self, low: float, high: float) -> bool:
-        """Whether some value of that range is as the check demands."""
-        bound, tolerance = self.predicted, self.tolerance or 0.0
+    def _accepts(self, value: float) -> bool:
+        return self._accepts_some(value, value)
+
+    def _accepts_some(self, low: float, high: float) -> bool:
+        """Return whether some value of the range from low to high passes the check."""
+        bound = self.predicted
         assert bound is not None
         if self.relation == "equals":
-            return bool(max(low - bound, bound - high, 0.0) <= tolerance)
-        return bool(high >= bound if self.relation == "at-least" else low <= bound)
+            distance = max(low - bound, bound - high, 0.0)
+            return bool(distance <= (self.tolerance or 0.0))
+        if self.relation == "at-least":
+            return bool(high >= bound)
+        return bool(low <= bound)
 
     def of(self, events: float, why: str = "nothing was there to be compared") -> Check:
-        """This check, where it compares so many events (packets, blocks, seconds); of none it cannot tell, and says
-        ``why``."""
+        """Return this check, which cannot tell if it compares no events.
+
+        Args:
+            events: Number of the packets, blocks or seconds that are compared.
+            why: The remark that is added if there are none.
+        """
         if events > 0:
             return self
-        return replace(
-            self, passed=False, unsure=True, detail="; ".join(filter(None, (self.detail, why)))
-        )
+        detail = "; ".join(filter(None, (self.detail, why)))
+        return replace(self, passed=False, unsure=True, detail=detail)
 
     def to_json(self) -> Json:
-        """The fields, ``key`` and ``about`` only where they say something, and ``outcome``."""
-        left_out = [name for name in ("key", "about") if not getattr(self, name)]
-        return {k: v for k, v in asdict(self).items() if k not in left_out} | {
-            "outcome": self.outcome
-        }
+        """Return the fields and ``outcome``, without ``key`` and ``about`` if they are empty."""
+        document = asdict(self)
+        for name in ("key", "about"):
+            if not document[name]:
+                del document[name]
+        document["outcome"] = self.outcome
+        return document
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What is claimed, in words; ``key`` and ``about`` as of ``Check``. It becomes a check with the measurement, and
-    the check says more:
+    """A claim, which becomes a check when it is compared with a measurement.
 
-    >>> gain = Claim("median gain over round robin").at_least(1.5, 1.8).cites("1.5 to 2, section 3.9")
-    >>> gain = gain.against(1.0, "no gain")
+    ``key`` and ``about`` are those of ``Check``. The methods of ``Check`` add more to it:
+
+    >>> gain = Claim("median gain over round robin").at_least(1.5, 1.8)
+    >>> gain = gain.cites("1.5 to 2, section 3.9").against(1.0, "no gain")
     >>> gain.outcome, Claim("the same, with half its interval").at_least(1.5, (1.8, 0.9)).outcome
     ('holds', 'cannot-tell')
     """
@@ -144,38 +195,52 @@ class Claim:
     about: str = ""
 
     def equal(self, predicted: float, measured: Measured, tolerance: float = 0) -> Check:
-        """Holds where the two differ by ``tolerance`` at most."""
+        """Return a check that passes if both values differ by at most ``tolerance``."""
         return self._check("equals", predicted, measured, tolerance)
 
     def count(self, predicted: float, measured: float, why: str = "none: an exact count") -> Check:
-        """Holds where the two are equal; ``why`` says that there is no rival, as nothing is left to chance."""
+        """Return a check that passes if two exact counts are equal; ``why`` there is no rival."""
         return self.equal(predicted, measured).against(None, why)
 
     def at_least(self, least: float, measured: Measured) -> Check:
-        """Holds where ``measured`` is ``least`` or more."""
+        """Return a check that passes if ``measured`` is ``least`` or more."""
         return self._check("at-least", least, measured, None)
 
     def at_most(self, most: float, measured: Measured) -> Check:
-        """Holds where ``measured`` is ``most`` or less."""
+        """Return a check that passes if ``measured`` is ``most`` or less."""
         return self._check("at-most", most, measured, None)
 
     def _check(
         self, relation: Relation, bound: float, measured: Measured, tolerance: float | None
     ) -> Check:
-        value, half_width = measured if isinstance(measured, tuple) else (measured, None)
-        known = Check(
-            name=self.name, predicted=bound, measured=value, tolerance=tolerance, passed=False, relation=relation,
-            key=self.key, about=self.about,
-        )  # fmt: skip
-        return known.plus_minus(half_width)
+        half_width = None
+        if isinstance(measured, tuple):
+            measured, half_width = measured
+        check = Check(
+            name=self.name,
+            predicted=bound,
+            measured=measured,
+            tolerance=tolerance,
+            passed=False,
+            relation=relation,
+            key=self.key,
+            about=self.about,
+        )
+        return check.plus_minus(half_width)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Verdict:
-    """All checks of one run. ``invalid`` is the reason why the run says nothing (then it is never passed), or None;
-    ``lacking``: what to install so that all that was requested can run, or None.
+    """All checks of one run.
 
-    Raises InputError where two checks of one key speak of the same.
+    Attributes:
+        checks: The checks.
+        invalid: Why the run shows nothing, or None. An invalid verdict is never passed.
+        notes: Remarks for people.
+        lacking: What to install so that everything that was requested can run, or None.
+
+    Raises:
+        InputError: Two checks have the same ``key`` and ``about``.
     """
 
     checks: tuple[Check, ...]
@@ -185,20 +250,16 @@ class Verdict:
 
     @classmethod
     def of(cls, checks: Iterable[Check], notes: Iterable[str] = ()) -> Verdict:
-        """That of a run which is valid."""
+        """Return the verdict of a valid run."""
         return cls(checks=tuple(checks), notes=tuple(notes))
 
     def __post_init__(self) -> None:
-        named = [(check.key, check.about) for check in self.checks if check.key]
-        twice = (
-            next((pair for pair in named if named.count(pair) > 1), None)
-            if len(set(named)) < len(named)
-            else None
-        )
-        if twice is not None:
-            raise InputError(
-                f"verdict: two checks have the key {twice[0]!r}, both about {twice[1]!r}; keep one"
-            )
+        counts = Counter((check.key, check.about) for check in self.checks if check.key)
+        for (key, about), count in counts.items():
+            if count > 1:
+                raise InputError(
+                    f"verdict: two checks have the key {key!r}, both about {about!r}; keep one"
+                )
 
     def __repr__(self) -> str:
         state = self.outcome if self.invalid is None else f"invalid: {self.invalid[:60]}"
@@ -206,45 +267,65 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
+        """True if the run is valid and has checks, all of which have passed."""
         return self.invalid is None and bool(self.checks) and all(c.passed for c in self.checks)
 
     @property
     def outcome(self) -> CheckOutcome:
-        """That of all checks together, whether or not the run is valid: fails where one fails, else cannot tell where
-        one cannot or there is none, else holds."""
-        outcomes = {check.outcome for check in self.checks}
-        return (
-            "fails" if "fails" in outcomes else "holds" if outcomes == {"holds"} else "cannot-tell"
-        )
+        """The outcome of all checks together, even if the run is invalid.
 
-    def passed_about(self, what: str) -> bool | None:
-        """What the checks about it say together: False where one fails, None where there is none or one cannot tell."""
-        outcomes = {check.outcome for check in self.checks if check.about == what}
-        return False if "fails" in outcomes else True if outcomes == {"holds"} else None
+        "fails" if a check fails; otherwise "cannot-tell" if a check cannot tell or there is none;
+        otherwise "holds".
+        """
+        return _joint_outcome(self.checks)
+
+    def passed_about(self, part: str) -> bool | None:
+        """Return whether all checks about a part of the run have passed.
+
+        Args:
+            part: The part, as in ``Check.about``.
+
+        Returns:
+            None if there is no check, or if none fails and one cannot tell.
+        """
+        outcome = _joint_outcome(check for check in self.checks if check.about == part)
+        if outcome == "cannot-tell":
+            return None
+        return outcome == "holds"
 
     def keyed(self) -> Verdict:
-        """The same, where each check that has no key is given the words of its name for one, numbered where two share
-        them.
+        """Return this verdict with a key for each check.
+
+        The key of a check without one is made of the words of its name, and numbered if another
+        check has the same words.
 
         >>> checks = Claim("ROR, 2 layers").equal(1, 1), Claim("ROR: 2 layers").equal(2, 2)
         >>> Verdict(checks=checks).keyed().checks[1].key
         'ror-2-layers-2'
         """
-        taken, checks = {(check.key, check.about) for check in self.checks}, []
+        taken = {(check.key, check.about) for check in self.checks}
+        checks: list[Check] = []
         for check in self.checks:
-            if not check.key:
-                words = re.sub(r"[^a-z0-9]+", "-", check.name.lower()).strip("-") or "check"
-                keys = (words if number == 1 else f"{words}-{number}" for number in count(1))
-                check = replace(
-                    check, key=next(key for key in keys if (key, check.about) not in taken)
-                )
-                taken.add((check.key, check.about))
-            checks.append(check)
+            if check.key:
+                checks.append(check)
+                continue
+            base_key = re.sub(r"[^a-z0-9]+", "-", check.name.lower()).strip("-") or "check"
+            key = base_key
+            number = 1
+            while (key, check.about) in taken:
+                number += 1
+                key = f"{base_key}-{number}"
+            taken.add((key, check.about))
+            checks.append(replace(check, key=key))
         return replace(self, checks=tuple(checks))
 
     @property
     def exit_code(self) -> int:
-        """0 passed, 1 failed, 3 a part was left out for want of a program, 4 invalid, 5 cannot tell."""
+        """The exit code of a command with this verdict.
+
+        0: passed. 1: failed. 3: a program is missing, and a part was left out. 4: the run is
+        invalid. 5: the run cannot tell.
+        """
         if self.invalid is not None:
             return 4
         if self.lacking and self.outcome != "fails":
@@ -252,24 +333,49 @@ class Verdict:
         return {"holds": 0, "fails": 1, "cannot-tell": 5}[self.outcome]
 
     def to_json(self) -> Json:
+        """Return the JSON document of the verdict."""
         return {
             "passed": self.passed,
             "invalid": self.invalid,
-            "failed": [c.name for c in self.checks if not c.passed],
-            "checks": [c.to_json() for c in self.checks],
+            "failed": [check.name for check in self.checks if not check.passed],
+            "checks": [check.to_json() for check in self.checks],
             "notes": list(self.notes),
         }
+
+
+def _joint_outcome(checks: Iterable[Check]) -> CheckOutcome:
+    outcomes = {check.outcome for check in checks}
+    if "fails" in outcomes:
+        return "fails"
+    return "holds" if outcomes == {"holds"} else "cannot-tell"
+
+
+def _say_nothing(_message: str) -> None:
+    pass
 
 
 def repeated(
     run: Callable[[], T],
     invalid: Callable[[T], str | None],
     repeats: int,
-    say: Callable[[str], object] = lambda _: None,
+    say: Callable[[str], object] = _say_nothing,
 ) -> T:
-    """Run; where that says nothing because the machine did not keep up (``invalid``: why, or None), run again, at most
-    ``repeats`` times, and ``say`` so. Raises the last InvalidRunError, and MachineDiedError at once: a run over several
-    machines ends with the first that dies."""
+    """Run, and repeat while the run is invalid because the machine could not keep up.
+
+    Args:
+        run: Carries out a run, and returns its result.
+        invalid: Returns why a result is invalid, or None.
+        repeats: How often an invalid run is repeated at most.
+        say: Called with a message before each repetition.
+
+    Returns:
+        The first valid result, or the last one.
+
+    Raises:
+        InvalidRunError: The last run raised it.
+        MachineDiedError: A run raised it. It is not repeated, because a run over several machines
+            ends with the first machine that fails.
+    """
     for left in range(repeats, -1, -1):
         try:
             result = run()
@@ -284,21 +390,19 @@ def repeated(
     raise AssertionError("unreachable")
 
 
+#: Errors of a judge if figures cannot be those of the plan, or lack a value that is compared.
 IMPOSSIBLE = (ArithmeticError, LookupError, ValueError)
-"""What a judge stumbles over where figures cannot be those of a plan, or lack what its checks compare."""
 
 
 def below_nought(figures: Json) -> list[str]:
-    """Names of those that are numbers below 0, or lists with one.
+    """Return the names of the figures that are negative numbers, or lists with one.
 
     >>> below_nought({"sent": 3, "late_s": [0.1, -0.2]})
     ['late_s']
     """
-    listed = (
-        (name, one if isinstance(one, list | tuple) else (one,)) for name, one in figures.items()
-    )
-    return [
-        name
-        for name, some in listed
-        if any(isinstance(one, int | float) and one < 0 for one in some)
-    ]
+    names = []
+    for name, value in figures.items():
+        numbers = value if isinstance(value, list | tuple) else (value,)
+        if any(isinstance(number, int | float) and number < 0 for number in numbers):
+            names.append(name)
+    return names

@@ -1,7 +1,7 @@
-"""Wiring: how a network is laid out on bridges, ports, veth cables and addresses; a pure function of network and end
-points.
+"""Wirings: bridges, ports, veth pairs and addresses of a network.
 
-Rules, controller and emulated fabric all read ports and addresses here, so that none of them has to ask another.
+A wiring is a pure function of the network and the end points. Flow rules, the controller and the
+emulated fabric all take ports and addresses from it, so that none of them has to ask another.
 """
 
 import itertools
@@ -14,19 +14,32 @@ from itertools import filterfalse
 from testbed.model.naming.device_names import device_names, end_point_name, interface_name
 from topologies import JsonObject, LinkId, Network, TopologyError, reverse_of
 
+# Largest OpenFlow port. Open vSwitch does not accept a higher one in ``ofport_request``.
 MOST_PORT = 0xFEFF
-"""Of an OpenFlow port: Open vSwitch lets nobody ask for a higher one (``ofport_request``)."""
+
+# Ports at the first and second end of a cable. None: the network does not specify the port.
 Ports = tuple[int | None, int | None]
-"""Of a cable, at its first and its second end; None where nobody says."""
+
+# Bytes that a tunnel adds to a packet of the inner MTU: Ethernet 14, IPv4 20, UDP 8, VXLAN 8
+# (RFC 7348).
+VXLAN_BYTES = 50
 
 
 @dataclass(frozen=True, kw_only=True)
 class WiredHost:
-    """One host: ``node`` is its network node, or the switch whose end point it stands for (then ``outside`` is true:
-    its cable is no link of the model: not shaped, never failed, not counted).
+    """A host of the wiring.
 
-    ``name``: the node's id, or of an outside host one that no node has. ``device``: what its interfaces are called
-    after. ``ip`` and ``mac``: its own where the network gives it one, else by its number; on all its interfaces.
+    A host is a node of the network, or stands for the end point of a switch. The cable of an end
+    point (``outside``) is no link of the model: it is not shaped, never fails and is not counted.
+
+    Attributes:
+        name: Id of the node, or for an end point a name that no node has.
+        device: The beginning of the names of its interfaces.
+        node: Id of the node, or of the switch of the end point.
+        outside: Whether the host is an end point.
+        ip: IPv4 address of all interfaces: the address in the network if there is one, else one
+            that is derived from the number of the host.
+        mac: MAC address of all interfaces, chosen like the IPv4 address.
     """
 
     name: str
@@ -39,8 +52,14 @@ class WiredHost:
 
 @dataclass(frozen=True, kw_only=True)
 class WiredSwitch:
-    """One bridge; ``dpid`` is its OpenFlow datapath id, 64 bits and not 0. ``name``: the node's id; ``device``: the
-    bridge's own name."""
+    """A switch of the wiring, which is a bridge.
+
+    Attributes:
+        name: Id of the node.
+        device: Name of the bridge.
+        node: Id of the node.
+        dpid: OpenFlow datapath id, 64 bits and not 0.
+    """
 
     name: str
     device: str
@@ -50,9 +69,19 @@ class WiredSwitch:
 
 @dataclass(frozen=True, kw_only=True)
 class Cable:
-    """One veth pair between two devices. ``a`` and ``b`` are names (WiredHost.name or WiredSwitch.name), the ports
-    their port numbers (switches: OpenFlow port, 1 and up; hosts: index of the interface, 0 and up). ``forward`` is the
-    link a -> b, ``backward`` the link b -> a; either may be None where the model has no link that way."""
+    """A veth pair between two devices.
+
+    Attributes:
+        a: Name of the host or switch at the first end.
+        b: Name of the host or switch at the second end.
+        a_port: Port at the first end: the OpenFlow port of a switch, from 1, or the number of a
+            host's interface, from 0.
+        b_port: Port at the second end.
+        a_interface: Name of the interface at the first end.
+        b_interface: Name of the interface at the second end.
+        forward: The link from a to b, or None if the model has no link in this direction.
+        backward: The link from b to a, or None.
+    """
 
     a: str
     b: str
@@ -65,18 +94,21 @@ class Cable:
 
     @property
     def links(self) -> tuple[LinkId, ...]:
-        """Those that it carries, two at most."""
+        """The links of the cable, at most two."""
         return tuple(link for link in (self.forward, self.backward) if link is not None)
 
     @property
     def ends(self) -> tuple[tuple[str, int], ...]:
-        """(device, port) at either end."""
+        """The name of the host or switch, and the port, at both ends."""
         return (self.a, self.a_port), (self.b, self.b_port)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wiring:
-    """The layout of one network. Names are ids, and unlike each other; devices are as of ``device_names``."""
+    """The hosts, switches and cables of a network.
+
+    Names are unique. The device names are those of ``device_names``.
+    """
 
     network: Network
     hosts: tuple[WiredHost, ...]
@@ -84,249 +116,341 @@ class Wiring:
     cables: tuple[Cable, ...]
 
     def host_at(self, node: str) -> WiredHost:
-        """The host that is, or stands for, the end point of that node; KeyError where it has none."""
+        """Return the host of a node or of its end point; KeyError if there is none."""
         return self._hosts[node]
 
     def switch_at(self, node: str) -> WiredSwitch:
-        """The bridge of that switch node; KeyError where the node is no switch."""
+        """Return the bridge of a node; KeyError if the node is not a switch."""
         return self._switches[node]
 
     def out_port(self, link: LinkId) -> int:
-        """Port number, at the link's source device, through which packets enter the link."""
+        """Return the port of the link's source through which packets enter the link."""
         cable = self.cable_of(link)
         return cable.a_port if cable.forward == link else cable.b_port
 
     def in_port(self, link: LinkId) -> int:
-        """Port number, at the link's target device, through which its packets come."""
+        """Return the port of the link's target at which packets arrive."""
         cable = self.cable_of(link)
         return cable.b_port if cable.forward == link else cable.a_port
 
     @cached_property
     def _cable_of(self) -> Mapping[LinkId, Cable]:
-        return {link: c for c in self.cables for link in c.links}
+        cable_of: dict[LinkId, Cable] = {}
+        for cable in self.cables:
+            for link in cable.links:
+                cable_of[link] = cable
+        return cable_of
 
     def cables_by_port(self) -> dict[tuple[int, int], Cable]:
-        """(datapath id, port) -> the cable there."""
+        """Return the cable at each datapath id and port."""
         dpids = {switch.name: switch.dpid for switch in self.switches}
-        return {
-            (dpids[name], port): c for c in self.cables for name, port in c.ends if name in dpids
-        }
+        cables: dict[tuple[int, int], Cable] = {}
+        for cable in self.cables:
+            for name, port in cable.ends:
+                if name in dpids:
+                    cables[dpids[name], port] = cable
+        return cables
 
     @cached_property
     def routed(self) -> bool:
-        """Whether some host has to choose a way: it has several cables, or the network gives hosts their addresses."""
-        joined = Counter(name for cable in self.cables for name, _ in cable.ends)
-        several = any(joined[host.name] > 1 for host in self.hosts)
-        return several or any(node.addresses for node in self.network.hosts)
+        """True if hosts need routes: one has several cables, or the network specifies addresses."""
+        cable_counts: Counter[str] = Counter()
+        for cable in self.cables:
+            cable_counts[cable.a] += 1
+            cable_counts[cable.b] += 1
+        several_cables = any(cable_counts[host.name] > 1 for host in self.hosts)
+        return several_cables or any(node.addresses for node in self.network.hosts)
 
     @cached_property
     def _first_ports(self) -> Mapping[str, int]:
-        return dict(reversed([end for cable in self.cables for end in cable.ends]))
+        first_ports: dict[str, int] = {}
+        for cable in self.cables:
+            for name, port in cable.ends:
+                first_ports.setdefault(name, port)
+        return first_ports
 
     def first_port(self, name: str) -> int:
-        """The port of a host's or switch's first cable; KeyError where it has none."""
+        """Return the port of the first cable of a host or switch; KeyError if it has none."""
         return self._first_ports[name]
 
     def access_port(self, host: WiredHost) -> int | None:
-        """Switch port towards an outside host (None for a host of the model: its link's own port is meant)."""
+        """Return the port of the switch to which an end point is connected.
+
+        Returns:
+            None if the host is a node of the network.
+        """
         for cable in self.cables:
             if cable.b == host.name and cable.forward is None and cable.backward is None:
                 return cable.a_port
         return None
 
     def cable_of(self, link: LinkId) -> Cable:
-        """The cable that carries the directed link."""
+        """Return the cable of a directed link."""
         return self._cable_of[link]
 
     @cached_property
     def _hosts(self) -> dict[str, WiredHost]:
-        return {h.node: h for h in self.hosts}
+        return {host.node: host for host in self.hosts}
 
     @cached_property
     def _switches(self) -> dict[str, WiredSwitch]:
-        return {s.node: s for s in self.switches}
+        return {switch.node: switch for switch in self.switches}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _UnnumberedCable:
+    """A cable whose ports may not be known yet.
+
+    Attributes:
+        a: Name of the host or switch at the first end.
+        b: Name of the host or switch at the second end.
+        ports: The ports that the network specifies.
+        forward: The link from a to b, or None.
+        backward: The link from b to a, or None.
+    """
+
+    a: str
+    b: str
+    ports: Ports = (None, None)
+    forward: LinkId | None = None
+    backward: LinkId | None = None
 
 
 def wire(network: Network, end_points: Sequence[str] = ()) -> Wiring:
-    """Lay the network out; every node of ``end_points`` that is a switch gets an outside host on a cable of its own.
+    """Return the wiring of a network.
 
-    Ports and datapath ids are those of the network where it gives any, else the next numbers that are free. Complexity
-    linear in nodes and links. Raises TopologyError for an unknown end point, and where a number that the network gives
-    is out of range or there twice.
+    Ports and datapath ids are those of the network if it specifies them, else the next free
+    numbers. The time is linear in the number of nodes and links.
+
+    Args:
+        network: The network.
+        end_points: Ids of nodes that send or receive. Each that is a switch gets an outside host
+            with a cable.
+
+    Raises:
+        TopologyError: An end point is unknown, or a number in the network is out of range or used
+            twice.
     """
     outside = _end_points(network, end_points)
-    hosts = {node.id: node.id for node in network.hosts} | outside
-    firsts = dict.fromkeys(hosts, 0) | {node.id: 1 for node in network.switches}
-    laid = [
-        *_laid(network),
-        *((switch, name, None, None, (None, None)) for name, switch in outside.items()),
-    ]
-    ports = _numbered_ports(firsts, [(a, b, given) for a, b, _, _, given in laid])
-    tops = dict.fromkeys(firsts, 0)
-    for (a, b, *_), (a_port, b_port) in zip(laid, ports, strict=True):
-        tops |= {a: max(tops[a], a_port), b: max(tops[b], b_port)}
+    node_of_host = {node.id: node.id for node in network.hosts} | outside
+    first_ports = dict.fromkeys(node_of_host, 0) | {node.id: 1 for node in network.switches}
+    unnumbered = list(_cables_of_links(network))
+    for name, switch in outside.items():
+        unnumbered.append(_UnnumberedCable(a=switch, b=name))
+    ports = _numbered_ports(first_ports, unnumbered)
+
+    highest_ports = dict.fromkeys(first_ports, 0)
+    for cable, (a_port, b_port) in zip(unnumbered, ports, strict=True):
+        highest_ports[cable.a] = max(highest_ports[cable.a], a_port)
+        highest_ports[cable.b] = max(highest_ports[cable.b], b_port)
     device = device_names(
-        {name: tops[name] for name in hosts}, {node.id: tops[node.id] for node in network.switches}
+        {name: highest_ports[name] for name in node_of_host},
+        {node.id: highest_ports[node.id] for node in network.switches},
     )
-    cables = tuple(
-        Cable(
-            a=a,
-            b=b,
-            a_port=a_port,
-            b_port=b_port,
-            a_interface=interface_name(device[a], a_port),
-            b_interface=interface_name(device[b], b_port),
-            forward=forward,
-            backward=backward,
+
+    cables = []
+    for cable, (a_port, b_port) in zip(unnumbered, ports, strict=True):
+        cables.append(
+            Cable(
+                a=cable.a,
+                b=cable.b,
+                a_port=a_port,
+                b_port=b_port,
+                a_interface=interface_name(device[cable.a], a_port),
+                b_interface=interface_name(device[cable.b], b_port),
+                forward=cable.forward,
+                backward=cable.backward,
+            )
         )
-        for (a, b, forward, backward, _), (a_port, b_port) in zip(laid, ports, strict=True)
-    )
+    hosts = []
+    addresses = _addresses(network, len(node_of_host))
+    for (name, node_id), (ip, mac) in zip(node_of_host.items(), addresses, strict=True):
+        host = WiredHost(
+            name=name, device=device[name], node=node_id, outside=name in outside, ip=ip, mac=mac
+        )
+        hosts.append(host)
+    switches = []
+    for node, dpid in zip(network.switches, _datapath_ids(network), strict=True):
+        switches.append(WiredSwitch(name=node.id, device=device[node.id], node=node.id, dpid=dpid))
     return Wiring(
-        network=network,
-        hosts=tuple(
-            WiredHost(
-                name=name, device=device[name], node=node, outside=name in outside, ip=ip, mac=mac
-            )
-            for (name, node), (ip, mac) in zip(
-                hosts.items(), _addresses(network, len(hosts)), strict=True
-            )
-        ),
-        switches=tuple(
-            WiredSwitch(name=node.id, device=device[node.id], node=node.id, dpid=dpid)
-            for node, dpid in zip(network.switches, _datapath_ids(network), strict=True)
-        ),
-        cables=cables,
+        network=network, hosts=tuple(hosts), switches=tuple(switches), cables=tuple(cables)
     )
 
 
-def _laid(network: Network) -> Iterator[tuple[str, str, LinkId | None, LinkId | None, Ports]]:
-    """(a, b, forward, backward, the ports that the network gives) of each cable, in the order of the links."""
-    seen: set[LinkId] = set()
+def _cables_of_links(network: Network) -> Iterator[_UnnumberedCable]:
+    """Yield the cables of the network's links. A link and its reverse share a cable."""
+    cabled: set[LinkId] = set()
     for link in network.links:
-        if link.id in seen:
+        if link.id in cabled:
             continue
-        place = network.link_index.get(reverse_of(link.id))
-        back = link.ports[::-1] if place is None else network.links[place].ports
-        for one, other in zip(link.ports, back[::-1], strict=True):
-            if None not in (one, other) and one != other:
+        reverse: LinkId | None = reverse_of(link.id)
+        reverse_index = network.link_index.get(reverse_of(link.id))
+        if reverse_index is None:
+            reverse = None
+            reverse_ports = link.ports
+        else:
+            second, first = network.links[reverse_index].ports
+            reverse_ports = (first, second)
+        ports = []
+        for port, reverse_port in zip(link.ports, reverse_ports, strict=True):
+            if port is not None and reverse_port is not None and port != reverse_port:
                 raise TopologyError(
-                    f"{link.label}: port {one} one way and {other} the other; give one"
+                    f"{link.label}: port {port} one way and {reverse_port} the other; give one"
                 )
-        ports = [
-            one if one is not None else other
-            for one, other in zip(link.ports, back[::-1], strict=True)
-        ]
-        yield (
-            link.source,
-            link.target,
-            link.id,
-            None if place is None else reverse_of(link.id),
-            (ports[0], ports[1]),
+            specified_port = reverse_port if port is None else port
+            ports.append(specified_port)
+        yield _UnnumberedCable(
+            a=link.source,
+            b=link.target,
+            ports=(ports[0], ports[1]),
+            forward=link.id,
+            backward=reverse,
         )
-        seen.update((link.id, reverse_of(link.id)))
+        cabled.update((link.id, reverse_of(link.id)))
 
 
 def _numbered_ports(
-    firsts: Mapping[str, int], cables: Sequence[tuple[str, str, Ports]]
+    first_ports: Mapping[str, int], cables: Sequence[_UnnumberedCable]
 ) -> list[tuple[int, int]]:
-    """The ports of each cable: those given, else the next from the node's first that no cable has."""
-    taken: dict[str, set[int]] = {node: set() for node in firsts}
-    for a, b, given in cables:
-        for node, other, port in ((a, b, given[0]), (b, a, given[1])):
+    """Return the ports of each cable.
+
+    A port that the network does not specify is the lowest free one of its node.
+
+    Args:
+        first_ports: The lowest allowed port of each host and switch.
+        cables: The cables.
+    """
+    taken: dict[str, set[int]] = {node: set() for node in first_ports}
+    for cable in cables:
+        for node, peer, port in (
+            (cable.a, cable.b, cable.ports[0]),
+            (cable.b, cable.a, cable.ports[1]),
+        ):
             if port is None:
                 continue
-            if not firsts[node] <= port <= MOST_PORT:
+            if not first_ports[node] <= port <= MOST_PORT:
                 raise TopologyError(
-                    f"{node!r}: port {port} towards {other!r}; give {firsts[node]} to {MOST_PORT}"
+                    f"{node!r}: port {port} towards {peer!r}; "
+                    f"give {first_ports[node]} to {MOST_PORT}"
                 )
             if port in taken[node]:
                 raise TopologyError(
-                    f"{node!r}: two cables have its port {port}, one of them to {other!r}; change one"
+                    f"{node!r}: two cables have its port {port}, one of them to {peer!r}; "
+                    "change one"
                 )
             taken[node].add(port)
-    free = {
+    free_ports = {
         node: filterfalse(taken[node].__contains__, itertools.count(first))
-        for node, first in firsts.items()
+        for node, first in first_ports.items()
     }
-
-    def number(node: str, port: int | None) -> int:
-        return next(free[node]) if port is None else port
-
-    return [(number(a, given[0]), number(b, given[1])) for a, b, given in cables]
+    ports = []
+    for cable in cables:
+        a_port, b_port = cable.ports
+        if a_port is None:
+            a_port = next(free_ports[cable.a])
+        if b_port is None:
+            b_port = next(free_ports[cable.b])
+        ports.append((a_port, b_port))
+    return ports
 
 
 def _datapath_ids(network: Network) -> list[int]:
-    """Of the switches: their own, or the next numbers from 1 that nobody has."""
+    """Return the datapath id of each switch: the specified one, or the next free one from 1."""
     taken: dict[int, str] = {}
     for node in network.switches:
         if node.dpid is not None and taken.setdefault(node.dpid, node.id) != node.id:
             raise TopologyError(
-                f"{taken[node.dpid]!r} and {node.id!r} have the datapath id {node.dpid:x}; change one"
+                f"{taken[node.dpid]!r} and {node.id!r} have the datapath id {node.dpid:x}; "
+                "change one"
             )
     free = filterfalse(taken.__contains__, itertools.count(1))
     return [next(free) if node.dpid is None else node.dpid for node in network.switches]
 
 
 def wiring_document(wiring: Wiring, *, cables: bool = False) -> JsonObject:
-    """What of a wiring others than its process need to know, as JSON has it: ``network``, ``hosts``, ``switches`` and,
-    where asked, ``cables`` (``link``: one that the cable carries, None outside the model) and the ids of ``links``."""
+    """Return the JSON document of a wiring for other processes.
+
+    Args:
+        wiring: The wiring.
+        cables: Whether the document has the keys ``cables`` and ``links`` too.
+
+    Returns:
+        ``network`` is the network's name. ``hosts`` and ``switches`` have the fields of WiredHost
+        and WiredSwitch. Each of the ``cables`` has its two ends and one ``link`` that it carries,
+        None for the cable of an end point. ``links`` are the ids of all links.
+    """
     document: JsonObject = {
         "network": wiring.network.name,
         "hosts": [asdict(host) for host in wiring.hosts],
         "switches": [asdict(switch) for switch in wiring.switches],
     }
     if cables:
-        document["cables"] = [
-            {
-                "a": [cable.a, cable.a_port, cable.a_interface],
-                "b": [cable.b, cable.b_port, cable.b_interface],
-                "link": cable.forward or cable.backward,
-            }
-            for cable in wiring.cables
-        ]
+        document["cables"] = [_cable_document(cable) for cable in wiring.cables]
         document["links"] = [link.id for link in wiring.network.links]
     return document
 
 
+def _cable_document(cable: Cable) -> JsonObject:
+    return {
+        "a": [cable.a, cable.a_port, cable.a_interface],
+        "b": [cable.b, cable.b_port, cable.b_interface],
+        "link": cable.forward or cable.backward,
+    }
+
+
 def _end_points(network: Network, nodes: Sequence[str]) -> dict[str, str]:
-    """Name of the outside host -> its switch, of those of the nodes that are switches."""
-    names = {node.id for node in network.nodes}
-    found: dict[str, str] = {}
+    """Return the names of the outside hosts, each with its switch."""
+    taken = {node.id for node in network.nodes}
+    switch_of_host: dict[str, str] = {}
     for node in dict.fromkeys(nodes):
         if network.node(node).kind == "switch":
-            name = end_point_name(node, names)
-            names.add(name)
-            found[name] = node
-    return found
+            name = end_point_name(node, taken)
+            taken.add(name)
+            switch_of_host[name] = node
+    return switch_of_host
 
 
 def _addresses(network: Network, count: int) -> list[tuple[str, str]]:
-    """(IPv4, MAC) of the hosts, those of the network first: their own, or the next numbers that nobody has."""
-    given = [(next((ip for ip, _ in node.addresses), None), node.mac) for node in network.hosts]
-    taken = {ip for node in network.hosts for ip, _ in node.addresses} | {mac for _, mac in given}
-    ips, macs = (
-        filter(lambda one: one not in taken, map(made, itertools.count())) for made in (_ip, _mac)
-    )
-    given += [(None, None)] * (count - len(given))
-    return [(ip or next(ips), mac or next(macs)) for ip, mac in given]
+    """Return IPv4 and MAC address of each host: the specified ones, or the next free ones.
+
+    Args:
+        network: The network.
+        count: Number of hosts with the outside ones, which follow those of the network.
+    """
+    specified: list[tuple[str | None, str | None]] = []
+    taken: set[str | None] = set()
+    for node in network.hosts:
+        node_ips = [ip for ip, _ in node.addresses]
+        first_ip = node_ips[0] if node_ips else None
+        specified.append((first_ip, node.mac))
+        taken.update(node_ips)
+        taken.add(node.mac)
+    specified += [(None, None)] * (count - len(specified))
+    free_ips = filterfalse(taken.__contains__, map(_ip, itertools.count()))
+    free_macs = filterfalse(taken.__contains__, map(_mac, itertools.count()))
+    return [(ip or next(free_ips), mac or next(free_macs)) for ip, mac in specified]
 
 
-def _ip(number: int) -> str:
-    return f"10.{(number + 1) >> 16 & 255}.{(number + 1) >> 8 & 255}.{(number + 1) & 255}"
+def _ip(index: int) -> str:
+    """Return the IPv4 address of a host by its index: 10.0.0.1, 10.0.0.2 and so on."""
+    number = index + 1
+    return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
 
 
-def _mac(number: int) -> str:
-    return f"02:00:{number >> 24 & 255:02x}:{number >> 16 & 255:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"
-
-
-VXLAN_BYTES = 50
-"""What a tunnel puts before a packet of the inner MTU: Ethernet 14, IPv4 20, UDP 8, VXLAN 8 (RFC 7348)."""
+def _mac(index: int) -> str:
+    """Return the MAC address of a host by its index, in the locally administered range."""
+    octets = [f"{index >> shift & 255:02x}" for shift in (24, 16, 8, 0)]
+    return "02:00:" + ":".join(octets)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tunnel:
-    """One crossing cable as this machine sees it: ``vni`` its VXLAN network identifier, ``remote`` the other machine's
-    IPv4 address."""
+    """A cable between two machines, as one of them sees it.
+
+    Attributes:
+        vni: VXLAN network identifier.
+        remote: IPv4 address of the other machine.
+    """
 
     vni: int
     remote: str
@@ -334,11 +458,15 @@ class Tunnel:
 
 @dataclass(frozen=True, kw_only=True)
 class WiringPart:
-    """``devices``: the bridges and hosts here, by the wiring's names. ``tunnels``: by index into the wiring's cables,
-    those with one end here.
+    """The part of a wiring that runs on one machine.
 
-    ``underlay``: this machine's interface towards the others, ``local`` its IPv4 address, ``port`` the tunnels' UDP
-    port on all machines. ``framed``: whether packets on the interface have an Ethernet header (WireGuard's have none).
+    Attributes:
+        devices: Names of the bridges and hosts on this machine, as in the wiring.
+        tunnels: The cables with one end on this machine, by their index in the wiring's cables.
+        underlay: The interface to the other machines.
+        local: IPv4 address of this interface.
+        port: UDP port of the tunnels on all machines.
+        framed: Whether packets on the interface have an Ethernet header. WireGuard's have none.
     """
 
     devices: frozenset[str]

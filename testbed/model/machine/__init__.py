@@ -1,1 +1,1 @@
-"""What a machine carries, and how far a run strained it."""
+"""The load that a machine can carry, and how much a run loaded it."""

@@ -1,10 +1,10 @@
-"""What a machine has been measured to carry, and the rate of links that follows from it for a run of many transfers at
-once.
+"""The load that a machine can carry, and the link rate that it allows for a run of many transfers.
 
-Theory of operation. A switch in software moves every packet once a link, so that what a machine must do in a time frame
-is the sum, over the links that are busy in it, of their rates. ``testbed doctor --calibrate`` raises the rate of a
-fixed set of disjoint paths until the machine no longer keeps up; the last sum that it kept up with is the load that it
-carries. A run gets the usual rate where its own sum is well below that, and a lower one where not.
+Theory of operation. A software switch processes every packet once for each link, so the work of a
+machine in a time frame is the sum of the rates of the links that are busy in it.
+``testbed doctor --calibrate`` raises the rate of a fixed set of disjoint paths until the machine
+cannot keep up. The last sum with which it kept up is the load that it can carry. A run uses the
+usual link rate if its own sum is well below this load, else a lower rate.
 """
 
 import math
@@ -13,20 +13,28 @@ from dataclasses import dataclass
 
 from topologies.text.json_types import JsonObject
 
+# Link rate if the machine can carry it or has not been calibrated.
 USUAL_RATE_BPS = 20e6
-"""Of links, where the machine carries it or has not been calibrated."""
 MIN_RATE_BPS = 1e6
+# The fraction of the measured load that a run may use. The rest is needed to change circuits and
+# to coordinate the hosts.
 SHARE = 0.7
-"""Of the carried load, what a run may ask of the machine: circuits that change, and coordination, cost next to the
-packets."""
+# Link rates are one of these numbers times a power of ten.
 _STEPS = (1.0, 2.0, 5.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineCapacity:
-    """``link_bps``: bits a second over all links together, measured with links of ``rate_bps``; ``processors``,
-    ``kernel``: of the machine that it holds for; ``measured``: when, as ISO 8601; ``limit_reached``: whether a higher
-    rate was tried in vain."""
+    """The measured load that a machine can carry.
+
+    Attributes:
+        link_bps: Bits per second over all links together.
+        rate_bps: Rate of each link in the measurement, in bits per second.
+        processors: Number of processors of the machine.
+        kernel: Version of the machine's kernel.
+        measured: When the load was measured, in ISO 8601.
+        limit_reached: Whether the machine failed to carry a higher rate.
+    """
 
     link_bps: float
     rate_bps: float
@@ -36,13 +44,16 @@ class MachineCapacity:
     limit_reached: bool
 
     def to_json(self) -> JsonObject:
-        """JSON-ready; ``json_values.from_json`` reads it back."""
+        """Return the JSON document, which ``json_values.from_json`` reads."""
         return dict(vars(self))
 
 
 def busy_links(lengths: Sequence[int], frames: float) -> float:
-    """Links that are busy at once on average: ``lengths`` of the transfers' paths in links, over ``frames`` time
-    frames.
+    """Return the mean number of links that are busy at the same time.
+
+    Args:
+        lengths: Number of links of each transfer's path.
+        frames: Number of time frames of all transfers.
 
     >>> busy_links([2, 2, 4], 2)
     4.0
@@ -51,32 +62,50 @@ def busy_links(lengths: Sequence[int], frames: float) -> float:
 
 
 def rate_for(carried: MachineCapacity | None, busy: float) -> float:
-    """Bits a second of every link: the usual rate, or the next lower 1, 2 or 5 times a power of ten that the machine
-    carries.
+    """Return the rate of every link in bits per second.
 
-    >>> load = MachineCapacity(link_bps=640e6, rate_bps=10e6, processors=2, kernel="x", measured="", limit_reached=True)
+    It is the usual rate, or if the machine cannot carry it the largest 1, 2 or 5 times a power of
+    ten that it can carry.
+
+    Args:
+        carried: The load that the machine can carry, or None if it was not measured.
+        busy: Mean number of links that are busy at the same time.
+
+    >>> load = MachineCapacity(
+    ...     link_bps=640e6, rate_bps=10e6, processors=2, kernel="x", measured="", limit_reached=True
+    ... )
     >>> [rate_for(load, busy) for busy in (10, 64, 1000)], rate_for(None, 1000)
     ([20000000.0, 5000000.0, 1000000.0], 20000000.0)
     """
     if carried is None or busy <= 0:
         return USUAL_RATE_BPS
-    most = SHARE * carried.link_bps / busy
-    if most >= USUAL_RATE_BPS:
+    limit_bps = SHARE * carried.link_bps / busy
+    if limit_bps >= USUAL_RATE_BPS:
         return USUAL_RATE_BPS
-    power = 10.0 ** math.floor(math.log10(max(most, MIN_RATE_BPS)))
+    power = 10.0 ** math.floor(math.log10(max(limit_bps, MIN_RATE_BPS)))
+    rates_bps = [step * power for step in _STEPS]
     return max(
-        (step * power for step in _STEPS if MIN_RATE_BPS <= step * power <= most),
+        (rate_bps for rate_bps in rates_bps if MIN_RATE_BPS <= rate_bps <= limit_bps),
         default=MIN_RATE_BPS,
     )
 
 
 def rate_description(rate_bps: float, carried: MachineCapacity | None, busy: float) -> str:
-    """Where a run's link rate comes from, in one sentence for its page."""
+    """Return a sentence for the page of a run that explains its link rate.
+
+    Args:
+        rate_bps: The link rate in bits per second.
+        carried: The load that the machine can carry, or None if it was not measured.
+        busy: Mean number of links that are busy at the same time.
+    """
     rate = f"links of {rate_bps / 1e6:g} Mbit/s"
     if carried is None:
-        return f"{rate}, the usual rate: what this machine carries was never measured (testbed doctor --calibrate)"
-    load = f"{busy * rate_bps / 1e6:.0f} Mbit/s over all links at once"
-    most = (
+        return (
+            f"{rate}, the usual rate: what this machine carries was never measured "
+            "(testbed doctor --calibrate)"
+        )
+    required = f"{busy * rate_bps / 1e6:.0f} Mbit/s over all links at once"
+    measured = (
         f"{carried.link_bps / 1e6:.0f} that this machine was measured to carry ({carried.measured})"
     )
-    return f"{rate}: that asks for {load}, of {most}"
+    return f"{rate}: that asks for {required}, of {measured}"

@@ -1,9 +1,10 @@
-"""How hard a run was on the machine that carried it, and the one rule that says whether the machine kept up.
+"""The load of a machine during a run, and the rule by which it kept up or did not.
 
-A run on a machine that did not keep up says nothing about the network, for or against: its verdict is invalid. That is
-decided by figures of the machine alone, never by what the run achieved. Each workload says how much it bears
-(``MachineLoadLimits``). What a run was late by is held against what its checks bear of it by their own theory
-(``TimingError``): a bound is worked out from the check, never from what runs came to.
+If the machine could not keep up, the run shows nothing about the network, and its verdict is
+invalid. Only figures of the machine decide this, never the results of the run. Each workload sets
+the limits that it tolerates (``MachineLoadLimits``). Delays of a run are compared with what its
+checks tolerate according to their own theory (``TimingError``). These limits are derived from the
+check, never from the results of earlier runs.
 """
 
 import math
@@ -15,11 +16,21 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class MachineLoad:
-    """``cpu_fraction``: of all processors, 0 to 1, what the run had or waited for, with what a hypervisor took for
-    other machines (``stolen_fraction``); what programs of lower priority had, which give way at once, is left out.
-    ``pressure_fraction``: of the time in which some runnable task waited for a processor (None where the kernel does
-    not tell). ``busiest_task`` ran for ``busiest_task_fraction`` of the time: at 1 it could do no more.
-    ``mean_lateness_s``, ``worst_lateness_s``: of a thread that wants to wake every few milliseconds."""
+    """The load of a machine during a run. Fractions are from 0 to 1.
+
+    Attributes:
+        cpu_fraction: Fraction of all processors that the run used or waited for, including
+            ``stolen_fraction``. Programs of lower priority are not counted, because they give way
+            at once.
+        stolen_fraction: Fraction of the processors that a hypervisor gave to other machines.
+        pressure_fraction: Fraction of the time in which a runnable task waited for a processor.
+            None if the kernel does not report it.
+        busiest_task: Name of the task that ran for the longest time.
+        busiest_task_fraction: Fraction of the time in which this task ran. At 1 it is the
+            bottleneck.
+        mean_lateness_s: Mean delay of a thread that sleeps for a few milliseconds at a time.
+        worst_lateness_s: Largest delay of this thread.
+    """
 
     cpu_fraction: float
     stolen_fraction: float
@@ -32,8 +43,7 @@ class MachineLoad:
 
 @dataclass(frozen=True, kw_only=True)
 class MachineLoadLimits:
-    """What a machine may show at most in a run that counts, by the fields of ``MachineLoad``; None: that figure is not
-    judged."""
+    """Limits of the load in a valid run, by the fields of ``MachineLoad``. None: no limit."""
 
     stolen_fraction: float | None = None
     worst_lateness_s: float | None = None
@@ -52,57 +62,78 @@ def overload_reason(
     seconds: float,
     hint: str = LOWER_LINK_RATE,
 ) -> str | None:
-    """Why the machine did not keep up, None where it did: the first limit that the median over ``strains`` reaches.
+    """Return why the machine could not keep up, or None if it could.
 
-    ``strains``: of one run, or of several that are judged together; ``seconds``: how long the run took;
-    ``hint``: what a user can do.
+    The reason is the first limit that the median load reaches.
+
+    Args:
+        strains: Loads of one run, or of several runs that are judged together.
+        limits: The limits.
+        seconds: How long the run took.
+        hint: What the user can do.
     """
-    found = (
+    stolen_limit = limits.stolen_fraction or 0
+    # The placeholders are the value itself, and its thousandfold: milliseconds.
+    reasons = (
         (
             "stolen_fraction",
-            f"other machines had {{0:.0%}} of its processors (limit {limits.stolen_fraction or 0:.0%})",
+            f"other machines had {{0:.0%}} of its processors (limit {stolen_limit:.0%})",
         ),
         ("worst_lateness_s", f"it stood still for {{1:.0f}} ms of {seconds:.2f} s"),
         ("mean_lateness_s", "a thread woke {1:.1f} ms late on average"),
         ("cpu_fraction", "its processors were busy for {0:.0%} of the time"),
         ("busiest_task_fraction", "its busiest task ran for {0:.0%} of the time"),
     )
-    for name, text in found:
+    for name, text in reasons:
         limit = getattr(limits, name)
         if limit is not None and strains:
-            value = statistics.median(getattr(strain, name) for strain in strains)
+            value = statistics.median(getattr(load, name) for load in strains)
             if value >= limit:
                 return overload_message(text.format(value, 1000 * value), hint)
     return None
 
 
 def overload_message(why: str, hint: str = LOWER_LINK_RATE) -> str:
-    """The reason of an invalid run in words, with what a user can do about it."""
+    """Return the reason of an invalid run, with what the user can do."""
     return f"the machine could not keep up: {why}; {hint}"
 
 
+# Fraction of a run's packets that the machine may drop, or that may be lost outside planned faults.
+# It is two orders of magnitude below the precision of a measured loss.
 MAX_UNPLANNED = 1e-4
-"""Share of a run's packets that the machine may drop, or that may be lost in no planned fault: two orders below the
-precision of a loss."""
 
 
 def dropped_reason(
     drops: int, packets: int, where: str, hint: str = LOWER_PACKET_RATE
 ) -> str | None:
-    """Why a run says nothing of whose packets so many were dropped there, or None.
+    """Return why dropped packets make a run invalid, or None if they do not.
+
+    Args:
+        drops: Number of packets that the machine dropped.
+        packets: Number of packets of the run.
+        where: Where the packets were dropped.
+        hint: What the user can do.
 
     >>> dropped_reason(2, 20_000, "at a full socket")
     >>> dropped_reason(3, 20_000, "at a full socket", "wait")
     'the machine could not keep up: 3 packets were dropped at a full socket; wait'
     """
-    words = f"{drops} packets were dropped {where}"
-    return overload_message(words, hint) if drops > MAX_UNPLANNED * packets else None
+    if drops <= MAX_UNPLANNED * packets:
+        return None
+    return overload_message(f"{drops} packets were dropped {where}", hint)
 
 
 @dataclass(frozen=True)
 class TimingError:
-    """``name`` in the run's figures; ``description``: what was late, with ``{was}`` where the figure stands.
-    ``measured`` and ``limit`` in seconds, or as a part of a figure that is judged (``unit`` "")."""
+    """A delay in a run, and its limit.
+
+    Attributes:
+        name: Name of the delay in the run's figures.
+        description: What was delayed. ``{was}`` stands for the measured value.
+        measured: The delay in seconds; with ``unit`` "", a fraction of a judged figure.
+        limit: The largest delay that the checks tolerate, in the same unit.
+        unit: How the values are shown: "ms", or "" for fractions.
+    """
 
     name: str
     description: str
@@ -112,12 +143,14 @@ class TimingError:
 
     @property
     def within_limit(self) -> bool:
+        """True if the checks tolerate the delay."""
         return self.measured <= self.limit
 
     def reason(self) -> str:
-        """In words, with the bound.
+        """Return a description of the delay with its limit.
 
-        >>> TimingError(name="lag", description="the sender was {was} late", measured=0.5, limit=0.1).reason()
+        >>> late = "the sender was {was} late"
+        >>> TimingError(name="lag", description=late, measured=0.5, limit=0.1).reason()
         'the sender was 500 ms late, where the checks bear 100 ms'
         """
         was = self.description.format(was=self._format(self.measured))
@@ -128,15 +161,26 @@ class TimingError:
 
 
 def first_exceeded(latenesses: Sequence[TimingError], hint: str) -> str | None:
-    """The reason of an invalid run, None where the checks bear all of them; ``hint``: what a user can do."""
-    found = next((one for one in latenesses if not one.within_limit), None)
-    return None if found is None else overload_message(found.reason(), hint)
+    """Return why the first delay above its limit makes a run invalid.
+
+    Args:
+        latenesses: The delays of the run.
+        hint: What the user can do.
+
+    Returns:
+        None if the checks tolerate all delays.
+    """
+    for error in latenesses:
+        if not error.within_limit:
+            return overload_message(error.reason(), hint)
+    return None
 
 
 def as_figures(latenesses: Sequence[TimingError]) -> Mapping[str, Mapping[str, float | None]]:
-    """Name -> what it was and what is borne, JSON-ready (null: without bound)."""
+    """Return each delay and its limit by name, JSON-ready. An infinite limit is None."""
     return {
-        one.name: {"was": _finite(one.measured), "bears": _finite(one.limit)} for one in latenesses
+        error.name: {"was": _finite(error.measured), "bears": _finite(error.limit)}
+        for error in latenesses
     }
 
 

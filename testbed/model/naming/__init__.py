@@ -1,1 +1,1 @@
-"""How nodes and links are written, read and shown."""
+"""Names of nodes and links: how they are read, written and shown."""

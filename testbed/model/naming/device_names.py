@@ -1,29 +1,32 @@
-"""What the nodes of a network are called, and what the kernel calls their devices; a function of names and numbers of
-ports alone.
+"""Names of the kernel's devices for the nodes of a network.
 
-A node's name is its id, everywhere. Its *device* is the name of its bridge and what the names of its interfaces begin
-with, ``DEVICE-ethPORT``: the name itself where the kernel and its tools take it, else a short one that is no node's
-name.
+The name of a node is its id. Its *device* is the name of its bridge, and the beginning of the names
+of its interfaces, ``DEVICE-ethPORT``. It is the node's name if the kernel and its tools accept
+that, else a short name that no node has. Devices depend on the names and the numbers of ports
+alone.
 """
 
 import itertools
 import re
 from collections.abc import Collection, Mapping
 
-_LEGAL = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9_][A-Za-z0-9_.-]*")
-"""Digits alone would be an interface's number to tcpdump and others."""
-_OTHERS = re.compile(
-    r".*-eth\d+|lo|all|default|detour|underlay|ovs-.*|im\d+[ab]|(bond|docker|dummy|erspan|eth|gre|gretap|ifb|ip6gre|ip6tnl|ip_vti|ip6_vti"
+# A name of digits alone would be the number of an interface to tcpdump and other tools.
+_VALID_NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+# Names of interfaces, and names of devices that the kernel, Open vSwitch or the testbed itself may
+# have beside the network's.
+_RESERVED_NAME = re.compile(
+    r".*-eth\d+|lo|all|default|detour|underlay|ovs-.*|im\d+[ab]"
+    r"|(bond|docker|dummy|erspan|eth|gre|gretap|ifb|ip6gre|ip6tnl|ip_vti|ip6_vti"
     r"|machines?|sit|tap|trial|tun|tunl|wg|wlan)\d+"
 )
-"""What interfaces are called, and devices that the kernel, Open vSwitch or the testbed itself may have next to the
-network's."""
-_MOST = 15
-"""Characters of a device's name: IFNAMSIZ of Linux' <net/if.h> less the zero byte."""
+
+# Characters of an interface's name: IFNAMSIZ in <net/if.h> of Linux without the null character.
+_MAX_LENGTH = 15
 
 
 def interface_name(device: str, port: int) -> str:
-    """As Mininet calls it.
+    """Return the name of an interface, in the form that Mininet uses.
 
     >>> interface_name("h1", 0)
     'h1-eth0'
@@ -32,7 +35,11 @@ def interface_name(device: str, port: int) -> str:
 
 
 def device_names(hosts: Mapping[str, int], switches: Mapping[str, int]) -> dict[str, str]:
-    """Name of a node -> its device. ``hosts`` and ``switches``: name -> the highest number of its ports.
+    """Return the device of each node by the node's name.
+
+    Args:
+        hosts: The highest port of each host.
+        switches: The highest port of each switch.
 
     >>> device_names({"h1": 0, "h2": 0}, {"s1": 3})
     {'h1': 'h1', 'h2': 'h2', 's1': 's1'}
@@ -40,39 +47,48 @@ def device_names(hosts: Mapping[str, int], switches: Mapping[str, int]) -> dict[
     {'São Paulo': 'h1', '7': 'h7', 'a-very-long-name': 's2', 's1': 's1'}
     """
     taken = {*hosts, *switches}
-    found: dict[str, str] = {}
-    for letter, names in (("h", hosts), ("s", switches)):
+    devices: dict[str, str] = {}
+    for letter, highest_ports in (("h", hosts), ("s", switches)):
         numbers = itertools.count(1)
-        for name, top in names.items():
-            if _fits(name, top):
-                found[name] = name
+        for name, highest_port in highest_ports.items():
+            if _is_valid(name, highest_port):
+                devices[name] = name
                 continue
-            short = f"{letter}{name}" if name.isdigit() else ""
-            if short in taken or not _fits(short, top):
-                short = next(
-                    free
-                    for free in (f"{letter}{number}" for number in numbers)
-                    if free not in taken
-                )
-            found[name] = short
-            taken.add(short)
-    return found
+            device = ""
+            if name.isdigit():
+                device = f"{letter}{name}"
+            if device in taken or not _is_valid(device, highest_port):
+                candidates = (f"{letter}{number}" for number in numbers)
+                device = next(candidate for candidate in candidates if candidate not in taken)
+            devices[name] = device
+            taken.add(device)
+    return devices
 
 
 def end_point_name(switch: str, taken: Collection[str]) -> str:
-    """Of the host that stands for a switch: as Mininet numbers them where that is free.
+    """Return the name of the host at the end point of a switch.
 
-    >>> [end_point_name(name, {name}) for name in ("s1", "0", "x")], end_point_name("s1", {"s1", "h1"})
-    (['h1', 'h0', 'h_x'], 'h_s1')
+    It has the number of the switch, as in Mininet, if no node has that name.
+
+    Args:
+        switch: Name of the switch.
+        taken: Names of all nodes.
+
+    >>> [end_point_name(name, {name}) for name in ("s1", "0", "x")]
+    ['h1', 'h0', 'h_x']
+    >>> end_point_name("s1", {"s1", "h1"})
+    'h_s1'
     """
     number = re.fullmatch(r"s?([0-9]+)", switch)
-    required = [f"h{number[1]}"] if number else []
+    candidates = [f"h_{switch}"]
+    if number:
+        candidates.insert(0, f"h{number[1]}")
     further = (f"h_{switch}_{n}" for n in itertools.count(2))
-    return next(
-        name for name in itertools.chain(required, [f"h_{switch}"], further) if name not in taken
-    )
+    return next(name for name in itertools.chain(candidates, further) if name not in taken)
 
 
-def _fits(name: str, top_port: int) -> bool:
-    legal = _LEGAL.fullmatch(name) and not _OTHERS.fullmatch(name)
-    return bool(legal) and len(interface_name(name, top_port)) <= _MOST
+def _is_valid(device: str, highest_port: int) -> bool:
+    """Return whether the kernel accepts this device and the names of its interfaces."""
+    if not _VALID_NAME.fullmatch(device) or _RESERVED_NAME.fullmatch(device):
+        return False
+    return len(interface_name(device, highest_port)) <= _MAX_LENGTH

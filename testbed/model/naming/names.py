@@ -1,22 +1,24 @@
-"""How one line of text says nodes, pairs of nodes and links of a network, whatever signs their names have.
+"""The notation for nodes, pairs of nodes and links of a network in a line of text.
 
 ::
 
     node = an id as it is, or in double quotes as JSON writes it
     pair = node ":" node
     link = node "->" node ["#" key]  |  node "-" node
-    list = one {"," one}
+    list = item {"," item}
 
-Spaces around nodes and signs do not count. An id may hold every sign that stands between ids, so a text is not cut at
-signs: wherever a node may stand, each node of the network that stands there is tried, and the text means the one
-reading that takes in all of it. Where there are two, the error writes both in quotes; a text in which all ids are
-quoted has one reading. A link's label (``label_of``) is always that link.
+Spaces around nodes and separators are ignored. An id may contain any separator, so a text cannot be
+split at separators. Instead, wherever a node may stand, every node of the network whose name stands
+there is tried, and the text means the reading that uses all of it. If there are two readings, the
+error shows both with quoted ids. A text with quoted ids alone has one reading. The label of a link
+(``label_of``) always means that link.
 """
 
 import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -37,46 +39,80 @@ from topologies.network import (
 
 T = TypeVar("T")
 Pair = tuple[str, str]
+# Values that may stand at a position of a text, each with the position after it.
 Found = Iterator[tuple[T, int]]
-"""What may stand at a place of a text, each with the place behind it."""
 
 _SPACES = re.compile(r"\s*")
 _KEY = re.compile(r"#([0-9]{1,9})")
 _JSON = json.JSONDecoder(strict=False)
-_LISTED = 40
-"""So many neighbours of a node are listed in a message."""
+# Largest number of a node's neighbours that a message lists.
+_MAX_LISTED = 40
+
+# What a network may be given as, for messages.
+_NETWORK_FORMS = (
+    'a catalogue name such as "swiss-t1", a file, a Network, a networkx graph, a Mininet Topo, '
+    "or a dictionary"
+)
 
 
 def read_node(text: str, network: Network) -> str:
-    """The node; InputError names the nearest ones where there is none."""
+    """Return the id of the node that a text names.
+
+    Raises:
+        InputError: There is no such node. The message names the most similar ones.
+    """
     if text in network.node_index:
         return text
     readings = whole(text, nodes_at(text, 0, network))
-    return one_of(readings, f"node {text!r}", quoted, lambda: no_node(text, network))
+    return one_of(readings, f"node {text!r}", quoted, partial(no_node, text, network))
 
 
 def read_pair(text: str, network: Network, where: str) -> Pair:
-    """The two nodes of ``A:B``. InputError, which begins with ``where``, for anything else."""
+    """Return the two nodes of ``A:B``.
+
+    Args:
+        text: The text.
+        network: The network of the nodes.
+        where: How errors begin.
+
+    Raises:
+        InputError: The text is not a pair of nodes.
+    """
     readings = whole(text, pairs_at(text, 0, network))
-    return one_of(
-        readings, f"{where} {text!r}", pair_text, lambda: f"{where}: {_no_pair(text, network)}"
-    )
+
+    def why_none() -> str:
+        return f"{where}: {_no_pair(text, network)}"
+
+    return one_of(readings, f"{where} {text!r}", pair_text, why_none)
 
 
 def read_pairs(text: str, network: Network, where: str) -> tuple[Pair, ...]:
-    """The pairs of ``A:B,C:D``. InputError, which begins with ``where``, for anything else."""
+    """Return the pairs of ``A:B,C:D``.
+
+    Args:
+        text: The text.
+        network: The network of the nodes.
+        where: How errors begin.
+
+    Raises:
+        InputError: The text is not a list of pairs of nodes.
+    """
     readings = lists_of(text, lambda at: pairs_at(text, at, network))
-    words = (word for word in text.split(",") if not whole(word, pairs_at(word, 0, network)))
-    return one_list_of(
-        readings,
-        f"{where} {text!r}",
-        pair_text,
-        lambda: f"{where}: {_no_pair(next(words, text), network)}",
-    )
+
+    def why_none() -> str:
+        for item in text.split(","):
+            if not whole(item, pairs_at(item, 0, network)):
+                return f"{where}: {_no_pair(item, network)}"
+        return f"{where}: {_no_pair(text, network)}"
+
+    return one_list_of(readings, f"{where} {text!r}", pair_text, why_none)
 
 
 def read_link(text: str, network: Network) -> LinkId:
-    """The link of ``a->b``, ``a->b#key`` or ``a-b``; InputError says what there is instead.
+    """Return the link of ``a->b``, ``a->b#key`` or ``a-b``.
+
+    Raises:
+        InputError: There is no such link. The message names similar ones.
 
     >>> from topologies import load_network
     >>> read_link(' "s1" -> s2', load_network("swiss-t1"))
@@ -88,104 +124,175 @@ def read_link(text: str, network: Network) -> LinkId:
     readings = [
         link for link in whole(text, links_at(text, 0, network)) if link in network.link_index
     ]
-    return one_of(readings, f"link {text!r}", link_text, lambda: no_link(text, network))
+    return one_of(readings, f"link {text!r}", link_text, partial(no_link, text, network))
 
 
 def pair_text(pair: Pair) -> str:
-    """The pair in the form that has one reading in every network."""
+    """Return the text of a pair that has one reading in every network."""
     return f"{quoted(pair[0])}:{quoted(pair[1])}"
 
 
 def link_text(link: LinkId) -> str:
-    """The link in the form that has one reading in every network."""
+    """Return the text of a link that has one reading in every network."""
     source, target, key = link
-    return f"{quoted(source)}->{quoted(target)}" + (f"#{key}" if key else "")
+    text = f"{quoted(source)}->{quoted(target)}"
+    return f"{text}#{key}" if key else text
 
 
 def nodes_at(text: str, at: int, network: Network) -> Found[str]:
-    """Every node that stands at the place, or behind spaces there; in quotes only that one."""
+    """Yield every node at a position of a text, also after spaces.
+
+    If a quoted id stands there, only its node is yielded.
+
+    Args:
+        text: The text.
+        at: The position.
+        network: The network of the nodes.
+
+    Yields:
+        The id of a node, and the position after it.
+    """
     first = after(text, at, "") or 0
     if text.startswith('"', first):
-        try:
+        name = ""
+        end = first
+        # The quote may be a part of an id.
+        with suppress(ValueError):
             name, end = _JSON.raw_decode(text, first)
-        except ValueError:
-            name, end = "", first
         node = node_named(name, network)
         if node is not None:
             yield node, end
             return
-    for begin in range(at, first + 1):
-        for end in (begin + length for length in network.id_lengths):
-            if end <= len(text):
-                node = node_named(text[begin:end], network)
-                if node is not None:
-                    yield node, end
+    # An id may begin with spaces, so begin before each of them.
+    for start in range(at, first + 1):
+        for length in network.id_lengths:
+            end = start + length
+            if end > len(text):
+                continue
+            node = node_named(text[start:end], network)
+            if node is not None:
+                yield node, end
 
 
 def node_named(text: str, network: Network) -> str | None:
-    """Return the node of that id, or else of that name or label if one node alone has it."""
-    return text if text in network.node_index else network.node_of_name.get(text)
+    """Return the node with this id, or the only node with this name or label, or None."""
+    if text in network.node_index:
+        return text
+    return network.node_of_name.get(text)
 
 
 def pairs_at(text: str, at: int, network: Network) -> Found[Pair]:
-    """Every ``A:B`` of two nodes that stands at the place."""
-    for source, end in nodes_at(text, at, network):
-        behind = after(text, end, ":")
-        if behind is not None:
-            for sink, stop in nodes_at(text, behind, network):
-                yield (source, sink), stop
+    """Yield every ``A:B`` of two nodes at a position of a text, with the position after it."""
+    for source, source_end in nodes_at(text, at, network):
+        sink_start = after(text, source_end, ":")
+        if sink_start is not None:
+            for sink, sink_end in nodes_at(text, sink_start, network):
+                yield (source, sink), sink_end
 
 
 def links_at(text: str, at: int, network: Network) -> Found[LinkId]:
-    """Every ``a->b``, ``a->b#key`` or ``a-b`` of two nodes at the place, whether or not there is such a link."""
-    for source, end in nodes_at(text, at, network):
-        behind = after(text, end, "->") or after(text, end, "-")
-        for target, stop in nodes_at(text, behind, network) if behind is not None else ():
-            yield (source, target, 0), stop
-            key = _KEY.match(text, stop)
+    """Yield every link at a position of a text, with the position after it.
+
+    A link is ``a->b``, ``a->b#key`` or ``a-b`` of two nodes of the network. The network need not
+    have the link.
+    """
+    for source, source_end in nodes_at(text, at, network):
+        target_start = after(text, source_end, "->") or after(text, source_end, "-")
+        if target_start is None:
+            continue
+        for target, target_end in nodes_at(text, target_start, network):
+            yield (source, target, 0), target_end
+            key = _KEY.match(text, target_end)
             if key:
                 yield (source, target, int(key[1])), key.end()
 
 
 def after(text: str, at: int, sign: str) -> int | None:
-    """The place behind the sign, where it stands at the place or behind spaces there."""
+    """Return the position after a separator.
+
+    Args:
+        text: The text.
+        at: Where the separator has to stand, or spaces before it.
+        sign: The separator.
+
+    Returns:
+        None if the separator does not stand there.
+    """
     spaces = _SPACES.match(text, at)
-    begin = spaces.end() if spaces else at
-    return begin + len(sign) if text.startswith(sign, begin) else None
+    start = spaces.end() if spaces else at
+    return start + len(sign) if text.startswith(sign, start) else None
 
 
-def whole(text: str, found: Iterable[tuple[T, int]]) -> list[T]:
-    """What takes in all of the text, but for spaces at its end; each once."""
-    return list(dict.fromkeys(value for value, end in found if not text[end:].strip()))
+def whole(text: str, values: Iterable[tuple[T, int]]) -> list[T]:
+    """Return the values that use all of a text, except for spaces at its end.
+
+    Args:
+        text: The text.
+        values: Values, each with the position after it. A value may occur several times.
+    """
+    return list(dict.fromkeys(value for value, end in values if not text[end:].strip()))
 
 
 def lists_of(
     text: str, items_at: Callable[[int], Iterable[tuple[T, int]]], sign: str = ","
 ) -> list[tuple[T, ...]]:
-    """The readings of all of the text as a list with the sign between: none, one or the first two."""
-    reached: dict[int, list[tuple[T, ...]]] = {0: [()]}
+    """Return the readings of a complete text as a list of items.
+
+    Two readings suffice to show that a text is ambiguous, so no more than two are searched for at
+    each position.
+
+    Args:
+        text: The text.
+        items_at: Returns the items that may stand at a position, each with the position after it.
+        sign: The separator of items.
+
+    Returns:
+        No reading, one, or the first two.
+    """
+    # The lists that end before each position, with the separator.
+    lists_before: dict[int, list[tuple[T, ...]]] = {0: [()]}
     complete: list[tuple[T, ...]] = []
     for at in range(len(text)):
-        before = reached.pop(at, [])
-        for value, end in items_at(at) if before else ():
-            behind = after(text, end, sign)
-            grown = (
-                complete
-                if not text[end:].strip()
-                else None
-                if behind is None
-                else reached.setdefault(behind, [])
-            )
-            for some in before if grown is not None and len(grown) < 2 else ():
-                if grown is not None and (*some, value) not in grown:
-                    grown.append((*some, value))
+        lists = lists_before.pop(at, [])
+        if not lists:
+            continue
+        for item, end in items_at(at):
+            next_start = after(text, end, sign)
+            if not text[end:].strip():
+                longer_lists = complete
+            elif next_start is not None:
+                longer_lists = lists_before.setdefault(next_start, [])
+            else:
+                continue
+            _append_to_each(lists, item, longer_lists)
     return complete[:2]
+
+
+def _append_to_each(
+    lists: Sequence[tuple[T, ...]], item: T, longer_lists: list[tuple[T, ...]]
+) -> None:
+    """Add each list with one more item to the longer ones, unless there are two of these."""
+    if len(longer_lists) >= 2:
+        return
+    for items in lists:
+        if (*items, item) not in longer_lists:
+            longer_lists.append((*items, item))
 
 
 def one_of(
     readings: Sequence[T], where: str, write: Callable[[T], str], why_none: Callable[[], str]
 ) -> T:
-    """The only reading; InputError where there is none, by ``why_none``, or two, as ``write`` writes them."""
+    """Return the only reading of a text.
+
+    Args:
+        readings: The readings.
+        where: How the error about two readings begins.
+        write: Returns the text of a reading in the form that has one reading.
+        why_none: Returns the message if there is no reading.
+
+    Raises:
+        InputError: There is no reading or more than one.
+    """
     if len(readings) == 1:
         return readings[0]
     if not readings:
@@ -201,34 +308,40 @@ def one_list_of(
     write: Callable[[T], str],
     why_none: Callable[[], str],
 ) -> tuple[T, ...]:
-    """As ``one_of``, of lists: what is written is where the two part."""
+    """Return the only reading of a text as a list.
+
+    The arguments are those of ``one_of``. The error about two readings shows the first items in
+    which they differ.
+    """
     if len(readings) == 2:
-        parting = [pair for pair in zip(*readings, strict=False) if pair[0] != pair[1]]
-        one_of(parting[0], where, write, why_none)
+        differences = [pair for pair in zip(*readings, strict=False) if pair[0] != pair[1]]
+        one_of(differences[0], where, write, why_none)
     return one_of(readings, where, str, why_none)
 
 
 def no_link(text: str, network: Network) -> str:
-    """One line for a text that names no link: what its first node is joined to, or the nearest links."""
-    said = f"link {text!r} is no link of {network.name!r}"
+    """Return the message for a text that names no link of a network.
+
+    It lists the links of the first node, or the most similar links.
+    """
+    message = f"link {text!r} is no link of {network.name!r}"
     if not network.links:
-        return f"{said}; it has no links"
+        return f"{message}; it has no links"
     ends = next(iter(whole(text, links_at(text, 0, network))), None)
     if ends is not None:
-        others = [network.links[i].label for i in network.out_links(ends[0])]
-        more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
-        return f"{said}; from {ends[0]} there is {', '.join(others[:_LISTED]) or 'no link'}{more}"
-    near = difflib.get_close_matches(text, network.link_of_label, n=2)
-    hint = (
-        f"did you mean {' or '.join(near)}?"
-        if near
-        else "write it a-b (or 'a->b', as testbed topology show --links lists them)"
-    )
-    return f"{said}; {hint}"
+        labels = [network.links[i].label for i in network.out_links(ends[0])]
+        listed = ", ".join(labels[:_MAX_LISTED]) or "no link"
+        if len(labels) > _MAX_LISTED:
+            listed += f" and {len(labels) - _MAX_LISTED} more"
+        return f"{message}; from {ends[0]} there is {listed}"
+    similar = difflib.get_close_matches(text, network.link_of_label, n=2)
+    if similar:
+        return f"{message}; did you mean {' or '.join(similar)}?"
+    return f"{message}; write it a-b (or 'a->b', as testbed topology show --links lists them)"
 
 
 def no_node(text: str, network: Network) -> str:
-    """One line for a text that names no node: the nearest ones."""
+    """Return the message for a text that names no node, with the most similar ones."""
     try:
         return f"network {network.name!r} has the node {network.node(text.strip()).id!r}"
     except TopologyError as error:
@@ -244,49 +357,65 @@ def _no_pair(text: str, network: Network) -> str:
             f"{text[:80]!r}: no two nodes of {network.name!r} with a colon between; "
             "testbed topology show --nodes lists them"
         )
-    return no_node(sink if whole(source, nodes_at(source, 0, network)) else source, network)
+    if whole(source, nodes_at(source, 0, network)):
+        return no_node(sink, network)
+    return no_node(source, network)
 
 
-def parse_captures(words: Sequence[str], network: Network, *, named: bool) -> dict[LinkId, Path]:
-    """``LINK=FILE`` of each --pcap; without ``named`` the file may be left out, and is named after the link.
+def parse_captures(
+    arguments: Sequence[str], network: Network, *, named: bool
+) -> dict[LinkId, Path]:
+    """Return the file for each captured link.
 
-    Raises InputError for another form, a link that is not there, and a directory that is not there.
+    Args:
+        arguments: ``LINK=FILE`` of each ``--pcap``.
+        network: The network of the links.
+        named: Whether the file is required. If not, it may be omitted, and is named after the
+            link.
+
+    Raises:
+        InputError: The form is wrong, or the link or the directory does not exist.
     """
     captures = {}
-    for word in words:
-        readings = {
-            link: end
-            for link, end in links_at(word, 0, network)
-            if link in network.link_index and word[end:].strip()[:1] in ("=", "")
-        }
-        why_none = partial(no_link, word.partition("=")[0], network)
-        link = one_of([*readings], f"--pcap {word!r}", link_text, why_none)
-        written, path = word[: readings[link]], word[readings[link] :].strip()[1:]
+    for argument in arguments:
+        end_of_link: dict[LinkId, int] = {}
+        for link, end in links_at(argument, 0, network):
+            if link in network.link_index and argument[end:].strip()[:1] in ("=", ""):
+                end_of_link[link] = end
+        why_none = partial(no_link, argument.partition("=")[0], network)
+        link = one_of([*end_of_link], f"--pcap {argument!r}", link_text, why_none)
+        link_name = argument[: end_of_link[link]]
+        path = argument[end_of_link[link] :].strip()[1:]
         if named and not path:
-            raise InputError(f"--pcap {word!r}: write LINK=FILE, for example 's1->s2=link.pcap'")
-        file = Path(path or re.sub(r"->|[^\w.-]", "-", written).strip("-") + ".pcap")
+            raise InputError(
+                f"--pcap {argument!r}: write LINK=FILE, for example 's1->s2=link.pcap'"
+            )
+        default_path = re.sub(r"->|[^\w.-]", "-", link_name).strip("-") + ".pcap"
+        file = Path(path or default_path)
         if not file.absolute().parent.is_dir():
-            raise InputError(f"--pcap {word!r}: there is no directory {file.absolute().parent}")
+            raise InputError(f"--pcap {argument!r}: there is no directory {file.absolute().parent}")
         captures[link] = file
     return captures
 
 
 class GraphLike(Protocol):
-    """A networkx graph of any class, whose package is not imported for its type."""
+    """A networkx graph of any class. A protocol avoids the import of networkx."""
 
-    def is_directed(self) -> bool: ...
+    def is_directed(self) -> bool:
+        """Return whether the edges are directed."""
 
-    def is_multigraph(self) -> bool: ...
+    def is_multigraph(self) -> bool:
+        """Return whether there may be parallel edges."""
 
 
-#: What ``known_network`` takes. Mininet's Topo has no types, so it is no part of this.
+#: The values that ``known_network`` accepts. It accepts Mininet's Topo too, which has no types.
 NetworkLike = Network | str | PathLike[str] | Mapping[str, object] | GraphLike
-#: A node as a caller names it: the id in the network, or the node of the networkx graph.
+#: A node in an argument: its id in the network, or the node of a networkx graph.
 NodeName = str | int | tuple[Any, ...]
 
 
 def known_node(node: NodeName, network: Network) -> str:
-    """Return the id of a node that a caller names by its id or label, or as a networkx node.
+    """Return the id of a node, which is named by its id or label, or is a networkx node.
 
     Raises:
         UsageError: The value is neither text nor a node of a networkx graph.
@@ -308,50 +437,53 @@ def known_link(link: str | Sequence[Any], network: Network) -> LinkId:
     require_type(link, (tuple, list), "link", 'a text such as "s1->s2"')
     if len(link) not in (2, 3) or not isinstance(node_name(link[0]), str):
         raise InputError(f"link {link!r}: give its nodes, such as ('s1', 's2')")
-    ends = str(node_name(link[0])), str(node_name(link[1]))
-    link_id: LinkId = (*ends, *link[2:]) if len(link) == 3 else (*ends, 0)  # type: ignore[assignment]
+    key = link[2] if len(link) == 3 else 0
+    ends = (str(node_name(link[0])), str(node_name(link[1])))
+    # A key of another type is not in the index either.
+    link_id: LinkId = (*ends, key)  # type: ignore[assignment]
     if link_id not in network.link_index:
         raise InputError(no_link(label_of(link_id), network))
     return network.links[network.link_index[link_id]].id
 
 
 def known_network(network: NetworkLike) -> Network:
-    """The network of what ``testbed topology`` takes for one (a name of the catalogue, a file), or of a value.
+    """Return the network of a name, a file or a value.
 
-    A network is returned as it is; a networkx graph, a Mininet Topo, a node-link document and other dictionaries are
-    read (``topologies.files.values``).
+    A Network is returned unchanged. A text is a name of the catalogue or a file, as for
+    ``testbed topology``. A networkx graph, a Mininet Topo, a node-link document and other
+    dictionaries are converted (``topologies.files.values``).
 
-    Raises TopologyError for what makes no network, UsageError for what is none of these.
+    Raises:
+        TopologyError: The value does not describe a valid network.
+        UsageError: The value is none of these.
     """
     if isinstance(network, Network):
         return network
     if isinstance(network, (str, PathLike)):
         return load_network(network)
+    # Most callers do not need this module.
     from topologies.files.values import network_of
 
-    found = network_of(network)
-    require_type(found or network, Network, "network", _TAKEN)
-    assert found is not None
-    return found
+    converted = network_of(network)
+    require_type(converted or network, Network, "network", _NETWORK_FORMS)
+    assert converted is not None
+    return converted
 
 
 def has_own_rates(requested: NetworkLike, network: Network) -> bool:
-    """Return whether the rates of the network's links are more than a default.
+    """Return whether the rates of a network's links were chosen by the user.
 
-    The links of catalogue networks have a default rate, which nobody chose. Every link of a file,
-    a graph or a document has the rate that is given there, or the documented default.
+    The links of catalogue networks have a default rate. Every link of a file, a graph or a document
+    has the rate in it, or the documented default.
 
     Args:
         requested: The network, as the user gave it.
-        network: The same network, read.
+        network: The same network as a value.
     """
     if isinstance(requested, str):
-        of_catalogue = requested.partition(":")[0] in FAMILIES.builtin_names()
-        if ".py:" in requested or (is_file(requested) and not of_catalogue):
+        in_catalogue = requested.partition(":")[0] in FAMILIES.builtin_names()
+        if ".py:" in requested or (is_file(requested) and not in_catalogue):
             return True
     elif not isinstance(requested, Network):
         return True
     return any(link.capacity_bps != DEFAULT_CAPACITY_BPS for link in network.links)
-
-
-_TAKEN = 'a catalogue name such as "swiss-t1", a file, a Network, a networkx graph, a Mininet Topo, or a dictionary'

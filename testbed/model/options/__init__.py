@@ -1,6 +1,6 @@
-"""Options that describe themselves: a field of a frozen dataclass says its unit, bounds, choices, help and when it has
-a meaning.
+"""Options: fields of a frozen dataclass with unit, bounds, choices, help and conditions.
 
-``option`` declares them, ``kinds`` has the kinds of numbers, ``planner`` makes a typed function of the library of an
-options class. No command line is known here: ``testbed.commands.arguments`` turns the same fields into one.
+``option`` declares them, ``kinds`` defines the kinds of numbers, and ``planner`` makes a function
+of the library from an options class. No module here knows the command line:
+``testbed.commands.arguments`` converts the same fields to its arguments.
 """

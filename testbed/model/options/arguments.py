@@ -1,4 +1,4 @@
-"""Answers wrong keyword arguments with the nearest right one."""
+"""Errors for wrong keyword arguments, which name the most similar argument."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=type)
 
-#: Arguments that go by the other name in another function or on the command line.
+# Arguments that have one of the other names in another function or on the command line.
 _SYNONYMS = {
     "routing": ("method", "scheduling"),
     "method": ("routing", "scheduling"),
@@ -25,7 +25,9 @@ _SYNONYMS = {
     "links": ("most",),
     "max_faults": ("most",),
 }
-_LISTED = 8
+
+# Largest number of arguments that a message lists.
+_MAX_LISTED = 8
 
 
 def wrong_argument(function: str, name: str, spellings: Mapping[str, str]) -> UsageError:
@@ -43,21 +45,26 @@ def wrong_argument(function: str, name: str, spellings: Mapping[str, str]) -> Us
 
 
 def _nearest(function: str, name: str, spellings: Mapping[str, str]) -> str:
-    candidates = [spellings[word] for word in _SYNONYMS.get(name, ()) if word in spellings]
+    """Return the part of the message that suggests similar arguments, or lists all."""
+    candidates = [spellings[synonym] for synonym in _SYNONYMS.get(name, ()) if synonym in spellings]
     if name in spellings:
         candidates = [spellings[name]]
     if not candidates:
-        names = [word for word, argument in spellings.items() if word == argument]
+        # A misspelt name of the library is more likely than one of the command line.
+        names = [spelling for spelling, argument in spellings.items() if spelling == argument]
         close = difflib.get_close_matches(name, names, n=3, cutoff=0.65)
         close = close or difflib.get_close_matches(name, spellings, n=1, cutoff=0.85)
-        candidates = [spellings[word] for word in close]
+        candidates = [spellings[spelling] for spelling in close]
     if candidates:
         shown = " or ".join(repr(candidate) for candidate in dict.fromkeys(candidates))
         return f"did you mean {shown}? (help(testbed.{function}) gives all)"
     arguments = list(dict.fromkeys(spellings.values()))
-    more = f" and {len(arguments) - _LISTED} more" if len(arguments) > _LISTED else ""
-    listed = ", ".join(arguments[:_LISTED])
-    return f"there are {listed}{more}" if arguments else "it takes none"
+    if not arguments:
+        return "it takes none"
+    listed = ", ".join(arguments[:_MAX_LISTED])
+    if len(arguments) > _MAX_LISTED:
+        listed += f" and {len(arguments) - _MAX_LISTED} more"
+    return f"there are {listed}"
 
 
 def with_checked_arguments(function: Callable[P, R], name: str = "") -> Callable[P, R]:
@@ -91,11 +98,12 @@ def _wrong_call(
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        known = [parameter for parameter in signature.parameters if parameter != "self"]
+        parameters = [parameter for parameter in signature.parameters if parameter != "self"]
         for argument in kwargs:
-            if argument not in known:
-                return wrong_argument(name, argument, {each: each for each in known})
-        return UsageError(f"{name}: {error}; its arguments are {', '.join(known)}")
+            if argument not in parameters:
+                spellings = {parameter: parameter for parameter in parameters}
+                return wrong_argument(name, argument, spellings)
+        return UsageError(f"{name}: {error}; its arguments are {', '.join(parameters)}")
     return None
 
 

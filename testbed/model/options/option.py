@@ -1,12 +1,13 @@
-"""The declaration of an option: one field of an options class, read by the command line, the library and whatever reads
-files.
+"""Declaration of options: fields of an options class.
+
+The command line, the library and the readers of files all use the same declarations.
 
     @options
     class DownloadOptions:
-        network: NetworkLike = option(positional=True, metavar="NETWORK", help="catalogue name or file")
+        network: NetworkLike = option(positional=True, metavar="NETWORK", help="name or file")
         file_bytes: int = option(default="4MB", kind=kinds.size_bytes, help="of the file")
 
-Values are checked where an options class is built, whoever builds it, by the same kinds and choices.
+Values are checked by their kinds and choices whenever an options class is built.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 from testbed.errors import InputError, UsageError, require_type
 from testbed.model.options.kinds import Kind, rate_bps, search_limit
 
-if TYPE_CHECKING:  # the networks' package: what says --help does without
+# The package of networks is slow to import, and help pages do not need it.
+if TYPE_CHECKING:
     from topologies.text.json_types import Json, JsonObject
 
 T = TypeVar("T")
+
+# Headings of help pages that all commands share. Other headings follow these.
 ENDS = "network and end points"
 SENT = "what is sent"
 ROUTED = "routing and schedule"
@@ -33,45 +37,68 @@ CODE = "code"
 FAULTS = "faults"
 RUN = "the run"
 GROUPS = (ENDS, SENT, ROUTED, CODE, FAULTS, RUN)
-"""Headings of a help page that every command shares; an option with another stands under its own, after these."""
+
+# Annotations whose values are checked here, with the accepted types and what to give.
 _SIMPLE: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     "int": (int, "a whole number"),
     "float": ((int, float), "a number"),
     "str": (str, "a text"),
     "bool": (bool, "True or False"),
 }
-"""Annotations that are checked here, and what to give."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Only:
-    """An option has a meaning only where ``when`` holds of the options' values; ``needs`` says so in words: "--access
-    strided"."""
+    """A condition under which an option has an effect.
+
+    Attributes:
+        when: Returns whether the condition holds, given the values of all options.
+        needs: The condition for people, such as "--access strided".
+    """
 
     when: Callable[[Namespace], bool]
     needs: str
 
 
-RUNNING = Only(
-    when=lambda a: (
-        getattr(a, "fabric", None) != "none"
-        and not getattr(a, "list", False)
-        and not getattr(a, "book", False)
-    ),
-    needs="a run (--list, --report-only and --fabric none make none)",
-)
+def _makes_a_run(arguments: Namespace) -> bool:
+    return (
+        getattr(arguments, "fabric", None) != "none"
+        and not getattr(arguments, "list", False)
+        and not getattr(arguments, "book", False)
+    )
+
+
+RUNNING = Only(when=_makes_a_run, needs="a run (--list, --report-only and --fabric none make none)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """What a field says of itself.
+    """The declaration of an option.
 
-    ``name``: as the library takes it, with a dot inside nested options ("nac.slack"). ``flag``: as the command does (by
-    itself ``flag_of`` the name; "" and ``positional``: by its place; None and not ``listed``: not at all), or
-    ``short``. ``shown``: the default as written in its unit. ``choices``: the words that may be given, or a function
-    that lists them. ``only``: when it has a meaning. ``switches_only``: the simulated fabric cannot carry it out, or
-    not the values for which it is true. ``many``: it may be given several times, and is a tuple. ``negated``: a bool that is False by itself can be said to be so (--no-...), as one that is True can.
-    ``presets``: other options' values that a value of this one stands for, where they are not given themselves.
+    Attributes:
+        name: Name of the argument in the library. A nested option has a dot: "nac.slack".
+        flag: Flag of the command. None in a declaration means the flag of ``flag_of``. In
+            ``declared`` options, "" is a positional argument, and None is an option that the
+            command does not have.
+        positional: Whether the command takes the option without a flag.
+        listed: Whether the command has the option.
+        short: Short flags.
+        default: The default value.
+        shown: The default as it is written in its unit, or None.
+        kind: The kind of number, or None.
+        choices: The accepted values, or a function that returns them. Empty: any value.
+        group: Heading on the help page.
+        metavar: Stands for the value on the help page.
+        help: Text of the help page.
+        only: Conditions under which the option has an effect.
+        switches_only: Whether the simulator cannot carry the option out, or a function that
+            returns this for a value.
+        many: Whether the option may be given several times. Its value is a tuple.
+        negated: Whether a bool that is False by default has a flag --no-... too.
+        trailing: Whether the option takes the rest of the command line.
+        presets: Values of other options for each value of this one. They apply if those options
+            are not given.
+        annotation: The annotation of the field.
     """
 
     name: str = ""
@@ -96,83 +123,113 @@ class Option:
 
     @property
     def required(self) -> bool:
+        """True if the option has no default."""
         return self.default is MISSING
 
     @property
     def words(self) -> str:
-        """The help, with the default in it."""
-        default = (
-            "no"
-            if self.negated and self.default is False
-            else self.default
-            if self.shown is None
-            else self.shown
-        )
+        """The help text with the default."""
+        default = self.default
+        if self.negated and self.default is False:
+            default = "no"
+        elif self.shown is not None:
+            default = self.shown
         return with_default(self.help.replace("{default}", str(default)), default)
 
     def checked(self, value: object) -> object:
-        """The value, of numpy as Python's. Raise UsageError for another type than the field's, InputError for what is
-        beyond its bounds or choices."""
-        value = value.tolist() if hasattr(value, "tolist") else value
+        """Return the value, with Python's types instead of those of numpy.
+
+        Raises:
+            UsageError: The value is not of the field's type.
+            InputError: The value is beyond the bounds, or none of the choices.
+        """
+        if hasattr(value, "tolist"):
+            value = value.tolist()
         if self.metavar == "NODE":
             value = _node_names(value, self.annotation)
         if value is None and (self.default is None or "None" in self.annotation):
             return None
         if self.annotation.startswith("tuple[str, ...") and isinstance(value, str):
             raise UsageError(f"{self.name}: got the text {value[:60]!r}; give a list of texts")
-        for one in value if self.many and isinstance(value, Sequence) else (value,):
-            if self.kind is not None:
-                self.kind.checked(one, self.name)
-            elif (simple := _SIMPLE.get(self.annotation.partition(" ")[0])) is not None:
-                require_type(one, simple[0], self.name, simple[1])
-            choices = self.choices() if callable(self.choices) else self.choices
-            if choices and one not in choices:
-                from topologies.errors import (
-                    nearest,
-                )  # the networks' package: what says --help does without
-
-                raise InputError(
-                    f"{self.name} {one!r}: {nearest(str(one), choices, 'choose from ', len(choices))}"
-                )
+        if self.many and isinstance(value, Sequence):
+            for item in value:
+                self._check(item)
+        else:
+            self._check(value)
         return value
+
+    def _check(self, value: object) -> None:
+        """Raise an error if the value, or one of several, is not accepted."""
+        simple = _SIMPLE.get(self.annotation.partition(" ")[0])
+        if self.kind is not None:
+            self.kind.checked(value, self.name)
+        elif simple is not None:
+            types, expected = simple
+            require_type(value, types, self.name, expected)
+        choices = self.choices() if callable(self.choices) else self.choices
+        if choices and value not in choices:
+            # The package of networks is slow to import, and help pages do not need it.
+            from topologies.errors import nearest
+
+            suggestion = nearest(str(value), choices, "choose from ", len(choices))
+            raise InputError(f"{self.name} {value!r}: {suggestion}")
 
 
 def _node_names(value: object, annotation: str) -> object:
-    """Return the ids of nodes that are named as in a networkx graph, by numbers or tuples."""
-    from topologies.network import node_name  # --help does without the networks' package
+    """Return the ids of nodes that may be numbers or tuples, as in a networkx graph."""
+    # The package of networks is slow to import, and help pages do not need it.
+    from topologies.network import node_name
 
     if annotation == "str":
         return node_name(value)
-    return tuple(map(node_name, value)) if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return tuple(map(node_name, value))
+    return value
 
 
 def option(
-    *, default: object = MISSING, kw_only: bool = True, kind: Kind | None = None, **said: Any
+    *, default: object = MISSING, kw_only: bool = True, kind: Kind | None = None, **attributes: Any
 ) -> Any:
-    """A field of an options class; see ``Option``. A default that is text and has a ``kind`` is written in its unit:
-    "4MB".
+    """Return a field of an options class.
 
-    ``kw_only`` False: the library takes it by its place as well; ``positional``: the command takes it without a flag.
+    Args:
+        default: The default value. If there is a ``kind``, it may be a text with its unit: "4MB".
+        kw_only: Whether the library accepts the argument by name only. (With ``positional``, the
+            command accepts it without a flag.)
+        kind: The kind of number, or None.
+        **attributes: The other attributes of ``Option``.
     """
-    value, shown = default, None
+    value = default
+    shown = None
     if isinstance(default, str) and kind is not None:
-        value, shown = kind(default), default
+        value = kind(default)
+        shown = default
     if kind is not None:
-        said.setdefault("metavar", kind.metavar)
-    one = Option(default=value, shown=shown, kind=kind, **said)
-    return field(default=value, kw_only=kw_only, metadata={"option": one})
+        attributes.setdefault("metavar", kind.metavar)
+    declaration = Option(default=value, shown=shown, kind=kind, **attributes)
+    return field(default=value, kw_only=kw_only, metadata={"option": declaration})
 
 
-ends, sent, routed, coded, failing, running = (
-    partial(option, group=group) for group in (ENDS, SENT, ROUTED, CODE, FAULTS, RUN)
-)
-"""An option under one of the headings that every command shares."""
+# Options under the headings that all commands share.
+ends = partial(option, group=ENDS)
+sent = partial(option, group=SENT)
+routed = partial(option, group=ROUTED)
+coded = partial(option, group=CODE)
+failing = partial(option, group=FAULTS)
+running = partial(option, group=RUN)
+
+# How long a schedule is searched for.
 sought = partial(routed, default="10", flag="--solver-time-limit", kind=search_limit)
-"""For how long a schedule is sought for."""
-link_rate = partial(ends, default=None, kind=rate_bps, help=(
-    "the same for every link (default: the network's own rates, scaled down until the fastest link has 20Mbps, or less"
-    " where testbed doctor --calibrate found that this machine carries less; 20Mbps if the network has none of its own)"
-))  # fmt: skip
+link_rate = partial(
+    ends,
+    default=None,
+    kind=rate_bps,
+    help=(
+        "the same for every link (default: the network's own rates, scaled down until the fastest "
+        "link has 20Mbps, or less where testbed doctor --calibrate found that this machine carries "
+        "less; 20Mbps if the network has none of its own)"
+    ),
+)
 
 
 def nested(
@@ -182,12 +239,29 @@ def nested(
     group: str | None = None,
     only: tuple[Only, ...] = (),
 ) -> T:
-    """A field that is itself of an options class, ``default_factory`` (a name that mypy reads): its options are the
-    command's as well, flags behind ``prefix`` ("--nac-"), under the heading ``group``, with a meaning where ``only``
-    holds too."""
-    said = (default_factory, prefix, group, only)
-    made: T = field(default_factory=default_factory, kw_only=True, metadata={"nested": said})
-    return made
+    """Return a field whose value is of another options class. Its options are the command's too.
+
+    Args:
+        default_factory: The other options class. (mypy requires this name.)
+        prefix: Begins the flags of its options, such as "--nac-".
+        group: Heading of the options that have none.
+        only: Further conditions of all its options.
+    """
+    declaration = _Nested(kind=default_factory, prefix=prefix, group=group, only=only)
+    nested_field: T = field(
+        default_factory=default_factory, kw_only=True, metadata={"nested": declaration}
+    )
+    return nested_field
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Nested:
+    """The declaration of a nested options class; see ``nested``."""
+
+    kind: type
+    prefix: str
+    group: str | None
+    only: tuple[Only, ...]
 
 
 @dataclass_transform(
@@ -196,91 +270,140 @@ def nested(
     field_specifiers=(option, ends, sent, routed, coded, failing, running, nested),
 )
 def options(cls: type[T]) -> type[T]:
-    """A frozen dataclass whose values are checked when it is built, before its own ``__post_init__``."""
-    own: Callable[[T], None] | None = getattr(cls, "__post_init__", None)
+    """Return the class as a frozen dataclass that checks its values before ``__post_init__``."""
+    class_post_init: Callable[[T], None] | None = getattr(cls, "__post_init__", None)
 
-    def checked(self: T) -> None:
-        for one in fields(self):  # type: ignore[arg-type]
-            if "option" in one.metadata:
-                object.__setattr__(self, one.name, declared(one).checked(getattr(self, one.name)))
-        if own is not None:
-            own(self)
+    def check_values(self: T) -> None:
+        for option_field in fields(self):  # type: ignore[arg-type]
+            if "option" in option_field.metadata:
+                value = getattr(self, option_field.name)
+                checked_value = declared(option_field).checked(value)
+                # The class is frozen, so an ordinary assignment would fail.
+                object.__setattr__(self, option_field.name, checked_value)
+        if class_post_init is not None:
+            class_post_init(self)
 
-    setattr(cls, "__post_init__", checked)  # noqa: B010 - mypy knows no such name of a type
+    setattr(cls, "__post_init__", check_values)  # noqa: B010 - mypy knows no such name of a type
     return dataclass(frozen=True, kw_only=True)(cls)
 
 
-def declared(one: dataclasses.Field[T]) -> Option:
-    """The option of a field, its name and flag filled in."""
-    said: Option = one.metadata["option"]
-    flag = None if not said.listed else "" if said.positional else said.flag or flag_of(one.name)
-    annotation = str(getattr(one.type, "__name__", one.type))
-    return replace(said, name=one.name, flag=flag, annotation=annotation)
+def declared(option_field: dataclasses.Field[T]) -> Option:
+    """Return the option of a field, with its name, flag and annotation."""
+    declaration: Option = option_field.metadata["option"]
+    if not declaration.listed:
+        flag = None
+    elif declaration.positional:
+        flag = ""
+    else:
+        flag = declaration.flag or flag_of(option_field.name)
+    annotation = str(getattr(option_field.type, "__name__", option_field.type))
+    return replace(declaration, name=option_field.name, flag=flag, annotation=annotation)
 
 
 def flag_of(name: str) -> str:
-    """The flag of a field: its name without the unit, which is said with the value.
+    """Return the flag of a field: its name without the unit, which is given with the value.
 
     >>> [flag_of(name) for name in ("packet_bytes", "link_rate_bps", "warm_up_s", "block_symbols")]
     ['--packet-size', '--link-rate', '--warm-up', '--block-symbols']
     """
-    return "--" + re.sub("_(bps|pps|s)$", "", re.sub("_bytes$", "_size", name)).replace("_", "-")
+    name = re.sub("_bytes$", "_size", name)
+    name = re.sub("_(bps|pps|s)$", "", name)
+    return "--" + name.replace("_", "-")
 
 
-def with_default(said: str, default: object) -> str:
-    """The help of an option, and its default where there is one that it does not say itself.
+def with_default(help_text: str, default: object) -> str:
+    """Return the help of an option with its default, unless there is none or the help contains it.
 
-    >>> with_default("of the file", "4MB"), with_default("which (default all)", None), with_default("", 0.25)
-    ('of the file (default 4MB)', 'which (default all)', 'default 0.25')
+    Args:
+        help_text: The help.
+        default: The default.
+
+    >>> with_default("of the file", "4MB"), with_default("which (default all)", None)
+    ('of the file (default 4MB)', 'which (default all)')
+    >>> with_default("", 0.25)
+    'default 0.25'
     """
-    if default is None or default is False or default in (MISSING, "", (), []) or "default" in said:
-        return said
-    text = (
-        "yes" if default is True else f"{default:g}" if isinstance(default, float) else str(default)
-    )
-    return f"{said} (default {text})" if said else f"default {text}"
+    if (
+        default is None
+        or default is False
+        or default in (MISSING, "", (), [])
+        or "default" in help_text
+    ):
+        return help_text
+    if default is True:
+        text = "yes"
+    elif isinstance(default, float):
+        text = f"{default:g}"
+    else:
+        text = str(default)
+    return f"{help_text} (default {text})" if help_text else f"default {text}"
 
 
 def options_of(kind: type) -> tuple[Option, ...]:
-    """The options of a class in the order of its fields; those of nested classes in their place, named
-    ``nac.slack``."""
+    """Return the options of a class in the order of its fields.
+
+    Those of nested classes are included, with names such as ``nac.slack``.
+    """
     return _options_of(kind)
 
 
 @cache
 def _options_of(kind: Any) -> tuple[Option, ...]:
-    found: list[Option] = []
-    for one in fields(kind):
-        if "option" in one.metadata:
-            found.append(declared(one))
-        elif "nested" in one.metadata:
-            inner, prefix, group, only = one.metadata["nested"]
-            for each in options_of(inner):
-                flag = prefix + each.flag.lstrip("-") if prefix and each.flag else each.flag
-                own = replace(each, name=f"{one.name}.{each.name}", flag=flag)
-                found.append(replace(own, group=each.group or group, only=(*only, *each.only)))
-    return tuple(found)
+    options_in_order: list[Option] = []
+    for option_field in fields(kind):
+        if "option" in option_field.metadata:
+            options_in_order.append(declared(option_field))
+        elif "nested" in option_field.metadata:
+            options_in_order += _nested_options(option_field)
+    return tuple(options_in_order)
 
 
-def build(kind: type[T], given: Json) -> T:
-    """An options class from the values of some of its options, by the names of ``options_of`` (or nested ones whole);
-    presets fill what is not given.
+def _nested_options(nested_field: dataclasses.Field[Any]) -> list[Option]:
+    """Return the options of a nested class as options of the outer one."""
+    declaration: _Nested = nested_field.metadata["nested"]
+    outer_options = []
+    for inner in options_of(declaration.kind):
+        flag = inner.flag
+        if declaration.prefix and flag:
+            flag = declaration.prefix + flag.lstrip("-")
+        outer = replace(
+            inner,
+            name=f"{nested_field.name}.{inner.name}",
+            flag=flag,
+            group=inner.group or declaration.group,
+            only=(*declaration.only, *inner.only),
+        )
+        outer_options.append(outer)
+    return outer_options
 
-    Raises InputError and UsageError as the class itself does.
+
+def build(kind: type[T], values: Json) -> T:
+    """Return an options class with these values.
+
+    Args:
+        kind: The options class.
+        values: Values of some options by the names of ``options_of``, or values of nested classes
+            by the name of their field. Presets apply to options that are not given.
+
+    Raises:
+        InputError: A value is not accepted.
+        UsageError: A value is of the wrong type.
     """
-    values = dict(given)
-    for one in options_of(kind):
-        preset = one.presets.get(values.get(one.name, one.default), {}) if one.presets else {}
-        values = {**preset, **values}
+    for option_declaration in options_of(kind):
+        if option_declaration.presets:
+            value = values.get(option_declaration.name, option_declaration.default)
+            values = {**option_declaration.presets.get(value, {}), **values}
     return _built(kind, values, "")
 
 
-def _built(kind: type[T], values: Json, within: str) -> T:
-    own: JsonObject = {}
-    for one in fields(kind):  # type: ignore[arg-type]
-        name = within + one.name
+def _built(kind: type[T], values: Json, prefix: str) -> T:
+    """Build an options class from values whose names begin with the prefix, such as "nac."."""
+    field_values: JsonObject = {}
+    for option_field in fields(kind):  # type: ignore[arg-type]
+        name = prefix + option_field.name
         if name in values:
-            own[one.name] = values[name]
-        elif "nested" in one.metadata:
-            own[one.name] = _built(one.metadata["nested"][0], values, f"{name}.")
-    return kind(**own)
+            field_values[option_field.name] = values[name]
+        elif "nested" in option_field.metadata:
+            declaration: _Nested = option_field.metadata["nested"]
+            field_values[option_field.name] = _built(declaration.kind, values, f"{name}.")
+    return kind(**field_values)

@@ -1,5 +1,7 @@
-"""``testbed.NAME_plan`` of an options class: a function of its fields that a type checker knows, without a line of its
-own."""
+"""Makes the functions ``testbed.NAME_plan`` from options classes.
+
+A type checker knows their arguments, although none of them is written out.
+"""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -37,16 +39,15 @@ def planner(
     """
     kind: Any = options
 
-    def made(*words: P.args, **named: P.kwargs) -> L:
+    def make_plan(*args: P.args, **kwargs: P.kwargs) -> L:
         spellings = _spellings(kind)
-        for argument in named:
+        for argument in kwargs:
             if argument not in spellings or spellings[argument] != argument:
                 raise wrong_argument(name, argument, spellings)
         try:
-            bound = _bound(name, signature, words, named)
-            missing = [
-                each.name for each in options_of(kind) if each.required and each.name not in bound
-            ]
+            bound = _bound(name, signature, args, kwargs)
+            required = [option.name for option in options_of(kind) if option.required]
+            missing = [option_name for option_name in required if option_name not in bound]
             if missing:
                 raise UsageError(f"{name}: give {' and '.join(missing)}")
             return plan(build(kind, bound))
@@ -55,54 +56,61 @@ def planner(
         except (TypeError, AttributeError, ArithmeticError) as error:
             raise UsageError(f"{name}: an argument is of the wrong kind: {error}") from error
 
-    made.__name__ = name
-    made.__qualname__ = name
+    make_plan.__name__ = name
+    make_plan.__qualname__ = name
     signature = inspect.signature(options).replace(
         return_annotation=plan_type or inspect.Signature.empty
     )
-    made.__doc__ = _docstring(says, kind, signature)
-    setattr(made, "__signature__", signature)  # noqa: B010 - mypy knows no such name of a function
-    return made
+    make_plan.__doc__ = _docstring(says, kind, signature)
+    setattr(make_plan, "__signature__", signature)  # noqa: B010 - mypy knows no such name of a function
+    return make_plan
 
 
 def _bound(
-    name: str, signature: inspect.Signature, words: Sequence[object], named: Json
+    name: str, signature: inspect.Signature, args: Sequence[object], kwargs: Json
 ) -> JsonObject:
-    """Return the arguments by name; UsageError for too many, or one that is given twice."""
+    """Return the arguments of a call by name.
+
+    Raises:
+        UsageError: There are too many arguments, or one is given twice.
+    """
     try:
-        return signature.bind_partial(*words, **named).arguments
+        return signature.bind_partial(*args, **kwargs).arguments
     except TypeError as error:
-        by_place = [
-            each.name
-            for each in signature.parameters.values()
-            if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        positional = [
+            parameter.name
+            for parameter in signature.parameters.values()
+            if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
         ]
         raise UsageError(
-            f"{name}: {error}; without a name give only {', '.join(by_place)}"
+            f"{name}: {error}; without a name give only {', '.join(positional)}"
         ) from None
 
 
 def _docstring(says: str, kind: type, signature: inspect.Signature) -> str:
     """Return a docstring with all arguments, in the order of the signature."""
-    described: dict[str, list[str]] = {}
-    for each in options_of(kind):
-        argument, _, inner = each.name.partition(".")
-        text = f"{inner}: {each.words}" if inner else each.words
-        described.setdefault(argument, []).append(text or each.metavar or "")
+    descriptions: dict[str, list[str]] = {}
+    for option in options_of(kind):
+        argument, _, inner = option.name.partition(".")
+        text = option.words
+        if inner:
+            text = f"{inner}: {text}"
+        descriptions.setdefault(argument, []).append(text or option.metavar or "")
     lines = [says, "", "Args:"]
     for argument in signature.parameters:
-        text = "; ".join(described.get(argument, []))
-        lines.append(
-            f"    {argument}: {text[:1].upper()}{text[1:]}." if text else f"    {argument}:"
-        )
+        text = "; ".join(descriptions.get(argument, []))
+        if text:
+            lines.append(f"    {argument}: {text[:1].upper()}{text[1:]}.")
+        else:
+            lines.append(f"    {argument}:")
     return "\n".join(lines)
 
 
 def _spellings(kind: type) -> dict[str, str]:
-    """Return every spelling of an argument, also that of the command line, with its name."""
+    """Return the argument for each of its spellings, including those of the command line."""
     names = {field.name: field.name for field in fields(kind) if field.init}
-    for each in options_of(kind):
-        argument = each.name.partition(".")[0]
-        if each.flag:
-            names.setdefault(each.flag.lstrip("-").replace("-", "_"), argument)
+    for option in options_of(kind):
+        argument = option.name.partition(".")[0]
+        if option.flag:
+            names.setdefault(option.flag.lstrip("-").replace("-", "_"), argument)
     return names

@@ -1,4 +1,4 @@
-"""Numbers with their units in the JSON that people write."""
+"""Numbers with units in JSON that people write."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ def _bytes(text: str) -> float:
         return math.nan
 
 
-# The end of a key says the unit of its numbers.
+# The reader of numbers for each end of a key, which names the unit.
 _READERS: Mapping[str, Callable[[str], float]] = {
     "_s": seconds,
     "bps": rate_bps,
@@ -27,28 +27,34 @@ _READERS: Mapping[str, Callable[[str], float]] = {
 def plain_numbers(value: object, key: str = "") -> object:
     """Return a JSON value in which numbers with a unit are plain numbers.
 
-    Text that is no such number stays, and so does a number in quotes without a unit.
+    Other text is unchanged, and so is a number in quotes without a unit.
 
     Args:
         value: A value of JSON.
-        key: The key under which it stands; its end says the unit, also for lists and objects.
+        key: The key of the value. Its end names the unit, also for the values in lists and
+            objects.
 
     >>> plain_numbers({"start_s": "200ms", "sizes_bytes": ["1kB"], "link": "5ms"})
     {'start_s': 0.2, 'sizes_bytes': [1000], 'link': '5ms'}
     """
     if isinstance(value, Mapping):
         return {
-            name: plain_numbers(inner, _with_unit(name) or _with_unit(key))
-            for name, inner in value.items()
+            name: plain_numbers(item, _unit_of(name) or _unit_of(key))
+            for name, item in value.items()
         }
     if isinstance(value, list):
-        return [plain_numbers(inner, key) for inner in value]
-    if not isinstance(value, str) or not _with_unit(key) or is_bare(value):
+        return [plain_numbers(item, key) for item in value]
+    unit = _unit_of(key)
+    if not isinstance(value, str) or not unit or is_bare(value):
         return value
-    number = _READERS[_with_unit(key)](value)
+    number = _READERS[unit](value)
     return number if math.isfinite(number) else value
 
 
-def _with_unit(key: object) -> str:
-    """Return the end of the key that names a unit, or nothing."""
-    return next((end for end in _READERS if isinstance(key, str) and key.endswith(end)), "")
+def _unit_of(key: object) -> str:
+    """Return the end of a key that names a unit, or ""."""
+    if isinstance(key, str):
+        for end in _READERS:
+            if key.endswith(end):
+                return end
+    return ""

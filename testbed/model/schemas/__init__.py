@@ -1,5 +1,7 @@
-"""The kinds of files that people write for the testbed, each with its JSON Schema: keys that a schema does not know are
-refused."""
+"""The kinds of files that users write, each with a JSON Schema.
+
+Keys that a schema does not define are refused.
+"""
 
 from testbed.model.json_values import located
 from topologies.files.schemas import network_schema, read_schema, refuse_unknown_keys
@@ -19,12 +21,20 @@ KINDS = (
 
 
 def schema_of(kind: str) -> JsonObject:
-    """The JSON Schema (draft 2020-12) of a kind of file, one of ``KINDS``."""
+    """Return the JSON Schema (draft 2020-12) of a kind of file, which is one of ``KINDS``."""
     return network_schema() if kind == "network" else read_schema(__name__, kind)
 
 
 def refuse_unknown(document: object, kind: str, where: str) -> None:
-    """Raise InputError, which begins with ``where``, for the first key of a document that its kind's schema does not
-    know."""
+    """Refuse a document with a key that its schema does not define.
+
+    Args:
+        document: The document.
+        kind: The kind of file, which is one of ``KINDS``.
+        where: How the error begins.
+
+    Raises:
+        InputError: The first unknown key.
+    """
     with located(where):
         refuse_unknown_keys(document, schema_of(kind))

@@ -1,4 +1,7 @@
-"""Studies as values: what is measured, how it is judged and drawn; a command runs them. A study imports from here."""
+"""Studies: what they measure, and how their points are judged and drawn.
+
+The modules of studies import from this package. A command runs them.
+"""
 
 from testbed.model.studies.samples import (
     crossing,
@@ -25,7 +28,26 @@ from testbed.model.studies.study import (
 from testbed.model.verdict import Check, Claim, Verdict, repeated
 
 __all__ = [
-    "Check", "Claim", "Figures", "Points", "Results", "Row", "Rows", "Study", "Verdict", "crossing", "grid",
-    "grouped", "half_width", "interval", "mean_of", "parted", "reader", "repeated", "spread", "sum_of", "verdict_of",
+    "Check",
+    "Claim",
+    "Figures",
+    "Points",
+    "Results",
+    "Row",
+    "Rows",
+    "Study",
+    "Verdict",
+    "crossing",
+    "grid",
+    "grouped",
+    "half_width",
+    "interval",
+    "mean_of",
+    "parted",
+    "reader",
+    "repeated",
+    "spread",
+    "sum_of",
+    "verdict_of",
     "where",
-]  # fmt: skip
+]

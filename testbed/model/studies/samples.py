@@ -1,4 +1,4 @@
-"""What a few independent samples say of their mean; rows of a study by what they have in common."""
+"""Statistics of a few independent samples, and groups of a study's rows."""
 
 import math
 import statistics
@@ -9,59 +9,79 @@ from typing import Any
 
 from topologies import Json, lists_by_key
 
+# The parameters and results of a point of a study, JSON-ready.
 Row = Json
-"""A point of a study with what was measured there, as JSON has it."""
+# What is read from a row: a function of it, the name of a field, or several names for a tuple.
 Reader = Callable[[Row], Any] | str | tuple[str, ...]
-"""What is read from a row: a function of it, a field by its name, or several fields as a tuple."""
 
 
 def reader(what: Reader) -> Callable[[Row], Any]:
-    """The function that reads it."""
-    return (
-        what if callable(what) else itemgetter(what) if isinstance(what, str) else itemgetter(*what)
-    )
+    """Return the function that reads a value from a row."""
+    if callable(what):
+        return what
+    return itemgetter(what) if isinstance(what, str) else itemgetter(*what)
 
 
 def grouped(
     rows: Iterable[Row], label: Reader, value: Reader | None = None
 ) -> dict[Any, list[Any]]:
-    """The value of each row (the row itself where None) under its label; labels and values in the order of the rows.
+    """Group the values of rows by a label. Labels and values are in the order of the rows.
 
-    >>> grouped([{"load": 0.1, "us": 4}, {"load": 0.2, "us": 5}, {"load": 0.1, "us": 6}], "load", "us")
+    Args:
+        rows: The rows.
+        label: What is read from a row as its label.
+        value: What is read from a row as its value. None: the row itself.
+
+    >>> rows = [{"load": 0.1, "us": 4}, {"load": 0.2, "us": 5}, {"load": 0.1, "us": 6}]
+    >>> grouped(rows, "load", "us")
     {0.1: [4, 6], 0.2: [5]}
     """
-    label, value = reader(label), (lambda row: row) if value is None else reader(value)
-    return lists_by_key((label(row), value(row)) for row in rows)
+    read_label = reader(label)
+    if value is None:
+        return lists_by_key((read_label(row), row) for row in rows)
+    read_value = reader(value)
+    return lists_by_key((read_label(row), read_value(row)) for row in rows)
 
 
 def sum_of(rows: Iterable[Row], field: str) -> float:
-    """Sum of one field over rows."""
+    """Return the sum of a field over rows."""
     total: float = sum(row[field] for row in rows)
     return total
 
 
 def mean_of(rows: Iterable[Row], field: str) -> float:
-    """Mean of one field over rows (NaN of none)."""
+    """Return the mean of a field over rows, or NaN if there is no row."""
     return spread([row[field] for row in rows])[0]
 
 
 def spread(values: Sequence[float]) -> tuple[float, float]:
-    """Mean (NaN of none), and ``half_width``."""
-    return (statistics.fmean(values) if values else math.nan), half_width(values)
+    """Return the mean of values, or NaN if there is none, and ``half_width``."""
+    mean = statistics.fmean(values) if values else math.nan
+    return mean, half_width(values)
 
 
-def whiskers(mean: float, half: float, most: float = math.inf) -> tuple[float, float]:
-    """How far the interval of a mean is drawn below and above it: of what is not negative, not below 0; of shares, not
-    above ``most``.
+def whiskers(mean: float, half: float, limit: float = math.inf) -> tuple[float, float]:
+    """Return how far the confidence interval of a mean is drawn below and above it.
 
-    >>> whiskers(1.0, 3.0), whiskers(0.75, 0.5, most=1.0), whiskers(1.0, 0.5, most=1.0)
+    Args:
+        mean: The mean. If it is not negative, the interval is not drawn below 0.
+        half: Half the width of the interval.
+        limit: The interval is not drawn above this value, such as 1 for fractions.
+
+    >>> whiskers(1.0, 3.0), whiskers(0.75, 0.5, limit=1.0), whiskers(1.0, 0.5, limit=1.0)
     ((1.0, 3.0), (0.5, 0.25), (0.5, 0.0))
     """
-    return (min(half, mean) if mean >= 0 else half), max(0.0, min(half, most - mean))
+    below = half
+    if mean >= 0:
+        below = min(half, mean)
+    above = max(0.0, min(half, limit - mean))
+    return below, above
 
 
 def half_width(values: Sequence[float]) -> float:
-    """Half the width of the 95 % confidence interval of the mean (Student's t); 0 for fewer than two values.
+    """Return half the width of the 95 % confidence interval of the mean (Student's t).
+
+    It is 0 for fewer than two values.
 
     >>> round(half_width([1.0, 2.0, 3.0]), 3)
     2.484
@@ -72,28 +92,37 @@ def half_width(values: Sequence[float]) -> float:
 
 
 def t_quantile(count: int) -> float:
-    """Of Student's t for the 95 % interval of a mean of ``count`` values."""
-    from scipy.special import (
-        stdtrit,
-    )  # scipy.stats, whose quantile calls it, takes half a second to import
+    """Return the quantile of Student's t for the 95 % interval of a mean of ``count`` values."""
+    # scipy.stats has a quantile too, which calls this function, but takes half a second to import.
+    from scipy.special import stdtrit
 
     return float(stdtrit(count - 1, 0.975))
 
 
 def interval(values: Sequence[float]) -> float | None:
-    """``half_width``; None of a single value, which has none."""
+    """Return ``half_width``, or None for fewer than two values."""
     return half_width(values) if len(values) > 1 else None
 
 
 def crossing(line: Mapping[float, float], value: float) -> float:
-    """Where a line (y by x) first reaches a value, between two of its places straight on; its first place where it
-    begins there, its last where it never does.
+    """Return the x at which a line first reaches a value.
+
+    Between two points the line is straight. If it begins above the value, the result is its first
+    x, and if it never reaches the value, its last one.
+
+    Args:
+        line: The points of the line, y by x.
+        value: The value of y.
 
     >>> crossing({1.0: 0.0, 3.0: 4.0}, 1.0)
     1.5
     """
-    places = sorted(line.items())
-    for (low, before), (high, after) in pairwise([places[0], *places]):
-        if after >= value:
-            return low + (high - low) * (value - before) / (after - before) if high > low else low
-    return places[-1][0]
+    points = sorted(line.items())
+    first_x, first_y = points[0]
+    if first_y >= value:
+        return first_x
+    for (x, y), (next_x, next_y) in pairwise(points):
+        if next_y >= value:
+            return x + (next_x - x) * (value - y) / (next_y - y)
+    last_x, _ = points[-1]
+    return last_x

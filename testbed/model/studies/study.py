@@ -1,75 +1,96 @@
-"""A study: points measured one by one, a verdict over them, figures drawn from them alone.
+"""Studies: points that are measured one by one, a verdict on them, and figures drawn from them.
 
-It is a value: a command (``testbed experiment run``) measures, stores, judges and draws it.
+A study is a value. A command (``testbed experiment run``) measures, stores, judges and draws it.
 """
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product, repeat
-from typing import Self
+from itertools import product
+from typing import Any, Self
 
 from testbed.errors import InputError
 from testbed.model.verdict import IMPOSSIBLE, Check, Verdict
 from topologies.text.json_types import Json, JsonObject
 
+# The parameters and results of a point by name, JSON-ready.
 Row = Json
-"""A point's parameters and results by name, JSON-ready."""
 Rows = Sequence[Row]
+# The parameters of each point, which ``points`` returns.
 Points = list[JsonObject]
-"""What ``points`` gives: the parameters of each."""
+# The results at a point, which ``measure`` returns.
 Results = JsonObject
-"""What ``measure`` gives: what was measured at a point."""
+# Matplotlib figures by name, which ``figures`` returns.
 Figures = Json
-"""What ``figures`` gives: matplotlib figures by name."""
+
+# A fraction that is measured may be above 1 by rounding, or because clocks differ.
+_MAX_FRACTION = 1.1
 
 
 def where(rows: Iterable[Row], **values: object) -> list[Row]:
-    """The rows that have these values under these names, in their order. KeyError where a row is missing a name.
+    """Return the rows that have these values, in their order; KeyError if a row lacks a name.
 
     >>> where([{"nodes": 2, "lost": 0}, {"nodes": 4, "lost": 1}], nodes=4)
     [{'nodes': 4, 'lost': 1}]
     """
-    return [row for row in rows if all(row[name] == value for name, value in values.items())]
+
+    def matches(row: Row) -> bool:
+        return all(row[name] == value for name, value in values.items())
+
+    return [row for row in rows if matches(row)]
 
 
 def parted(rows: Rows, name: str) -> tuple[list[Row], list[Row]]:
-    """The rows that have something under this name, and those that have not: of a study whose points are of two kinds.
+    """Separate the rows that have a name from those that do not.
+
+    A study may have points of two kinds, with different names.
 
     >>> parted([{"nodes": 2}, {"hosts": 4}], "hosts")
     ([{'hosts': 4}], [{'nodes': 2}])
     """
-    return [row for row in rows if name in row], [row for row in rows if name not in row]
+    with_name = [row for row in rows if name in row]
+    without_name = [row for row in rows if name not in row]
+    return with_name, without_name
 
 
 def grid(**fields: object) -> Points:
-    """A point for each combination of values, the last field varying fastest; a field that is no collection is the same
-    in all.
+    """Return a point for each combination of values. The last field varies fastest.
+
+    Args:
+        **fields: The values of each field. A value that is not a collection, or is a text, is the
+            same in all points.
 
     >>> grid(nodes=(2, 4), way=["liquid"], seed=1)
     [{'nodes': 2, 'way': 'liquid', 'seed': 1}, {'nodes': 4, 'way': 'liquid', 'seed': 1}]
     """
-    collections = [
-        [v] if isinstance(v, str) or not isinstance(v, Iterable) else v for v in fields.values()
-    ]
+    collections: list[Iterable[object]] = []
+    for value in fields.values():
+        if isinstance(value, Iterable) and not isinstance(value, str):
+            collections.append(value)
+        else:
+            collections.append([value])
     return [dict(zip(fields, values, strict=True)) for values in product(*collections)]
 
 
 def verdict_of(rows: Rows, checks: Iterable[Check]) -> Verdict:
-    """That of a study whose rows say under ``invalid`` why a run says nothing, or None."""
-    return Verdict(
-        checks=tuple(checks),
-        invalid="; ".join(filter(None, (row.get("invalid") for row in rows))) or None,
-    )
+    """Return the verdict of a study. It is invalid if a row has a reason under ``invalid``."""
+    reasons = [row["invalid"] for row in rows if row.get("invalid")]
+    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What a study is about. ``does`` and ``answers`` are one line each: what it runs, and which figure or claim of the
-    papers it speaks to. ``title`` names it in words (default: ``name``); ``deviations`` say, a sentence each, where
-    what is run differs from the document. ``chapter``: that of our documents where it is not its folder's.
-    ``ror_code``: the code that every ROR of the study belongs to (``testbed.model.code_description``), which its page
-    shows.
+    """The subject of a study.
+
+    Attributes:
+        name: Name of the study.
+        does: One line that says what the study runs.
+        answers: One line that names the figure or claim of the papers that it tests.
+        title: Name of the study for people. "": ``name``.
+        deviations: Sentences that say how the run differs from the document.
+        chapter: Chapter of our documents, if it is not that of the study's folder.
+        ror_code: The code to which every ROR of the study belongs
+            (``testbed.model.code_description``). The page of the study shows it.
     """
 
     name: str
@@ -81,23 +102,42 @@ class Subject:
     ror_code: str = ""
 
     def described(self, size: str) -> JsonObject:
-        """What a run's manifest keeps of it (``Manifest.study``); ``size``: of the run."""
-        named = {name: getattr(self, name) for name in ("title", "does", "answers")}
-        code = {"ror_code": self.ror_code} if self.ror_code else {}
-        return {**named, **code, "deviations": list(self.deviations), "size": size}
+        """Return the description in a run's manifest (``Manifest.study``).
+
+        Args:
+            size: Size of the run, such as "quick".
+        """
+        description: JsonObject = {
+            "title": self.title,
+            "does": self.does,
+            "answers": self.answers,
+        }
+        if self.ror_code:
+            description["ror_code"] = self.ror_code
+        description["deviations"] = list(self.deviations)
+        description["size"] = size
+        return description
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study(Subject):
-    """``points(quick, seed)`` lists the parameters of every point (JSON-ready, each different); ``measure(point)``
-    gives its results (JSON-ready); a row is both together. ``judge(rows)`` gives the verdict, ``figures(rows)``
-    matplotlib figures by name.
+    """A study.
 
-    ``emulation``: points are measured on real switches, one after another, inside a sandbox; ``timed``: one after
-    another, for the clock is what is measured; else ``--workers`` processes may share them (then ``measure`` must be a
-    function of a module). ``options``: a class of options of its own (``testbed.model.options``), a value of which is
-    then the third argument of ``points``, by default ``options()``. ``signed``: fields of rows, or
-    within them, that may be below 0; a run says nothing where another is. Rows keep the order of ``points``.
+    Attributes:
+        points: Called with ``quick`` and ``seed``, and a value of ``options`` if there are any.
+            Returns the parameters of all points, JSON-ready and different from each other.
+        measure: Called with the parameters of a point. Returns its results, JSON-ready. A row is
+            parameters and results together.
+        judge: Returns the verdict on the rows, which are in the order of ``points``.
+        figures: Returns matplotlib figures of the rows by name.
+        emulation: Whether points are measured on real switches, inside a sandbox and one after
+            another.
+        timed: Whether points are measured one after another because the measurement is of time.
+            Otherwise ``--workers`` processes may share the points, unless ``emulation`` is true.
+            Then ``measure`` must be a function of a module.
+        options: The study's options class (``testbed.model.options``), or None.
+        signed: Fields of rows, or within them, that may be negative. A negative number elsewhere
+            makes the run invalid.
     """
 
     points: Callable[..., Rows]
@@ -111,28 +151,41 @@ class Study(Subject):
 
     @classmethod
     def of_module(cls, module: str, **values: object) -> Self:
-        """The study whose functions are those of a module (its ``__name__``): ``points``, ``measure``, ``judge``,
-        ``figures`` and, where it has one, the class ``Options``. It is called as the module is, and does what the first
-        paragraph of the module's docstring says. ``values`` are the other fields, or what is otherwise. Raises
-        TypeError where one is missing.
+        """Return the study whose functions are those of a module.
+
+        The module has ``points``, ``measure``, ``judge``, ``figures`` and possibly the class
+        ``Options``. The study has the name of the module, and does what the first paragraph of the
+        module's docstring says.
+
+        Args:
+            module: The module's ``__name__``.
+            **values: The other fields, or fields that differ from the module.
+
+        Raises:
+            TypeError: A field is missing.
         """
-        own = vars(sys.modules[module])
-        summary = " ".join((own["__doc__"] or "").split("\n\n")[0].replace("``", "").split())
-        names = {name: name for name in ("points", "measure", "judge", "figures")} | {
-            "options": "Options"
-        }
-        found = {field: own[name] for field, name in names.items() if name in own}
-        return cls(**{"name": module.rpartition(".")[2], "does": summary} | found | values)
+        namespace = vars(sys.modules[module])
+        first_paragraph = (namespace["__doc__"] or "").split("\n\n")[0]
+        summary = " ".join(first_paragraph.replace("``", "").split())
+        fields: dict[str, Any] = {"name": module.rpartition(".")[2], "does": summary}
+        for name in ("points", "measure", "judge", "figures"):
+            if name in namespace:
+                fields[name] = namespace[name]
+        if "Options" in namespace:
+            fields["options"] = namespace["Options"]
+        return cls(**(fields | values))
 
     @property
     def shared(self) -> bool:
-        """Whether several processes may share the points."""
+        """True if several processes may share the points."""
         return not (self.emulation or self.timed)
 
     def judged(self, rows: Rows) -> Verdict:
-        """The verdict on these points, with a key for each check. Where there is no point, or ``judge`` does not find
-        in them what it compares (a mean of nothing, a ratio to nought, no valid run of a kind), it has no check, and a
-        note says why: it cannot tell."""
+        """Return the verdict on the rows, with a key for each check.
+
+        If there are no rows, or if ``judge`` lacks what it compares (such as a mean of no values or
+        a ratio to 0), the verdict has no check, and a note says why the run cannot tell.
+        """
         if not rows:
             return Verdict(checks=(), notes=("no point was measured",))
         try:
@@ -142,25 +195,35 @@ class Study(Subject):
         except (*IMPOSSIBLE, AttributeError, RuntimeError, TypeError) as error:
             why = f"the points lack what the checks compare ({type(error).__name__}: {error})"
             return Verdict(checks=(), notes=(why,))
-        beyond = dict(figure for row in rows for figure in _impossible("", row))
-        reasons = [
-            f"{name} is {one:g}, which no run has"
-            for name, one in beyond.items()
-            if name not in self.signed
-        ]
-        return replace(
-            verdict, invalid="; ".join(filter(None, (verdict.invalid, *reasons))) or None
-        )
+        impossible: dict[str, float] = {}
+        for row in rows:
+            impossible.update(_impossible_figures("", row))
+        reasons = []
+        if verdict.invalid:
+            reasons.append(verdict.invalid)
+        for name, figure in impossible.items():
+            if name not in self.signed:
+                reasons.append(f"{name} is {figure:g}, which no run has")
+        return replace(verdict, invalid="; ".join(reasons) or None)
 
 
-def _impossible(name: str, found: Json) -> Iterator[tuple[str, float]]:
-    """Figures of a field, or within it, that are below 0, no number, or a part that is more than the whole."""
-    if isinstance(found, dict | list | tuple):
-        for own, one in (
-            found.items() if isinstance(found, dict) else zip(repeat(name), found, strict=False)
-        ):
-            yield from _impossible(own, one)
-    elif isinstance(found, int | float) and not 0 <= found <= (
-        1.1 if name.endswith(("_fraction", "_share")) else found
-    ):
-        yield name, found
+def _impossible_figures(name: str, value: object) -> Iterator[tuple[str, float]]:
+    """Yield the figures of a field, or within it, that no run can have, with their names.
+
+    They are negative numbers, NaN, and fractions above 1.
+
+    Args:
+        name: Name of the field.
+        value: Its value.
+    """
+    if isinstance(value, dict):
+        for inner_name, item in value.items():
+            yield from _impossible_figures(inner_name, item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _impossible_figures(name, item)
+    elif isinstance(value, int | float):
+        is_fraction = name.endswith(("_fraction", "_share"))
+        limit = _MAX_FRACTION if is_fraction else value
+        if not 0 <= value <= limit:
+            yield name, value

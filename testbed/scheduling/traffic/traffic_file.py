@@ -37,7 +37,7 @@ def parse_traffic(document: object, where: str) -> Traffic:
         raise InputError(f"{where}: links is no list of names")
     try:
         named = [map(str, transfer) for transfer in document["transfers"]]  # 1 and "1" are one link
-        return Traffic.from_transfers(named, known=None if known is None else map(str, known))
+        return Traffic.from_transfers(named, link_names=None if known is None else map(str, known))
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 

@@ -202,7 +202,7 @@ def test_traffic_that_is_none_is_refused(transfers: list[list[Any]], words: str)
 
 def test_a_link_that_the_network_does_not_have_is_named() -> None:
     with pytest.raises(InputError, match="'c', which the network does not have"):
-        Traffic.from_transfers([["a", "b"], ["c"]], known=["a", "b"])
+        Traffic.from_transfers([["a", "b"], ["c"]], link_names=["a", "b"])
 
 
 def test_loads_and_skeleton_follow_from_the_transfers() -> None:
