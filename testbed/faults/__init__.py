@@ -1,1 +1,1 @@
-"""What a fault is, its grammar, schedules of faults and failure traces; pure."""
+"""Faults: their values and grammar, failure traces, and impairments of links. No I/O."""

@@ -1,8 +1,8 @@
-"""What impairments do to packet after packet of one link: a chain of small machines, handed times and seeds, never a
-clock.
+"""The effect of impairments on each packet of a link, as a function of times and seeds.
 
-The simulated fabric asks it in virtual time, the relay of the emulated one in real time: the same packets in the same
-order meet the same fate on both, but for what depends on their times.
+The simulator calls it in virtual time, the relay of the emulated fabric in real time. If the same
+packets are offered in the same order, the same ones are lost, duplicated or delayed on both
+fabrics, except for what depends on their times.
 """
 
 import bisect
@@ -14,20 +14,33 @@ from dataclasses import dataclass
 from topologies import LinkId
 from topologies import impairments as kinds
 
+# Called with the time at which a packet arrives, in seconds, and its bytes. Returns the time at
+# which each copy of the packet leaves: none if it is lost, two if it is duplicated.
 Stage = Callable[[float, int], list[float]]
-"""(when a packet comes, s; its bytes) -> when each copy of it leaves: none where it is lost, two where it is
-duplicated."""
+
+# Limits of what waits for the opportunities of a trace. They are the same as for the queue of any
+# link (docs/reference/impairments.md): the link's capacity for QUEUE_S seconds, or at least
+# MIN_QUEUE_PACKETS packets.
 MIN_QUEUE_PACKETS = 20
 QUEUE_S = 0.05
-"""What waits for a trace at most: so much of the link's capacity, or 20 packets, as before any link
-(docs/reference/impairments.md)."""
-MAX_LATE_S, MIN_LATE_S, LATE_SHARE = 0.005, 0.002, 0.25
-"""What the relay may be late by (``most_late_s``)."""
+
+# Limits of the relay's delay (``most_late_s``).
+MAX_LATE_S = 0.005
+MIN_LATE_S = 0.002
+LATE_SHARE = 0.25
+
+_ETHERNET_HEADER_BYTES = 14
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImpairmentCounts:
-    """Packets of one link that came, were lost, are copies, and left (``came`` - ``lost`` + ``copies``)."""
+    """Counts of the packets of a link. The number of packets that left is came - lost + copies.
+
+    Attributes:
+        came: Packets that were offered.
+        lost: Packets that were lost.
+        copies: Additional copies that were created.
+    """
 
     came: int
     lost: int
@@ -35,11 +48,17 @@ class ImpairmentCounts:
 
 
 class ImpairedLink:
-    """The impairments of one directed link, in force from time 0 of its own. ``seed``: of the run; each link draws a
-    stream of its own.
+    """The impairments of a directed link, which begin at time 0 of the link's clock.
 
-    ``queue_bytes``: what may wait for a trace's opportunities; ``delay_s``: of the link itself, after all impairments.
-    ``offer`` must be called in the order of times.
+    Packets must be offered in the order of their times. Each link has its own random generator, so
+    that it does not depend on the packets of others.
+
+    Args:
+        impairments: The impairments in the order in which they affect a packet.
+        link: Id of the link.
+        seed: Seed of the run.
+        queue_bytes: How many bytes may wait for the opportunities of a trace.
+        delay_s: Delay of the link itself in seconds, which follows all impairments.
 
     >>> from topologies.impairments import parse_impairments
     >>> link = ImpairedLink(parse_impairments("delay:0.01 duplicate:1"), ("a", "b", 0), seed=1)
@@ -58,120 +77,211 @@ class ImpairedLink:
     ) -> None:
         self._delay_s = delay_s
         self._stages: list[Stage] = []
-        for place, one in enumerate(impairments):
-            chance = random.Random(f"{seed}/{link[0]}/{link[1]}/{link[2]}/{place}")
-            self._stages.append(_stage(one, chance, queue_bytes))
-        self._arrived = self._lost = self._copies = 0
+        for index, impairment in enumerate(impairments):
+            rng = random.Random(f"{seed}/{link[0]}/{link[1]}/{link[2]}/{index}")
+            self._stages.append(_stage(impairment, rng, queue_bytes))
+        self._arrived = 0
+        self._lost = 0
+        self._copies = 0
 
     def offer(self, now: float, size_bytes: int) -> list[float]:
-        """When the copies of a packet leave that comes now, in seconds on the caller's clock; never before it came."""
+        """Return when the copies of a packet leave the link, in seconds on the caller's clock.
+
+        Args:
+            now: When the packet arrives. No copy leaves before it.
+            size_bytes: Bytes of the packet.
+        """
         times = [now]
         for stage in self._stages:
-            times = [later for at in times for later in stage(at, size_bytes)]
+            next_times: list[float] = []
+            for time_s in times:
+                next_times += stage(time_s, size_bytes)
+            times = next_times
         self._arrived += 1
-        self._lost += not times
-        self._copies += max(0, len(times) - 1)
-        return [at + self._delay_s for at in times]
+        if not times:
+            self._lost += 1
+        else:
+            self._copies += len(times) - 1
+        return [time_s + self._delay_s for time_s in times]
 
     @property
     def counts(self) -> ImpairmentCounts:
+        """The counts of all packets until now."""
         return ImpairmentCounts(came=self._arrived, lost=self._lost, copies=self._copies)
 
 
 def most_late_s(delay_s: float) -> float:
-    """What 99 of 100 packets of a link may be late by in a run that counts, in seconds, where a relay impairs it, or
-    delays it by ``delay_s``: a quarter of that delay, 2 ms at least, 5 ms at most.
+    """Return the delay in seconds that a relay may add to 99 of 100 packets in a valid run.
+
+    It is a quarter of the delay that the relay is to cause, but at least 2 ms and at most 5 ms.
+
+    Args:
+        delay_s: Delay that the relay is to cause in seconds, or 0 if it only impairs the link.
 
     >>> most_late_s(0.0), most_late_s(0.001), most_late_s(0.01), most_late_s(0.1)
     (0.005, 0.002, 0.0025, 0.005)
     """
-    return min(MAX_LATE_S, max(MIN_LATE_S, LATE_SHARE * delay_s)) if delay_s else MAX_LATE_S
+    if not delay_s:
+        return MAX_LATE_S
+    return min(MAX_LATE_S, max(MIN_LATE_S, LATE_SHARE * delay_s))
 
 
 def queue_bytes(capacity_bps: float, mtu: int = 1500, packets: int | None = None) -> int:
-    """What waits before a link of that capacity at most: so many packets of ``mtu`` bytes; None: 50 ms of the capacity,
-    and 20 packets at least."""
+    """Return the size of the queue of a link in bytes.
+
+    Args:
+        capacity_bps: Capacity of the link in bits per second.
+        mtu: Largest packet in bytes, without its Ethernet header.
+        packets: Number of packets of this size in the queue. None: 50 ms of the capacity, but at
+            least 20 packets.
+    """
+    frame_bytes = mtu + _ETHERNET_HEADER_BYTES
     if packets is not None:
-        return packets * (mtu + 14)
-    return max(MIN_QUEUE_PACKETS * (mtu + 14), round(capacity_bps / 8 * QUEUE_S))
+        return packets * frame_bytes
+    return max(MIN_QUEUE_PACKETS * frame_bytes, round(capacity_bps / 8 * QUEUE_S))
 
 
-def _stage(one: kinds.Impairment, chance: random.Random, most_bytes: int) -> Stage:
-    if isinstance(one, kinds.RandomLoss):
-        return lambda now, _: [] if chance.random() < one.fraction else [now]
-    if isinstance(one, kinds.GilbertElliott):
-        return _Chain(one, chance).pass_on
-    if isinstance(one, kinds.ExtraDelay):
-        return lambda now, _: [
-            now + one.mean_s + (one.jitter_s * (2 * chance.random() - 1) if one.jitter_s else 0.0)
-        ]
-    if isinstance(one, kinds.Reordering):
-        return lambda now, _: [now if chance.random() < one.fraction else now + one.delay_s]
-    if isinstance(one, kinds.Duplication):
-        return lambda now, _: [now, now] if chance.random() < one.fraction else [now]
-    return _Opportunities(one, most_bytes).pass_on
+def _stage(impairment: kinds.Impairment, rng: random.Random, queue_bytes: int) -> Stage:
+    if isinstance(impairment, kinds.RandomLoss):
+        return _RandomLoss(impairment, rng).forward
+    if isinstance(impairment, kinds.GilbertElliott):
+        return _GilbertElliott(impairment, rng).forward
+    if isinstance(impairment, kinds.ExtraDelay):
+        return _ExtraDelay(impairment, rng).forward
+    if isinstance(impairment, kinds.Reordering):
+        return _Reordering(impairment, rng).forward
+    if isinstance(impairment, kinds.Duplication):
+        return _Duplication(impairment, rng).forward
+    return _Opportunities(impairment, queue_bytes).forward
 
 
-class _Chain:
-    """Gilbert and Elliott's: it begins in its stationary state; each packet is lost by the state that it finds, then
-    moves it."""
+class _RandomLoss:
+    """Loses each packet with the same probability."""
 
-    def __init__(self, one: kinds.GilbertElliott, chance: random.Random) -> None:
-        self._one, self._chance = one, chance
-        self._bad = chance.random() < one.loss_in_bad_state
+    def __init__(self, loss: kinds.RandomLoss, rng: random.Random) -> None:
+        self._fraction = loss.fraction
+        self._rng = rng
 
-    def pass_on(self, now: float, _: int) -> list[float]:
-        one, chance = self._one, self._chance
-        lost = chance.random() < (one.bad_loss if self._bad else one.good_loss)
-        if chance.random() < (one.r if self._bad else one.p):
-            self._bad = not self._bad
+    def forward(self, now: float, _: int) -> list[float]:
+        return [] if self._rng.random() < self._fraction else [now]
+
+
+class _GilbertElliott:
+    """The loss model of Gilbert and Elliott, a Markov chain with a good and a bad state.
+
+    It begins in its stationary distribution. Each packet is lost with the probability of the
+    present state, and then the state may change.
+    """
+
+    def __init__(self, model: kinds.GilbertElliott, rng: random.Random) -> None:
+        self._model = model
+        self._rng = rng
+        self._is_bad = rng.random() < model.loss_in_bad_state
+
+    def forward(self, now: float, _: int) -> list[float]:
+        if self._is_bad:
+            loss = self._model.bad_loss
+            change = self._model.r
+        else:
+            loss = self._model.good_loss
+            change = self._model.p
+        lost = self._rng.random() < loss
+        if self._rng.random() < change:
+            self._is_bad = not self._is_bad
         return [] if lost else [now]
 
 
-class _Opportunities:
-    """A first-in first-out queue before the opportunities of a trace, which begins with the first packet; what does not
-    fit is lost."""
+class _ExtraDelay:
+    """Delays each packet by the mean, plus or minus a uniformly distributed jitter."""
 
-    def __init__(self, trace: kinds.RateTrace, most_bytes: int) -> None:
-        self._times = [ms / 1000 for ms in trace.times_ms]
+    def __init__(self, delay: kinds.ExtraDelay, rng: random.Random) -> None:
+        self._delay = delay
+        self._rng = rng
+
+    def forward(self, now: float, _: int) -> list[float]:
+        jitter_s = 0.0
+        if self._delay.jitter_s:
+            jitter_s = self._delay.jitter_s * (2 * self._rng.random() - 1)
+        return [now + self._delay.mean_s + jitter_s]
+
+
+class _Reordering:
+    """Forwards a fraction of the packets at once, so that they overtake the others."""
+
+    def __init__(self, reordering: kinds.Reordering, rng: random.Random) -> None:
+        self._reordering = reordering
+        self._rng = rng
+
+    def forward(self, now: float, _: int) -> list[float]:
+        if self._rng.random() < self._reordering.fraction:
+            return [now]
+        return [now + self._reordering.delay_s]
+
+
+class _Duplication:
+    """Forwards a fraction of the packets twice."""
+
+    def __init__(self, duplication: kinds.Duplication, rng: random.Random) -> None:
+        self._fraction = duplication.fraction
+        self._rng = rng
+
+    def forward(self, now: float, _: int) -> list[float]:
+        return [now, now] if self._rng.random() < self._fraction else [now]
+
+
+class _Opportunities:
+    """A first-in first-out queue that is served at the opportunities of a trace.
+
+    Each opportunity forwards OPPORTUNITY_BYTES. The trace begins with the first packet and is
+    repeated. A packet that does not fit into the queue is lost.
+    """
+
+    def __init__(self, trace: kinds.RateTrace, queue_bytes: int) -> None:
+        self._times_s = [ms / 1000 for ms in trace.times_ms]
         self._period_s = trace.period_s
-        self._most_bytes = most_bytes
+        self._queue_bytes = queue_bytes
         self._began_s: float | None = None
-        self._next = 0
-        self._left_bytes = 0
+        # Number of opportunities that have been used, and the unused bytes of the last one.
+        self._used_opportunities = 0
+        self._unused_bytes = 0
+        # When each waiting packet leaves, and its bytes.
         self._waiting: deque[tuple[float, int]] = deque()
         self._waiting_bytes = 0
 
-    def pass_on(self, now: float, frame_bytes: int) -> list[float]:
-        """See ``Stage``; a frame's Ethernet header does not count."""
-        size = max(1, frame_bytes - 14)
+    def forward(self, now: float, frame_bytes: int) -> list[float]:
+        """Return when the packet leaves; see ``Stage``. Its Ethernet header does not count."""
+        size_bytes = max(1, frame_bytes - _ETHERNET_HEADER_BYTES)
         if self._began_s is None:
             self._began_s = now
         while self._waiting and self._waiting[0][0] <= now:
             self._waiting_bytes -= self._waiting.popleft()[1]
-        if self._waiting_bytes + size > self._most_bytes:
+        if self._waiting_bytes + size_bytes > self._queue_bytes:
             return []
-        if not self._waiting:  # what was left of an earlier opportunity found nobody waiting
-            self._next = max(self._next, self._first_from(now - self._began_s))
-            self._left_bytes = 0
-        while self._left_bytes < size:
-            self._left_bytes += kinds.OPPORTUNITY_BYTES
-            self._next += 1
-        self._left_bytes -= size
-        before = (
-            self._waiting[-1][0] if self._waiting else now
-        )  # sums of rounded times must not turn the order
-        leaves = max(before, self._began_s + self._time_of(self._next - 1))
-        self._waiting.append((leaves, size))
-        self._waiting_bytes += size
-        return [leaves]
+        if not self._waiting:
+            # Opportunities that passed while no packet was waiting are lost.
+            passed = self._first_opportunity(now - self._began_s)
+            self._used_opportunities = max(self._used_opportunities, passed)
+            self._unused_bytes = 0
+        while self._unused_bytes < size_bytes:
+            self._unused_bytes += kinds.OPPORTUNITY_BYTES
+            self._used_opportunities += 1
+        self._unused_bytes -= size_bytes
+        # Rounding errors in sums of times must not change the order of packets.
+        earliest_s = self._waiting[-1][0] if self._waiting else now
+        opportunity_s = self._began_s + self._time_of(self._used_opportunities - 1)
+        leaves_s = max(earliest_s, opportunity_s)
+        self._waiting.append((leaves_s, size_bytes))
+        self._waiting_bytes += size_bytes
+        return [leaves_s]
 
     def _time_of(self, number: int) -> float:
-        rounds, place = divmod(number, len(self._times))
-        return rounds * self._period_s + self._times[place]
+        """Return the time of an opportunity in seconds since the beginning."""
+        repetitions, index = divmod(number, len(self._times_s))
+        return repetitions * self._period_s + self._times_s[index]
 
-    def _first_from(self, at_s: float) -> int:
-        """Number of the first opportunity at that time or later."""
-        rounds = int(at_s // self._period_s)
-        place = bisect.bisect_left(self._times, at_s - rounds * self._period_s - 1e-9)
-        return rounds * len(self._times) + place
+    def _first_opportunity(self, at_s: float) -> int:
+        """Return the number of the first opportunity at this time or later."""
+        repetitions = int(at_s // self._period_s)
+        # The small difference accepts an opportunity at this time in spite of rounding errors.
+        index = bisect.bisect_left(self._times_s, at_s - repetitions * self._period_s - 1e-9)
+        return repetitions * len(self._times_s) + index

@@ -1,7 +1,8 @@
-"""What of a link is set while a network is up: capacity, delay, loss, in Mininet's words or as values.
+"""Settings of a link that can be changed while a network is up: capacity, delay and loss.
 
-At the prompt: ``bw=5 delay=10ms loss=2 [one-way]`` (Mbit/s, a time with its unit, per cent of the packets), or
-``reset``: what the network says. What is not named stays as it is.
+At the prompt they are written ``bw=5 delay=10ms loss=2 [one-way]`` as in Mininet (Mbit/s, a time
+with its unit, per cent of the packets). ``reset`` restores the values of the network. Settings that
+are not given do not change.
 """
 
 from collections.abc import Sequence
@@ -13,15 +14,27 @@ from topologies import JsonObject, Link
 from topologies.network import MAX_DELAY_S
 from topologies.text.units import is_bare
 
+# One byte per second.
 _MIN_BPS = 8.0
-_WORDS = "give bw=MBIT/S, delay=TIME as 10ms, loss=PER CENT, each also with one-way; or reset"
+_MAX_BPS = 1e15
+_USAGE = "give bw=MBIT/S, delay=TIME as 10ms, loss=PER CENT, each also with one-way; or reset"
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinkSettings:
-    """``capacity_bps`` in bit/s, ``delay_s`` in s, ``loss_fraction`` from 0 to 1; None leaves a value as it is, and
-    ``reset`` takes all back to the network's. ``one_way``: of the named link alone, else of both directions of its
-    cable. Raises InputError for a value out of range, and where nothing is to be set."""
+    """New settings of a link. None leaves a value unchanged.
+
+    Attributes:
+        capacity_bps: Capacity in bits per second.
+        delay_s: Delay in seconds.
+        loss_fraction: Fraction of lost packets, from 0 to 1.
+        reset: Whether all values are restored to those of the network.
+        one_way: Whether the settings are for the named direction alone, not for both directions of
+            the cable.
+
+    Raises:
+        InputError: A value is out of range, or nothing is set.
+    """
 
     capacity_bps: float | None = None
     delay_s: float | None = None
@@ -30,70 +43,87 @@ class LinkSettings:
     one_way: bool = False
 
     def __post_init__(self) -> None:
-        values = {
-            "capacity_bps": (self.capacity_bps, _MIN_BPS, 1e15),
-            "delay_s": (self.delay_s, 0.0, MAX_DELAY_S),
-            "loss_fraction": (self.loss_fraction, 0.0, 1.0),
+        bounds = {
+            "capacity_bps": (_MIN_BPS, _MAX_BPS),
+            "delay_s": (0.0, MAX_DELAY_S),
+            "loss_fraction": (0.0, 1.0),
         }
-        given = {name: bounds for name, bounds in values.items() if bounds[0] is not None}
-        for name, (value, least, most) in given.items():
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int | float)
-                or not least <= value <= most
-            ):
-                said = next(word for word, (field, _) in _READERS.items() if field == name)
+        values_given = False
+        for word, (name, _) in _READERS.items():
+            value = getattr(self, name)
+            if value is None:
+                continue
+            values_given = True
+            lower, upper = bounds[name]
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not is_number or not lower <= value <= upper:
                 raise InputError(
-                    f"{said} ({name}) {value!r}: give a number from {least:g} to {most:g}"
+                    f"{word} ({name}) {value!r}: give a number from {lower:g} to {upper:g}"
                 )
-        if bool(given) == self.reset:
-            raise InputError(f"nothing is set, or reset with values; {_WORDS}")
+        if values_given == self.reset:
+            raise InputError(f"nothing is set, or reset with values; {_USAGE}")
 
     def applied_to(self, link: Link) -> Link:
-        """The link with this capacity and this delay, as far as they are given."""
-        given = {"capacity_bps": self.capacity_bps, "delay_s": self.delay_s}
-        changed: JsonObject = {
-            name: float(value) for name, value in given.items() if value is not None
-        }
-        return replace(link, **changed)
+        """Return the link with this capacity and delay, if they are set."""
+        if self.capacity_bps is not None:
+            link = replace(link, capacity_bps=float(self.capacity_bps))
+        if self.delay_s is not None:
+            link = replace(link, delay_s=float(self.delay_s))
+        return link
 
 
-def parse_settings(words: Sequence[str]) -> LinkSettings:
-    """The settings of words; InputError names the wrong one.
+def parse_settings(settings: Sequence[str]) -> LinkSettings:
+    """Return the settings in the words of a command.
 
-    >>> parse_settings(["bw=5", "delay=10ms", "one-way"])
-    LinkSettings(capacity_bps=5000000.0, delay_s=0.01, loss_fraction=None, reset=False, one_way=True)
+    Raises:
+        InputError: A word is not a valid setting. The message contains it.
+
+    >>> link = parse_settings(["bw=5", "delay=10ms", "one-way"])
+    >>> link.capacity_bps, link.delay_s, link.one_way
+    (5000000.0, 0.01, True)
     """
     values: JsonObject = {}
-    for word in words:
+    for word in settings:
         name, equals, text = word.partition("=")
         if word in ("reset", "one-way"):
             values[word.replace("-", "_")] = True
         elif equals and name in _READERS:
             key, read = _READERS[name]
             if key in values:
-                raise InputError(f"{name} is given twice; {_WORDS}")
+                raise InputError(f"{name} is given twice; {_USAGE}")
             try:
                 values[key] = read(text)
             except InputError as error:
-                named = str(error).startswith(f"{name}=")
-                raise InputError(str(error) if named else f"{name}: {error}") from None
+                message = str(error)
+                if not message.startswith(f"{name}="):
+                    message = f"{name}: {message}"
+                raise InputError(message) from None
         else:
-            raise InputError(f"{word!r} is no setting of a link; {_WORDS}")
+            raise InputError(f"{word!r} is no setting of a link; {_USAGE}")
     return LinkSettings(**values)
 
 
 def settings_text(now: Link, loss_fraction: float) -> str:
-    """What is set, as ``parse_settings`` takes it.
+    """Return the settings of a link in the form that ``parse_settings`` reads.
+
+    Args:
+        now: The link with its present capacity and delay.
+        loss_fraction: Fraction of lost packets, from 0 to 1.
 
     >>> settings_text(Link(source="a", target="b", capacity_bps=5e6, delay_s=0.0105), 0.02)
     'bw=5 delay=10.5ms loss=2'
     """
-    return f"bw={now.capacity_bps / 1e6:.12g} delay={now.delay_s * 1e3:.12g}ms loss={loss_fraction * 100:.12g}"
+    bandwidth_mbps = now.capacity_bps / 1e6
+    delay_ms = now.delay_s * 1e3
+    loss_percent = loss_fraction * 100
+    return f"bw={bandwidth_mbps:.12g} delay={delay_ms:.12g}ms loss={loss_percent:.12g}"
 
 
 def _bandwidth(text: str) -> float:
-    return kinds.any_number(text) * 1e6 if is_bare(text) else kinds.rate_bps(text)
+    """Return bits per second. A number without a unit is in Mbit/s."""
+    if is_bare(text):
+        return kinds.any_number(text) * 1e6
+    return kinds.rate_bps(text)
 
 
 def _delay(text: str) -> float:
@@ -108,6 +138,7 @@ def _loss(text: str) -> float:
     return kinds.any_number(text.removesuffix("%")) / 100
 
 
+# Word of the prompt -> field of LinkSettings, and the reader of its value.
 _READERS = {
     "bw": ("capacity_bps", _bandwidth),
     "delay": ("delay_s", _delay),

@@ -1,4 +1,4 @@
-"""Faults as a command line, a file and the library give them: text, a file of them, texts and values."""
+"""Reads faults from a command line, a file or arguments of the library."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,28 +9,41 @@ from testbed.faults.grammar import no_faults, parse_fault, parse_fault_document,
 from testbed.model.json_values import is_file, read_json
 from topologies import Network
 
+# The form of faults on a command line, wherever a file may be given too
+# (``testbed.faults.grammar``).
 FAULT_WORDS = "LINK@START-STOP [MANNER],..."
-"""How faults are written on a command line, wherever a file of them may stand too (``testbed.faults.grammar``)."""
+# Text of this form, a file, "none", or a sequence of single faults, each as text or as a value.
 FaultsLike = str | Path | Sequence[str | Fault]
-"""``FAULT_WORDS``, a file, "none", or a sequence of single faults, each as text or as a value."""
 
 
 def read_faults(
     requested: FaultsLike, network: Network, *, hint: str = "give a JSON file"
 ) -> tuple[Fault, ...]:
-    """The faults of the network. InputError where a file cannot be read (it ends with ``mend``) or where what is said
-    is no fault, UsageError for a value of another type."""
+    """Return the requested faults of a network.
+
+    Args:
+        requested: The faults as text, as a file, or as a sequence of texts and values.
+        network: The network.
+        hint: How the error about an unreadable file ends.
+
+    Raises:
+        InputError: A file cannot be read, or a fault is not valid.
+        UsageError: A value is of another type.
+    """
     if not isinstance(requested, (str, Path)):
         require_type(
             requested, (list, tuple), "faults", 'a list of faults such as "s1->s2@0.5-1 down"'
         )
-        for one in requested:
+        # Check all types before any text is parsed.
+        for fault in requested:
             require_type(
-                one, (str, Fault), "fault", 'a text such as "s1->s2@0.5-1 down" or a Fault'
+                fault, (str, Fault), "fault", 'a text such as "s1->s2@0.5-1 down" or a Fault'
             )
-        return tuple(
-            parse_fault(one, network) if isinstance(one, str) else one for one in requested
-        )
+        faults = []
+        for fault in requested:
+            value = parse_fault(fault, network) if isinstance(fault, str) else fault
+            faults.append(value)
+        return tuple(faults)
     where = f"--faults {requested}"
     if no_faults(str(requested)):
         return ()
