@@ -1,1 +1,1 @@
-"""What is kept on disk: runs, studies, traces."""
+"""Results on disk: runs, studies and failure traces."""

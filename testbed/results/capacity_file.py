@@ -1,7 +1,7 @@
-"""Where ``testbed doctor --calibrate`` keeps what the machine carries: one file a user, in the cache directory of the
-system.
+"""The file with the load that this machine can carry, and the link rate that follows from it.
 
-And the rate of links that follows from it, where a command is given none.
+``testbed doctor --calibrate`` measures the load. There is one file for each user, in the cache
+directory of the system.
 """
 
 import json
@@ -22,45 +22,60 @@ from testbed.model.machine.capacity import (
 
 
 def load_file() -> Path:
-    """``$XDG_CACHE_HOME/testbed/carried_load.json``, by default under ~/.cache."""
+    """Return ``$XDG_CACHE_HOME/testbed/carried_load.json``, by default under ~/.cache."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(cache).expanduser() / "testbed" / "carried_load.json"
 
 
 def load_carried() -> MachineCapacity | None:
-    """What was measured here; None where nothing was, or on other processors or another kernel."""
+    """Return the load that was measured on this machine.
+
+    Returns:
+        None if there is no valid measurement, or if the number of processors or the kernel has
+        changed.
+    """
     try:
-        found = from_json(MachineCapacity, read_json(load_file()), "carried load")
+        capacity = from_json(MachineCapacity, read_json(load_file()), "carried load")
     except InputError:
+        # The machine was not calibrated, or the file is damaged: use the usual rate.
         return None
-    holds = (
-        min(found.link_bps, found.rate_bps) > 0
-        and (found.processors, found.kernel) == this_machine()
-    )
-    return found if holds else None
+    if min(capacity.link_bps, capacity.rate_bps) <= 0:
+        return None
+    if (capacity.processors, capacity.kernel) != this_machine():
+        return None
+    return capacity
 
 
 def chosen_rate(
     requested_bps: float | None, paths: Sequence[Sequence[object]], frames: float, fabric: str
 ) -> tuple[float, str]:
-    """(bits a second, the sentence that says where they come from) for transfers over these paths in so many time
-    frames. If links differ in rate, it is the fastest link's, and ``frames`` counts messages over that link."""
+    """Return the link rate of a run in bits per second, and a sentence that explains it.
+
+    Args:
+        requested_bps: The rate that the user requested, or None. If links differ in rate, it is
+            that of the fastest link.
+        paths: The paths of all transfers, each a sequence of links.
+        frames: Number of time frames. If links differ in rate, the number of messages over the
+            fastest link.
+        fabric: "emulation" or "simulator".
+    """
     if requested_bps is not None:
         return requested_bps, f"links of {requested_bps / 1e6:g} Mbit/s, as asked"
     if fabric != "emulation":
         return USUAL_RATE_BPS, f"links of {USUAL_RATE_BPS / 1e6:g} Mbit/s, the usual rate"
-    carried, busy = load_carried(), busy_links([len(path) for path in paths], frames)
+    carried = load_carried()
+    busy = busy_links([len(path) for path in paths], frames)
     rate_bps = rate_for(carried, busy)
     return rate_bps, rate_description(rate_bps, carried, busy)
 
 
 def this_machine() -> tuple[int, str]:
-    """Processors that this process may use, and the kernel: with other ones a measurement no longer holds."""
+    """Return the number of processors of this process, and the kernel. The load depends on both."""
     return len(os.sched_getaffinity(0)), platform.release()
 
 
 def save_carried(carried: MachineCapacity) -> Path:
-    """Write the file; returns it. InputError where it cannot be written."""
+    """Write the file, and return its path; InputError if it cannot be written."""
     path = load_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
-"""Runs that lie packed: the files of a whole run ``NAME/RUN/`` in one archive next to it, ``NAME/RUN.zip``.
+"""Packed runs: the files of a complete run ``NAME/RUN/`` in an archive ``NAME/RUN.zip`` beside it.
 
-Runs are written plain. ``pack_run`` packs one that is whole; whoever reads asks for the plain name in the run's folder
-and gets the content of either. Runs of version 0.2 were packed by file (``points.jsonl.gz``); they are read as well.
+Runs are written without compression. ``pack_run`` packs a complete run. Readers ask for a plain
+name in the run's folder, and get the content from the folder or from the archive. Version 0.2
+packed each file by itself (``points.jsonl.gz``); such runs can be read too.
 """
 
 import contextlib
@@ -22,16 +23,23 @@ from testbed.results.run_folder import bounded, open_plain, read_plain, read_unp
 from topologies.files.formats import shortened
 from topologies.text.text_file import reason
 
-ARCHIVE, GZIP = ".zip", ".gz"
-MANIFEST, VERDICT, PAGE = "manifest.json", "verdict.json", "page.html"
-#: The digests of the other files of a run (testbed/results/digests.py).
+ARCHIVE = ".zip"
+GZIP = ".gz"
+
+# Names of the files of a run.
+MANIFEST = "manifest.json"
+VERDICT = "verdict.json"
+PAGE = "page.html"
+# The digests of the other files (testbed/results/digests.py).
 SUMS = "SHA256SUMS"
-POINTS, MEASUREMENTS = "points.jsonl", "measurements.jsonl"
+POINTS = "points.jsonl"
+MEASUREMENTS = "measurements.jsonl"
 DRAWINGS = "figure-*.svg"
+
+# Largest number of characters of a line. The values of its JSON take some thirty times its memory.
 MOST_OF_A_LINE = 32 << 20
-"""Characters: what JSON makes of a line takes some thirty times its memory."""
+# Largest number of bytes of an archive. Its list of files may take some twenty times its size.
 MOST_OF_AN_ARCHIVE = 16 << 20
-"""Bytes: the list of what an archive holds may take some twenty times its size in memory."""
 # Far more files than any study has drawings.
 _MAX_MEMBERS = 1000
 # The memory that the values of a file may take. The largest run that is stored takes 15 MB.
@@ -41,15 +49,26 @@ _BYTES_OF_VALUE = {"[": 88, "{": 232, ",": 40}
 
 
 def is_there(path: Path) -> bool:
-    """Whether the run has the file of that plain name, plain or packed."""
-    return any(
-        run_folder.is_there(place) for place in (path, _zipped(path))
-    ) or path.name in _archived(path.parent)
+    """Return whether a run has a file, plain or packed.
+
+    Args:
+        path: The plain name of the file in the run's folder.
+    """
+    if run_folder.is_there(path) or run_folder.is_there(_zipped(path)):
+        return True
+    return path.name in _archived(path.parent)
 
 
 def read_bytes(path: Path) -> bytes:
-    """What the run's file of that plain name holds. Raises as ``read_plain``, and InputError where what holds it is
-    damaged."""
+    """Return the content of a run's file, plain or packed.
+
+    Args:
+        path: The plain name of the file in the run's folder.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        InputError: The file is not a plain file, cannot be read, is too large, or is damaged.
+    """
     if run_folder.is_there(path):
         return read_plain(path)
     if path.name not in _archived(path.parent):
@@ -59,12 +78,12 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_packed(path: Path) -> str:
-    """``read_bytes`` as text; bytes that are no UTF-8 are replaced."""
+    """Return the text of a run's file, plain or packed. Bytes that are not UTF-8 are replaced."""
     return read_bytes(path).decode("utf-8", errors="replace")
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a run's file without their ends, and what follows the last end.
+    """Return the lines of a run's file without their ends, and the text after the last end.
 
     Raises:
         InputError: A line is longer than MOST_OF_A_LINE, or the values of the file would take more
@@ -75,7 +94,8 @@ def read_lines(path: Path) -> list[str]:
     for number, line in enumerate(lines, start=1):
         if len(line) > MOST_OF_A_LINE:
             raise InputError(
-                f"{path}:{number}: a line of {len(line)} characters, which no run writes; leave it out"
+                f"{path}:{number}: a line of {len(line)} characters, which no run writes; "
+                "leave it out"
             )
         values_bytes += _values_bytes(line)
         _refuse_beyond_limit(values_bytes, f"{path}:{number}")
@@ -96,7 +116,15 @@ def _refuse_beyond_limit(values_bytes: int, where: str) -> None:
 
 
 def read_json(path: Path, hint: str) -> object:
-    """The JSON value of the file. InputError, which ends with ``mend``, where there is none."""
+    """Return the JSON value of a run's file, plain or packed.
+
+    Args:
+        path: The plain name of the file in the run's folder.
+        hint: How errors end.
+
+    Raises:
+        InputError: The file cannot be read or is not JSON.
+    """
     try:
         content = read_bytes(path)
     except OSError as error:
@@ -109,96 +137,126 @@ def read_json(path: Path, hint: str) -> object:
     return parse_json(text, str(path), hint=hint)
 
 
-def read_manifest(place: Path, hint: str) -> Manifest:
-    """Of a run; InputError as ``read_json``, and for another format."""
-    return manifest_from_json(read_json(place / MANIFEST, hint), str(place / MANIFEST))
+def read_manifest(directory: Path, hint: str) -> Manifest:
+    """Return the manifest of a run.
+
+    Args:
+        directory: The run's folder.
+        hint: How errors end.
+
+    Raises:
+        InputError: The manifest cannot be read, or has another format.
+    """
+    file = directory / MANIFEST
+    return manifest_from_json(read_json(file, hint), str(file))
 
 
-def read_verdict(place: Path, hint: str) -> Verdict | None:
-    """Of a run; None where it has none. InputError as ``read_json``."""
-    file = place / VERDICT
-    return from_json(Verdict, read_json(file, hint), str(file)) if is_there(file) else None
+def read_verdict(directory: Path, hint: str) -> Verdict | None:
+    """Return the verdict of a run, or None if it has none.
+
+    Args:
+        directory: The run's folder.
+        hint: How errors end.
+
+    Raises:
+        InputError: The verdict cannot be read.
+    """
+    file = directory / VERDICT
+    if not is_there(file):
+        return None
+    return from_json(Verdict, read_json(file, hint), str(file))
 
 
-def drawings_of(place: Path) -> tuple[str, ...]:
-    """The plain names of the drawings of a run, sorted."""
-    comparison = {
-        path.name.removesuffix(GZIP) for kind in ("", GZIP) for path in place.glob(DRAWINGS + kind)
-    }
-    return tuple(
-        sorted(comparison | {name for name in _archived(place) if Path(name).match(DRAWINGS)})
-    )
+def drawings_of(directory: Path) -> tuple[str, ...]:
+    """Return the plain names of a run's drawings, sorted."""
+    paths = [*directory.glob(DRAWINGS), *directory.glob(DRAWINGS + GZIP)]
+    names = {path.name.removesuffix(GZIP) for path in paths}
+    names.update(name for name in _archived(directory) if Path(name).match(DRAWINGS))
+    return tuple(sorted(names))
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """Where the runs ``folder/RUN`` lie, or would if they were not packed, by name."""
-    packed = {path.with_suffix("") for path in folder.glob("*" + ARCHIVE)}
-    return sorted(
-        {path.parent for path in folder.glob(f"*/{MANIFEST}")}
-        | {p for p in packed if is_there(p / MANIFEST)}
-    )
+    """Return the directories of the runs in a folder, sorted. A packed run need not have one."""
+    directories = {path.parent for path in folder.glob(f"*/{MANIFEST}")}
+    for archive in folder.glob("*" + ARCHIVE):
+        directory = archive.with_suffix("")
+        if is_there(directory / MANIFEST):
+            directories.add(directory)
+    return sorted(directories)
 
 
 def named_run(path: Path) -> Path:
-    """The folder of a run that is named by its archive; every other path as it is."""
-    return path.with_suffix("") if path.suffix == ARCHIVE and run_folder.is_there(path) else path
+    """Return the directory of a run that is named by its archive, or any other path unchanged."""
+    if path.suffix == ARCHIVE and run_folder.is_there(path):
+        return path.with_suffix("")
+    return path
 
 
-def pack_run(place: Path, leave: Container[str] = ()) -> int:
-    """Pack the files of a whole run but its page and the plain names in ``leave``; returns the bytes saved, 0 where it
-    stays as it is.
+def pack_run(directory: Path, leave: Container[str] = ()) -> int:
+    """Pack the files of a complete run, except its page.
 
-    The same text gives the same bytes. A file is removed when the archive is on the disk, the folder when nothing is
-    left in it.
+    The same texts give the same bytes. The files are removed when the archive is on the disk, and
+    the folder if it is empty then.
+
+    Args:
+        directory: The run's folder.
+        leave: Plain names of files that are not packed.
+
+    Returns:
+        The number of bytes saved, or 0 if the run is not packed.
     """
-    every = (MANIFEST, VERDICT, POINTS, MEASUREMENTS, SUMS, *drawings_of(place))
-    names = [name for name in every if name not in leave and is_there(place / name)]
-    files = [
-        path
-        for name in names
-        for path in (place / name, _zipped(place / name))
-        if run_folder.is_there(path)
-    ]
-    target, content = _archive_of(place), io.BytesIO()
+    candidates = (MANIFEST, VERDICT, POINTS, MEASUREMENTS, SUMS, *drawings_of(directory))
+    names = [name for name in candidates if name not in leave and is_there(directory / name)]
+    files = []
+    for name in names:
+        for path in (directory / name, _zipped(directory / name)):
+            if run_folder.is_there(path):
+                files.append(path)
+    target = _archive_of(directory)
+    content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name in names:
             archive.writestr(
-                zipfile.ZipInfo(name), read_bytes(place / name), zipfile.ZIP_DEFLATED, 9
+                zipfile.ZipInfo(name), read_bytes(directory / name), zipfile.ZIP_DEFLATED, 9
             )
-    if not files or len(content.getvalue()) > MOST_OF_AN_ARCHIVE:
+    archive_bytes = len(content.getvalue())
+    if not files or archive_bytes > MOST_OF_AN_ARCHIVE:
         return 0
-    before = sum(path.lstat().st_size for path in (*files, target) if run_folder.is_there(path))
+    replaced = [path for path in (*files, target) if run_folder.is_there(path)]
+    bytes_before = sum(path.lstat().st_size for path in replaced)
     write_below(target.parent, target.name, content.getvalue())
     for path in files:
         path.unlink()
+    # The folder stays if it contains a page or other files.
     with contextlib.suppress(OSError):
-        place.rmdir()
-    return before - len(content.getvalue())
+        directory.rmdir()
+    return bytes_before - archive_bytes
 
 
-def _archive_of(place: Path) -> Path:
-    return place.parent / (place.name + ARCHIVE)
+def _archive_of(directory: Path) -> Path:
+    return directory.parent / (directory.name + ARCHIVE)
 
 
 def _zipped(path: Path) -> Path:
     return path.with_name(path.name + GZIP)
 
 
-def _archived(place: Path) -> list[str]:
-    """The names of what the run's archive holds; none where there is no archive."""
-    if not place.name or not run_folder.is_there(_archive_of(place)):
+def _archived(directory: Path) -> list[str]:
+    """Return the names of the files in a run's archive, or none if there is no archive."""
+    path = _archive_of(directory)
+    if not directory.name or not run_folder.is_there(path):
         return []
-    with _opened(_archive_of(place)) as archive:
+    with _opened(path) as archive:
         names = archive.namelist()
-    _check_names(names, _archive_of(place))
+    _check_names(names, path)
     return names
 
 
 def _check_names(names: Sequence[str], path: Path) -> None:
     """Raise InputError unless the names are plain file names, each once, and not too many.
 
-    A name with a slash would lead out of the run's folder; of two files with one name, readers of
-    archives disagree on which one counts.
+    A name with a slash could lead out of the run's folder. If two files have the same name, readers
+    of archives disagree on which one counts.
     """
     if len(names) > _MAX_MEMBERS:
         raise InputError(f"{path}: {len(names)} files in it; the archive of a run has fewer")
@@ -214,12 +272,16 @@ def _check_names(names: Sequence[str], path: Path) -> None:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    """The archive, to be read. InputError where it is none, is damaged, or is larger than one that ``pack_run``
-    writes."""
+    """Open an archive for reading.
+
+    Raises:
+        InputError: The file is not an archive, is damaged, or is larger than ``pack_run`` writes.
+    """
     with open_plain(path) as file:
         if file.seek(0, io.SEEK_END) > MOST_OF_AN_ARCHIVE:
             raise InputError(
-                f"{path}: an archive of more than {MOST_OF_AN_ARCHIVE >> 20} MiB, which no run is packed to"
+                f"{path}: an archive of more than {MOST_OF_AN_ARCHIVE >> 20} MiB, "
+                "which no run is packed to"
             )
         try:
             with zipfile.ZipFile(file) as archive:

@@ -1,4 +1,4 @@
-"""Seeds of a simulation over the machine's cores: one process a core; rows in the order of the seeds."""
+"""Runs a simulation with several seeds in parallel, with one process for each core."""
 
 import multiprocessing
 import os
@@ -12,42 +12,54 @@ from testbed.interconnect.plan import Experiment
 from testbed.interconnect.simulation import run_seed
 from topologies import JsonObject
 
+# Simulations of fewer messages, with some ten hops each, are not worth the start of processes.
 FEW_MESSAGES = 200_000
-# Time between two looks whether all processes live.
-_LOOK_S = 0.5
+# Seconds between two checks whether all processes are alive.
+_CHECK_INTERVAL_S = 0.5
 
 
 def run_seeds(
     experiment: Experiment, seeds: Sequence[int], *, processes: int | None = None
 ) -> list[JsonObject]:
-    """The rows of all seeds, on so many processes (None: one a core). The first runs here (it fills the cache of
-    compiled code), over two cores where it is large; small runs all do."""
+    """Return the row of each seed, in the order of the seeds.
+
+    The first seed runs in this process, so that it fills the cache of compiled code. A large
+    simulation uses two cores for it. If the simulation is small, all seeds run here.
+
+    Args:
+        experiment: The simulation.
+        seeds: The seeds.
+        processes: Number of processes. None: one for each core.
+    """
     processes = processes or len(os.sched_getaffinity(0))
-    first, rest = seeds[0], seeds[1:]
-    rows = [run_seed(experiment, first, processors=processes)]
-    if not rest:
-        return rows
-    if processes < 2 or sum(row["packet_hops"] for row in rows) * len(rest) < 10 * FEW_MESSAGES:
-        return rows + [run_seed(experiment, seed) for seed in rest]
-    return rows + _shared(experiment, rest, min(processes, len(rest)))
+    first_row = run_seed(experiment, seeds[0], processors=processes)
+    remaining = seeds[1:]
+    if not remaining:
+        return [first_row]
+    is_small = first_row["packet_hops"] * len(remaining) < 10 * FEW_MESSAGES
+    if processes < 2 or is_small:
+        return [first_row, *(run_seed(experiment, seed) for seed in remaining)]
+    return [first_row, *_run_in_pool(experiment, remaining, min(processes, len(remaining)))]
 
 
-def _shared(experiment: Experiment, seeds: Sequence[int], processes: int) -> list[JsonObject]:
-    """Return the rows of the seeds, each taken by whichever process is idle; the first error ends all.
+def _run_in_pool(experiment: Experiment, seeds: Sequence[int], processes: int) -> list[JsonObject]:
+    """Return the rows of the seeds. Each is run by an idle process. The first error ends all.
 
     Raises:
-        CapabilityError: A process has died. Its pool would wait for the row for ever.
+        CapabilityError: A process was killed. The pool itself would wait for its row permanently.
     """
-    with spawned_children(), ExitStack() as until_done:
-        before = multiprocessing.active_children()
+    with spawned_children(), ExitStack() as stack:
+        other_children = multiprocessing.active_children()
+        # An interrupt during the start of the processes would leave some of them behind.
         with interrupts_after():
-            pool = until_done.enter_context(multiprocessing.get_context("spawn").Pool(processes))
-        workers = [child for child in multiprocessing.active_children() if child not in before]
+            pool = stack.enter_context(multiprocessing.get_context("spawn").Pool(processes))
+        children = multiprocessing.active_children()
+        workers = [child for child in children if child not in other_children]
         results = pool.imap(partial(run_seed, experiment), seeds)
         rows: list[JsonObject] = []
         while len(rows) < len(seeds):
             try:
-                rows.append(results.next(timeout=_LOOK_S))
+                rows.append(results.next(timeout=_CHECK_INTERVAL_S))
             except multiprocessing.TimeoutError:
                 if not all(worker.is_alive() for worker in workers):
                     raise CapabilityError(

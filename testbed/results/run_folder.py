@@ -1,9 +1,9 @@
-"""Files of a run's folder, which may come from somebody else: read and written without following anything below the
-folder.
+"""Reads and writes files of a run's folder, which may come from an unknown source.
 
-The folder is what the user named, and may be a link. Below it a symbolic link, a pipe or a device is refused where it
-would be read, and replaced where it would be written: every step is an openat with O_NOFOLLOW, and a file is written as
-a draft and renamed over its name, so that a link that is put there in between is replaced as well.
+The folder is named by the user, and may itself be a link. Below it, a symbolic link, a pipe or a
+device is refused if it would be read, and replaced if it would be written. Each component of a path
+is opened by openat with O_NOFOLLOW. A file is written under another name and renamed, so that a
+link that is created meanwhile is replaced too.
 """
 
 import contextlib
@@ -20,10 +20,12 @@ from testbed.errors import DISK_FULL, InputError, unwritable
 from topologies.files.formats import shortened
 from topologies.text.text_file import read_at_most, reason, replace_file
 
+# Largest size of a file, packed or not. No run writes larger ones.
 MOST_BYTES = 256 << 20
-"""A file that is longer, or unpacks to more, is none that a run wrote."""
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_NOT_FOLLOWED = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# O_NONBLOCK prevents that the open of a pipe waits for its other end.
+_FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_HINT = "in a run's folder only plain files are read"
 _KINDS = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFIFO: "a pipe",
@@ -33,10 +35,14 @@ _KINDS = {
 
 
 def make_directory(directory: Path, option: str) -> None:
-    """Make the directory that an option names.
+    """Create the directory that an option names, if it does not exist.
+
+    Args:
+        directory: The directory.
+        option: Name of the option, for messages.
 
     Raises:
-        InputError: There can be no directory.
+        InputError: The directory cannot be created.
         CapabilityError: The disk is full.
     """
     try:
@@ -48,8 +54,7 @@ def make_directory(directory: Path, option: str) -> None:
 
 
 def is_there(path: Path) -> bool:
-    """Whether the folder has something of that name but a directory; only reading it says whether it is a plain
-    file."""
+    """Return whether the path exists and is not a directory. It need not be a plain file."""
     try:
         return not stat.S_ISDIR(path.lstat().st_mode)
     except (OSError, ValueError):
@@ -57,20 +62,38 @@ def is_there(path: Path) -> bool:
 
 
 def read_plain(path: Path) -> bytes:
-    """What the file in the folder ``path.parent`` holds. FileNotFoundError where there is none; InputError for what is
-    no plain file, cannot be read, or is longer than MOST_BYTES."""
+    """Return the content of a file.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        InputError: It is not a plain file, cannot be read, or is larger than MOST_BYTES.
+    """
     with open_plain(path) as file:
         return bounded(file, path)
 
 
 def read_unpacked(path: Path) -> bytes:
-    """What the gzip file of the folder unpacks to; raises as ``read_plain``, and where it is damaged."""
+    """Return the content of a gzip file.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        InputError: It is not a plain file, cannot be read, is damaged, or its content is larger
+            than MOST_BYTES.
+    """
     with open_plain(path) as packed:
         return unpacked(packed, path)
 
 
 def unpacked(packed: BinaryIO, path: Path) -> bytes:
-    """What an open gzip file unpacks to, MOST_BYTES at most; InputError names ``path``."""
+    """Return the content of an open gzip file.
+
+    Args:
+        packed: The file.
+        path: The path in messages.
+
+    Raises:
+        InputError: The file is damaged, or its content is larger than MOST_BYTES.
+    """
     try:
         with gzip.open(packed) as file:
             return bounded(file, path)
@@ -79,14 +102,18 @@ def unpacked(packed: BinaryIO, path: Path) -> bytes:
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """The file in the folder, to be read; raises as ``read_plain``."""
+    """Open a file for reading; errors are those of ``read_plain``."""
     with _opened(path.parent) as folder:
         return os.fdopen(_open_file(folder, path, os.O_RDONLY), "rb")
 
 
 def open_to_append(path: Path) -> IO[str]:
-    """The text file in the folder, made where there is none, to be read and appended to. InputError as ``read_plain``,
-    and where the same file has another name too (a hard link), which appending would change."""
+    """Open a text file for reading and appending, and create it if it does not exist.
+
+    Raises:
+        InputError: It is not a plain file or cannot be opened, or the same file has another name
+            too (a hard link), under which it would be changed.
+    """
     with _opened(path.parent) as folder:
         handle = _open_file(folder, path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     if os.fstat(handle).st_nlink != 1:
@@ -97,33 +124,38 @@ def open_to_append(path: Path) -> IO[str]:
     return os.fdopen(handle, "a+", encoding="utf-8")
 
 
-def write_below(place: Path, name: str, content: bytes) -> None:
-    """Write ``place/name``, whole or not at all. The place and folders in the name ("figures/loss.svg") are made where
-    missing.
+def write_below(directory: Path, name: str, content: bytes) -> None:
+    """Write a file completely or not at all.
 
-    InputError where it cannot be written, or a folder in the name is a link; CapabilityError if the
-    disk is full.
+    Args:
+        directory: The run's folder. It is created if it does not exist.
+        name: Name of the file. Folders in it ("figures/loss.svg") are created too.
+        content: Content of the file.
+
+    Raises:
+        InputError: The file cannot be written, or a folder in the name is a link.
+        CapabilityError: The disk is full.
     """
     try:
         with contextlib.ExitStack() as stack:
             with contextlib.suppress(FileExistsError):
-                place.mkdir()
-            folder = stack.enter_context(_opened(place))
-            *between, last = name.split("/")
-            for part in between:
+                directory.mkdir()
+            folder = stack.enter_context(_opened(directory))
+            *subfolders, file_name = name.split("/")
+            for subfolder in subfolders:
                 with contextlib.suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=folder)
-                folder = stack.enter_context(_opened(part, folder))
-            replace_file(folder, last, content)
+                    os.mkdir(subfolder, dir_fd=folder)
+                folder = stack.enter_context(_opened(subfolder, folder))
+            replace_file(folder, file_name, content)
     except (OSError, ValueError) as error:
-        path = shortened(place / name)
+        path = shortened(directory / name)
         raise unwritable(
             error, f"{path}: cannot be written ({reason(error)}); {_write_hint(error)}"
         ) from None
 
 
 def _write_hint(error: OSError | ValueError) -> str:
-    """Return what to do about a file of a run's folder that cannot be written."""
+    """Return what the user can do about a file that cannot be written."""
     number = error.errno if isinstance(error, OSError) else None
     if number in DISK_FULL:
         return "free space there, or name another folder"
@@ -137,17 +169,27 @@ def _write_hint(error: OSError | ValueError) -> str:
 
 
 def refuse_link(path: Path) -> None:
-    """InputError where a folder below what the user named is a symbolic link."""
+    """Raise InputError if a folder below the one that the user named is a symbolic link."""
     if path.is_symlink():
         raise InputError(
-            f"{path}: a symbolic link; below the folder of results none is followed: name its target itself"
+            f"{path}: a symbolic link; below the folder of results none is followed: "
+            "name its target itself"
         )
 
 
 @contextlib.contextmanager
 def _opened(folder: Path | str, below: int | None = None) -> Iterator[int]:
-    """A descriptor of the folder; one ``below`` another is not followed."""
-    handle = os.open(folder, _FOLDER | (0 if below is None else os.O_NOFOLLOW), dir_fd=below)
+    """Open a folder, and yield its descriptor.
+
+    Args:
+        folder: The folder.
+        below: Descriptor of the parent folder. Then ``folder`` must not be a link. None: the user
+            has named the folder.
+    """
+    flags = _FOLDER_FLAGS
+    if below is not None:
+        flags |= os.O_NOFOLLOW
+    handle = os.open(folder, flags, dir_fd=below)
     try:
         yield handle
     finally:
@@ -155,9 +197,19 @@ def _opened(folder: Path | str, below: int | None = None) -> Iterator[int]:
 
 
 def _open_file(folder: int, path: Path, flags: int) -> int:
-    """A descriptor of the plain file in the folder. FileNotFoundError where there is none, InputError for all else."""
+    """Open a plain file, and return its descriptor.
+
+    Args:
+        folder: Descriptor of the folder.
+        path: Path of the file.
+        flags: Flags of the open.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        InputError: It is not a plain file, or cannot be opened.
+    """
     try:
-        handle = os.open(path.name, flags | _NOT_FOLLOWED, 0o666, dir_fd=folder)
+        handle = os.open(path.name, flags | _FILE_FLAGS, 0o666, dir_fd=folder)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -170,19 +222,25 @@ def _open_file(folder: int, path: Path, flags: int) -> int:
     return handle
 
 
-_HINT = "in a run's folder only plain files are read"
-
-
 def _what_it_is(folder: int, name: str) -> str:
-    """What stands there, where it is no plain file."""
+    """Return what is in the folder under this name, or "" for a plain file or none."""
     with contextlib.suppress(OSError):
         kind = stat.S_IFMT(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-        return "" if kind == stat.S_IFREG else _KINDS.get(kind, "a device")
+        if kind != stat.S_IFREG:
+            return _KINDS.get(kind, "a device")
     return ""
 
 
 def bounded(file: IO[bytes] | gzip.GzipFile, path: Path) -> bytes:
-    """All that the open file gives, MOST_BYTES at most; InputError names ``path``."""
+    """Return the content of an open file.
+
+    Args:
+        file: The file.
+        path: The path in messages.
+
+    Raises:
+        InputError: The content is larger than MOST_BYTES.
+    """
     content = read_at_most(file, MOST_BYTES)
     if content is None:
         raise InputError(

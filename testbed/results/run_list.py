@@ -1,4 +1,4 @@
-"""A plain list of stored runs, of which only the manifests and verdicts are read."""
+"""Lists stored runs. Only their manifests and verdicts are read."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,8 +24,8 @@ def list_runs(folder: Path, report_damaged: Callable[[str], None]) -> tuple[Stor
 
     Args:
         folder: The folder.
-        report_damaged: Called with the reason for each run that cannot be read, which is left out,
-            so that it does not hide the others.
+        report_damaged: Called with a message for each run that cannot be read. Such a run is
+            omitted, so that it does not prevent a list of the others.
 
     Raises:
         InputError: There is no such folder.
@@ -33,24 +33,34 @@ def list_runs(folder: Path, report_damaged: Callable[[str], None]) -> tuple[Stor
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give a folder of stored runs, such as results")
     folders = [folder, *sorted(path for path in folder.iterdir() if path.is_dir())]
-    listed = []
-    for place in (place for parent in folders for place in runs_in(parent)):
+    directories: list[Path] = []
+    for parent in folders:
+        directories += runs_in(parent)
+    runs = []
+    for directory in directories:
         try:
-            listed.append(_listed(place))
+            runs.append(_read_run(directory))
         except InputError as error:
             report_damaged(f"left out: {error}")
-    return tuple(sorted(listed, key=lambda run: (run.manifest.started, str(run.directory))))
+
+    def by_start(run: StoredRun) -> tuple[str, str]:
+        return run.manifest.started, str(run.directory)
+
+    return tuple(sorted(runs, key=by_start))
 
 
-def _listed(place: Path) -> StoredRun:
-    for path in (place.parent, place):
-        refuse_link(path)
-    is_finished = not place.name.endswith(UNFINISHED)
-    has_points = is_there(place / POINTS) or is_there(place / MEASUREMENTS)
+def _read_run(directory: Path) -> StoredRun:
+    refuse_link(directory.parent)
+    refuse_link(directory)
+    manifest = read_manifest(directory, _HINT)
+    verdict = None
+    if not directory.name.endswith(UNFINISHED):
+        verdict = read_verdict(directory, _HINT)
+    has_points = is_there(directory / POINTS) or is_there(directory / MEASUREMENTS)
     return StoredRun(
-        directory=place,
-        manifest=read_manifest(place, _HINT),
+        directory=directory,
+        manifest=manifest,
         points=int(has_points),
-        verdict=read_verdict(place, _HINT) if is_finished else None,
-        computed=is_there(place / ANSWER),
+        verdict=verdict,
+        computed=is_there(directory / ANSWER),
     )

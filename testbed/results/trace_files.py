@@ -1,6 +1,6 @@
-"""Reads failure traces from files, plain or gzip, and tells their format by the first line.
+"""Reads failure traces from plain or gzip files, whose format is recognized by the first line.
 
-The formats themselves are parsed in testbed/faults/failure_traces.py.
+The formats are parsed in testbed/faults/failure_traces.py.
 """
 
 import json
@@ -22,19 +22,29 @@ from testbed.results.run_folder import bounded, unpacked
 def read_trace(
     path: Path, *, system: str | None = None, rule: str | None = None, skip_bad_rows: bool = False
 ) -> FailureTrace:
-    """The trace in a file: an LANL table (``rule`` as there), an FTA event table or PNNL's table.
+    """Return the trace in an LANL table, an FTA event table or PNNL's table.
 
-    ``system``: which machine (not needed for PNNL's). Raises InputError for a file that cannot be read, one of another
-    format, and as the parsers.
+    Args:
+        path: The file.
+        system: The system whose failures are returned. PNNL's table needs none.
+        rule: The rule that selects rows of the LANL table. None: the default of its parser.
+        skip_bad_rows: Whether invalid rows are skipped.
+
+    Raises:
+        InputError: The file cannot be read, has another format, or contains an error.
     """
     lines = read_lines(path)
-    heading = lines[0].replace('"', "") if lines else ""
+    heading = ""
+    if lines:
+        heading = lines[0].replace('"', "")
     with located(str(path)):
         if heading.startswith(("Date,", "Date;", "Date\t")):
             return parse_pnnl_table(lines, skip_bad_rows=skip_bad_rows)
         parse: Callable[..., FailureTrace]
         if heading.startswith(("System,", "System;", "System\t")):
-            parse = parse_lanl_table if rule is None else partial(parse_lanl_table, rule=rule)
+            parse = parse_lanl_table
+            if rule is not None:
+                parse = partial(parse_lanl_table, rule=rule)
         elif "event_id" in heading:
             parse = parse_fta_events
         else:
@@ -47,13 +57,15 @@ def read_trace(
 
 
 def read_lines(path: Path) -> list[str]:
-    """The file's lines with their ends, of UTF-8 or UTF-16; other bytes become the replacement character."""
+    """Return the lines of a file in UTF-8 or UTF-16, with their ends.
+
+    Other bytes become the replacement character.
+    """
     try:
         with path.open("rb") as file:
             content = unpacked(file, path) if path.suffix == ".gz" else bounded(file, path)
-        return content.decode(json.detect_encoding(content), errors="replace").splitlines(
-            keepends=True
-        )
+        text = content.decode(json.detect_encoding(content), errors="replace")
+        return text.splitlines(keepends=True)
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read ({error}); give a trace file, plain or .gz"

@@ -69,7 +69,7 @@ if __name__ == "__main__":
     parallel_seeds.run_seed = slow
     threading.Timer(1.0, kill).start()
     try:
-        parallel_seeds._shared(None, [1, 2], 2)
+        parallel_seeds._run_in_pool(None, [1, 2], 2)
     except CapabilityError as error:
         print(error)
 """
