@@ -14,7 +14,7 @@ Each name is imported when it is first used (PEP 562), so ``import testbed`` tak
 docs/howto/python.md describes all of it; editors read __init__.pyi (tools/build_stub.py).
 """
 
-#: Each public name, with the module below ``testbed`` that defines it.
+# Each public name, with the module below ``testbed`` that defines it.
 _HOMES = {
     "network": "api.calculations",
     "networks": "api.calculations",
@@ -73,8 +73,13 @@ def _hint(name: str) -> str:
     """Return a hint for a name that is close to a public one."""
     from difflib import get_close_matches
 
-    close = [] if name.startswith("_") else get_close_matches(name, __all__, n=2)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
+    # Tools look for many private names, which are not misspelt.
+    if name.startswith("_"):
+        return ""
+    close = get_close_matches(name, __all__, n=2)
+    if not close:
+        return ""
+    return f"; did you mean {' or '.join(close)}?"
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""``python -m testbed``: the command ``testbed``."""
+"""Runs the command ``testbed`` for ``python -m testbed``."""
 
 import sys
 

@@ -1,9 +1,13 @@
-"""The ``testbed`` command: parses arguments, runs one of ``testbed.commands``, turns errors into one line and an exit
-code."""
+"""The ``testbed`` command.
+
+It parses the arguments and runs one of ``testbed.commands``. An error becomes one line and an exit
+code.
+"""
 
 from __future__ import annotations
 
-from testbed.commands import early  # noqa: F401 - before everything that takes time or descriptors
+# This must be imported before every module that takes long to import or opens files.
+from testbed.commands import early  # noqa: F401
 
 # isort: split
 import argparse
@@ -12,6 +16,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from testbed.api.compile_notice import announce_compilation
@@ -28,25 +33,34 @@ from testbed.report.streams import make_printable
 
 
 def build_parser(chosen: str | None) -> OneLineParser:
-    """The parser of the chosen command, whose module alone is imported; None: of all of them."""
+    """Return the parser of one command or of all commands.
+
+    Args:
+        chosen: Name of the command. Only its module is imported. None: all commands.
+    """
     parser, subparsers = _outer_parser()
-    for name in COMMANDS if chosen is None else (chosen,):
+    names = COMMANDS if chosen is None else (chosen,)
+    for name in names:
         if name in LISTED:
             from testbed.commands.workload_command import add_parser
 
             add_parser(subparsers, name, load(name))
             continue
         module = importlib.import_module(f"testbed.commands.{COMMANDS[name].folder}.{name}")
-        made = subparsers.add_parser(name, description=getattr(module, "DESCRIPTION", None))
-        made.set_defaults(
-            run=getattr(module, "run", None)
-        )  # of a command that has commands: theirs
-        module.add_arguments(made)
+        command_parser = subparsers.add_parser(
+            name, description=getattr(module, "DESCRIPTION", None)
+        )
+        # If the command has subcommands, these have the function.
+        command_parser.set_defaults(run=getattr(module, "run", None))
+        module.add_arguments(command_parser)
     return parser
 
 
 def outline_parser() -> OneLineParser:
-    """Every command with one line and no options: what --help and a wrong command's name need."""
+    """Return a parser of all commands without their options.
+
+    It suffices for the general help and for errors about unknown commands.
+    """
     parser, subparsers = _outer_parser()
     for name in COMMANDS:
         subparsers.add_parser(name)
@@ -54,7 +68,9 @@ def outline_parser() -> OneLineParser:
 
 
 def _parser_of(chosen: str | None) -> OneLineParser:
-    return build_parser(chosen) if chosen in COMMANDS else outline_parser()
+    if chosen in COMMANDS:
+        return build_parser(chosen)
+    return outline_parser()
 
 
 def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLineParser]]:
@@ -66,7 +82,10 @@ def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLinePa
         "--print-completion",
         action=_Completion,
         choices=("bash", "zsh", "fish", "tcsh"),
-        help="print what completes testbed's words in that shell; docs/reference/commands.md says where to put it",
+        help=(
+            "print what completes testbed's words in that shell; "
+            "docs/reference/commands.md says where to put it"
+        ),
     )
     parser.hints = COMMANDS_OF_COMMANDS
     subparsers = parser.add_subparsers(
@@ -80,65 +99,92 @@ def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLinePa
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code: 0 passed, 1 failed, 2 bad input, 3 a required capability is missing,
-    4 run invalid, 5 cannot tell, 70 an error that nobody foresaw."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    """Run a command.
+
+    Args:
+        argv: The command line without the program's name. None: that of the process.
+
+    Returns:
+        The exit code. 0: passed. 1: failed. 2: invalid input. 3: a required capability is missing.
+        4: invalid run. 5: the run cannot tell. 70: unexpected error.
+    """
+    command_line = list(argv or ())
     if argv is None:
+        command_line = sys.argv[1:]
         install_interrupt_handler()
         install_thread_handler()
         make_printable()
-    code = exit_code_with_threads(reported(lambda: _run(words)))
-    if "--live" in words:
+    code = exit_code_with_threads(reported(partial(_run, command_line)))
+    if "--live" in command_line:
         end_live(code)
     if argv is None and code in (INTERRUPTED, UNFORESEEN):
         exit_interrupted(code)
     if argv is None:
-        gc.freeze()  # the process ends: no garbage is looked for, which takes a third of a second among many modules
+        # The process ends. Without this, the last garbage collection takes a third of a second.
+        gc.freeze()
     return code
 
 
-def _run(words: list[str]) -> int:
-    """Parse and run, with a sign of life on a terminal. ``help COMMAND`` is ``COMMAND --help``, no word ``--help``;
-    argparse ends the program after that and after bad input, which is an exit code here."""
+def _run(command_line: list[str]) -> int:
+    """Parse the command line and run the command, with a sign of life on a terminal.
+
+    Args:
+        command_line: The arguments. ``help COMMAND`` means ``COMMAND --help``, and no argument
+            means ``--help``.
+
+    Returns:
+        The exit code, also if argparse ends the program after the help or an error.
+    """
     if "_ARGCOMPLETE" in os.environ:
         from testbed.commands.completion import complete
 
         complete(_parser_of)
-    words = [*words[1:2], "--help"] if words[:1] == ["help"] else words or ["--help"]
-    words = ["--version"] if _is_version_request(words) else words
-    chosen = next((w for w in words if not w.startswith("-")), None)
+    if not command_line:
+        command_line = ["--help"]
+    elif command_line[0] == "help":
+        command_line = [*command_line[1:2], "--help"]
+    if _is_version_request(command_line):
+        command_line = ["--version"]
+    chosen = next((word for word in command_line if not word.startswith("-")), None)
     with heartbeat(chosen), notes_on_stderr():
         try:
-            args = _parser_of(chosen).parse_args(words)
+            args = _parser_of(chosen).parse_args(command_line)
             refuse_meaningless(args)
-            if words == sys.argv[1:] and hasattr(args, "enter"):
+            if command_line == sys.argv[1:] and hasattr(args, "enter"):
                 args.enter(args)
             announce_compilation()
-            found = args.run(args)
-            return found.given(args) if isinstance(found, Answer) else int(found)
+            result = args.run(args)
+            if isinstance(result, Answer):
+                return result.given(args)
+            return int(result)
         except SystemExit as end:
-            return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+            if end.code is None:
+                return 0
+            return end.code if isinstance(end.code, int) else 1
 
 
-def _is_version_request(words: Sequence[str]) -> bool:
-    """Return whether the words are a command, or a command of a command, and ``--version``."""
-    takes_a_program = words[:1] in (["run"], ["exec"], ["python"])
-    return not takes_a_program and len(words) in (2, 3) and words[-1] == "--version"
+def _is_version_request(command_line: Sequence[str]) -> bool:
+    """Return whether a command line is a command or subcommand with ``--version``."""
+    # The rest of these command lines is a program with its own options.
+    takes_a_program = command_line[:1] in (["run"], ["exec"], ["python"])
+    return not takes_a_program and len(command_line) in (2, 3) and command_line[-1] == "--version"
 
 
-class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]  # generic in its stub alone
-    """Commands, each with its summary."""
+# The class is generic only in the stub of argparse.
+class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
+    """Commands with their summaries."""
 
-    def add_parser(self, name: str, **said: Any) -> Any:
+    def add_parser(self, name: str, **options: Any) -> Any:
+        """Return a new parser for a command."""
         command = COMMANDS[name]
-        parser = super().add_parser(name, **{"help": command.summary, **said})
+        parser = super().add_parser(name, **{"help": command.summary, **options})
         if command.folder:
             parser.example = f"testbed {name} {command.example}".strip()
         return parser
 
 
 class _Completion(argparse.Action):
-    """Prints what makes a shell ask the command for completions, and ends."""
+    """Prints the code with which a shell asks the command for completions, and exits."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, _: object, values: object, *__: object
@@ -150,7 +196,7 @@ class _Completion(argparse.Action):
 
 
 class _Version(argparse.Action):
-    """Prints the version and ends; it is looked up only then."""
+    """Prints the version and exits. The version is looked up only then."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import PackageNotFoundError, version

@@ -1,4 +1,4 @@
-"""The testbed's errors and the exit code each ends a command with (see docs/reference/commands.md)."""
+"""The errors of the testbed, and the exit codes of commands (see docs/reference/commands.md)."""
 
 import errno
 from collections.abc import Iterator
@@ -9,63 +9,70 @@ T = TypeVar("T")
 
 
 class TestbedError(Exception):
-    """Root of what a command reports in one line; never raised itself. No error has exit code 1, which says that a
-    check failed."""
+    """Base class of the errors that a command reports in one line.
 
-    __test__ = False  # pytest: a name that starts with Test, not a test
+    It is never raised itself. No error has the exit code 1, which means that a check failed.
+    """
+
+    # pytest would collect a class whose name begins with Test.
+    __test__ = False
     exit_code = 70
 
 
 class InputError(TestbedError, ValueError):
-    """The caller's mistake: what, where, how to fix it. Exit code 2."""
+    """Invalid input. The message says what is wrong, where, and how to fix it. Exit code 2."""
 
     exit_code = 2
 
 
 class UsageError(InputError, TypeError):
-    """A function was called with a value of another kind than it takes: which one, and what it takes. Exit code 2."""
+    """An argument of the wrong type. The message says what the function accepts. Exit code 2."""
 
 
 class SessionClosedError(TestbedError):
-    """The process that holds a network up has ended, or met something that it should not have. Exit code 3."""
+    """The process of a network has ended, or has met an unexpected error. Exit code 3."""
 
     exit_code = 3
 
 
 class CapabilityError(TestbedError):
-    """This machine is missing something: what, and what to install or allow. Exit code 3."""
+    """The machine lacks something. The message says what to install or allow. Exit code 3."""
 
     exit_code = 3
 
 
 class TimeLimitError(TestbedError):
-    """A program was ended because it took longer than it was given. Exit code 124, as of timeout(1)."""
+    """A program was killed at its time limit. Exit code 124, like that of timeout(1)."""
 
     exit_code = 124
 
 
 class InvalidRunError(TestbedError):
-    """The machine could not keep up, so the measurement says nothing. Exit code 4."""
+    """The machine could not keep up, so that the measurement is invalid. Exit code 4."""
 
     exit_code = 4
 
 
 class UndecidedError(TestbedError):
-    """The problem is valid, but the solver cannot prove an answer to it. Exit code 5."""
+    """The problem is valid, but the solver cannot prove an answer. Exit code 5."""
 
     exit_code = 5
 
 
 class MachineDiedError(InvalidRunError):
-    """One of several machines died in the middle of a run: which, by its ``number``, and when on our monotonic clock.
-    Exit code 4.
+    """One of several machines failed during a run. Exit code 4.
 
-    ``measured``: what was known by then, for a document; whoever ran something adds it.
+    Attributes:
+        number: Number of the machine, or -1 if it is not known.
+        at_s: When it failed, in seconds on the monotonic clock of this machine, or None.
+        measured: What was measured before, for the document of the run. Callers that have
+            measurements add them.
     """
 
-    def __init__(self, words: str, number: int = -1, at_s: float | None = None) -> None:
-        super().__init__(words)
-        self.number, self.at_s = number, at_s
+    def __init__(self, message: str, number: int = -1, at_s: float | None = None) -> None:
+        super().__init__(message)
+        self.number = number
+        self.at_s = at_s
         self.measured: dict[str, object] = {}
 
 
@@ -75,12 +82,12 @@ NO_MEMORY = (
 )
 # Error numbers of a file system without space, or a user without quota.
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-# How the loader of libraries and the starter of threads describe a lack of memory.
+# Messages of the loader of libraries and of the threading module about a lack of memory.
 _NO_MEMORY_TEXTS = ("failed to map segment", "cannot allocate memory", "can't start new thread")
 
 
 def is_lack_of_memory(error: BaseException) -> bool:
-    """Return whether the exception, or one that it came from, says that memory is out.
+    """Return whether an exception, or one that caused it, is due to a lack of memory.
 
     >>> is_lack_of_memory(RuntimeError("can't start new thread")), is_lack_of_memory(OSError())
     (True, False)
@@ -89,11 +96,12 @@ def is_lack_of_memory(error: BaseException) -> bool:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exception and those that it came from."""
-    seen: set[int] = set()
+    """Yield the exception and those that caused it."""
+    # The chain may be a cycle.
+    visited: set[int] = set()
     current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
+    while current is not None and id(current) not in visited:
+        visited.add(id(current))
         yield current
         current = current.__cause__ or current.__context__
 
@@ -107,38 +115,54 @@ def _says_no_memory(error: BaseException) -> bool:
 
 
 def unwritable(error: Exception, text: str) -> TestbedError:
-    """Return the error of a place that cannot be written: the machine's lack if its disk is full.
+    """Return the error for a file or folder that cannot be written.
+
+    If the disk is full, the machine lacks something. Otherwise the input is wrong.
+
+    Args:
+        error: The original error.
+        text: The message.
 
     >>> type(unwritable(OSError(errno.ENOSPC, "full"), "file")).__name__
     'CapabilityError'
     >>> type(unwritable(OSError(errno.EACCES, "refused"), "file")).__name__
     'InputError'
     """
-    full = isinstance(error, OSError) and error.errno in DISK_FULL
-    return CapabilityError(text) if full else InputError(text)
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
+        return CapabilityError(text)
+    return InputError(text)
 
 
-_WIDER: dict[type, type] = {int: Integral, float: Real}
+# Types that are accepted like Python's numbers.
+_ABSTRACT_TYPES: dict[type, type] = {int: Integral, float: Real}
 
 
-def require_type(value: T, kind: type | tuple[type, ...], what: str, expected: str) -> T:
-    """The value, a number of numpy as Python's. Raise UsageError unless it is of that kind; ``expected`` says what to
-    give instead.
+def require_type(value: T, kind: type | tuple[type, ...], subject: str, expected: str) -> T:
+    """Return the value if it is of the required type. A number of numpy becomes one of Python.
+
+    Args:
+        value: The value.
+        kind: The required type, or several. bool is not accepted as an int.
+        subject: What the message calls the value.
+        expected: What the message says to give instead.
+
+    Raises:
+        UsageError: The value is of another type.
 
     >>> require_type(["a"], str, "network", "a name")
     Traceback (most recent call last):
     ...
     testbed.errors.UsageError: network: got a list; give a name
     """
-    from topologies.errors import (
-        python_number,
-    )  # what says --help does without the networks' package
+    # The package of networks is slow to import, and help pages do not need it.
+    from topologies.errors import python_number
 
-    value, kinds = python_number(value), kind if isinstance(kind, tuple) else (kind,)
-    wider = tuple(_WIDER.get(one, one) for one in kinds)
-    if not isinstance(value, wider) or (isinstance(value, bool) and bool not in kinds):
+    value = python_number(value)
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    accepted = tuple(_ABSTRACT_TYPES.get(required, required) for required in kinds)
+    is_unwanted_bool = isinstance(value, bool) and bool not in kinds
+    if not isinstance(value, accepted) or is_unwanted_bool:
         name = type(value).__name__
-        raise UsageError(
-            f"{what}: got {'an' if name[0] in 'aeiou' else 'a'} {name}; give {expected}"
-        )
+        article = "an" if name[0] in "aeiou" else "a"
+        raise UsageError(f"{subject}: got {article} {name}; give {expected}")
     return value

@@ -1,7 +1,7 @@
-"""Which extra of this package installs what an import did not find: the core is small, and what only some commands need
-is left out.
+"""The extras of this package, which install modules that only some commands need.
 
-The extra ``all`` installs every extra that a run can need.
+If an import fails, the error names the extra that installs the module. The extra ``all`` installs
+every extra that a run can need.
 """
 
 import functools
@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 from testbed.errors import CapabilityError
 
 DISTRIBUTION = "parallel-communications-testbed"
+# Module -> the extra that installs it (pyproject.toml). If several do, it is the smallest one.
 EXTRA_OF = {
     "mininet": "emulation",
     "os_ken": "emulation",
@@ -39,8 +40,6 @@ EXTRA_OF = {
     "aiohttp": "live",
     "prometheus_client": "live",
 }
-"""Module -> the extra that installs it (pyproject.toml); a module of several extras stands with the smallest of
-them."""
 
 
 def pip_command(extra: str) -> str:
@@ -50,7 +49,8 @@ def pip_command(extra: str) -> str:
 
     try:
         direct_url = distribution(DISTRIBUTION).read_text("direct_url.json")
-    except PackageNotFoundError:  # the source is used without being installed
+    except PackageNotFoundError:
+        # The sources are used without being installed.
         folder = Path(__file__).resolve().parent.parent
         direct_url = json.dumps({"url": folder.as_uri(), "dir_info": {}})
     return command_for(extra, direct_url)
@@ -81,8 +81,10 @@ def command_for(extra: str, direct_url: str | None) -> str:
     origin: dict[str, Any] = json.loads(direct_url or "{}")
     if "dir_info" in origin:
         folder = unquote(urlsplit(str(origin["url"])).path)
-        editable = "-e " if origin["dir_info"].get("editable") else ""
-        return pip_install(editable + shlex.quote(f"{folder}[{extra}]"))
+        requirement = shlex.quote(f"{folder}[{extra}]")
+        if origin["dir_info"].get("editable"):
+            requirement = f"-e {requirement}"
+        return pip_install(requirement)
     source = str(origin.get("url", ""))
     if "vcs_info" in origin:
         source = f"{origin['vcs_info'].get('vcs')}+{source}@{origin['vcs_info'].get('commit_id')}"
@@ -92,7 +94,8 @@ def command_for(extra: str, direct_url: str | None) -> str:
 
 def installed_version() -> str:
     """Return the version of the installed package, or "0" for sources that are not installed."""
-    from importlib.metadata import PackageNotFoundError, version  # slow to import
+    # The import takes a while, and only this function needs it.
+    from importlib.metadata import PackageNotFoundError, version
 
     try:
         return version(DISTRIBUTION)
@@ -101,9 +104,13 @@ def installed_version() -> str:
 
 
 def missing_extra(error: ImportError) -> CapabilityError | None:
-    """The error to report where an import failed for want of an extra; None where it failed for anything else.
+    """Return the error to report for an import that failed because an extra is not installed.
 
-    >>> str(missing_extra(ModuleNotFoundError("No module named 'ortools'", name="ortools.sat"))).partition(";")[0]
+    Returns:
+        None if the import failed for another reason.
+
+    >>> error = ModuleNotFoundError("No module named 'ortools'", name="ortools.sat")
+    >>> str(missing_extra(error)).partition(";")[0]
     'the Python package ortools is not installed'
     """
     module = (error.name or "").partition(".")[0]
@@ -115,7 +122,7 @@ def missing_extra(error: ImportError) -> CapabilityError | None:
 
 
 def installed(module: str) -> bool:
-    """Whether a top-level module can be imported, without importing it."""
+    """Return whether a top-level module can be imported, without importing it."""
     return find_spec(module) is not None
 
 
@@ -124,17 +131,16 @@ R = TypeVar("R")
 
 
 def with_missing_extra_error(function: Callable[P, R]) -> Callable[P, R]:
-    """The same function; an import inside it that fails for want of an extra is a CapabilityError that names the
-    extra."""
+    """Return the function with a CapabilityError for an import that lacks an extra."""
 
     @functools.wraps(function)
-    def named(*words: P.args, **options: P.kwargs) -> R:
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return function(*words, **options)
+            return function(*args, **kwargs)
         except ImportError as error:
-            lack = missing_extra(error)
-            if lack is None:
+            capability_error = missing_extra(error)
+            if capability_error is None:
                 raise
-            raise lack from error
+            raise capability_error from error
 
-    return named
+    return call
