@@ -1,2 +1,4 @@
-"""Campaigns: one study over many networks, end points, methods and tolerances, described in one file. Pure: values in,
-rows out."""
+"""Campaigns: a study over many networks, end points, methods and tolerances, described in a file.
+
+Except for the adapters, the package has no I/O.
+"""

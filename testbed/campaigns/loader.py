@@ -1,5 +1,7 @@
-"""The campaign of a file, of a name or of keys, as the command and the library take it: those that come with the
-testbed lie in ``shipped/``, a TOML file each."""
+"""Loads campaigns from a file, by name, or from keys of the library.
+
+The campaigns that are part of the testbed are TOML files in ``shipped/``.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,10 @@ from topologies import Json, nearest
 
 @options
 class CampaignOptions:
-    """``campaign``, or the keys of a campaign's file (docs/howto/campaigns.md), which has their defaults and
-    bounds."""
+    """Options of a campaign: a file or name, or the keys of a file (docs/howto/campaigns.md).
+
+    The file defines defaults and bounds of the keys.
+    """
 
     campaign: str | None = option(
         default=None,
@@ -43,12 +47,14 @@ class CampaignOptions:
 
 
 def build_campaign(requested: CampaignOptions) -> Campaign:
-    """The campaign of a name or a file, or of keys. UsageError for both, InputError for what makes none."""
-    keys = {
-        key: value
-        for key, value in vars(requested).items()
-        if key != "campaign" and value is not None
-    }
+    """Return the campaign of a file, a name or keys.
+
+    Raises:
+        UsageError: Both a name and keys are given.
+        InputError: There is no such campaign, or its description is not valid.
+    """
+    keys = {key: value for key, value in vars(requested).items() if value is not None}
+    keys.pop("campaign", None)
     if requested.campaign is None:
         return parse_campaign(keys, "campaign_plan")
     if keys:
@@ -59,7 +65,10 @@ def build_campaign(requested: CampaignOptions) -> Campaign:
 
 
 def load_campaign(name: str) -> Campaign:
-    """The campaign of a file, or one that comes with the testbed. Raises InputError for what is neither.
+    """Return the campaign of a file, or one that is part of the testbed.
+
+    Raises:
+        InputError: There is no such campaign, or its description is not valid.
 
     >>> load_campaign("quick").name
     'quick'
@@ -67,9 +76,11 @@ def load_campaign(name: str) -> Campaign:
     path = Path(name)
     if path.suffix in (".toml", ".json") or path.exists():
         where = str(path)
-        return parse_campaign(
-            read_json(path) if path.suffix == ".json" else _toml(read_text(path), where), where
-        )
+        if path.suffix == ".json":
+            document = read_json(path)
+        else:
+            document = _parse_toml(read_text(path), where)
+        return parse_campaign(document, where)
     shipped = shipped_campaigns()
     if name not in shipped:
         raise InputError(
@@ -79,21 +90,18 @@ def load_campaign(name: str) -> Campaign:
 
 
 def shipped_campaigns() -> dict[str, str]:
-    """Name -> the text of its file, by name."""
+    """Return the text of each campaign that is part of the testbed by its name, sorted."""
     folder = files("testbed.campaigns").joinpath("shipped")
-    found = {
-        entry.name.removesuffix(".toml"): entry.read_text()
-        for entry in folder.iterdir()
-        if entry.name.endswith(".toml")
-    }
-    return dict(sorted(found.items()))
+    texts = {}
+    for entry in folder.iterdir():
+        if entry.name.endswith(".toml"):
+            texts[entry.name.removesuffix(".toml")] = entry.read_text()
+    return dict(sorted(texts.items()))
 
 
-def _toml(text: str, where: str) -> object:
+def _parse_toml(text: str, where: str) -> object:
+    # A number with thousands of digits is a ValueError too.
     try:
         return tomllib.loads(text)
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # ValueError: also of a number with thousands of digits
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: not TOML ({error})") from None

@@ -1,9 +1,14 @@
-"""One unit of a campaign to its rows: route once a method, then ROR for every tolerance, block and equation (Gabrielyan
-2007, eq. 20 to 29)."""
+"""Computes the rows of a unit of a campaign.
+
+For each method it computes the route, and for each tolerance, block and equation the redundancy
+overall requirement, ROR (Gabrielyan 2007, eq. 20 to 29).
+"""
 
 import itertools
 import random
 from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
 
 from testbed.campaigns.description import Campaign, Unit
 from testbed.errors import InputError
@@ -14,8 +19,12 @@ from testbed.routing.redundancy.route_ror import ror_by_tolerance
 from topologies import JsonObject, Network, NoPathError, load_network
 
 Row = JsonObject
+# After so many random pairs, the network is taken to have no suitable ones.
 MAX_DRAWS = 10_000
 
+# Name and type of each column. ``ror`` is None if it is infinite. ``ror_of_others`` omits the links
+# that carry the complete flow, as eq. 23 is printed. ``state`` is "ok", "no path" (then all figures
+# are None) or "no pair" (no random pair was found).
 COLUMNS = {
     "unit": int,
     "network": str,
@@ -35,15 +44,15 @@ COLUMNS = {
     "largest_load": float,
     "state": str,
 }
-"""Name and kind of each column. ``ror`` is None where infinite; ``ror_of_others`` leaves out links that carry
-everything, as eq. 23 is printed; ``state`` is "ok", "no path" (then all figures are None) or "no pair" (none could be
-drawn)."""
 
 
 def unit_rows(campaign: Campaign, unit: Unit) -> list[Row]:
-    """All rows of one unit, in the order of the campaign's methods, tolerances, m, der, large_blocks.
+    """Return the rows of a unit.
 
-    Raises InputError for a network, end point or method that there is not.
+    They are in the order of the campaign's methods, tolerances, m, der and large_blocks.
+
+    Raises:
+        InputError: The network, an end point or a method does not exist.
     """
     network = load_network(unit.network)
     pair = unit.pair or drawn_pair(network, unit.seed, unit.draw, campaign.minimum_paths)
@@ -53,12 +62,14 @@ def unit_rows(campaign: Campaign, unit: Unit) -> list[Row]:
         "seed": unit.seed,
         "frame": unit.frame,
     }
-    common |= {"source": pair[0] if pair else "", "sink": pair[1] if pair else ""}
+    source, sink = pair or ("", "")
+    common |= {"source": source, "sink": sink}
     rows: list[Row] = []
     for method in campaign.methods:
         route = None
-        state = "ok" if pair else "no pair"
+        state = "no pair"
         if pair is not None:
+            state = "ok"
             try:
                 route = route_by_name(network, *pair, method)
             except NoPathError:
@@ -70,57 +81,83 @@ def unit_rows(campaign: Campaign, unit: Unit) -> list[Row]:
 def drawn_pair(
     network: Network, seed: int, draw: int, minimum_paths: int
 ) -> tuple[str, str] | None:
-    """The ``draw``-th pair of a sequence that the seed fixes, among switches (nodes where there are none).
+    """Return a random pair of switches, or of nodes if the network has no switches.
 
-    Only pairs with ``minimum_paths`` edge-disjoint paths count; None where ten thousand draws found too few.
+    Args:
+        network: The network.
+        seed: Seed of the sequence of pairs.
+        draw: Number of the pair in the sequence, from 0.
+        minimum_paths: Pairs with fewer edge-disjoint paths are skipped.
+
+    Returns:
+        None if ten thousand draws did not find enough pairs.
+
+    Raises:
+        InputError: The network has fewer than two nodes.
     """
-    ends = [node.id for node in network.nodes if node.kind == "switch"] or [
-        node.id for node in network.nodes
-    ]
+    ends = [node.id for node in network.nodes if node.kind == "switch"]
+    if not ends:
+        ends = [node.id for node in network.nodes]
     if len(ends) < 2:
         raise InputError(
-            f"network {network.name}: a pair needs two nodes, it has {len(ends)}; give pairs in the campaign"
+            f"network {network.name}: a pair needs two nodes, it has {len(ends)}; "
+            "give pairs in the campaign"
         )
-    out, into = (
-        Counter(link.source for link in network.links),
-        Counter(link.target for link in network.links),
-    )
-    generator = random.Random(f"{seed}/{network.name}")
-    found: dict[tuple[str, str], None] = {}
+    out_degree = Counter(link.source for link in network.links)
+    in_degree = Counter(link.target for link in network.links)
+    rng = random.Random(f"{seed}/{network.name}")
+    pairs: set[tuple[str, str]] = set()
     for _ in range(MAX_DRAWS):
-        source, sink = generator.sample(ends, 2)
-        if min(out[source], into[sink]) < minimum_paths or (source, sink) in found:
+        source, sink = rng.sample(ends, 2)
+        # The degrees exclude most pairs quickly.
+        if min(out_degree[source], in_degree[sink]) < minimum_paths or (source, sink) in pairs:
             continue
         if not are_disjoint(network, source, sink, minimum_paths):
             continue
-        found[(source, sink)] = None
-        if len(found) > draw:
+        pairs.add((source, sink))
+        if len(pairs) > draw:
             return source, sink
     return None
 
 
 def _method_rows(campaign: Campaign, common: Row, route: SplitRoute | None) -> list[Row]:
-    """ROR as ``fec.redundancy.ror.ror`` gives it, the sums in floats."""
-    loads = [] if route is None else [route.loads[i] for i in route.loaded]
-    forced = sum(load == 1 for load in loads)
-    known = (
-        {"infinite_links": forced, "loaded_links": len(loads), "largest_load": float(max(loads))}
-        if loads
-        else {}
-    )
+    """Return the rows of one method.
+
+    The ROR is that of ``fec.redundancy.ror.ror``, with the sums in floats.
+
+    Args:
+        campaign: The campaign.
+        common: The columns that all rows share.
+        route: The route, or None if there is none.
+    """
+    loads = []
+    if route is not None:
+        loads = [route.loads[i] for i in route.loaded]
+    full_links = loads.count(Fraction(1))
+    if loads:
+        common = common | {
+            "infinite_links": full_links,
+            "loaded_links": len(loads),
+            "largest_load": float(max(loads)),
+        }
     cases = list(itertools.product(campaign.m, campaign.der, campaign.large_blocks))
-    rors = [
-        ror_by_tolerance(route, campaign.tolerances, m, der, large_blocks=large)
-        for m, der, large in cases
-        if route is not None and loads
-    ]
-    rows = []
-    for at, tolerance in enumerate(campaign.tolerances):
-        for (m, der, large), ror in itertools.zip_longest(cases, rors):
-            row = (
-                common | known | {"tolerance": tolerance, "m": m, "der": der, "large_blocks": large}
+    rors_by_case: list[Sequence[float] | None] = [None] * len(cases)
+    if route is not None and loads:
+        for k, (m, der, large_blocks) in enumerate(cases):
+            rors_by_case[k] = ror_by_tolerance(
+                route, campaign.tolerances, m, der, large_blocks=large_blocks
             )
-            if ror is not None:
-                row |= {"ror_of_others": ror[at], "ror": None if forced else ror[at]}
+    rows = []
+    for i, tolerance in enumerate(campaign.tolerances):
+        for (m, der, large_blocks), rors in zip(cases, rors_by_case, strict=True):
+            row = common | {
+                "tolerance": tolerance,
+                "m": m,
+                "der": der,
+                "large_blocks": large_blocks,
+            }
+            if rors is not None:
+                row["ror_of_others"] = rors[i]
+                row["ror"] = None if full_links else rors[i]
             rows.append({name: row.get(name) for name in COLUMNS})
     return rows

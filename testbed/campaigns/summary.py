@@ -1,9 +1,10 @@
-"""What a campaign's rows say together: means a method and tolerance, whether its claims hold, and figures."""
+"""Summary of a campaign's rows: means for each method and tolerance, a verdict, and figures."""
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from testbed.campaigns.description import Campaign, Claim, units
 from testbed.model import verdict
@@ -14,38 +15,43 @@ from testbed.report.drawing.charts import MARKS, Figure, chart
 from topologies import Json, JsonObject
 
 Row = Json
+# The columns by which rows are summarised.
 _GROUP = ("method", "tolerance", "m", "der", "large_blocks")
 
 
 def summarise(rows: Iterable[Row]) -> list[JsonObject]:
     """Return one row for each method, tolerance, m, der and equation: counts and mean ROR.
 
-    ``mean_ror`` is the mean over the rows of this method in which ROR is finite, so methods with
-    other rows do not compare. ``mean_ror_of_common_rows`` is the mean over the ``common_rows``: the
-    flows for which every method is finite, methods that never are left out. ``mean_ror_of_others``
-    is over all routed rows, links that carry everything left out (Gabrielyan 2007, eq. 23 as
-    printed), if any other link is left.
+    ``mean_ror`` is the mean over the rows of this method in which ROR is finite. Methods with
+    different rows cannot be compared by it. ``mean_ror_of_common_rows`` is the mean over the
+    ``common_rows``: the flows for which every method is finite, without methods that never are.
+    ``mean_ror_of_others`` is the mean over all routed rows without the links that carry the whole
+    flow (Gabrielyan 2007, eq. 23 as printed), if the route has other links.
     """
     rows = list(rows)
-    common_units = {
-        key: _common_units(members) for key, members in grouped(rows, _GROUP[1:]).items()
-    }
+    rows_by_code = grouped(rows, _GROUP[1:])
+    common_units = {key: _common_units(members) for key, members in rows_by_code.items()}
     summary = []
     for key, members in grouped(rows, _GROUP).items():
-        routed = [row for row in members if row["state"] == "ok"]
-        finite = [row["ror"] for row in members if row["ror"] is not None]
-        others = [row["ror_of_others"] for row in routed if _has_other_links(row)]
-        units_of_all = common_units[key[1:]]
+        routed = 0
+        finite = []
         common = []
+        without_full_links = []
         for row in members:
-            if row["ror"] is not None and row["unit"] in units_of_all:
-                common.append(row["ror"])
+            if row["state"] == "ok":
+                routed += 1
+                if _has_other_links(row):
+                    without_full_links.append(row["ror_of_others"])
+            if row["ror"] is not None:
+                finite.append(row["ror"])
+                if row["unit"] in common_units[key[1:]]:
+                    common.append(row["ror"])
         figures = {
             "rows": len(members),
-            "without_path": len(members) - len(routed),
-            "infinite": len(routed) - len(finite),
+            "without_path": len(members) - routed,
+            "infinite": routed - len(finite),
             "mean_ror": _mean(finite),
-            "mean_ror_of_others": _mean(others),
+            "mean_ror_of_others": _mean(without_full_links),
             "common_rows": len(common),
             "mean_ror_of_common_rows": _mean(common),
         }
@@ -59,7 +65,9 @@ def _common_units(rows: Sequence[Row]) -> set[int]:
     for row in rows:
         if row["ror"] is not None:
             units_by_method.setdefault(row["method"], set()).add(row["unit"])
-    return set.intersection(*units_by_method.values()) if units_by_method else set()
+    if not units_by_method:
+        return set()
+    return set.intersection(*units_by_method.values())
 
 
 def _has_other_links(row: Row) -> bool:
@@ -69,79 +77,98 @@ def _has_other_links(row: Row) -> bool:
 
 
 def judge_claims(campaign: Campaign, rows: Sequence[Row]) -> Verdict:
-    """One check a claim; a campaign without claims is judged by whether anything was routed at all. Where rows are
-    missing, or there twice, it cannot tell."""
-    routed = sum(row["state"] == "ok" for row in rows)
-    each = Counter((row["unit"], row["method"]) for row in rows).values()
-    planned = (
-        len(units(campaign)) * len(campaign.methods),
-        campaign.rows_per_unit // len(campaign.methods),
-    )
-    whole = len(each) == planned[0] and set(each) == {planned[1]}
-    some = Check(
+    """Return the verdict of a campaign: that there are routes, and one check for each claim.
+
+    If rows are missing or duplicated, the first check cannot tell.
+    """
+    routed = 0
+    rows_of_route: Counter[tuple[int, str]] = Counter()
+    for row in rows:
+        rows_of_route[row["unit"], row["method"]] += 1
+        if row["state"] == "ok":
+            routed += 1
+    row_counts = rows_of_route.values()
+    planned_routes = len(units(campaign)) * len(campaign.methods)
+    rows_per_route = campaign.rows_per_unit // len(campaign.methods)
+    is_complete = len(row_counts) == planned_routes and set(row_counts) == {rows_per_route}
+    planned_rows = planned_routes * rows_per_route
+    routes_exist = Check(
         name="rows with a route",
         key="rows-with-a-route",
         measured=float(routed),
         passed=routed > 0,
         detail=f"of {len(rows)}",
         rival_note="none: rows are counted",
-    ).of(whole, f"{len(rows)} of {math.prod(planned)} rows, or not each of them once")
-    claims = (
-        replace(_check(claim, rows), about=f"claim:{number}")
-        for number, claim in enumerate(campaign.claims)
-    )
-    return Verdict(checks=(some, *claims))
+    ).of(is_complete, f"{len(rows)} of {planned_rows} rows, or not each of them once")
+    checks = [routes_exist]
+    for number, claim in enumerate(campaign.claims):
+        checks.append(replace(_check(claim, rows), about=f"claim:{number}"))
+    return Verdict(checks=tuple(checks))
 
 
 def _check(claim: Claim, rows: Sequence[Row]) -> Check:
-    rest = ("unit", "tolerance", "m", "der")
-    ours, theirs = (
-        {
-            tuple(row[name] for name in rest): row["ror"]
-            for row in rows
-            if row["method"] == method
-            and row["large_blocks"] == claim.large_blocks
-            and row["ror"] is not None
-        }
-        for method in (claim.method, claim.against)
-    )
-    common = ours.keys() & theirs.keys()
-    units: dict[int, list[float]] = {}
-    for key in sorted(common):
-        sums = units.setdefault(key[0], [0.0, 0.0])
-        sums[0] += ours[key]
-        sums[1] += theirs[key]
-    name = f"mean ROR, {claim.method} over {claim.against}" + (
-        ", large blocks" if claim.large_blocks else ""
-    )
-    detail = f"over {len(common)} rows of {len(units)} units where both are finite"
-    below = sum(other for _, other in units.values())
-    if not below:
-        return Check(
+    """Return the check of a claim: the ratio of two sums of ROR over the common rows."""
+    rors = _finite_rors(rows, claim.method, claim.large_blocks)
+    rors_against = _finite_rors(rows, claim.against, claim.large_blocks)
+    common_keys = sorted(rors.keys() & rors_against.keys())
+    # The sums of both methods over the common rows of each unit.
+    sums_by_unit: dict[int, tuple[float, float]] = {}
+    for key in common_keys:
+        unit = key[0]
+        numerator, denominator = sums_by_unit.get(unit, (0.0, 0.0))
+        sums_by_unit[unit] = (numerator + rors[key], denominator + rors_against[key])
+
+    name = f"mean ROR, {claim.method} over {claim.against}"
+    if claim.large_blocks:
+        name += ", large blocks"
+    count = len(sums_by_unit)
+    detail = f"over {len(common_keys)} rows of {count} units where both are finite"
+    total = sum(numerator for numerator, _ in sums_by_unit.values())
+    total_against = sum(denominator for _, denominator in sums_by_unit.values())
+    if not total_against:
+        check = Check(
             name=name, key="mean-ror", predicted=claim.at_most, passed=False, detail=detail
-        ).of(0)
-    ratio = sum(own for own, _ in units.values()) / below
-    rival = (
-        (1.0, "no gain")
-        if claim.at_most < 1
-        else (None, "none: the claim is only that it costs no more")
-    )
-    half_width = _half_width(list(units.values()), ratio) if len(units) > 1 else None
-    return (
-        verdict.Claim(name, "mean-ror")
-        .at_most(claim.at_most, (ratio, half_width))
-        .against(*rival)
-        .noting(detail)
-    )
+        )
+        return check.of(0)
+    ratio = total / total_against
+    half_width = None
+    if count > 1:
+        half_width = _half_width(list(sums_by_unit.values()), ratio)
+    check = verdict.Claim(name, "mean-ror").at_most(claim.at_most, (ratio, half_width))
+    if claim.at_most < 1:
+        check = check.against(1.0, "no gain")
+    else:
+        check = check.against(None, "none: the claim is only that it costs no more")
+    return check.noting(detail)
 
 
-def _half_width(pairs: Sequence[Sequence[float]], ratio: float) -> float:
-    """Half the 95 % interval of a ratio of sums over units that are independent (Cochran 1977, section 2.11), by
-    Student's t."""
+def _finite_rors(
+    rows: Iterable[Row], method: str, large_blocks: bool
+) -> dict[tuple[Any, ...], float]:
+    """Return the finite RORs of a method by unit, tolerance, m and der."""
+    rors: dict[tuple[Any, ...], float] = {}
+    for row in rows:
+        is_selected = row["method"] == method and row["large_blocks"] == large_blocks
+        if is_selected and row["ror"] is not None:
+            key = (row["unit"], row["tolerance"], row["m"], row["der"])
+            rors[key] = row["ror"]
+    return rors
+
+
+def _half_width(pairs: Sequence[tuple[float, float]], ratio: float) -> float:
+    """Return half the width of the 95 % interval of a ratio of sums over independent units.
+
+    Source: Cochran 1977, section 2.11, with Student's t.
+
+    Args:
+        pairs: Numerator and denominator of each unit.
+        ratio: The ratio of their sums.
+    """
     count = len(pairs)
-    below = math.fsum(other for _, other in pairs)
-    spread = math.fsum((own - ratio * other) ** 2 for own, other in pairs) * count / (count - 1)
-    return t_quantile(count) * math.sqrt(spread) / below
+    total = math.fsum(denominator for _, denominator in pairs)
+    squares = math.fsum((numerator - ratio * denominator) ** 2 for numerator, denominator in pairs)
+    spread = squares * count / (count - 1)
+    return t_quantile(count) * math.sqrt(spread) / total
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -149,26 +176,35 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def campaign_figures(summary: Sequence[Row]) -> dict[str, Figure]:
-    """Name -> matplotlib figure, one for each M, DER and equation; methods that are never finite are named in the
-    legend."""
+    """Return a matplotlib figure by name for each M, DER and equation.
+
+    Methods whose ROR is never finite are named in the legend.
+    """
     figures = {}
     for (m, der, large), rows in grouped(summary, ("m", "der", "large_blocks")).items():
         equation = describe_code(labels="random", m=m, tolerance=None, der=der, large_blocks=large)
-        named = {"xlabel": "static tolerance, % of packets", "ylabel": "mean ROR"}
-        figure, axes = chart(f"Mean ROR, {equation}", size=(7.5, 4.8), **named)
+        figure, axes = chart(
+            f"Mean ROR, {equation}",
+            size=(7.5, 4.8),
+            xlabel="static tolerance, % of packets",
+            ylabel="mean ROR",
+        )
         for number, method in enumerate(dict.fromkeys(row["method"] for row in rows)):
-            line = []
+            points = []
             for row in rows:
                 mean = row.get("mean_ror_of_common_rows", row["mean_ror"])
                 if row["method"] == method and mean is not None:
-                    line.append((row["tolerance"], mean))
-            line.sort()
-            label = method if line else f"{method} (infinite)"
+                    points.append((row["tolerance"], mean))
+            points.sort()
+            percents = [100 * tolerance for tolerance, _ in points]
+            means = [mean for _, mean in points]
+            label = method if points else f"{method} (infinite)"
             mark = MARKS[number % len(MARKS)]
-            axes.plot(
-                [100 * t for t, _ in line], [r for _, r in line], marker=mark, ms=4, label=label
-            )
+            axes.plot(percents, means, marker=mark, ms=4, label=label)
         axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
         axes.legend(ncols=2, loc="lower left")
-        figures[f"ror-m{m}-der{der:g}" + ("-large-blocks" if large else "")] = figure
+        name = f"ror-m{m}-der{der:g}"
+        if large:
+            name += "-large-blocks"
+        figures[name] = figure
     return figures

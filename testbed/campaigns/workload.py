@@ -1,5 +1,7 @@
-"""Campaigns as a workload: every unit in this process, one after another; ``testbed campaign`` shares them among
-processes."""
+"""The workload of campaigns, which computes all units in this process, one after another.
+
+The command ``testbed campaign`` distributes them to several processes.
+"""
 
 from testbed.campaigns.description import Campaign, units
 from testbed.campaigns.loader import CampaignOptions, build_campaign
@@ -13,18 +15,17 @@ Rows = tuple[JsonObject, ...]
 
 
 def _compute(campaign: Campaign, report_progress: ReportProgress | None) -> Rows:
-    """All rows in the campaign's order: those of ``testbed campaign``."""
+    """Return the same rows as ``testbed campaign``, in the order of the campaign."""
+    # The import takes a while, and a plan alone does not need it.
     from testbed.campaigns.rows import unit_rows
 
-    todo = units(campaign)
+    all_units = units(campaign)
     rows: list[JsonObject] = []
-    for number, unit in enumerate(todo):
+    for number, unit in enumerate(all_units):
         if report_progress is not None:
-            report_progress(
-                Progress(
-                    done_s=number, total_s=len(todo), doing=f"unit {unit.index}: {unit.network}"
-                )
-            )
+            doing = f"unit {unit.index}: {unit.network}"
+            # Units take the place of seconds.
+            report_progress(Progress(done_s=number, total_s=len(all_units), doing=doing))
         rows += unit_rows(campaign, unit)
     return tuple(rows)
 
@@ -40,6 +41,12 @@ def _judge(campaign: Campaign, rows: Rows) -> Judgement:
     return Judgement(verdict=verdict, document=document, rows=rows)
 
 
+def _example() -> Campaign:
+    return campaign_plan(
+        name="small", networks=["ring:4", "torus:3x3"], methods=["capillary", "disjoint-2"]
+    )
+
+
 campaign_plan = planner(
     "campaign_plan",
     "Make the plan of a campaign: ROR over many networks, methods and tolerances.",
@@ -52,7 +59,5 @@ CAMPAIGN = Workload(
     plan=Campaign,
     judge=_judge,
     simulate=_compute,
-    example=lambda: campaign_plan(
-        name="small", networks=["ring:4", "torus:3x3"], methods=["capillary", "disjoint-2"]
-    ),
+    example=_example,
 )

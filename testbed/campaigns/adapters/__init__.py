@@ -1,1 +1,1 @@
-"""A campaign on Dask workers."""
+"""Runs campaigns on Dask workers."""

@@ -1,4 +1,4 @@
-"""Dask workers for points and units: processes of this machine that end with it, or those of a scheduler elsewhere."""
+"""Dask workers for points and units: processes on this machine, or those of another scheduler."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,22 +13,31 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
+# Time limits for the connection to a scheduler, and for its first worker.
 CONNECT_S = 15.0
 FIRST_WORKER_S = 60.0
+# A unit is repeated so many times after its worker was lost. Only a unit that itself kills workers
+# reaches this number.
 LOST_WORKERS = 100
-"""A unit runs again so many times after its worker was lost: only one that kills workers by itself would reach it."""
 
 
 @contextmanager
 def dask_client(
     workers: int, scheduler: str | None, security: "Security | None" = None
 ) -> "Iterator[Client]":
-    """A client of ``workers`` processes here, or of the scheduler at that address. Raises CapabilityError where it
-    cannot be reached.
+    """Yield a client of new processes on this machine, or of another scheduler.
 
-    Other users of the machine reach the ports of processes here: they answer only those with the cluster's own
-    certificate. ``security``: for the scheduler elsewhere (``testbed.machines.adapters.clusters.dask_security``), None:
-    plain TCP.
+    Other users of this machine can reach the ports of its processes, which therefore accept only
+    clients with the certificate of the cluster.
+
+    Args:
+        workers: Number of processes on this machine, if there is no scheduler.
+        scheduler: Address of the scheduler, or None.
+        security: Certificates for the scheduler
+            (``testbed.machines.adapters.clusters.dask_security``). None: plain TCP.
+
+    Raises:
+        CapabilityError: The scheduler cannot be reached, or has no worker.
     """
     import dask
     from distributed import Client
@@ -40,7 +49,7 @@ def dask_client(
         }
     )
     if scheduler is None:
-        # workers watch for the end of this process and go with it, kill -9 included
+        # The workers end with this process, even if it is killed.
         with (
             spawned_children() as scratch,
             dask.config.set({"temporary-directory": str(scratch)}),
@@ -53,7 +62,8 @@ def dask_client(
         connected = Client(scheduler, timeout=CONNECT_S, security=security)
     except (OSError, ValueError) as error:
         raise CapabilityError(
-            f"scheduler {scheduler}: not reached ({type(error).__name__}); start it, 'dask scheduler', or leave it out"
+            f"scheduler {scheduler}: not reached ({type(error).__name__}); "
+            "start it, 'dask scheduler', or leave it out"
         ) from None
     with connected as client:
         try:
@@ -72,24 +82,34 @@ def shared_out(
     say: Callable[[T], str],
     *common: object,
 ) -> "Iterator[tuple[T, R]]":
-    """Each item with what ``compute(*common, item)`` gives, as workers finish. CapabilityError where workers die of
-    one, which ``say`` names."""
+    """Yield each item with its result, as workers finish.
+
+    Args:
+        client: The client of the workers.
+        compute: Called on a worker with the common arguments and an item.
+        items: The items.
+        say: Returns the name of an item for messages.
+        *common: The common arguments.
+
+    Raises:
+        CapabilityError: Too many workers were lost on an item.
+    """
     from distributed import KilledWorker, as_completed
 
-    given = [[one] * len(items) for one in common]
-    futures = dict(
-        zip(client.map(compute, *given, items, pure=False, retries=0), items, strict=True)
-    )
+    common_arguments = [[argument] * len(items) for argument in common]
+    futures = client.map(compute, *common_arguments, items, pure=False, retries=0)
+    item_of_future = dict(zip(futures, items, strict=True))
     try:
-        for future in as_completed(list(futures)):
-            item = futures[future]
+        for future in as_completed(list(item_of_future)):
+            item = item_of_future[future]
             try:
-                found = future.result()
+                result = future.result()
             except KilledWorker:
                 raise CapabilityError(
                     f"{say(item)}: {LOST_WORKERS} workers were lost on it; give them more memory"
                 ) from None
-            yield item, found
+            yield item, result
+            # The result is no longer needed, and may be large.
             future.release()
     finally:
-        client.cancel(list(futures))
+        client.cancel(list(item_of_future))

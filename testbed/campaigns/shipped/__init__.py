@@ -1,1 +1,1 @@
-"""Descriptions of the campaigns that come with the testbed, one TOML file each."""
+"""Descriptions of the campaigns that are part of the testbed, one TOML file each."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from testbed.campaigns.adapters.dask_workers import dask_client
-from testbed.campaigns.adapters.runner import _guarded
+from testbed.campaigns.adapters.runner import _compute_on_worker
 from testbed.campaigns.description import parse_campaign, units
 from testbed.errors import InputError
 from testbed.machines.adapters.clusters.dask_security import scheduler_security
@@ -186,7 +186,7 @@ def test_what_a_worker_reads_of_a_file_is_noted_by_the_command(tmp_path: Path) -
     campaign = parse_campaign({"name": "x", "networks": [str(file)], "methods": ["single"]}, "x")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        problem, rows, notes = _guarded(campaign, units(campaign)[0])
+        problem, rows, notes = _compute_on_worker(campaign, units(campaign)[0])
     assert (
         problem is None
         and len(rows) == 1
