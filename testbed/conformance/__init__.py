@@ -1,14 +1,16 @@
-"""Suites by which the author of a plug-in judges it: one a group, the same that our own routings, schedulers and codes
-pass.
+"""Conformance suites for plug-ins, one for each group.
+
+The built-in routings, schedulers and codes pass the same suites.
 
     from testbed.conformance import check
 
     def test_my_routing():
         assert check("testbed.routings", "mine").passed
 
-or ``testbed plugins check mine``. The judges are not the authors' words: flow conservation and the certified optimum
-for routings, the independent checker for schedules, the decoder for codes, channel dependencies and delivery for static
-routings.
+The command is ``testbed plugins check mine``. The suites do not rely on what a plug-in claims. They
+check flow conservation and compare routings with the certified optimum. They use the independent
+checker for schedules and the decoder for codes, and check static routings by channel dependencies
+and delivery.
 """
 
 from testbed.conformance.suites import check, group_of, registries

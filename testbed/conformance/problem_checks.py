@@ -1,4 +1,4 @@
-"""One finding of a suite: what must hold, and why it does not."""
+"""Checks of a suite, each with the reason why it fails."""
 
 from collections.abc import Callable
 
@@ -7,28 +7,34 @@ from topologies.network import Link, Network, Node
 
 
 def finding(name: str, reason: Callable[[], str | None]) -> Check:
-    """Holds where ``reason`` returns None; else its words say what is wrong. Whatever it raises is wrong as well."""
+    """Return a check that passes if no problem is found.
+
+    Args:
+        name: What must be true.
+        reason: Returns None, or a text that says what is wrong. If it raises an error, the check
+            fails too.
+    """
     try:
-        wrong = reason()
-    except Exception as error:  # noqa: BLE001 - another's code may raise anything
-        wrong = f"{type(error).__name__}: {error}"
-    return Check(name=name, passed=wrong is None, detail=" ".join((wrong or "").split()))
+        problem = reason()
+    except Exception as error:  # noqa: BLE001 - code of a plug-in may raise anything
+        problem = f"{type(error).__name__}: {error}"
+    return Check(name=name, passed=problem is None, detail=" ".join((problem or "").split()))
 
 
 def must_raise(kinds: tuple[type[Exception], ...], action: Callable[[], object]) -> str | None:
-    """Why not, where the action does not raise one of these."""
+    """Return None if an action raises one of these errors, else a text that says what it does."""
     names = " or ".join(kind.__name__ for kind in kinds)
     try:
         action()
     except kinds:
         return None
-    except Exception as error:  # noqa: BLE001 - another's code may raise anything
+    except Exception as error:  # noqa: BLE001 - code of a plug-in may raise anything
         return f"it raises {type(error).__name__} ({error}) instead of {names}"
     return f"it raises nothing; it must raise {names}"
 
 
 def apart() -> Network:
-    """Switches a and b are joined, and nothing leads to c."""
+    """Return a network in which switches a and b are connected, and c is isolated."""
     return Network(
         name="apart",
         nodes=tuple(Node(id=node, kind="switch") for node in "abc"),

@@ -1,5 +1,7 @@
-"""The suite of each group of plug-ins, and the registries in which they are; codes, formats of files, families of
-networks and workloads are judged here."""
+"""The suite of each group of plug-ins, and the registries of all groups.
+
+This module contains the suites of codes, file formats, families of networks and workloads.
+"""
 
 import contextlib
 import json
@@ -46,133 +48,196 @@ from topologies.routing_tables import STATIC_ROUTINGS
 
 
 def registries() -> dict[str, Registry[Any]]:
-    """Group -> its registry, in the order in which they are listed."""
+    """Return the registry of each group, in the order in which they are listed."""
+    # These modules import others that use the suites.
     from testbed.api.workloads.registry import WORKLOADS
     from testbed.download.codes import CODES
 
-    listed: list[Registry[Any]] = [
-        ROUTINGS, DEMAND_ROUTINGS, SCHEDULERS, CODES, STATIC_ROUTINGS, FAMILIES, WORKLOADS,
-        SCHEDULE_FORMATS, SCHEDULE_VERIFIERS, TRAFFIC_FORMATS,
-    ]  # fmt: skip
-    return {registry.group: registry for registry in listed}
+    in_order: list[Registry[Any]] = [
+        ROUTINGS,
+        DEMAND_ROUTINGS,
+        SCHEDULERS,
+        CODES,
+        STATIC_ROUTINGS,
+        FAMILIES,
+        WORKLOADS,
+        SCHEDULE_FORMATS,
+        SCHEDULE_VERIFIERS,
+        TRAFFIC_FORMATS,
+    ]
+    return {registry.group: registry for registry in in_order}
 
 
 def check(group: str, name: str) -> Verdict:
-    """Judge what is registered there by the group's suite; takes seconds. InputError for an unknown group or name.
+    """Check a plug-in by the suite of its group. This takes some seconds.
+
+    Args:
+        group: The group, such as "testbed.routings".
+        name: Name of the plug-in in the group.
+
+    Raises:
+        InputError: The group or the name is unknown.
 
     >>> check("testbed.routings", "single").passed
     True
     """
-    found = registries()
-    if group not in found:
-        raise InputError(f"group {group!r}; give one of {', '.join(found)}")
-    thing = found[group].find(name)
-    if thing is None:
-        raise InputError(
-            f"{group}: there is no {name!r}; there are {', '.join(found[group].names())}"
-        )
+    registry_of_group = registries()
+    if group not in registry_of_group:
+        raise InputError(f"group {group!r}; give one of {', '.join(registry_of_group)}")
+    registry = registry_of_group[group]
+    plugin = registry.find(name)
+    if plugin is None:
+        raise InputError(f"{group}: there is no {name!r}; there are {', '.join(registry.names())}")
     if ":" in name and group in ("testbed.routings", "testbed.demand_routings"):
-        thing = _with_parameter(thing, name.partition(":")[2])
-    return Verdict(checks=tuple(_SUITES[group.removeprefix("testbed.")](name, thing))).keyed()
+        plugin = _with_parameter(plugin, name.partition(":")[2])
+    checks = _suite_checks(group.removeprefix("testbed."), name, plugin)
+    return Verdict(checks=tuple(checks)).keyed()
+
+
+def _suite_checks(group: str, name: str, plugin: Any) -> list[Check]:
+    """Return the checks of a plug-in.
+
+    Args:
+        group: The group without the name of the package before it.
+        name: Name of the plug-in.
+        plugin: The plug-in.
+    """
+    if group in _NAMED_SUITES:
+        return _NAMED_SUITES[group](name, plugin)
+    return _SUITES[group](plugin)
 
 
 def group_of(name: str) -> str:
-    """Return the group that has the name, also with a parameter (``capillary:3``).
+    """Return the group of a plug-in.
+
+    Args:
+        name: Name of the plug-in, which may have a parameter (``capillary:3``).
 
     Raises:
-        InputError: No group has it, or several have.
+        InputError: The name is in no group or in several.
     """
     groups = [group for group, registry in registries().items() if registry.has(name)]
     if len(groups) != 1:
-        where = (
-            "no group has it"
-            if not groups
-            else f"it is in {', '.join(groups)}; say which by --group"
-        )
+        where = "no group has it"
+        if groups:
+            where = f"it is in {', '.join(groups)}; say which by --group"
         raise InputError(f"plug-in {name!r}: {where}; testbed plugins lists all")
     return groups[0]
 
 
 def _with_parameter(make: Callable[[str], Any], text: str) -> Any:
-    """The routing for the text after the colon, or, where that only says what stands there, for a usual number."""
+    """Return a routing with a parameter.
+
+    Args:
+        make: Returns the routing for the text of a parameter.
+        text: The parameter. It may be a placeholder, as in ``capillary:K``. Then usual numbers are
+            tried.
+    """
     for number in (text, "2", "0.05", "1.2"):
         try:
             return make(number)
         except InputError as error:
-            wrong = error
-    raise wrong
+            last_error = error
+    raise last_error
 
 
+# Number of source symbols, and bytes of each symbol.
 SIZES = ((1, 64), (5, 64), (40, 256), (100, 1024))
-"""(source symbols, bytes of each)."""
-_DRAWS, _SPARE = 8, 3
+# Number of random sets of symbols for each size.
+_DRAWS = 8
+# How many more symbols than its excess a code may need: decoding may fail with a small probability.
+_SPARE = 3
 
 
 def code_checks(make: Callable[[], BlockCode]) -> list[Check]:
-    """One check a property and size."""
-    found = [finding("it says what it is", lambda: _undescribed(make()))]
+    """Return the checks of a code: one for each property and size.
+
+    Args:
+        make: Creates the code.
+    """
+    checks = [finding("it says what it is", partial(_undescribed, make))]
     for symbols, size in SIZES:
         where = f"{symbols} symbols of {size} bytes"
-        found += [
+        checks += [
             finding(
                 f"{where}: the source symbols alone",
-                partial(_fails, make, symbols, size, [range(symbols)]),
+                partial(_not_decoded, make, symbols, size, [range(symbols)]),
             ),
             finding(
                 f"{where}: random symbols of the first two blocks' worth",
-                partial(_random, make, symbols, size),
+                partial(_random_not_decoded, make, symbols, size),
             ),
             finding(
                 f"{where}: too few symbols give nothing", partial(_too_early, make, symbols, size)
             ),
         ]
-    return found
+    return checks
 
 
-def _undescribed(code: BlockCode) -> str | None:
+def _undescribed(make: Callable[[], BlockCode]) -> str | None:
+    code = make()
     if not isinstance(code.name, str) or not code.most_symbols >= 1 or not code.excess >= 0:
-        said = f"name {code.name!r}, most_symbols {code.most_symbols!r}, excess {code.excess!r}"
-        return f"{said}; give a text, 1 or more, 0 or more"
+        description = (
+            f"name {code.name!r}, most_symbols {code.most_symbols!r}, excess {code.excess!r}"
+        )
+        return f"{description}; give a text, 1 or more, 0 or more"
     return None
 
 
 def _block(symbols: int, size: int) -> bytes:
+    """Return the bytes of a block, the same for each size."""
     return random.Random(symbols * size).randbytes(symbols * size)
 
 
-def _fails(
+def _not_decoded(
     make: Callable[[], BlockCode], symbols: int, size: int, draws: Sequence[Sequence[int]]
 ) -> str | None:
-    code, data = make(), _block(symbols, size)
-    encoder = code.encoder(data, size)
+    """Return why a block cannot be decoded from one of several sets of symbols, or None.
+
+    Args:
+        make: Creates the code.
+        symbols: Number of source symbols.
+        size: Bytes of a symbol.
+        draws: Numbers of the symbols of each set.
+    """
+    code = make()
+    block = _block(symbols, size)
+    encoder = code.encoder(block, size)
     for numbers in draws:
         decoder = code.decoder(symbols, size)
-        given = 0
+        count = 0
         for number in numbers:
             symbol = encoder.symbol(number)
             if len(symbol) != size:
                 return f"symbol {number} has {len(symbol)} bytes, not {size}"
-            given += 1
+            count += 1
             decoded = decoder.add(number, symbol)
             if decoded is not None:
                 break
         else:
-            return f"not decoded from {given} different symbols"
-        if decoded != data:
-            return f"decoded from {given} symbols, but to other bytes"
+            return f"not decoded from {count} different symbols"
+        if decoded != block:
+            return f"decoded from {count} symbols, but to other bytes"
     return None
 
 
-def _random(make: Callable[[], BlockCode], symbols: int, size: int) -> str | None:
-    draw, code = random.Random(7), make()
-    most = min(2 * symbols + 20, 255 if code.most_symbols < 256 else 1 << 16)
-    required = min(symbols + code.excess + _SPARE, most)
-    return _fails(make, symbols, size, [draw.sample(range(most), required) for _ in range(_DRAWS)])
+def _random_not_decoded(make: Callable[[], BlockCode], symbols: int, size: int) -> str | None:
+    """Return why a block cannot be decoded from random symbols, or None."""
+    rng = random.Random(7)
+    code = make()
+    # Reed-Solomon codes over bytes have at most 255 symbols.
+    code_limit = 255 if code.most_symbols < 256 else 1 << 16
+    limit = min(2 * symbols + 20, code_limit)
+    required = min(symbols + code.excess + _SPARE, limit)
+    draws = [rng.sample(range(limit), required) for _ in range(_DRAWS)]
+    return _not_decoded(make, symbols, size, draws)
 
 
 def _too_early(make: Callable[[], BlockCode], symbols: int, size: int) -> str | None:
+    """Return whether a block is decoded from too few symbols."""
     code = make()
-    encoder, decoder = code.encoder(_block(symbols, size), size), code.decoder(symbols, size)
+    encoder = code.encoder(_block(symbols, size), size)
+    decoder = code.decoder(symbols, size)
     for number in range(symbols - 1):
         if decoder.add(number, encoder.symbol(number)) is not None:
             return f"decoded from {number + 1} of {symbols} symbols"
@@ -180,22 +245,28 @@ def _too_early(make: Callable[[], BlockCode], symbols: int, size: int) -> str | 
 
 
 def schedule_format_checks(write: ScheduleFormat) -> list[Check]:
-    """An exchange of all with all is written; transfers without ends are written or refused, never an error of another
-    kind."""
+    """Return the checks of a format of schedules.
+
+    An exchange between all nodes must be written. Transfers without end points must be written or
+    refused by an InputError.
+    """
     traffic = all_to_all(load_network("crossbar:4"))
     schedule = schedule_by_name(traffic, "liquid")
-    lone = Traffic.from_transfers([["a", "b"]])
+    traffic_without_ends = Traffic.from_transfers([["a", "b"]])
 
     def differs() -> str | None:
-        (content, added), again = write(traffic, schedule), write(traffic, schedule)
+        first = write(traffic, schedule)
+        second = write(traffic, schedule)
+        content, added = first
+        # It raises an error for a value that JSON does not have.
         json.dumps(dict(added))
-        return (
-            None if content and (content, added) == again else "empty, or two calls gave two files"
-        )
+        if content and first == second:
+            return None
+        return "empty, or two calls gave two files"
 
     def fails() -> str | None:
         with contextlib.suppress(InputError):
-            write(lone, schedule_by_name(lone, "liquid"))
+            write(traffic_without_ends, schedule_by_name(traffic_without_ends, "liquid"))
         return None
 
     return [
@@ -205,8 +276,14 @@ def schedule_format_checks(write: ScheduleFormat) -> list[Check]:
 
 
 def schedule_verifier_checks(ending: str, verify: ScheduleVerifier) -> list[Check]:
-    """What is no schedule is refused by InputError, never an error of another kind: a file that is not there, an empty
-    one, half a document."""
+    """Return the checks of a verifier of schedules.
+
+    A missing, an empty and an incomplete file must be refused by an InputError.
+
+    Args:
+        ending: The ending of the files.
+        verify: The verifier.
+    """
     network = load_network("crossbar:4")
 
     def accepted(content: str | None) -> str | None:
@@ -217,34 +294,44 @@ def schedule_verifier_checks(ending: str, verify: ScheduleVerifier) -> list[Chec
             return f"a verdict of no schedule: {verify(str(file), network)}"
         return None
 
-    return [
-        finding("a file that is not there is refused", lambda: accepted(None)),
-        *(
-            finding(f"{text!r} is refused", partial(accepted, text))
-            for text in ("", "<algo", '{"transfers": [')
-        ),
-    ]
+    checks = [finding("a file that is not there is refused", partial(accepted, None))]
+    for text in ("", "<algo", '{"transfers": ['):
+        checks.append(finding(f"{text!r} is refused", partial(accepted, text)))
+    return checks
 
 
 def traffic_format_checks(name: str, traffic_format: TrafficFormat) -> list[Check]:
-    """The format's example arrives on a small network; a file that is not there is refused."""
-    network, parameters = load_network("ring:4"), SimulationParameters()
+    """Return the checks of a format of traffics.
+
+    All messages of the format's example must be delivered on a small network, and a missing file
+    must be refused.
+
+    Args:
+        name: Name of the format.
+        traffic_format: The format.
+    """
+    network = load_network("ring:4")
+    parameters = SimulationParameters()
 
     def example() -> Json:
         with TemporaryDirectory() as directory:
-            return traffic_format.read(traffic_format.example(Path(directory)), network, parameters)
+            file = traffic_format.example(Path(directory))
+            return traffic_format.read(file, network, parameters)
 
     def lost() -> str | None:
-        run = simulate(
-            build_model(network, parameters, frozenset()),
-            read_messages(example(), network, parameters),
-            parameters,
-        )
-        return None if (run.delivered >= 0).all() else "a message of the example never arrives"
+        model = build_model(network, parameters, frozenset())
+        messages = read_messages(example(), network, parameters)
+        run = simulate(model, messages, parameters)
+        if (run.delivered >= 0).all():
+            return None
+        return "a message of the example never arrives"
 
     def differs() -> str | None:
+        # It raises an error for a value that JSON does not have.
         json.dumps(dict(example()))
-        return None if example() == example() else "two calls gave two documents"
+        if example() == example():
+            return None
+        return "two calls gave two documents"
 
     def absent() -> object:
         return traffic_format.read(f"no-such-directory/file.{name}", network, parameters)
@@ -252,116 +339,156 @@ def traffic_format_checks(name: str, traffic_format: TrafficFormat) -> list[Chec
     return [
         finding("its example: every message arrives on ring:4", lost),
         finding("its example: the same messages twice", differs),
-        finding("a file that is not there is refused", lambda: must_raise((InputError,), absent)),
+        finding("a file that is not there is refused", partial(must_raise, (InputError,), absent)),
     ]
 
 
 def family_checks(entry: CatalogueEntry) -> list[Check]:
-    """By its defaults where every parameter has one, else by the pattern that it shows."""
-    name = entry.name if all(p.default is not None for p in entry.parameters) else entry.pattern
+    """Return the checks of a family of networks.
+
+    The network with the default parameters is checked, or the one of the family's pattern if a
+    parameter has no default.
+    """
+    has_defaults = all(parameter.default is not None for parameter in entry.parameters)
+    name = entry.name if has_defaults else entry.pattern
 
     def network() -> Network:
         return load_network(name)
 
+    def empty() -> str | None:
+        if network().links:
+            return None
+        return "it has no link"
+
+    def differs() -> str | None:
+        if network() == network():
+            return None
+        return "two calls gave two networks"
+
+    def unwired() -> str | None:
+        if wire(network()).cables:
+            return None
+        return "no cable"
+
+    def undescribed() -> str | None:
+        if entry.description and entry.pattern:
+            return None
+        return "say what it is"
+
     return [
-        finding(
-            f"{name}: it builds a network", lambda: None if network().links else "it has no link"
-        ),
-        finding(
-            f"{name}: the same twice",
-            lambda: None if network() == network() else "two calls gave two networks",
-        ),
-        finding(f"{name}: every link joins two of its nodes", lambda: _stray(network())),
-        finding(f"{name}: JSON there and back", lambda: _changed(network())),
-        finding(f"{name}: it can be wired", lambda: None if wire(network()).cables else "no cable"),
-        finding(
-            f"{name}: it is described",
-            lambda: None if entry.description and entry.pattern else "say what it is",
-        ),
+        finding(f"{name}: it builds a network", empty),
+        finding(f"{name}: the same twice", differs),
+        finding(f"{name}: every link joins two of its nodes", partial(_dangling, network)),
+        finding(f"{name}: JSON there and back", partial(_changed_by_json, network)),
+        finding(f"{name}: it can be wired", unwired),
+        finding(f"{name}: it is described", undescribed),
     ]
 
 
-def _stray(network: Network) -> str | None:
+def _dangling(make: Callable[[], Network]) -> str | None:
+    """Return a link whose end is not a node of the network, or None."""
+    network = make()
     nodes = {node.id for node in network.nodes}
-    return next(
-        (
-            f"{x.label} leaves the network"
-            for x in network.links
-            if not {x.source, x.target} <= nodes
-        ),
-        None,
-    )
+    for link in network.links:
+        if link.source not in nodes or link.target not in nodes:
+            return f"{link.label} leaves the network"
+    return None
 
 
-def _changed(network: Network) -> str | None:
+def _changed_by_json(make: Callable[[], Network]) -> str | None:
+    network = make()
     with TemporaryDirectory() as directory:
         file = Path(directory) / "network.json"
         file.write_text(write_document(network))
-        again = load_network(str(file))
-    return (
-        None
-        if (again.nodes, again.links) == (network.nodes, network.links)
-        else "what is read differs from what was written"
-    )
+        copy = load_network(str(file))
+    if copy.nodes == network.nodes and copy.links == network.links:
+        return None
+    return "what is read differs from what was written"
 
 
 def workload_checks(workload: Work) -> list[Check]:
-    """On the simulator, by the workload's own ``example`` plan."""
+    """Return the checks of a workload, which run its ``example`` plan on the simulator."""
     if workload.example is None:
         missing = "give Workload(example=...): a function that makes a small plan"
-        return [finding("it gives an example plan", lambda: missing)]
+        return [Check(name="it gives an example plan", passed=False, detail=missing)]
     example = workload.example
+    plan_check = finding(
+        "its example is one of its plans", partial(_wrong_class, workload, example)
+    )
     if workload.simulate is None and workload.carry is None:
-        return [finding("its example is one of its plans", lambda: _stranger(workload, example()))]
+        return [plan_check]
 
-    def again() -> Judgement:
+    def run() -> Judgement:
         plan = example()
         return workload.judge(plan, workload.measured(plan, How(fabric="simulator"), None))
 
-    judged = cache(again)
+    # All checks share one run, but for the check that compares two.
+    shared_run = cache(run)
+
+    def differs() -> str | None:
+        if shared_run().verdict == run().verdict:
+            return None
+        return "two verdicts"
+
     return [
-        finding("its example is one of its plans", lambda: _stranger(workload, example())),
+        plan_check,
+        finding("a run ends in checks", partial(_without_checks, shared_run)),
+        finding("its example passes", partial(_failed, shared_run)),
+        finding("the same twice in virtual time", differs),
         finding(
-            "a run ends in checks", lambda: None if judged().verdict.checks else "there is no check"
+            "its document and rows are JSON, with the verdict",
+            partial(_without_document, shared_run),
         ),
-        finding("its example passes", lambda: _failed(judged())),
-        finding(
-            "the same twice in virtual time",
-            lambda: None if judged().verdict == again().verdict else "two verdicts",
-        ),
-        finding("its document and rows are JSON, with the verdict", lambda: _no_document(judged())),
     ]
 
 
-def _stranger(workload: Work, plan: object) -> str | None:
-    return (
-        None
-        if isinstance(plan, workload.plan)
-        else f"a {type(plan).__name__} is no {workload.plan.__name__}"
-    )
+def _wrong_class(workload: Work, example: Callable[[], object]) -> str | None:
+    plan = example()
+    if isinstance(plan, workload.plan):
+        return None
+    return f"a {type(plan).__name__} is no {workload.plan.__name__}"
 
 
-def _failed(judged: Judgement) -> str | None:
-    wrong = [check.name for check in judged.verdict.checks if not check.passed]
-    return judged.verdict.invalid or (f"these do not hold: {', '.join(wrong)}" if wrong else None)
+def _without_checks(run: Callable[[], Judgement]) -> str | None:
+    if run().verdict.checks:
+        return None
+    return "there is no check"
 
 
-def _no_document(judged: Judgement) -> str | None:
-    document = json.loads(json.dumps(judged.document, allow_nan=False))
-    json.dumps([dict(row) for row in judged.rows])
-    return None if "verdict" in document else "the document has no verdict"
+def _failed(run: Callable[[], Judgement]) -> str | None:
+    """Return why a run is invalid, or the names of the checks that have not passed."""
+    verdict = run().verdict
+    if verdict.invalid:
+        return verdict.invalid
+    names = [check.name for check in verdict.checks if not check.passed]
+    if names:
+        return f"these do not hold: {', '.join(names)}"
+    return None
 
 
-_SUITES: Mapping[str, Callable[[str, Any], list[Check]]] = {
-    "routings": lambda _, thing: routing_checks(thing),
-    "demand_routings": lambda _, thing: demand_routing_checks(thing),
-    "schedulers": lambda _, thing: scheduler_checks(thing),
-    "codes": lambda _, thing: code_checks(thing),
+def _without_document(run: Callable[[], Judgement]) -> str | None:
+    judgement = run()
+    # It raises an error for a value that JSON does not have.
+    document = json.loads(json.dumps(judgement.document, allow_nan=False))
+    json.dumps([dict(row) for row in judgement.rows])
+    if "verdict" in document:
+        return None
+    return "the document has no verdict"
+
+
+# The suites by the name of their group, without the name of the package before it.
+_SUITES: Mapping[str, Callable[[Any], list[Check]]] = {
+    "routings": routing_checks,
+    "demand_routings": demand_routing_checks,
+    "schedulers": scheduler_checks,
+    "codes": code_checks,
+    "topologies": family_checks,
+    "schedule_formats": schedule_format_checks,
+    "workloads": workload_checks,
+}
+# The suites that need the name of the plug-in too.
+_NAMED_SUITES: Mapping[str, Callable[[str, Any], list[Check]]] = {
     "interconnect_routings": static_routing_checks,
-    "topologies": lambda _, thing: family_checks(thing),
-    "schedule_formats": lambda _, thing: schedule_format_checks(thing),
     "schedule_verifiers": schedule_verifier_checks,
     "traffic_formats": traffic_format_checks,
-    "workloads": lambda _, thing: workload_checks(thing),
 }
-"""Of each group, but for the package's name before it."""
