@@ -155,15 +155,21 @@ def _stage(impairment: kinds.Impairment, rng: random.Random, queue_bytes: int) -
     return _Opportunities(impairment, queue_bytes).forward
 
 
+# The stages below are called for every packet. They therefore keep the values that they need, and
+# the method of the random generator, in attributes of their own.
+
+
 class _RandomLoss:
     """Loses each packet with the same probability."""
 
     def __init__(self, loss: kinds.RandomLoss, rng: random.Random) -> None:
         self._fraction = loss.fraction
-        self._rng = rng
+        self._random = rng.random
 
     def forward(self, now: float, _: int) -> list[float]:
-        return [] if self._rng.random() < self._fraction else [now]
+        if self._random() < self._fraction:
+            return []
+        return [now]
 
 
 class _GilbertElliott:
@@ -174,20 +180,19 @@ class _GilbertElliott:
     """
 
     def __init__(self, model: kinds.GilbertElliott, rng: random.Random) -> None:
-        self._model = model
-        self._rng = rng
-        self._is_bad = rng.random() < model.loss_in_bad_state
+        self._random = rng.random
+        # The probabilities of a loss and of a change of the state, in the present state and in the
+        # other one.
+        self._state = (model.good_loss, model.p)
+        self._other_state = (model.bad_loss, model.r)
+        if self._random() < model.loss_in_bad_state:
+            self._state, self._other_state = self._other_state, self._state
 
     def forward(self, now: float, _: int) -> list[float]:
-        if self._is_bad:
-            loss = self._model.bad_loss
-            change = self._model.r
-        else:
-            loss = self._model.good_loss
-            change = self._model.p
-        lost = self._rng.random() < loss
-        if self._rng.random() < change:
-            self._is_bad = not self._is_bad
+        loss, change = self._state
+        lost = self._random() < loss
+        if self._random() < change:
+            self._state, self._other_state = self._other_state, self._state
         return [] if lost else [now]
 
 
@@ -195,27 +200,28 @@ class _ExtraDelay:
     """Delays each packet by the mean, plus or minus a uniformly distributed jitter."""
 
     def __init__(self, delay: kinds.ExtraDelay, rng: random.Random) -> None:
-        self._delay = delay
-        self._rng = rng
+        self._mean_s = delay.mean_s
+        self._jitter_s = delay.jitter_s
+        self._random = rng.random
 
     def forward(self, now: float, _: int) -> list[float]:
-        jitter_s = 0.0
-        if self._delay.jitter_s:
-            jitter_s = self._delay.jitter_s * (2 * self._rng.random() - 1)
-        return [now + self._delay.mean_s + jitter_s]
+        if not self._jitter_s:
+            return [now + self._mean_s]
+        return [now + self._mean_s + self._jitter_s * (2 * self._random() - 1)]
 
 
 class _Reordering:
     """Forwards a fraction of the packets at once, so that they overtake the others."""
 
     def __init__(self, reordering: kinds.Reordering, rng: random.Random) -> None:
-        self._reordering = reordering
-        self._rng = rng
+        self._fraction = reordering.fraction
+        self._delay_s = reordering.delay_s
+        self._random = rng.random
 
     def forward(self, now: float, _: int) -> list[float]:
-        if self._rng.random() < self._reordering.fraction:
+        if self._random() < self._fraction:
             return [now]
-        return [now + self._reordering.delay_s]
+        return [now + self._delay_s]
 
 
 class _Duplication:
@@ -223,10 +229,12 @@ class _Duplication:
 
     def __init__(self, duplication: kinds.Duplication, rng: random.Random) -> None:
         self._fraction = duplication.fraction
-        self._rng = rng
+        self._random = rng.random
 
     def forward(self, now: float, _: int) -> list[float]:
-        return [now, now] if self._rng.random() < self._fraction else [now]
+        if self._random() < self._fraction:
+            return [now, now]
+        return [now]
 
 
 class _Opportunities:
