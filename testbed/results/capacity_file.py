@@ -52,12 +52,14 @@ def chosen_rate(
     """Return the link rate of a run in bits per second, and a sentence that explains it.
 
     Args:
-        requested_bps: The rate that the user requested, or None. If links differ in rate, it is
-            that of the fastest link.
+        requested_bps: The rate that the user requested, or None.
         paths: The paths of all transfers, each a sequence of links.
-        frames: Number of time frames. If links differ in rate, the number of messages over the
-            fastest link.
+        frames: Number of time frames of the transfers. If links differ in rate, the number of
+            messages over the fastest link.
         fabric: "emulation" or "simulator".
+
+    Returns:
+        If links differ in rate, the rate is that of the fastest link.
     """
     if requested_bps is not None:
         return requested_bps, f"links of {requested_bps / 1e6:g} Mbit/s, as asked"
