@@ -301,7 +301,7 @@ def _moment(text: str, column: str) -> float:
         except ValueError:
             # The other form may fit.
             continue
-    raise ValueError(f"{column} {text.strip()!r} is no date like 6/21/2005 10:54")
+    raise ValueError(f"{column} {text.strip()!r} is not a date like 6/21/2005 10:54")
 
 
 # Shortest outage of a synthetic trace. The real traces are in minutes.

@@ -489,13 +489,13 @@ def fault_not_in_force(
         name = f"the fault {label_of(fault.link)} {fault.kind}"
         actual = times_of_fault.get(fault)
         if actual is None:
-            return f"{name} never came"
+            return f"{name} did not happen"
         active_s = actual.stop_s - actual.start_s
         planned_s = min(fault.stop_s, until_s) - fault.start_s
         deviation_s = max(abs(actual.start_s - fault.start_s), actual.stop_s - fault.stop_s)
         if active_s < LEAST_IN_FORCE * planned_s or deviation_s > MAX_FAULT_LATE_S:
             name += (
-                f" was in force for {active_s:.2f} of {planned_s:.2f} s, "
+                f" was active for {active_s:.2f} of {planned_s:.2f} s, "
                 f"from {actual.start_s:.2f} s on"
             )
             return overload_message(name, hint="leave the machine to this run")
@@ -503,8 +503,8 @@ def fault_not_in_force(
             continue
         if not actual.start_s - MAX_EARLY_S <= actual.port_status_s <= actual.stop_s:
             return (
-                f"{name} came at {actual.start_s:.2f} s, "
-                f"and a switch told of it at {actual.port_status_s:.2f} s"
+                f"{name} happened at {actual.start_s:.2f} s, "
+                f"and a switch reported it at {actual.port_status_s:.2f} s"
             )
     return None
 

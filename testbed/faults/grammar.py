@@ -186,7 +186,7 @@ def parse_fault_list(text: str, network: Network) -> tuple[Fault, ...]:
             if parse_fault(item, network).permanent:
                 return (
                     f"fault {item!r}: missing end time; expected LINK@START-STOP, "
-                    "or LINK@START- for good"
+                    "or LINK@START- for a permanent fault"
                 )
         return (
             f"faults {text!r}: {network.name!r} has no such links; "

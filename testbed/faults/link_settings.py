@@ -99,7 +99,7 @@ def parse_settings(settings: Sequence[str]) -> LinkSettings:
                     message = f"{name}: {message}"
                 raise InputError(message) from None
         else:
-            raise InputError(f"{word!r} is no setting of a link; {_USAGE}")
+            raise InputError(f"{word!r} is not a setting of a link; {_USAGE}")
     return LinkSettings(**values)
 
 

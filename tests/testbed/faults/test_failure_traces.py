@@ -110,7 +110,7 @@ def test_pnnl_failures_have_no_end_and_stop_where_told() -> None:
     [
         (
             "7,9,next week,6/21/2005 11:00,Interconnect Cable,\n",
-            "row 6: Prob Started 'next week' is no date",
+            "row 6: Prob Started 'next week' is not a date",
         ),
         (
             "7,9,6/21/2005 11:00,6/21/2005 10:00,Interconnect Cable,\n",
@@ -136,7 +136,7 @@ def test_a_broken_fta_row_is_named_or_skipped_and_counted(row: str) -> None:
 
 
 def test_a_broken_pnnl_row_is_named_or_skipped_and_counted() -> None:
-    with pytest.raises(InputError, match="row 2: Date 'yesterday' is no date"):
+    with pytest.raises(InputError, match="row 2: Date 'yesterday' is not a date"):
         parse_pnnl_table([PNNL[0], "yesterday,node 1,ELAN4,x,y\n", *PNNL[1:3]])
     assert parse_pnnl_table(
         [PNNL[0], "yesterday,node 1,ELAN4,x,y\n", *PNNL[1:3]], skip_bad_rows=True

@@ -117,7 +117,8 @@ def test_a_dash_without_an_end_in_a_list_and_null_in_a_file_are_a_link_that_fail
 
 def test_a_list_wants_an_end_or_the_dash_that_says_never() -> None:
     with pytest.raises(
-        InputError, match=r"missing end time; expected LINK@START-STOP.* or LINK@START- for good"
+        InputError,
+        match=r"missing end time; expected LINK@START-STOP.* or LINK@START- for a permanent fault",
     ):
         parse_fault_list("s1->s2@1-2, s2->s3@1", T1)
     with pytest.raises(InputError, match="stop_s None is not a finite number"):

@@ -50,8 +50,8 @@ def test_what_is_not_named_stays_as_it_is() -> None:
         ("delay=-1ms", "^delay: '-1ms'"),
         ("loss=101", r"loss \(loss_fraction\) 1.01: give a number from 0 to 1"),
         ("loss=nan", "nan"),
-        ("jitter=1ms", "'jitter=1ms' is no setting of a link"),
-        ("faster", "'faster' is no setting of a link"),
+        ("jitter=1ms", "'jitter=1ms' is not a setting of a link"),
+        ("faster", "'faster' is not a setting of a link"),
     ],
 )
 def test_a_wrong_setting_is_named(words: str, says: str) -> None:

@@ -527,7 +527,7 @@ def test_what_no_source_and_no_clock_can_have_done_does_not_pass(kind: str) -> N
                 received=ReceivedDatagrams(number=received.number[came] // 10, **arrived),
             ),
         ),
-        ("never came", replace(_run(plan, lost=(0.0, 0.0), escaped=(0.0, 0.0)), faults=())),
+        ("did not happen", replace(_run(plan, lost=(0.0, 0.0), escaped=(0.0, 0.0)), faults=())),
         ("from 2.00 s on", replace(run, faults=later)),
         (
             "never marked",
@@ -586,7 +586,7 @@ def test_what_a_source_says_is_held_against_itself_and_the_packets(kind: str) ->
         times = tuple(
             replace(t, port_status_s=factor * (t.port_status_s or 0.0)) for t in run.faults
         )
-        assert "a switch told of it at" in str(_verdict(plan, replace(run, faults=times)).invalid)
+        assert "a switch reported it at" in str(_verdict(plan, replace(run, faults=times)).invalid)
         assert not _verdict(plan, replace(run, counters={"reports": 331 * factor})).passed
         assert not _verdict(plan, replace(run, zero_load_s=0.001 * factor)).passed
         assert not _verdict(

@@ -200,7 +200,7 @@ def test_faults_that_came_at_another_time_leave_nothing_to_judge(
         for one in runs[rival].faults
     )
     verdict = verdict_of(runs | {rival: replace(runs[rival], faults=later)})
-    assert verdict.exit_code == 4 and "was in force for" in str(verdict.invalid)
+    assert verdict.exit_code == 4 and "was active for" in str(verdict.invalid)
 
 
 @pytest.mark.parametrize("times", [2, 10, 1000])

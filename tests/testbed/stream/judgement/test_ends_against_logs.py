@@ -181,4 +181,4 @@ def test_a_switch_that_told_of_a_fault_at_another_time_says_nothing(at_s: float)
     told = replace(run, faults=(replace(first, port_status_s=first.start_s + 0.003), *others))
     assert judge_stream(plan, told).verdict.passed
     spoilt = replace(run, faults=(replace(first, port_status_s=at_s), *others))
-    assert "a switch told of it at" in str(judge_stream(plan, spoilt).verdict.invalid)
+    assert "a switch reported it at" in str(judge_stream(plan, spoilt).verdict.invalid)

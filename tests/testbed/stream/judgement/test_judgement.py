@@ -404,7 +404,7 @@ def test_fault_that_came_when_it_was_to_end_makes_the_run_on_switches_invalid(fi
     emulated = replace(run, fabric="emulation")
     assert verdict_of(plan, emulated).invalid is None
     said = verdict_of(plan, replace(emulated, faults=(*late, *run.faults[1:]))).invalid or ""
-    assert ("never came" if lasted_s is None else "was in force for 0.00 of") in said
+    assert ("did not happen" if lasted_s is None else "was active for 0.00 of") in said
 
 
 def test_the_document_says_how_far_clocks_are_apart_and_lists_other_streams(finished):
