@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from testbed.faults.fault import FaultTimes
+from testbed.judgement.bins import TimeBins
+from testbed.judgement.deliveries import packet_deliveries
 from testbed.judgement.quiet_times import near_faults
 from testbed.metapath.labelled_paths import LabelledPaths, cable_number, labelled_paths
 from testbed.metapath.plan import MetapathPlan, MetapathRun
@@ -60,7 +62,14 @@ class FaultOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class MessageDeliveries:
-    """Shape (messages,): when each was sent, when it first arrived (nan: never), its path, whether it had escaped."""
+    """The fate of every message, whichever copy of it arrived, shape (messages,).
+
+    Attributes:
+        sent_s: When each was sent.
+        arrived_s: When it first arrived; nan if it never did.
+        path: The number of the path over which it was sent.
+        escaped: Whether it left this path at a dead link.
+    """
 
     sent_s: FloatArray
     arrived_s: FloatArray
@@ -69,10 +78,12 @@ class MessageDeliveries:
 
     @property
     def lost(self) -> BoolArray:
+        """Whether each message never arrived."""
         return np.isnan(self.arrived_s)
 
     @property
     def latency_ms(self) -> FloatArray:
+        """The time from sending to arrival; nan if it never arrived."""
         return np.asarray((self.arrived_s - self.sent_s) * 1e3)
 
     def sent_in(self, start_s: float, stop_s: float) -> BoolArray:
@@ -102,19 +113,27 @@ class MetapathAnalysis:
 
 
 def message_deliveries(run: MetapathRun) -> MessageDeliveries:
-    """Copies of a message count for it."""
-    own = run.sent.copy == 0
-    arrival, sent_s = run.arrival_s(), run.sent.time_s[own]
-    best = np.full(len(sent_s), np.inf)
-    np.fmin.at(best, run.sent.message, np.where(np.isnan(arrival), np.inf, arrival))
-    flagged = np.zeros(len(arrival), dtype=bool)
-    known = (run.received.dead_link >= 0) & np.isin(run.received.number, np.arange(len(arrival)))
-    flagged[run.received.number[known]] = True
+    """Return the fate of every message.
+
+    Raises:
+        ValueError: A datagram carries a message that was never sent.
+    """
+    sent, received = run.sent, run.received
+    original = sent.copy == 0
+    messages = np.arange(int(original.sum()))
+    if not np.isin(sent.message, messages).all():
+        raise ValueError("a datagram carries a message that was never sent")
+    known = np.isin(received.number, np.arange(len(sent.time_s)))
+    number = received.number[known]
+    escaped = np.zeros(len(sent.time_s), dtype=np.bool_)
+    escaped[number[received.dead_link[known] >= 0]] = True
+    sent_s = sent.time_s[original]
+    fates = packet_deliveries(messages, sent_s, sent.message[number], received.time_s[known])
     return MessageDeliveries(
         sent_s=sent_s,
-        arrived_s=np.where(np.isinf(best), np.nan, best),
-        path=run.sent.path[own],
-        escaped=flagged[own],
+        arrived_s=fates.arrived_s,
+        path=sent.path[original],
+        escaped=escaped[original],
     )
 
 
@@ -304,28 +323,23 @@ def latency_of(latency_ms: FloatArray) -> Latency:
 
 
 def fault_timeline(
-    deliveries: MessageDeliveries, start_s: float, end_s: float
+    messages: MessageDeliveries, start_s: float, end_s: float
 ) -> dict[str, list[float] | list[int] | list[float | None]]:
     """Bins of 20 ms from 0.3 s before a fault that began at ``start_s``. ``t_s``: begin of each after the fault;
     ``sent``, ``lost``, ``escaped``, ``diverted`` (not on the first path): messages; ``latency_ms``: the median,
     ``slow_ms`` the 95th percentile of what arrived (None: nothing)."""
     count = int((end_s - start_s + BEFORE_S) / BIN_S + 1e-9)
-    number = np.floor((deliveries.sent_s - start_s + BEFORE_S) / BIN_S + 1e-9).astype(int)
-    inside = (number >= 0) & (number < count)
+    begin_s = start_s - BEFORE_S - 1e-9 * BIN_S
+    bins = TimeBins(messages.sent_s, start_s=begin_s, bin_s=BIN_S, count=count)
     latencies = [
-        latency_of(deliveries.latency_ms[number == k]) or (None, None) for k in range(count)
+        latency_of(messages.latency_ms[bins.index == k]) or (None, None) for k in range(count)
     ]
-
-    def counted(which: BoolArray) -> list[int]:
-        found: list[int] = np.bincount(number[which & inside], minlength=count).tolist()
-        return found
-
     return {
         "t_s": [round(k * BIN_S - BEFORE_S, 6) for k in range(count)],
-        "sent": counted(inside),
-        "lost": counted(deliveries.lost),
-        "escaped": counted(deliveries.escaped),
-        "diverted": counted(deliveries.path != 0),
+        "sent": bins.counts(),
+        "lost": bins.counts(messages.lost),
+        "escaped": bins.counts(messages.escaped),
+        "diverted": bins.counts(messages.path != 0),
         "latency_ms": [middle for middle, _ in latencies],
         "slow_ms": [slow for _, slow in latencies],
     }
@@ -335,7 +349,7 @@ def path_shares(run: MetapathRun, since_s: float) -> list[JsonObject]:
     """Of the packets sent from ``since_s`` on, by path number: how many went that way, their mean latency, and the
     share that Zarza 2011, eq. 3.8, gives such latencies; empty where none arrived."""
     late = run.sent.time_s >= since_s
-    latency_ms = (run.arrival_s() - run.sent.time_s) * 1e3
+    latency_ms = run.deliveries.transit_s * 1e3
     arrived = late & ~np.isnan(latency_ms)
     used = {
         int(path): float(latency_ms[arrived & (run.sent.path == path)].mean())

@@ -7,6 +7,15 @@ from dataclasses import replace
 import numpy as np
 
 from testbed.faults.fault import FaultTimes, fault_not_in_force, names_of_faults
+from testbed.judgement.counts import negative_count
+from testbed.judgement.documents import document_head
+from testbed.judgement.validity import (
+    NOTHING_SENT,
+    arrived_early,
+    dropped_reason,
+    first_reason,
+    lost_in_no_fault,
+)
 from testbed.metapath.analysis import (
     AFTER_S,
     UNDER_WAY_S,
@@ -22,12 +31,10 @@ from testbed.metapath.source import CALIBRATING
 from testbed.model.json_values import json_ready, located
 from testbed.model.machine.load import (
     LOWER_PACKET_RATE,
-    MAX_UNPLANNED,
     TimingError,
-    dropped_reason,
     first_exceeded,
 )
-from testbed.model.verdict import IMPOSSIBLE, Check, Claim, Verdict, below_nought
+from testbed.model.verdict import IMPOSSIBLE, Check, Claim, Verdict
 from testbed.model.workload import Judgement
 from testbed.stream.mobility import splits_of
 from topologies import JsonObject, LinkId, reverse_of
@@ -227,37 +234,38 @@ def _on_minimal_path(plan: MetapathPlan, link: LinkId) -> bool:
 
 def _invalid(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -> str | None:
     if not analysis.messages:
-        return "no packet was sent"
-    words = "the sender lagged {was} behind its schedule"
-    lag = TimingError("sender", words, run.health.sender_lag_s, MAX_LAG_S)
-    if (late := first_exceeded((lag,), LOWER_PACKET_RATE)) is not None:
-        return late
-    planned = int(plan.duration_s * plan.rate_pps)
-    if analysis.messages < LEAST_SENT * planned:
-        return f"{analysis.messages} of {planned} packets were sent"
-    if (reason := fault_not_in_force(plan.faults, run.faults, plan.duration_s)) is not None:
-        return reason
-    numbers = run.received.number[run.received.time_s <= plan.duration_s + MAX_AFTER_S]
-    if strange := len(run.received.number) - len(
-        np.intersect1d(numbers, np.arange(len(run.sent.path)))
-    ):
-        return f"{strange} packets arrived twice, were not sent, or arrived after the end"
-    latency_ms = analysis.deliveries.latency_ms[~analysis.deliveries.lost]
-    if len(latency_ms) and (least_ms := np.percentile(latency_ms, 5)) < -1e3 * MAX_AHEAD_S:
-        return f"packets arrived {-least_ms:.1f} ms before they were sent"
-    # no load on a machine that was in time takes every packet
-    nothing_arrived = analysis.lost_outside == analysis.sent_outside
-    if (
-        not plan.background_bps
-        and not nothing_arrived
-        and analysis.lost_outside > MAX_UNPLANNED * analysis.messages
-    ):
-        return (
-            f"{analysis.lost_outside} of {analysis.messages} packets were lost in no planned fault"
-        )
-    return dropped_reason(
-        run.health.unplanned_drops, analysis.messages, "at a full socket"
+        return NOTHING_SENT
+    description = "the sender lagged {was} behind its schedule"
+    lag = TimingError("sender", description, run.health.sender_lag_s, MAX_LAG_S)
+    messages = analysis.deliveries
+    transit_s = messages.arrived_s - messages.sent_s
+    # No load on a machine that was in time takes every packet.
+    lost = 0 if analysis.lost_outside == analysis.sent_outside else analysis.lost_outside
+    return first_reason(
+        first_exceeded((lag,), LOWER_PACKET_RATE),
+        _too_few(plan, analysis),
+        fault_not_in_force(plan.faults, run.faults, plan.duration_s),
+        _strange(plan, run),
+        arrived_early(transit_s[~messages.lost], 5, MAX_AHEAD_S),
+        None if plan.background_bps else lost_in_no_fault(lost, analysis.messages),
+        dropped_reason(run.health.unplanned_drops, analysis.messages, "at a full socket"),
     ) or _contradicted(plan, run)
+
+
+def _too_few(plan: MetapathPlan, analysis: MetapathAnalysis) -> str | None:
+    planned = int(plan.duration_s * plan.rate_pps)
+    if analysis.messages >= LEAST_SENT * planned:
+        return None
+    return f"{analysis.messages} of {planned} packets were sent"
+
+
+def _strange(plan: MetapathPlan, run: MetapathRun) -> str | None:
+    numbers = run.received.number[run.received.time_s <= plan.duration_s + MAX_AFTER_S]
+    expected = np.intersect1d(numbers, np.arange(len(run.sent.path)))
+    strange = len(run.received.number) - len(expected)
+    if not strange:
+        return None
+    return f"{strange} packets arrived twice, were not sent, or arrived after the end"
 
 
 def _contradicted(plan: MetapathPlan, run: MetapathRun) -> str | None:
@@ -265,8 +273,10 @@ def _contradicted(plan: MetapathPlan, run: MetapathRun) -> str | None:
     mark it and clears it, is configured when it marks one or clears one that was marked, and sends over the paths that
     are in use then, but for probes of the minimal one."""
     events, got, sent_reports = run.events, run.received, run.counters.get("reports")
-    if below := below_nought({"zero_load_s": run.zero_load_s, **vars(run.health), **run.counters}):
-        return f"{below[0]} is below 0"
+    figures = {"zero_load_s": run.zero_load_s, **vars(run.health), **run.counters}
+    negative = negative_count(figures)
+    if negative is not None:
+        return negative
     planned = (plan.duration_s + AFTER_END_S) / plan.report_s
     if sent_reports and not LEAST_REPORTS * planned <= sent_reports <= planned + 2:
         return f"{sent_reports} of {planned:.0f} reports were sent"
@@ -321,12 +331,7 @@ def _document(
         **run.counters,
     }
     return {
-        "fabric": "emulation",
-        "network": plan.network.name,
-        "source": plan.source,
-        "sink": plan.sink,
-        "routing": plan.routing,
-        "seed": plan.seed,
+        **document_head("emulation", plan, routing=plan.routing),
         "figures": figures,
         "events": [
             json_ready(e) | {"at_s": round(e.at_s, 6), "cable": _cable(plan, e.cable)}

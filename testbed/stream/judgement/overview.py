@@ -3,6 +3,7 @@
 import numpy as np
 
 from fec import ror_breakdown
+from testbed.judgement.bins import TimeBins
 from testbed.model.run_records import TimelineRecord
 from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.prediction.block_size_policy import link_block_size
@@ -12,22 +13,21 @@ def timeline(facts: RunFacts, session: int, bin_s: float = 0.1) -> TimelineRecor
     """Per bin of time: packets sent a second, fraction lost, mean block size, redundancy N/M - 1 (None where idle)."""
     plan, run = facts.plan, facts.run
     bins = max(1, int(np.ceil(plan.duration_s / bin_s)))
-    index = np.clip((run.sent.time_s / bin_s).astype(int), 0, bins - 1)
-    sent = np.bincount(index, minlength=bins)
-    lost = np.bincount(index, weights=run.lost, minlength=bins)
-    size = np.bincount(index, weights=run.sent.block_size, minlength=bins)
+    # Packets that leave after the end count for the last interval.
+    sent_s = np.minimum(run.sent.time_s, (bins - 0.5) * bin_s)
+    packets = TimeBins(sent_s, start_s=0.0, bin_s=bin_s, count=bins)
+    busy = packets.counts()
+    lost = packets.sums(run.lost)
+    size = packets.sums(run.sent.block_size)
     m = plan.stream.source_packets
-    busy = [int(n) for n in sent]
     return TimelineRecord(
         session=session,
         bin_s=bin_s,
         t_s=tuple(round(k * bin_s, 6) for k in range(bins)),
         sent_pps=tuple(round(n / bin_s, 3) for n in busy),
-        loss=tuple(round(float(lost[k]) / n, 6) if n else None for k, n in enumerate(busy)),
-        block_size=tuple(round(float(size[k]) / n, 3) if n else None for k, n in enumerate(busy)),
-        redundancy=tuple(
-            round(float(size[k]) / n / m - 1, 6) if n else None for k, n in enumerate(busy)
-        ),
+        loss=tuple(round(lost[k] / n, 6) if n else None for k, n in enumerate(busy)),
+        block_size=tuple(round(size[k] / n, 3) if n else None for k, n in enumerate(busy)),
+        redundancy=tuple(round(size[k] / n / m - 1, 6) if n else None for k, n in enumerate(busy)),
     )
 
 

@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 from fec.protocol.probation import NEAR_BLOCKS
 from fec.protocol.receiver_types import ReceiverParameters
 from fec.redundancy.labels import RandomLabels, label_table
-from testbed.model.verdict import below_nought
+from testbed.judgement.counts import first_impossible, negative_count
+from testbed.judgement.deliveries import Deliveries, packet_deliveries
 from testbed.stream.measurements import (
     BlockOutcomes,
     LossReportLog,
-    PacketDeliveries,
     ReceivedPackets,
     SentPackets,
     StreamMeasurements,
-    packet_deliveries,
 )
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import (
@@ -30,6 +29,7 @@ from testbed.stream.prediction.active_faults import (
     is_impaired,
     stream_spans,
 )
+from topologies import Json
 from topologies.impairments import ExtraDelay, RateTrace, Reordering
 
 
@@ -142,7 +142,8 @@ def block_outcomes(
     ids, where = np.unique(sent.block, return_inverse=True)
     started = np.full(len(ids), np.inf)
     np.minimum.at(started, where, sent.time_s)
-    arrived_s = np.nan_to_num(packet_deliveries(sent, received).arrived_s, nan=np.inf)
+    fates = packet_deliveries(sent.key, sent.time_s, received.key, received.time_s)
+    arrived_s = np.nan_to_num(fates.arrived_s, nan=np.inf)
     count = np.bincount(where, weights=np.isfinite(arrived_s), minlength=len(ids)).astype(np.int64)
     in_order = np.lexsort((arrived_s, where))
     lead = np.searchsorted(where[in_order], np.arange(len(ids)))
@@ -162,7 +163,7 @@ def block_outcomes(
     )
 
 
-def undecided_arrivals(deliveries: PacketDeliveries, playback_s: float, within_s: float) -> int:
+def undecided_arrivals(deliveries: Deliveries, playback_s: float, within_s: float) -> int:
     """First arrivals so near to ``playback_s`` after their sending that clocks which are known to ``within_s`` cannot
     tell which side."""
     return int((np.abs(deliveries.transit_s - playback_s) <= within_s).sum()) if within_s else 0
@@ -196,8 +197,9 @@ def miscounted(plan: StreamPlan, run: StreamMeasurements) -> str | None:
         *(event["at_s"] for event in counts.get(DIAGNOSES, ())),
         plan.duration_s + plan.stream.playback_s,
     ]
-    if below := below_nought(counts):
-        return f"{below[0]} is below 0"
+    negative = negative_count(counts)
+    if negative is not None:
+        return negative
     if said_s != sorted(said_s):
         return "what the sender took to be broken does not stand in the order of time"
     if "sent_source" not in counts:
@@ -210,13 +212,23 @@ def miscounted(plan: StreamPlan, run: StreamMeasurements) -> str | None:
         for name, one in outcomes.items()
     ):
         return "what became of the blocks is not what was logged"
-    for names, (least, most) in _sums(plan, run).items():
-        found = sum(
-            counts.get(name.strip("-"), 0) * (-1 if name[0] == "-" else 1) for name in names.split()
-        )
-        if not least <= found <= most:
-            return f"the ends counted {found} ({names}), and what was logged makes {least:g} to {most:g}"
-    return None
+    limits = _sums(plan, run)
+    wrong = first_impossible({names: _sum_of(counts, names) for names in limits}, limits)
+    if wrong is None:
+        return None
+    by_log = f"{wrong.least:g} to {wrong.most:g}"
+    return f"the ends counted {wrong.value} ({wrong.name}), and what was logged makes {by_log}"
+
+
+def _sum_of(counts: Json, names: str) -> float:
+    """Return the sum of the named counters; one behind a "-" is subtracted."""
+    total = 0
+    for name in names.split():
+        if name.startswith("-"):
+            total -= counts.get(name[1:], 0)
+        else:
+            total += counts.get(name, 0)
+    return total
 
 
 class _BlockTotals(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 
 from fec.redundancy.label_layout import label_layout
+from testbed.judgement.documents import document_head
 from testbed.model.json_values import json_ready, located
 from testbed.model.label_split import LABELS
 from testbed.model.machine.load import as_figures
@@ -96,12 +97,7 @@ def judgement_of(analysis: Analysis, verdict: Verdict) -> StreamJudgement:
     stated, order, infinite = whole_route_rors(analysis)
     safe = analysis.safe
     document: JsonObject = {
-        "fabric": run.fabric,
-        "network": plan.network.name,
-        "source": plan.source,
-        "sink": plan.sink,
-        "method": plan.method,
-        "seed": plan.seed,
+        **document_head(run.fabric, plan, method=plan.method),
         "per_fault": [
             fault.to_json() | {"passed": verdict.passed_about(fault.about)}
             for fault in analysis.faults
