@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from testbed.bulk import calibration
-from testbed.bulk.judgement import expected_bytes, judge_bulk
+from testbed.bulk.facts import expected_bytes
+from testbed.bulk.judgement import judge_bulk
 from testbed.bulk.measurements import Goodput, LinkCount, TcpRetransmissions
 from testbed.bulk.plan import KilledProcess
 from testbed.bulk.simulated import SimulatedBulkFabric
