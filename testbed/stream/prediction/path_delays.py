@@ -31,10 +31,16 @@ def path_spread_s(plan: StreamPlan) -> float:
     return longest_path_delay_s(plan) - min(min(_delays_s(split)) for split in plan.splits)
 
 
+def return_spread_s(plan: StreamPlan) -> float:
+    """Return by how much the longest return path of any split takes longer than the shortest."""
+    delays_s = [delay_s for split in _return_splits(plan) for delay_s in _delays_s(split)]
+    return max(delays_s) - min(delays_s)
+
+
 def round_trip_s(plan: StreamPlan) -> float:
     """Propagation over the longest path there and the longest that reports take back."""
-    returns = (plan.backward, *(change.backward for change in plan.changes))
-    return longest_path_delay_s(plan) + max(max(_delays_s(split)) for split in returns)
+    returns_s = [max(_delays_s(split)) for split in _return_splits(plan)]
+    return longest_path_delay_s(plan) + max(returns_s)
 
 
 def delay_to_fault_s(plan: StreamPlan, fault: Fault) -> float:
@@ -69,6 +75,10 @@ def allowed_reaction_s(plan: StreamPlan) -> float:
     """``REACTION_S``, the report's way, and what the ways to a broken link differ by: what left less apart proves
     nothing."""
     return REACTION_S + round_trip_s(plan) + candidate_spread_s(plan)
+
+
+def _return_splits(plan: StreamPlan) -> tuple[LabelSplit, ...]:
+    return (plan.backward, *(change.backward for change in plan.changes))
 
 
 def _delays_s(split: LabelSplit) -> list[float]:
