@@ -61,17 +61,17 @@ class BulkFacts:
 
     @cached_property
     def undisturbed(self) -> bool:
-        """Whether the run came to its end, and the plan breaks nothing."""
+        """True if the run came to its end, and the plan breaks nothing."""
         return self.run.failure is None and not self.plan.faults and not self.plan.killed
 
     @cached_property
     def circuits(self) -> bool:
-        """Whether a transfer has all links of its path for itself while it sends."""
+        """True if a transfer has all links of its path for itself while it sends."""
         return self.plan.switching == "circuit"
 
     @cached_property
     def liquid_order(self) -> bool:
-        """Whether the order is a liquid schedule with a barrier between time frames."""
+        """True if the order is a liquid schedule with a barrier between time frames."""
         plan = self.plan
         ordered = plan.barrier and plan.method not in ROUNDS
         return ordered and len(plan.frames) == plan.bottleneck_load

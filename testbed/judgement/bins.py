@@ -12,7 +12,14 @@ class TimeBins:
         index: The number of the interval of each packet; below 0, or ``count`` and more, outside.
     """
 
-    def __init__(self, times_s: FloatArray, *, start_s: float, bin_s: float, count: int) -> None:
+    def __init__(
+        self,
+        times_s: FloatArray,
+        *,
+        start_s: float,
+        bin_s: float,
+        count: int,
+    ) -> None:
         self.count = count
         self.index = np.floor((times_s - start_s) / bin_s).astype(np.int64)
         self._inside = (self.index >= 0) & (self.index < count)

@@ -26,7 +26,7 @@ class Deliveries:
 
     @cached_property
     def lost(self) -> BoolArray:
-        """Whether each packet never arrived."""
+        """A mask of the packets that never arrived."""
         return np.asarray(self.copies == 0)
 
 
@@ -54,4 +54,8 @@ def packet_deliveries(
     first_s = np.full(len(keys), np.nan)
     np.fmin.at(first_s, received_index, received_s)
     arrived_s = first_s[sent_index]
-    return Deliveries(copies=copies[sent_index], arrived_s=arrived_s, transit_s=arrived_s - sent_s)
+    return Deliveries(
+        copies=copies[sent_index],
+        arrived_s=arrived_s,
+        transit_s=arrived_s - sent_s,
+    )

@@ -26,12 +26,8 @@ from testbed.stream.impaired.paths import (
     PacketInTransit,
     breaks_by_faults,
 )
-from testbed.stream.judgement.packet_logs import (
-    ReceivedLog,
-    SentLog,
-    block_outcomes,
-    miscounted,
-)
+from testbed.stream.judgement.end_counters import miscounted
+from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog, block_outcomes
 from testbed.stream.measurements import RunHealth, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_concurrent

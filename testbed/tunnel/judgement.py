@@ -18,8 +18,9 @@ from testbed.model.machine.load import TimingError, first_exceeded
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
 from testbed.stream.facts.run_facts import MAX_LAG
-from testbed.stream.impaired.burst_loss import longest_wait_s, share_error
-from testbed.stream.impaired.checks import SIGMAS
+from testbed.stream.impaired.burst_loss import share_error
+from testbed.stream.impaired.delay_spread import longest_wait_s
+from testbed.stream.impaired.tolerances import SIGMAS
 from testbed.stream.prediction.active_faults import impaired_spans
 from testbed.stream.prediction.path_delays import longest_path_delay_s
 from testbed.tunnel.drawn_figures import PACKET_BYTES, DrawnFigures, Estimate

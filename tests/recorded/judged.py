@@ -25,13 +25,9 @@ from testbed.metapath.analysis import analyse_metapaths, path_shares
 from testbed.metapath.judgement import judge_metapaths
 from testbed.model.workload import Judgement
 from testbed.stream.facts.run_facts import RunFacts
+from testbed.stream.judgement.closing_lines import campaign_lines, closing_words
 from testbed.stream.judgement.failure_costs import failure_costs
-from testbed.stream.judgement.streams import (
-    campaign_lines,
-    closing_words,
-    judge_stream,
-    judge_together,
-)
+from testbed.stream.judgement.streams import judge_stream, judge_together
 from testbed.stream.measurements import StreamClocks, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.simulated import SimulatedStreamFabric

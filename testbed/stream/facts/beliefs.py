@@ -1,4 +1,4 @@
-"""What a diagnosing sender believed to be broken, and whether it was right."""
+"""The beliefs of a diagnosing sender about what is broken, and their accuracy."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from topologies import Json
 
 @dataclass(frozen=True, kw_only=True)
 class DiagnosisAccuracy:
-    """How often a diagnosing sender knew what had failed.
+    """The share of failures that a diagnosing sender knew.
 
     Attributes:
         spoke: Share of the time in which the diagnosis decided, not the estimator.

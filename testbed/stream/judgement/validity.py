@@ -1,4 +1,4 @@
-"""Why a run says nothing: the machine did not keep up, clocks differ, or faults did not come as planned."""
+"""Reasons why a run says nothing: a late machine, clocks that differ, or faults that did not come."""
 
 from testbed.faults.fault import fault_not_in_force
 from testbed.faults.impaired_link import MAX_LATE_S, most_late_s
@@ -18,7 +18,7 @@ from testbed.model.machine.load import (
 from testbed.stream.impaired.checks import unrest_s
 from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.checks import MAX_WRONG
-from testbed.stream.judgement.packet_logs import miscounted
+from testbed.stream.judgement.end_counters import miscounted
 from testbed.stream.measurements import RELAYED
 
 # On each side of a fault: clocks that are further apart say too little.
@@ -67,7 +67,8 @@ def _strange(facts: Analysis, sent: int) -> str | None:
     strange = abs(len(facts.run.received.time_s) - int((~facts.run.lost).sum()))
     if strange <= MAX_UNPLANNED * sent or facts.theory.impaired_spans:
         return None
-    return f"{strange} packets were sent or arrived twice, or were never sent, and no link makes copies"
+    twice = f"{strange} packets were sent or arrived twice, or were never sent"
+    return f"{twice}, and no link makes copies"
 
 
 def clock_reason(facts: Analysis) -> str | None:

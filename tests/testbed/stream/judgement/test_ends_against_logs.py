@@ -15,7 +15,7 @@ from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.model.verdict import Verdict
 from testbed.stream.facts.run_facts import RunFacts
-from testbed.stream.judgement.packet_logs import miscounted
+from testbed.stream.judgement.end_counters import miscounted
 from testbed.stream.judgement.streams import judge_stream
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
