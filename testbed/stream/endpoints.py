@@ -116,7 +116,7 @@ def block_size_control(plan: StreamPlan, *, interleaved: bool = True) -> BlockSi
     theory = StreamTheory(plan)
     stream = plan.stream
     policy = theory.policy
-    carried = most_carried(plan)
+    carried = most_carried(theory)
     if stream.block_size is not None:
         return fixed_block_size(stream.block_size)
     parameters = AdaptationParameters(
