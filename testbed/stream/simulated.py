@@ -19,6 +19,7 @@ from testbed.faults.fault import ChangeTimes, FaultTimes, describe
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import CounterReading, Progress
 from testbed.stream.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
+from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.impaired.paths import (
     FRAME_HEADERS_BYTES,
     Break,
@@ -62,7 +63,8 @@ class SimulatedStreamFabric:
                 machine is late in virtual time, so the testbed itself has an error.
         """
         measurements = _Run(plan, self._sender(plan)).finish(progress)
-        if (contradiction := miscounted(plan, measurements)) is not None:
+        contradiction = miscounted(RunFacts(plan, measurements))
+        if contradiction is not None:
             raise RuntimeError(f"a run in virtual time contradicts itself: {contradiction}")
         return measurements
 

@@ -13,9 +13,7 @@ from testbed.stream.measurements import (
     BoolArray,
     FloatArray,
     IntArray,
-    StreamMeasurements,
 )
-from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import (
     ImpairedSpan,
     faulty_links,
@@ -61,7 +59,7 @@ def link_traversals(facts: RunFacts) -> tuple[LinkTraversal, ...]:
     spans = [span for span in facts.theory.impaired_spans if span.link in split.loaded]
     met = np.zeros(len(sent_s), dtype=np.int64)
     for span in spans:
-        start_s, stop_s = _times_of(run, plan, span)
+        start_s, stop_s = _times_of(facts, span)
         crossed = _crosses(split, span.link)[path]
         met += crossed & (sent_s >= start_s - GUARD_S) & (sent_s < stop_s + GUARD_S)
     for times in run.faults:
@@ -83,7 +81,7 @@ def link_traversals(facts: RunFacts) -> tuple[LinkTraversal, ...]:
     last_s = _last_complete_s(facts)
     traversals = []
     for span in spans:
-        start_s, stop_s = _times_of(run, plan, span)
+        start_s, stop_s = _times_of(facts, span)
         until_s = min(stop_s, last_s) - GUARD_S
         crossed = _crosses(split, span.link)[path]
         packets = np.flatnonzero(crossed & (sent_s >= start_s + GUARD_S) & (sent_s < until_s))
@@ -98,12 +96,12 @@ def link_traversals(facts: RunFacts) -> tuple[LinkTraversal, ...]:
     return tuple(traversals)
 
 
-def _times_of(run: StreamMeasurements, plan: StreamPlan, span: ImpairedSpan) -> tuple[float, float]:
+def _times_of(facts: RunFacts, span: ImpairedSpan) -> tuple[float, float]:
     """Return from when to when the link was impaired; an empty time for a fault that never came."""
     if span.fault is None:
         return -GUARD_S, math.inf
-    for times in run.faults:
-        if times.fault == plan.faults[span.fault]:
+    for times in facts.run.faults:
+        if times.fault == facts.plan.faults[span.fault]:
             return times.start_s, times.stop_s
     return 0.0, 0.0
 

@@ -8,24 +8,23 @@ import numpy as np
 from fec.protocol.probation import NEAR_BLOCKS
 from fec.protocol.receiver_types import ReceiverParameters
 from testbed.judgement.counts import first_impossible, negative_count
+from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.judgement.packet_logs import block_outcomes
-from testbed.stream.measurements import StreamMeasurements
-from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import (
     DIAGNOSES,
     RETURN_LABELS,
-    is_impaired,
-    stream_spans,
 )
 from topologies import Json
 from topologies.impairments import ExtraDelay, RateTrace, Reordering
 
 
-def miscounted(plan: StreamPlan, run: StreamMeasurements) -> str | None:
+def miscounted(facts: RunFacts) -> str | None:
     """Return the first figures of the ends that cannot be right beside the logs, or None.
 
     A run without counters has no such figures.
     """
+    plan = facts.plan
+    run = facts.run
     counts = {**vars(run.health), **run.counters}
     negative = negative_count(counts)
     if negative is not None:
@@ -45,7 +44,7 @@ def miscounted(plan: StreamPlan, run: StreamMeasurements) -> str | None:
     for name, values in vars(outcomes).items():
         if not np.array_equal(getattr(run.blocks, name), values, equal_nan=True):
             return "what became of the blocks is not what was logged"
-    limits = _sums(plan, run)
+    limits = _sums(facts)
     wrong = first_impossible({names: _sum_of(counts, names) for names in limits}, limits)
     if wrong is None:
         return None
@@ -78,15 +77,16 @@ class _BlockTotals(NamedTuple):
     undecided_symbols: int
 
 
-def _block_totals(plan: StreamPlan, run: StreamMeasurements, refused: int) -> _BlockTotals:
+def _block_totals(facts: RunFacts, refused: int) -> _BlockTotals:
     """Bound what the receiver can have counted of its blocks.
 
     A block without packets is opened by the first packet of a later block, and closed a playback
     buffer after that packet. Any ``refused`` packets may have been refused: then they open none.
     """
+    run = facts.run
     sent = run.sent
     blocks = run.blocks
-    stream = plan.stream
+    stream = facts.plan.stream
     arrived = ~run.lost
     numbers = sent.block[arrived]
     if not len(numbers):
@@ -96,7 +96,7 @@ def _block_totals(plan: StreamPlan, run: StreamMeasurements, refused: int) -> _B
     begin = first if first >= NEAR_BLOCKS else 0
     end = int(numbers.max()) + 1
     longest_transit_s = run.deliveries.transit_s[arrived].max()
-    closed_by_s = plan.duration_s - stream.playback_s - 2 * stream.block_s - longest_transit_s
+    closed_by_s = facts.plan.duration_s - stream.playback_s - 2 * stream.block_s - longest_transit_s
     in_time = np.sort(numbers[sent.time_s[arrived] < closed_by_s])
     closed_end = max(begin, int(in_time[-1 - refused]) + 1) if len(in_time) > refused else begin
     may_be_open = (blocks.arrived < stream.source_packets) & (blocks.block >= closed_end)
@@ -108,7 +108,7 @@ def _block_totals(plan: StreamPlan, run: StreamMeasurements, refused: int) -> _B
     )
 
 
-def _sums(plan: StreamPlan, run: StreamMeasurements) -> dict[str, tuple[float, float]]:
+def _sums(facts: RunFacts) -> dict[str, tuple[float, float]]:
     """Return the smallest and the largest possible value of sums of counters.
 
     A key names the counters that are added; one behind a "-" is subtracted. Late parity is what was
@@ -117,6 +117,8 @@ def _sums(plan: StreamPlan, run: StreamMeasurements) -> dict[str, tuple[float, f
     that is refused, counts for nothing more: each may leave a block with another outcome. So may a
     block that is open at the end, or that a receiver began again with.
     """
+    plan = facts.plan
+    run = facts.run
     counts = run.counters
     sent = run.sent
     blocks = run.blocks
@@ -132,7 +134,7 @@ def _sums(plan: StreamPlan, run: StreamMeasurements) -> dict[str, tuple[float, f
     size_at_last_source[block_index[last]] = sent.block_size[last]
     late = block_index[~source & (sent.symbol >= size_at_last_source[block_index])]
     refused = sum(n for name, n in counts.items() if name.startswith("rejected_"))
-    totals = _block_totals(plan, run, refused)
+    totals = _block_totals(facts, refused)
     loose: float = 256 * (counts.get("late", 0) + refused) + totals.undecided_symbols
     if {"restarts", "skipped_blocks"} & set(counts):
         loose = math.inf
@@ -147,11 +149,13 @@ def _sums(plan: StreamPlan, run: StreamMeasurements) -> dict[str, tuple[float, f
         + received / stream.report_packets
         + 1
     )
-    most_repeated = math.inf if is_impaired(plan) else len(RETURN_LABELS) * reports - heard
+    most_repeated = (
+        math.inf if facts.theory.impaired_spans else len(RETURN_LABELS) * reports - heard
+    )
     # A sender takes the third of three older reports for one of a receiver that was started again.
     reordered = any(
         isinstance(impairment, (ExtraDelay, Reordering, RateTrace))
-        for span in stream_spans(plan)
+        for span in facts.theory.impaired_spans
         for impairment in span.impairments
     )
     most_heard = math.inf if reordered else reports

@@ -50,7 +50,7 @@ def invalid_reason(facts: Analysis) -> str | None:
         _lost_in_no_fault(facts, sent),
         _strange(facts, sent),
         dropped_reason(run.health.unplanned_drops, sent, "at a full socket or queue"),
-    ) or miscounted(plan, run)
+    ) or miscounted(facts)
 
 
 def _lost_in_no_fault(facts: Analysis, sent: int) -> str | None:
