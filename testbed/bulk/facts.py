@@ -127,7 +127,8 @@ class BulkFacts:
     @cached_property
     def spare_s(self) -> float:
         """The time by which the run may be longer than predicted."""
-        return self.predicted_s * (1 - LIQUID_RATIO if self.liquid_order else ORDER_TOLERANCE)
+        share = 1 - LIQUID_RATIO if self.liquid_order else ORDER_TOLERANCE
+        return self.predicted_s * share
 
     # Messages.
 
@@ -253,7 +254,10 @@ class BulkFacts:
             sending_s = min(end_s, record.done_s) - max(begin_s, record.started_s)
             for link in busy.keys() & set(record.path):
                 busy[link][number] += max(0.0, sending_s / (end_s - begin_s))
-        return {link: tuple(min(1.0, x) for x in shares) for link, shares in busy.items()}
+        fractions = {}
+        for link, shares in busy.items():
+            fractions[link] = tuple(min(1.0, share) for share in shares)
+        return fractions
 
     # Packets.
 
@@ -299,7 +303,8 @@ class BulkFacts:
         predicted time. Each of them waits for its own change, and for another one if that is in
         progress.
         """
-        plan, run = self.plan, self.run
+        plan = self.plan
+        run = self.run
         if plan.barrier or not run.rule_changes:
             return run.circuit_change_s
         busy_share = run.circuit_change_s / self.predicted_s

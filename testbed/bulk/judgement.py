@@ -32,8 +32,8 @@ _USUAL_LATENESS_S = 0.01
 # The mean lateness of a thread that wakes.
 _MAX_MEAN_LATENESS_S = 0.0015
 _STRAYS = (
-    "repetitions that come after their circuit is gone, first packets that a switch still holds for strays; TCP repeats"
-    " them"
+    "repetitions that come after their circuit is gone, "
+    "first packets that a switch still holds for strays; TCP repeats them"
 )
 _MOST_DEADLOCKS_NOTED = 5
 
@@ -74,7 +74,8 @@ def _row(facts: BulkFacts) -> JsonObject:
     throughput over it, and ``predicted_ratio`` the same of the plan in virtual time. ``bottleneck_busy``
     has, for each bottleneck, the fraction of each time frame in which it carried data.
     """
-    plan, run = facts.plan, facts.run
+    plan = facts.plan
+    run = facts.run
     busy = facts.busy_fractions(plan.bottlenecks)
     return {
         **{name: getattr(plan, name) for name in _PLAN_FIELDS},
@@ -168,7 +169,8 @@ def _both_directions(links: Iterable[LinkId]) -> set[LinkId]:
 
 def _checks_of_messages(facts: BulkFacts) -> Iterator[Check]:
     """Yield the checks of every run: it ended, and every message arrived once."""
-    plan, run = facts.plan, facts.run
+    plan = facts.plan
+    run = facts.run
     ended = Check(
         name="the run came to its end",
         key="ended",
@@ -186,7 +188,8 @@ def _checks_of_messages(facts: BulkFacts) -> Iterator[Check]:
 
 def _checks_of_faults(facts: BulkFacts) -> Iterator[Check]:
     """Yield the checks that the planned faults came, and that something noticed them."""
-    plan, run = facts.plan, facts.run
+    plan = facts.plan
+    run = facts.run
     noticed = _both_directions(run.lost_links)
     cuts = [fault.link for fault in plan.faults if fault.kind == "down"]
     missed = any(link not in noticed for link in cuts) or (plan.killed and not run.failure)
@@ -204,10 +207,15 @@ def _link_bytes(facts: BulkFacts) -> Check:
 
 def _circuit_checks(facts: BulkFacts) -> Iterator[Check]:
     """Yield what the switches' counters must show if data can pass over circuits alone."""
-    planned, injected, dropped = facts.plan.injected, facts.run.injected, facts.dropped_packets
+    planned = facts.plan.injected
+    injected = facts.run.injected
+    dropped = facts.dropped_packets
     if planned:
         claim = Claim("packets injected without a circuit, dropped at switches", "injected-dropped")
-        refused = claim.equal(planned, injected if injected > planned else min(dropped, injected))
+        counted = injected
+        if injected <= planned:
+            counted = min(dropped, injected)
+        refused = claim.equal(planned, counted)
         detail = f"{dropped} packets were dropped at switches in all"
         yield refused.noting(detail).of(injected)
     name = "packets of the messages themselves dropped at switches, share of all"
@@ -269,13 +277,16 @@ def _changes_too_long(facts: BulkFacts, limit_s: float) -> str | None:
     A schedule neglects the time that they take. If it is too long, the run cannot tell a schedule from a
     worse one.
     """
-    run, delay_s = facts.run, facts.circuit_change_delay_s
+    run = facts.run
+    delay_s = facts.circuit_change_delay_s
     if delay_s <= limit_s:
         return None
     each_ms = 1e3 * run.circuit_change_s / max(1, run.rule_changes)
+    share = delay_s / facts.predicted_s
+    limit = limit_s / facts.predicted_s
     return overload_message(
-        f"{run.rule_changes} changes of circuits took {each_ms:.1f} ms each, {delay_s / facts.predicted_s:.1%} of the"
-        f" predicted time (limit {limit_s / facts.predicted_s:.1%})",
+        f"{run.rule_changes} changes of circuits took {each_ms:.1f} ms each, "
+        f"{share:.1%} of the predicted time (limit {limit:.1%})",
         hint=LONGER_FRAMES,
     )
 
@@ -296,9 +307,12 @@ def _repeats_too_long(facts: BulkFacts) -> str | None:
     if took_s + facts.circuit_change_delay_s <= facts.spare_s:
         return None
     timeouts = sum(repeats.timeouts for repeats in again)
+    share = took_s / facts.predicted_s
+    limit = facts.spare_s / facts.predicted_s
     return overload_message(
-        f"TCP sent {packets} packets again, {timeouts} after a time-out of {1e3 * TIMEOUT_S:.0f} ms, which takes up to "
-        f"{took_s / facts.predicted_s:.1%} of the predicted time (limit, circuits' changes too, "
-        f"{facts.spare_s / facts.predicted_s:.1%})",
+        f"TCP sent {packets} packets again, "
+        f"{timeouts} after a time-out of {1e3 * TIMEOUT_S:.0f} ms, "
+        f"which takes up to {share:.1%} of the predicted time "
+        f"(limit, circuits' changes too, {limit:.1%})",
         hint=LONGER_FRAMES,
     )
