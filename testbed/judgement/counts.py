@@ -1,7 +1,7 @@
 """Counts that cannot be right, given what else was measured."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from topologies import Json
 
@@ -16,7 +16,7 @@ class ImpossibleCount(NamedTuple):
 
 
 def first_impossible(
-    counts: Mapping[str, Any], limits: Mapping[str, tuple[float, float]]
+    counts: Json, limits: Mapping[str, tuple[float, float]]
 ) -> ImpossibleCount | None:
     """Return the first count that is outside its limits, or None.
 
