@@ -3,6 +3,7 @@ after."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -90,26 +91,74 @@ class MessageDeliveries:
         """Those sent from ``start_s`` on and before ``stop_s``."""
         return np.asarray((self.sent_s >= start_s) & (self.sent_s < stop_s))
 
-    def meeting(self, faults: Iterable[FaultTimes], propagation_s: float) -> BoolArray:
-        """Return which messages one of the faults may have affected.
 
-        Args:
-            faults: The faults as they were carried out.
-            propagation_s: The delay of the longest path.
-        """
-        before_s = UNDER_WAY_S + propagation_s
-        return near_faults(self.sent_s, faults, before_s=before_s, after_s=UNDER_WAY_S)
+class MetapathFacts:
+    """Facts of one run of one plan, each computed once.
 
+    While several faults are active, a lost packet is counted for the one that began last.
+    """
 
-@dataclass(frozen=True, kw_only=True)
-class MetapathAnalysis:
-    """All faults, and what was sent and lost far from any."""
+    def __init__(self, plan: MetapathPlan, run: MetapathRun) -> None:
+        self.plan = plan
+        self.run = run
 
-    faults: tuple[FaultOutcome, ...]
-    deliveries: MessageDeliveries
-    messages: int
-    sent_outside: int
-    lost_outside: int
+    @cached_property
+    def deliveries(self) -> MessageDeliveries:
+        """The fate of every message."""
+        return message_deliveries(self.run)
+
+    @property
+    def messages(self) -> int:
+        """The number of messages that were sent."""
+        return len(self.deliveries.sent_s)
+
+    @cached_property
+    def known(self) -> LabelledPaths | None:
+        """The paths of FT-DRB; None for another routing."""
+        if self.plan.routing != "ft-drb":
+            return None
+        return labelled_paths(self.plan.network, self.plan.source, self.plan.sink)
+
+    @cached_property
+    def longest_path_s(self) -> float:
+        """The propagation of the longest path that packets may take."""
+        plan = self.plan
+        network = plan.network
+        if self.known is not None:
+            paths = [[network.link(*link) for link in path] for path in self.known.paths]
+        elif plan.routing == "recomputed":
+            _, forward, _ = splits_of(network, plan.source, plan.sink)
+            paths = [[network.links[index] for index in path.links] for path in forward.paths]
+        else:
+            route = static_routing(network)(plan.source, plan.sink)
+            paths = [[network.link(*link) for link in route]]
+        return max(sum(link.delay_s for link in path) for path in paths)
+
+    def meeting(self, faults: Iterable[FaultTimes]) -> BoolArray:
+        """Return a mask of the messages that one of the faults may have affected."""
+        sent_s = self.deliveries.sent_s
+        before_s = UNDER_WAY_S + self.longest_path_s
+        return near_faults(sent_s, faults, before_s=before_s, after_s=UNDER_WAY_S)
+
+    @cached_property
+    def faults(self) -> tuple[FaultOutcome, ...]:
+        """The figures of every fault; each counts until the next one begins that does not overlap it."""
+        return tuple(_outcome(self, times) for times in self.run.faults)
+
+    @cached_property
+    def _outside(self) -> BoolArray:
+        """A mask of the messages that no fault can have affected."""
+        return ~self.meeting(self.run.faults)
+
+    @property
+    def sent_outside(self) -> int:
+        """The number of messages that no fault can have affected."""
+        return int(self._outside.sum())
+
+    @property
+    def lost_outside(self) -> int:
+        """The number of these that were lost."""
+        return int((self.deliveries.lost & self._outside).sum())
 
 
 def message_deliveries(run: MetapathRun) -> MessageDeliveries:
@@ -137,45 +186,6 @@ def message_deliveries(run: MetapathRun) -> MessageDeliveries:
     )
 
 
-def analyse_metapaths(plan: MetapathPlan, run: MetapathRun) -> MetapathAnalysis:
-    """Figures of every fault; each rules until the next one begins that does not overlap it.
-
-    While several are in force, a packet that is lost is counted to the one that began last.
-    """
-    deliveries = message_deliveries(run)
-    known = (
-        labelled_paths(plan.network, plan.source, plan.sink) if plan.routing == "ft-drb" else None
-    )
-    outcomes = tuple(_outcome(plan, run, deliveries, known, times) for times in run.faults)
-    near = deliveries.meeting(run.faults, longest_path_delay_s(plan, known))
-    return MetapathAnalysis(
-        faults=outcomes,
-        deliveries=deliveries,
-        messages=len(deliveries.sent_s),
-        sent_outside=int((~near).sum()),
-        lost_outside=int((deliveries.lost & ~near).sum()),
-    )
-
-
-def longest_path_delay_s(plan: MetapathPlan, known: LabelledPaths | None) -> float:
-    """Return the propagation of the longest path that packets may take, in seconds.
-
-    Args:
-        plan: The plan of the stream.
-        known: The paths of FT-DRB; None for another routing.
-    """
-    network = plan.network
-    if known is not None:
-        paths = [[network.link(*link) for link in path] for path in known.paths]
-    elif plan.routing == "recomputed":
-        _, forward, _ = splits_of(network, plan.source, plan.sink)
-        paths = [[network.links[index] for index in path.links] for path in forward.paths]
-    else:
-        route = static_routing(network)(plan.source, plan.sink)
-        paths = [[network.link(*link) for link in route]]
-    return max(sum(link.delay_s for link in path) for path in paths)
-
-
 def episode_of(times: FaultTimes, faults: Sequence[FaultTimes]) -> tuple[FaultTimes, ...]:
     """The faults that are joined to this one by overlaps, itself included, by their beginning.
 
@@ -195,36 +205,30 @@ def episode_of(times: FaultTimes, faults: Sequence[FaultTimes]) -> tuple[FaultTi
     return tuple(joined)
 
 
-def _outcome(
-    plan: MetapathPlan,
-    run: MetapathRun,
-    deliveries: MessageDeliveries,
-    known: LabelledPaths | None,
-    times: FaultTimes,
-) -> FaultOutcome:
+def _outcome(facts: MetapathFacts, times: FaultTimes) -> FaultOutcome:
+    plan, run, deliveries = facts.plan, facts.run, facts.deliveries
     start, stop = times.start_s, times.stop_s
     episode = episode_of(times, run.faults)
     end_s = min(
         (t.start_s for t in run.faults if t.start_s >= max(e.stop_s for e in episode)),
         default=plan.duration_s,
     )
-    propagation_s = longest_path_delay_s(plan, known)
-    meets, during = deliveries.meeting([times], propagation_s), deliveries.sent_in(start, stop)
+    meets, during = facts.meeting([times]), deliveries.sent_in(start, stop)
     for other in episode:
         if (other.start_s, other.fault.link) > (start, times.fault.link):
-            meets &= ~deliveries.meeting([other], propagation_s)
+            meets &= ~facts.meeting([other])
     cable = cable_number(plan.network, times.fault.link)
-    back_s = _off_the_cable_at(run, plan, known, times, len(episode) > 1)
+    back_s = _off_the_cable_at(facts, times, len(episode) > 1)
     later = during & (deliveries.sent_s >= (np.inf if back_s is None else back_s))
     if len(episode) > 1:
-        later &= meets & _settled(plan, run, known, episode, deliveries)
+        later &= meets & _settled(facts, episode)
     returned = _changed_at(run, stop, end_s, lambda paths: paths[:1] == (0,))
     own = [e for e in run.events if start - UNDER_WAY_S <= e.at_s < stop and e.cable == cable]
     escaping = deliveries.escaped & deliveries.sent_in(start - UNDER_WAY_S, end_s)
     detected_s = {
         e.cause: e.at_s - start for e in reversed(own) if e.kind == "notified"
     }  # the first of each cause
-    on_cable = _probing(run, known, cable, back_s, stop)
+    on_cable = _probing(facts, cable, back_s, stop)
     lost = int((deliveries.lost & meets).sum())
 
     def latency_ms(of: BoolArray) -> Latency:
@@ -256,16 +260,11 @@ def _outcome(
     )
 
 
-def _off_the_cable_at(
-    run: MetapathRun,
-    plan: MetapathPlan,
-    known: LabelledPaths | None,
-    times: FaultTimes,
-    overlapped: bool,
-) -> float | None:
+def _off_the_cable_at(facts: MetapathFacts, times: FaultTimes, overlapped: bool) -> float | None:
     """When packets began to keep off the fault's cable; where faults overlap, its beginning if the paths in use did
     already."""
-    cable = cable_number(plan.network, times.fault.link)
+    cable = cable_number(facts.plan.network, times.fault.link)
+    known, run = facts.known, facts.run
 
     def keep_off(paths: Sequence[int]) -> bool:
         return known is not None and not any(cable in known.cables[k] for k in paths)
@@ -277,17 +276,12 @@ def _off_the_cable_at(
     return _changed_at(run, times.start_s, times.stop_s, keep_off)
 
 
-def _settled(
-    plan: MetapathPlan,
-    run: MetapathRun,
-    known: LabelledPaths | None,
-    episode: Sequence[FaultTimes],
-    deliveries: MessageDeliveries,
-) -> BoolArray:
-    """Shape (messages,): whether packets kept off the cables of all faults in force when this one was sent."""
+def _settled(facts: MetapathFacts, episode: Sequence[FaultTimes]) -> BoolArray:
+    """Return a mask of the messages that were sent when packets kept off the cables of all active faults."""
+    deliveries = facts.deliveries
     settled = np.ones(len(deliveries.sent_s), dtype=np.bool_)
     for times in episode:
-        back_s = _off_the_cable_at(run, plan, known, times, True)
+        back_s = _off_the_cable_at(facts, times, True)
         settled &= ~deliveries.sent_in(times.start_s, times.stop_s if back_s is None else back_s)
     return settled
 
@@ -303,10 +297,9 @@ def _changed_at(
     return next((event.at_s for event in configured if is_so(event.paths)), None)
 
 
-def _probing(
-    run: MetapathRun, known: LabelledPaths | None, cable: int, since_s: float | None, stop_s: float
-) -> int:
-    """Packets sent over the cable on purpose while it was known to be dead."""
+def _probing(facts: MetapathFacts, cable: int, since_s: float | None, stop_s: float) -> int:
+    """Return how many packets were sent over the cable on purpose while it was known to be dead."""
+    known, run = facts.known, facts.run
     if known is None or since_s is None:
         return 0
     over = np.array([cable in cables for cables in known.cables])

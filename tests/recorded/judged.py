@@ -21,7 +21,7 @@ from testbed.download.judgement import judge_download
 from testbed.download.simulated import simulate_download
 from testbed.download.workload import download_plan
 from testbed.faults.fault import Fault
-from testbed.metapath.analysis import analyse_metapaths, path_shares
+from testbed.metapath.analysis import MetapathFacts, path_shares
 from testbed.metapath.judgement import judge_metapaths
 from testbed.model.workload import Judgement
 from testbed.stream.facts.run_facts import RunFacts
@@ -519,7 +519,7 @@ def metapath_runs() -> Iterator[tuple[str, Any]]:
             f"overlapping, {lost}",
             [
                 _short(judge_metapaths(plan, run)),
-                told(lambda p=plan, r=run: analyse_metapaths(p, r).faults),
+                told(lambda p=plan, r=run: MetapathFacts(p, r).faults),
             ],
         )
     yield "shares", told(path_shares, run, 0.5)
