@@ -286,19 +286,3 @@ def repeated(
 
 IMPOSSIBLE = (ArithmeticError, LookupError, ValueError)
 """What a judge stumbles over where figures cannot be those of a plan, or lack what its checks compare."""
-
-
-def below_nought(figures: Json) -> list[str]:
-    """Names of those that are numbers below 0, or lists with one.
-
-    >>> below_nought({"sent": 3, "late_s": [0.1, -0.2]})
-    ['late_s']
-    """
-    listed = (
-        (name, one if isinstance(one, list | tuple) else (one,)) for name, one in figures.items()
-    )
-    return [
-        name
-        for name, some in listed
-        if any(isinstance(one, int | float) and one < 0 for one in some)
-    ]

@@ -81,24 +81,6 @@ def overload_message(why: str, hint: str = LOWER_LINK_RATE) -> str:
     return f"the machine could not keep up: {why}; {hint}"
 
 
-MAX_UNPLANNED = 1e-4
-"""Share of a run's packets that the machine may drop, or that may be lost in no planned fault: two orders below the
-precision of a loss."""
-
-
-def dropped_reason(
-    drops: int, packets: int, where: str, hint: str = LOWER_PACKET_RATE
-) -> str | None:
-    """Why a run says nothing of whose packets so many were dropped there, or None.
-
-    >>> dropped_reason(2, 20_000, "at a full socket")
-    >>> dropped_reason(3, 20_000, "at a full socket", "wait")
-    'the machine could not keep up: 3 packets were dropped at a full socket; wait'
-    """
-    words = f"{drops} packets were dropped {where}"
-    return overload_message(words, hint) if drops > MAX_UNPLANNED * packets else None
-
-
 @dataclass(frozen=True)
 class TimingError:
     """``name`` in the run's figures; ``description``: what was late, with ``{was}`` where the figure stands.

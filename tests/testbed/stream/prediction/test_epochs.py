@@ -13,7 +13,7 @@ from testbed.faults.fault import ChangeTimes, Fault, PoissonFaults
 from testbed.model.label_split import LABELS, LabelPath, LabelSplit
 from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.judgement.analysis import Analysis
-from testbed.stream.judgement.streams import campaign_lines
+from testbed.stream.judgement.closing_lines import campaign_lines
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.mobility import frame_network, recomputed
 from testbed.stream.plan import RouteChange, StreamParameters, StreamPlan, plan_to_json
