@@ -1,7 +1,7 @@
 """``testbed doctor --compile``: everything that is compiled for this machine at its first use, compiled ahead.
 
 Each task runs one algorithm on something small; what it compiles is kept (see ``fec.jit``). After a change of code only
-what changed is compiled again. ``make kernels`` runs the same tasks (``tools/build_kernels.py``).
+what changed is compiled again. ``make kernels`` runs the same tasks and makes a library of it (``tools/build_kernels.py``).
 """
 
 import time
