@@ -277,7 +277,7 @@ def _numba() -> Any:
         import numba
         from numba.core import config
     except ImportError:
-        LOGGER.warning("numba is not installed: algorithms run in Python, 10 to 1,000 times slower")
+        LOGGER.warning("numba is not installed: algorithms run in Python, many times slower")
         return None
     config._config_fname = os.devnull
     config.reload_config()
