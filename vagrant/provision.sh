@@ -67,6 +67,7 @@ missing_packages() {
         # Ubuntu's chromium package is only a pointer to a snap, which containers and bare machines cannot run
         if [ "$name" = chromium ] && grep -qs '^ID=ubuntu' /etc/os-release; then continue; fi
         if [ "$name" = wg ]; then name=wireguard-tools; fi
+        if [ "$name" = gcc ]; then echo libc6-dev; fi
         echo "$name"
     done
     # a virtual environment is made once, so its maker is looked for only then

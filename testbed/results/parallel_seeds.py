@@ -20,11 +20,13 @@ _LOOK_S = 0.5
 def run_seeds(
     experiment: Experiment, seeds: Sequence[int], *, processes: int | None = None
 ) -> list[JsonObject]:
-    """The rows of all seeds, on so many processes (None: one a core). The first runs here (it fills the cache of
-    compiled code), over two cores where it is large; small runs all do."""
+    """Return the rows of all seeds, computed by this number of processes (None: one per core).
+
+    The first seed runs in this process, which fills the cache of compiled code. All small runs do.
+    """
     processes = processes or len(os.sched_getaffinity(0))
     first, rest = seeds[0], seeds[1:]
-    rows = [run_seed(experiment, first, processors=processes)]
+    rows = [run_seed(experiment, first)]
     if not rest:
         return rows
     if processes < 2 or sum(row["packet_hops"] for row in rows) * len(rest) < 10 * FEW_MESSAGES:

@@ -1,7 +1,7 @@
 """``testbed doctor --compile``: everything that is compiled for this machine at its first use, compiled ahead.
 
 Each task runs one algorithm on something small; what it compiles is kept (see ``fec.jit``). After a change of code only
-what changed is compiled again. ``make kernels`` runs the same tasks (``tools/build_kernels.py``).
+what changed is compiled again. ``make kernels`` runs the same tasks and makes a library of it (``tools/build_kernels.py``).
 """
 
 import time
@@ -65,12 +65,12 @@ def _schedules() -> None:
         EJECT(table, PLACE(table, orbits.order), 20)
 
 
-def _router_simulator(network: str = "torus:3x3", processors: int = 1, **options: Any) -> None:
+def _router_simulator(network: str = "torus:3x3", **options: Any) -> None:
     import testbed
     from testbed.interconnect.simulation import run_seed
 
     plan = testbed.simulation_plan(network, duration_s=1e-5, warm_up_s=0.0, **options)
-    run_seed(plan.experiment, 1, processors=processors)
+    run_seed(plan.experiment, 1)
 
 
 def _states_of_nac() -> None:
@@ -109,9 +109,6 @@ TASKS: dict[str, Callable[[], None]] = {
     "router simulator, FT-DRB": partial(_router_simulator, routing="ft-drb"),
     "router simulator, NAC": partial(_router_simulator, deadlock="nac"),
     "router simulator": partial(_router_simulator, deadlock="virtual-channels"),
-    "router simulator, two processors": partial(
-        _router_simulator, "torus:32x32", load=0.2, processors=2
-    ),
     "liquid schedules": _schedules,
     "orders of labels": _codes,
     "capillary routes": _routes,

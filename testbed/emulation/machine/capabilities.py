@@ -293,17 +293,24 @@ def _isal() -> Capability:
 
 
 def _compiled_code() -> Capability:
-    """Return whether what was compiled ahead for everybody can be used here."""
-    from fec.jit import KERNELS, kernels, kernels_are_intact
+    """Return whether the routines that were compiled with the package can be used here."""
+    from fec.jit import KERNELS, KERNELS_DIGEST, kernels, kernels_are_intact
 
     if kernels() is not None:
         return _there(KERNELS.name)
+    if importlib.util.find_spec("numba") is None:
+        return _missing("numba is not installed: algorithms run in Python", "pip install numba")
+    if not KERNELS.exists() or not KERNELS_DIGEST.exists():
+        return _missing(
+            f"no {KERNELS.name}: code is compiled at its first use",
+            "make kernels, or testbed doctor --compile",
+        )
     try:
         intact = kernels_are_intact()
     except OSError as error:
         return _missing(f"{error.filename}: {error.strerror}", "install the package again")
     if not intact:
-        return _missing(f"{KERNELS} is damaged", "install the package again")
+        return _missing(f"{KERNELS} is damaged", "make kernels, or install the package again")
     return _missing("nothing is compiled ahead for this processor", "testbed doctor --compile")
 
 

@@ -94,6 +94,17 @@ def schedule_units(needs: ClassNeeds, frames: int, steps: int, seed: int) -> tup
     return left, units.kind, units.position
 
 
+def place_units(needs: ClassNeeds, frames: int, steps: int, seed: int, position: Ints) -> int:
+    """Write the frame of each unit into ``position``, and return the number of units without a frame.
+
+    If there are any, ``position`` is not written.
+    """
+    left, _, found = schedule_units(needs, frames, steps, seed)
+    if left == 0:
+        position[:] = found
+    return left
+
+
 def place_class(table: ClassTable, c: int, frame: int) -> None:
     """One unit of the class enters the frame."""
     (own, resources, _, cap), base = table.needs, table.base

@@ -12,11 +12,11 @@ from typing import Literal
 import numpy as np
 
 from testbed.jit import compiled_entry
-from testbed.scheduling.fast.class_ejection import ClassNeeds, schedule_units
+from testbed.scheduling.fast.class_ejection import ClassNeeds, place_units
 from topologies import lists_by_key
 
 MAX_VARIABLES = 60_000
-SCHEDULE_UNITS = compiled_entry(schedule_units)
+PLACE_UNITS = compiled_entry(place_units)
 
 
 def pack(
@@ -40,8 +40,8 @@ def pack(
         demand=np.array([len(own) for own in members.values()], dtype=np.int64),
         cap=np.full(1 + max(resources, default=-1), capacity, dtype=np.int64),
     )
-    left, _, position = SCHEDULE_UNITS(needs, bins, steps, seed)
-    if left:
+    position = np.zeros(len(paths), dtype=np.int64)
+    if PLACE_UNITS(needs, bins, steps, seed, position):
         return None
     placed = dict(zip(chain.from_iterable(members.values()), position.tolist(), strict=True))
     return [placed[i] for i in range(len(paths))]

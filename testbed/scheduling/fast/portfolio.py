@@ -140,7 +140,8 @@ def _by_twins(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule
     bound, steps, attempt = traffic.bottleneck_load, FIRST_STEPS, 0
     until = budget.used_s() + max(0.0, budget.left_s()) / 4
     while steps <= MAX_STEPS and (attempt == 0 or budget.used_s() < until):
-        state, frame_of = SEARCH_TWINS(_sets(traffic), bound, steps, seed * 1000 + attempt)
+        frame_of = np.zeros(len(traffic.offsets) - 1, dtype=np.int32)
+        state = SEARCH_TWINS(_sets(traffic), bound, steps, seed * 1000 + attempt, frame_of)
         if state < 0:
             return
         if state == 1:

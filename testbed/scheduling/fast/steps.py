@@ -68,7 +68,7 @@ def first_fit(sets: LinkSets, order: Ints, frames: int, frame_of: npt.NDArray[np
                 taken |= used[indices[k] * words + w]
             if taken == full:
                 continue
-            bit = first_bit(~taken)
+            bit = first_bit(np.int64(~taken))
             if w * 64 + bit < frames:
                 found = w * 64 + bit
                 for k in range(offsets[transfer], offsets[transfer + 1]):

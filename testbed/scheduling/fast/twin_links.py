@@ -155,27 +155,35 @@ def sort_classes(sets: LinkSets, pools: Pools, classes: TwinClasses) -> bool:
 
 
 def search_twins(
-    sets: LinkSets, frames: int, steps: int, seed: int
-) -> tuple[int, npt.NDArray[np.int32]]:
-    """A schedule of ``frames`` frames by pools of twin links: (state, frame of each transfer).
+    sets: LinkSets, frames: int, steps: int, seed: int, frame_of: npt.NDArray[np.int32]
+) -> int:
+    """Search for a schedule of ``frames`` frames by pools of twin links.
 
-    State: 1 found, 0 not found in so many steps, -1 no twins in a large traffic, or too many transfers for what the
-    colouring needs.
+    Args:
+        sets: The links of each transfer.
+        frames: Number of frames.
+        steps: Largest number of ejections.
+        seed: Seed of the random choices.
+        frame_of: The frame of each transfer is written here; UNPLACED if none is found.
+
+    Returns:
+        1: found; 0: not found in these steps; -1: no twins in a large traffic, or too many
+        transfers for what the colouring needs.
     """
     n = len(sets.offsets) - 1
-    frame_of = np.full(n, UNPLACED, dtype=np.int32)
+    frame_of[:] = UNPLACED
     pools = twin_pools(sets)
     largest = 1
     for p in range(len(pools.size)):
         largest = max(largest, pools.size[p])
     if (largest == 1 and n > MAX_SINGLES) or n * largest > MAX_VERTICES:
-        return -1, frame_of
+        return -1
     good, classes = find_classes(sets, pools)
     if not good or len(classes.needs.demand) * frames > MAX_CLASS_FRAMES:
-        return -1, frame_of
+        return -1
     left, kind, position = schedule_units(classes.needs, frames, steps, seed)
     if left > 0:
-        return 0, frame_of
+        return 0
     units = UnitList(kind, position)
     done = give_links(units, classes.needs, classes.begin, frames)
     given = np.zeros(n, dtype=np.int64)
@@ -183,7 +191,7 @@ def search_twins(
         place = classes.begin[units.kind[unit]] + done[unit]
         frame_of[classes.transfers[place + given[place]]] = units.position[unit]
         given[place] += 1
-    return 1, frame_of
+    return 1
 
 
 def give_links(units: UnitList, needs: ClassNeeds, begin: Ints, frames: int) -> Ints:
