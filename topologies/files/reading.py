@@ -95,9 +95,11 @@ def read_network_file(path: str | Path, part: str = "") -> Network:
 
 def _read(path: Path, notes: list[str], part: str) -> Network:
     if path.suffix.lower() == ".py":
-        read_bytes(path, most=MAX_NETWORK_BYTES)  # raises what any file that is not there does
+        read_bytes(
+            path, limit_bytes=MAX_NETWORK_BYTES
+        )  # raises what any file that is not there does
         return _of_program(path, part, notes)
-    content = unpacked(read_bytes(path, most=MAX_NETWORK_BYTES))
+    content = unpacked(read_bytes(path, limit_bytes=MAX_NETWORK_BYTES))
     inner = path if path.suffix.lower() != ".gz" else path.with_suffix("")
     name, ending = inner.stem.removesuffix(".clab") or "network", inner.suffix.lower()
     packing = next((word for start, word in _PACKED.items() if content.startswith(start)), None)
