@@ -152,7 +152,7 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
 
 def catalogue() -> tuple[CatalogueEntry, ...]:
     """Return all families, in the order of ``testbed topology list``."""
-    entries = (FAMILIES.find(name) for name in FAMILIES.names())
+    entries = map(FAMILIES.find, FAMILIES.names())
     return tuple(entry for entry in entries if entry is not None)
 
 
@@ -219,7 +219,7 @@ def _allocation(name: str, text: str) -> tuple[int, ...]:
         raise TopologyError(
             f"{name} {text[:40]!r}: give 8 counts from 0 to 4 joined by '-', as in 4-4-4-4-0-0-0-0"
         )
-    return checked_allocation([int(part) for part in parts])
+    return checked_allocation(list(map(int, parts)))
 
 
 _PARSERS = {**PARSERS, "allocation": _allocation}
@@ -259,7 +259,7 @@ def _optical_cloud(
 ) -> Network:
     if graph.partition(":")[0] == "optical-cloud":
         raise TopologyError(f"graph={graph}: a cloud of clouds is not meant; name the graph itself")
-    sites = None if graph == "nsfnet" else load_network(graph)
+    sites = load_network(graph) if graph != "nsfnet" else None
     return optical_cloud(
         graph=sites, wavelengths=wavelengths, conversion=conversion, access=access, **links
     )

@@ -137,9 +137,10 @@ def checked_shape(family: str, shape: Shape, limit: int) -> tuple[tuple[int, ...
     sizes = tuple(shape)
     written = "x".join(map(str, sizes))
     if not 1 <= len(sizes) <= MAX_DIMENSIONS:
-        example = f"{family}:{'4x4' if family == 'hyperx' else '8x8'}"
+        example = "4x4" if family == "hyperx" else "8x8"
         raise TopologyError(
-            f"{family} of {len(sizes)} dimensions; give 1 to {MAX_DIMENSIONS}, as in {example}"
+            f"{family} of {len(sizes)} dimensions; give 1 to {MAX_DIMENSIONS}, as in"
+            f" {family}:{example}"
         )
     what = f"{family} {written}: the dimension"
     return tuple(integer(what, size, 2, limit) for size in sizes), written

@@ -133,8 +133,9 @@ class _Reachability:
 
 def _remedy(network: Network, pairs: list[tuple[str, str]]) -> str:
     """Return a note that names pairs without a path, and how to connect them."""
+    # Each pair once, whether there is no path in one direction or in both.
     unordered_pairs = list(dict.fromkeys(tuple(sorted(pair)) for pair in pairs))
-    listed = ", ".join(f"{a} and {b}" for a, b in unordered_pairs[:_MAX_LISTED_PAIRS])
+    listed = ", ".join(map(" and ".join, unordered_pairs[:_MAX_LISTED_PAIRS]))
     left_out = len(unordered_pairs) - _MAX_LISTED_PAIRS
     if len(pairs) == MAX_PAIRS:
         listed += " and many more pairs of hosts"

@@ -86,7 +86,10 @@ class _Impairment:
     def _text(self, values: Mapping[str, str]) -> str:
         parts = []
         for name, value in values.items():
-            parts.append(value if name == self.kind else f"{name}={value}")
+            if name == self.kind:
+                parts.append(value)
+            else:
+                parts.append(f"{name}={value}")
         return f"{self.kind}:{','.join(parts)}"
 
 
@@ -280,7 +283,10 @@ class RateTrace(_Impairment):
         runs = []
         for gap, equal_gaps in groupby(steps):
             count = len(list(equal_gaps))
-            runs.append(f"{gap}x{count}" if count > 1 else str(gap))
+            run = str(gap)
+            if count > 1:
+                run += f"x{count}"
+            runs.append(run)
         return "+".join(runs)
 
     def __str__(self) -> str:
@@ -436,12 +442,13 @@ def _parse_trace_value(text: str, folder: str | Path | None) -> RateTrace:
             " trace:ms=12x100+40"
         )
     path = Path(folder) / text
+    permitted_folder = Path(folder) if folder != "" else None
     with located(f"impairment 'trace:{text[:200]}'"):
         content = read_bytes(
             path,
             "name a trace of Mahimahi, one time in ms a line",
             limit_bytes=_MAX_TRACE_BYTES,
-            folder=None if folder == "" else Path(folder),
+            folder=permitted_folder,
             plain=True,
         )
         trace_text = utf8(content)

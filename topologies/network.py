@@ -125,9 +125,9 @@ _NETWORK_FIELDS = frozenset({"name"})
 class Node:
     """A host or a switch.
 
-    Some attributes are read. A host may have ``ip`` and ``mac`` (see ``topologies.text.addresses``),
-    and ``forwarding``: if it is true, the host forwards packets of others, as a router does. A
-    switch may have ``dpid``, its datapath id.
+    Some attributes are read. A host may have ``ip`` and ``mac``, its addresses (see
+    ``topologies.text.addresses``), and ``forwarding``: if it is true, the host forwards packets of
+    others, as a router does. A switch may have ``dpid``, its datapath id.
 
     Attributes:
         id: The name of the node, which is unique in its network.
@@ -431,7 +431,10 @@ class Network(Shown):
         if not self.node_of_name or advice.startswith("did you mean"):
             return advice
         names = {node: name for name, node in self.node_of_name.items()}
-        titles = [f"{node} ({names[node]})" if node in names else node for node in self.node_index]
+        titles = []
+        for node in self.node_index:
+            title = f"{node} ({names[node]})" if node in names else node
+            titles.append(title)
         return nearest("", titles)
 
     def link(self, source: str, target: str, key: int = 0) -> Link:
@@ -525,7 +528,9 @@ class Network(Shown):
             return None
         key = cable[2] if len(cable) == 3 else 0
         link = (str(node_name(cable[0])), str(node_name(cable[1])), key)
-        return link if link in self.link_index else None
+        if link not in self.link_index:
+            return None
+        return link
 
     def __repr__(self) -> str:
         return (

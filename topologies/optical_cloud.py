@@ -102,7 +102,9 @@ def optical_cloud(
         for key in range(access):
             draft.cable(router, cross_connect, key, medium="fibre", wavelengths=wavelengths)
         draft.cable(host, router)
-    name = "optical-cloud" if graph is None else f"optical-cloud:graph={graph.name}"
+    name = "optical-cloud"
+    if graph is not None:
+        name += f":graph={graph.name}"
     return draft.network(name, conversion=conversion, wavelengths=wavelengths)
 
 

@@ -185,8 +185,8 @@ class Registry(Generic[T]):
             from importlib.metadata import entry_points
 
             self._plugins = {}
-            points = sorted(entry_points(group=self.group), key=lambda p: (p.name, _package(p)))
-            for point in points:
+            points = entry_points(group=self.group)
+            for point in sorted(points, key=lambda point: (point.name, _package(point))):
                 self._load_plugin(point, self._plugins)
         return self._plugins
 
@@ -264,6 +264,8 @@ def function_check(parameters: str) -> Callable[[object], str | None]:
     """
 
     def check(thing: object) -> str | None:
-        return None if callable(thing) else f"it is no function of {parameters}"
+        if callable(thing):
+            return None
+        return f"it is no function of {parameters}"
 
     return check

@@ -61,7 +61,8 @@ class RoutingRelation:
     @property
     def all_lanes(self) -> int:
         """The number of virtual channels of each link, for all legs of the path."""
-        return 2 * self.lanes if self.detour else self.lanes
+        legs = 2 if self.detour else 1
+        return legs * self.lanes
 
     @cached_property
     def channels(self) -> tuple[Channel, ...]:
@@ -148,7 +149,8 @@ class RoutingRelation:
             direction = "out of" if outwards else "into"
             raise NoPathError(f"host {node!r} has no link {direction} it; join it to a switch")
         link = self.network.links[numbers[0]]
-        return (link.id,), link.target if outwards else link.source
+        switch = link.target if outwards else link.source
+        return (link.id,), switch
 
 
 def minimal_adaptive(network: Network) -> RoutingRelation:
@@ -190,8 +192,11 @@ def _ranks(network: Network) -> dict[str, tuple[int, int]]:
     """Return the level and the order of each switch; links to a smaller pair lead up."""
     order = {switch.id: i for i, switch in enumerate(network.switches)}
     if network.attributes.get("family") in ("fat-tree", "clos"):
-        levels = {switch.id: switch.attributes.get("level") for switch in network.switches}
-        return {switch: (-int(levels[switch] or 0), order[switch]) for switch in order}
+        ranks = {}
+        for switch in network.switches:
+            level = int(switch.attributes.get("level") or 0)
+            ranks[switch.id] = (-level, order[switch.id])
+        return ranks
     neighbours = switch_neighbours(network)
     root = max(order, key=lambda switch: (len(neighbours[switch]), -order[switch]))
     distance = _distances_from(neighbours, root)
@@ -286,10 +291,11 @@ def dateline(network: Network, detour: Detour = "") -> RoutingRelation:
             return first_sign == second_sign and b == a + grid.lane_step(second)
         return first_dimension < second_dimension and b == grid.lane_step(second)
 
+    lanes = 2 if grid.wrapping_dimensions else 1
     return RoutingRelation(
         method=detour or "dateline",
         network=network,
-        lanes=2 if grid.wrapping_dimensions else 1,
+        lanes=lanes,
         may_start=lambda link, lane: lane == grid.lane_step(link),
         may_follow=may_follow,
         detour=detour,
@@ -400,8 +406,9 @@ class _Grid:
             dimension = next(d for d in range(len(source)) if source[d] != target[d])
             difference = target[dimension] - source[dimension]
             crosses = abs(difference) > 1
-            sign = 1 if difference > 0 else -1
-            step = _Step(dimension, -sign if crosses else sign, crosses)
+            # A wrap-around link leads up if it leads to a smaller coordinate.
+            is_up = (difference > 0) != crosses
+            step = _Step(dimension, 1 if is_up else -1, crosses)
             self._steps[link.source, link.target] = step
         return step
 

@@ -54,7 +54,9 @@ class StaticRouting:
         # Raises TopologyError if a node is unknown.
         self.network.node(source)
         self.network.node(destination)
-        return () if source == destination else self.find(source, destination)
+        if source == destination:
+            return ()
+        return self.find(source, destination)
 
 
 def static_routing(network: Network, method: str | None = None) -> StaticRouting:
@@ -318,9 +320,9 @@ def _balanced_tree_routings(network: Network, parts: int) -> list[StaticRouting]
     switch_trees = BalancedTrees(network, parts, "switch")
 
     def find(part: int, source: str, destination: str) -> Path:
-        is_host = network.node(destination).kind == "host"
-        trees = host_trees if is_host else switch_trees
-        return trees.path(source, destination, part)
+        if network.node(destination).kind == "host":
+            return host_trees.path(source, destination, part)
+        return switch_trees.path(source, destination, part)
 
     return [
         StaticRouting(method="balanced", network=network, find=functools.partial(find, part))
@@ -445,10 +447,15 @@ def _over_switches(
     links = _links_with_lowest_keys(network)
 
     def find(source: str, destination: str) -> Path:
-        nodes: list[str] = [source] if network.node(source).kind == "host" else []
+        nodes: list[str] = []
+        if network.node(source).kind == "host":
+            nodes.append(source)
         first = _switch_of(network, source, outwards=True)
         last = _switch_of(network, destination, outwards=False)
-        nodes += between(first, last) if first != last else (first,)
+        if first == last:
+            nodes.append(first)
+        else:
+            nodes += between(first, last)
         if network.node(destination).kind == "host":
             nodes.append(destination)
         return _links_along(network, links, nodes)
@@ -528,7 +535,9 @@ def find_relation(network: Network, method: str) -> routing_relations.RoutingRel
     if build is None:
         return None
     routing = build(network)
-    return routing if isinstance(routing, routing_relations.RoutingRelation) else None
+    if not isinstance(routing, routing_relations.RoutingRelation):
+        return None
+    return routing
 
 
 Builder = Callable[

@@ -168,7 +168,7 @@ class BalancedTrees:
             self._move_transfers(key, best_path, carried)
 
     def _choose_node(self, max_load: float) -> tuple[Key, str]:
-        """Choose at random a tree that uses a most loaded link, and a node with a path over the link.
+        """Choose at random a tree that uses a most loaded link, and a node whose path has the link.
 
         Args:
             max_load: The load of the most loaded links.

@@ -38,12 +38,9 @@ def ipv4_addresses(value: object) -> tuple[tuple[str, int], ...]:
         )
     prefix_lengths: dict[str, int] = {}
     for entry in entries:
-        try:
-            interface = ipaddress.IPv4Interface(entry if isinstance(entry, str) else "")
-        except ValueError:
-            raise TopologyError(
-                f"ip {entry!r} is no IPv4 address; write 10.0.0.1 or 10.0.0.1/24"
-            ) from None
+        interface = _parse_interface(entry)
+        if interface is None:
+            raise TopologyError(f"ip {entry!r} is no IPv4 address; write 10.0.0.1 or 10.0.0.1/24")
         if not _is_host_address(interface):
             raise TopologyError(
                 f"ip {entry!r} is no address that a host can have; choose one within its subnet"
@@ -53,6 +50,15 @@ def ipv4_addresses(value: object) -> tuple[tuple[str, int], ...]:
             raise TopologyError(f"ip {entry!r} is there twice; leave one out")
         prefix_lengths[address] = interface.network.prefixlen
     return tuple(prefix_lengths.items())
+
+
+def _parse_interface(entry: object) -> ipaddress.IPv4Interface | None:
+    if not isinstance(entry, str):
+        return None
+    try:
+        return ipaddress.IPv4Interface(entry)
+    except ValueError:
+        return None
 
 
 def _is_host_address(interface: ipaddress.IPv4Interface) -> bool:
