@@ -1,4 +1,4 @@
-"""Which lightpaths are lit, and how, for the command and the library."""
+"""The options of wavelength plans and their runs, for the command and the library."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ from testbed.model.options.option import (
 )
 from testbed.wavelengths.plan import Switching
 
+# Pairs of end points. As text: "all-to-all", pairs such as "A:B,C:D", or the name of a file.
 PatternLike = str | Sequence[tuple[str, str]]
-"""Pairs of end points, or as text: "all-to-all", pairs ("A:B,C:D"), a file of them."""
 
+# The switching of a plan for each value of --wavelength-conversion.
 CONVERSIONS: Mapping[str, Switching] = {
     "none": "wsxc",
     "full": "wixc",
     "wsxc": "wsxc",
     "wixc": "wixc",
 }
-"""Whether switches change wavelengths, as an option says it or by the switches' names, and as a plan does."""
 
 
 @options
 class WavelengthOptions:
-    """Lightpaths, fibres, and how they are assigned; see ``WavelengthPlan``. ``seed``: of everything random, the
-    packets' too."""
+    """Lightpaths, fibres, and the method of assignment; see ``WavelengthPlan``.
+
+    The seed is that of everything random, also of the packets of a run.
+    """
 
     network: NetworkLike = option(
         kw_only=False,
@@ -55,7 +57,8 @@ class WavelengthOptions:
         flag="--wavelength-conversion",
         choices=tuple(CONVERSIONS),
         metavar="{none,full}",
-        help="keep wavelengths (wsxc switches) or change them (wixc) (default: the network's own, else none)",
+        help="keep wavelengths (wsxc switches) or change them (wixc)"
+        " (default: the network's own, else none)",
     )
     method: str = routed(
         default="liquid",
@@ -69,7 +72,7 @@ class WavelengthOptions:
 
 @options
 class ProbeOptions:
-    """What a run sends over the lightpaths of a round."""
+    """The packets that a run sends over the lightpaths of a round."""
 
     packets: int = sent(
         default=20,
