@@ -216,7 +216,7 @@ class RuleWalker:
                     break
             else:
                 return None
-        # A switch does not send a packet back unless it is told to with BACK.
+        # A switch sends a packet back only if the rule says BACK.
         if port == header["in_port"]:
             return None
         if port == BACK:

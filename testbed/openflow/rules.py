@@ -11,8 +11,8 @@ rule between the two drops stream packets at a switch that their labels should n
 
 Hosts that have several cables or that forward also have to choose a path. Their routes
 (``stream_routes``, ``path_routes``) are derived from the same split or path, so that a packet takes
-the links of the plan even if its path begins at one of several cables or leads through a router. If
-every host of a network has one cable, there are no routes.
+the links of the plan even if its path begins at one of several cables or leads through a router.
+Most networks, whose hosts have one cable each, need no routes.
 
 A change from one split to another uses rules with a version (``versioned_rules``), which gives
 per-packet consistency (Reitblatt et al., SIGCOMM 2012). It has two phases. First, the *inner* rules
@@ -443,7 +443,7 @@ def path_routes(
         path: The links of the path.
 
     Returns:
-        No route if no host of the network has a choice.
+        An empty tuple if the hosts of the network need no routes (see ``Wiring.routed``).
     """
     if not wiring.routed:
         return ()
@@ -468,7 +468,7 @@ def stream_routes(
         udp_port: Destination port of the stream.
 
     Returns:
-        No route if no host of the network has a choice.
+        An empty tuple if the hosts of the network need no routes (see ``Wiring.routed``).
     """
     if not wiring.routed:
         return ()

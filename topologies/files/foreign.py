@@ -376,7 +376,7 @@ def _adapted_entry(entry: Fields, scope: str, location: str, findings: _Findings
 def _adapted_link(entry: Fields, location: str, findings: _Findings) -> Fields:
     """Return a link with quantities as numbers and Mininet's parameters as fields of the testbed.
 
-    If the two directions of the link differ, the fields of the way back are under BACK.
+    If the two directions of the link differ, those of the opposite direction are under BACK.
     """
     fields, fields_back = split_ends(entry, location)
     directions = [fields]
