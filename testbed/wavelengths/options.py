@@ -50,7 +50,10 @@ class WavelengthOptions:
         help='pairs of end points, or a file: {"pairs": [["e1", "e2"], ...]}',
     )
     wavelengths: int | None = ends(
-        default=None, kind=kinds.some, metavar="W", help="per fibre (default: the network's own)"
+        default=None,
+        kind=kinds.some,
+        metavar="W",
+        help="wavelengths per fibre (default: the network's own)",
     )
     switching: str | None = routed(
         default=None,
@@ -66,7 +69,7 @@ class WavelengthOptions:
         metavar="METHOD",
         help="liquid, first-fit, random-fit, most-used or longest-first",
     )
-    time_limit_s: float = sought(help="of the search")
+    time_limit_s: float = sought(help="time limit of the search")
     seed: int = running(default=1, kind=kinds.seed, help="seed of everything random")
 
 
@@ -78,13 +81,14 @@ class ProbeOptions:
         default=20,
         flag="--packets-per-path",
         kind=kinds.some,
-        help="over each path in a run",
+        help="packets over each path in a run",
         only=(RUNNING,),
     )
     wrong: int = sent(
         default=2,
         flag="--wrong-wavelength-packets",
         kind=kinds.few,
-        help="on wrong wavelengths, twice this number per path",
+        help="packets on wrong wavelengths: this number from the source of each path, and this"
+        " number on one of its fibres",
         only=(RUNNING,),
     )

@@ -18,10 +18,11 @@ from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
 from topologies import Json, LinkId
 
 DESCRIPTION = (
-    "Light a path for every pair, in as few rounds as can be: wavelength assignment as liquid "
+    "Assign lightpaths to as few rounds as possible: wavelength assignment as liquid "
     "scheduling. With wsxc switches a path keeps one wavelength; wixc switches may change it. "
     "With --fabric the rounds are set up on switches (a wavelength is a VLAN), packets are sent "
-    "over every path and on wrong wavelengths, and a verdict says what became of them."
+    "over every path and on wrong wavelengths, and a verdict says whether each packet arrived "
+    "or was dropped as planned."
 )
 # The columns of the table of rounds; the latter ones only if the rounds have been run.
 _PLAN_HEADINGS = ("round", "paths", "fibres", "full")
