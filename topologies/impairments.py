@@ -139,10 +139,10 @@ class GilbertElliott(_Impairment):
     def __post_init__(self) -> None:
         for name, key in self.names.items():
             value = getattr(self, key)
-            _check(0 <= value <= 1, f"ge: {name}={value:g} is no probability; give 0 to 1")
+            _check(0 <= value <= 1, f"ge: {name}={value:g} is not a probability; give 0 to 1")
         _check(
             self.p > 0 and self.r > 0,
-            "ge: p and r must be above 0, or the chain stays where it is for ever",
+            "ge: p and r must be above 0, or the chain never changes its state",
         )
         _check(self.mean_loss > 0, "ge: no packet would ever be lost; give 1-h or 1-k above 0")
 
@@ -184,8 +184,8 @@ class ExtraDelay(_Impairment):
         )
         _check(
             0 <= self.jitter_s <= self.mean_s,
-            f"delay:{self.mean_s:g},jitter={self.jitter_s:g}: no packet waits less than nothing;"
-            " give a jitter of 0 to the delay",
+            f"delay:{self.mean_s:g},jitter={self.jitter_s:g}: a delay cannot be"
+            " negative; give a jitter from 0 to the delay",
         )
 
     def short(self) -> str:
@@ -260,7 +260,8 @@ class RateTrace(_Impairment):
             f"trace: {count} opportunities; give 1 to {MAX_OPPORTUNITIES}",
         )
         _check(
-            self.times_ms[-1] > 0, "trace: it lasts 0 ms; its last line says how long it is, in ms"
+            self.times_ms[-1] > 0,
+            "trace: its duration is 0 ms; give the duration in its last line, in ms",
         )
 
     @property
@@ -364,12 +365,12 @@ def _parse_impairment(text: str, folder: str | Path | None) -> Impairment:
     kind, colon, value_text = text.partition(":")
     if kind == "corrupt":
         raise TopologyError(
-            f"{text!r}: a packet whose checksum is wrong is thrown away by its receiver;"
+            f"{text!r}: a packet with a wrong checksum is discarded by its receiver;"
             " write loss:FRACTION"
         )
     if kind in ("rate", "bw", "limit"):
         ours = "max_queue_size" if kind == "limit" else "capacity (a link's, as 10Mbps)"
-        raise TopologyError(f"{text!r} is no impairment; write it as {ours}")
+        raise TopologyError(f"{text!r} is not an impairment; write it as {ours}")
     if kind not in KINDS or not colon:
         raise TopologyError(
             f"impairment {text!r} is none of {', '.join(f'{name}:' for name in KINDS)}"
@@ -421,7 +422,7 @@ def _parse_quantity(impairment: str, name: str, text: str) -> float:
     value = seconds(text) if is_time else fraction(text)
     if not math.isfinite(value):
         hint = "give seconds or a unit, as 10ms" if is_time else "give 0.01 or 1%"
-        raise TopologyError(f"impairment {impairment!r}: {text!r} is no number; {hint}")
+        raise TopologyError(f"impairment {impairment!r}: {text!r} is not a number; {hint}")
     return value
 
 
@@ -472,7 +473,7 @@ def _parse_gaps(text: str) -> RateTrace:
     )
     _check(
         all(gap >= 0 and count > 0 for gap, count in runs),
-        "trace: a gap is 0 ms or more, once or more often",
+        "trace: give gaps of 0 ms or more and counts of 1 or more",
     )
     _check(
         sum(gap * count for gap, count in runs) <= MAX_TRACE_MS,
@@ -510,15 +511,15 @@ def parse_trace(text: str, name: str) -> RateTrace:
         if not time_text:
             continue
         if not time_text.isdecimal() or len(time_text) > 12:
-            raise TopologyError(f"{name}, line {number}: no whole number of milliseconds")
+            raise TopologyError(f"{name}, line {number}: not a whole number of milliseconds")
         time_ms = int(time_text)
         if times and time_ms < times[-1]:
             raise TopologyError(
-                f"{name}, line {number}: this time comes before the last one; times never go back"
+                f"{name}, line {number}: this time is less than the one before; sort the times"
             )
         times.append(time_ms)
         if len(times) > MAX_OPPORTUNITIES:
             raise TopologyError(f"{name}: more than {MAX_OPPORTUNITIES} lines; cut it")
     if not times:
-        raise TopologyError(f"{name}: no line with a time in ms; a trace has one a packet")
+        raise TopologyError(f"{name}: no line with a time in ms; a trace has one for each packet")
     return RateTrace(times_ms=tuple(times), name=name)

@@ -129,7 +129,7 @@ class RoutingRelation:
                     reached.add(following)
                     paths.append((*path, following))
         raise NoPathError(
-            f"{self.method} has no way from {source!r} to {destination!r} in {self.network.name!r}"
+            f"{self.method} has no path from {source!r} to {destination!r} in {self.network.name!r}"
         )
 
     def _link_and_switch(self, node: str, *, outwards: bool) -> tuple[tuple[LinkId, ...], str]:
@@ -147,7 +147,7 @@ class RoutingRelation:
         numbers = self.network.out_links(node) if outwards else self.network.in_links(node)
         if not numbers:
             direction = "out of" if outwards else "into"
-            raise NoPathError(f"host {node!r} has no link {direction} it; join it to a switch")
+            raise NoPathError(f"host {node!r} has no link {direction} it; connect it to a switch")
         link = self.network.links[numbers[0]]
         switch = link.target if outwards else link.source
         return (link.id,), switch
@@ -388,7 +388,7 @@ class _Grid:
         wraps = network.attributes.get("wraps")
         if not isinstance(shape, list) or not isinstance(wraps, bool):
             raise TopologyError(
-                f"network {network.name!r} is no torus, mesh or ring; route it by up-down"
+                f"network {network.name!r} is not a torus, mesh or ring; use the routing up-down"
             )
         self.shape: Sequence[int] = shape
         # A dimension of two switches has one cable and no wrap-around link.

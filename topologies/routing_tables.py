@@ -122,7 +122,7 @@ def shortest_path_routing(network: Network, without: Collection[LinkId] = ()) ->
         if source not in distances[destination]:
             raise NoPathError(
                 f"no path from {source!r} to {destination!r} in network {network.name!r};"
-                " join them by links"
+                " connect them with links"
             )
         tree = trees[destination]
         path: list[LinkId] = []
@@ -194,7 +194,7 @@ def table_routing(
             for switch in (start, end, middle):
                 if switch not in network.switch_ids:
                     raise TopologyError(
-                        f"routing_table[{start!r}][{end!r}]: {switch!r} is no switch of"
+                        f"routing_table[{start!r}][{end!r}]: {switch!r} is not a switch of"
                         f" {network.name!r}; correct it"
                     )
 
@@ -226,7 +226,7 @@ def dimension_order_routing(network: Network, upwards: Tie | None = None) -> Sta
     )
     if not sizes_fit or not isinstance(wraps, bool):
         raise TopologyError(
-            f"network {network.name!r} is no torus, mesh or ring; route it by shortest-path"
+            f"network {network.name!r} is not a torus, mesh or ring; use the routing shortest-path"
         )
 
     def between(first: str, last: str) -> Sequence[str]:
@@ -261,8 +261,8 @@ def _coordinates(switch: str, dimensions: int) -> tuple[int, ...]:
     parts = switch[1:].split("_")
     if len(parts) != dimensions or not all(part.isdigit() for part in parts):
         raise TopologyError(
-            f"switch {switch!r} is no point of a grid of {dimensions} dimensions;"
-            " route by shortest-path"
+            f"switch {switch!r} is not a point of a grid of {dimensions} dimensions;"
+            " use the routing shortest-path"
         )
     return tuple(map(int, parts))
 
@@ -349,7 +349,9 @@ def d_mod_k_routing(network: Network) -> StaticRouting:
     family = network.attributes.get("family")
     k = network.attributes.get("k")
     if family not in ("fat-tree", "clos") or not isinstance(k, int) or k < 2:
-        raise TopologyError(f"network {network.name!r} is no fat tree; route it by shortest-path")
+        raise TopologyError(
+            f"network {network.name!r} is not a fat tree; use the routing shortest-path"
+        )
     hosts_per_switch = k if family == "fat-tree" else k // 2
     positions_between = _positions_in_tree if family == "fat-tree" else _positions_in_clos
     shortest = shortest_path_routing(network)
@@ -508,7 +510,7 @@ def _links_along(
         source, target = error.args[0]
         raise NoPathError(
             f"no path from {nodes[0]!r} to {nodes[-1]!r} in network {network.name!r}: "
-            f"its routing takes the link {label_of((source, target, 0))}, which is not there"
+            f"its routing takes the link {label_of((source, target, 0))}, which does not exist"
         ) from error
 
 

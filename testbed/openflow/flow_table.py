@@ -176,7 +176,7 @@ class RuleWalker:
                         packet=packet,
                     )
             port, packet = exit_
-        raise InputError(f"packet goes round in a circle: {links[-4:]}")
+        raise InputError(f"packet goes round in a cycle: {links[-4:]}")
 
     def _route_at_host(self, host: WiredHost, packet: Packet) -> tuple[int, Packet] | None:
         """Return the port by which a host sends a packet, and the header that it sends.

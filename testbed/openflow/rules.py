@@ -90,7 +90,7 @@ def label_prefixes(start: int, stop: int) -> tuple[tuple[int, int], ...]:
     ((0, 32768), (32768, 49152))
     """
     if not 0 <= start < stop <= LABELS:
-        raise InputError(f"labels [{start}, {stop}) lie outside [0, {LABELS}) or are none")
+        raise InputError(f"labels [{start}, {stop}) are empty or not inside [0, {LABELS})")
     networks = summarize_address_range(IPv4Address(start), IPv4Address(stop - 1))
     prefixes = []
     for network in networks:

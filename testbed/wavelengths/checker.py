@@ -67,7 +67,9 @@ def _check_lit_path(plan: WavelengthPlan, lit: LitPath, number: int) -> None:
         )
     name = f"round {number}: lightpath {lit.lightpath} ({_label(plan, lit.lightpath)})"
     if len(lit.wavelengths) != len(plan.lightpaths[lit.lightpath].links):
-        raise InputError(f"{name} names {len(lit.wavelengths)} wavelengths; give one a fibre")
+        raise InputError(
+            f"{name} names {len(lit.wavelengths)} wavelengths; give one for each fibre"
+        )
     for wavelength in lit.wavelengths:
         if not 0 <= wavelength < plan.wavelengths:
             raise InputError(

@@ -68,7 +68,7 @@ def label_loads(
         if not nxt:
             return loads, arrived
         at = nxt
-    raise InputError(f"stream from {source!r} goes round in a circle")
+    raise InputError(f"stream from {source!r} goes round in a cycle")
 
 
 def _labels_matched(want: int | str | tuple[int, int]) -> slice | npt.NDArray[np.bool_]:

@@ -23,7 +23,7 @@ from topologies.text.units import is_bare, rate_bps, seconds
 MAX_BYTES = 2**22
 # Maximum number of values of a document, with its aliases written out.
 MAX_VALUES = 200_000
-# Maximum depth of lists and tables in each other.
+# Maximum depth of nested lists and tables.
 _MAX_DEPTH = 100
 _MERGE_KEY = "<<"
 # Events that are not the beginning of a value.
@@ -68,7 +68,7 @@ def parse_yaml(text: str) -> object:
     import yaml  # type: ignore[import-untyped,unused-ignore]
 
     if len(text) > MAX_BYTES:
-        raise TopologyError(f"it is longer than {MAX_BYTES} signs; make it smaller")
+        raise TopologyError(f"it is longer than {MAX_BYTES} characters; make it smaller")
     # The C parser is faster but not always built.
     events = iter(yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)))
     documents = []
@@ -95,7 +95,9 @@ def _read_value(event: Any, events: Iterator[Any], anchors: _Anchors, depth: int
     kind = type(event).__name__
     if kind == "AliasEvent":
         if event.anchor not in anchors:
-            raise _error_at(event, f"the alias {event.anchor[:60]!r} stands for nothing before it")
+            raise _error_at(
+                event, f"the alias {event.anchor[:60]!r} is not defined before it is used"
+            )
         return anchors[event.anchor]
     if kind == "ScalarEvent":
         scalar = event.value
@@ -104,7 +106,7 @@ def _read_value(event: Any, events: Iterator[Any], anchors: _Anchors, depth: int
         anchors[event.anchor] = _Sized(scalar, 1)
         return anchors[event.anchor]
     if depth > _MAX_DEPTH:
-        raise _error_at(event, f"more than {_MAX_DEPTH} lists and tables in each other")
+        raise _error_at(event, f"more than {_MAX_DEPTH} nested lists and tables")
     parts: list[_Part] = []
     size = 1
     while type(inner := next(events)).__name__ not in ("SequenceEndEvent", "MappingEndEvent"):
@@ -403,7 +405,7 @@ def _read_impairments(fields: JsonObject, where: str) -> None:
         )
     if float(_per_cent(values.pop("corruption", "0"), "corruption", where)):
         raise TopologyError(
-            f"{where}: a corrupted packet is thrown away by its receiver; write its share as loss"
+            f"{where}: a corrupted packet is discarded by its receiver; write its share as loss"
         )
     if "rate" in values:
         fields["capacity_bps"] = _capacity_bps(str(values.pop("rate")), where)
@@ -422,7 +424,9 @@ def _capacity_bps(rate: str, where: str) -> float:
         capacity_bps *= 1e3
     # NaN is not above 0 either.
     if not capacity_bps > 0:
-        raise TopologyError(f"{where}: rate {rate[:60]!r} is none; give kbit/s above 0, as 10000")
+        raise TopologyError(
+            f"{where}: rate {rate[:60]!r} is not a rate; give kbit/s above 0, as 10000"
+        )
     return capacity_bps
 
 
@@ -433,7 +437,7 @@ def _delay_s(delay: str, where: str) -> float:
     # NaN is not at least 0 either.
     if has_no_unit or not delay_s >= 0:
         raise TopologyError(
-            f"{where}: delay {delay[:60]!r} is no time with a unit; write it as 5ms"
+            f"{where}: delay {delay[:60]!r} is not a time with a unit; write it as 5ms"
         )
     return delay_s
 
@@ -442,7 +446,9 @@ def _per_cent(value: object, name: str, where: str) -> str:
     """Return the text of a number in per cent, without its sign."""
     text = str(value).strip().removesuffix("%")
     if not is_bare(text):
-        raise TopologyError(f"{where}: {name} {str(value)[:60]!r} is no number; it is in per cent")
+        raise TopologyError(
+            f"{where}: {name} {str(value)[:60]!r} is not a number; it is in per cent"
+        )
     return text
 
 

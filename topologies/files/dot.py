@@ -120,7 +120,7 @@ class _Parser:
         # Defaults that are set between the braces end with them.
         defaults = {kind: dict(fields) for kind, fields in outer_defaults.items()}
         if depth > _MAX_DEPTH:
-            self._fail(f"more than {_MAX_DEPTH} subgraphs in each other; write fewer")
+            self._fail(f"more than {_MAX_DEPTH} nested subgraphs; write fewer")
         if not self._accept_sign("{"):
             self._fail("{ is missing before this")
         members: dict[str, None] = {}
@@ -240,7 +240,7 @@ class _Parser:
                 yield kind, text[1:-1]
             elif kind == "wrong":
                 self.token = (kind, text)
-                self._fail("this sign has no meaning here")
+                self._fail("this character is unexpected")
             elif kind != "skip":
                 yield kind, text
         self.position = len(self.text)

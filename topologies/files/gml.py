@@ -57,7 +57,7 @@ def gml_document(text: str, notes: list[str]) -> JsonObject:
     if naming_key is not None:
         _use_names_as_ids(nodes, links, naming_key)
     elif any(_has_name(node) for node in nodes):
-        notes.append("labels are missing or there twice: nodes are named by their ids")
+        notes.append("labels are missing or not unique: nodes are named by their ids")
     nodes = _without_groups(nodes, links, notes)
     is_directed = graph.pop("directed", [0])[-1] == 1
     graph.pop("multigraph", None)
@@ -98,7 +98,7 @@ def _use_names_as_ids(nodes: list[JsonObject], links: list[JsonObject], key: str
             # A text that is no id may be a label; ``parse_document`` checks it.
             if link[end] not in names and not isinstance(link[end], str):
                 raise TopologyError(
-                    f"edge {i}: {end} {link[end]} is the id of no node; {end}s are ids"
+                    f"edge {i}: {end} {link[end]} is not the id of a node; {end}s are ids"
                 )
             link[end] = names.get(link[end], link[end])
 

@@ -136,7 +136,7 @@ def parse_json(text: str) -> object:
         raise
     except RecursionError as error:
         raise TopologyError(
-            "not JSON that can be read: too many lists and objects in each other; use fewer"
+            "not JSON that can be read: too many nested lists and objects; use fewer"
         ) from error
     # Python limits the number of digits of an int.
     except ValueError as error:

@@ -94,7 +94,7 @@ def read_network_file(path: str | Path, part: str = "") -> Network:
     try:
         network = _read(path, notes, part)
         if not network.nodes:
-            raise TopologyError("no node is in it; give at least one")
+            raise TopologyError("it has no node; give at least one")
         note_host_paths(network, notes)
         slow = [link.label for link in network.links if link.capacity_bps < _MIN_SHAPED_BPS]
         if slow:

@@ -89,7 +89,7 @@ def _numbers(line_number: int, columns: list[str]) -> list[float]:
     except ValueError:
         numbers = [math.nan]
     if not all(map(math.isfinite, numbers)):
-        raise TopologyError(f"line {line_number}: {' '.join(columns)[:80]!r} are no numbers")
+        raise TopologyError(f"line {line_number}: {' '.join(columns)[:80]!r} are not numbers")
     return numbers
 
 

@@ -160,7 +160,7 @@ def _parse_nodes(items: list[Item]) -> list[JsonObject]:
     for name, coordinates in zip(items[::2], [*items[1::2], ""], strict=False):
         if not isinstance(name, str) or not isinstance(coordinates, list):
             raise TopologyError(
-                f"NODES: {_quoted(name)} is no entry of SNDlib's; write NAME ( X Y )"
+                f"NODES: {_quoted(name)} is not an entry of SNDlib; write NAME ( X Y )"
             )
         x, y, *_ = [*map(str, coordinates), "", ""]
         nodes.append(_node(name, x, y))
@@ -181,7 +181,7 @@ def _parse_links(items: list[Item]) -> list[JsonObject]:
         has_two_ends = isinstance(ends, list) and len(ends) == 2 and len(node_names) == 2
         if not isinstance(name, str) or not has_two_ends:
             raise TopologyError(
-                f"LINKS: {_quoted(name)} is no entry of SNDlib's;"
+                f"LINKS: {_quoted(name)} is not an entry of SNDlib;"
                 " write NAME ( NODE NODE ) CAPACITY ..."
             )
         position += 2

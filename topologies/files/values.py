@@ -79,7 +79,7 @@ def network_of(value: object) -> Network | None:
         network = parse_document(ours, name, one_way)
         note_host_paths(network, notes)
         if not network.nodes:
-            raise TopologyError("no node is in it; give at least one")
+            raise TopologyError("it has no node; give at least one")
     if notes:
         warnings.warn(NetworkNote(f"{name}: {'; '.join(notes)}"), stacklevel=4)
     return network
@@ -276,7 +276,7 @@ def _node(number: int, entry: object, where: str) -> JsonObject:
     if isinstance(entry, str | int | tuple):
         return {"id": _plain_id(entry)}
     raise TopologyError(
-        f"{where}[{number}]: {str(entry)[:60]!r} is no node; give a name, or (name, parameters)"
+        f"{where}[{number}]: {str(entry)[:60]!r} is not a node; give a name, or (name, parameters)"
     )
 
 
@@ -300,7 +300,8 @@ def _link(number: int, entry: object, where: str) -> JsonObject:
         if not any(isinstance(value, Mapping) for value in parameters):
             return ends | _p4_link_parameters(*parameters)
     raise TopologyError(
-        f"{where}[{number}]: {str(entry)[:60]!r} is no link; give two nodes, or two and parameters"
+        f"{where}[{number}]: {str(entry)[:60]!r} is not a link; give two nodes, or two nodes and"
+        " parameters"
     )
 
 
@@ -331,10 +332,10 @@ def _document_of_neighbours(value: Mapping[Any, Any]) -> JsonObject:
     for node, neighbours in value.items():
         for neighbour, parameters in _neighbours_with_parameters(node, neighbours):
             if not isinstance(neighbour, Hashable):
-                raise TopologyError(f"{node!r}: {str(neighbour)[:60]!r} is the name of no node")
+                raise TopologyError(f"{node!r}: {str(neighbour)[:60]!r} is not the name of a node")
             if not isinstance(parameters, Mapping):
                 raise TopologyError(
-                    f"{node!r} -> {neighbour!r}: {str(parameters)[:60]!r} are no parameters of a"
+                    f"{node!r} -> {neighbour!r}: {str(parameters)[:60]!r} are not parameters of a"
                     " link"
                 )
             ends = {"source": _plain_id(node), "target": _plain_id(neighbour)}
@@ -367,7 +368,7 @@ def _neighbours_with_parameters(node: object, neighbours: object) -> Iterable[tu
         return neighbours.items()
     if isinstance(neighbours, str) or not isinstance(neighbours, Iterable):
         raise TopologyError(
-            f"{node!r}: {str(neighbours)[:60]!r} are no neighbours; give {_ACCEPTED}"
+            f"{node!r}: {str(neighbours)[:60]!r} are not neighbours; give {_ACCEPTED}"
         )
     return ((neighbour, {}) for neighbour in neighbours)
 

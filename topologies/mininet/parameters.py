@@ -93,7 +93,8 @@ def _take_pair(shared: JsonObject, name: str, location: str) -> list[Any]:
         return [None, None]
     if not isinstance(pair, list) or len(pair) != 2:
         raise TopologyError(
-            f"{location}: {name} {str(pair)[:60]!r}: give two, of the source and of the target"
+            f"{location}: {name} {str(pair)[:60]!r}: give two values, that of the source and that"
+            " of the target"
         )
     return list(pair)
 
@@ -110,7 +111,7 @@ def _take_parameters_of_end(shared: JsonObject, number: int, location: str) -> J
     parameters = shared.pop(name, None) or {}
     if not isinstance(parameters, Mapping):
         raise TopologyError(
-            f"{location}: {name} {str(parameters)[:60]!r} is no table of parameters"
+            f"{location}: {name} {str(parameters)[:60]!r} is not a table of parameters"
         )
     port = shared.pop(f"port{number}", None)
     mac = shared.pop(f"addr{number}", None)
@@ -205,7 +206,9 @@ def read_parameters(fields: JsonObject, location: str) -> list[str]:
     if "max_queue_size" in parameters:
         packets = _to_whole_number(parameters["max_queue_size"])
         if not _is_whole_number(packets) or not packets:
-            raise TopologyError(f"{location}: max_queue_size {packets!r} is no number of packets")
+            raise TopologyError(
+                f"{location}: max_queue_size {packets!r} is not a number of packets"
+            )
         fields["max_queue_size"] = packets
     return list(parameters)
 
@@ -248,7 +251,9 @@ def split_delay(fields: JsonObject, location: str) -> list[str]:
     if match["correlation"] and float(match["correlation"]):
         notes.append(f"delays vary independently of each other, without {match['correlation']} %")
     if match["distribution"] not in (None, "uniform"):
-        notes.append(f"delays vary evenly, not by the distribution {match['distribution']}")
+        notes.append(
+            f"delays are uniformly distributed, not by the distribution {match['distribution']}"
+        )
     return notes
 
 
@@ -286,7 +291,7 @@ def _capacity_bps(bandwidth: object, location: str) -> float:
     # NaN is not above 0 either.
     if not capacity_bps > 0:
         raise TopologyError(
-            f"{location}: bw {bandwidth!r} is no rate; give Mbit/s above 0, as bw=10"
+            f"{location}: bw {bandwidth!r} is not a rate; give Mbit/s above 0, as bw=10"
         )
     return capacity_bps
 
@@ -312,13 +317,13 @@ def _jitter(fields: JsonObject, value: object, location: str) -> list[str]:
     delay_s = fields.get("delay_s", 0.0)
     # NaN is not at least 0 either.
     if not jitter_s >= 0:
-        raise TopologyError(f"{location}: jitter {value!r} is no time; write it as '1ms'")
+        raise TopologyError(f"{location}: jitter {value!r} is not a time; write it as '1ms'")
     if not jitter_s:
         return []
     if not isinstance(delay_s, float | int) or jitter_s > delay_s:
         raise TopologyError(
-            f"{location}: jitter {value!r} is more than the delay: no packet waits less than"
-            " nothing; give a longer delay"
+            f"{location}: jitter {value!r} is more than the delay, which cannot become"
+            " negative; give a longer delay"
         )
     fields["delay_s"] = 0.0
     return [f"delay:{float(delay_s)!r},jitter={jitter_s!r}"]
@@ -332,7 +337,7 @@ def _to_number(value: Any, name: str, location: str) -> float:
             number = float(value)
     if not math.isfinite(number):
         raise TopologyError(
-            f"{location}: {name} {repr(value)[:60]} is no number; it is in {UNITS[name]}"
+            f"{location}: {name} {repr(value)[:60]} is not a number; it is in {UNITS[name]}"
         )
     return number
 

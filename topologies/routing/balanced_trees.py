@@ -80,7 +80,7 @@ class BalancedTrees:
         if not path or self._network.links[path[-1]].target != sink:
             raise NoPathError(
                 f"no path from {source!r} to {sink!r} in network {self._network.name!r};"
-                " join them by links"
+                " connect them with links"
             )
         return tuple(self._network.links[index].id for index in path)
 

@@ -34,20 +34,22 @@ def ipv4_addresses(value: object) -> tuple[tuple[str, int], ...]:
     entries = _SEPARATOR.split(value.strip()) if isinstance(value, str) else value
     if not isinstance(entries, (list, tuple)) or not entries:
         raise TopologyError(
-            f"ip {value!r} is no address; write 10.0.0.1, 10.0.0.1/24, or a list of such"
+            f"ip {value!r} is not an address; write 10.0.0.1, 10.0.0.1/24, or a list of addresses"
         )
     prefix_lengths: dict[str, int] = {}
     for entry in entries:
         interface = _parse_interface(entry)
         if interface is None:
-            raise TopologyError(f"ip {entry!r} is no IPv4 address; write 10.0.0.1 or 10.0.0.1/24")
+            raise TopologyError(
+                f"ip {entry!r} is not an IPv4 address; write 10.0.0.1 or 10.0.0.1/24"
+            )
         if not _is_host_address(interface):
             raise TopologyError(
-                f"ip {entry!r} is no address that a host can have; choose one within its subnet"
+                f"ip {entry!r} cannot be the address of a host; choose another one in its subnet"
             )
         address = str(interface.ip)
         if address in prefix_lengths:
-            raise TopologyError(f"ip {entry!r} is there twice; leave one out")
+            raise TopologyError(f"ip {entry!r} is listed twice; remove one")
         prefix_lengths[address] = interface.network.prefixlen
     return tuple(prefix_lengths.items())
 
@@ -94,7 +96,7 @@ def mac_address(value: object) -> str:
     is_group = bool(digits) and bool(int(digits[:2], 16) & 1)
     if not digits or is_group or not int(digits, 16):
         raise TopologyError(
-            f"mac {value!r} is no address of one interface; write it as 02:00:00:00:00:01"
+            f"mac {value!r} is not a unicast MAC address; write it as 02:00:00:00:00:01"
         )
     return ":".join(digits[i : i + 2] for i in range(0, 12, 2))
 
@@ -120,6 +122,6 @@ def datapath_id(value: object) -> int:
     text = value.replace(":", "") if isinstance(value, str) else ""
     if not _DPID.fullmatch(text) or not int(text, 16):
         raise TopologyError(
-            f"dpid {value!r} is no datapath id; write 1 to 16 hexadecimal digits as text, not 0"
+            f"dpid {value!r} is not a datapath id; write 1 to 16 hexadecimal digits as text, not 0"
         )
     return int(text, 16)

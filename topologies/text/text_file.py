@@ -81,7 +81,7 @@ def read_bytes(
             mode = os.fstat(file.fileno()).st_mode
             is_pipe = stat.S_ISFIFO(mode)
             if not (stat.S_ISREG(mode) or (is_pipe and not plain)):
-                raise TopologyError("it is no plain file; copy what it holds into one")
+                raise TopologyError("it is not a regular file; copy its content into one")
             first = _first_byte(file.fileno()) if is_pipe else b""
             remaining = read_at_most(file, limit_bytes - len(first))
     # ValueError: the name contains a zero byte.
@@ -165,7 +165,7 @@ def _first_byte(pipe: int) -> bytes:
         first = os.read(pipe, 1)
         if not first:
             raise TopologyError(
-                "nothing comes out of this pipe; start what writes into it, or name a plain file"
+                "no program writes into this pipe; start it, or name a regular file"
             )
     except BlockingIOError:
         first = b""
