@@ -60,7 +60,7 @@ def read_matrix_file(file: str, network: Network, hint: str) -> DemandMatrix:
     path = Path(file if with_step is None else with_step[1])
     step = None if with_step is None else int(with_step[2])
     try:
-        content = unpacked(read_bytes(path, hint, most=MAX_TEXT_BYTES))
+        content = unpacked(read_bytes(path, hint, limit_bytes=MAX_TEXT_BYTES))
         text = text_of(content)
         if text is None:
             is_xml = content.lstrip().startswith(b"<")
