@@ -1,6 +1,9 @@
-"""The compiled loops over fragment lists: striping many blocks, gathering and scattering many pieces of memory.
-Imported when first needed (numba takes half a second), compiled once a machine: for arrays that may be read-only where
-they are only read, which numba takes writeable ones for, too."""
+"""Compiled loops over lists of fragments.
+
+They stripe many blocks, and gather and scatter many pieces of memory. The module is imported when
+it is first needed, because importing numba takes half a second. The loops are compiled once per
+machine. Their inputs are declared as read-only arrays, for which numba also accepts writeable ones.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ import numpy.typing as npt
 from numba import boolean, int64, njit, types, uint8
 from numba.core import config
 
-# numba takes settings from ``.numba_config.yaml`` in the current directory, too. Among them is the
-# directory whose compiled code it loads, and the file may be another user's.
+# By default, numba also reads settings from ``.numba_config.yaml`` in the current directory, which
+# may be another user's. One of them is the directory from which numba loads compiled code.
 config._config_fname = "/dev/null"
 config.reload_config()
 
@@ -28,13 +31,19 @@ _READ, _WRITTEN = (
 
 
 def _compiled(*kinds: types.Type) -> Callable[[Callable[..., object]], Any]:
-    """Compiled for arguments of these kinds (none: for those that compiled callers hand over), without the
-    interpreter's lock, and kept; again in every process where no cache directory can be written."""
+    """Return a decorator that compiles a function, without the global interpreter lock.
+
+    The machine code is cached. If no cache directory is writeable, every process compiles again.
+
+    Args:
+        kinds: The types of the arguments. If none are given, the function is compiled for the
+            types with which other compiled functions call it.
+    """
 
     def made(function: Callable[..., object]) -> Any:
         try:
             return njit(*([kinds] if kinds else ()), cache=True, nogil=True)(function)
-        except RuntimeError:  # numba's "no locator available"
+        except RuntimeError:  # numba reports "no locator available"
             return njit(*([kinds] if kinds else ()), nogil=True)(function)
 
     return made
@@ -51,10 +60,28 @@ def _share(end, unit, subfiles, subfile):  # type: ignore[no-untyped-def]
 def list_fragments(  # type: ignore[no-untyped-def]
     offsets, memory, sizes, unit, subfiles, subfile, merge, run_offset, run_place, place, source
 ):
-    """Fill the lists of `subfile`; returns (runs, fragments).
+    """Fill the lists of the runs and fragments of one subfile.
 
-    Run r is at run_offset[r] of the subfile and begins at byte run_place[r] of the stream, fragment f at source[f] of
-    memory and byte place[f] of the stream; one entry more says where the last ends. Neighbours are joined if `merge`.
+    The stream is all data of the subfile in sequence. Run r begins at offset run_offset[r] of the
+    subfile and at byte run_place[r] of the stream. Fragment f begins at byte source[f] of memory
+    and at byte place[f] of the stream. run_place and place have one entry more, the end of the
+    stream. The loop is one function, because most of its variables last from fragment to fragment.
+
+    Args:
+        offsets: Offsets of the blocks in the file.
+        memory: Offsets of the blocks in memory.
+        sizes: Sizes of the blocks in bytes.
+        unit: The stripe unit in bytes.
+        subfiles: The number of subfiles.
+        subfile: The number of the subfile whose lists are filled.
+        merge: Whether to merge runs, and fragments, that are adjacent.
+        run_offset: Output.
+        run_place: Output.
+        place: Output.
+        source: Output.
+
+    Returns:
+        The number of runs, and the number of fragments.
     """
     runs = 0
     fragments = 0
@@ -64,7 +91,8 @@ def list_fragments(  # type: ignore[no-untyped-def]
     for i in range(len(offsets)):
         offset = offsets[i]
         first = offset // unit
-        if offset + sizes[i] <= (first + 1) * unit:  # the usual small block: within one stripe unit
+        # Small blocks, which are the most frequent, lie inside one stripe unit.
+        if offset + sizes[i] <= (first + 1) * unit:
             if first % subfiles != subfile:
                 continue
             low = (first // subfiles - first) * unit + offset
@@ -95,14 +123,18 @@ def list_fragments(  # type: ignore[no-untyped-def]
 
 @_compiled()
 def _copy(to, source):  # type: ignore[no-untyped-def]
-    """Byte by byte, which compiles to vectors; numpy's assignment of slices takes ten times as long for short ones."""
+    """Copy byte by byte.
+
+    This compiles to vector instructions. numpy's assignment of slices takes ten times as long for
+    short slices.
+    """
     for i in range(len(to)):
         to[i] = source[i]
 
 
 @_compiled(_READ[uint8], *[_READ[int64]] * 2, _WRITTEN[uint8])
 def gather_list(memory, source, place, stream):  # type: ignore[no-untyped-def]
-    """Copy fragments of memory to the stream."""
+    """Copy fragments of memory to the stream, with lists as in `list_fragments`."""
     for f in range(len(source)):
         size, to = place[f + 1] - place[f], place[f] - place[0]
         _copy(stream[to : to + size], memory[source[f] : source[f] + size])
@@ -110,7 +142,7 @@ def gather_list(memory, source, place, stream):  # type: ignore[no-untyped-def]
 
 @_compiled(_WRITTEN[uint8], *[_READ[int64]] * 2, _READ[uint8])
 def scatter_list(memory, source, place, stream):  # type: ignore[no-untyped-def]
-    """Copy the stream to fragments of memory."""
+    """Copy the stream to fragments of memory, with lists as in `list_fragments`."""
     for f in range(len(source)):
         size, start = place[f + 1] - place[f], place[f] - place[0]
         _copy(memory[source[f] : source[f] + size], stream[start : start + size])
