@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from sfio_emu import RemoteFailure, message_bodies, wire
-from sfio_emu.client.connection import Link, SmallCall
+from sfio_emu.client.connection import Link, SmallCall, SmallRequest
 from sfio_emu.client.small_access import block_pieces, write_message
 from sfio_emu.errors import ProtocolError
 from sfio_emu.layout.striping import Layout
@@ -22,8 +22,7 @@ def answered(stream: bytes, step: int = 1 << 20) -> tuple[SmallCall, list[tuple[
     call = SmallCall(
         "p1",
         link,
-        (7, b"message"),
-        0,
+        SmallRequest(7, b"message", 0),
         lambda body, data: got.append((bytes(body), bytes(data))),
         TransferCounters(),
     )
