@@ -14,7 +14,7 @@ from sfio_emu.client.session import Session
 from sfio_emu.errors import PeerError, SfioError, UsageError
 from sfio_emu.ports import SoloGroup
 from sfio_emu.views.access_modes import Amode
-from sfio_emu.views.data_access import _counted
+from sfio_emu.views.shared_counters import _counted
 from sfio_emu.views.data_representation import Status
 from sfio_emu.views.datatypes import BYTE, DOUBLE, INT16, INT32, contiguous, resized, struct, vector
 from sfio_emu.views.dealt_arrays import darray
