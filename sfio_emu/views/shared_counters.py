@@ -1,4 +1,4 @@
-"""What the processes of a group share of one open file: a pointer and a lock.
+"""A pointer and a lock that the processes of a group share for one open file.
 
 Both are counters of the group. The shared pointer is that of MPI 4.0, section 14.4.4. The lock is
 needed for the atomic mode (section 14.6.1).
