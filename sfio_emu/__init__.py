@@ -5,7 +5,7 @@ docs/workloads/striping.md describes how to set up a session.
 """
 
 from sfio_emu.client.catalogue import mexists, mlist, mstat
-from sfio_emu.client.current_session import made_by, use
+from sfio_emu.client.current_session import set_session_factory, use
 from sfio_emu.client.nonblocking import Request, wait_all
 from sfio_emu.client.session import Session
 from sfio_emu.errors import (
@@ -51,7 +51,7 @@ def _from_environment() -> Session:
     return session_from_environment()
 
 
-made_by(_from_environment)
+set_session_factory(_from_environment)
 
 __all__ = [
     "FreeTurns",

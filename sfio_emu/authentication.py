@@ -40,6 +40,6 @@ def key_of_text(text: str, where: str) -> bytes:
         key = b""
     if len(key) < MIN_KEY_BYTES:
         raise UsageError(
-            f"{where} holds no key: write at least {2 * MIN_KEY_BYTES} hexadecimal digits"
+            f"{where} contains no key: write at least {2 * MIN_KEY_BYTES} hexadecimal digits"
         )
     return key

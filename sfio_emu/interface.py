@@ -127,7 +127,7 @@ def _change(step: str, arguments: Sequence[object], change: Callable[[Session], 
 
 def _require_file(file: StripedFile) -> StripedFile:
     if not isinstance(file, StripedFile):
-        raise UsageError(f"a {type(file).__name__} is no striped file: give what mopen returned")
+        raise UsageError(f"a {type(file).__name__} is not a striped file: give what mopen returned")
     return file
 
 
@@ -246,11 +246,11 @@ def _blocks(
     count = whole_number(count, "number of blocks")
     for name, values in (("offsets", offsets), ("buffers", buffers), ("sizes", sizes)):
         if not isinstance(values, Sized):
-            raise UsageError(f"the {name} are {values!r}: give a list, one entry a block")
+            raise UsageError(f"the {name} are {values!r}: give a list with one entry per block")
     if not count == len(offsets) == len(buffers) == len(sizes):
         raise UsageError(
             f"{count} blocks with {len(offsets)} offsets, {len(buffers)} buffers "
-            f"and {len(sizes)} sizes: give one of each a block"
+            f"and {len(sizes)} sizes: give one of each per block"
         )
     return [first_bytes(buffer, size) for buffer, size in zip(buffers, sizes, strict=True)]
 

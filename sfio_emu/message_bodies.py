@@ -268,7 +268,7 @@ def decode_pair(form: struct.Struct, body: memoryview) -> tuple[tuple[int, ...],
     """
     if len(body) < form.size:
         raise Malformed(
-            f"a body of {len(body)} bytes where at least {form.size} are due", fatal=False
+            f"a body of {len(body)} bytes where at least {form.size} are expected", fatal=False
         )
     *numbers, length = form.unpack(body[: form.size])
     paths = body[form.size :]
@@ -306,7 +306,7 @@ def decode_entries(body: memoryview) -> tuple[list[Entry], bool]:
         if position > len(page):
             raise IndexError
     except (struct.error, IndexError):
-        raise Malformed("a list of names that breaks off", fatal=True) from None
+        raise Malformed("an incomplete list of names", fatal=True) from None
     return entries, page[:1] > b"\0"
 
 
@@ -346,6 +346,6 @@ def decode_written(body: memoryview, subfiles: int) -> Written:
 def unpack(form: struct.Struct, body: memoryview) -> tuple[Any, ...]:
     """Return the values of a body of this form, or raise `Malformed` if its length is another."""
     if len(body) != form.size:
-        raise Malformed(f"a body of {len(body)} bytes where {form.size} are due", fatal=False)
+        raise Malformed(f"a body of {len(body)} bytes where {form.size} are expected", fatal=False)
     values: tuple[Any, ...] = form.unpack(body)
     return values

@@ -560,7 +560,7 @@ class StripedFile(PositionedFile):
             self._access.doubtful = not any(self.extent().whole for _ in range(3))
             if self._access.doubtful:
                 text = (
-                    f"{self.name} is not whole: its subfiles do not have the sizes of one file; "
+                    f"{self.name} is not complete: its subfiles do not have the sizes of one file; "
                     f"{REPAIR}"
                 )
                 warnings.warn(text, RuntimeWarning, stacklevel=3)

@@ -217,18 +217,18 @@ def decode_header(head: bytes | bytearray | memoryview, limit: int) -> Header:
         HEADER.unpack(head)
     )
     if magic != MAGIC:
-        raise Malformed("bytes that are no message of this protocol", fatal=True)
+        raise Malformed("bytes that are not a message of this protocol", fatal=True)
     # The version is checked before the checksum, which another version may compute differently.
     if version != VERSION:
         raise Malformed(
             f"version {version} of the protocol; this side speaks version {VERSION}: "
-            "bring the older one up to date",
+            "update the older one",
             fatal=True,
         )
     if check != zlib.crc32(head[: HEADER_BYTES - 4]):
-        raise Malformed("the head of a message is corrupted", fatal=True)
+        raise Malformed("the header of a message is corrupted", fatal=True)
     if kind not in KINDS or flags & ~CHECKED:
-        raise Malformed(f"a message of the unknown kind {kind}, flags {flags}", fatal=True)
+        raise Malformed(f"a message of unknown kind {kind}, flags {flags}", fatal=True)
     max_body_bytes = MAX_BODY_BYTES if kind in SMALL_KINDS else limit
     _check_size(body_bytes, max_body_bytes)
     _check_size(body_bytes + data_bytes, limit - TRAILER.size)
@@ -336,7 +336,8 @@ def decode_strided(body: memoryview, limit: int) -> list[Strided]:
         if not run.number or (run.number > 1 and not 0 < run.size <= run.distance):
             text = f"{run.number} strided runs of {run.size} bytes at a distance of {run.distance}"
             raise Malformed(
-                f"{text}: one at least, and several of a byte and more that do not overlap",
+                f"{text}: give at least one, and several only of at least one byte "
+                "and without overlaps",
                 fatal=False,
             )
         if run.offset + (run.number - 1) * run.distance > MAX_OFFSET:

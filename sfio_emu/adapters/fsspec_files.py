@@ -207,7 +207,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             raise IsADirectoryError(errno.EISDIR, "it is a folder", path)
         if not autocommit and mode != "rb":
             raise NotImplementedError(
-                "striped files know no transactions: write to another name and move it"
+                "striped files do not support transactions: write to another name and move it"
             )
         unit = self.stripe_unit
         if mode[0] in "ra":

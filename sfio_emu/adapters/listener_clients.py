@@ -181,7 +181,7 @@ class Client:
             now_s: The present time on the monotonic clock.
         """
         if not self.greeted and now_s - self.received_s > limits.greeting_s:
-            return f"it has sent no whole message for {limits.greeting_s:g} s"
+            return f"it has sent no complete message for {limits.greeting_s:g} s"
         if self._began_s is None or self.connection.outgoing() or self.connection.reader.starved:
             return ""
         duration_s = now_s - self._began_s

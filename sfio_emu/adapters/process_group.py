@@ -187,8 +187,8 @@ class SocketGroup(contextlib.AbstractContextManager["SocketGroup"]):
         """
         if os.getpid() != self._process:
             raise UsageError(
-                f"this process was forked from rank {self.rank} and has no place in its group of "
-                f"{self.size}: it may read and write; make collective calls "
+                f"this process was forked from rank {self.rank} and is not a member of its group "
+                f"of {self.size}: it may read and write; make collective calls "
                 "(open, close, truncate, ..._all) in the processes of the group"
             )
         with self._turn:
@@ -229,7 +229,7 @@ class SocketGroup(contextlib.AbstractContextManager["SocketGroup"]):
         if kind is Kind.FAILED:
             raise GroupError(payload.decode(errors="replace"), None if rank < 0 else rank)
         if kind is not awaited:
-            raise GroupError(f"the coordinator sent {kind.name} where {awaited.name} was due")
+            raise GroupError(f"the coordinator sent {kind.name} where {awaited.name} was expected")
         return payload
 
 

@@ -66,7 +66,7 @@ def repair(name: str, stripe_unit: int | None, way: Way | None, session: Session
         )
     if retained and way is None:
         return Report(
-            f"{name}: a change of it was broken off: --cut or --fill ends it; "
+            f"{name}: a change of its names was interrupted: --cut or --fill completes it; "
             f"retained meanwhile: {retained_names}",
             False,
         )
@@ -88,14 +88,16 @@ def _repair_sizes(name: str, stripe_unit: int, way: Way | None, session: Session
     with StripedFile.open(name, stripe_unit, mode=mode, session=session) as file:
         extent = file.extent()
         if extent.whole:
-            return Report(f"{file.name}: {extent.size} bytes, whole", True)
+            return Report(f"{file.name}: {extent.size} bytes, complete", True)
         text = (
             f"{file.name}: {extent.size} bytes in its subfiles, "
             f"readable without a gap up to byte {extent.readable}, "
-            f"its furthest byte at {extent.end - 1}"
+            f"its last byte at {extent.end - 1}"
         )
         if way is None:
-            return Report(f"{text}: not the sizes of one file; give --cut or --fill", False)
+            return Report(
+                f"{text}: these are not the sizes of one file; give --cut or --fill", False
+            )
         size = file.truncate(extent.readable if way == "cut" else extent.end)
         return Report(f"{text}: made {size} bytes", file.extent().whole)
 

@@ -132,7 +132,7 @@ class TcpConnections:
             stream.close()
             raise UsageError(
                 f"the listener of {host} at {address}:{port} is a process of another user; share a "
-                f"key with it (SFIO_KEY_FILE), or set {_EVERYBODY}=1 to hand it data nevertheless"
+                f"key with it (SFIO_KEY_FILE), or set {_EVERYBODY}=1 to give it data nevertheless"
             )
 
     def carry(
@@ -226,8 +226,8 @@ class _Transfer:
         if now_s - self._active_s[descriptor] > self._stall_s:
             self._drop(
                 descriptor,
-                f"its listener has moved no byte for {self._stall_s:g} s: "
-                "its disk is slow, or it was stopped",
+                f"its listener has transferred no byte for {self._stall_s:g} s: "
+                "its disk is slow, or the process was stopped",
             )
         elif not _is_unanswered(self._live[descriptor].stream):
             self._unanswered_since_s.pop(descriptor, None)
@@ -236,7 +236,7 @@ class _Transfer:
             if now_s - since_s >= _DEAD_SHARE * self._timeout_s:
                 self._drop(
                     descriptor,
-                    "no answer from it any more (what is sent to it is not acknowledged)",
+                    "no answer from it any more (data sent to it are not acknowledged)",
                 )
 
     def _take_turns(

@@ -40,12 +40,12 @@ def as_bytes(buffer: Buffer | npt.NDArray[np.generic], *, writable: bool = False
         view = memoryview(buffer)  # type: ignore[arg-type,unused-ignore]
     except TypeError:
         raise UsageError(
-            f"a {type(buffer).__name__} is no buffer: give bytes, a bytearray or an array"
+            f"a {type(buffer).__name__} is not a buffer: give bytes, a bytearray or an array"
         ) from None
     except ValueError as fault:
         # An example are numpy arrays of datetime64.
         raise UsageError(
-            f"a {type(buffer).__name__} gives no bytes, {fault}: view it as numbers"
+            f"a {type(buffer).__name__} has no bytes, {fault}: view it as numbers"
         ) from None
     dtype = getattr(buffer, "dtype", None)
     if getattr(dtype, "hasobject", view.format == "O"):

@@ -352,7 +352,7 @@ def require_files(
     """
     for subfile, answer in zip(subfiles, answers, strict=True):
         if answer is not None and not stat.S_ISREG(answer.mode):
-            raise UsageError(f"{subfile} is no subfile but {_kind_of(answer)}: {hint}")
+            raise UsageError(f"{subfile} is not a subfile but {_kind_of(answer)}: {hint}")
 
 
 def make_folder(session: Session, folders: Sequence[SubfileName]) -> None:

@@ -110,7 +110,7 @@ def check_sequence(header: Header, awaited: int | None) -> None:
             listener refuses an invalid header without knowing its number.
     """
     if header.sequence != awaited and header.kind != Kind.REFUSED:
-        raise Malformed(f"an answer to message {header.sequence}, which is not awaited", fatal=True)
+        raise Malformed(f"unexpected answer to message {header.sequence}", fatal=True)
 
 
 def failure_in(
@@ -300,11 +300,11 @@ class Exchange:
         """Yield memory for the data of an answer and for their checksum."""
         message = self._unanswered[0][1] if self._unanswered else None
         if header.kind != Kind.DONE or message is None or message.places is None:
-            raise Malformed("data where none are awaited", fatal=True)
+            raise Malformed("data where none are expected", fatal=True)
         left, slices = message.places(body)
         if header.data_bytes != left:
             raise Malformed(
-                f"{header.data_bytes} bytes of data where {left} are awaited", fatal=True
+                f"{header.data_bytes} bytes of data where {left} are expected", fatal=True
             )
         trailer = memoryview(bytearray(header.trailer_bytes))
         self._sum = wire.Checksum()
@@ -419,9 +419,7 @@ class SmallCall:
         inbox = self._inbox
         header = wire.decode_header(inbox[: wire.HEADER_BYTES], wire.MAX_LIMIT)
         if self.finished:
-            raise Malformed(
-                f"an answer to message {header.sequence}, which is not awaited", fatal=True
-            )
+            raise Malformed(f"unexpected answer to message {header.sequence}", fatal=True)
         check_sequence(header, self._sequence)
         data_start = wire.HEADER_BYTES + header.body_bytes
         data_end = data_start + header.data_bytes
@@ -441,7 +439,7 @@ class SmallCall:
             self._finish(body, data)
         self.finished = True
         if self._arrived > end:
-            raise Malformed("more than the answer that is awaited", fatal=True)
+            raise Malformed("more bytes than the expected answer", fatal=True)
 
     def _make_room(self, size: int) -> None:
         """Enlarge the memory for the answer to `size` bytes."""

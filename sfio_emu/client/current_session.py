@@ -14,7 +14,7 @@ _session: Session | None = None
 _make_default: Callable[[], Session] | None = None
 
 
-def made_by(make: Callable[[], Session]) -> None:
+def set_session_factory(make: Callable[[], Session]) -> None:
     """Set the function that makes a session on first use. The package calls this on import."""
     global _make_default
     _make_default = make
@@ -28,7 +28,7 @@ def use(session: Session | None) -> None:
     """
     global _session
     if session is not None and not isinstance(session, Session):
-        raise UsageError(f"a {type(session).__name__} is no session: give a Session, or None")
+        raise UsageError(f"a {type(session).__name__} is not a session: give a Session, or None")
     _session = session
 
 
@@ -46,6 +46,6 @@ def current_session() -> Session:
     global _session
     if _session is None:
         if _make_default is None:
-            raise UsageError("this process has no session: give one (sfio_emu.use)")
+            raise UsageError("this process has no session: set one (sfio_emu.use)")
         _session = _make_default()
     return _session

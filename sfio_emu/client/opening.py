@@ -153,7 +153,9 @@ def _take_lock(session: Session, home: SubfileName) -> None:
         # The random factor keeps several clients from trying at the same moments.
         random_factor = 0.5 + secrets.randbelow(1000) / 1000
         pause.wait(min(0.0005 * 2**number, LONGEST_WAIT_S) * random_factor)
-    raise PeerError(home.host, f"somebody else has been changing {home.path} for long: try again")
+    raise PeerError(
+        home.host, f"another client has been changing {home.path} for a long time: try again"
+    )
 
 
 def create_subfiles(

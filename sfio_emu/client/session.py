@@ -61,10 +61,10 @@ class OpenSubfile:
         name: The name of the subfile.
         read_only: Whether it is open for reading only.
         opened: The answer of the listener when it was first opened.
-        key: What identifies it: path, read-only, inode number and identity. Two different files
-            that had the name one after the other have different keys. A subfile without an
-            identity gets a number of its own every time it is opened, because inode numbers are
-            used again.
+        key: Its identification in this process: path, read-only, inode number and identity. Two
+            different files that had the name one after the other have different keys. A subfile
+            without an identity gets a number of its own every time it is opened, because inode
+            numbers are used again.
     """
 
     def __init__(self, name: SubfileName, read_only: bool, opened: Opened) -> None:
@@ -192,7 +192,7 @@ class Session:
         if key is None and welcome.wants_key:
             raise ProtocolError(
                 host,
-                "its listener asks for the key of its run: "
+                "its listener requires the key of its run: "
                 "name its file in SFIO_KEY_FILE, or give key=",
             )
         if key is not None:

@@ -124,7 +124,7 @@ def make_requests(offsets: npt.ArrayLike, memory: npt.ArrayLike, sizes: npt.Arra
     block_sizes = _whole_numbers(sizes, "size", 0)
     if not len(file_offsets) == len(memory_offsets) == len(block_sizes):
         raise UsageError(
-            f"{len(file_offsets)} offsets for {len(block_sizes)} sizes: give one of each a block"
+            f"{len(file_offsets)} offsets for {len(block_sizes)} sizes: give one of each per block"
         )
     _check_range("offset", file_offsets)
     _check_range("size", block_sizes)
@@ -160,7 +160,7 @@ def _whole_numbers(values: npt.ArrayLike, name: str, minimum: int) -> Integers:
         array = np.asarray(values).reshape(-1)
     except ValueError:
         raise UsageError(
-            f"the {name}s are lists of different lengths: give one whole number a block"
+            f"the {name}s are lists of different lengths: give one whole number per block"
         ) from None
     if array.dtype.kind != "i" and len(array):
         objects = np.asarray(values, dtype=object).reshape(-1)

@@ -135,7 +135,7 @@ class ServerConnection:
             return self._take_proof(request.body)
         if not self._trusted:
             raise Malformed(
-                "this listener asks for the key of its run: give it (SFIO_KEY_FILE, or key=)",
+                "this listener requires the key of its run: give it (SFIO_KEY_FILE, or key=)",
                 fatal=True,
             )
         return self._operations.execute(request)
@@ -165,7 +165,7 @@ class ServerConnection:
         key = self._identity.key
         client_nonce = self._client_nonce
         if key is None or client_nonce is None:
-            raise Malformed("a key that was not requested", fatal=True)
+            raise Malformed("a key that was not required", fatal=True)
         expected = authentication.proof(key, "client", client_nonce, self._identity.nonce)
         if not compare_digest(proof, expected):
             raise Malformed("another key than that of this listener's run", fatal=True)

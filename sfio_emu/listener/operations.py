@@ -79,7 +79,9 @@ class Operations:
         header = request.header
         operation = self._by_kind.get(header.kind)
         if operation is None or (header.kind not in WRITES and header.data_bytes):
-            raise Malformed(f"a message of kind {header.kind} that no listener takes", fatal=False)
+            raise Malformed(
+                f"a message of kind {header.kind} that no listener accepts", fatal=False
+            )
         return answered(partial(operation, request))
 
     def close_files(self) -> None:
@@ -170,7 +172,7 @@ class Operations:
     def _rename(self, request: Request) -> Answer:
         (way,), source, target = message_bodies.decode_pair(message_bodies.RENAME, request.body)
         if way not in tuple(RenameWay):
-            raise Malformed(f"a rename in the unknown way {way}", fatal=False)
+            raise Malformed(f"a rename with the unknown option {way}", fatal=False)
         self._subfiles.rename(source, target, RenameWay(way))
         return Answer()
 
@@ -243,7 +245,9 @@ class Operations:
         """
         parts, _ = self._parts_of(request)
         if sum(size for _, size, _, _ in parts) != len(request.data):
-            raise Malformed("the runs of a write do not add up to its data", fatal=False)
+            raise Malformed(
+                "the sizes of the runs of a write do not add up to that of its data", fatal=False
+            )
         files = self._files_of(parts)
         sizes, cuts = self._before(files.values())
         failures: dict[int, CallFailed] = {}
@@ -330,7 +334,7 @@ class Operations:
         required = sum(size for _, size, _, _ in parts)
         if required + 4 * (run_count + 1) + wire.TRAILER.size > self._pool.buffer_bytes:
             raise Malformed(
-                f"a read of {required} bytes in {run_count} runs, more than a message holds",
+                f"a read of {required} bytes in {run_count} runs, more than fits into a message",
                 fatal=False,
             )
         files = self._files_of(parts)

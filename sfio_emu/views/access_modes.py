@@ -56,7 +56,9 @@ def parse_amode(mode: object) -> Amode:
     if (bits & (Amode.RDONLY | Amode.WRONLY | Amode.RDWR)).bit_count() != 1:
         raise UsageError(f"the mode is {bits!r}: give one of RDONLY, WRONLY and RDWR")
     if bits & Amode.RDONLY and bits & (Amode.CREATE | Amode.EXCL):
-        raise UsageError(f"the mode is {bits!r}: what is opened for reading only is not created")
+        raise UsageError(
+            f"the mode is {bits!r}: a file that is opened for reading only cannot be created"
+        )
     if bits & Amode.RDWR and bits & Amode.SEQUENTIAL:
         raise UsageError(f"the mode is {bits!r}: a sequential file is read or written, not both")
     return bits

@@ -276,7 +276,8 @@ def struct(
     lengths, positions = _pair_of_arrays("struct", block_lengths, displacements_bytes)
     if len(bases) != len(lengths):
         raise UsageError(
-            f"struct of {len(lengths)} block lengths and {len(bases)} types: give one type a block"
+            f"struct of {len(lengths)} block lengths and {len(bases)} types: "
+            "give one type per block"
         )
     parts = []
     for i, base in enumerate(bases):
@@ -348,7 +349,7 @@ def subarray(
     if not len(sizes) == len(subsizes) == len(starts) > 0:
         raise UsageError(
             f"subarray of {len(sizes)} sizes, {len(subsizes)} subsizes, "
-            f"{len(starts)} starts: one each a dimension"
+            f"{len(starts)} starts: give one of each per dimension"
         )
     if order not in ("C", "F"):
         raise UsageError(f"subarray in order {order!r}: give 'C' or 'F'")
@@ -492,7 +493,7 @@ def _pair_of_arrays(
     if lengths.ndim != 1 or lengths.shape != positions.shape:
         raise UsageError(
             f"{name} of {lengths.size} block lengths and {positions.size} displacements: "
-            "give one each a block"
+            "give one of each per block"
         )
     if len(lengths) and int(lengths.min()) < 0:
         number = int(np.argmin(lengths))

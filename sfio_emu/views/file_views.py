@@ -326,5 +326,5 @@ def _check_order(name: str, datatype: Datatype, writable: bool) -> None:
     if writable and _overlaps(datatype):
         raise UsageError(
             f"view: {name} covers a byte twice, which a view for writing must not: "
-            "open for reading only or separate"
+            "open the file for reading only, or separate the parts"
         )

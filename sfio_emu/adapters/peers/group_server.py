@@ -304,14 +304,14 @@ class GroupServer(contextlib.AbstractContextManager["GroupServer"]):
         # asyncio sends what is written before it closes the connection.
         writer.close()
         if rank in self._members and self._failure is None:
-            self._fail(f"rank {rank} of the process group died or was cut off", rank)
+            self._fail(f"rank {rank} of the process group died or was disconnected", rank)
 
     def _refusal(self, frame: Frame) -> Frame | None:
         """Return the answer to a first frame that is no valid HELLO; None if it is valid."""
         if frame.kind is not Kind.HELLO:
-            return failure("a message came before the hello", None)
+            return failure("a message arrived before HELLO", None)
         if len(frame.payload) != HELLO.size:
-            return failure("a malformed hello", None)
+            return failure("a malformed HELLO", None)
         size, _ = HELLO.unpack(frame.payload)
         rank = frame.rank
         if size != self.size:
@@ -319,7 +319,7 @@ class GroupServer(contextlib.AbstractContextManager["GroupServer"]):
                 f"rank {rank} says the group has {size} ranks, the coordinator {self.size}", rank
             )
         if not 0 <= rank < self.size:
-            return failure(f"rank {rank} is none of 0..{self.size - 1}", rank)
+            return failure(f"rank {rank} is not in 0..{self.size - 1}", rank)
         if rank in self._joined:
             return failure(f"rank {rank} joined twice", rank)
         return None
