@@ -1,8 +1,9 @@
-"""The compiled loops over fragment lists: striping many blocks, gathering and scattering memory.
+"""Compiled loops over lists of fragments.
 
-The module is imported when a list is first used, because numba takes half a second to import.
-Each loop is compiled once per machine, for arrays that may be read-only if they are only read,
-which numba takes writeable ones for, too. Without numba the loops run in Python.
+They stripe many blocks, and gather and scatter many pieces of memory. The module is imported when
+it is first needed, because importing numba takes half a second. The loops are compiled once per
+machine. Their inputs are declared as read-only arrays, for which numba also accepts writeable ones. Without numba
+the loops run in Python.
 """
 
 from __future__ import annotations
@@ -73,10 +74,28 @@ def _share(end, unit, subfiles, subfile):  # type: ignore[no-untyped-def]
 def list_fragments(  # type: ignore[no-untyped-def]
     offsets, memory, sizes, unit, subfiles, subfile, merge, run_offset, run_place, place, source
 ):
-    """Fill the lists of `subfile`; returns (runs, fragments).
+    """Fill the lists of the runs and fragments of one subfile.
 
-    Run r is at run_offset[r] of the subfile and begins at byte run_place[r] of the stream, fragment f at source[f] of
-    memory and byte place[f] of the stream; one entry more says where the last ends. Neighbours are joined if `merge`.
+    The stream is all data of the subfile in sequence. Run r begins at offset run_offset[r] of the
+    subfile and at byte run_place[r] of the stream. Fragment f begins at byte source[f] of memory
+    and at byte place[f] of the stream. run_place and place have one entry more, the end of the
+    stream. The loop is one function, because most of its variables last from fragment to fragment.
+
+    Args:
+        offsets: Offsets of the blocks in the file.
+        memory: Offsets of the blocks in memory.
+        sizes: Sizes of the blocks in bytes.
+        unit: The stripe unit in bytes.
+        subfiles: The number of subfiles.
+        subfile: The number of the subfile whose lists are filled.
+        merge: Whether to merge runs, and fragments, that are adjacent.
+        run_offset: Output.
+        run_place: Output.
+        place: Output.
+        source: Output.
+
+    Returns:
+        The number of runs, and the number of fragments.
     """
     runs = 0
     fragments = 0
@@ -86,7 +105,8 @@ def list_fragments(  # type: ignore[no-untyped-def]
     for i in range(len(offsets)):
         offset = offsets[i]
         first = offset // unit
-        if offset + sizes[i] <= (first + 1) * unit:  # the usual small block: within one stripe unit
+        # Small blocks, which are the most frequent, lie inside one stripe unit.
+        if offset + sizes[i] <= (first + 1) * unit:
             if first % subfiles != subfile:
                 continue
             low = (first // subfiles - first) * unit + offset
@@ -130,7 +150,7 @@ _copy = _copy_slice if numba is None else _compiled()(_copy_bytes)
 
 @_compiled(_READ_BYTES, *[_READ_INTEGERS] * 2, _WRITTEN_BYTES)
 def gather_list(memory, source, place, stream):  # type: ignore[no-untyped-def]
-    """Copy fragments of memory to the stream."""
+    """Copy fragments of memory to the stream, with lists as in `list_fragments`."""
     for f in range(len(source)):
         size, to = place[f + 1] - place[f], place[f] - place[0]
         _copy(stream[to : to + size], memory[source[f] : source[f] + size])
@@ -138,7 +158,7 @@ def gather_list(memory, source, place, stream):  # type: ignore[no-untyped-def]
 
 @_compiled(_WRITTEN_BYTES, *[_READ_INTEGERS] * 2, _READ_BYTES)
 def scatter_list(memory, source, place, stream):  # type: ignore[no-untyped-def]
-    """Copy the stream to fragments of memory."""
+    """Copy the stream to fragments of memory, with lists as in `list_fragments`."""
     for f in range(len(source)):
         size, start = place[f + 1] - place[f], place[f] - place[0]
         _copy(memory[source[f] : source[f] + size], stream[start : start + size])
