@@ -174,10 +174,12 @@ def _relievable_links(network: Network, source: str, sink: str, ranks: Sequence[
         sink: Id of the sink.
         ranks: Rank of each link's level, 0 for no load.
     """
-    index = network.node_index
     nodes = len(network.nodes)
-    tail = np.array([index[link.source] for link in network.links], dtype=np.int64)
-    head = np.array([index[link.target] for link in network.links], dtype=np.int64)
+    tail = np.zeros(len(network.links), dtype=np.int64)
+    head = np.zeros(len(network.links), dtype=np.int64)
+    for i, link in enumerate(network.links):
+        tail[i] = network.node_index[link.source]
+        head[i] = network.node_index[link.target]
     rank = np.array(ranks, dtype=np.int64)
     # Links that are inside a component and not yet decided. At first all nodes are one component.
     undecided = ~np.array(_barred_links(network, source, sink), dtype=bool)

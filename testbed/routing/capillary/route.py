@@ -133,20 +133,26 @@ def _shares_after(problem: FlowProblem, final: FinalLoads, layers: int) -> list[
     """
     shares = _full_shares(problem, final)
     last_level = final.levels[layers - 1]
-    free = [i for i, rank in enumerate(final.rank) if rank >= layers]
     scale = math.lcm(*(level.denominator for level in final.levels[:layers]))
     demand = problem.demand(scale)
+    # The links that the first layers leave free, with the capacity that remains for them.
+    free = []
+    tails = []
+    heads = []
+    capacities = []
     for i, rank in enumerate(final.rank):
-        if rank < layers and final.saturated[i]:
+        tail = problem.tail[i]
+        head = problem.head[i]
+        if rank >= layers:
+            free.append(i)
+            tails.append(tail)
+            heads.append(head)
+            capacities.append(int(last_level * problem.weight[i] * scale))
+        elif final.saturated[i]:
             amount = int(shares[i] * scale)
-            demand[problem.tail[i]] -= amount
-            demand[problem.head[i]] += amount
-    flow, _ = fewest_links_flow(
-        [problem.tail[i] for i in free],
-        [problem.head[i] for i in free],
-        [int(last_level * problem.weight[i] * scale) for i in free],
-        demand,
-    )
+            demand[tail] -= amount
+            demand[head] += amount
+    flow, _ = fewest_links_flow(tails, heads, capacities, demand)
     for i, amount in zip(free, flow, strict=True):
         shares[i] = Fraction(amount, scale)
     return shares
@@ -219,8 +225,13 @@ def _solve(links: LinkArrays, source: int, sink: int, *, compiled: bool) -> Fina
     recursion = _Recursion(links)
     pieces = [complete_network]
     while pieces:
-        in_floats = [piece for piece in pieces if not piece.in_integers]
-        in_integers = [piece for piece in pieces if piece.in_integers]
+        in_floats = []
+        in_integers = []
+        for piece in pieces:
+            if piece.in_integers:
+                in_integers.append(piece)
+            else:
+                in_floats.append(piece)
         pieces = recursion.advance(in_floats, in_integers=False)
         pieces += recursion.advance(in_integers, in_integers=True)
     return recursion.final_loads()
@@ -334,19 +345,19 @@ def settle(
             output_weight[links.tail[link]] += links.weight[link]
             output_weight[links.head[link]] -= links.weight[link]
     net = list(output_weight.values())
-    # Positions in piece.nodes of the nodes of each component.
+    # Positions in piece.nodes of the nodes of each component, and its net weight and demand.
     components: list[list[int]] = [[] for _ in range(split.parts)]
+    component_net = [0] * split.parts
+    component_demand = [0] * split.parts
     for position, label in enumerate(split.component):
         components[label].append(position)
-    senders = []
-    for component in components:
-        if sum(net[i] for i in component):
-            senders.append(component)
+        component_net[label] += net[position]
+        component_demand[label] += piece.demand[position]
+    senders = [label for label in range(split.parts) if component_net[label]]
     if not senders:
         return None
-    smallest = min(senders, key=len)
-    demand = sum(piece.demand[i] for i in smallest)
-    ratio = Fraction(demand, sum(net[i] for i in smallest))
+    smallest = min(senders, key=lambda label: len(components[label]))
+    ratio = Fraction(component_demand[smallest], component_net[smallest])
     level = ratio / piece.denominator
     if level <= 0 or (piece.bound is not None and level >= piece.bound):
         return None

@@ -285,6 +285,10 @@ def paid_distances(
     network: Network, demands: Sequence[Demand], prices: Sequence[float]
 ) -> list[float]:
     """Return the distance in prices of each demand, infinite if no path leads."""
-    sources = {demand[0] for demand in demands}
-    from_source = {source: price_distances(network, source, prices) for source in sources}
-    return [from_source[source].get(sink, math.inf) for source, sink, _ in demands]
+    from_source: dict[str, dict[str, float]] = {}
+    distances = []
+    for source, sink, _ in demands:
+        if source not in from_source:
+            from_source[source] = price_distances(network, source, prices)
+        distances.append(from_source[source].get(sink, math.inf))
+    return distances

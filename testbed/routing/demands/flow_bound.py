@@ -33,12 +33,17 @@ def flow_bound(network: Network, pairs: Sequence[tuple[str, str]], load: float) 
     """
     unit = min(link.capacity_bps for link in network.links)
     messages = Counter(pair for pair in pairs if pair[0] != pair[1])
-    demands = [(source, sink, count * unit) for (source, sink), count in messages.items()]
+    demands = []
+    rates = {}
+    sources = set()
+    for (source, sink), count in messages.items():
+        demands.append((source, sink, count * unit))
+        rates[source, sink] = count * unit
+        sources.add(source)
     bound = max([0.0, *_host_bounds(network, pairs, unit)])
     bound = max(bound, *_core_bounds(network, demands, unit))
-    sources = len({source for source, _, _ in demands})
-    if demands and bound < load * (1 - 1e-9) and sources * len(network.links) <= MOST_VARIABLES:
-        rates = {(source, sink): rate for source, sink, rate in demands}
+    variables = len(sources) * len(network.links)
+    if demands and bound < load * (1 - 1e-9) and variables <= MOST_VARIABLES:
         matrix = given_matrix(network, "pattern", rates)
         prices = optimal_demands(matrix).prices
         if prices is not None:

@@ -17,7 +17,7 @@ from testbed.arrays import FloatArray
 from testbed.errors import InputError
 from testbed.model.naming.names import no_node
 from testbed.routing.demands.checker import DemandCheck, check_demands, check_promise
-from testbed.routing.flows.link_graph import LinkGraph
+from testbed.routing.flows.link_graph import LinkGraph, link_capacities
 from topologies import Network
 
 Pair = tuple[str, str]
@@ -210,8 +210,7 @@ class RoutedDemands:
     @property
     def utilisations(self) -> FloatArray:
         """Load over capacity of each link, shape (links,)."""
-        capacity = np.array([link.capacity_bps for link in self.matrix.network.links])
-        return np.asarray(self.loads_bps / capacity)
+        return np.asarray(self.loads_bps / link_capacities(self.matrix.network))
 
     @property
     def greatest_utilisation(self) -> float:
@@ -273,7 +272,7 @@ def fair_rates(routed: RoutedDemands) -> FloatArray:
         Bits per second of each pair, shape (pairs,).
     """
     demand = routed.matrix.rates
-    room = np.array([link.capacity_bps for link in routed.matrix.network.links])
+    room = link_capacities(routed.matrix.network)
     # A link with less room than this is full.
     rounding = 1e-9 * room
     growing = np.ones(len(demand), dtype=bool)

@@ -222,12 +222,13 @@ class DemandProgramme:
         self.commodities = self._commodities()
         last = self.commodities[-1]
         self.columns = last.first + len(last.links)
-        self.sizes = np.repeat(
-            [commodity.size for commodity in self.commodities],
-            [len(commodity.links) for commodity in self.commodities],
-        )
+        self.sizes = np.zeros(self.columns)
+        rows = np.zeros(self.columns, dtype=np.int64)
+        for commodity in self.commodities:
+            end = commodity.first + len(commodity.links)
+            self.sizes[commodity.first : end] = commodity.size
+            rows[commodity.first : end] = commodity.links
         self.balance, self.required = self._conservation()
-        rows = np.concatenate([commodity.links for commodity in self.commodities])
         self.loads = csr_array(
             (self.sizes, (rows, np.arange(self.columns))), shape=(len(self.capacity), self.columns)
         )
@@ -307,8 +308,11 @@ class DemandProgramme:
         for source, pairs_of_source in by_source.items():
             links = np.flatnonzero(self.graph.usable_from(source))
             for pairs in self._of_one_magnitude(pairs_of_source):
-                sinks = [index[self.matrix.pairs[pair][1]] for pair in pairs]
-                amounts = [float(self.rates[pair]) for pair in pairs]
+                sinks = []
+                amounts = []
+                for pair in pairs:
+                    sinks.append(index[self.matrix.pairs[pair][1]])
+                    amounts.append(float(self.rates[pair]))
                 size = sum(amounts) if self.wide else 1.0
                 commodities.append(Commodity(source, sinks, amounts, pairs, links, first, size))
                 first += len(links)
@@ -617,7 +621,7 @@ def water_filling(matrix: DemandMatrix) -> FairRates:
             prices = scaled_prices(worth, programme.capacity)
         else:
             prices = worth / programme.capacity
-        stopped_pairs = tuple(int(i) for i in np.flatnonzero(stopped))
+        stopped_pairs = tuple(np.flatnonzero(stopped).tolist())
         levels.append(FillingLevel(height=reached, pairs=stopped_pairs, prices=prices))
     routed = RoutedDemands(
         matrix=matrix,
@@ -643,7 +647,7 @@ def _stopped(programme: DemandProgramme, rising: BoolArray, worth: FloatArray) -
     matrix = programme.matrix
     if programme.wide:
         return _cut_off(programme, worth > PRICED * worth.sum())
-    prices = [max(0.0, float(price)) for price in worth / programme.capacity]
+    prices = np.maximum(worth / programme.capacity, 0.0).tolist()
     paid = matrix.rates * np.array(paid_distances(matrix.network, matrix.demands, prices))
     return np.asarray(paid > PAYS * paid[rising].sum())
 

@@ -36,7 +36,7 @@ from testbed.routing.baselines import single_path
 from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands, given_matrix
 from testbed.routing.flows.end_points import exact_route, flow_problem
 from testbed.routing.flows.linear_programs import emptiest, is_wide, solving
-from testbed.routing.flows.link_graph import LinkGraph, ShortestPaths
+from testbed.routing.flows.link_graph import LinkGraph, ShortestPaths, link_capacities
 from topologies import Network, NoPathError, reverse_of
 
 # Relative gap between rates and their bound below which they count as proved.
@@ -103,15 +103,16 @@ class PathSet:
             # A reverse sort keeps the order of equal weights.
             by_weight = sorted(range(len(pair_paths)), key=pair_weights.__getitem__, reverse=True)
             selected = by_weight[:limit]
-            total = sum(pair_weights[k] for k in selected)
+            selected_weights = [pair_weights[k] for k in selected]
+            total = sum(selected_weights)
             paths.append(tuple(pair_paths[k] for k in selected))
-            weights.append(tuple(pair_weights[k] / total for k in selected))
+            weights.append(tuple(weight / total for weight in selected_weights))
         return PathSet(matrix=self.matrix, paths=tuple(paths), weights=tuple(weights))
 
     @property
     def pair_of_path(self) -> NDArray[np.int64]:
         """Index of the pair of each path, shape (paths,)."""
-        return np.repeat(np.arange(len(self.paths)), [len(paths) for paths in self.paths])
+        return np.repeat(np.arange(len(self.paths)), list(map(len, self.paths)))
 
     def least_by_pair(self, values: FloatArray) -> FloatArray:
         """Return the smallest value of each pair's paths.
@@ -119,12 +120,12 @@ class PathSet:
         Args:
             values: One value for each path, shape (paths,).
         """
-        starts = np.cumsum([0, *(len(paths) for paths in self.paths)])[:-1]
+        starts = np.cumsum([0, *map(len, self.paths)])[:-1]
         return np.asarray(np.minimum.reduceat(values, starts))
 
     def widest_utilisation(self) -> float:
         """Return the maximum link utilisation if each pair uses its widest path alone."""
-        capacity = np.array([link.capacity_bps for link in self.matrix.network.links])
+        capacity = link_capacities(self.matrix.network)
         loads = np.zeros(len(capacity))
         for paths, rate in zip(self.paths, self.matrix.rates_bps, strict=True):
             widths = [capacity[list(path)].min() for path in paths]
@@ -255,7 +256,7 @@ def best_rates(paths: PathSet, method: str) -> RoutedDemands:
     matrix = paths.matrix
     unit = matrix.total_bps / len(matrix.pairs)
     rates = matrix.rates / unit
-    capacity = np.array([link.capacity_bps for link in matrix.network.links])
+    capacity = link_capacities(matrix.network)
     loads = csr_array((paths.on_links() * rates[paths.pair_of_path][:, None]).T)
     equal = (paths.by_pair(np.ones(len(paths.pair_of_path))), np.ones(len(paths.paths)))
     estimate = None
@@ -270,10 +271,8 @@ def best_rates(paths: PathSet, method: str) -> RoutedDemands:
     routed = paths.routed(method, weights)
     if estimate is not None:
         # With numbers far apart, the solver's tolerances do not guarantee an optimum.
-        path_prices = paths.on_links() @ prices
-        paid = rates * paths.least_by_pair(path_prices)
-        bound = float(paid.sum() / (scaled_capacity @ prices))
-        _require_proof(routed, bound)
+        paid = rates * paths.least_by_pair(paths.on_links() @ prices)
+        _require_proof(routed, bound=float(paid.sum() / (scaled_capacity @ prices)))
     return routed
 
 

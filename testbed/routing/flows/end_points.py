@@ -126,17 +126,24 @@ def flow_problem(network: Network, source: str, sink: str) -> FlowProblem:
     if source == sink:
         raise InputError(f"source and sink are both {source!r}; choose two different nodes")
     usable = _usable_links(network, source, sink)
-    weights = integer_capacities(network)
+    all_weights = integer_capacities(network)
+    tails = []
+    heads = []
+    weights = []
+    for i in usable:
+        tails.append(index[network.links[i].source])
+        heads.append(index[network.links[i].target])
+        weights.append(all_weights[i])
     return FlowProblem(
         nodes=len(network.nodes),
         network=network,
         source=index[source],
         sink=index[sink],
         links=tuple(usable),
-        tail=tuple(index[network.links[i].source] for i in usable),
-        head=tuple(index[network.links[i].target] for i in usable),
-        weight=tuple(weights[i] for i in usable),
-        largest_weight=max(weights, default=1),
+        tail=tuple(tails),
+        head=tuple(heads),
+        weight=tuple(weights),
+        largest_weight=max(all_weights, default=1),
     )
 
 
@@ -160,8 +167,10 @@ def integer_capacities(network: Network) -> list[int]:
     if not network.links:
         return []
     # Few distinct capacities occur, so each is converted once.
-    capacities_bps = {link.capacity_bps for link in network.links}
-    exact = {capacity: Fraction(capacity) for capacity in capacities_bps}
+    exact: dict[float, Fraction] = {}
+    for link in network.links:
+        if link.capacity_bps not in exact:
+            exact[link.capacity_bps] = Fraction(link.capacity_bps)
     scale = math.lcm(*(value.denominator for value in exact.values()))
     integers = {capacity: int(value * scale) for capacity, value in exact.items()}
     unit = math.gcd(*integers.values())

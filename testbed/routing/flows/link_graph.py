@@ -15,6 +15,11 @@ from topologies import Network, NoPathError
 Ints = NDArray[np.int64]
 
 
+def link_capacities(network: Network) -> FloatArray:
+    """Return the capacity of each link in bits per second, shape (links,)."""
+    return np.array([link.capacity_bps for link in network.links], dtype=np.float64)
+
+
 class ShortestPaths(NamedTuple):
     """Shortest paths between all pairs of nodes.
 
@@ -52,14 +57,14 @@ class LinkGraph:
     """
 
     def __init__(self, network: Network) -> None:
-        index = network.node_index
         self.network = network
         self.nodes = len(network.nodes)
-        self.tail: Ints = np.array([index[link.source] for link in network.links], dtype=np.int64)
-        self.head: Ints = np.array([index[link.target] for link in network.links], dtype=np.int64)
-        self.capacity: FloatArray = np.array(
-            [link.capacity_bps for link in network.links], dtype=np.float64
-        )
+        self.tail: Ints = np.zeros(len(network.links), dtype=np.int64)
+        self.head: Ints = np.zeros(len(network.links), dtype=np.int64)
+        for i, link in enumerate(network.links):
+            self.tail[i] = network.node_index[link.source]
+            self.head[i] = network.node_index[link.target]
+        self.capacity = link_capacities(network)
         self.silent = np.array([not node.forwards for node in network.nodes], dtype=bool)
 
     def usable_from(self, source: int) -> BoolArray:

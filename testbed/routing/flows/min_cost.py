@@ -41,12 +41,10 @@ def fewest_links_flow(
     state = _Flow(tail, head, capacity, cost or [1] * len(tail), [0] * len(tail), list(demand))
     while True:
         distance = _distances(state)
-        reachable_receivers = [
-            node for node, need in enumerate(state.need) if need < 0 and distance[node] is not None
-        ]
-        if not reachable_receivers:
+        nearest = _nearest_receiver(state, distance)
+        if nearest is None:
             return state.flow, state.need
-        _push_shortest(state, distance)
+        _push_shortest(state, distance, nearest)
 
 
 class _Flow(NamedTuple):
@@ -112,26 +110,38 @@ def _residual_arcs(state: _Flow) -> list[list[tuple[int, int]]]:
     return arcs
 
 
-def _push_shortest(state: _Flow, distance: list[int | None]) -> None:
+def _nearest_receiver(state: _Flow, distance: list[int | None]) -> int | None:
+    """Return the distance of the nearest node that still receives, or None if none is reachable."""
+    nearest = None
+    for node_distance, need in zip(distance, state.need, strict=True):
+        if node_distance is None or need >= 0:
+            continue
+        if nearest is None or node_distance < nearest:
+            nearest = node_distance
+    return nearest
+
+
+def _push_shortest(state: _Flow, distance: list[int | None], nearest: int) -> None:
     """Augment by a maximum flow that uses links of shortest paths only.
 
     The flow leads from every sender to the receivers that are nearest to any sender.
+
+    Args:
+        state: The flow.
+        distance: Distance of each node from any sender, or None.
+        nearest: Smallest distance of a receiver.
     """
     need = state.need
     tight = _links_of_shortest_paths(state, distance)
-    receiver_distances = []
-    for node, node_distance in enumerate(distance):
-        if node_distance is not None and need[node] < 0:
-            receiver_distances.append(node_distance)
-    nearest = min(receiver_distances, default=0)
-
-    graph = integer_residual(
-        len(need),
-        [state.tail[i] for i in tight],
-        [state.head[i] for i in tight],
-        [state.capacity[i] for i in tight],
-    )
-    graph.flow[:] = [state.flow[i] for i in tight]
+    tails = []
+    heads = []
+    capacities = []
+    for link in tight:
+        tails.append(state.tail[link])
+        heads.append(state.head[link])
+        capacities.append(state.capacity[link])
+    graph = integer_residual(len(need), tails, heads, capacities)
+    graph.flow[:] = [state.flow[link] for link in tight]
     for node, node_need in enumerate(need):
         # A sender with a negative distance must wait: a path that begins there is not a shortest
         # one, because a cheaper path leads to the sender itself.

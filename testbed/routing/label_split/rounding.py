@@ -48,8 +48,9 @@ def round_to_labels(route: SplitRoute) -> Units:
         if load:
             exact[i] = load.numerator * (scale // load.denominator) * LABELS
     units = _rounded_along_cycles(network, exact, scale)
+    # Lower bound of each link with a fraction.
     floors = {i: amount // scale for i, amount in exact.items() if amount % scale}
-    if any(not units[i] for i in floors):
+    if 0 in units.values():
         _keep_small_loads(network, units, floors)
     return {i: labels for i, labels in units.items() if labels}
 
@@ -99,8 +100,7 @@ def _cycle(network: Network, links_at: Mapping[str, Mapping[int, bool]]) -> list
     previous_link = -1
     while node not in steps_before:
         steps_before[node] = len(walk)
-        steps = [step for step in links_at[node].items() if step[0] != previous_link]
-        link, leaves = steps[0]
+        link, leaves = next(step for step in links_at[node].items() if step[0] != previous_link)
         walk.append((link, leaves))
         previous_link = link
         node = network.links[link].target if leaves else network.links[link].source

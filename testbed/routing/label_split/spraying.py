@@ -162,8 +162,8 @@ class _LinkLabels:
         Returns:
             Whether the labels were moved.
         """
-        changes = {i: -width for i in old if i not in new}
-        changes |= {i: width for i in new if i not in old}
+        changes = dict.fromkeys(set(old).difference(new), -width)
+        changes |= dict.fromkeys(set(new).difference(old), width)
         for i, change in changes.items():
             if abs(self.excess[i] + change) >= SLIVER or self.labels[i] + change <= 0:
                 return False
@@ -191,8 +191,9 @@ def _without_slivers(route: SplitRoute, paths: list[LabelPath]) -> tuple[LabelPa
         if not narrow:
             return tuple(paths)
         width, k = min(narrow)
-        neighbours = [other for other in (k - 1, k + 1) if 0 <= other < len(paths)]
-        for other in neighbours:
+        for other in (k - 1, k + 1):
+            if not 0 <= other < len(paths):
+                continue
             if link_labels.move(paths[k].links, paths[other].links, width):
                 first = min(k, other)
                 last = max(k, other)
@@ -323,13 +324,14 @@ def two_paths(network: Network, source: str, sink: str) -> tuple[tuple[int, ...]
     demand = [0] * (2 * nodes)
     demand[nodes + index[source]] = 2
     demand[index[sink]] = -2
-    flow, unmet = fewest_links_flow(
-        [arc.tail for arc in arcs],
-        [arc.head for arc in arcs],
-        [1] * len(arcs),
-        demand,
-        [arc.cost for arc in arcs],
-    )
+    tails = []
+    heads = []
+    costs = []
+    for arc in arcs:
+        tails.append(arc.tail)
+        heads.append(arc.head)
+        costs.append(arc.cost)
+    flow, unmet = fewest_links_flow(tails, heads, [1] * len(arcs), demand, costs)
     if any(unmet):
         raise NoPathError(
             f"network {network.name!r}: no path from {source!r} to {sink!r}; add links between them"

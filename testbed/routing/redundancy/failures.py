@@ -89,9 +89,13 @@ def pair_losses(route: SplitRoute) -> NDArray[np.float64]:
         for link in outgoing:
             probability = float(route.loads[link]) / outflow[i]
             reach[i] += probability * reach[position[links[link].target]]
-    load = np.array([float(route.loads[i]) for i in loaded])
-    tail = np.array([position[links[i].source] for i in loaded], dtype=np.int64)
-    head = np.array([position[links[i].target] for i in loaded], dtype=np.int64)
+    load = np.zeros(len(loaded))
+    tail = np.zeros(len(loaded), dtype=np.int64)
+    head = np.zeros(len(loaded), dtype=np.int64)
+    for row, link in enumerate(loaded):
+        load[row] = float(route.loads[link])
+        tail[row] = position[links[link].source]
+        head[row] = position[links[link].target]
     flow_through_both = load[:, None] * reach[np.ix_(head, tail)] * (load / outflow[tail])[None, :]
     losses = load[:, None] + load[None, :] - flow_through_both - flow_through_both.T
     np.fill_diagonal(losses, load)

@@ -90,7 +90,7 @@ def least_fec_route(
     capillary_loads = capillary_route(network, source, sink).loads
     forced = frozenset(i for i, link in enumerate(problem.links) if capillary_loads[link] == 1)
     links = len(problem.links)
-    free = np.array([i for i in range(links) if i not in forced], dtype=np.int64)
+    free = np.array(sorted(set(range(links)) - forced), dtype=np.int64)
     programme = _TangentProgramme(
         equal=(
             balance_matrix(problem.nodes, problem.tail, problem.head, 2 * links),
@@ -216,8 +216,9 @@ def _tangent_rows(
         tolerance: Static tolerance.
         links: Number of usable links.
     """
-    link = np.array([i for i, _ in tangents], dtype=np.int64)
-    share = np.array([max(share, tolerance) for _, share in tangents])
+    pairs = np.array(tangents)
+    link = pairs[:, 0].astype(np.int64)
+    share = np.maximum(pairs[:, 1], tolerance)
     slope = (1 - tolerance) / (1 - share) ** 2
     rows = np.arange(len(tangents))
     shape = (len(tangents), links)
