@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from testbed.routing.capillary.kernel import CompiledSolver
 
 # Number of links from which the compiled solver is used. Below it, a route in integers takes less
-# than 10 ms, and loading the compiled solver takes far longer.
-COMPILE_FROM_LINKS = 1000
+# than 4 ms. Above it, the compiled solver is two to five times faster, once it is loaded (0.15 s).
+COMPILE_FROM_LINKS = 300
 
 
 class DisconnectedError(Exception):
