@@ -93,8 +93,8 @@ def _least_fec(text: str) -> RoutingMethod:
         tolerance = -1.0
     if not 0 <= tolerance < 1:
         raise InputError(
-            f"routing method 'least-fec:{text}': give the tolerance it is least for, 0 or more and "
-            "below 1, such as least-fec:0.05"
+            f"routing method 'least-fec:{text}': give a static tolerance of at least 0 and below "
+            "1, such as least-fec:0.05"
         )
     least_fec_route = lazily("testbed.routing.redundancy.least_fec:least_fec_route")
 

@@ -128,8 +128,8 @@ def hunt_layers(
     problem = flow_problem(network, source, sink)
     if min(problem.weight, default=problem.largest_weight) * FARTHEST < problem.largest_weight:
         raise InputError(
-            f"network {network.name!r}: capacities are more than {FARTHEST:,} times apart, of "
-            "which the thesis' loop loses the digits; the method 'capillary' is exact"
+            f"network {network.name!r}: capacities differ by a factor of more than {FARTHEST:,}, "
+            "for which the thesis' loop is not precise enough; use the exact method 'capillary'"
         )
     hunt = _Hunt(problem, basic, interior)
     route_layers: list[HuntedLayer] = []
@@ -167,8 +167,8 @@ def thesis_route(network: Network, source: str, sink: str) -> SplitRoute:
     hunted = hunt_layers(network, source, sink)
     if hunted.failure is not None:
         raise InputError(
-            f"network {network.name!r}: the thesis' loop lost its digits at layer programme "
-            f"{hunted.linear_programs} ({hunted.failure}); the method 'capillary' is exact"
+            f"network {network.name!r}: the thesis' loop lost its precision at linear programme "
+            f"{hunted.linear_programs} ({hunted.failure}); use the exact method 'capillary'"
         )
     problem = flow_problem(network, source, sink)
     return exact_route(problem, "thesis-loop", [hunted.loads[i] for i in problem.links])

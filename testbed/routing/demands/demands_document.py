@@ -55,7 +55,8 @@ def _model_matrix(network: Network, model: str, between: str) -> DemandMatrix:
     ends = [node.id for node in nodes]
     if len(ends) < 2:
         raise InputError(
-            f"network {network.name!r} has {len(ends)} {between}; choose other ends by --end-points"
+            f"network {network.name!r} has {len(ends)} {between}; choose other end points with "
+            "--end-points"
         )
     if model == "uniform":
         return uniform_matrix(network, ends)

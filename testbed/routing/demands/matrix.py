@@ -170,7 +170,8 @@ def _weighted_matrix(
                 weights[source, sink] = source_weights[source] * sink_weights[sink]
     if not weights:
         raise InputError(
-            f"network {network.name!r}: no two of its {len(ends)} end points can reach each other"
+            f"network {network.name!r}: no two of its {len(ends)} end points can reach each other; "
+            "choose other end points"
         )
     unit = USUAL_BPS * len(weights) / math.fsum(weights.values())
     return DemandMatrix(

@@ -350,7 +350,7 @@ def _sndlib_unit(unit: str | None, granularity: str | None, where: str) -> float
     factor = unit_bps(unit, granularity or "")
     if factor is None:
         of_period = f" over {granularity!r}" if granularity else ""
-        raise InputError(f"{where}: unit {unit[:40]!r}{of_period} is no rate; give MBITPERSEC")
+        raise InputError(f"{where}: unit {unit[:40]!r}{of_period} is not a rate; give MBITPERSEC")
     return factor
 
 
@@ -368,7 +368,7 @@ def _product(routing_unit: object, value: object, where: str, position: str) -> 
     except ValueError:
         unit = math.nan
     if not math.isfinite(unit):
-        raise InputError(f"{where}, {position}: routing unit {routing_unit!r} is no number")
+        raise InputError(f"{where}, {position}: routing unit {routing_unit!r} is not a number")
     try:
         return unit * float(str(value))
     except ValueError:
@@ -384,7 +384,7 @@ def _totem_entries(root: ElementTree.Element, where: str) -> list[Entry]:
     unit = units[0] if units else "kbps"
     factor = unit_bps(unit)
     if factor is None:
-        raise InputError(f"{where}: unit {unit[:40]!r} is no rate; give kbps")
+        raise InputError(f"{where}: unit {unit[:40]!r} is not a rate; give kbps")
     entries: list[Entry] = []
     sources = [element for element in root.iter() if local(element) == "src"]
     for source in sources:

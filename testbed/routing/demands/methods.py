@@ -210,7 +210,8 @@ def _least_ror(text: str) -> DemandRouting:
         factor = math.nan
     if not factor >= 1:
         raise InputError(
-            f"method {method!r}: give the limit in optima, 1 or more, such as least-ror:1.05"
+            f"method {method!r}: give the limit as a multiple of the optimum's greatest "
+            "utilisation, 1 or more, such as least-ror:1.05"
         )
 
     def route(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
@@ -221,8 +222,8 @@ def _least_ror(text: str) -> DemandRouting:
         result = least_ror_demands(matrix, forced, limit)
         if result is None:
             raise InputError(
-                f"method {method!r}: no routing of {matrix.name!r} that leaves every pair two ways "
-                "keeps that limit; raise it"
+                f"method {method!r}: no routing of {matrix.name!r} that gives every pair a second "
+                "path stays within this limit; give a higher one"
             )
         return replace(result.routed, method=method)
 

@@ -297,8 +297,8 @@ def _forward(
     if not shares:
         name = problem.network.nodes[node].id
         raise InputError(
-            f"network {problem.network.name!r}: the flow found ends at {name!r}; this is a "
-            "solver's error"
+            f"network {problem.network.name!r}: the solver's flow ends at {name!r} instead of the "
+            "sink; this is an error of the solver"
         )
     ratios = [amount.as_integer_ratio() for _, amount in shares]
     # The denominators of floats are powers of two, so the largest is a common one.

@@ -43,7 +43,7 @@ class Coding:
         short=("--m",),
         kind=kinds.large_block_packets,
         metavar="M",
-        help="source packets a block",
+        help="source packets per block",
         only=(_SMALL,),
     )
     decoding_error_rate: float = coded(
@@ -56,21 +56,21 @@ class Coding:
     )
     large_blocks: bool = coded(
         default=False,
-        help="equation 29: blocks of thousands of packets",
+        help="use blocks of thousands of packets (equation 29)",
         presets={True: {"labels": "random"}},
     )
     labels: Labels = coded(
         default="random",
         flag="--label-order",
         choices=("random", "stratified"),
-        help="of the packets",
+        help="order of the packets' labels",
     )
 
     def __post_init__(self) -> None:
         if self.large_blocks and self.labels == "stratified":
             raise InputError(
-                "large blocks need M / (1 - p) packets whatever the labels; leave --label-order "
-                "stratified out"
+                "large blocks need M / (1 - p) packets, whatever the order of the labels; omit "
+                "--label-order stratified"
             )
 
 
@@ -86,7 +86,7 @@ class RatedCoding(Coding):
         default="stratified",
         flag="--label-order",
         choices=("stratified", "random"),
-        help="block sizes for these packet labels (default {default}; testbed demands seeks an "
-        "order of them for every pair and method, which takes 0.1 to 0.3 s unless another pair has "
-        "the same; random: at once)",
+        help="order of the packets' labels, which decides the block sizes (default {default}; "
+        "testbed demands searches an order for every pair and method, which takes 0.1 to 0.3 s "
+        "unless another pair has the same labels; random takes no time)",
     )
