@@ -44,7 +44,8 @@ def torus_phases(traffic: Traffic) -> Schedule | None:
     if not shape or not equal_powers(shape) or not len(traffic.ends):
         return None
     side = shape[0]
-    # Part k of a message takes the route that a message between hosts k positions further takes.
+    # ``balanced_parts`` breaks ties by the parity of position plus part. Part k is therefore routed
+    # like a message between hosts that are k positions further.
     part = np.arange(len(traffic)) // (len(traffic) // traffic.parts)
     sources, sinks = _coordinates(traffic)
     sources = (sources + part[:, None]) % side
