@@ -109,6 +109,7 @@ def _transfer_number(traffic: Traffic, value: object, frame: int) -> int:
         or not 0 <= transfer < len(traffic)
     ):
         raise InputError(
-            f"frame {frame}: {transfer!r} is no transfer; they are numbered 0 to {len(traffic) - 1}"
+            f"frame {frame}: {transfer!r} is not a transfer; give numbers from 0 to "
+            f"{len(traffic) - 1}"
         )
     return transfer

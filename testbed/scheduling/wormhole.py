@@ -76,7 +76,7 @@ def order_of(paths: Sequence[Sequence[int]], frames: Sequence[Sequence[int]]) ->
     """
     order = list(itertools.chain(*frames))
     if sorted(order) != list(range(len(paths))):
-        raise InputError("frames: they must hold every transfer once")
+        raise InputError("frames: every transfer must be in exactly one frame")
     return order
 
 
@@ -461,7 +461,7 @@ def run_virtual_links(
     """
     order = order_of(paths, frames)
     if number < 1:
-        raise InputError(f"{number} virtual links a link: give 1 or more")
+        raise InputError(f"{number} virtual links per link: give 1 or more")
     # Nothing is random without timeouts.
     rng = random.Random(0)
     return _Wormhole(_single_channels(paths), None, rng, capacity=number).run([tuple(order)])

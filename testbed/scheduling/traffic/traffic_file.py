@@ -35,7 +35,7 @@ def parse_traffic(document: object, where: str) -> Traffic:
     refuse_unknown(document, "schedule", where)
     for i, transfer in enumerate(document["transfers"]):
         if not isinstance(transfer, list):
-            raise InputError(f"{where}: transfer {i} is no list of links: {str(transfer)[:60]}")
+            raise InputError(f"{where}: transfer {i} is not a list of links: {str(transfer)[:60]}")
         for link in transfer:
             if isinstance(link, bool) or not isinstance(link, (str, int)):
                 raise InputError(
@@ -56,7 +56,7 @@ def _parse_links(links: object, where: str) -> list[str] | None:
     if links is None:
         return None
     if not isinstance(links, list) or not all(isinstance(link, (str, int)) for link in links):
-        raise InputError(f"{where}: links is no list of names")
+        raise InputError(f"{where}: links is not a list of names")
     return list(map(str, links))
 
 
