@@ -177,7 +177,7 @@ def test_the_checker_names_what_is_wrong() -> None:
         ([[0], [2]], r"transfer 1 is in no frame"),
         ([[0, 2], [1], [2]], "transfer 2 is in frames 0 and 2"),
         ([[0, 2], [1], []], "frame 2 is empty"),
-        ([[0, 2], [3]], "3 is no transfer"),
+        ([[0, 2], [3]], "3 is not a transfer"),
     ):
         with pytest.raises(InputError, match=words):
             check_frames(traffic, frames)
