@@ -9,6 +9,7 @@ import numpy as np
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import Event, ReceiverParameters
+from fec.protocol.row_seals import RowSeals
 from fec.protocol.sender import SenderParameters, StreamSender
 from fec.protocol.wire import HEADER_BYTES
 
@@ -32,10 +33,11 @@ class BatchSender(StreamSender):
             np.zeros((MOST_SENT, 5)),
             len(headers),
         )
+        self._row_seals = RowSeals(parameters.key, self._front)
 
     def fill(self, now_s: float) -> int:
         """Make packets due by now, in the order of their due times, as many as are sent at once; how many."""
-        packets = self.packets_due(now_s)
+        packets = self.packets_due(now_s, MOST_SENT)
         for row, log, (due_s, label, data, *numbers) in zip(
             self.rows, self.log, packets, strict=False
         ):
@@ -65,6 +67,7 @@ class BatchReceiver(StreamReceiver):
             np.zeros(MOST),
             np.zeros((MOST, 3)),
         )
+        self._row_seals = RowSeals(parameters.key)
 
     def receive_many(self, count: int) -> Iterable[Event]:
         """The first so many rows, in their order; what happened."""

@@ -18,7 +18,6 @@ from fec.protocol.batches import MOST, BatchReceiver
 from fec.protocol.compiled import receiver_steps as steps
 from fec.protocol.compiled.receiver_steps import COUNTED, PLACES, SLOTS
 from fec.protocol.compiled.tables import Tabled, fields
-from fec.protocol.compiled.words import HEADER
 from fec.protocol.loss_report import MAX_BLOCKS, MAX_PATH
 from fec.protocol.probation import Schedule
 from fec.protocol.receiver_types import (
@@ -293,7 +292,8 @@ class CompiledReceiver(Tabled, BatchReceiver):
             0,
         )
         if self.parameters.key is not None:
-            self._check_seals(count)
+            sealed = self._row_seals.hold(self.rows[:count], self.lengths[:count])
+            tables.good[:count] = sealed
         stopped = True
         while stopped:
             words[_AT["noted"]], words[_AT["urgent"]] = 0, self._reporter.urgent
@@ -312,11 +312,6 @@ class CompiledReceiver(Tabled, BatchReceiver):
                 parts.append(events)
         restored = tables.rows[MOST : MOST + words[_AT["restored"]]]
         return BatchEvents(parts, self.times[:count], self.rows[:count], restored)
-
-    def _check_seals(self, count: int) -> None:
-        for k, length in enumerate(self.lengths[:count].tolist()):
-            data = self.rows[k, :length].tobytes()
-            self._tables.good[k] = self._reader._is_sealed(data, data[HEADER:])
 
     def _settle(self) -> None:
         """Have what was counted in the table where ``StreamReceiver`` looks for it."""

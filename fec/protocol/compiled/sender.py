@@ -14,7 +14,6 @@ from fec.jit import bound
 from fec.protocol.batches import MOST_SENT, BatchSender
 from fec.protocol.compiled import sender_steps as steps
 from fec.protocol.compiled.tables import Tabled, fields
-from fec.protocol.compiled.words import SEAL
 from fec.protocol.framing import BLOCK_NUMBERS
 from fec.protocol.path_deadlines import SentBlock, forget_older
 from fec.protocol.sender import OutgoingPacket, SenderParameters
@@ -124,7 +123,8 @@ class CompiledSender(Tabled, BatchSender):
             packets[:, 0] = now_s
             self._deadlines.add_many(packets)
             if self.parameters.key is not None:
-                self._seal_rows(made)
+                packet_bytes = HEADER_BYTES + self._symbol_bytes
+                self._row_seals.write(self.rows[:made], packet_bytes)
         return made
 
     def packets_due(self, now_s: float, limit: int = MOST_SENT) -> list[OutgoingPacket]:
@@ -196,12 +196,6 @@ class CompiledSender(Tabled, BatchSender):
         if size > self._m and size not in self._prepared:
             self._prepared[size] = tables = self._code.parity_tables(self._m, size)
             self._tables.multipliers[size] = tables.address
-
-    def _seal_rows(self, made: int) -> None:
-        for row in self.rows[:made, self._front :]:
-            row[SEAL:HEADER_BYTES] = list(
-                self._seal(row[:HEADER_BYTES].tobytes(), row[HEADER_BYTES:].tobytes())
-            )
 
     def _send_late_parity(self, block: SentBlock, arrived: int, now_s: float) -> None:
         row = self._tables.blocks[block.number % self._slots]

@@ -1,0 +1,17 @@
+"""The one part that a C compiler makes; everything else is in pyproject.toml.
+
+It is optional: without a compiler, or without Python's headers, the package does the same in Python, slower.
+"""
+
+from setuptools import Extension, setup
+
+setup(
+    ext_modules=[
+        Extension(
+            "fec.protocol._packets",
+            ["fec/protocol/_packets.c"],
+            extra_compile_args=["-O2"],
+            optional=True,
+        )
+    ]
+)
