@@ -25,7 +25,6 @@ from fec.adapters.scapy_layer import FrameTemplate
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.protocol.batches import MOST, MOST_SENT, BatchReceiver, BatchSender
 from fec.protocol.compiled.receiver import CompiledReceiver
-from fec.protocol.compiled.sender import CompiledSender
 from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import ReceiverParameters, SourceDelivered
 from fec.protocol.sender import SenderParameters, StreamSender
@@ -46,7 +45,6 @@ ORDERS: dict[str, Callable[[], LabelOrder]] = {
     "stratified": StratifiedLabels,
     "random": lambda: RandomLabels(1),
 }
-SENDERS: dict[str, type[BatchSender]] = {"stratified": CompiledSender, "random": BatchSender}
 
 
 class Changing(FixedBlockSize):
@@ -176,7 +174,7 @@ class Wire:
         stream, log, now, made = self.stream, SentLog(), 0.0, 0
         headers = self.frames.template.headers_for(HEADER_BYTES + stream.symbol_bytes)
         sender, reports = (
-            stream.sender(SENDERS[stream.labels], headers=headers),
+            stream.sender(BatchSender, headers=headers),
             list(reversed(stream.reports)),
         )
         assert isinstance(sender, BatchSender)

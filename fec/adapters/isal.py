@@ -17,23 +17,20 @@ _TABLE_BYTES = 32
 
 
 class Multiplication:
-    """By one set of rows, whose tables lie at ``address``: called with the arrays of symbols, or with ``at``."""
+    """Multiplies by one set of rows."""
 
     def __init__(self, library: ctypes.CDLL, rows: NDArray[np.uint8]) -> None:
         self._required, self._known = rows.shape
         self._multiply = library.ec_encode_data
         self._buffer = np.empty(self._required * self._known * _TABLE_BYTES, dtype=np.uint8)
-        self.address: int = self._buffer.ctypes.data
+        self._address = self._buffer.ctypes.data
         library.ec_init_tables(
-            self._known, self._required, ctypes.c_void_p(rows.ctypes.data), self.address
+            self._known, self._required, ctypes.c_void_p(rows.ctypes.data), self._address
         )
 
     def __call__(self, source: Symbols, out: Symbols) -> None:
-        self.at(source.shape[1], _row_addresses(source), _row_addresses(out))
-
-    def at(self, length: int, rows_in: bytes | int, rows_out: bytes | int) -> None:
-        """Rows anywhere; each argument is, or says where there is, a C array of pointers to them."""
-        self._multiply(length, self._known, self._required, self.address, rows_in, rows_out)
+        pointers = _row_addresses(source), _row_addresses(out)
+        self._multiply(source.shape[1], self._known, self._required, self._address, *pointers)
 
 
 class IsalEngine:

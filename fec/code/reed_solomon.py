@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from fec.code.checked import octets, plain, whole
-from fec.engines import EngineInPlace, InterpolationInPlace, Symbols, best_engine, load_engine
+from fec.engines import EngineInPlace, Symbols, best_engine, load_engine
 from fec.engines.galois_field import ORDER
 from fec.errors import EngineUnavailable, FecError, NotDecodable
 
@@ -85,10 +85,6 @@ class ReedSolomonCode:
         if not ends_are_whole or not self.source_packets <= first <= stop <= MAX_BLOCK:
             raise FecError(self._outside(f"parity symbols {first} up to", stop))
         return self._rows(self._own, tuple(range(first, stop)), self._stacked(packets))
-
-    def parity_tables(self, first: int, stop: int) -> InterpolationInPlace:
-        """What the engine prepared for the symbols first .. stop - 1."""
-        return cast(InterpolationInPlace, self._prepared(self._own, tuple(range(first, stop))))
 
     def decode(self, symbols: Mapping[int, BytesLike]) -> list[bytes]:
         """The M source symbols from any M symbols {symbol id: bytes}; those beyond M are not looked at.

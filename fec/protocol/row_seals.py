@@ -53,7 +53,7 @@ class RowSeals:
     def hold(self, rows: Rows, lengths: Lengths) -> NDArray[np.bool_]:
         """Return which packets bear the right seal; what is shorter than a header does not."""
         seals = self._seals(rows, np.maximum(lengths, HEADER_BYTES))
-        right = (rows[:, self._at] == seals).all(axis=1)
+        right: NDArray[np.bool_] = (rows[:, self._at] == seals).all(axis=1)
         return right & (lengths >= HEADER_BYTES)
 
     def _seals(self, rows: Rows, lengths: Lengths) -> Rows:

@@ -86,23 +86,13 @@ def _striped_files() -> None:
 
 
 def _packets() -> None:
-    """Both ends of a stream, at the pace of the kernel's sockets."""
+    """The receiving end of a stream, at the pace of the kernel's sockets."""
     from fec.code.reed_solomon import ReedSolomonCode
     from fec.protocol.compiled.receiver import CompiledReceiver
-    from fec.protocol.compiled.sender import CompiledSender
     from fec.protocol.receiver_types import ReceiverParameters
-    from fec.protocol.sender import SenderParameters
-    from fec.redundancy.block_size_control import fixed_block_size
-    from fec.redundancy.labels import StratifiedLabels
 
-    code, sender = (
-        ReedSolomonCode(2),
-        SenderParameters(source_packets=2, symbol_bytes=9, rate_pps=1000.0),
-    )
-    CompiledSender(
-        sender, code, StratifiedLabels(), fixed_block_size(3), lambda index: b"payload"
-    ).fill(0.1)
-    CompiledReceiver(ReceiverParameters(source_packets=2, symbol_bytes=9), code).receive_many(1)
+    parameters = ReceiverParameters(source_packets=2, symbol_bytes=9)
+    CompiledReceiver(parameters, ReedSolomonCode(2)).receive_many(1)
 
 
 TASKS: dict[str, Callable[[], None]] = {

@@ -24,8 +24,8 @@ from fec.adapters.raw_sockets import (
 )
 from fec.protocol.batches import BatchReceiver, BatchSender
 from fec.protocol.compiled.receiver import CompiledReceiver
-from fec.protocol.compiled.sender import CompiledSender
 from fec.protocol.receiver_types import ReceiverParameters
+from fec.protocol.row_seals import c_module
 from fec.protocol.wire import HEADER_BYTES
 from testbed.model.label_split import LabelSplit
 from testbed.openflow.rules import label_prefixes
@@ -65,7 +65,7 @@ Run = Callable[[float], object]
 
 
 def fastest(build: Callable[[K], E], kinds: Sequence[K]) -> E:
-    """An end of the first of the kinds, or of the last, where this machine lacks what that takes."""
+    """A receiver of the first of the kinds, or of the last, where this machine lacks what that takes."""
     try:
         return build(kinds[0])
     except (EngineUnavailable, MemoryError) as missing:
@@ -81,6 +81,7 @@ def _say(missing: str) -> None:
 @cache
 def say_what_is_missing() -> None:
     """Before ends are forked, so that not each of them says it."""
+    c_module()
     small = ReceiverParameters(source_packets=2, symbol_bytes=9)
     fastest(lambda kind: kind(small, ReedSolomonCode(2)), (CompiledReceiver, BatchReceiver))
 
@@ -95,10 +96,7 @@ def prepare_sender(
 ) -> Run:
     """``backward``: where reports come, and what takes them; ``gauge``: packets sent, and N of the last one."""
     headers = frames.template.headers_for(HEADER_BYTES + plan.stream.symbol_bytes)
-    kinds = (CompiledSender, BatchSender) if plan.stream.labels == "stratified" else (BatchSender,)
-    sender: Any = fastest(
-        lambda kind: build_sender(plan, key=key, kind=partial(kind, headers=headers)), kinds
-    )
+    sender: Any = build_sender(plan, key=key, kind=partial(BatchSender, headers=headers))
     log, loss_reports, rows = SentLog(), LossReportRecorder(), Messages(sender.rows)
     reports, reported = backward
     sender.on_judgement = loss_reports.record_decision

@@ -79,7 +79,7 @@ class SentLog(RowLog):
         self.worst_lag_s = max(self.worst_lag_s, time_s - due_s)
 
     def add_batch(self, began_s: float, ended_s: float, packets: NDArray[np.float64]) -> None:
-        """Packets that left one after another between those times: rows as a ``CompiledSender`` logs them."""
+        """Packets that left one after another between those times: rows as a ``BatchSender`` logs them."""
         self.add_rows(packets)
         rows = self._batches[-1]
         rows[:, 0] = began_s + (ended_s - began_s) / len(rows) * np.arange(1, len(rows) + 1)

@@ -1,5 +1,5 @@
-"""The ends of an emulated stream are compiled where they can be, and plain elsewhere: the same packets, events, reports
-and logs."""
+"""The receiver of an emulated stream is compiled where it can be, and plain elsewhere: the same events, reports and
+logs. Its sender makes packets in batches."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ from fec.code import reed_solomon
 from fec.engines import load_engine
 from fec.jit import CompiledEntry
 from fec.protocol.batches import BatchReceiver, BatchSender
-from fec.protocol.compiled import receiver_steps, sender_steps
+from fec.protocol.compiled import receiver_steps
 from fec.protocol.compiled.receiver import CompiledReceiver
-from fec.protocol.compiled.sender import CompiledSender
 from testbed.stream.emulated import ends
 from testbed.stream.emulated.ends import fastest, prepare_sender
 from testbed.stream.emulated.frames import LabelledFrames
@@ -72,10 +71,9 @@ def take_away(case: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         "no ISA-L": lambda: monkeypatch.setattr(
             reed_solomon, "best_engine", lambda: load_engine("numpy")
         ),
-        "not compiled at all": lambda: (
-            monkeypatch.setattr(receiver_steps, "TAKE", receiver_steps.take),
-            monkeypatch.setattr(sender_steps, "FILL", sender_steps.fill),
-        )[0],
+        "not compiled at all": lambda: monkeypatch.setattr(
+            receiver_steps, "TAKE", receiver_steps.take
+        ),
     }
     (folder / "damaged.so").write_text("no object")
     if case == "damaged":  # its digest is right, so that loading it fails
@@ -94,10 +92,10 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-def streamed() -> tuple[list[type], str]:
-    """Of a stream of which much is lost for a while: the kinds of its ends, and a digest of all that they make."""
+def streamed() -> tuple[type, str]:
+    """Of a stream of which much is lost for a while: the kind of its receiver, and a digest of all that the ends make."""
     plan, digest = plan_of(), hashlib.sha256()
-    sender: Any = fastest(lambda kind: build_sender(plan, kind=kind), (CompiledSender, BatchSender))
+    sender: Any = build_sender(plan, kind=BatchSender)
     receiver: Any = fastest(
         lambda kind: build_receiver(plan, None, kind), (CompiledReceiver, BatchReceiver)
     )
@@ -128,17 +126,17 @@ def streamed() -> tuple[list[type], str]:
     counted = sender.counters, sorted(receiver.counters.items()), sender.path_reports
     assert sender.counters["late_parity"] and receiver.counters["recovered"] and sender.path_reports
     digest.update(repr(counted).encode())
-    return [type(sender), type(receiver)], digest.hexdigest()
+    return type(receiver), digest.hexdigest()
 
 
 @pytest.mark.parametrize("case", FALL_BACK)
 def test_without_what_compiled_ends_need_plain_ones_do_the_same_and_one_line_says_so(
     case: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kinds, digest = streamed()
-    assert kinds == [CompiledSender, CompiledReceiver] and told(caplog) == NO_LINES
+    kind, digest = streamed()
+    assert kind is CompiledReceiver and told(caplog) == NO_LINES
     take_away(case, monkeypatch, tmp_path)
-    assert streamed() == ([BatchSender, BatchReceiver], digest)
+    assert streamed() == (BatchReceiver, digest)
     assert told(caplog) == ONE_LINE
 
 
@@ -152,33 +150,9 @@ def test_ends_in_processes_of_their_own_do_not_say_it_again(
     assert told(caplog) == ONE_LINE
 
 
-@pytest.mark.parametrize(
-    ("options", "without", "kind", "lines"),
-    [
-        ({}, None, CompiledSender, NO_LINES),
-        ({"label_slots": (0, 2, 1, 3)}, None, CompiledSender, NO_LINES),
-        ({"labels": "random"}, None, BatchSender, NO_LINES),  # nothing is missing
-        ({"labels": "random"}, "missing", BatchSender, NO_LINES),
-        ({}, "missing", BatchSender, ONE_LINE),
-        ({}, "no ISA-L", BatchSender, ONE_LINE),
-        ({}, "memory", BatchSender, ["no room"]),
-    ],
-)
-def test_a_sender_is_compiled_where_it_can_be(
-    options: dict[str, Any],
-    without: str | None,
-    kind: type,
-    lines: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    plan, chosen = plan_of(**options), []
-    if without == "memory":
-        monkeypatch.setattr(CompiledSender, "_prepare_parity", None)
-        monkeypatch.setattr(np, "full", lambda *_: (_ for _ in ()).throw(MemoryError("no room")))
-    elif without:
-        take_away(without, monkeypatch, tmp_path)
+@pytest.mark.parametrize("labels", ["stratified", "random"])
+def test_a_sender_makes_frames_in_batches(labels: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, chosen = plan_of(labels=labels), []
 
     def build(*arguments: Any, **named: Any) -> Any:
         chosen.append(build_sender(*arguments, **named))
@@ -197,7 +171,7 @@ def test_a_sender_is_compiled_where_it_can_be(
         prepare_sender(
             plan, bytes(32), frames, (sock, DatagramReceiver(sock)), 0.0, cast(Any, [0.0, 0.0])
         )
-    assert [type(one) for one in chosen] == [kind] and told(caplog) == lines
+    assert [type(one) for one in chosen] == [BatchSender]
     headers = template.headers_for(len(chosen[0].rows[0]) - template.header_bytes)
     assert chosen[0].rows[5, : len(headers)].tobytes() == headers
 
