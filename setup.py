@@ -9,8 +9,9 @@ setup(
     ext_modules=[
         Extension(
             "fec.protocol._packets",
-            ["fec/protocol/_packets.c"],
-            extra_compile_args=["-O2"],
+            ["fec/protocol/_packets.c", "fec/protocol/_receiver.c"],
+            # Multiplications and additions are rounded one by one, as Python rounds them.
+            extra_compile_args=["-O2", "-ffp-contract=off"],
             optional=True,
         )
     ]

@@ -104,7 +104,7 @@ find_python() {
 }
 
 fingerprint() {
-    { cat "$root/pyproject.toml" "$root/setup.py" "$root/fec/protocol/_packets.c" "$root"/plugins/*/pyproject.toml "$root/constraints.txt" "${BASH_SOURCE[0]}" && printf '%s\n' "$root" "$venv"; } | sha256sum
+    { cat "$root/pyproject.toml" "$root/setup.py" "$root"/fec/protocol/*.c "$root"/plugins/*/pyproject.toml "$root/constraints.txt" "${BASH_SOURCE[0]}" && printf '%s\n' "$root" "$venv"; } | sha256sum
 }
 
 environment_is_complete() {
@@ -160,7 +160,7 @@ install_packages() {
 # What is lost without these packages: a program of --programs costs only what needs it.
 lost_without() {
     local package
-    [[ " $* " =~ ^(' '(gcc|libc6-dev|python[0-9.]*-dev))+' '$ ]] && { echo 'the packets of streams are sealed more slowly'; return; }
+    [[ " $* " =~ ^(' '(gcc|libc6-dev|python[0-9.]*-dev))+' '$ ]] && { echo 'the packets of streams are handled more slowly'; return; }
     for package in "$@"; do
         [[ ,$programs,wireguard-tools, = *,$package,* ]] || { echo 'without Open vSwitch and mininet only the simulated fabric works'; return; }
     done

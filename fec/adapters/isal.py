@@ -34,8 +34,11 @@ class Multiplication:
 
 
 class IsalEngine:
-    """A call costs one foreign call and the addresses of the rows. ``prepare_at``, ``multiply_at``, ``crc_at``: where
-    the library's functions are, for compiled code."""
+    """A call costs one foreign call and the addresses of the rows.
+
+    Attributes:
+        addresses: Where the library's functions are, for the C module of ``fec.protocol``.
+    """
 
     name = "isal"
 
@@ -52,14 +55,9 @@ class IsalEngine:
             ctypes.c_void_p,
         ]
         library.ec_init_tables.restype = None
-        self.prepare_at, self.multiply_at, self.crc_at = (
-            ctypes.cast(function, ctypes.c_void_p).value
-            for function in (
-                library.ec_init_tables,
-                library.ec_encode_data,
-                library.crc32_gzip_refl,
-            )
-        )
+        functions = (library.ec_init_tables, library.ec_encode_data)
+        prepare_at, multiply_at = (ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions)
+        self.addresses = prepare_at, multiply_at
 
     def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Multiplication:
         return Multiplication(self._library, interpolation_rows(known, required))
@@ -81,10 +79,7 @@ def build_engine() -> IsalEngine:
             library = ctypes.CDLL(name)
         except OSError:
             continue
-        if all(
-            hasattr(library, name)
-            for name in ("ec_encode_data", "ec_init_tables", "crc32_gzip_refl")
-        ):
+        if all(hasattr(library, name) for name in ("ec_encode_data", "ec_init_tables")):
             return IsalEngine(library)
     raise EngineUnavailable(
         "engine 'isal': no libisal.so.2 on this machine; install it (Debian, Ubuntu: libisal2)"

@@ -33,14 +33,6 @@ class Engine(Protocol):
         ...
 
 
-class EngineInPlace(Protocol):
-    """An engine that takes symbols where they lie; its functions' addresses, for compiled code."""
-
-    prepare_at: int
-    multiply_at: int
-    crc_at: int
-
-
 _MAKERS = {
     "isal": ("fec.adapters.isal", "build_engine"),
     "numpy": ("fec.engines.tables", "NumpyEngine"),

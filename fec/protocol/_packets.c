@@ -1,4 +1,4 @@
-/* Seals of many packets in one call.
+/* Seals of many packets in one call, and the module's list of functions; ``receive`` is in _receiver.c.
  *
  * fec/protocol/framing.py says what a seal is, and fec/protocol/row_seals.py gives the same bytes without this module:
  * four bytes of keyed BLAKE2b (RFC 7693), or without a key the CRC32 of RFC 1952, over the packet with the four bytes
@@ -248,7 +248,11 @@ done:
     return result;
 }
 
+PyObject *receive(PyObject *module, PyObject *arguments);
+
 static PyMethodDef methods[] = {
+    {"receive", receive, METH_VARARGS,
+     "receive(*tables): 0 if all packets of a batch are received, else why Python has to act."},
     {"seals", seals, METH_VARARGS,
      "seals(rows, row_bytes, front, lengths, at, key): the seal of each packet, one after the other.\n\n"
      "A packet lies behind `front` bytes of its row and has its seal at `at`; without a key it is the CRC32."},

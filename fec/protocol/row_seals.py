@@ -3,11 +3,10 @@
 Without it (no C compiler when the package was installed) ``hashlib`` and ``zlib`` give the same bytes, a row at a time.
 """
 
-import logging
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +14,19 @@ from numpy.typing import NDArray
 from fec.protocol.framing import NO_SEAL, SEAL_BYTES, hash_key, sealed_with
 from fec.protocol.wire import CRC_OFFSET, HEADER_BYTES
 
-LOGGER = logging.getLogger(__name__)
-SLOWER = "packets are sealed one by one, which is slower: no C compiler made fec.protocol._packets"
+# What a command says that would use the module.
+SLOWER = "packets are handled one by one, which is slower: no C compiler made fec.protocol._packets"
 
 Rows = NDArray[np.uint8]
 Lengths = NDArray[np.int64]
 
 
 @cache
-def c_module() -> Any:
-    """Return the module that a C compiler made, or None; the absence is logged once."""
+def c_module() -> ModuleType | None:
+    """Return the module that a C compiler made, or None."""
     try:
         return import_module("fec.protocol._packets")
     except ImportError:
-        LOGGER.info(SLOWER)
         return None
 
 

@@ -85,16 +85,6 @@ def _striped_files() -> None:
     import sfio_emu.layout.kernels  # noqa: F401  (compiled, or read, as it is imported)
 
 
-def _packets() -> None:
-    """The receiving end of a stream, at the pace of the kernel's sockets."""
-    from fec.code.reed_solomon import ReedSolomonCode
-    from fec.protocol.compiled.receiver import CompiledReceiver
-    from fec.protocol.receiver_types import ReceiverParameters
-
-    parameters = ReceiverParameters(source_packets=2, symbol_bytes=9)
-    CompiledReceiver(parameters, ReedSolomonCode(2)).receive_many(1)
-
-
 TASKS: dict[str, Callable[[], None]] = {
     "router simulator, FT-DRB": partial(_router_simulator, routing="ft-drb"),
     "router simulator, NAC": partial(_router_simulator, deadlock="nac"),
@@ -107,5 +97,4 @@ TASKS: dict[str, Callable[[], None]] = {
     "capillary routes": _routes,
     "states of NAC": _states_of_nac,
     "striped files": _striped_files,
-    "packets of streams": _packets,
 }

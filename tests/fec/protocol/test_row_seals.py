@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import zlib
 
@@ -82,19 +81,3 @@ def test_rows_that_do_not_fit_are_refused() -> None:
         arguments[place] = value
         with pytest.raises(ValueError, match="do not fit"):
             compiled.seals(*arguments)
-
-
-def test_missing_module_is_told_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def missing(_: str) -> None:
-        raise ImportError
-
-    caplog.set_level(logging.INFO)
-    monkeypatch.setattr(row_seals, "import_module", missing)
-    c_module.cache_clear()
-    try:
-        assert c_module() is None and c_module() is None
-    finally:
-        c_module.cache_clear()
-    assert [record.getMessage() for record in caplog.records] == [row_seals.SLOWER]
