@@ -154,7 +154,7 @@ def test_both_senders_make_the_same_packets(seed: int) -> None:
 def test_drawn_runs_have_late_parity_reports_and_paths() -> None:
     seen = [run_both(random.Random(seed), 1.0)[1] for seed in range(6)]
     assert sum(one.counters["late_parity"] > 50 for one in seen) >= 2
-    assert sum(one.counters["reports"] > 20 for one in seen) >= 4
+    assert sum(one.counters["reports"] > 10 for one in seen) >= 4
     assert any(one.counters["spurious_losses"] for one in seen)
     assert any(one.path_reports for one in seen)
 
