@@ -30,7 +30,6 @@ from typing import Any, cast, get_type_hints
 import numpy as np
 
 from fec.cache_directory import own_cache
-from fec.errors import EngineUnavailable
 
 #: Says at level INFO that code is being compiled, and warns of what makes algorithms slow.
 LOGGER = logging.getLogger(__name__)
@@ -175,32 +174,6 @@ def call(function: Any, block: np.ndarray[Any, np.dtype[np.int64]]) -> None:
     """Call a routine, which reads its words as integers, as pointers and as floats."""
     address = ctypes.c_void_p(block.ctypes.data)
     function(address, address, address)
-
-
-def bound(entry: Any, *arguments: Any) -> Callable[[], Any]:
-    """Return a call of an entry with these arguments, arrays where they lie: it takes a microsecond.
-
-    Raises:
-        EngineUnavailable: The entry is not in the library. The caller cannot wait for numba.
-    """
-    if isinstance(entry, CompiledEntry):
-        kinds, words = _flatten(arguments)
-        if CompiledEntry.called:
-            CompiledEntry.called(entry.symbol(kinds), entry, arguments)
-        if (function := getattr(kernels(), entry.symbol(kinds), None)) is not None:
-            given = (ctypes.c_int64 * len(words))(*words)
-            address = ctypes.c_void_p(ctypes.addressof(given))
-
-            def bound_call(_arguments: Any = arguments) -> Any:
-                function(address, address, address)
-                return given[RESULT]
-
-            return bound_call
-        if CompiledEntry.missed or CompiledEntry.called:
-            return functools.partial(entry, *arguments)
-    raise EngineUnavailable(
-        "packets are handled one by one: nothing is compiled ahead for this machine"
-    )
 
 
 def _flatten(arguments: tuple[Any, ...]) -> tuple[list[Any], list[int]]:

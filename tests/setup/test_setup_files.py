@@ -133,6 +133,9 @@ def test_a_folder_without_a_project_is_no_plugin(machine: Machine, tmp_path: Pat
         "vagrant/provision.sh",
         "pyproject.toml",
         "constraints.txt",
+        "setup.py",
+        "fec/protocol/_packets.c",
+        "fec/protocol/_receiver.c",
         "plugins/one/pyproject.toml",
     ):
         (root / file).parent.mkdir(parents=True, exist_ok=True)

@@ -6,20 +6,16 @@ what changed is compiled again. ``make kernels`` runs the same tasks and makes a
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from fec.errors import EngineUnavailable
-
 
 def compile_all() -> Iterator[tuple[str, float]]:
-    """(what, seconds) of each task, as it ends; without what is compiled ahead or not at all."""
+    """(what, seconds) of each task, as it ends."""
     for name, task in TASKS.items():
         began = time.monotonic()
-        with suppress(EngineUnavailable):
-            task()
-            yield name, time.monotonic() - began
+        task()
+        yield name, time.monotonic() - began
 
 
 def _codes() -> None:
@@ -85,26 +81,6 @@ def _striped_files() -> None:
     import sfio_emu.layout.kernels  # noqa: F401  (compiled, or read, as it is imported)
 
 
-def _packets() -> None:
-    """Both ends of a stream, at the pace of the kernel's sockets."""
-    from fec.code.reed_solomon import ReedSolomonCode
-    from fec.protocol.compiled.receiver import CompiledReceiver
-    from fec.protocol.compiled.sender import CompiledSender
-    from fec.protocol.receiver_types import ReceiverParameters
-    from fec.protocol.sender import SenderParameters
-    from fec.redundancy.block_size_control import fixed_block_size
-    from fec.redundancy.labels import StratifiedLabels
-
-    code, sender = (
-        ReedSolomonCode(2),
-        SenderParameters(source_packets=2, symbol_bytes=9, rate_pps=1000.0),
-    )
-    CompiledSender(
-        sender, code, StratifiedLabels(), fixed_block_size(3), lambda index: b"payload"
-    ).fill(0.1)
-    CompiledReceiver(ReceiverParameters(source_packets=2, symbol_bytes=9), code).receive_many(1)
-
-
 TASKS: dict[str, Callable[[], None]] = {
     "router simulator, FT-DRB": partial(_router_simulator, routing="ft-drb"),
     "router simulator, NAC": partial(_router_simulator, deadlock="nac"),
@@ -114,5 +90,4 @@ TASKS: dict[str, Callable[[], None]] = {
     "capillary routes": _routes,
     "states of NAC": _states_of_nac,
     "striped files": _striped_files,
-    "packets of streams": _packets,
 }

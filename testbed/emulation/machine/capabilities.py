@@ -161,6 +161,7 @@ def find_capabilities() -> dict[str, Capability]:
     found["socket_memory"] = _socket_memory()
     found["isal"] = _isal()
     found["compiled_code"] = _compiled_code()
+    found["packet_module"] = _packet_module()
     found |= {name: _package(name) for name in PACKAGES}
     found |= _machine()
     return found
@@ -312,6 +313,16 @@ def _compiled_code() -> Capability:
     if not intact:
         return _missing(f"{KERNELS} is damaged", "make kernels, or install the package again")
     return _missing("nothing is compiled ahead for this processor", "testbed doctor --compile")
+
+
+def _packet_module() -> Capability:
+    """Return whether a C compiler made the module that handles the packets of streams."""
+    from fec.protocol.row_seals import SLOWER, c_module
+
+    compiled = c_module()
+    if compiled is None:
+        return _missing(SLOWER, _APT + "gcc libc6-dev python3-dev, then install this package again")
+    return _there(Path(compiled.__file__ or "").name)
 
 
 def _machine() -> dict[str, Capability]:

@@ -93,7 +93,7 @@ class SentLog(RowLog):
         Args:
             began_s: When the first was handed to the network.
             ended_s: When the last was.
-            packets: Rows as a ``CompiledSender`` logs them; the first column is when each was due.
+            packets: Rows as a ``BatchSender`` logs them; the first column is when each was due.
         """
         self.add_rows(packets)
         rows = self._batches[-1]
