@@ -108,7 +108,7 @@ def settle() -> None:
     on.
     """
     for _ in range(2):  # the pass that ends first may have begun before the change
-        order_daemons("revalidator/wait", limit_s=_SETTLE_S, what="take over the rules")
+        order_daemons("revalidator/wait", limit_s=_SETTLE_S, task="take over the rules")
 
 
 def run_round(
