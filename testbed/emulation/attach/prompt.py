@@ -301,19 +301,19 @@ class Prompt(CLI):  # type: ignore[misc]
             node.type_keys(os.read(sys.stdin.fileno(), 1024))
 
     def do_EOF(self, _line: str) -> bool:  # noqa: N802 - Mininet's name
-        """The end of the input ends the prompt."""
+        """End the prompt at the end of the input."""
         if self.typed:
             print()
         return True
 
     def do_help(self, line: str) -> None:
-        """List the commands, or say what one does: help COMMAND"""
+        """List the commands, or describe one (help COMMAND)."""
         if line and not self._is_command(line.split()[0]):
             raise InputError(f"no command {line.split()[0]!r}; help lists them")
         super().do_help(line)
 
     def do_node(self, line: str) -> None:
-        """Run a command in a node whose name is that of a command here: node NAME COMMAND"""
+        """Run a command in a node that is called like a command here (node NAME COMMAND)."""
         if not line:
             raise InputError("node: give a node and a command")
         name, command = prompt_words.first_word(line)
@@ -324,24 +324,24 @@ class Prompt(CLI):  # type: ignore[misc]
         self.do_node(line)
 
     def do_sh(self, line: str) -> None:
-        """Run a command of this machine's shell: sh COMMAND"""
+        """Run a command of this machine's shell (sh COMMAND)."""
         # Lines from a pipe are lines of the prompt, and not input of the command.
         stdin = None if self.typed else subprocess.DEVNULL
         subprocess.run(line, shell=True, stdin=stdin, check=False)
 
     def do_py(self, line: str) -> None:
-        """Evaluate a Python expression; nodes are variables, and net["NAME"]: py h1.cmd("ls")"""
+        """Evaluate a Python expression (py h1.cmd("ls")); nodes are variables, and net["NAME"]."""
         value = eval(line, globals(), self.getLocals())
         if value:
             text = value if isinstance(value, str) else repr(value)
             print(text)
 
     def do_px(self, line: str) -> None:
-        """Execute a Python statement; nodes are variables, and net["NAME"]: px print(h1.cmd("ls"))"""
+        """Execute a Python statement (px print(h1)); nodes are variables, and net["NAME"]."""
         exec(line, globals(), self.getLocals())
 
     def do_source(self, line: str) -> bool:
-        """Read commands from a file: source FILE"""
+        """Read commands from a file (source FILE)."""
         (path,) = self._words(line, 1, "source: give a file")
         if self._depth == _MAX_DEPTH:
             raise InputError(f"source {path}: files that read files, {_MAX_DEPTH} deep")
@@ -356,20 +356,20 @@ class Prompt(CLI):  # type: ignore[misc]
             self._depth -= 1
 
     def do_x(self, line: str) -> None:
-        """Run a graphical program in a node: x NODE COMMAND"""
+        """Run a graphical program in a node (x NODE COMMAND)."""
         arguments = line.split()
         if not arguments or arguments[0] not in self.mn:
             raise InputError("x: give a node and a command; nodes lists the nodes")
         super().do_x(line)
 
     def do_pingall(self, line: str) -> None:
-        """Ping between all hosts, each answer waited for so long: pingall [SECONDS]"""
+        """Ping between all hosts, and wait this long for each answer (pingall [SECONDS])."""
         if line and not re.fullmatch(r"[0-9.]+", line.strip()):
             raise InputError(f"pingall {line}: give seconds, or nothing")
         super().do_pingall(line)
 
     def do_links(self, _line: str) -> None:
-        """The cables, and which of them are down."""
+        """List the cables, and which of them are down."""
         links_down = [tuple(link) for link in self._request("links down")["links"]]
         cables_down = {frozenset(link) for link in links_down}
         for cable in self._described["cables"]:
@@ -384,7 +384,7 @@ class Prompt(CLI):  # type: ignore[misc]
             print(f"{interface_a}<->{interface_b} ({state}){names}")
 
     def do_switch(self, line: str) -> None:
-        """Cut every cable of a switch, or bring them back: switch NAME stop|start"""
+        """Cut or restore every cable of a switch (switch NAME stop|start)."""
         name, action = self._words(line, 2, "switch: give a switch, then stop or start")
         switches = {switch["name"] for switch in self._described["switches"]}
         if action not in ("start", "stop") or name not in switches:
@@ -400,11 +400,14 @@ class Prompt(CLI):  # type: ignore[misc]
             self._set_cables(a, b, action == "start")
 
     def do_fault(self, line: str) -> None:
-        """Break or impair a link: fault LINK [down | blackhole | loss FRACTION | IMPAIRMENT ...] [one-way]
+        """Break or impair a link, or list the active faults.
+
+        fault LINK [down | blackhole | loss FRACTION | IMPAIRMENT ...] [one-way]
 
         LINK is a->b. down: no carrier (one-way: a blackhole of that direction).
-        IMPAIRMENT is loss:F, ge:p=P,r=R, delay:S,jitter=J, jitter:J, reorder:F, duplicate:F or trace:FILE.
-        Without arguments: list the active faults."""
+        IMPAIRMENT is loss:F, ge:p=P,r=R, delay:S,jitter=J, jitter:J, reorder:F, duplicate:F or
+        trace:FILE. Without arguments: list the active faults.
+        """
         link, manner = prompt_words.first_link(str(line), self._network, prompt_words.is_manner)
         if link:
             fault = self._request("fail", link=link, manner=manner)["fault"]
@@ -414,10 +417,14 @@ class Prompt(CLI):  # type: ignore[misc]
                 print(printable(text))
 
     def do_config(self, line: str) -> None:
-        """Set a link's capacity, delay or loss while the network is up: config LINK bw=5 delay=10ms loss=2 [one-way]
+        """Set a link's capacity, delay or loss, or list the links that were changed.
+
+        config LINK bw=5 delay=10ms loss=2 [one-way]
+        config LINK reset
 
         As Mininet: bw in Mbit/s, loss in per cent; both directions of the cable, unless one-way.
-        config LINK reset: as the network says. Without arguments: list the links that are not."""
+        reset: as the network says. Without arguments: list the links that were changed.
+        """
         link, words = prompt_words.first_link(str(line), self._network, prompt_words.is_settings)
         if link:
             all_settings = asdict(parse_settings(words))
@@ -429,7 +436,7 @@ class Prompt(CLI):  # type: ignore[misc]
                 print(printable(f"{name} {now}"))
 
     def do_restore(self, line: str) -> None:
-        """End faults: restore LINK ... | restore all"""
+        """End faults (restore LINK ..., or restore all)."""
         names = prompt_words.links_of_line(str(line), self._network)
         if not names:
             raise InputError("restore: give a link, a->b, or all")
@@ -440,14 +447,14 @@ class Prompt(CLI):  # type: ignore[misc]
             print(printable(f"{name} restored"))
 
     def do_loads(self, _line: str) -> None:
-        """What every link has carried: packets, bytes, packets dropped (links that carried nothing are left out)."""
+        """List packets, bytes and dropped packets of each link that has carried any."""
         for source, target, key, packets, size, drops in self._request("counters")["links"]:
             if packets or drops:
                 name = printable(label_of((source, target, key)))
                 print(f"{name:20} {packets:10} packets {size:12} bytes {drops:8} dropped")
 
     def do_capture(self, line: str) -> None:
-        """Record what arrives over a link until the prompt ends: capture LINK FILE"""
+        """Record what arrives over a link until the prompt ends (capture LINK FILE)."""
         link, files = prompt_words.first_link(str(line), self._network, _is_one_file)
         if len(files) != 1:
             raise InputError("capture: give a link, a->b, and a file")
@@ -455,7 +462,10 @@ class Prompt(CLI):  # type: ignore[misc]
         print(printable(f"recording {link} to {files[0]}"))
 
     def do_names(self, _line: str) -> None:
-        """Hosts and switches: names, devices (which interfaces are called after), addresses, machines."""
+        """List hosts and switches with their devices, addresses and machines.
+
+        Interfaces are called after the devices.
+        """
         for host in self._described["hosts"]:
             text = f"{host['name']:12} {host['device']:12} {host['ip']:15} {_machine(host)} "
             if host["outside"]:

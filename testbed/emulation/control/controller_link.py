@@ -102,7 +102,7 @@ class ControllerLink:
             listening = socket.create_server(("127.0.0.1", self.port), backlog=_BACKLOG)
         except OSError as error:
             raise CapabilityError(
-                f"OpenFlow controller: port {self.port} of 127.0.0.1 cannot be had "
+                f"OpenFlow controller: port {self.port} of 127.0.0.1 is not available "
                 f"({error.strerror}); choose another"
             ) from None
         ours, theirs = socket.socketpair()

@@ -157,8 +157,8 @@ _COMMANDS = {
     ),
     "wireguard": (
         "ip link add wg$$ type wireguard && ip link del wg$$",
-        "the kernel can encrypt what goes between machines",
-        "sudo modprobe wireguard (needed only to encrypt what goes between machines)",
+        "the kernel can encrypt traffic between machines",
+        "sudo modprobe wireguard (needed only to encrypt traffic between machines)",
     ),
 }
 

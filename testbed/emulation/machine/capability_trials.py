@@ -108,8 +108,8 @@ def _shaping(netlink: rtnl.Netlink) -> str:
     bucket = token_bucket(_A, rate_bps=_SHAPED_RATE_BPS, burst_bytes=3000, queue_bytes=1_000_000)
     arrived, duration_s = _arrivals(_SHAPED_PACKETS, netlink, [bucket], rtnl.delete_queue(_A))
     if arrived < _SHAPED_PACKETS or duration_s < _MIN_SHAPED_S:
-        raise CapabilityError("tbf is there but does not hold packets back")
-    return "tbf holds a link to its rate"
+        raise CapabilityError("tbf exists, but does not limit the rate")
+    return "tbf limits a link to its rate"
 
 
 def _netem(netlink: rtnl.Netlink) -> str:
@@ -136,7 +136,7 @@ def judge_delays(delays_s: Sequence[float]) -> str:
     delay_ms = min(delays_s) * 1000
     set_ms = _DELAY_S * 1000
     if math.isinf(delay_ms):
-        raise CapabilityError("netem is there, but no packet passes it")
+        raise CapabilityError("netem exists, but no packet passes it")
     if abs(delay_ms - set_ms) > _DELAY_TOLERANCE_S * 1000:
         raise CapabilityError(f"netem delays a packet by {delay_ms:.0f} ms instead of {set_ms:.0f}")
     return f"netem: a delay of {set_ms:.0f} ms measured as {delay_ms:.1f} ms"
@@ -167,9 +167,9 @@ def _packet_loss(netlink: rtnl.Netlink) -> str:
     lost = 1 - arrived / _PACKETS
     if not _MIN_LOSS < lost < _MAX_LOSS:
         raise CapabilityError(
-            f"a BPF classifier was asked to lose half of the packets and lost {lost:.0%}"
+            f"a BPF classifier was to drop half of the packets and dropped {lost:.0%}"
         )
-    return f"a BPF classifier: asked to lose 50 %, lost {lost:.0%} of {_PACKETS} packets"
+    return f"a BPF classifier: of {_PACKETS} packets it was to drop 50 % and dropped {lost:.0%}"
 
 
 def _impairments(netlink: rtnl.Netlink) -> str:
@@ -181,7 +181,7 @@ def _impairments(netlink: rtnl.Netlink) -> str:
     without_detour = _packets_that_arrive(_DETOUR_PACKETS)
     if not_redirected or without_detour < _DETOUR_PACKETS:
         raise CapabilityError("packets of a link cannot be sent on a detour")
-    return "a process does them, through which these links' packets pass"
+    return "a process impairs the packets of these links"
 
 
 def _kernel_datapath(_: rtnl.Netlink) -> str:

@@ -69,7 +69,7 @@ def choose_fabric(requested: str | None, *networks: NetworkLike, quiet: bool = F
         return "emulation"
     if requested == "emulation":
         raise CapabilityError(
-            f"emulation is not possible here: {obstacle}; --fabric simulator needs nothing of this"
+            f"emulation is not possible here: {obstacle}; give --fabric simulator"
         )
     if not quiet:
         print(

@@ -392,7 +392,7 @@ class LinkControl:
         """
         if not self.shape:
             raise InputError(
-                f"{label_of(link)}: this network holds links to nothing (--no-shaping)"
+                f"{label_of(link)}: links of this network are not shaped (--no-shaping)"
             )
         links = (link,) if settings.one_way else (link, reverse_of(link))
         ends = {}
@@ -402,7 +402,7 @@ class LinkControl:
                 ends[link_id] = end
         if link not in ends:
             raise InputError(
-                f"{label_of(link)}: its sender is not on this machine, or not held to a capacity"
+                f"{label_of(link)}: its sender is not on this machine, or its cable is not shaped"
             )
         for link_id, end in ends.items():
             self._configure_end(link_id, end, settings)

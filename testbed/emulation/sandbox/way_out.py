@@ -77,13 +77,13 @@ class WayOut:
         with suppress(OSError):
             return socket.create_connection(self.address, _CONNECT_S)
         if self._request_socket is None:
-            raise ConnectionRefusedError("no way out of the sandbox")
+            raise ConnectionRefusedError("this sandbox has no proxy to the outside")
         with self._lock:
             self._request_socket.send(_REQUEST)
             answer, descriptors, _, _ = socket.recv_fds(self._request_socket, _MAX_ANSWER_BYTES, 1)
         if answer == _OPENED and descriptors:
             return socket.socket(fileno=descriptors[0])
-        raise OSError(answer.decode(errors="replace") or "the way out has closed")
+        raise OSError(answer.decode(errors="replace") or "the proxy to the outside has closed")
 
 
 def main(descriptor: int, host: str, port: int) -> int:

@@ -257,7 +257,7 @@ def _mark(end: CableEnd) -> int:
 def detour_rule(
     index: int, *, mark: int, through: int, action: Literal["add", "remove"] = "add"
 ) -> rtnl.Message:
-    """Redirect packets that an interface sends, except those with a mark.
+    """Return the message that redirects packets of an interface, except those with a mark.
 
     Marked packets have already taken the detour. The rule is a classic BPF classifier with a
     redirecting action, at the hook before the queues of the interface (clsact). Ordinary users may

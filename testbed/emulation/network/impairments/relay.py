@@ -108,7 +108,7 @@ class LaneReport:
     def problem(self) -> str | None:
         """Return why a run over this link measured the machine and not the network, or None."""
         if self.missed:
-            return f"{self.missed} packets found the process that delays them full"
+            return f"{self.missed} packets were lost because the process that delays them was full"
         limit_s = most_late_s(self.delay_s)
         if self.late_s <= limit_s:
             return None

@@ -1,6 +1,8 @@
 """Queueing disciplines that limit the rate of an interface and delay its packets.
 
-They are rtnetlink messages. A netem queue delays packets. Behind it is either a token bucket with
+Functions such as ``netem_line`` return the rtnetlink messages that do what their summary says.
+
+A netem queue delays packets. Behind it is either a token bucket with
 one queue (tbf), or two queues of which one has priority, as in a router (htb).
 
 The two queues are classes that share the link's rate. Packets to one UDP port are always within

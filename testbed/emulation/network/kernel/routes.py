@@ -1,5 +1,7 @@
 """Routes and routing rules of a host, as rtnetlink messages.
 
+Each function returns the message that does what its summary says.
+
 A host has routes to single addresses, and tables of one default route each. Rules choose the table
 of a packet by its end points, protocol and ports.
 """

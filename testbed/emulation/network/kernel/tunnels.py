@@ -1,5 +1,7 @@
 """VXLAN interfaces and the filter that protects them, as rtnetlink messages.
 
+Functions such as ``make_tunnel`` return the message that does what their summary says.
+
 The kernel accepts a VXLAN packet from any sender that knows the identifier (VNI). The guard, a
 classic BPF program at the ingress of the underlay interface, drops packets that do not come from
 the machine at the identifier's other end.

@@ -1,4 +1,7 @@
-"""Mininet's settings of interfaces, routes and queues as rtnetlink messages."""
+"""Mininet's settings of interfaces, routes and queues as rtnetlink messages.
+
+Functions such as ``set_mac`` return the message that does what their summary says.
+"""
 
 import math
 

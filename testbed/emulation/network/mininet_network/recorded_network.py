@@ -91,7 +91,7 @@ def read(path: Path, requested: str, requests: recording.RecordedRequests) -> Js
         hint = ""
         if _PYTHON_2.search(text):
             hint = "; the file is Python 2: run 2to3 -w on it"
-        raise TopologyError(f"line {line} is no Python 3: {source[:60]!r}{hint}") from None
+        raise TopologyError(f"line {line} is not Python 3: {source[:60]!r}{hint}") from None
     requests.limit_time = partial(_limit_time, requests)
     # The file sees what it would see if it were run by itself.
     sys.path.insert(0, str(path.parent))
@@ -129,7 +129,7 @@ def _recorded(
         for network in networks:
             if network.built:
                 reason = _reason(error, path)
-                notes.append(f"the program broke off when its network was built ({reason})")
+                notes.append(f"the program failed after its network was built ({reason})")
                 return network
         raise
 
@@ -154,7 +154,7 @@ def _noted_document(
         shortened.append(command)
         if _CABLES.search(text):
             raise TopologyError(
-                f"it lays cables by commands ({command}), which are not read; "
+                f"it creates cables by commands ({command}), which are not read; "
                 "run it with testbed python"
             )
     document = document_of(net, requests)
@@ -337,8 +337,8 @@ def _host(
     entry: JsonObject = {"id": node.name, "kind": "host"}
     if not node.inNamespace:
         notes.append(
-            f"{node.name} would lie next to the switches (inNamespace=False); "
-            "it is a host as the others"
+            f"{node.name} would be next to the switches (inNamespace=False); "
+            "it is an ordinary host here"
         )
     if net.requests.forwards(node.given):
         entry["forwarding"] = True
