@@ -98,7 +98,8 @@ class RecordedRequests(Requests):
         forwards = forwarding_of_command(command)
         if forwards is None:
             return False
-        self.set_sysctl(who, FORWARDING, "1" if forwards else "0")
+        value = "1" if forwards else "0"
+        self.set_sysctl(who, FORWARDING, value)
         return True
 
     def forwards(self, host: str) -> bool:

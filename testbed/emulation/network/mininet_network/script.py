@@ -18,6 +18,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 from testbed.emulation.network.mininet_network import for_mn
 from testbed.emulation.sandbox.sandbox import require_sandbox
@@ -121,8 +122,11 @@ def _redirect_nat_file(interfaces: Path) -> None:
     """Let Mininet's NAT write to a private file, and not to /etc/network/interfaces."""
     import mininet.nodelib
 
+    def open_private(_: object, mode: str = "r") -> IO[str]:
+        return interfaces.open(mode)
+
     interfaces.touch()
-    mininet.nodelib.open = lambda _, mode="r": interfaces.open(mode)
+    mininet.nodelib.open = open_private
 
 
 def _replace_mininet() -> None:

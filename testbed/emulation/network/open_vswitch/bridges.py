@@ -136,11 +136,12 @@ def _operations_of_bridge(bridge: Bridge, number: int, datapath_type: str) -> li
         ["disable-in-band", "true"],
         ["dp-desc", printable(bridge.name)],
     ]
+    fail_mode = "standalone" if bridge.learns else "secure"
     row: JsonObject = {
         "name": bridge.device,
         "ports": ["set", references],
         "datapath_type": datapath_type,
-        "fail_mode": "standalone" if bridge.learns else "secure",
+        "fail_mode": fail_mode,
         "other_config": ["map", other_config],
         "stp_enable": bridge.spanning_tree,
     }

@@ -295,9 +295,14 @@ class SwitchDaemon:
                 return dict(message)
 
     def pause(self, *, on: bool = True) -> None:
-        """Stop the daemon by SIGSTOP, or let it continue."""
+        """Stop the daemon by SIGSTOP, or let it continue.
+
+        Args:
+            on: Stop if true, and continue if not.
+        """
         if len(self._processes) == 2 and self._processes[1].poll() is None:
-            self._processes[1].send_signal(signal.SIGSTOP if on else signal.SIGCONT)
+            number = signal.SIGSTOP if on else signal.SIGCONT
+            self._processes[1].send_signal(number)
 
     @property
     def switch_pid(self) -> int | None:
