@@ -148,7 +148,7 @@ def settle() -> None:
     """
     # Twice, because the revision that ends first may have begun before the change.
     for _ in range(2):
-        order_daemons("revalidator/wait", limit_s=_SETTLE_S, what="take over the rules")
+        order_daemons("revalidator/wait", limit_s=_SETTLE_S, task="take over the rules")
 
 
 def run_round(
