@@ -75,7 +75,8 @@ class BatchSender(StreamSender):
         self.log = np.zeros((MOST_SENT, 5))
         self._packets = self.rows[:, front:]
         self._ports = self.rows[:, front - LABEL_BEFORE :][:, :2].view(">u2")[:, 0]
-        self._headers = self._packets[:, :HEADER_BYTES].view(_HEADER_FIELDS)[:, 0]
+        headers_of_rows = self._packets[:, :HEADER_BYTES].view(_HEADER_FIELDS)[:, 0]
+        self._fields = {name: headers_of_rows[name] for name in _HEADER_FIELDS.names or ()}
         self._seals = RowSeals(parameters.key, front)
 
     def fill(self, now_s: float) -> int:
@@ -136,7 +137,9 @@ class BatchSender(StreamSender):
         """
         m = self._m
         stop = self._sources_due(now_s)
+        first_taken = self._next_source
         taken: list[Taken] = []
+        parts: list[tuple[SentBlock, int, int]] = []
         complete: list[tuple[SentBlock, float]] = []
         until_s = now_s
         while (first := self._next_source) < stop:
@@ -149,13 +152,17 @@ class BatchSender(StreamSender):
                 block = self._begin_block(first // m, begins_s)
                 room -= block.size
             last = min(stop, (block.number + 1) * m)
-            symbols = self._source_symbols(first, last)
-            block.sources += symbols
-            block.sent += len(symbols)
-            taken.append((block, symbols))
+            parts.append((block, first, last))
             self._next_source = last
             if last % m == 0:
                 complete.append((block, (last - 1) * self._interval))
+        # One call for all blocks: a call for each block costs more than its symbols.
+        symbols = self._source_symbols(first_taken, self._next_source)
+        for block, first, last in parts:
+            part = symbols[first - first_taken : last - first_taken]
+            block.sources += part
+            block.sent += len(part)
+            taken.append((block, part))
         self._queue_parity(complete)
         return taken, until_s
 
@@ -188,13 +195,13 @@ class BatchSender(StreamSender):
         columns[:, 3] = labels
         self.log[:count] = columns
         self._ports[:count] = labels
-        headers = self._headers[:count]
-        headers["kind"] = np.where(symbols < self._m, DATA, PARITY)
-        headers["ids"] = (numbers % BLOCK_NUMBERS) << 8 | symbols
-        headers["size"] = sizes
-        headers["stamp"] = int(now_s * 1e6) % STAMPS
+        fields = self._fields
+        fields["kind"][:count] = np.where(symbols < self._m, DATA, PARITY)
+        fields["ids"][:count] = (numbers % BLOCK_NUMBERS) << 8 | symbols
+        fields["size"][:count] = sizes
+        fields["stamp"][:count] = int(now_s * 1e6) % STAMPS
         if self._numbers is not None:
-            headers["path"], headers["sequence"] = self._numbers.next_many(labels)
+            fields["path"][:count], fields["sequence"][:count] = self._numbers.next_many(labels)
         packet_bytes = HEADER_BYTES + self._symbol_bytes
         self._seals.write(self.rows[:count], packet_bytes)
         sent = columns[:, :4].copy()

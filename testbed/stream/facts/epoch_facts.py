@@ -15,7 +15,7 @@ from testbed.stream.measurements import (
     StreamMeasurements,
 )
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.active_faults import Epoch, epochs
+from testbed.stream.prediction.active_faults import Epoch, epochs, joined_epochs
 from testbed.stream.prediction.required_size import Requirement
 from testbed.stream.prediction.stream_theory import StreamTheory
 
@@ -35,6 +35,11 @@ class EpochFacts:
     def epochs(self) -> tuple[Epoch, ...]:
         """The epochs between the changes as they were carried out."""
         return epochs(self.plan, self.run.faults, self.run.changes)
+
+    @cached_property
+    def joined_epochs(self) -> tuple[Epoch, ...]:
+        """An epoch for the packets that are in transit from each epoch to a later one."""
+        return joined_epochs(self.plan, self.epochs, self.theory.longest_path_s)
 
     @cached_property
     def starts_s(self) -> FloatArray:

@@ -366,7 +366,7 @@ def _outages(facts: RunFacts) -> tuple[tuple[Outage, ...], BoolArray]:
     outages = []
     for epochs in _beyond_reach(facts):
         begin_s = epochs[0].start_s
-        end_s = epochs[-1].stop_s
+        end_s = max(epoch.stop_s for epoch in epochs)
         open_then = (blocks.started_s < end_s) & (blocks.started_s + playback_s > begin_s)
         open_then &= ~covered
         covered |= open_then
@@ -390,13 +390,20 @@ def _outages(facts: RunFacts) -> tuple[tuple[Outage, ...], BoolArray]:
 
 
 def _beyond_reach(facts: RunFacts) -> list[list[Epoch]]:
-    """Return the epochs beyond reach, grouped if they are no further apart than the playback buffer."""
+    """Return the epochs beyond reach, grouped if they are no further apart than the playback buffer.
+
+    Joined epochs are included.
+    """
     groups: list[list[Epoch]] = []
-    for epoch, required in zip(facts.epochs, facts.required, strict=True):
-        if required.within_reach:
+    epochs = [*facts.epochs, *facts.joined_epochs]
+    stop_s = 0.0
+    for epoch in sorted(epochs, key=lambda epoch: epoch.start_s):
+        if facts.theory.requirement(epoch).within_reach:
             continue
-        if groups and epoch.start_s - groups[-1][-1].stop_s <= facts.plan.stream.playback_s:
+        if groups and epoch.start_s - stop_s <= facts.plan.stream.playback_s:
             groups[-1].append(epoch)
+            stop_s = max(stop_s, epoch.stop_s)
         else:
             groups.append([epoch])
+            stop_s = epoch.stop_s
     return groups

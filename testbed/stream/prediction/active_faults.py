@@ -147,6 +147,31 @@ def planned_epochs(plan: StreamPlan) -> tuple[Epoch, ...]:
     return epochs(plan, faults, changes)
 
 
+def joined_epochs(plan: StreamPlan, course: Sequence[Epoch], transit_s: float) -> tuple[Epoch, ...]:
+    """Return an epoch for the packets that are in transit from each epoch to a later one.
+
+    Such a packet may cross one link in the first epoch and another link in a later one. The broken
+    links of these epochs are therefore joined. The time of a joined epoch is when the packet is sent.
+
+    Args:
+        plan: The plan of the stream.
+        course: All epochs, in order.
+        transit_s: The longest transit time.
+    """
+    state = _NetworkState(plan)
+    joined = []
+    for number, first in enumerate(course):
+        broken = dict(first.broken)
+        for last in course[number + 1 :]:
+            start_s = max(first.start_s, last.start_s - transit_s)
+            if start_s >= first.stop_s or last.split != first.split:
+                break
+            for link, loss in last.broken:
+                broken[link] = max(loss, broken.get(link, 0.0))
+            joined.append(state.joined(first, start_s, frozenset(broken.items())))
+    return tuple(joined)
+
+
 class _Moment(NamedTuple):
     """A change, and when it comes; ``order`` decides between changes at one time."""
 
@@ -251,6 +276,16 @@ class _NetworkState:
             needed=needed,
             reports_cut=reports_cut,
             faults=self._active_faults(),
+        )
+
+    def joined(self, first: Epoch, start_s: float, broken: Broken) -> Epoch:
+        """Return the end of an epoch, from ``start_s`` on, with these links broken.
+
+        Reports count as if they got back: they are cut for no longer than the transit.
+        """
+        loss, needed, _ = self._described(first.split, broken)
+        return replace(
+            first, start_s=start_s, broken=broken, loss=loss, needed=needed, reports_cut=False
         )
 
     def _broken(self) -> Broken:
