@@ -39,12 +39,15 @@ OTHER = not computed and (not emulation or unclocked)
 # Two runs of pytest at the same time need two files of what failed.
 OWN_CACHE = -o cache_dir=.pytest_cache/computed
 
+# Without gcc, numba alone compiles, which makes each later command half a second slower. Files that are up to date stay.
+COMPILE = $(PYTHON) tools/build_kernels.py; $(TESTBED_VENV)/bin/testbed doctor --compile
+
 # Compile the tests once, in a new clone: otherwise each of the workers compiles all of them.
 COLLECT = $(PYTHON) -m pytest --collect-only -qq $(1) > /dev/null
 
 test:  ## set up, then all tests (ARGS='-k capillary' for some)
-	@vagrant/provision.sh --extras test,mpi,docs --programs chromium,ffmpeg,shellcheck,tshark
-	@$(TESTBED_VENV)/bin/testbed doctor --compile > /dev/null || echo "compiling ahead has failed: every worker compiles what it needs"
+	@vagrant/provision.sh --extras test,mpi,docs --programs chromium,ffmpeg,gcc,shellcheck,tshark
+	@$(COMPILE) > /dev/null || echo "compiling ahead has failed: every worker compiles what it needs"
 	@[ -d tests/__pycache__ ] || { $(call COLLECT,tests/testbed) & $(call COLLECT,$(filter-out tests/testbed/,$(wildcard tests/*/))); wait; }
 	@clocked=0; computed=0; other=0; output=$$(mktemp); \
 	nice -n 19 $(PYTHON) -m pytest -r fEs -n $(PROCESSORS) --dist loadfile --no-loadscope-reorder -m computed $(OWN_CACHE) $(ARGS) \
@@ -67,8 +70,8 @@ test-next-numba:  ## set up, then the tests of compiled code with the newest num
 	    tests/testbed/interconnect/test_tables_for_the_compiler.py tests/testbed/interconnect/test_exhaustive_nac.py \
 	    tests/testbed/routing/capillary tests/testbed/scheduling/fast
 
-kernels:  ## set up, then compile ahead for everybody what is called from Python (gcc; docs/dev/compile.md)
-	@vagrant/provision.sh
+kernels:  ## set up, then compile what Python calls into a library (gcc; docs/dev/compile.md)
+	@vagrant/provision.sh --programs gcc
 	@$(PYTHON) tools/build_kernels.py
 
 bench:  ## set up, then every benchmark, one table each
@@ -105,8 +108,8 @@ soak:  ## set up, then 1 000 drawn simulator runs (SOAK_FIRST=700: from there on
 
 setup:  ## only set up, and compile ahead what is compiled at first use
 	@vagrant/provision.sh
-	@$(TESTBED_VENV)/bin/testbed doctor --compile
+	@$(COMPILE)
 
 clean:  ## remove the virtual environment and caches; results/ stays
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
+	rm -rf .venv build dist fec/kernels-* *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

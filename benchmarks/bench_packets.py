@@ -1,7 +1,8 @@
 """Packets a second through the stream's ends, one core, beside what the kernel's own sendmmsg and recvmmsg take.
 
 Both ends are whole: parity and late parity, block sizes that change, numbers of paths, loss reports and the logs of an
-emulated run. The medians are of rounds in which all rows take turns. The rows with sockets run over a veth pair in a
+emulated run, and as there all packets and reports are sealed with a key, unless ``--no-key`` is given. The medians are
+of rounds in which all rows take turns. The rows with sockets run over a veth pair in a
 network namespace of their own (as root, or with user namespaces); without one there are none.
 """
 
@@ -22,15 +23,14 @@ import numpy as np
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, Messages, RowReceiver
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.code.reed_solomon import ReedSolomonCode
-from fec.protocol.batches import MOST, MOST_SENT, BatchReceiver
+from fec.protocol.batches import MOST, MOST_SENT, BatchReceiver, BatchSender
 from fec.protocol.compiled.receiver import CompiledReceiver
-from fec.protocol.compiled.sender import CompiledSender
 from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import ReceiverParameters, SourceDelivered
 from fec.protocol.sender import SenderParameters, StreamSender
 from fec.protocol.wire import HEADER_BYTES, STREAM_UDP_PORT
 from fec.redundancy.block_size_control import FixedBlockSize
-from fec.redundancy.labels import LABELS, StratifiedLabels
+from fec.redundancy.labels import LABELS, LabelOrder, RandomLabels, StratifiedLabels
 from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog
 
 M, RATE_PPS, TICK_S = 20, 1e6, 800e-6
@@ -40,7 +40,11 @@ MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 SO_RCVBUFFORCE = 33
 PATHS = bytes([1]) * 20_000 + bytes([2]) * 20_000 + bytes([3]) * (LABELS - 40_000)
-Plain, Compiled = StreamSender, CompiledSender
+KEY = bytes(range(32))
+ORDERS: dict[str, Callable[[], LabelOrder]] = {
+    "stratified": StratifiedLabels,
+    "random": lambda: RandomLabels(1),
+}
 
 
 class Changing(FixedBlockSize):
@@ -54,20 +58,24 @@ class Stream:
     """A stream of a million source packets a second in virtual time: what its sender is told, and when, and what its
     receiver gets. Every end that runs it does the same."""
 
-    def __init__(self, symbol_bytes: int, packets: int, loss: float) -> None:
+    def __init__(
+        self, symbol_bytes: int, packets: int, loss: float, labels: str, key: bytes | None
+    ) -> None:
         self.symbol_bytes, self.packets = symbol_bytes, packets
+        self.labels, self.key = labels, key
         self.payloads = [bytes([i]) * (symbol_bytes - 2) for i in range(251)]
         self.told = ReceiverParameters(
             source_packets=M,
             symbol_bytes=symbol_bytes,
             report_packets=REPORT_PACKETS,
             report_interval_s=10.0,
+            key=key,
         )
         self.reports: list[tuple[float, bytes]] = []
         self.arrivals: list[tuple[int, bytes]] = []
         self.times: list[float] = []
         sender, receiver, chance = (
-            self.sender(Plain),
+            self.sender(StreamSender),
             self.receiver(StreamReceiver),
             np.random.default_rng(1),
         )
@@ -94,12 +102,13 @@ class Stream:
             playback_s=PLAYBACK_S,
             session=1,
             delay_of_label=[1e-4] * LABELS,
+            key=self.key,
         )
         control = Changing(M + 2, largest=M + 8, late_parity=True, loss=0.05)
         payloads = self.payloads
         source = lambda i: payloads[i % 251]  # noqa: E731 - as cheap as a payload can be
         return kind(
-            parameters, ReedSolomonCode(M), StratifiedLabels(), control, source, PATHS, **more
+            parameters, ReedSolomonCode(M), ORDERS[self.labels](), control, source, PATHS, **more
         )  # type: ignore[call-arg]
 
     def receiver(self, kind: type[StreamReceiver]) -> StreamReceiver:
@@ -164,8 +173,11 @@ class Wire:
     def sends(self) -> Work:
         stream, log, now, made = self.stream, SentLog(), 0.0, 0
         headers = self.frames.template.headers_for(HEADER_BYTES + stream.symbol_bytes)
-        sender, reports = stream.sender(Compiled, headers=headers), list(reversed(stream.reports))
-        assert isinstance(sender, CompiledSender)
+        sender, reports = (
+            stream.sender(BatchSender, headers=headers),
+            list(reversed(stream.reports)),
+        )
+        assert isinstance(sender, BatchSender)
         frames = Messages(sender.rows)
 
         def work() -> int:
@@ -187,7 +199,7 @@ class Wire:
 
     def sends_one_by_one(self) -> Work:
         stream, log, now, made = self.stream, SentLog(), 0.0, 0
-        sender, reports = stream.sender(Plain), list(reversed(stream.reports))
+        sender, reports = stream.sender(StreamSender), list(reversed(stream.reports))
 
         def work() -> int:
             nonlocal now, made
@@ -330,6 +342,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--packets", type=int, default=100_000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--loss", type=float, nargs="+", default=[0.0, 0.02])
+    parser.add_argument("--labels", nargs="+", choices=tuple(ORDERS), default=list(ORDERS))
+    parser.add_argument("--no-key", action="store_true", help="CRC32 in place of the key's seals")
     options = parser.parse_args(arguments)
     enter_namespace()
     if not os.environ.get(INSIDE):
@@ -341,25 +355,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"symbols of {options.symbol_bytes} bytes, M = {M}, {options.packets} packets; thousands of packets a second "
         f"of processor time, medians of {options.repeats} rounds;\nload before: {os.getloadavg()[0]:.1f}"
     )
-    for loss in options.loss:
-        tell(Stream(options.symbol_bytes, options.packets, loss), loss, options.repeats)
+    key = None if options.no_key else KEY
+    for labels in options.labels:
+        for loss in options.loss:
+            stream = Stream(options.symbol_bytes, options.packets, loss, labels, key)
+            tell(stream, loss, options.repeats)
 
 
 def tell(stream: Stream, loss: float, repeats: int) -> None:
     wire = Wire(stream)
     rows: list[tuple[str, Callable[[Prepare], float], Prepare]] = [
         ("the kernel's sendmmsg, 1024 ready frames a call", wire.after_draining, wire.kernel_sends),
-        ("whole sender, compiled", wire.after_draining, wire.sends),
-        ("whole sender, plain", wire.after_draining, wire.sends_one_by_one),
+        ("whole sender, in batches", wire.after_draining, wire.sends),
+        ("whole sender, packet by packet", wire.after_draining, wire.sends_one_by_one),
         ("the kernel's recvmmsg, 512 a call, stamped", wire.after_filling, wire.kernel_receives),
         ("the standard library's recvmsg, stamped", wire.after_filling, wire.library_receives),
-        ("whole receiver, compiled", wire.after_filling, wire.receives),
-        ("whole receiver, compiled, an event a packet", wire.after_filling, wire.receives_events),
-        ("whole receiver, plain", wire.after_filling, wire.receives_one_by_one),
+        ("whole receiver, in batches", wire.after_filling, wire.receives),
+        ("whole receiver, in batches, an event a packet", wire.after_filling, wire.receives_events),
+        ("whole receiver, packet by packet", wire.after_filling, wire.receives_one_by_one),
     ]
     rounds = [[measure(prepare) for _, measure, prepare in rows] for _ in range(repeats)]
     told = {name: stream.counters.get(name, 0) for name in ("late_parity", "reports", "recovered")}
-    print(f"\n{loss:.0%} lost; " + ", ".join(f"{count} {name}" for name, count in told.items()))
+    seals = "CRC32" if stream.key is None else "keyed"
+    print(
+        f"\n{stream.labels} labels, {seals}, {loss:.0%} lost; "
+        + ", ".join(f"{count} {name}" for name, count in told.items())
+    )
     for k, (name, _, _) in enumerate(rows):
         of_kernel = statistics.median(one[k] / one[3 * (k >= 3)] for one in rounds)
         print(

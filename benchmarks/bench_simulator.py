@@ -2,7 +2,7 @@
 one run.
 
 Uniform traffic on an 8x8 and a 32x32 torus: plain, with NAC, with FT-DRB and NAC, at the document's load and at 0.8 of
-a link. Then large runs over one processor and over two, in turn, on the clock.
+a link.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.simulation import simulate, two_processors
+from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic.injection import InjectionProcess, build_injections, build_pattern
 from topologies import load_network
 
@@ -38,22 +38,7 @@ CASES = (
     ("32x32, FT-DRB and NAC at 0.8", "torus:32x32",
      replace(THESIS, routing="ft-drb", deadlock="nac"), 97_656.0, 0.0008),
 )  # fmt: skip
-SHARED = (
-    ("64x64, booksim at 0.05, 4 ms", "torus:64x64", BOOKSIM, 0.05, 0.004),
-    ("64x64, thesis at 0.05, 4 ms", "torus:64x64", THESIS, 0.05, 0.004),
-    ("32x32, booksim at 0.1, 8 ms", "torus:32x32", BOOKSIM, 0.1, 0.008),
-    ("16x16, booksim at 0.9, 8 ms", "torus:16x16", BOOKSIM, 0.9, 0.008),
-    ("8x8, booksim at 0.9, 16 ms", "torus:8x8", BOOKSIM, 0.9, 0.016),
-    (
-        "8-ary 4-tree, booksim at 0.1, 2 ms",
-        "fat-tree:8,4",
-        replace(BOOKSIM, deadlock="none", routing="d-mod-k"),
-        0.1,
-        0.002,
-    ),
-)
-"""Runs that two processors share: name, network, parameters, load, seconds."""
-ROUNDS, SHARED_ROUNDS = 3, 7
+ROUNDS = 3
 
 
 def measured(rounds: int) -> Iterator[tuple[str, int, float]]:
@@ -74,32 +59,6 @@ def measured(rounds: int) -> Iterator[tuple[str, int, float]]:
             run = simulate(model, injections, parameters)
             times.append(time.process_time() - began)
         yield name, run.packet_hops, statistics.median(times)
-
-
-def of_two_processors() -> Iterator[tuple[str, float, list[float]]]:
-    """Of each run: its name, seconds over one processor (median), and the ratios of runs that followed each other."""
-    for name, network_name, parameters, load, duration in SHARED:
-        network = load_network(network_name)
-        model = build_model(network, parameters)
-        pattern = build_pattern(
-            "uniform", len(network.hosts), shape=network.attributes.get("shape")
-        )
-        process = InjectionProcess(rate_per_s=parameters.packets_per_s(load))
-        injections = build_injections(pattern, process, duration_s=duration, seed=1)
-        times: list[tuple[float, float]] = []
-        for _ in range(SHARED_ROUNDS):
-            clock = [time.perf_counter()]
-            runs = []
-            for engine in (None, two_processors):
-                runs.append(simulate(model, injections, parameters, engine=engine))
-                clock.append(time.perf_counter())
-            assert runs[1].processors == 2 and (runs[0].delivered == runs[1].delivered).all()
-            times.append((clock[1] - clock[0], clock[2] - clock[1]))
-        yield (
-            name,
-            statistics.median(one for one, _ in times),
-            sorted(one / two for one, two in times),
-        )
 
 
 def measured_in(directory: Path) -> dict[str, float]:
@@ -161,14 +120,6 @@ def main() -> None:
             f"{name:38} {hops:>10} {seconds:>8.2f} {speed / 1e6:>9.2f} {speed / base:>12.1f}",
             flush=True,
         )
-    print(
-        "{:38} {:>10} {:>16}   (on the clock)".format(
-            "over two processors", "seconds", "one over two"
-        )
-    )
-    for name, seconds, ratios in of_two_processors():
-        median = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-        print(f"{name:38} {seconds:>10.2f} {median:>16}", flush=True)
 
 
 if __name__ == "__main__":

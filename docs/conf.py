@@ -16,6 +16,9 @@ author = "the testbed's maintainers"
 version = release = tomllib.loads((generated.ROOT / "pyproject.toml").read_text())["project"][
     "version"
 ]
+# Fields of a class stay in its description; each field is an entry of its own already.
+napoleon_use_ivar = True
+
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 extensions += ["sphinx_copybutton"] if find_spec("sphinx_copybutton") else []
 copybutton_prompt_text = r"\$ |mininet> "

@@ -1,14 +1,18 @@
-"""Compiled code: read from what was compiled ahead, else made by numba at first use and kept for the next time. The
-set-up that this package and the testbed share.
+"""Algorithms compiled to machine code: entries that Python calls, each compiled together with its steps.
 
-numba takes half a second to import and seconds to compile, so it is left alone while ``kernels-x86-64-v3.so`` (made by
-``make kernels``, see docs/dev/compile.md) has what is called. A routine in it is found by a name that contains a digest
-of its source, of all that this refers to, and of its arguments' types: what was made of other source is never called.
+An entry and its steps are plain functions of numbers and arrays, which tests run as they are.
+A call of an entry takes the first of these that is possible:
+
+1. the routine of ``kernels-x86-64-v3.so``, which is made with a wheel and by ``make kernels``;
+2. the code that numba compiles at the first use, which takes seconds, and keeps for the next time;
+3. the plain function, if numba is not installed.
+
+The library spares the import of numba, which takes half a second, and the compilation.
+See docs/dev/compile.md for what each is worth.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import hashlib
@@ -16,9 +20,7 @@ import linecache
 import logging
 import os
 import platform
-import pwd
 import re
-import stat
 from collections.abc import Callable, Collection, Iterable
 from operator import itemgetter
 from pathlib import Path
@@ -27,62 +29,42 @@ from typing import Any, cast, get_type_hints
 
 import numpy as np
 
-from fec.errors import EngineUnavailable
+from fec.cache_directory import own_cache
 
+#: Says at level INFO that code is being compiled, and warns of what makes algorithms slow.
 LOGGER = logging.getLogger(__name__)
-"""Says at level INFO when a function begins to be compiled (``compiling NAME``); what is read from the cache is not
-compiled. Nobody hears it who does not listen."""
 
 KERNELS = Path(__file__).with_name("kernels-x86-64-v3.so")
 KERNELS_DIGEST = KERNELS.with_name("kernels-x86-64-v3.sha256")
+# The flags of x86-64-v3 in /proc/cpuinfo.
 PROCESSOR = frozenset(["avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"])
-"""What /proc/cpuinfo has to list for it: x86-64-v3."""
-RESULT_WORDS = 9
-"""The first words of a call's: room for what is returned, then the arguments."""
+# A routine takes words of 64 bits: its result, whether it has returned, then the arguments.
+RESULT, RETURNED, FIRST_ARGUMENT = range(3)
 
 
-def compiled(function: Callable[..., Any], *signature: str, **options: Any) -> Any:
-    """``numba.njit(*signature, **options)`` of the function, kept in a cache directory of the user's.
+def compiled_entry(entry: Callable[..., Any], **options: Any) -> Any:
+    """Return the entry compiled with the steps that it calls, or plain if ``NUMBA_DISABLE_JIT`` is set.
 
-    That is ``NUMBA_CACHE_DIR``, else ``parallel-communications-testbed/numba`` in ``XDG_CACHE_HOME``, else in
-    ``~/.cache``: the source tree may be read-only. Where no directory can be written, or it is another user's (who
-    could put code of his there), the code is compiled again in every process.
+    Args:
+        entry: A function of numbers, arrays and (named) tuples of them. It returns a number or
+            None, as its annotation says, and writes into its arrays whatever else it computes.
+        options: Those of ``CompiledEntry``.
     """
-    numba = _numba()
-    _tell_of_compilations()
-    if not numba.config.CACHE_DIR:
-        numba.config.CACHE_DIR = own_cache()
-    try:
-        return numba.njit(*signature, cache=bool(numba.config.CACHE_DIR), **options)(function)
-    except RuntimeError:  # numba's "no locator available"
-        return numba.njit(*signature, **options)(function)
-
-
-@functools.cache
-def _numba() -> Any:
-    """Import numba, configured by the environment alone.
-
-    numba takes settings from ``.numba_config.yaml`` in the current directory, too, now and before
-    each compilation. Among them is the directory whose compiled code it loads, and the file may be
-    another user's.
-    """
-    import numba
-    from numba.core import config
-
-    config._config_fname = os.devnull
-    config.reload_config()
-    return numba
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        return _plain(entry)
+    return CompiledEntry(entry, **options)
 
 
 class CompiledEntry:
-    """An entry with the steps that it calls, found by their names in the code; all of them plain functions.
+    """An entry with the steps that it calls, found by their names in the code.
 
-    ``options``: numba's. ``teach``: is called before numba compiles, and ``taught`` are functions that numba then
-    knows; the code of ``inline`` steps is put where they are called.
+    Attributes:
+        called: If set, it is told of each call before the call: symbol, entry, arguments.
+        missed: If set, it is told of each call of what is not in the library, after the call.
     """
 
+    called: Callable[[str, CompiledEntry, tuple[Any, ...]], None] | None = None
     missed: Callable[[str, CompiledEntry, tuple[Any, ...]], None] | None = None
-    """Told of each call of what was not compiled ahead: the name that is looked for, the entry, the arguments."""
 
     def __init__(
         self,
@@ -93,18 +75,29 @@ class CompiledEntry:
         inline: Collection[Callable[..., Any]] = (),
         **options: Any,
     ) -> None:
+        """Prepare an entry; nothing is compiled before the first call.
+
+        Args:
+            entry: The function that Python calls.
+            teach: Called before numba compiles.
+            taught: Functions that numba knows after ``teach``.
+            inline: Steps whose code numba shall put where they are called.
+            options: Options of ``numba.njit`` for the entry and its steps.
+        """
         self.steps = steps_of(entry, taught)
-        self._teach, self._inline, self._options = teach, inline, options
-        self._ahead: dict[tuple[Any, ...], Callable[[Any], Any] | None] = {}
+        self._teach = teach
+        self._inline = inline
+        self._options = options
+        self._routines: dict[tuple[Any, ...], Callable[[list[int]], Any] | None] = {}
 
     def __call__(self, *arguments: Any) -> Any:
-        kinds: list[Any] = []
-        words = [0] * RESULT_WORDS
-        _flatten(arguments, kinds, words)
+        kinds, words = _flatten(arguments)
         key = tuple(kinds)
-        if key not in self._ahead:
-            self._ahead[key] = compiled_ahead(self.symbol(kinds))
-        routine = self._ahead[key]
+        if CompiledEntry.called:
+            CompiledEntry.called(self.symbol(kinds), self, arguments)
+        if key not in self._routines:
+            self._routines[key] = self._from_library(self.symbol(kinds))
+        routine = self._routines[key]
         if routine is not None:
             return routine(words)
         result = self.by_numba(*arguments)
@@ -113,153 +106,211 @@ class CompiledEntry:
         return result
 
     def symbol(self, kinds: Iterable[Any]) -> str:
-        """The name of the routine for arguments of these kinds."""
+        """Return the name of the routine for arguments of these kinds."""
         text = repr([kind.descr if isinstance(kind, np.dtype) else kind for kind in kinds])
-        return f"{self.steps[0].__name__}_{hashlib.sha256((self.digest + text).encode()).hexdigest()[:16]}"
+        digest = hashlib.sha256((self.digest + text).encode()).hexdigest()[:16]
+        return f"{self.steps[0].__name__}_{digest}"
 
     @functools.cached_property
     def digest(self) -> str:
-        """See ``fingerprint``; it changes with what numba is taught, too."""
+        """A digest of the source of all steps, of what they refer to, and of what numba is taught."""
         taught = Path(self._teach.__code__.co_filename).read_bytes() if self._teach else b""
         return hashlib.sha256(taught + fingerprint(self.steps).encode()).hexdigest()[:16]
 
     @functools.cached_property
+    def result(self) -> str:
+        """The type of the result by its annotation: int, float, bool or None."""
+        kind = self.steps[0].__annotations__.get("return", "int")
+        return kind if isinstance(kind, str) else getattr(kind, "__name__", "None")
+
+    @functools.cached_property
     def by_numba(self) -> Any:
-        """Compiled by numba under a name with the digest in it, since numba itself looks at the file of the entry
-        alone."""
+        """The entry compiled by numba, or plain if numba is not installed.
+
+        Its name contains the digest, because numba itself only looks at the file of the entry.
+        """
+        entry = self.steps[0]
+        if _numba() is None:
+            return _plain(entry)
         from numba.extending import register_jitable
 
-        if self._teach:
+        if self._teach and self._teach not in _registered:
             self._teach()
+            _registered.add(self._teach)
         for step in self.steps[1:]:
-            if step not in _registered:  # without an entry for C, which only Python would call
-                options = {
-                    **self._options,
-                    "no_cfunc_wrapper": True,
-                    "forceinline": step in self._inline,
-                }
-                register_jitable(**options)(step)
+            if step not in _registered:
+                register_jitable(**self._options, forceinline=step in self._inline)(step)
                 _registered.add(step)
-        entry = self.steps[0]
         named = FunctionType(entry.__code__, entry.__globals__, entry.__name__)
         named.__qualname__ = f"{entry.__name__}_{self.digest}"
         return compiled(named, **self._options)
+
+    def _from_library(self, symbol: str) -> Callable[[list[int]], Any] | None:
+        """Return the routine of this name, which takes the words of a call, or None."""
+        function = getattr(kernels(), symbol, None)
+        if function is None:
+            return None
+        result = self.result
+
+        def routine(words: list[int]) -> Any:
+            block = np.array(words, dtype=np.int64)
+            call(function, block)
+            if not block[RETURNED]:
+                raise MemoryError(f"{symbol} has failed; the machine may be out of memory")
+            if result == "float":
+                return block[RESULT : RESULT + 1].view(np.float64)[0].item()
+            if result == "None":
+                return None
+            number = int(block[RESULT])
+            return bool(number) if result == "bool" else number
+
+        return routine
 
 
 _registered: set[Callable[..., Any]] = set()
 
 
-def compiled_entry(entry: Callable[..., Any], **options: Any) -> Any:
-    """A ``CompiledEntry``; the plain function where ``NUMBA_DISABLE_JIT`` is set."""
-    return (
-        entry
-        if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
-        else CompiledEntry(entry, **options)
-    )
+def call(function: Any, block: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+    """Call a routine, which reads its words as integers, as pointers and as floats."""
+    address = ctypes.c_void_p(block.ctypes.data)
+    function(address, address, address)
 
 
-def bound(entry: Any, *arguments: Any) -> Callable[[], Any]:
-    """A call of a compiled entry, which returns a whole number, with these arguments for good, arrays where they lie: a
-    microsecond. EngineUnavailable where it was not compiled ahead: who asks is in no state to wait for numba, which
-    compiles for those alone that are told of it (``missed``)."""
-    if isinstance(entry, CompiledEntry):
-        kinds, words = list[Any](), [0] * RESULT_WORDS
-        _flatten(arguments, kinds, words)
-        if (function := getattr(kernels(), entry.symbol(kinds), None)) is not None:
-            given = (ctypes.c_int64 * len(words))(*words)
-            place = ctypes.c_void_p(ctypes.addressof(given))
-
-            def call(held: Any = arguments) -> Any:
-                function(place)
-                return given[0]
-
-            return call
-        if CompiledEntry.missed:
-            return functools.partial(entry, *arguments)
-    raise EngineUnavailable(
-        "packets are handled one by one: nothing is compiled ahead for this machine"
-    )
+def _flatten(arguments: tuple[Any, ...]) -> tuple[list[Any], list[int]]:
+    """Return the kinds of the arguments and the words of a call."""
+    kinds: list[Any] = []
+    words = [0] * FIRST_ARGUMENT
+    _add(arguments, kinds, words)
+    return kinds, words
 
 
-def _flatten(value: Any, kinds: list[Any], words: list[int]) -> None:
-    """The value as words of 64 bits, as numba hands it to a function, and what tells its type."""
+def _add(value: Any, kinds: list[Any], words: list[int]) -> None:
     if isinstance(value, np.ndarray):
         kinds += value.dtype, value.ndim, value.flags.c_contiguous
-        words += 0, 0, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides
+        words += value.ctypes.data, *value.shape
     elif isinstance(value, tuple):
         kinds.append(len(value))
         for part in value:
-            _flatten(part, kinds, words)
+            _add(part, kinds, words)
     elif value is None:
         kinds.append(None)
-        words.append(0)
     else:
         kinds.append(value.dtype if isinstance(value, np.generic) else type(value).__name__)
         real = isinstance(value, float | np.floating)
         words.append(int(np.float64(value).view(np.int64)) if real else int(value))
 
 
-def compiled_ahead(symbol: str) -> Callable[[list[int]], Any] | None:
-    """The routine of that name: takes the words of a call, returns what it returns. None where there is none."""
-    library = kernels()
-    if library is None or not hasattr(library, symbol):
+def _plain(entry: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the plain function, called as compiled code is.
+
+    Fields of records are read by name, and numbers that overflow do so silently.
+    """
+
+    def call_plain(*arguments: Any) -> Any:
+        with np.errstate(over="ignore"):
+            return entry(*map(as_records, arguments))
+
+    return call_plain
+
+
+def as_records(tables: Any) -> Any:
+    """Return the same arrays, alone or in named tuples, with fields of records as attributes."""
+    if isinstance(tables, np.ndarray):
+        return tables.view(np.recarray) if tables.dtype.names else tables
+    return tables._make(map(as_records, tables)) if hasattr(tables, "_make") else tables
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
+    """Return ``numba.njit(**options)`` of the function, kept in a cache directory of the user's.
+
+    That is ``NUMBA_CACHE_DIR``, else ``parallel-communications-testbed/numba`` in
+    ``XDG_CACHE_HOME``, else in ``~/.cache``: the source tree may be read-only. If no directory can
+    be written, or it belongs to another user, who could put code into it, the code is compiled
+    again in every process.
+    """
+    numba = _numba()
+    _announce_compilations()
+    if not numba.config.CACHE_DIR:
+        numba.config.CACHE_DIR = own_cache()
+    try:
+        return numba.njit(cache=bool(numba.config.CACHE_DIR), **options)(function)
+    except RuntimeError:  # numba's "no locator available"
+        return numba.njit(**options)(function)
+
+
+@functools.cache
+def _numba() -> Any:
+    """Import numba, configured by the environment alone; return None if it is not installed.
+
+    numba takes settings from ``.numba_config.yaml`` in the current directory, too, now and before
+    each compilation. Among them is the directory whose compiled code it loads, and the file may be
+    another user's. numba has no public setting that turns this off.
+    """
+    try:
+        import numba
+        from numba.core import config
+    except ImportError:
+        LOGGER.warning("numba is not installed: algorithms run in Python, many times slower")
         return None
-    function, shape = (
-        getattr(library, symbol),
-        ctypes.string_at(getattr(library, f"{symbol}_returns")).decode(),
-    )
-    function.argtypes = [ctypes.c_void_p]
-
-    def routine(words: list[int]) -> Any:
-        given = (ctypes.c_int64 * len(words))(*words)
-        status = function(given)
-        if status not in (0, -2):  # -2: it returns None
-            raise MemoryError(f"{symbol} ended with status {status}")
-        return _result(shape, np.ctypeslib.as_array(given), library)
-
-    return routine
+    config._config_fname = os.devnull
+    config.reload_config()
+    return numba
 
 
-def _result(shape: str, words: Any, library: ctypes.CDLL) -> Any:
-    """What the words say: by letters of numpy's types, ``A`` before an array's; several are a tuple."""
-    found, at = [], 0
-    for array, letter in re.findall("(A?)(.)", shape):
-        kind = np.dtype(letter)
-        if array:
-            held, _, _, size, place = words[at : at + 5].tolist()
-            found.append(np.frombuffer(ctypes.string_at(place, words[at + 5] * size), kind).copy())
-            library.release_array(ctypes.c_void_p(held))
-            at += 7
-        else:
-            found.append(words[at : at + 1].view(kind)[0].item())
-            at += 1
-    return found[0] if len(found) == 1 else tuple(found) or None
+@functools.cache
+def _announce_compilations() -> None:
+    """Log one line when this process first compiles something, as numba's events tell."""
+    from numba.core import event
+
+    class Announcer(event.Listener):  # type: ignore[misc]
+        announced = False
+
+        def on_start(self, reported: Any) -> None:
+            if not self.announced:
+                self.announced = True
+                LOGGER.info("compiling code for this machine, this once; 5 to 60 s ...")
+
+        def on_end(self, reported: Any) -> None:
+            """Say nothing."""
+
+    event.register("numba:compile", Announcer())
 
 
 @functools.cache
 def kernels() -> ctypes.CDLL | None:
-    """Return the library of what was compiled ahead, or None if it cannot be used.
+    """Return the library of compiled routines, or None if it cannot be used.
 
     That is so on another processor, and if ``TESTBED_KERNELS`` is "numba". A file with another
     digest than the one beside it is damaged: a shortened one would end the process by a signal.
     """
-    if os.environ.get("TESTBED_KERNELS") == "numba" or platform.machine() != "x86_64":
+    if os.environ.get("TESTBED_KERNELS") == "numba":
         return None
     try:
-        with Path("/proc/cpuinfo").open() as processors:
-            listed = next((line.split() for line in processors if line.startswith("flags")), [])
-        if not frozenset(listed) >= PROCESSOR:
+        if not processor_has_instructions():
             return None
         if kernels_are_intact():
             return ctypes.CDLL(str(KERNELS))
     except OSError:
         return None
-    LOGGER.warning("%s is damaged: what it holds is compiled again", KERNELS)
+    LOGGER.warning("%s is damaged: its routines are compiled again", KERNELS)
     return None
 
 
+def processor_has_instructions() -> bool:
+    """Return whether this processor has the instructions of x86-64-v3.
+
+    Raises:
+        OSError: /proc/cpuinfo cannot be read.
+    """
+    if platform.machine() != "x86_64":
+        return False
+    with Path("/proc/cpuinfo").open() as processors:
+        flags = next((line.split() for line in processors if line.startswith("flags")), [])
+    return frozenset(flags) >= PROCESSOR
+
+
 def kernels_are_intact() -> bool:
-    """Return whether the library of what was compiled ahead has the digest that was stored with it.
+    """Return whether the library has the digest that was stored with it.
 
     Raises:
         OSError: One of the two files cannot be read.
@@ -320,97 +371,3 @@ def _text_of(step: FunctionType) -> str:
     lines = linecache.getlines(step.__code__.co_filename)[step.__code__.co_firstlineno - 1 :]
     found = re.match(r"(@.*\n)*def .*\n([ )#].*\n|\n)*", "".join(lines))
     return found[0].rstrip() if found else repr(step.__code__.co_code)
-
-
-_CACHE = ("parallel-communications-testbed", "numba")
-
-
-@functools.cache
-def own_cache() -> str:
-    """Return the user's cache directory, and create it if it is missing.
-
-    Each folder from / to it must belong to the user or to root, and nobody else may write into it:
-    another user could exchange what is in it, and it is loaded as code. No folder that exists is
-    changed, and no link below the user's own cache directory is followed.
-
-    Returns:
-        The path, or "" if another user has a say in it (HOME is theirs), or it cannot be created.
-    """
-    try:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute()
-        owners = _trusted_owners(base)
-        for folder in (base, *base.parents):
-            # A link is as safe as the folder in which it lies.
-            if os.path.lexists(folder) and folder.lstat().st_uid not in owners:
-                return ""
-        place = base.resolve().joinpath(*_CACHE)
-        for folder in reversed((place, *place.parents)):
-            with contextlib.suppress(FileExistsError):
-                folder.mkdir(mode=0o700)
-            if not _only_for(folder, owners, sticky_suffices=folder.name not in _CACHE):
-                return ""
-    except (OSError, RuntimeError):
-        return ""
-    return str(place)
-
-
-def _only_for(folder: Path, owners: Collection[int], *, sticky_suffices: bool) -> bool:
-    """Return whether only the owners can exchange what is in the folder, which may not be a link.
-
-    Args:
-        folder: The folder.
-        owners: User ids.
-        sticky_suffices: The folder may be one like /tmp, in which nobody can exchange our folder.
-    """
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid not in owners:
-        return False
-    if sticky_suffices and status.st_mode & stat.S_ISVTX:
-        return True
-    writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    # A group with the user's own number has no other members (user private groups).
-    private = status.st_gid == os.getegid() == os.geteuid()
-    return not writable or (private and writable == stat.S_IWGRP)
-
-
-def _uid_map() -> str:
-    return Path("/proc/self/uid_map").read_text()
-
-
-def _trusted_owners(base: Path) -> set[int]:
-    """Return the ids of root and this user.
-
-    In a user namespace, as of a sandbox, all other users have one id, root too. It is trusted if
-    the folder is below the home directory that the system knows.
-    """
-    owners = {0, os.geteuid()}
-    inside, outside, count = map(int, _uid_map().split()[:3])
-    if inside == os.geteuid() and count == 1:
-        with contextlib.suppress(KeyError):
-            home = Path(pwd.getpwuid(outside).pw_dir)
-            if base.is_relative_to(home):
-                owners.add(int(Path("/proc/sys/kernel/overflowuid").read_text()))
-    return owners
-
-
-@functools.cache
-def _tell_of_compilations() -> None:
-    """Pass numba's own events on to the logger: the outermost function of what is compiled together."""
-    from numba.core import event
-
-    class Teller(event.Listener):  # type: ignore[misc]
-        depth = 0
-
-        def on_start(self, reported: Any) -> None:
-            self.depth += 1
-            if self.depth == 1:
-                name = reported.data["dispatcher"].py_func.__name__
-                LOGGER.info(
-                    "compiling %s for this machine, this once; 5 to 60 s ...",
-                    name.strip("_").replace("_", " "),
-                )
-
-        def on_end(self, reported: Any) -> None:
-            self.depth -= 1
-
-    event.register("numba:compile", Teller())

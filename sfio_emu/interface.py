@@ -1,4 +1,4 @@
-"""The functions of SFIO as a program calls them (Gabrielyan 2007, Appendix A), over the session of the process."""
+"""The functions of SFIO (Gabrielyan 2007, Appendix A), which use the session of the process."""
 
 from __future__ import annotations
 
@@ -21,68 +21,85 @@ if TYPE_CHECKING:
 
 
 def rank() -> int:
-    """The number of this compute process in its group, from 0."""
+    """Return the number of this compute process in its group, from 0."""
     return current_session().group.rank
 
 
 def size() -> int:
-    """The number of compute processes in the group."""
+    """Return the number of compute processes in the group."""
     return current_session().group.size
 
 
 def mopen(
     name: str, stripe_unit_size: int, settings: Settings | None = None, *, mode: str = "rw"
 ) -> StripedFile:
-    """Open the striped file "host/path;host/path;": collective. Missing subfiles are created, unless `mode` says
-    otherwise.
+    """Open a striped file. Collective.
 
-    `mode`: as of `StripedFile.open`. `settings`: of this file, where they are not to be those of the session.
+    Args:
+        name: The name of the file, "host/path;host/path;".
+        stripe_unit_size: The stripe unit in bytes.
+        settings: The settings of this file; by default those of the session.
+        mode: The mode, as in `StripedFile.open`. By default, missing subfiles are created.
     """
     return StripedFile.open(name, stripe_unit_size, mode=mode, settings=settings)
 
 
 def mclose(file: StripedFile) -> None:
-    """Close a striped file: collective."""
-    _opened(file).close()
+    """Close a striped file. Collective."""
+    _require_file(file).close()
 
 
 def mchsize(file: StripedFile, size: int) -> None:
-    """Change the size of the logical file: collective."""
-    _opened(file).change_size(size)
+    """Change the size of the logical file to `size` bytes. Collective."""
+    _require_file(file).change_size(size)
 
 
 def mcreate(name: str) -> None:
-    """Create the subfiles, new and empty, also in the place of others: collective. Nothing is made or lost where one of
-    their I/O nodes does not answer or refuses, or one of the subfiles is no plain file."""
+    """Create the subfiles of a file, empty, and replace existing ones. Collective.
+
+    Nothing is created or lost if an I/O node does not answer or refuses, or if one of the subfiles
+    is not a regular file.
+    """
 
     def create(session: Session) -> None:
         subfiles = parse_file_name(name)
         with locked(session, subfiles):
-            found = zip(subfiles, stat_present(session, subfiles), strict=True)
-            present = [
-                (subfile, stat.S_ISREG(one.mode)) for subfile, one in found if one is not None
-            ]
-            refused = [subfile for subfile, plain in present if not plain]
-            retained = [] if refused else [subfile for subfile, _ in present]
-            create_subfiles(
-                session, refused or subfiles, retained
-            )  # refusing nodes say why, the others change nothing
+            present = []
+            irregular = []
+            for subfile, answer in zip(subfiles, stat_present(session, subfiles), strict=True):
+                if answer is None:
+                    continue
+                present.append(subfile)
+                if not stat.S_ISREG(answer.mode):
+                    irregular.append(subfile)
+            if irregular:
+                # Their nodes refuse to replace them, and their errors say why.
+                create_subfiles(session, irregular, [])
+            else:
+                create_subfiles(session, subfiles, present)
 
     _change("create", [name], create)
 
 
 def mdelete(name: str) -> None:
-    """Delete the subfiles: collective. Nothing is deleted where an I/O node does not answer or refuses, or one of them
-    is no plain file.
+    """Delete the subfiles of a file. Collective.
 
-    Where some are missing the others are deleted, and the missing one is the error.
+    Nothing is deleted if an I/O node does not answer or refuses, or if one of the subfiles is not a
+    regular file. If some are missing, the others are deleted, and an error names the missing one.
     """
     _change("delete", [name], lambda session: remove_subfiles(session, parse_file_name(name)))
 
 
 def mrename(name: str, new_name: str, *, replace: bool = False) -> None:
-    """Give a striped file another name on the same hosts: collective. `replace`: also where a file has it.
-    Where an I/O node refuses both files are what they were."""
+    """Rename a striped file on its hosts. Collective.
+
+    If an I/O node refuses, nothing is changed.
+
+    Args:
+        name: The name of the file.
+        new_name: The new name, with the same hosts in the same order.
+        replace: Replace a file that has the new name.
+    """
     _change(
         "rename",
         [name, new_name, replace],
@@ -90,43 +107,90 @@ def mrename(name: str, new_name: str, *, replace: bool = False) -> None:
     )
 
 
-def _change(what: str, same: Sequence[object], act: Callable[[Session], None]) -> None:
+def _change(step: str, arguments: Sequence[object], change: Callable[[Session], None]) -> None:
+    """Carry out a collective change of files in rank 0, after all ranks have checked the names.
+
+    Args:
+        step: The name of the change, for errors.
+        arguments: The arguments, which must be the same in all processes: names, and switches.
+        change: Carries out the change.
+    """
     session = current_session()
-    with session.agreed(what, same):
-        for name in same:
+    with session.agreed(step, arguments):
+        for name in arguments:
             if not isinstance(name, bool):
                 parse_file_name(name)  # type: ignore[arg-type]
-    with session.agreed(f"{what} (the change)", same):
+    with session.agreed(f"{step} (the change)", arguments):
         if session.group.rank == 0:
-            act(session)
+            change(session)
 
 
-def _opened(file: StripedFile) -> StripedFile:
+def _require_file(file: StripedFile) -> StripedFile:
     if not isinstance(file, StripedFile):
-        raise UsageError(f"a {type(file).__name__} is no striped file: give what mopen returned")
+        raise UsageError(f"a {type(file).__name__} is not a striped file: give what mopen returned")
     return file
 
 
 def mread(file: StripedFile, offset: int, buffer: Buffer, size: int | None = None) -> int:
-    """Read into `buffer`, one request a fragment; the number of bytes (fewer at the end of the file)."""
-    return _opened(file).read_fragments(first_bytes(buffer, size), offset)
+    """Read with one request per fragment, without optimisations.
+
+    Args:
+        file: The file.
+        offset: The offset in the file, in bytes.
+        buffer: Where to put the bytes.
+        size: The number of bytes; by default the size of the buffer.
+
+    Returns:
+        The number of bytes read, which is smaller at the end of the file.
+    """
+    return _require_file(file).read_fragments(first_bytes(buffer, size), offset)
 
 
 def mwrite(file: StripedFile, offset: int, buffer: Buffer, size: int | None = None) -> int:
-    """Write the first `size` bytes of `buffer` (all unless given), one request a fragment."""
-    return _opened(file).write_fragments(first_bytes(buffer, size), offset)
+    """Write with one request per fragment, without optimisations.
+
+    Args:
+        file: The file.
+        offset: The offset in the file, in bytes.
+        buffer: The data.
+        size: The number of bytes; by default the size of the buffer.
+
+    Returns:
+        The number of bytes written.
+    """
+    return _require_file(file).write_fragments(first_bytes(buffer, size), offset)
 
 
 def mreadc(file: StripedFile, offset: int, buffer: Buffer, size: int | None = None) -> int:
-    """Read into `buffer`, optimised; the number of bytes (fewer at the end of the file)."""
-    count = _opened(file).pread(first_bytes(buffer, size), offset)
+    """Read with all optimisations of the file's settings.
+
+    Args:
+        file: The file.
+        offset: The offset in the file, in bytes.
+        buffer: Where to put the bytes.
+        size: The number of bytes; by default the size of the buffer.
+
+    Returns:
+        The number of bytes read, which is smaller at the end of the file.
+    """
+    count = _require_file(file).pread(first_bytes(buffer, size), offset)
     assert isinstance(count, int)
     return count
 
 
 def mwritec(file: StripedFile, offset: int, buffer: Buffer, size: int | None = None) -> int:
-    """Write the first `size` bytes of `buffer` (all unless given), optimised."""
-    return _opened(file).pwrite(first_bytes(buffer, size), offset)
+    """Write with all optimisations of the file's settings.
+
+    Args:
+        file: The file.
+        offset: The offset in the file, in bytes.
+        buffer: The data.
+        size: The number of bytes; by default the size of the buffer.
+
+    Returns:
+        The number of bytes written.
+    """
+    return _require_file(file).pwrite(first_bytes(buffer, size), offset)
 
 
 def mreadb(
@@ -136,8 +200,20 @@ def mreadb(
     buffers: Sequence[Buffer],
     sizes: Sequence[int],
 ) -> list[int]:
-    """Read many blocks in one optimised call; the bytes each got."""
-    return _opened(file).preadv(_blocks(number_of_blocks, offsets, buffers, sizes), list(offsets))
+    """Read many blocks in one optimised call.
+
+    Args:
+        file: The file.
+        number_of_blocks: The number of blocks.
+        offsets: The offset of each block in the file, in bytes.
+        buffers: Where to put each block.
+        sizes: The size of each block in bytes.
+
+    Returns:
+        The number of bytes read of each block.
+    """
+    blocks = _blocks(number_of_blocks, offsets, buffers, sizes)
+    return _require_file(file).preadv(blocks, list(offsets))
 
 
 def mwriteb(
@@ -147,44 +223,66 @@ def mwriteb(
     buffers: Sequence[Buffer],
     sizes: Sequence[int],
 ) -> int:
-    """Write many blocks in one optimised call; where they overlap, the later wins."""
-    return _opened(file).pwritev(_blocks(number_of_blocks, offsets, buffers, sizes), list(offsets))
+    """Write many blocks in one optimised call. Where blocks overlap, the last one is written.
+
+    Args:
+        file: The file.
+        number_of_blocks: The number of blocks.
+        offsets: The offset of each block in the file, in bytes.
+        buffers: The data of each block.
+        sizes: The size of each block in bytes.
+
+    Returns:
+        The number of bytes written.
+    """
+    blocks = _blocks(number_of_blocks, offsets, buffers, sizes)
+    return _require_file(file).pwritev(blocks, list(offsets))
 
 
 def _blocks(
     count: int, offsets: Sequence[int], buffers: Sequence[Buffer], sizes: Sequence[int]
 ) -> list[Buffer]:
+    """Return the first bytes of each buffer, after checking that there is one of each per block."""
     count = whole_number(count, "number of blocks")
-    for what, values in (("offsets", offsets), ("buffers", buffers), ("sizes", sizes)):
+    for name, values in (("offsets", offsets), ("buffers", buffers), ("sizes", sizes)):
         if not isinstance(values, Sized):
-            raise UsageError(f"the {what} are {values!r}: give a list, one entry a block")
+            raise UsageError(f"the {name} are {values!r}: give a list with one entry per block")
     if not count == len(offsets) == len(buffers) == len(sizes):
         raise UsageError(
-            f"{count} blocks with {len(offsets)} offsets, {len(buffers)} buffers and {len(sizes)} sizes:"
-            " give one of each a block"
+            f"{count} blocks with {len(offsets)} offsets, {len(buffers)} buffers "
+            f"and {len(sizes)} sizes: give one of each per block"
         )
     return [first_bytes(buffer, size) for buffer, size in zip(buffers, sizes, strict=True)]
 
 
 def merror() -> dict[str, int]:
-    """Failed calls of the operating system on all I/O nodes, whichever process made them, by name; reading resets
-    them."""
+    """Return and reset the number of failed system calls on all I/O nodes, by name.
+
+    The calls of all processes count.
+    """
     return {call: count for call, count in current_session().take_errors().items() if call in CALLS}
 
 
 def merrora() -> dict[str, int]:
-    """What `merror` counts, requested by all processes of the group at once, the sum on each: collective."""
+    """Return the sum of `merror` over all processes of the group. Collective."""
     session = current_session()
     session.group.barrier()
     with session.agreed("merrora", []):
-        mine = merror()
-    figures = session.group.all_gather(" ".join(str(mine[call]) for call in CALLS).encode())
-    columns = zip(*(map(int, item.split()) for item in figures), strict=True)
-    return {call: sum(column) for call, column in zip(CALLS, columns, strict=True)}
+        my_counts = merror()
+    items = session.group.all_gather(" ".join(str(my_counts[call]) for call in CALLS).encode())
+    totals = dict.fromkeys(CALLS, 0)
+    for item in items:
+        for call, count in zip(CALLS, item.split(), strict=True):
+            totals[call] += int(count)
+    return totals
 
 
 def prioerrora(write: Callable[[str], object] = print) -> None:
-    """Print the figures of `merrora`, from process 0: collective."""
-    figures = merrora()
+    """Print the result of `merrora` in process 0. Collective.
+
+    Args:
+        write: Takes the line.
+    """
+    counts = merrora()
     if rank() == 0:
-        write("I/O errors: " + " ".join(f"{call}={count}" for call, count in figures.items()))
+        write("I/O errors: " + " ".join(f"{call}={count}" for call, count in counts.items()))

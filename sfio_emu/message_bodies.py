@@ -1,6 +1,7 @@
-"""The bodies of messages: what each request says, and what its answer has. Numbers are little-endian, paths UTF-8.
+"""The bodies of messages: the contents of each request and of its answer.
 
-Names of the form X and X_ANSWER belong together; runs and counts of WRITE and READ are in `sfio_emu.wire`.
+Numbers are little-endian, paths are UTF-8. A constant X describes the body of request X, and
+X_ANSWER that of its answer. The runs and counts of WRITE and READ are in `sfio_emu.wire`.
 """
 
 import struct
@@ -12,6 +13,8 @@ from sfio_emu.wire import Malformed
 NONCE_BYTES = 16
 PROOF_BYTES = 32
 MAX_PATH_BYTES = 1024
+
+# The maximum size of one page of a folder's listing.
 MAX_LIST_BYTES = 64 << 10
 
 HELLO = struct.Struct(f"<{NONCE_BYTES}s")
@@ -19,11 +22,17 @@ HELLO_ANSWER = struct.Struct(f"<I?{NONCE_BYTES}s16s{PROOF_BYTES}s")
 KEY = struct.Struct(f"<{PROOF_BYTES}s")
 OPEN = struct.Struct("<B")
 OPEN_ANSWER = struct.Struct("<I?QQQQIIQ")
+
+# The body of CLOSE, SIZE, SYNC and UNMAKE.
 HANDLE = struct.Struct("<I")
+
 RESIZE = struct.Struct("<IQQ")
 SIZE_ANSWER = struct.Struct("<Q")
 WRITE_ANSWER = struct.Struct("<QI")
+
+# What the answer to a WRITE says of each subfile: its size before, and its truncations.
 BEFORE_BYTES = 16
+
 FAILURE = struct.Struct("<iBIQ")
 ERRORS_ANSWER = struct.Struct("<15Q")
 STAT_ANSWER = struct.Struct("<IQqQQQIIQ")
@@ -36,8 +45,14 @@ LOCK_ANSWER = struct.Struct("<?")
 
 
 class OpenFlag(IntFlag):
-    """How a subfile is opened: made if missing, refused if there, for reading only, without an error (but with a handle
-    of 0) where nothing is there."""
+    """Flags of OPEN.
+
+    Attributes:
+        CREATE: Create the subfile if it is missing.
+        EXCLUSIVE: Fail if the subfile exists.
+        READ_ONLY: Open it for reading only.
+        IF_THERE: If the subfile is missing, answer with handle 0 instead of an error.
+    """
 
     CREATE = 1
     EXCLUSIVE = 2
@@ -46,8 +61,13 @@ class OpenFlag(IntFlag):
 
 
 class RenameWay(IntEnum):
-    """What is done about a file that has the new name already, or that the file keeps its old name beside the new
-    one."""
+    """Options of RENAME for a file that has the new name already, and for the old name.
+
+    Attributes:
+        REFUSE: Fail if a file has the new name.
+        REPLACE: Replace a file that has the new name.
+        LINK: Give the file the new name in addition to the old one; fail if a file has it.
+    """
 
     REFUSE = 0
     REPLACE = 1
@@ -55,10 +75,17 @@ class RenameWay(IntEnum):
 
 
 class StoredLayout(NamedTuple):
-    """What is stored with a subfile: it is number `index` of the `subfiles` of a file in units of `stripe_unit` bytes,
-    which is that of the random number `file_id` (0: made before there were such).
+    """The layout and identity that are stored with a subfile.
 
-    A stripe unit of 0: nothing is stored (`NO_LAYOUT`), or nothing can be (`UNSTORABLE`).
+    A stripe unit of 0 means that nothing is stored (`NO_LAYOUT`), or that the file system cannot
+    store it (`UNSTORABLE`).
+
+    Attributes:
+        stripe_unit: The stripe unit of the file in bytes.
+        index: The number of this subfile.
+        subfiles: The number of subfiles of the file.
+        file_id: The identity of the file, a random number. It is 0 if the file was created by a
+            version without identities.
     """
 
     stripe_unit: int = 0
@@ -70,12 +97,20 @@ class StoredLayout(NamedTuple):
         return self.stripe_unit > 0
 
 
-NO_LAYOUT, UNSTORABLE = StoredLayout(), StoredLayout(file_id=1)
+NO_LAYOUT = StoredLayout()
+UNSTORABLE = StoredLayout(file_id=1)
 
 
 class Welcome(NamedTuple):
-    """The answer to HELLO: bytes of the listener's largest message, whether it requires a key, its nonce, the machine
-    it runs on (16 bytes) and its own proof that it has the key (zeros without one)."""
+    """The answer to HELLO.
+
+    Attributes:
+        limit_bytes: The size of the largest message that the listener accepts.
+        wants_key: Whether the listener requires a key.
+        nonce: The nonce of the listener.
+        machine: 16 bytes that identify the machine on which the listener runs.
+        proof: The proof that the listener has the key; zeros without a key.
+    """
 
     limit_bytes: int
     wants_key: bool
@@ -84,17 +119,26 @@ class Welcome(NamedTuple):
     proof: bytes
 
     def encode(self) -> bytes:
+        """Return the body."""
         return HELLO_ANSWER.pack(*self)
 
     @classmethod
     def decode(cls, body: memoryview) -> "Welcome":
-        """Raises `Malformed`."""
+        """Decode a body, or raise `Malformed`."""
         return cls(*unpack(HELLO_ANSWER, body))
 
 
 class Opened(NamedTuple):
-    """The answer to OPEN: a handle (0: nothing is there), whether the subfile was made, its size, which file it is
-    (device and inode), and the layout stored with it."""
+    """The answer to OPEN.
+
+    Attributes:
+        handle: The handle of the subfile; 0 if it does not exist (`OpenFlag.IF_THERE`).
+        created: Whether the subfile was created.
+        size: Its size in bytes.
+        device: The device number of the file on the I/O node.
+        inode: The inode number of the file on the I/O node.
+        layout: The layout stored with the subfile.
+    """
 
     handle: int
     created: bool
@@ -104,21 +148,30 @@ class Opened(NamedTuple):
     layout: StoredLayout
 
     def encode(self) -> bytes:
+        """Return the body."""
         return OPEN_ANSWER.pack(*self[:-1], *self.layout)
 
     @classmethod
     def decode(cls, body: memoryview) -> "Opened":
-        """Raises `Malformed`."""
-        found = unpack(OPEN_ANSWER, body)
-        return cls._make((*found[:-4], StoredLayout(*found[-4:])))
+        """Decode a body, or raise `Malformed`."""
+        fields = unpack(OPEN_ANSWER, body)
+        return cls._make((*fields[:-4], StoredLayout(*fields[-4:])))
 
 
 NOT_THERE = Opened(0, False, 0, 0, 0, NO_LAYOUT)
 
 
 class Stat(NamedTuple):
-    """The answer to STAT: `mode` as the operating system has it, `size` in bytes, time of the last change in
-    nanoseconds, which file it is, and the layout stored with it."""
+    """The answer to STAT.
+
+    Attributes:
+        mode: File type and permissions, as in stat(2).
+        size: The size in bytes.
+        modified_ns: The time of the last change, in nanoseconds since 1970.
+        device: The device number of the file on the I/O node.
+        inode: The inode number of the file on the I/O node.
+        layout: The layout stored with the subfile.
+    """
 
     mode: int
     size: int
@@ -128,17 +181,24 @@ class Stat(NamedTuple):
     layout: StoredLayout
 
     def encode(self) -> bytes:
+        """Return the body."""
         return STAT_ANSWER.pack(*self[:-1], *self.layout)
 
     @classmethod
     def decode(cls, body: memoryview) -> "Stat":
-        """Raises `Malformed`."""
-        found = unpack(STAT_ANSWER, body)
-        return cls._make((*found[:-4], StoredLayout(*found[-4:])))
+        """Decode a body, or raise `Malformed`."""
+        fields = unpack(STAT_ANSWER, body)
+        return cls._make((*fields[:-4], StoredLayout(*fields[-4:])))
 
 
 class Entry(NamedTuple):
-    """One name of a folder: `kind` is "file", "folder" or "other" (links, pipes), `size` that of a file in bytes."""
+    """An entry of a folder.
+
+    Attributes:
+        name: The name.
+        kind: "file", "folder", or "other" (links and pipes).
+        size: The size of a file in bytes.
+    """
 
     name: str
     kind: str
@@ -149,11 +209,12 @@ ENTRY_KINDS = ("other", "file", "folder")
 
 
 def encode_path(path: str) -> bytes:
+    """Encode a path as UTF-8; names that are not UTF-8 keep their bytes."""
     return path.encode("utf-8", "surrogateescape")
 
 
 def decode_path(body: memoryview | bytes) -> str:
-    """Raises `Malformed` for a path that is no text, or too long."""
+    """Decode a path, or raise `Malformed` if it is too long."""
     if len(body) > MAX_PATH_BYTES:
         raise Malformed(
             f"a path of {len(body)} bytes where {MAX_PATH_BYTES} are allowed", fatal=False
@@ -162,12 +223,12 @@ def decode_path(body: memoryview | bytes) -> str:
 
 
 def encode_open(path: str, flags: OpenFlag = OpenFlag.CREATE) -> bytes:
-    """The body of OPEN."""
+    """Encode the body of OPEN."""
     return OPEN.pack(flags) + encode_path(path)
 
 
 def decode_open(body: memoryview) -> tuple[str, OpenFlag]:
-    """Raises `Malformed`."""
+    """Decode the body of OPEN, or raise `Malformed`."""
     if len(body) <= OPEN.size:
         raise Malformed("an open without a path", fatal=False)
     if body[0] not in range(16):
@@ -176,21 +237,38 @@ def decode_open(body: memoryview) -> tuple[str, OpenFlag]:
 
 
 def encode_lock(path: str, *, take: bool) -> bytes:
-    """The body of LOCK: take the lock of a path, or give it back."""
+    """Encode the body of LOCK, which takes the lock of a path or releases it."""
     return bytes([take]) + encode_path(path)
 
 
 def encode_pair(head: bytes, first: str, second: str) -> bytes:
-    """Two paths behind a head whose last number is the length of the first (LIST, RENAME)."""
+    """Encode the body of LIST or RENAME, which has two paths.
+
+    Args:
+        head: The encoded numbers of the body, but for the length of the first path, which is added.
+        first: The first path.
+        second: The second path.
+    """
     encoded = encode_path(first)
     return head + len(encoded).to_bytes(2, "little") + encoded + encode_path(second)
 
 
 def decode_pair(form: struct.Struct, body: memoryview) -> tuple[tuple[int, ...], str, str]:
-    """The numbers before the lengths and the two paths of such a body; raises `Malformed`."""
+    """Decode a body that has two paths.
+
+    Args:
+        form: The numbers of the body. The last one is the length of the first path.
+        body: The body.
+
+    Returns:
+        The numbers but for the length, the first path, and the second path.
+
+    Raises:
+        Malformed: The body is too short, or a path is too long.
+    """
     if len(body) < form.size:
         raise Malformed(
-            f"a body of {len(body)} bytes where at least {form.size} are due", fatal=False
+            f"a body of {len(body)} bytes where at least {form.size} are expected", fatal=False
         )
     *numbers, length = form.unpack(body[: form.size])
     paths = body[form.size :]
@@ -200,30 +278,48 @@ def decode_pair(form: struct.Struct, body: memoryview) -> tuple[tuple[int, ...],
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """One name of the answer to LIST, before which stands whether names follow behind its last."""
+    """Encode an entry of the answer to LIST."""
     name = encode_path(entry.name)
     return LIST_ENTRY.pack(ENTRY_KINDS.index(entry.kind), entry.size, len(name)) + name
 
 
 def decode_entries(body: memoryview) -> tuple[list[Entry], bool]:
-    """The names of a page, and whether more follow; raises `Malformed`."""
-    page, place, entries = bytes(body), 1, []
+    """Decode the answer to LIST.
+
+    Its first byte says whether more entries follow on another page.
+
+    Returns:
+        The entries of this page, and whether more follow.
+
+    Raises:
+        Malformed: An entry is incomplete or invalid.
+    """
+    page = bytes(body)
+    position = 1
+    entries = []
     try:
-        while place < len(page):
-            kind, size, length = LIST_ENTRY.unpack_from(page, place)
-            place += LIST_ENTRY.size + length
-            name = page[place - length : place].decode("utf-8", "surrogateescape")
+        while position < len(page):
+            kind, size, length = LIST_ENTRY.unpack_from(page, position)
+            position += LIST_ENTRY.size + length
+            name = page[position - length : position].decode("utf-8", "surrogateescape")
             entries.append(Entry(name, ENTRY_KINDS[kind], size))
-        if place > len(page):
+        if position > len(page):
             raise IndexError
     except (struct.error, IndexError):
-        raise Malformed("a list of names that breaks off", fatal=True) from None
+        raise Malformed("an incomplete list of names", fatal=True) from None
     return entries, page[:1] > b"\0"
 
 
 class Written(NamedTuple):
-    """The answer to WRITE: bytes, calls of the disk, and of each subfile, in the order in which the runs first name
-    them, its size before in bytes and the truncations that it had been through (their numbers, exclusive or)."""
+    """The answer to WRITE.
+
+    Attributes:
+        written_bytes: The number of bytes written.
+        disk_calls: The number of system calls.
+        sizes: The size of each subfile before the write in bytes, in the order in which the runs
+            first mention the subfiles.
+        cuts: The truncations of each subfile so far: the exclusive or of their numbers.
+    """
 
     written_bytes: int
     disk_calls: int
@@ -231,24 +327,25 @@ class Written(NamedTuple):
     cuts: tuple[int, ...]
 
     def encode(self) -> bytes:
+        """Return the body."""
         head = WRITE_ANSWER.pack(self.written_bytes, self.disk_calls)
         return head + struct.pack(f"<{2 * len(self.sizes)}Q", *self.sizes, *self.cuts)
 
 
 def decode_written(body: memoryview, subfiles: int) -> Written:
-    """The answer to a WRITE that names `subfiles` subfiles; raises `Malformed`."""
+    """Decode the answer to a WRITE that mentions `subfiles` subfiles, or raise `Malformed`."""
     if len(body) != WRITE_ANSWER.size + BEFORE_BYTES * subfiles:
         raise Malformed(
             f"an answer of {len(body)} bytes to a write to {subfiles} subfiles", fatal=False
         )
-    written, calls = WRITE_ANSWER.unpack_from(body)
+    written_bytes, disk_calls = WRITE_ANSWER.unpack_from(body)
     before = struct.unpack_from(f"<{2 * subfiles}Q", body, WRITE_ANSWER.size)
-    return Written(written, calls, before[:subfiles], before[subfiles:])
+    return Written(written_bytes, disk_calls, before[:subfiles], before[subfiles:])
 
 
 def unpack(form: struct.Struct, body: memoryview) -> tuple[Any, ...]:
-    """The values of a body of that form; raises `Malformed` where its length is another."""
+    """Return the values of a body of this form, or raise `Malformed` if its length is another."""
     if len(body) != form.size:
-        raise Malformed(f"a body of {len(body)} bytes where {form.size} are due", fatal=False)
+        raise Malformed(f"a body of {len(body)} bytes where {form.size} are expected", fatal=False)
     values: tuple[Any, ...] = form.unpack(body)
     return values

@@ -1,5 +1,8 @@
-"""The global name of a striped file: "host/path;host/path;", one part a subfile, in their order (Gabrielyan 2007,
-appendix A.1). There is no metafile: name and stripe unit are all that a program needs to know of a file."""
+"""The global name of a striped file: "host/path;host/path;", one part per subfile, in order.
+
+There is no metafile. The name and the stripe unit are all that a program must know of a file
+(Gabrielyan 2007, appendix A.1).
+"""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -7,13 +10,21 @@ from dataclasses import dataclass
 from sfio_emu.errors import UsageError
 from sfio_emu.message_bodies import MAX_PATH_BYTES, encode_path
 
-MAX_PIECE_BYTES = 255  # between two slashes; what file systems take
-MAX_SUBFILES = 4096  # a host: what a listener lets one client have open
+# The longest name between two slashes. Linux file systems accept no longer one.
+MAX_PIECE_BYTES = 255
+
+# The maximum number of subfiles on one host: a listener lets a client open no more at once.
+MAX_SUBFILES = 4096
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class SubfileName:
-    """The host of an I/O node and the path below the root of its listener, without a leading slash."""
+    """The name of a subfile.
+
+    Attributes:
+        host: The name of the I/O node.
+        path: The path below the root directory of its listener, without a leading slash.
+    """
 
     host: str
     path: str
@@ -23,16 +34,18 @@ class SubfileName:
 
 
 def parse_file_name(name: str) -> tuple[SubfileName, ...]:
-    """The subfiles of "host/path;host/path;" (the last semicolon may be left out).
+    """Return the subfiles of "host/path;host/path;"; the last semicolon is optional.
 
-    Raises `UsageError` that says which part is wrong.
+    Raises:
+        UsageError: The name is malformed. The message says which part is wrong.
 
     >>> [str(part) for part in parse_file_name("p1/tmp/a.txt;p2/tmp/a.txt;")]
     ['p1/tmp/a.txt', 'p2/tmp/a.txt']
     """
     if not isinstance(name, str):
         raise UsageError(
-            f"the name of a striped file is a str like 'p1/a.dat;p2/a.dat;', not {type(name).__name__}"
+            "the name of a striped file is a str like 'p1/a.dat;p2/a.dat;', "
+            f"not {type(name).__name__}"
         )
     parts = name.split(";")
     if parts and parts[-1] == "":
@@ -42,22 +55,35 @@ def parse_file_name(name: str) -> tuple[SubfileName, ...]:
             "the name of the striped file is empty: write it as 'host/path;host/path;'"
         )
     subfiles = tuple(_parse_part(number, part) for number, part in enumerate(parts, 1))
-    host, most = Counter(subfile.host for subfile in subfiles).most_common(1)[0]
-    if most > MAX_SUBFILES:
-        raise UsageError(
-            f"the file name has {most} subfiles on the host {host!r}: give at most {MAX_SUBFILES}"
-        )
-    seen: set[SubfileName] = set()
-    for number, subfile in enumerate(subfiles, 1):
-        if subfile in seen:
-            raise UsageError(
-                f"part {number} of the file name, {str(subfile)!r}, is given twice: give each subfile once"
-            )
-        seen.add(subfile)
+    _check_numbers(subfiles)
     return subfiles
 
 
+def _check_numbers(subfiles: tuple[SubfileName, ...]) -> None:
+    """Check that a subfile occurs once, and that no host has too many."""
+    subfiles_per_host = Counter(subfile.host for subfile in subfiles)
+    host, count = subfiles_per_host.most_common(1)[0]
+    if count > MAX_SUBFILES:
+        raise UsageError(
+            f"the file name has {count} subfiles on the host {host!r}: give at most {MAX_SUBFILES}"
+        )
+    earlier: set[SubfileName] = set()
+    for number, subfile in enumerate(subfiles, 1):
+        if subfile in earlier:
+            raise UsageError(
+                f"part {number} of the file name, {str(subfile)!r}, is given twice: "
+                "give each subfile once"
+            )
+        earlier.add(subfile)
+
+
 def _parse_part(number: int, part: str) -> SubfileName:
+    """Parse "host/path".
+
+    Args:
+        number: The position of the part in the file name, from 1, for error messages.
+        part: The text.
+    """
     host, slash, path = part.partition("/")
     where = f"part {number} of the file name, {part!r},"
     if not part:
@@ -81,13 +107,20 @@ def _parse_part(number: int, part: str) -> SubfileName:
         raise UsageError(f"{where} holds a zero byte: leave it out")
     if ".." in pieces:
         raise UsageError(f"{where} leaves the root of its I/O node: write a path without '..'")
-    clean = "/".join(pieces)
-    if len(encode_path(clean)) > MAX_PATH_BYTES:
+    clean_path = "/".join(pieces)
+    _check_lengths(number, clean_path, pieces)
+    return SubfileName(host=host, path=clean_path)
+
+
+def _check_lengths(number: int, path: str, pieces: list[str]) -> None:
+    """Check the length of a path and of the names in it."""
+    if len(encode_path(path)) > MAX_PATH_BYTES:
         raise UsageError(
-            f"part {number} of the file name is longer than {MAX_PATH_BYTES} bytes: shorten its path"
+            f"part {number} of the file name is longer than {MAX_PATH_BYTES} bytes: "
+            "shorten its path"
         )
     if any(len(encode_path(piece)) > MAX_PIECE_BYTES for piece in pieces):
         raise UsageError(
-            f"part {number} of the file name has a name longer than {MAX_PIECE_BYTES} bytes: shorten it"
+            f"part {number} of the file name has a name longer than {MAX_PIECE_BYTES} bytes: "
+            "shorten it"
         )
-    return SubfileName(host=host, path=clean)

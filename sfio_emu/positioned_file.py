@@ -1,5 +1,7 @@
-"""A raw file of Python over reads and writes at offsets: a position of its own, what `io.RawIOBase` promises, and the
-modes of `open`, as what they mean for the subfiles."""
+"""A raw file of Python on top of reads and writes at offsets.
+
+It adds a position, the methods of `io.RawIOBase`, and the modes of `open`.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,21 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
+# `readline` searches this many bytes at once for the end of the line.
 PEEKED_BYTES = 8 << 10
 
 
 @dataclass(frozen=True, kw_only=True)
 class Opening:
-    """What a file is opened for.
+    """The meaning of a mode.
 
-    `create`: missing subfiles are made; `exclusive`: none may be there; `truncate`: it is made empty; `append`: writing
-    goes to its end.
+    Attributes:
+        reads: The file can be read.
+        writes: The file can be written.
+        create: Missing subfiles are created.
+        exclusive: Opening fails if a subfile exists.
+        truncate: The file is truncated to 0 bytes.
+        append: `write` writes at the end of the file.
     """
 
     reads: bool = True
@@ -35,13 +43,19 @@ class Opening:
     append: bool = False
 
     def require(self, writing: bool) -> None:
-        """Raises `UsageError` where the file was not opened for writing (reading)."""
+        """Check that the file was opened for writing, or for reading.
+
+        Raises:
+            UsageError: It was not.
+        """
         if writing and not self.writes:
             raise UsageError("the file is opened for reading only: open it with mode 'rw' or 'r+'")
         if not writing and not self.reads:
             raise UsageError("the file is opened for writing only: open it with mode 'rw'")
 
 
+# The modes of Python, to which "b" may be added, and "rw". Python has no mode that reads, writes,
+# creates what is missing, and keeps what exists.
 FILE_MODES: Mapping[str, Opening] = {
     "rw": Opening(create=True),
     "r": Opening(writes=False),
@@ -53,12 +67,13 @@ FILE_MODES: Mapping[str, Opening] = {
     "a": Opening(reads=False, create=True, append=True),
     "a+": Opening(create=True, append=True),
 }
-"""Those of Python, where "b" may be added; "rw" reads and writes and makes what is missing, which Python has no mode
-for."""
 
 
 def parse_mode(mode: object) -> Opening:
-    """What a mode means; raises `UsageError` for an unknown one.
+    """Return the meaning of a mode.
+
+    Raises:
+        UsageError: The mode is unknown.
 
     >>> parse_mode("rb").writes, parse_mode("x+").exclusive
     (False, True)
@@ -70,8 +85,10 @@ def parse_mode(mode: object) -> Opening:
 
 
 class PositionedFile(io.RawIOBase):
-    """What `read`, `write` and `seek` make of `pread`, `pwrite` and `size`; one thread of a session at a time moves the
-    position."""
+    """Implements `read`, `write` and `seek` by `pread`, `pwrite` and `size` of a subclass.
+
+    One thread of a session at a time uses the position.
+    """
 
     session: Session
     _opening: Opening
@@ -83,41 +100,58 @@ class PositionedFile(io.RawIOBase):
     def pread(self, target: Buffer, offset: int) -> int: ...
     @abstractmethod
     def pread(self, target: int | Buffer, offset: int) -> bytes | int:
-        """As of the file."""
+        """Read at an offset, into a buffer or a given number of bytes."""
 
     pwrite: Callable[..., int]
     size: Callable[..., int]
 
     def readable(self) -> bool:
-        """Whether it was opened for reading."""
+        """Return whether the file was opened for reading."""
         return self._opening.reads
 
     def writable(self) -> bool:
-        """Whether it was opened for writing."""
+        """Return whether the file was opened for writing."""
         return self._opening.writes
 
     def seekable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def readall(self) -> bytes:
-        """All from the position."""
+        """Return all bytes from the position to the end of the file."""
         return self.read()
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Set the position: from the start (0), from where it is (1), from the end (2)."""
+        """Set the position.
+
+        Args:
+            offset: The offset in bytes.
+            whence: What the offset is relative to: the start of the file (0), the position (1), or
+                the end of the file (2).
+
+        Returns:
+            The new position.
+        """
         if whence not in (0, 1, 2):
             raise UsageError(f"whence is {whence!r}: give 0, 1 or 2")
         offset = whole_number(offset, "offset to seek", -(2**62))
         with self.session.guard:
-            position = offset + (0, self._position, self.size() if whence == 2 else 0)[whence]
+            position = offset
+            if whence == 1:
+                position += self._position
+            elif whence == 2:
+                position += self.size()
             if position < 0:
                 raise UsageError(f"a position of {position}: it must be at least 0")
             self._position = position
         return position
 
     def read(self, size: int | None = -1) -> bytes:
-        """Up to `size` bytes from the position (all the rest if negative or None), which goes on by them."""
+        """Read from the position, and advance it.
+
+        Args:
+            size: The maximum number of bytes; all up to the end of the file if negative or None.
+        """
         size = whole_number(-1 if size is None else size, "number of bytes to read", -(2**62))
         with self.session.guard:
             if size < 0:
@@ -127,22 +161,29 @@ class PositionedFile(io.RawIOBase):
         return result
 
     def peek(self, size: int = 0) -> bytes:
-        """Some bytes from the position, which stays: in them `readline` looks for the end of a line, else it would read
-        byte by byte."""
+        """Return some bytes from the position, without advancing it.
+
+        `readline` searches them for the end of a line. Without this method it would read byte by
+        byte.
+        """
         with self.session.guard:
             return self.pread(PEEKED_BYTES, self._position)
 
     def readinto(self, buffer: Buffer) -> int:
-        """Read into a buffer from the position, which goes on."""
+        """Read into a buffer from the position, advance it, and return the number of bytes."""
         with self.session.guard:
             count = self.pread(buffer, self._position)
             self._position += count
         return count
 
     def write(self, data: Buffer) -> int:
-        """Write at the position (at the end, where the file was opened to append), which goes on."""
+        """Write at the position, advance it, and return the number of bytes.
+
+        A file that was opened to append is written at its end.
+        """
         with self.session.guard:
-            place = self.size() if self._opening.append else self._position
-            count = self.pwrite(data, place)
-            self._position = place + count if count else self._position
+            offset = self.size() if self._opening.append else self._position
+            count = self.pwrite(data, offset)
+            if count:
+                self._position = offset + count
         return count

@@ -1,25 +1,38 @@
-"""The settings of a session and what it counts: each optimisation has a switch, and a figure that shows its effect."""
+"""The settings of a session, and the counters of what it does.
+
+Each optimisation has a switch here, and a counter that shows its effect.
+"""
 
 from dataclasses import dataclass
 
 from sfio_emu.errors import UsageError, whole_number
 
+# The system calls for which Gabrielyan 2007, appendix A.3, defines error statistics.
 CALLS = ("open", "close", "creat", "unlink", "ftruncate", "lseek", "write", "read")
-"""The calls of which Gabrielyan 2007, appendix A.3, has error statistics."""
+
+# All system calls whose failures a listener counts.
 ALL_CALLS = (*CALLS, "rename", "stat", "readdir", "fsync", "mkdir", "rmdir")
+
+# The counters of a listener: failed system calls, and messages that it rejected.
 COUNTED = (*ALL_CALLS, "rejected")
-"""What a listener counts: failed calls, and messages that it refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The optimisations of the `c` and `b` functions (Gabrielyan 2007, sections 2.6 and 2.7).
 
-    `sort`: requests of a call in the order of their offsets; `merge`: overlapping and consecutive ones become one;
-    `combine`: one message an I/O node instead of one a request; `pipeline`: `window` messages in transit instead of
-    one, so that disk and network work at the same time. `message_bytes` bounds a message next to what the listener
-    allows. `check_data` protects what is written by a checksum of its own (XXH3), `check_reads` what is read. Heads and
-    bodies always have checksums.
+    Headers and bodies of messages always have checksums.
+
+    Attributes:
+        sort: Sort the requests of a call by their offsets.
+        merge: Merge overlapping and consecutive requests of a call.
+        combine: Send one message to each I/O node instead of one per request.
+        pipeline: Allow `window` messages in transit instead of one, so that disk and network work
+            at the same time.
+        check_data: Protect written data by a checksum (XXH3).
+        check_reads: Protect read data by a checksum (XXH3).
+        window: Maximum number of unanswered messages per I/O node, with `pipeline`.
+        message_bytes: Maximum size of a message in bytes. The listener's own limit also applies.
     """
 
     sort: bool = True
@@ -43,14 +56,23 @@ class Settings:
 
     @property
     def in_flight(self) -> int:
-        """How many messages may be sent to a listener before it has answered the first of them."""
+        """The maximum number of unanswered messages per I/O node."""
         return self.window if self.pipeline else 1
 
 
 @dataclass(kw_only=True)
 class TransferCounters:
-    """What a file (or a session) has done: messages sent, fragments (pieces of memory) and requests (runs of a
-    subfile) in them, calls of the disk reported by the listeners, data bytes, and messages that were rejected."""
+    """Counters of the transfers of a file or a session.
+
+    Attributes:
+        messages: Messages sent.
+        fragments: Contiguous pieces of memory in these messages.
+        requests: Runs of subfiles in these messages.
+        disk_calls: System calls for reads and writes, as reported by the listeners.
+        bytes_written: Data bytes written.
+        bytes_read: Data bytes read.
+        rejected: Messages that a side rejected.
+    """
 
     messages: int = 0
     fragments: int = 0
@@ -61,8 +83,8 @@ class TransferCounters:
     rejected: int = 0
 
     def add(self, other: "TransferCounters") -> None:
-        """Count what another counter has counted."""
-        mine = vars(self)
+        """Add the counts of another counter."""
+        counts = vars(self)
         for name, count in vars(other).items():
             if count:
-                mine[name] += count
+                counts[name] += count

@@ -1,5 +1,9 @@
-"""A striped file as a Python object: reads and writes of any buffer at any offset, in place, one block or many.
-`StripedFile.open(name, stripe_unit, session=...)`; opening, closing and truncating are collective over the group."""
+"""A striped file as a Python object.
+
+It reads and writes any buffers at any offsets, without copying them first: one block in a call, or
+many. `StripedFile.open(name, stripe_unit, session=...)` opens one. Opening, closing and truncating
+are collective over the process group.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,6 @@ import warnings
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, overload
 
 import numpy as np
@@ -37,11 +40,18 @@ from sfio_emu.wire import Kind
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+# `pread` allocates memory for more bytes than this only after asking for the size of the file.
 AT_ONCE_BYTES = 1 << 20
 
 
 class Extent(NamedTuple):
-    """Sizes of a file in bytes: the sum of its subfiles; up to its first missing byte; up to its furthest byte."""
+    """The extent of a file.
+
+    Attributes:
+        size: The sum of the sizes of the subfiles, in bytes.
+        readable: The offset of the first missing byte.
+        end: The offset behind the last existing byte.
+    """
 
     size: int
     readable: int
@@ -49,15 +59,23 @@ class Extent(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether the subfiles are those of one file."""
+        """True if the subfiles have the sizes of one file."""
         return self.size == self.readable == self.end
 
 
 class StripedFile(PositionedFile):
-    """An open striped file. `counters` say what its calls have done, `layout` how it lies, `subfiles` where.
+    """An open striped file.
 
-    It is a raw file of Python: `io.BufferedReader`, `BufferedWriter` and `BufferedRandom` take it, and all that take a
-    file.
+    It is a raw file of Python. `io.BufferedReader`, `BufferedWriter` and `BufferedRandom` accept
+    it, and so does everything else that accepts a file.
+
+    Attributes:
+        subfiles: The names of the subfiles.
+        layout: The distribution of the file over them.
+        session: The session.
+        name: The name of the file.
+        mode: The mode in which it was opened, with "b".
+        counters: The counters of its calls.
     """
 
     def __init__(
@@ -68,7 +86,7 @@ class StripedFile(PositionedFile):
         settings: Settings | None = None,
         mode: str = "rw",
     ) -> None:
-        """Use `open`."""
+        """Create the object without opening the subfiles; call `open` instead."""
         self.subfiles = tuple(subfiles)
         self.layout = layout
         self.session = session
@@ -95,17 +113,27 @@ class StripedFile(PositionedFile):
         session: Session | None = None,
         settings: Settings | None = None,
     ) -> Self:
-        """Open a striped file: collective, a synchronisation point.
+        """Open a striped file. Collective, and a point of synchronisation.
 
-        `mode`: as in `sfio_emu.positioned_file.FILE_MODES`; by default it is read, written and made where missing.
-        `settings`: of this file, where they are not to be the session's. Raises `UsageError` (name, stripe unit, mode;
-        another process means another file; the file was written, or is open, with another layout), `ListenerLost`,
-        `RemoteFailure` (ENOENT: missing, EEXIST: there already).
+        Args:
+            name: The name of the file, "host/path;host/path;".
+            stripe_unit: The stripe unit in bytes.
+            mode: "rw" reads and writes, and creates what is missing. The modes of Python ("r",
+                "r+", "w", "w+", "x", "x+", "a", "a+", each also with "b") mean the same as there.
+            session: The session; by default that of the process.
+            settings: The settings of this file; by default those of the session.
+
+        Raises:
+            UsageError: Name, stripe unit or mode are invalid, the processes name different files,
+                or the file was written or is open with another layout.
+            ListenerLost: An I/O node cannot be reached.
+            RemoteFailure: The file is missing (ENOENT), or exists already (EEXIST).
         """
         session = session or current_session()
-        with session.agreed(
-            "open", [name, stripe_unit] if mode == "rw" else [name, stripe_unit, mode]
-        ):
+        arguments: list[object] = [name, stripe_unit]
+        if mode != "rw":
+            arguments.append(mode)
+        with session.agreed("open", arguments):
             if settings is not None and not isinstance(settings, Settings):
                 raise UsageError(
                     f"settings of type {type(settings).__name__}: give a Settings, or None"
@@ -117,60 +145,82 @@ class StripedFile(PositionedFile):
         return file
 
     def _open_together(self) -> None:
-        """Open the subfiles in all processes; what one alone may do, rank 0 does before the others."""
-        opening, rank = self._opening, self.session.group.rank
+        """Open the subfiles in all processes.
+
+        If the file must not exist or is truncated, rank 0 opens it before the others.
+        """
+        opening = self._opening
+        is_first = self.session.group.rank == 0
+        # Each step: whether this process takes part in it, and how it opens the file.
         steps = [(True, opening)]
         if opening.exclusive or opening.truncate:
-            steps = [(rank == 0, opening), (rank != 0, Opening(reads=opening.reads))]
+            steps = [(is_first, opening), (not is_first, Opening(reads=opening.reads))]
         try:
-            for number, (mine, meant) in enumerate(steps):
+            for number, (takes_part, step_opening) in enumerate(steps):
                 with self.session.agreed("open (the subfiles)", [number]):
-                    if mine:
-                        self._open_subfiles(meant)
+                    if takes_part:
+                        self._open_subfiles(step_opening)
         except Exception:
-            self.session.unmake(
-                self._access.opened
-            )  # what was made by this opening, and is empty, goes
-            self._release()  # the error on its way says more
+            # Subfiles that this opening created, and that are still empty, are deleted. Further
+            # errors are ignored, because the first one says more.
+            self.session.unmake(self._access.opened)
+            self._release()
             with suppress(SfioError):
-                self.session.group.barrier()  # what was made is gone before anybody tries again
+                # No process tries again before the created subfiles are deleted.
+                self.session.group.barrier()
             raise
 
     def _open_subfiles(self, opening: Opening) -> None:
-        unit, access = self.layout.stripe_unit, self._access
-        flags = OpenFlag.CREATE if opening.create else OpenFlag(0)
-        flags |= OpenFlag.EXCLUSIVE if opening.exclusive else OpenFlag(0)
-        flags |= OpenFlag.READ_ONLY if access.read_only else OpenFlag(0)
+        unit = self.layout.stripe_unit
+        access = self._access
+        flags = OpenFlag(0)
+        if opening.create:
+            flags |= OpenFlag.CREATE
+        if opening.exclusive:
+            flags |= OpenFlag.EXCLUSIVE
+        if access.read_only:
+            flags |= OpenFlag.READ_ONLY
         access.opened = open_subfiles(
             self.session, self.subfiles, unit, flags, truncate=opening.truncate
         )
-        access.sizes = [one.opened.size for one in access.opened]
-        access.doubtful = not opening.truncate and not fit_one_file(
-            self.layout, dict(enumerate(access.sizes))
-        )
-        known: dict[tuple[bytes, int, int], SubfileName] = {}
-        for number, (subfile, one) in enumerate(zip(self.subfiles, access.opened, strict=True)):
-            opened, machine = one.opened, self.session.link(subfile.host).machine
-            other = known.setdefault((machine, opened.device, opened.inode), subfile)
-            if other is not subfile:
-                raise UsageError(
-                    f"{other} and {subfile} of the file name are one file on the disk: name each subfile once"
-                )
-            check_layout(one, (unit, number, len(self.subfiles)))
-        if opening.truncate and not all(one.opened.created for one in access.opened):
+        access.sizes = [subfile.opened.size for subfile in access.opened]
+        sizes_fit = fit_one_file(self.layout, dict(enumerate(access.sizes)))
+        access.doubtful = not opening.truncate and not sizes_fit
+        self._check_subfiles()
+        if opening.truncate and not all(subfile.opened.created for subfile in access.opened):
             self._resize([0] * len(self.subfiles))
         self._position = sum(access.sizes) if opening.append else 0
 
+    def _check_subfiles(self) -> None:
+        """Check that the open subfiles are different files, and have the layout of this file."""
+        name_by_file: dict[tuple[bytes, int, int], SubfileName] = {}
+        for number, subfile in enumerate(self._access.opened):
+            name = self.subfiles[number]
+            opened = subfile.opened
+            machine = self.session.link(name.host).machine
+            other = name_by_file.setdefault((machine, opened.device, opened.inode), name)
+            if other is not name:
+                raise UsageError(
+                    f"{other} and {name} of the file name are one file on the disk: "
+                    "name each subfile once"
+                )
+            check_layout(subfile, (self.layout.stripe_unit, number, len(self.subfiles)))
+
     def _release(self) -> SfioError | None:
-        """Close the subfiles when all requests are done, going on after a fault; the first fault, or None."""
+        """Close the subfiles after all requests are done, and return the first error, or None."""
         for request in list(self._requests):
             request.await_end()
-        opened, self._access.opened = self._access.opened, []
+        opened = self._access.opened
+        self._access.opened = []
         return self.session.release(opened)
 
     def close(self) -> None:
-        """Close the file: collective, a synchronisation point. Closing again does nothing."""
-        with self.session.guard:  # no other thread is in the middle of a call
+        """Close the file. Collective, and a point of synchronisation.
+
+        Closing it again does nothing.
+        """
+        # The guard waits until no other thread is inside a call.
+        with self.session.guard:
             if self._closed:
                 return
             self._closed = True
@@ -179,14 +229,17 @@ class StripedFile(PositionedFile):
 
     @property
     def closed(self) -> bool:
-        """Whether it is."""
+        """True if the file is closed."""
         return self._closed
 
     def __del__(self) -> None:
-        """Nothing: closing is collective, and no process knows when another forgets its file."""
+        """Do nothing: closing is collective, and processes do not collect files together."""
 
     def forget(self) -> None:
-        """Leave the subfiles to be closed by the session when it opens others; for a finalizer, which may not wait."""
+        """Let the session close the subfiles when it opens others.
+
+        Finalizers call this, because they must not wait for answers.
+        """
         self._closed = True
         self.session.forgotten.append(self._access.opened)
 
@@ -194,18 +247,31 @@ class StripedFile(PositionedFile):
         if error is None:
             self.close()
             return
+        # After an error, the other processes may never call `close`. Close without them. Further
+        # errors are ignored, because the first one says more.
         with self.session.guard:
-            self._closed = (
-                True  # the others may never come to a collective close: leave without them
-            )
-        self._release()  # the error on its way says more
+            self._closed = True
+        self._release()
 
-    # --- reading and writing -------------------------------------------------------------------------------------
+    # --- reading and writing -------------------------------------------------------------------
 
     def pwrite(self, data: Buffer, offset: int) -> int:
-        """Write all bytes of `data` at `offset` of the file; returns their number. When it returns they are in the
-        subfiles. Raises `UsageError`, `ListenerLost`, `RemoteFailure` (other subfiles are written nevertheless)."""
-        memory, offset = as_bytes(data), whole_number(offset, "offset")
+        """Write all bytes of `data` at an offset of the file.
+
+        Args:
+            data: The bytes.
+            offset: The offset in bytes.
+
+        Returns:
+            The number of bytes. They are in the subfiles.
+
+        Raises:
+            UsageError: The file is not open for writing, or an argument is invalid.
+            ListenerLost: An I/O node cannot be reached. The data of the others are written.
+            RemoteFailure: A system call failed. The data of other subfiles are written.
+        """
+        memory = as_bytes(data)
+        offset = whole_number(offset, "offset")
         with self.session.guard:
             self._require_open(writing=True)
             self._access.write_block(memory, offset)
@@ -216,96 +282,154 @@ class StripedFile(PositionedFile):
     @overload
     def pread(self, target: Buffer, offset: int) -> int: ...
     def pread(self, target: int | Buffer, offset: int) -> bytes | int:
-        """Read into the buffer `target` (returns how many bytes, fewer at the end of the file), or as many bytes as
-        the number `target` says (returns them)."""
+        """Read at an offset of the file.
+
+        Args:
+            target: The buffer to read into, or the number of bytes to read.
+            offset: The offset in bytes.
+
+        Returns:
+            The number of bytes read into the buffer, or the bytes. They are fewer at the end of the
+            file.
+        """
         offset = whole_number(offset, "offset")
         if isinstance(target, (int, np.integer)):
-            target = whole_number(target, "number of bytes to read")
-            size = target if target <= AT_ONCE_BYTES else max(min(target, self.size() - offset), 0)
-            try:
-                buffer = bytearray(size)
-            except MemoryError:
-                raise UsageError(
-                    f"{size} bytes do not fit into memory: read them part by part"
-                ) from None
-            return bytes(memoryview(buffer)[: self.pread(buffer, offset)])
+            return self._read_bytes(whole_number(target, "number of bytes to read"), offset)
         memory = as_bytes(target, writable=True)
         with self.session.guard:
             self._require_open(writing=False)
             missing = self._access.read_block(memory, offset)
         return max(0, min(len(memory), missing - offset))
 
-    def pwritev(self, buffers: Sequence[Buffer], offsets: int | Sequence[int]) -> int:
-        """Write many buffers in one call: one after the other from an offset, or each at its own.
+    def _read_bytes(self, size: int, offset: int) -> bytes:
+        """Return up to `size` bytes at the offset."""
+        if size > AT_ONCE_BYTES:
+            size = max(min(size, self.size() - offset), 0)
+        try:
+            buffer = bytearray(size)
+        except MemoryError:
+            raise UsageError(
+                f"{size} bytes do not fit into memory: read them part by part"
+            ) from None
+        count = self.pread(buffer, offset)
+        return bytes(memoryview(buffer)[:count])
 
-        Where blocks overlap, the later one of the call wins. Returns the number of bytes.
+    def pwritev(self, buffers: Sequence[Buffer], offsets: int | Sequence[int]) -> int:
+        """Write many buffers in one call. Where blocks overlap, the last one is written.
+
+        Args:
+            buffers: The buffers.
+            offsets: The offset of each buffer in the file, or that of the first if they follow one
+                another.
+
+        Returns:
+            The number of bytes.
         """
         memory, places, sizes = span(buffers, writable=False)
         return self._write(memory, make_requests(each_offset(offsets, sizes), places, sizes))
 
     def preadv(self, buffers: Sequence[Buffer], offsets: int | Sequence[int]) -> list[int]:
-        """Read into many buffers in one call; how many bytes each got."""
+        """Read into many buffers in one call.
+
+        Args:
+            buffers: The buffers.
+            offsets: The offset of each buffer in the file, or that of the first if they follow one
+                another.
+
+        Returns:
+            The number of bytes read into each buffer.
+        """
         memory, places, sizes = span(buffers, writable=True)
-        every = each_offset(offsets, sizes)
-        return _counts(self._read(memory, make_requests(every, places, sizes)), every, sizes)
+        file_offsets = each_offset(offsets, sizes)
+        missing = self._read(memory, make_requests(file_offsets, places, sizes))
+        return _counts(missing, file_offsets, sizes)
 
     def pwrite_blocks(
         self, data: Buffer, offsets: npt.ArrayLike, places: npt.ArrayLike, sizes: npt.ArrayLike
     ) -> int:
-        """Write blocks of one buffer: `sizes[i]` bytes from byte `places[i]` of `data` to `offsets[i]` of the file."""
+        """Write blocks of one buffer in one call.
+
+        Args:
+            data: The buffer.
+            offsets: The offset of each block in the file, in bytes.
+            places: The offset of each block in the buffer, in bytes.
+            sizes: The size of each block in bytes.
+
+        Returns:
+            The number of bytes.
+        """
         return self._write(*blocks_of(data, offsets, places, sizes))
 
     def pread_blocks(
         self, target: Buffer, offsets: npt.ArrayLike, places: npt.ArrayLike, sizes: npt.ArrayLike
     ) -> int:
-        """Read blocks into one buffer; how many bytes in all (a block past the end of the file gets fewer or none)."""
+        """Read blocks into one buffer in one call.
+
+        Args:
+            target: The buffer.
+            offsets: The offset of each block in the file, in bytes.
+            places: The offset of each block in the buffer, in bytes.
+            sizes: The size of each block in bytes.
+
+        Returns:
+            The number of bytes read. Bytes behind the end of the file are not read.
+        """
         memory, requests = blocks_of(target, offsets, places, sizes, writable=True)
         return _total(self._read(memory, requests), requests)
 
     def ipwrite(self, data: Buffer, offset: int) -> Request:
-        """As `pwrite`, but only begun: `wait` of the request gives the number of bytes. `data` must not change
-        before."""
+        """Start a `pwrite`. `data` must not change until the request is done."""
         return self._begin("write", *blocks_of(data, [offset], [0], [len(as_bytes(data))]))
 
     def ipread(self, target: Buffer, offset: int) -> Request:
-        """As `pread` into a buffer, but only begun: `wait` of the request gives the number of bytes."""
-        return self._begin(
-            "read", *blocks_of(target, [offset], [0], [len(as_bytes(target))], writable=True)
-        )
+        """Start a `pread` into a buffer."""
+        size = len(as_bytes(target))
+        return self._begin("read", *blocks_of(target, [offset], [0], [size], writable=True))
 
     def ipwrite_blocks(
         self, data: Buffer, offsets: npt.ArrayLike, places: npt.ArrayLike, sizes: npt.ArrayLike
     ) -> Request:
-        """As `pwrite_blocks`, but only begun."""
+        """Start a write with arguments as `pwrite_blocks`."""
         return self._begin("write", *blocks_of(data, offsets, places, sizes))
 
     def ipread_blocks(
         self, target: Buffer, offsets: npt.ArrayLike, places: npt.ArrayLike, sizes: npt.ArrayLike
     ) -> Request:
-        """As `pread_blocks`, but only begun."""
+        """Start a read with arguments as `pread_blocks`."""
         return self._begin("read", *blocks_of(target, offsets, places, sizes, writable=True))
 
     def _begin(self, direction: Direction, memory: Bytes, requests: Requests) -> Request:
-        writing = direction == "write"
         with self.session.guard:
-            self._require_open(writing=writing)
+            self._require_open(writing=direction == "write")
             if not len(requests):
                 return self.completed(0)
             job = self._access.job(direction, memory, requests)
-            count = (
-                partial(_total, NO_END, requests) if writing else lambda: _total(job.end, requests)
-            )
+
+            def count() -> int:
+                # The end of a write is always NO_END: no byte of it is missing.
+                return _total(job.end, requests)
+
             request = start(self._access, direction, job, count)
             self._requests.add(request)
         return request
 
-    def completed(self, moved: int) -> Request:
-        """The request of an access that has been carried out."""
-        return start(self._access, "read", None, lambda: moved)
+    def completed(self, count: int) -> Request:
+        """Return a request that is done, whose `wait` returns `count` bytes."""
+        return start(self._access, "read", None, lambda: count)
 
     def write_fragments(self, data: Buffer, offset: int) -> int:
-        """Write without any optimisation: one message, one answer, one call of the disk for each fragment."""
-        memory, offset = as_bytes(data), whole_number(offset, "offset")
+        """Write without optimisations: one message, one answer and one disk call per fragment.
+
+        Args:
+            data: The bytes.
+            offset: The offset in the file, in bytes.
+
+        Returns:
+            The number of bytes.
+        """
+        memory = as_bytes(data)
+        offset = whole_number(offset, "offset")
+        # This raises an error if the block ends beyond the largest offset.
         make_requests([offset], [0], [len(memory)])
         with self.session.guard:
             self._require_open(writing=True)
@@ -313,14 +437,23 @@ class StripedFile(PositionedFile):
         return len(memory)
 
     def read_fragments(self, target: Buffer, offset: int) -> int:
-        """Read without any optimisation; how many bytes."""
-        memory, offset = as_bytes(target, writable=True), whole_number(offset, "offset")
+        """Read without optimisations: one message, one answer and one disk call per fragment.
+
+        Args:
+            target: The buffer to read into.
+            offset: The offset in the file, in bytes.
+
+        Returns:
+            The number of bytes read.
+        """
+        memory = as_bytes(target, writable=True)
+        offset = whole_number(offset, "offset")
+        # This raises an error if the block ends beyond the largest offset.
         make_requests([offset], [0], [len(memory)])
         with self.session.guard:
             self._require_open(writing=False)
-            return sum(
-                _counts(self._access.read_fragments(memory, offset), [offset], [len(memory)])
-            )
+            missing = self._access.read_fragments(memory, offset)
+        return max(0, min(len(memory), missing - offset))
 
     def _write(self, memory: Bytes, requests: Requests) -> int:
         with self.session.guard:
@@ -333,41 +466,52 @@ class StripedFile(PositionedFile):
             self._require_open(writing=False)
             return self._access.read(memory, requests)
 
-    # --- the size ------------------------------------------------------------------------------------------------
+    # --- the size ------------------------------------------------------------------------------
 
     def size(self) -> int:
-        """The size of the file now: the sum of the sizes of its subfiles."""
+        """Return the current size of the file in bytes."""
         return self.layout.logical_size(self._sizes())
 
     def _sizes(self) -> list[int]:
-        """Of the subfiles now."""
+        """Return the current sizes of the subfiles in bytes."""
         with self.session.guard:
             self._require_open()
             return self._access.ask_sizes()
 
     def truncate(self, size: int | None = None) -> int:
-        """Make the file `size` bytes long (up to the position unless given), shorter or, with zeros, longer:
-        collective."""
+        """Change the size of the file. Collective.
+
+        Args:
+            size: The new size in bytes; by default the position. A longer file is filled with
+                zeros.
+
+        Returns:
+            The new size.
+        """
         return self.change_size(self._position if size is None else size)
 
     def change_size(self, size: int) -> int:
-        """As `truncate`, the size given: collective."""
+        """Change the size of the file to `size` bytes, and return it. Collective."""
         with self.session.agreed("truncate", [[str(subfile) for subfile in self.subfiles], size]):
             self._require_open()
             self._opening.require(writing=True)
             size = whole_number(size, "size of the file")
-        sizes, self._access.doubtful = self.layout.subfile_sizes(size), True
+        sizes = self.layout.subfile_sizes(size)
+        self._access.doubtful = True
         with self.session.agreed("truncate (the change)", [size]):
             if self.session.group.rank == 0:
                 self._resize(sizes)
                 self._access.fit()
-        self._access.sizes, self._access.doubtful = list(sizes), False
+        self._access.sizes = list(sizes)
+        self._access.doubtful = False
         return size
 
     def sync(self, *, durable: bool = False) -> None:
-        """Return when every process has come: what any of them wrote before is seen by all. Collective.
+        """Wait for all processes; they then see what each of them wrote before. Collective.
 
-        `durable`: it is on the medium of every I/O node too (fsync), and survives a power cut.
+        Args:
+            durable: Also write the data to the disks of all I/O nodes (fsync), so that they survive
+                a power failure.
         """
         with self.session.agreed("sync", [[str(subfile) for subfile in self.subfiles], durable]):
             self._require_open()
@@ -380,47 +524,57 @@ class StripedFile(PositionedFile):
                 sync_subfiles(self.session, self._access.opened)
 
     def _resize(self, sizes: Sequence[int]) -> None:
-        cut, pack = (
-            secrets.randbits(64),
-            message_bodies.RESIZE.pack,
-        )  # a number that no other truncation has
-        self._access.ask_each(
-            Kind.RESIZE, lambda number, handle: pack(handle, sizes[number], cut), bytes
-        )
+        """Truncate or extend each subfile to its size in bytes."""
+        # The number identifies this truncation (`sfio_emu.client.size_check`).
+        cut = secrets.randbits(64)
+
+        def body(number: int, handle: int) -> bytes:
+            return message_bodies.RESIZE.pack(handle, sizes[number], cut)
+
+        self._access.ask_each(Kind.RESIZE, body, bytes)
 
     def extent(self) -> Extent:
-        """How far the file can be read, and how far its furthest byte reaches: the same unless somebody died while
-        writing."""
+        """Return how far the file can be read, and how far its last byte reaches.
+
+        Both are the same unless a process or a listener died during a write.
+        """
         sizes = self._sizes()
         readable = min(
             self.layout.logical_offset(number, size) for number, size in enumerate(sizes)
         )
-        return Extent(
-            size=sum(sizes), readable=readable, end=min_size(self.layout, dict(enumerate(sizes)))
-        )
+        end = min_size(self.layout, dict(enumerate(sizes)))
+        return Extent(size=sum(sizes), readable=readable, end=end)
 
     def _require_open(self, *, writing: bool | None = None) -> None:
+        """Check that the file is open, and before a write that it is complete.
+
+        Args:
+            writing: Whether the file shall be written, or read; None for other calls.
+        """
         if self._closed:
             raise UsageError(f"the striped file {self.subfiles[0]};... is closed: open it again")
         if writing is not None:
             self._opening.require(writing)
         if writing and self._access.doubtful:
-            self._access.doubtful = not any(
-                self.extent().whole for _ in range(3)
-            )  # others may be writing
+            # Another process may be writing, so that the sizes fit only at the second or third try.
+            self._access.doubtful = not any(self.extent().whole for _ in range(3))
             if self._access.doubtful:
-                text = f"{self.name} is not whole: its subfiles do not have the sizes of one file; {REPAIR}"
+                text = (
+                    f"{self.name} is not complete: its subfiles do not have the sizes of one file; "
+                    f"{REPAIR}"
+                )
                 warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
 def _total(missing: int, requests: Requests) -> int:
-    """How many bytes of the requests lie before the first that is missing."""
+    """Return the number of bytes of the requests before the first missing byte of the file."""
     if missing >= NO_END:
         return requests.total_bytes
     return int(np.clip(missing - requests.offsets, 0, requests.sizes).sum())
 
 
 def _counts(missing: int, offsets: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Return the number of bytes of each block before the first missing byte of the file."""
     return [
         max(0, min(size, missing - offset)) for offset, size in zip(offsets, sizes, strict=True)
     ]

@@ -1,36 +1,46 @@
-"""The binary protocol between compute processes and listeners: heads, checksums, runs, limits.
+"""The binary protocol between compute processes and listeners: headers, checksums, runs, limits.
 
-Theory of operation. A client speaks to each listener over one TCP stream. It sends requests, numbered one by one; the
-listener answers each, in order, with the same number. A message is
+A client sends requests to each listener over one TCP stream, numbered consecutively. The listener
+answers each of them, in order, with the same number. A message consists of:
 
-    head (28 bytes)  magic "SFIO", version, kind, flags, number, bytes of the body, bytes of the data, the lower 32
-                     bits of the body's XXH3, CRC-32 of the head itself; all numbers little-endian (`HEADER`)
-    body             what is to be done: a path, a handle, or runs of subfiles (`sfio_emu.message_bodies`)
-    data             of a WRITE, or of the answer to a READ: the bytes of its runs, one after the other
-    trailer          a checksum of the data (`Checksum`), where the flag `CHECKED` is set and there are data
+    header (28 bytes)  magic "SFIO", version, kind, flags, number, size of the body, size of the
+                       data, the lower 32 bits of the body's XXH3, CRC-32 of the header itself; all
+                       numbers little-endian (`HEADER`)
+    body               the request: a path, a handle, or runs of subfiles
+                       (`sfio_emu.message_bodies`)
+    data               of a WRITE, or of the answer to a READ: the bytes of its runs in sequence
+    trailer            a checksum of the data (`Checksum`), if the flag `CHECKED` is set and there
+                       are data
 
-A session begins with HELLO, whose answer says how large a message the listener takes and whether it asks for a key,
-which KEY then proves (`sfio_emu.authentication`). OPEN gives a handle that is valid on its connection only. WRITE and
-READ move the runs of any number of subfiles at once; a run of no bytes in a WRITE makes its subfile at least `offset`
-long, and the answer says how long each subfile was before: whoever writes past the end learns from it which other
-subfiles must grow. It also says which truncations the subfile has been through (`sfio_emu.client.size_check`): each has
-a number of its own. WRITE_STRIDED and READ_STRIDED do the same for runs of one size at one distance, as views have them
-by thousands: each is told once, with its distance and how many of it there are (`Strided`), instead of run by run.
-ERRORS gives and resets what Gabrielyan 2007, appendix A.3, calls error statistics.
+A session begins with HELLO. Its answer says how large a message the listener accepts, and whether
+it requires a key. The client then proves with KEY that it has the key
+(`sfio_emu.authentication`). OPEN returns a handle that is valid on its connection only. WRITE and
+READ transfer the runs of any number of subfiles at once.
 
-A file has an identity, a random number that LAYOUT stores with each of its subfiles and OPEN and STAT give back: so
-nobody takes subfiles of several files for one file, or another file for the one that was opened. Who makes, renames or
-deletes the subfiles of a name first takes a LOCK of it, which ends with the connection at the latest
-(`sfio_emu.client.opening`).
+A run of no bytes in a WRITE extends its subfile to at least `offset`. The answer to a WRITE has
+the sizes of the subfiles before it, so that a client that writes past the end knows which other
+subfiles must grow. The answer also identifies the truncations of each subfile; each truncation has
+a number of its own (`sfio_emu.client.size_check`).
 
-There are three answers. DONE has what was requested. FAILED names a call of the operating system that failed; the
-session goes on. REFUSED says in words what was wrong with a message (`Malformed`): a wrong body or wrong data cost that
-message alone, but behind a wrong head, version or length nobody knows where the next message begins, so that the
-connection ends.
+WRITE_STRIDED and READ_STRIDED do the same for runs of equal size at equal distances, as views
+have them by the thousand. A message then describes them by size, distance and number (`Strided`)
+instead of one by one. ERRORS returns and resets the error statistics of Gabrielyan 2007,
+appendix A.3.
 
-Flow control. A client has at most `window` unanswered messages in transit (`Settings`). A listener reads nothing from a
-client while an answer to it waits to be sent, holds at most one message of each, and compares lengths with its limit
-before it allocates anything; TCP holds back the rest.
+A file has an identity, a random number. LAYOUT stores it with each subfile, and OPEN and STAT
+return it. A client can so detect that subfiles belong to different files, or that the file is not
+the one that was opened. Before a client creates, renames or deletes the subfiles of a name, it
+takes a LOCK of the name, which ends at the latest with the connection (`sfio_emu.client.opening`).
+
+There are three kinds of answers. DONE has the result. FAILED names a system call that failed; the
+session continues. REFUSED has a text that says what was wrong with a message (`Malformed`). After
+a wrong body or wrong data, the session continues. After a wrong header, version or length, the
+connection ends, because the next message cannot be found.
+
+Flow control: a client has at most `window` unanswered messages in transit (`Settings`). A listener
+does not read from a client while an answer to it waits to be sent. It stores at most one message of
+each client, and compares lengths with its limit before it allocates memory. TCP then makes the
+client wait.
 
 docs/reference/sfio_protocol.md has the kinds and bodies as a table.
 """
@@ -49,23 +59,39 @@ MAGIC = b"SFIO"
 VERSION = 8
 HEADER = struct.Struct("<4sBBH5I")
 HEADER_BYTES = HEADER.size
+
+# The header without its own checksum.
 BEFORE_CHECK = struct.Struct("<4sBBH4I")
+
+# The bounds of a listener's limit for body and data together, in bytes.
 MIN_LIMIT = 4096
 MAX_LIMIT = 1 << 28
+
+# The flag for data with a checksum.
 CHECKED = 1
+
 TRAILER = struct.Struct("<Q")
+
+# A run in the body of a WRITE or READ: handle, size and offset. `RUN_TYPE` is its numpy form.
 RUN = struct.Struct("<IIQ")
 RUN_BYTES = RUN.size
-RUN_TYPE = np.dtype([("handle", "<u4"), ("size", "<u4"), ("offset", "<u8")])  # the same, of many
+RUN_TYPE = np.dtype([("handle", "<u4"), ("size", "<u4"), ("offset", "<u8")])
 NO_RUNS = np.zeros(0, dtype=RUN_TYPE)
+
+# Strided runs in the body of a WRITE_STRIDED or READ_STRIDED: handle, size, offset, distance,
+# number, reserved.
 STRIDED = struct.Struct("<IIQQII")
 STRIDED_TYPE = np.dtype(
     [*RUN_TYPE.descr, ("distance", "<u8"), ("number", "<u4"), ("reserved", "<u4")]
 )
 STRIDED_BYTES = STRIDED.size
-MAX_OFFSET = 2**62
-MAX_BODY_BYTES = 4096  # of requests other than READ and WRITE
 
+MAX_OFFSET = 2**62
+
+# The largest body of a request other than reads and writes.
+MAX_BODY_BYTES = 4096
+
+# The beginning of the answer to a READ: the number of disk calls.
 READ_DONE = struct.Struct("<I")
 
 
@@ -102,11 +128,18 @@ class Kind(IntEnum):
 KINDS = frozenset(int(kind) for kind in Kind)
 WRITES = frozenset((Kind.WRITE, Kind.WRITE_STRIDED))
 READS = frozenset((Kind.READ, Kind.READ_STRIDED))
-SMALL_KINDS = frozenset(kind for kind in KINDS if kind < Kind.DONE and kind not in WRITES | READS)
+
+# Requests whose body has at most `MAX_BODY_BYTES` bytes.
+_REQUESTS = frozenset(kind for kind in KINDS if kind < Kind.DONE)
+SMALL_KINDS = _REQUESTS - WRITES - READS
 
 
 class Malformed(Exception):
-    """Bytes that are no message of this protocol; `fatal` when the place of the next message is unknown."""
+    """Received bytes are not a valid message.
+
+    Attributes:
+        fatal: Whether the connection must end, because the next message cannot be found.
+    """
 
     def __init__(self, text: str, *, fatal: bool) -> None:
         super().__init__(text)
@@ -114,7 +147,16 @@ class Malformed(Exception):
 
 
 class Header(NamedTuple):
-    """The head of a message: its kind, its number, the sizes and checksums of what follows."""
+    """The header of a message.
+
+    Attributes:
+        kind: The kind of message.
+        sequence: The number of the message.
+        body_bytes: The size of the body.
+        data_bytes: The size of the data.
+        body_check: The checksum of the body.
+        checked: Whether the data have a checksum. In a READ: whether the answer shall have one.
+    """
 
     kind: int
     sequence: int
@@ -125,95 +167,130 @@ class Header(NamedTuple):
 
     @property
     def total_bytes(self) -> int:
-        """What follows the head: the body, the data, their checksum."""
+        """The size of all that follows the header: body, data and trailer."""
         return self.body_bytes + self.data_bytes + self.trailer_bytes
 
     @property
     def trailer_bytes(self) -> int:
+        """The size of the checksum of the data; 0 if there is none."""
         return TRAILER.size if self.checked and self.data_bytes else 0
 
 
 def encode_header(
     kind: int, sequence: int, body: bytes, data_bytes: int = 0, *, checked: bool = False
 ) -> bytes:
-    """The head and the body of a message (`encode_head`), as they stand one behind the other."""
+    """Encode the header of a message and its body, with arguments as `encode_head`."""
     return encode_head(kind, sequence, body, data_bytes, checked=checked) + body
 
 
 def encode_head(
     kind: int, sequence: int, body: bytes | memoryview, data_bytes: int, *, checked: bool
 ) -> bytes:
-    """The head of a message; on the stream the body follows, the data and, if `checked`, their checksum.
+    """Encode the header of a message, without the body.
 
-    In a READ `checked` requests a checked answer.
+    Args:
+        kind: The kind of message.
+        sequence: The number of the message.
+        body: The body, from which size and checksum are taken.
+        data_bytes: The size of the data.
+        checked: Whether a checksum follows the data. In a READ: whether the answer shall have one.
     """
+    flags = CHECKED if checked else 0
     head = BEFORE_CHECK.pack(
-        MAGIC, VERSION, kind, CHECKED * checked, sequence, len(body), data_bytes, body_check(body)
+        MAGIC, VERSION, kind, flags, sequence, len(body), data_bytes, body_check(body)
     )
     return head + zlib.crc32(head).to_bytes(4, "little")
 
 
 def decode_header(head: bytes | bytearray | memoryview, limit: int) -> Header:
-    """The head of a message whose body and data together must not exceed `limit` bytes.
+    """Decode a message header.
 
-    Raises `Malformed` (fatal: what follows cannot be found any more).
+    Args:
+        head: The bytes of the header.
+        limit: The largest accepted size of body, data and trailer together, in bytes.
+
+    Raises:
+        Malformed: The header is invalid. The error is fatal, because the next message cannot be
+            found.
     """
     magic, version, kind, flags, sequence, body_bytes, data_bytes, body_check, check = (
         HEADER.unpack(head)
     )
     if magic != MAGIC:
-        raise Malformed("bytes that are no message of this protocol", fatal=True)
+        raise Malformed("bytes that are not a message of this protocol", fatal=True)
+    # The version is checked before the checksum, which another version may compute differently.
     if version != VERSION:
         raise Malformed(
-            f"version {version} of the protocol; this side speaks version {VERSION}: bring the older one up to date",
+            f"version {version} of the protocol; this side speaks version {VERSION}: "
+            "update the older one",
             fatal=True,
         )
     if check != zlib.crc32(head[: HEADER_BYTES - 4]):
-        raise Malformed("the head of a message is corrupted", fatal=True)
+        raise Malformed("the header of a message is corrupted", fatal=True)
     if kind not in KINDS or flags & ~CHECKED:
-        raise Malformed(f"a message of the unknown kind {kind}, flags {flags}", fatal=True)
-    most_body = MAX_BODY_BYTES if kind in SMALL_KINDS else limit
-    for size, most in ((body_bytes, most_body), (body_bytes + data_bytes, limit - TRAILER.size)):
-        if size > most:
-            raise Malformed(f"a message of {size} bytes where {most} are allowed", fatal=True)
+        raise Malformed(f"a message of unknown kind {kind}, flags {flags}", fatal=True)
+    max_body_bytes = MAX_BODY_BYTES if kind in SMALL_KINDS else limit
+    _check_size(body_bytes, max_body_bytes)
+    _check_size(body_bytes + data_bytes, limit - TRAILER.size)
     return Header(kind, sequence, body_bytes, data_bytes, body_check, bool(flags))
 
 
+def _check_size(size: int, limit: int) -> None:
+    if size > limit:
+        raise Malformed(f"a message of {size} bytes where {limit} are allowed", fatal=True)
+
+
 def body_check(body: bytes | memoryview) -> int:
-    """The checksum of a body in its head."""
+    """Return the checksum of a body, as it stands in the header."""
     return int(xxh3_64_intdigest(body)) & 0xFFFFFFFF
 
 
 def check_body(header: Header, body: memoryview) -> None:
-    """Raises `Malformed` where the body is not what was sent."""
+    """Check a received body against the checksum in its header, and raise `Malformed`."""
     if body_check(body) != header.body_check:
         raise Malformed("the body of a message is corrupted", fatal=False)
 
 
 class Checksum:
-    """A checksum of data that arrive or leave in parts: XXH3 of 64 bits, at the speed of memory."""
+    """The checksum of data that arrive or leave in parts: XXH3 of 64 bits.
+
+    `add` adds the next bytes. It is the method of the C library itself, because it is called for
+    every part.
+    """
 
     __slots__ = ("_state", "add")
 
     def __init__(self) -> None:
         self._state = xxh3_64()
         self.add = self._state.update
-        """Add the next bytes."""
 
     def trailer(self) -> bytes:
-        """The checksum of all that was added, as it stands behind the data."""
+        """Return the checksum of all bytes added so far, as it follows the data."""
         return TRAILER.pack(self._state.intdigest())
 
 
 def encode_runs(handles: Sequence[int], offsets: Sequence[int], sizes: Sequence[int]) -> bytes:
-    """The body of WRITE and READ: runs of subfiles in the order of the data."""
+    """Encode the body of a WRITE or READ: runs of subfiles, in the order of the data.
+
+    Args:
+        handles: The handle of each run's subfile.
+        offsets: The offset of each run in its subfile, in bytes.
+        sizes: The size of each run in bytes.
+    """
     if len(offsets) == 1:
         return RUN.pack(handles[0], sizes[0], offsets[0])
     return b"".join(map(RUN.pack, handles, sizes, offsets))
 
 
 def decode_runs(body: memoryview) -> list[tuple[int, int, int]]:
-    """The (handle, size, offset) of a body; raises `Malformed` if it is not whole or an offset is out of range."""
+    """Decode the body of a WRITE or READ.
+
+    Returns:
+        Handle, size and offset of each run.
+
+    Raises:
+        Malformed: The body is not a list of runs, or an offset is too large.
+    """
     if len(body) % RUN_BYTES or not len(body):
         raise Malformed(f"a list of runs of {len(body)} bytes", fatal=False)
     runs: list[tuple[int, int, int]] = list(RUN.iter_unpack(body))
@@ -223,8 +300,15 @@ def decode_runs(body: memoryview) -> list[tuple[int, int, int]]:
 
 
 class Strided(NamedTuple):
-    """`number` runs of `size` bytes of a subfile, the first at `offset`, each `distance` behind the beginning of the
-    one before."""
+    """Runs of equal size at equal distances in one subfile.
+
+    Attributes:
+        handle: The handle of the subfile.
+        size: The size of each run in bytes.
+        offset: The offset of the first run in bytes.
+        distance: Bytes from the beginning of a run to the beginning of the next.
+        number: The number of runs.
+    """
 
     handle: int
     size: int
@@ -234,39 +318,52 @@ class Strided(NamedTuple):
 
 
 def decode_strided(body: memoryview, limit: int) -> list[Strided]:
-    """What a body says that came to a listener with messages of at most `limit` bytes; raises `Malformed`.
+    """Decode the body of a WRITE_STRIDED or READ_STRIDED.
 
-    Several runs have at least one byte each and follow one another without overlaps.
+    Args:
+        body: The body.
+        limit: The listener's limit for a message, in bytes. There may be no more runs than could
+            be listed one by one in such a message.
+
+    Raises:
+        Malformed: The body is not a list of strided runs, runs are empty or overlap, there are too
+            many, or an offset is too large.
     """
     if len(body) % STRIDED_BYTES or not len(body):
         raise Malformed(f"a list of strided runs of {len(body)} bytes", fatal=False)
-    found = [Strided(*fields[:5]) for fields in STRIDED.iter_unpack(body)]
-    for run in found:
+    strided_runs = [Strided(*fields[:5]) for fields in STRIDED.iter_unpack(body)]
+    for run in strided_runs:
         if not run.number or (run.number > 1 and not 0 < run.size <= run.distance):
             text = f"{run.number} strided runs of {run.size} bytes at a distance of {run.distance}"
             raise Malformed(
-                f"{text}: one at least, and several of a byte and more that do not overlap",
+                f"{text}: give at least one, and several only of at least one byte "
+                "and without overlaps",
                 fatal=False,
             )
         if run.offset + (run.number - 1) * run.distance > MAX_OFFSET:
             raise Malformed("an offset beyond 2^62", fatal=False)
-    total, most = (
-        sum([run.number for run in found]),
-        limit // RUN_BYTES,
-    )  # as many as could be listed
-    if total > most:
-        raise Malformed(f"{total} strided runs where {most} are allowed", fatal=False)
-    return found
+    total = sum(run.number for run in strided_runs)
+    max_runs = limit // RUN_BYTES
+    if total > max_runs:
+        raise Malformed(f"{total} strided runs where {max_runs} are allowed", fatal=False)
+    return strided_runs
 
 
 def encode_counts(counts: Sequence[int]) -> bytes:
-    """How many bytes of each run were read, behind `READ_DONE`."""
+    """Encode how many bytes of each run were read; the counts follow `READ_DONE`."""
     return struct.pack(f"<{len(counts)}I", *counts)
 
 
 def decode_counts(body: memoryview, runs: int) -> tuple[int, memoryview]:
-    """The calls of the disk, and the bytes read of each of `runs` runs as they arrived: four octets each, the lowest
-    first. Raises `Malformed`."""
+    """Decode the answer to a READ of `runs` runs.
+
+    Returns:
+        The number of disk calls, and the number of bytes read of each run as it arrived: 32-bit
+        numbers, little-endian.
+
+    Raises:
+        Malformed: The body has another length.
+    """
     if len(body) != READ_DONE.size + 4 * runs:
         raise Malformed(f"an answer of {len(body)} bytes to a read of {runs} runs", fatal=False)
     (disk_calls,) = READ_DONE.unpack(body[: READ_DONE.size])
@@ -274,7 +371,7 @@ def decode_counts(body: memoryview, runs: int) -> tuple[int, memoryview]:
 
 
 def drop_sent(outgoing: deque[memoryview], count: int) -> bool:
-    """Take `count` bytes that were sent off the front of what goes out; whether nothing is left."""
+    """Remove `count` sent bytes from the front of the queue, and return whether it is empty."""
     while count:
         first = outgoing[0]
         if count < len(first):

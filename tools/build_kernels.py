@@ -1,39 +1,66 @@
-"""``make kernels``: what is compiled ahead for everybody, ``fec/kernels-x86-64-v3.so``.
+"""Compile what Python calls into ``fec/kernels-x86-64-v3.so``: ``make kernels``, and the build of a wheel.
 
-Every task of ``compile_ahead`` runs with numba set to that processor. Of each routine that was called, the optimised
-code is kept, without what Python would call it by; instead it gets a caller that takes one pointer to all words of a
-call (``fec.jit``). gcc links the routines, with the few functions of numba's that count references.
+Every task of ``compile_ahead`` runs, so that each entry is called with the types of its arguments.
+numba compiles the entries for x86-64-v3, which processors have since 2013.
+For each entry a C callback of numba's is made, which reads the arguments from the words of a call
+(``fec.jit``), and LLVM makes an object file of it. gcc links the files into one library.
+
+Object files stay in ``build/kernels``: after a change, only what changed is compiled again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
+import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from fec.jit import KERNELS, KERNELS_DIGEST, RESULT_WORDS, CompiledEntry
+import numpy as np
 
-if TYPE_CHECKING:  # numba takes long to import
-    from llvmlite.binding import ModuleRef
-    from numba.core.compiler import CompileResult
-    from numba.core.types import Type
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
-REFERENCES = """
+from fec.jit import (  # noqa: E402
+    FIRST_ARGUMENT,
+    KERNELS,
+    KERNELS_DIGEST,
+    RESULT,
+    RETURNED,
+    CompiledEntry,
+    processor_has_instructions,
+)
+from testbed.commands.network.compile_ahead import TASKS  # noqa: E402
+
+OBJECTS = ROOT / "build" / "kernels"
+# numba compiles for this processor, whichever runs it.
+PROCESSOR = "x86-64-v3"
+ENVIRONMENT = {"NUMBA_CPU_NAME": PROCESSOR, "NUMBA_CPU_FEATURES": ""}
+# This task calls no entry.
+NO_ENTRIES = "striped files"
+LINK = ["-O2", "-fPIC", "-shared", "-s", "-Wl,--no-undefined,--build-id=none,-z,noexecstack"]
+
+# What compiled code calls of numba's run time. Arrays that it allocates are counted, and freed by
+# `NRT_MemInfo_call_dtor`. The others report an error as a Python exception, which is not needed:
+# a routine that fails does not set its word RETURNED, which `fec.jit` reports as an error.
+RUN_TIME = """
 #include <stdlib.h>
-typedef struct { size_t count; void *destructor, *about, *data; size_t size; void *allocator; } Held;
+typedef struct { size_t count; void *destructor, *about, *data; size_t size; void *allocator; } Array;
 void *NRT_MemInfo_alloc_aligned(size_t size, unsigned align) {
-    Held *held = calloc(1, sizeof(Held) + size + align);
-    if (!held) return NULL;
-    held->count = 1, held->size = size;
-    held->data = (void *)(((size_t)(held + 1) + align - 1) / align * align);
-    return held;
+    Array *array = calloc(1, sizeof(Array) + size + align);
+    if (!array) return NULL;
+    array->count = 1;
+    array->size = size;
+    array->data = (void *)(((size_t)(array + 1) + align - 1) / align * align);
+    return array;
 }
-void NRT_MemInfo_call_dtor(void *held) { free(held); }
+void *NRT_MemInfo_alloc(size_t size) { return NRT_MemInfo_alloc_aligned(size, 16); }
+void NRT_MemInfo_call_dtor(void *array) { free(array); }
 void *NRT_Allocate(size_t size) { return malloc(size); }
 void NRT_Free(void *place) { free(place); }
 int numba_attempt_nocopy_reshape(long nd, const long *shape, const long *strides, long new_nd,
@@ -43,132 +70,142 @@ int numba_attempt_nocopy_reshape(long nd, const long *shape, const long *strides
     for (long k = new_nd - 1; k >= 0; size *= new_shape[k--]) new_strides[k] = size;
     return !fortran;
 }
-void release_array(Held *held) { if (held && __atomic_sub_fetch(&held->count, 1, __ATOMIC_ACQ_REL) == 0) free(held); }
+#define IGNORED(name) void *name(void) { return NULL; }
+IGNORED(numba_do_raise) IGNORED(numba_gil_ensure) IGNORED(numba_gil_release)
+IGNORED(numba_runtime_build_excinfo_struct) IGNORED(numba_unpickle)
+IGNORED(PyBytes_FromStringAndSize) IGNORED(PyErr_Clear) IGNORED(PyErr_SetNone)
+IGNORED(PyErr_SetString) IGNORED(PyErr_WriteUnraisable) IGNORED(PyExc_RuntimeError)
+IGNORED(PyExc_StopIteration) IGNORED(PyExc_SystemError) IGNORED(PyObject_Hash)
+IGNORED(PyTuple_Pack) IGNORED(PyUnicode_FromKindAndData) IGNORED(PyUnicode_FromString)
+IGNORED(Py_DecRef) IGNORED(Py_IncRef)
 """
-PROCESSOR = {
-    "TESTBED_KERNELS": "numba",
-    "NUMBA_CPU_NAME": "x86-64-v3",
-    "NUMBA_CPU_FEATURES": "+avx,+avx2,+bmi,+bmi2,+cx16,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse4.1,+sse4.2,+ssse3,+xsave",
-}
 
 
-def build() -> None:
-    """Compile every routine, link them, and put the result in its place."""
-    from testbed.commands.network.compile_ahead import TASKS
+class Arguments:
+    """The arguments of an entry as text of Python, which reads them from the words of a call.
 
-    found = {}
-
-    def note(symbol: str, entry: CompiledEntry, arguments: tuple[object, ...]) -> None:
-        from numba import typeof
-
-        found[symbol] = entry.by_numba.overloads[tuple(map(typeof, arguments))]
-
-    CompiledEntry.missed = staticmethod(note)
-    for task in TASKS.values():
-        task()
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "references.c").write_text(REFERENCES)
-        for symbol, made in found.items():
-            (Path(folder) / f"{symbol}.o").write_bytes(machine_code(symbol, made))
-        parts = sorted(map(str, Path(folder).glob("*.[oc]")))
-        flags = [
-            "-O2",
-            "-fPIC",
-            "-shared",
-            "-s",
-            "-Wl,--no-undefined,--build-id=none,-z,noexecstack",
-        ]
-        subprocess.run(["gcc", *flags, "-o", str(KERNELS), *parts, "-lm"], check=True)
-    KERNELS_DIGEST.write_text(hashlib.sha256(KERNELS.read_bytes()).hexdigest() + "\n")
-    print(f"{KERNELS}: {len(found)} routines, {KERNELS.stat().st_size} bytes")
-
-
-def letters_of(returned: Type) -> str:
-    """What ``fec.jit`` reads the result by."""
-    from numba.core import types
-    from numba.np.numpy_support import as_dtype
-
-    if returned == types.none:
-        return ""
-    if hasattr(returned, "types"):
-        return "".join(map(letters_of, returned.types))
-    if isinstance(returned, types.Array):
-        return f"A{as_dtype(returned.dtype).char}"
-    return str(as_dtype(returned).char)
-
-
-def without_paths(assembly: str) -> str:
-    """Blank what names files of this machine, so that the same source gives the same bytes.
-
-    These are texts and pickled errors that compiled code would give to Python. Nobody reads them:
-    a routine that is compiled ahead reports its status only.
+    Attributes:
+        names: What the text refers to.
     """
-    import numba
 
-    blank = "[1 x i8] zeroinitializer"
-    pickled = r"^(@[^ ]*\.const\.pickledata[^ ]* = internal constant) \[\d+ x i8\] c\".*\"$"
-    assembly = re.sub(pickled, rf"\1 {blank}", assembly, flags=re.MULTILINE)
-    length = r"^(@[^ ]*\.const\.picklebuf[^ ]* = .*?, i32) \d+,"
-    assembly = re.sub(length, r"\1 0,", assembly, flags=re.MULTILINE)
-    folder = re.escape(str(Path(numba.__file__).parent))
-    return re.sub(rf'\[\d+ x i8\] c"[^"\n]*{folder}[^"\n]*"', blank, assembly)
+    def __init__(self) -> None:
+        from numba import carray
+
+        self.names: dict[str, Any] = {"carray": carray}
+        self._next = FIRST_ARGUMENT
+
+    def text(self, value: Any) -> str:
+        """Return the text for a value of this type."""
+        if isinstance(value, np.ndarray):
+            at = self._next
+            self._next += 1 + value.ndim
+            shape = "".join(f"words[{at + 1 + k}], " for k in range(value.ndim))
+            return f"carray(pointers[{at}], ({shape}), {self._name(value.dtype)})"
+        if isinstance(value, tuple):
+            parts = "".join(f"{self.text(part)}, " for part in value)
+            named = self._name(type(value)) if hasattr(value, "_fields") else ""
+            return f"{named}({parts})"
+        if value is None:
+            return "None"
+        self._next += 1
+        word = f"words[{self._next - 1}]"
+        if isinstance(value, np.generic):
+            return f"{self._name(value.dtype.type)}({word})"
+        if isinstance(value, bool):
+            return f"({word} != 0)"
+        return f"floats[{self._next - 1}]" if isinstance(value, float) else word
+
+    def _name(self, value: Any) -> str:
+        name = f"name_{len(self.names)}"
+        self.names[name] = value
+        return name
 
 
-def machine_code(symbol: str, made: CompileResult) -> bytes:
-    """The object file of a routine and its caller, with all that it calls; nothing else of it has a name outside."""
+def callback(entry: CompiledEntry, arguments: tuple[Any, ...]) -> Any:
+    """Return a C callback of numba's that calls the entry with the words of a call."""
+    from numba import cfunc, types
+
+    reader = Arguments()
+    call = f"entry({', '.join(map(reader.text, arguments))})"
+    if entry.result == "None":
+        lines = [call]
+    else:
+        words = "floats" if entry.result == "float" else "words"
+        lines = [f"{words}[{RESULT}] = {call}"]
+    lines = ["def routine(words, pointers, floats):", *lines, f"words[{RETURNED}] = 1"]
+    names = {**reader.names, "entry": entry.by_numba}
+    exec("\n    ".join(lines), names)
+    pointers = map(types.CPointer, (types.int64, types.voidptr, types.float64))
+    return cfunc(types.void(*pointers))(names["routine"])
+
+
+def machine_code(symbol: str, made: Any) -> bytes:
+    """Return the object file of a callback; its only name is the symbol."""
     from llvmlite import binding
 
-    module = binding.parse_assembly(without_paths(made.library.get_llvm_str()))
-    name = made.fndesc.llvm_func_name
-    module.link_in(
-        binding.parse_assembly(caller(symbol, name, letters_of(made.signature.return_type), module))
-    )
+    module = binding.parse_assembly(made.inspect_llvm())
     for thing in (*module.functions, *module.global_variables):
-        if not thing.is_declaration and thing.name not in (symbol, f"{symbol}_returns"):
+        if thing.name == made.native_name:
+            thing.name = symbol
+        elif not thing.is_declaration:
             thing.linkage = "internal"
     target = binding.Target.from_triple(binding.get_process_triple())
     machine = target.create_target_machine(
-        cpu=PROCESSOR["NUMBA_CPU_NAME"],
-        features=PROCESSOR["NUMBA_CPU_FEATURES"],
-        opt=3,
-        reloc="pic",
-        codemodel="small",
+        cpu=PROCESSOR, features="", opt=3, reloc="pic", codemodel="small"
     )
     passes = binding.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
-    passes.run(
-        module, binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(3))
-    )
+    options = binding.create_pipeline_tuning_options(3)
+    passes.run(module, binding.create_pass_builder(machine, options))
     return bytes(machine.emit_object(module))
 
 
-def caller(symbol: str, name: str, letters: str, module: ModuleRef) -> str:
-    """A function that reads the routine's arguments from words and leaves there what it returns."""
-    kinds = [str(argument.type) for argument in module.get_function(name).arguments][2:]
-    given = ["ptr %words", "ptr %failure", *(f"{kind} %a{k}" for k, kind in enumerate(kinds))]
-    reads = [
-        f"%p{k} = getelementptr i64, ptr %words, i64 {RESULT_WORDS + k}\n%a{k} = load {kind}, ptr %p{k}"
-        for k, kind in enumerate(kinds)
-    ]
-    return f"""
-        target triple = "{module.triple}"
-        target datalayout = "{module.data_layout}"
-        @{symbol}_returns = constant [{len(letters) + 1} x i8] c"{letters}\\00"
-        declare i32 @"{name}"({", ".join(["ptr", "ptr", *kinds])})
-        define i32 @{symbol}(ptr %words) {{
-            %failure = alloca ptr
-            store ptr null, ptr %failure
-            {chr(10).join(reads)}
-            %status = call i32 @"{name}"({", ".join(given)})
-            ret i32 %status
-        }}"""
+def compile_task(name: str) -> list[str]:
+    """Run a task, write an object file for each entry that has none, and return the symbols."""
+    from numba import typeof
+
+    symbols: list[str] = []
+
+    def note(symbol: str, entry: CompiledEntry, arguments: tuple[Any, ...]) -> None:
+        symbols.append(symbol)
+        path = OBJECTS / f"{symbol}.o"
+        if not path.exists():
+            entry.by_numba.compile(tuple(map(typeof, arguments)))
+            part = path.with_suffix(f".{os.getpid()}")
+            part.write_bytes(machine_code(symbol, callback(entry, arguments)))
+            part.replace(path)
+
+    CompiledEntry.called = staticmethod(note)
+    TASKS[name]()
+    return symbols
+
+
+def link(objects: list[Path]) -> None:
+    """Link the object files into the library, and write its digest beside it."""
+    with tempfile.TemporaryDirectory(dir=OBJECTS) as temporary:
+        (Path(temporary) / "run_time.c").write_text(RUN_TIME)
+        parts = [f"{temporary}/run_time.c", *map(str, objects)]
+        made = Path(temporary) / KERNELS.name
+        subprocess.run(["gcc", *LINK, "-o", str(made), *parts, "-lm"], check=True)
+        digest = hashlib.sha256(made.read_bytes()).hexdigest()
+        made.replace(KERNELS)
+    KERNELS_DIGEST.write_text(digest + "\n")
+    print(f"{KERNELS}: {len(objects)} routines, {KERNELS.stat().st_size} bytes")
+
+
+def main() -> int:
+    """Compile and link; return the exit code."""
+    if not processor_has_instructions() or shutil.which("gcc") is None:
+        print("no kernels are made: this needs gcc and a processor of x86-64-v3", file=sys.stderr)
+        return 1
+    os.environ.update(ENVIRONMENT)
+    OBJECTS.mkdir(parents=True, exist_ok=True)
+    tasks = [name for name in TASKS if name != NO_ENTRIES]
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as processes:
+        symbols = sorted({symbol for part in processes.map(compile_task, tasks) for symbol in part})
+    link([OBJECTS / f"{symbol}.o" for symbol in symbols])
+    return 0
 
 
 if __name__ == "__main__":
-    if any(os.environ.get(name) != value for name, value in PROCESSOR.items()):
-        with tempfile.TemporaryDirectory() as cache:
-            environment = {**os.environ, **PROCESSOR, "NUMBA_CACHE_DIR": cache}
-            sys.exit(
-                subprocess.run([sys.executable, __file__], env=environment, check=False).returncode
-            )
-    build()
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""What a network is, the networks of the papers, and static single-path routing over them."""
+"""Networks: their description, the networks of the papers, and static single-path routing."""
 
 from topologies.catalog import CatalogueEntry, catalogue, load_network
 from topologies.errors import NoPathError, TopologyError, nearest

@@ -1,7 +1,8 @@
-"""What every network builder needs: a draft of nodes and links, and bounds that refuse absurd sizes before memory is
-spent; and values as they are written in a catalogue name.
+"""The common parts of all network builders.
 
-The builders themselves (``direct_networks.py``, ``swiss_t1.py``, ...) say which nodes and cables a network has.
+These are the draft of a network, bounds that refuse huge networks before they use up the memory,
+and parsers for the values in a catalogue name. The builders (``direct_networks.py``,
+``swiss_t1.py``, ...) decide which nodes and cables a network has.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,23 +12,32 @@ from topologies.errors import TopologyError, python_number
 from topologies.network import Link, Network, Node, is_finite
 
 Position = tuple[float, float]
+# The kind of a value in a catalogue name.
 ValueKind = Literal["whole", "number", "shape", "allocation", "text"]
-"""Of a value in a catalogue name."""
 
+# Bounds of the networks that are built: far above the size that one machine can emulate, and far
+# below the size that exhausts its memory.
 MAX_NODES = 100_000
 MAX_LINKS = 1_000_000
-"""Bounds of what a builder makes: far above what a machine emulates, far below what exhausts its memory."""
 
 
 class LinkValues(TypedDict, total=False):
-    """What all links of a built network have; left out, the values of ``Link``."""
+    """The values that all links of a built network have; a missing one has the default of Link.
+
+    Attributes:
+        capacity_bps: Capacity in bits per second.
+        delay_s: Propagation delay in seconds.
+    """
 
     capacity_bps: float
     delay_s: float
 
 
 class Draft:
-    """A network in the making: nodes and links in the order in which they are named, every link of the same values.
+    """A network under construction; its nodes and links are in the order in which they are added.
+
+    Args:
+        **values: Capacity and delay of every link.
 
     >>> draft = Draft(delay_s=0.1)
     >>> draft.switch("s")
@@ -43,24 +53,29 @@ class Draft:
         self._values = values
 
     def switch(self, name: str, position: Position | None = None, /, **attributes: object) -> None:
+        """Add a switch."""
         self.nodes.append(Node(id=name, kind="switch", position=position, attributes=attributes))
 
     def host(self, name: str, position: Position | None = None, /, **attributes: object) -> None:
+        """Add a host."""
         self.nodes.append(Node(id=name, kind="host", position=position, attributes=attributes))
 
     def link(self, source: str, target: str, key: int = 0, /, **attributes: object) -> None:
-        self.links.append(
-            Link(source=source, target=target, key=key, **self._values, attributes=attributes)
-        )
+        """Add a one-way link."""
+        link = Link(source=source, target=target, key=key, **self._values, attributes=attributes)
+        self.links.append(link)
 
-    def cable(self, one: str, other: str, key: int = 0, /, **attributes: object) -> None:
-        """One cable: the link from ``one`` to ``other`` and the link back, alike but for direction."""
-        self.link(one, other, key, **attributes)
-        self.link(other, one, key, **attributes)
+    def cable(self, a: str, b: str, key: int = 0, /, **attributes: object) -> None:
+        """Add a cable: the link from ``a`` to ``b``, and the link back with the same values."""
+        self.link(a, b, key, **attributes)
+        self.link(b, a, key, **attributes)
 
     def network(self, name: str, **attributes: object) -> Network:
-        """The network: its attribute ``family`` is what its name has before the colon, ``routing`` is by default
-        "shortest-path"."""
+        """Return the network.
+
+        Its attribute ``family`` is the part of the name before the colon. Its attribute ``routing``
+        is "shortest-path" by default.
+        """
         attributes = {"family": name.partition(":")[0], **attributes}
         attributes.setdefault("routing", "shortest-path")
         return Network(
@@ -68,38 +83,70 @@ class Draft:
         )
 
 
-def integer(what: str, value: object, low: int, high: int) -> int:
-    """The value as a whole number of [low, high]; TopologyError naming ``what`` otherwise."""
+def integer(name: str, value: object, low: int, high: int) -> int:
+    """Return the value as an int, if it is a whole number from ``low`` to ``high``.
+
+    Args:
+        name: Name of the value, for the message.
+        value: The value; numpy integers are accepted, bool is not.
+        low: Smallest accepted value.
+        high: Largest accepted value.
+
+    Raises:
+        TopologyError: The value is something else.
+    """
     value = python_number(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise TopologyError(f"{what} {value!r} must be a whole number from {low} to {high}")
+        raise TopologyError(f"{name} {value!r} must be a whole number from {low} to {high}")
     return value
 
 
-def number(what: str, value: object, low: float, high: float) -> float:
-    """The value as a finite number of [low, high]; TopologyError naming ``what`` otherwise."""
+def number(name: str, value: object, low: float, high: float) -> float:
+    """Return the value as a float, if it is a number from ``low`` to ``high``.
+
+    Args:
+        name: Name of the value, for the message.
+        value: The value; numpy numbers are accepted, bool is not.
+        low: Smallest accepted value.
+        high: Largest accepted value.
+
+    Raises:
+        TopologyError: The value is something else.
+    """
     value = python_number(value)
     if not is_finite(value) or not low <= value <= high:
-        raise TopologyError(f"{what} {value!r} must be a number from {low:g} to {high:g}")
+        raise TopologyError(f"{name} {value!r} must be a number from {low:g} to {high:g}")
     return float(value)
 
 
 def check_size(nodes: int, links: int) -> None:
-    """TopologyError where a network would have more than MAX_NODES nodes or MAX_LINKS directed links."""
+    """Refuse a network that is too large.
+
+    Args:
+        nodes: Number of nodes.
+        links: Number of directed links.
+
+    Raises:
+        TopologyError: There are more than MAX_NODES nodes or MAX_LINKS links.
+    """
     if nodes > MAX_NODES or links > MAX_LINKS:
         raise TopologyError(
-            f"{_size(nodes)} nodes and {_size(links)} links are too many; stay below {MAX_NODES} and {MAX_LINKS}"
+            f"{_count_text(nodes)} nodes and {_count_text(links)} links are too many;"
+            f" stay below {MAX_NODES} and {MAX_LINKS}"
         )
 
 
-def _size(count: int) -> str:
+def _count_text(count: int) -> str:
     return str(count) if count < 10**12 else "over 10^12"
 
 
+# Longer numbers are refused: the largest value that is accepted anywhere, a seed, has 20 digits.
+_MAX_DIGITS = 25
+
+
 def _whole(name: str, text: str) -> int:
-    if not (
-        text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() and len(text) <= 25
-    ):
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(text) <= _MAX_DIGITS):
         raise TopologyError(f"{name}={text[:40]} is not a whole number")
     return int(text)
 
@@ -126,10 +173,11 @@ def _text(name: str, text: str) -> str:
     return text
 
 
+# The parser of each kind of value. It takes the name of the parameter and its text, and raises
+# TopologyError if the text is not of this kind.
 PARSERS: Mapping[str, Callable[[str, str], int | float | str | tuple[int, ...]]] = {
     "whole": _whole,
     "number": _number,
     "shape": _shape,
     "text": _text,
 }
-"""Kind -> what reads a parameter's name and text; TopologyError for what is none of the kind."""

@@ -1,7 +1,8 @@
-"""From a name to a network: ``swiss-t1``, ``torus:8x8``, ``manet:nodes=115,seed=3``, ``topohub:topozoo/Abilene``, a
-file.
+"""The catalogue: loads a network by its name or from a file.
 
-A name is ``family``, or ``family:`` and words parted by commas: values in the family's order, or ``parameter=value``.
+Names are ``swiss-t1``, ``torus:8x8``, ``manet:nodes=115,seed=3`` or ``topohub:topozoo/Abilene``. A
+name is ``family``, or ``family:`` and a list with commas of values (in the order of the family's
+parameters) and of ``parameter=value``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
@@ -48,7 +49,14 @@ from topologies.worked_examples import (
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """One parameter of a family: ``default`` as it would be written, None where it has none."""
+    """One parameter of a family of networks.
+
+    Attributes:
+        name: Its name.
+        kind: The kind of its values.
+        default: The default as it would be written in a name, or None if there is none.
+        description: What it means, for the listing of the catalogue.
+    """
 
     name: str
     kind: ValueKind
@@ -58,9 +66,16 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogueEntry:
-    """One family of networks: its name, how a full name looks, its parameters (the first ``positional`` ones may be
-    written without their names) and what it is in one line. ``build`` takes the parameters by name, and those of
-    COMMON."""
+    """One family of networks.
+
+    Attributes:
+        name: The name of the family.
+        pattern: An example of a full name.
+        description: What the family is, in one line.
+        parameters: Its own parameters; those of COMMON come in addition.
+        positional: How many of the parameters may be written without their names; the first ones.
+        build: Returns a network. It takes all parameters by name, and those of COMMON.
+    """
 
     name: str
     pattern: str
@@ -70,6 +85,7 @@ class CatalogueEntry:
     build: Callable[..., Network]
 
 
+# Parameters of every family that is built here, which topohub's networks are not.
 COMMON = (
     Parameter(
         name="capacity_bps",
@@ -84,14 +100,20 @@ COMMON = (
         description="seconds of propagation over every link",
     ),
 )
-"""Parameters of every family that is built here (not of topohub)."""
 
 
 def load_network(name_or_path: str | os.PathLike[str]) -> Network:
-    """The network of a catalogue name or of a file in one of the formats of ``topologies.files.reading``.
+    """Load a network by its name in the catalogue, or from a file.
 
-    A catalogue name wins over a file of the same name: write ./torus for the file. Raises TopologyError, in one line
-    with the nearest names, for what is neither, and for parameters or files that make no network.
+    The formats of files are those of ``topologies.files.reading``. A name of the catalogue takes
+    precedence over a file of the same name: write ``./torus`` for the file.
+
+    Args:
+        name_or_path: A name, a path, or ``FILE.py:NAME`` for a topology in a Mininet file.
+
+    Raises:
+        TopologyError: There is no such name and no such file, or a parameter or the file is
+            invalid. The message has one line; it gives the nearest names.
 
     >>> load_network("ring:5").name
     'ring:5'
@@ -100,13 +122,13 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
         raise TopologyError(
             f"network: got a {type(name_or_path).__name__}; give a catalogue name or a file"
         )
-    program, of_program, part = str(name_or_path).partition(".py:")
-    if of_program and not is_there(str(name_or_path)):
-        return read_network_file(program + ".py", part)
+    program, python_file, name_in_program = str(name_or_path).partition(".py:")
+    if python_file and not is_there(str(name_or_path)):
+        return read_network_file(program + ".py", name_in_program)
     if not isinstance(name_or_path, str):
         return read_network_file(Path(name_or_path))
-    family, colon, words = name_or_path.partition(":")
-    # ours alone: a file is not hidden by what other packages call their families
+    family, colon, parameters = name_or_path.partition(":")
+    # Only built-in families hide files of the same name; families of plug-ins do not.
     entry = FAMILIES.find(family) if family in FAMILIES.builtin_names() else None
     if entry is None:
         if is_there(name_or_path) or "/" in family or name_or_path.lower().endswith(ENDINGS):
@@ -114,52 +136,81 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
         entry = FAMILIES.find(family)
     if entry is None:
         raise TopologyError(
-            f"network {shortened(name_or_path)!r}: neither a catalogue name nor a file; {_nearest_network(family)}"
+            f"network {shortened(name_or_path)!r}: neither a catalogue name nor a file;"
+            f" {_nearest_network(family)}"
         )
     if family == "topohub":
-        return _topohub(words)
-    if colon and not words:
+        return _topohub(parameters)
+    if colon and not parameters:
         raise TopologyError(
-            f"network {shortened(name_or_path)!r}: nothing follows the colon; write {family} or {entry.pattern}"
+            f"network {shortened(name_or_path)!r}: nothing follows the colon;"
+            f" write {family} or {entry.pattern}"
         )
     with located(f"network {shortened(name_or_path)!r}"):
-        return entry.build(**_parse_values(entry, words))
+        return entry.build(**_parse_values(entry, parameters))
 
 
 def catalogue() -> tuple[CatalogueEntry, ...]:
-    """Every family, in the order of ``testbed topology list``."""
-    found = (FAMILIES.find(name) for name in FAMILIES.names())
-    return tuple(entry for entry in found if entry is not None)
+    """Return all families, in the order of ``testbed topology list``."""
+    entries = map(FAMILIES.find, FAMILIES.names())
+    return tuple(entry for entry in entries if entry is not None)
 
 
-def _parse_values(entry: CatalogueEntry, words: str) -> Json:
-    known = {p.name: p for p in (*entry.parameters, *COMMON)}
-    written: dict[str, str] = {}
-    last: str | None = None
-    for position, word in enumerate(words.split(",") if words else ()):
-        name, equals, value = word.partition("=")
+def _parse_values(entry: CatalogueEntry, text: str) -> Json:
+    """Parse the values in a name, and fill in the defaults.
+
+    Args:
+        entry: The family.
+        text: The part of the name behind the colon.
+    """
+    parameters = {parameter.name: parameter for parameter in (*entry.parameters, *COMMON)}
+    texts = {
+        name: parameter.default
+        for name, parameter in parameters.items()
+        if parameter.default is not None
+    }
+    texts |= _split_values(entry, parameters, text)
+    return {name: _PARSERS[parameters[name].kind](name, text) for name, text in texts.items()}
+
+
+def _split_values(
+    entry: CatalogueEntry, parameters: Mapping[str, Parameter], text: str
+) -> dict[str, str]:
+    """Split the values in a name, and return the text of each parameter that is there.
+
+    Args:
+        entry: The family.
+        parameters: All its parameters by name.
+        text: The part of the name behind the colon.
+    """
+    texts: dict[str, str] = {}
+    last_named: str | None = None
+    parts = text.split(",") if text else []
+    for position, part in enumerate(parts):
+        name, equals, value = part.partition("=")
         if not equals:
-            if last is not None and known[last].kind == "text":
-                written[last] += (
-                    "," + word
-                )  # the graph of a cloud may be a name with commas, as fat-tree:4,3
+            if last_named is not None and parameters[last_named].kind == "text":
+                # The graph of an optical cloud may be a name with commas, as fat-tree:4,3.
+                texts[last_named] += "," + part
                 continue
             if position >= entry.positional:
                 raise TopologyError(
-                    f"{shortened(word)!r} is not of the form parameter=value; write {entry.pattern}"
+                    f"{shortened(part)!r} is not of the form parameter=value; write {entry.pattern}"
                 )
-            name, value = entry.parameters[position].name, word
-        if name not in known:
+            name = entry.parameters[position].name
+            value = part
+        if name not in parameters:
+            listing = "it has " + ", ".join(parameters)
             raise TopologyError(
                 f"{entry.name} has no parameter {shortened(name)!r};"
-                f" {_nearest(name, known, 'it has ' + ', '.join(known))}"
+                f" {_nearest(name, parameters, listing)}"
             )
-        if name in written:
+        if name in texts:
             raise TopologyError(f"{name} is given twice; keep one")
-        written[name] = value
-        last = name if equals else last
-    filled = {n: p.default for n, p in known.items() if p.default is not None} | written
-    return {name: _PARSERS[known[name].kind](name, text) for name, text in filled.items()}
+        texts[name] = value
+        if equals:
+            last_named = name
+    return texts
 
 
 def _allocation(name: str, text: str) -> tuple[int, ...]:
@@ -168,25 +219,34 @@ def _allocation(name: str, text: str) -> tuple[int, ...]:
         raise TopologyError(
             f"{name} {text[:40]!r}: give 8 counts from 0 to 4 joined by '-', as in 4-4-4-4-0-0-0-0"
         )
-    return checked_allocation([int(part) for part in parts])
+    return checked_allocation(list(map(int, parts)))
 
 
 _PARSERS = {**PARSERS, "allocation": _allocation}
 
 
-def _nearest(wrong: str, known: Mapping[str, object], otherwise: str) -> str:
-    near = difflib.get_close_matches(wrong.lower(), list(known), n=3, cutoff=0.5)
-    return "did you mean " + " or ".join(near) + "?" if near else otherwise
+def _nearest(wrong: str, names: Iterable[str], otherwise: str) -> str:
+    """Return the question whether one of the similar names is meant, or ``otherwise``."""
+    similar = difflib.get_close_matches(wrong.lower(), list(names), n=3, cutoff=0.5)
+    if not similar:
+        return otherwise
+    return "did you mean " + " or ".join(similar) + "?"
 
 
 def _nearest_network(wrong: str) -> str:
-    """The nearest names of ours, unless topohub has just that name, or we have none near."""
+    """Return advice on which name to give instead of an unknown one.
+
+    A network of topohub is proposed if its name is exactly this one, or if no family has a similar
+    name.
+    """
     keys = near_topohub_keys(wrong)[:3]
     if keys and keys[0].lower().rpartition("/")[2] == wrong.lower():
         return f"did you mean topohub:{keys[0]}?"
-    theirs = " or ".join(f"topohub:{key}" for key in keys)
-    hint = f"did you mean {theirs}?" if keys else "testbed topology list shows all names"
-    return _nearest(wrong, dict.fromkeys(FAMILIES.names()), hint)
+    if keys:
+        hint = f"did you mean {' or '.join(f'topohub:{key}' for key in keys)}?"
+    else:
+        hint = "testbed topology list shows all names"
+    return _nearest(wrong, FAMILIES.names(), hint)
 
 
 def _optical_cloud(
@@ -199,20 +259,28 @@ def _optical_cloud(
 ) -> Network:
     if graph.partition(":")[0] == "optical-cloud":
         raise TopologyError(f"graph={graph}: a cloud of clouds is not meant; name the graph itself")
-    sites = None if graph == "nsfnet" else load_network(graph)
+    sites = load_network(graph) if graph != "nsfnet" else None
     return optical_cloud(
         graph=sites, wavelengths=wavelengths, conversion=conversion, access=access, **links
     )
 
 
-def _topohub(words: str) -> Network:
-    key, *others = words.split(",")
-    for word in others:
-        if not word.startswith("delay="):
+def _topohub(parameters: str) -> Network:
+    """Return a network of topohub.
+
+    Args:
+        parameters: The key of the network, and ``delay=`` after a comma if it is given.
+    """
+    key, *options = parameters.split(",")
+    for option in options:
+        if not option.startswith("delay="):
             raise TopologyError(
-                f"topohub:{shortened(words)}: {word[:40]!r} is no parameter; topohub has delay=geo"
+                f"topohub:{shortened(parameters)}: {option[:40]!r} is no parameter;"
+                " topohub has delay=geo"
             )
-    return read_topohub(key, *(word.partition("=")[2] for word in others[-1:]))
+    if not options:
+        return read_topohub(key)
+    return read_topohub(key, options[-1].removeprefix("delay="))
 
 
 def _manet(
@@ -230,46 +298,61 @@ def _manet(
     return manet(walk, frame=frame, **links)
 
 
+# The kind of a parameter by the annotation of its builder; all other annotations are numbers.
 _KINDS: Mapping[str, ValueKind] = {
     "int": "whole",
     "str": "text",
     "Shape": "shape",
     "Allocation": "allocation",
 }
-"""The kind of a parameter by its builder's annotation; all others are numbers."""
 
 
 def _family(
     pattern: str, build: Callable[..., Network], description: str, **parameters: str
 ) -> CatalogueEntry:
-    """A family of ours: names, kinds and defaults of its ``parameters`` (which have descriptions here) are those of its
-    builder."""
-    name, _, words = pattern.partition(":")
-    given = inspect.signature(build).parameters
+    """Return the entry of a built-in family.
+
+    The kinds and the defaults of its parameters are read from the signature of the builder.
+
+    Args:
+        pattern: An example of a full name.
+        build: The builder.
+        description: What the family is, in one line.
+        **parameters: The description of each parameter.
+    """
+    name, _, values = pattern.partition(":")
+    signature = inspect.signature(build).parameters
+    entry_parameters = []
+    for parameter_name, parameter_description in parameters.items():
+        annotation = signature[parameter_name].annotation
+        # Annotations are strings in modules with ``from __future__ import annotations``.
+        annotation_name = getattr(annotation, "__name__", annotation)
+        parameter = Parameter(
+            name=parameter_name,
+            kind=_KINDS.get(annotation_name, "number"),
+            default=_default_text(signature[parameter_name].default),
+            description=parameter_description,
+        )
+        entry_parameters.append(parameter)
     return CatalogueEntry(
         name=name,
         pattern=pattern,
         description=description,
-        parameters=tuple(
-            Parameter(
-                name=n,
-                kind=_KINDS.get(
-                    getattr(given[n].annotation, "__name__", given[n].annotation), "number"
-                ),
-                default=_as_written(given[n].default),
-                description=about,
-            )
-            for n, about in parameters.items()
-        ),
-        positional=sum("=" not in word for word in words.split(",") if word),
+        parameters=tuple(entry_parameters),
+        positional=len([value for value in values.split(",") if value and "=" not in value]),
         build=build,
     )
 
 
-def _as_written(default: object) -> str | None:
+def _default_text(default: object) -> str | None:
+    """Return a default as it would be written in a name, or None if there is none."""
+    if default is None or default is inspect.Parameter.empty:
+        return None
+    if default == FULL_ALLOCATION:
+        return "-".join(map(str, FULL_ALLOCATION))
     if isinstance(default, tuple):
-        return ("-" if default == FULL_ALLOCATION else "x").join(map(str, default))
-    return None if default is None or default is inspect.Parameter.empty else str(default)
+        return "x".join(map(str, default))
+    return str(default)
 
 
 _ENTRIES = (
@@ -287,7 +370,8 @@ _ENTRIES = (
     _family(
         "three-switch",
         three_switch,
-        "The thesis' traffic without a liquid schedule: t1 to r1, t2 to r2, t3 to r3 around s_a, s_b, s_c, one way",
+        "The thesis' traffic without a liquid schedule: t1 to r1, t2 to r2, t3 to r3 around s_a,"
+        " s_b, s_c, one way",
     ),
     _family(
         "shared-fibre",
@@ -297,13 +381,15 @@ _ENTRIES = (
     _family(
         "capillary-layers:graph=1",
         capillary_layers,
-        "The thesis' example of capillary layers, s to t: the four graphs of nine links that have its numbers",
+        "The thesis' example of capillary layers, s to t: the four graphs of nine links that have"
+        " its numbers",
         graph="which of the four: 1, 2 (1 upside down), 3, 4 (3 upside down)",
     ),
     _family(
         "bottleneck-hunt",
         bottleneck_hunt,
-        "Ours, with the numbers of the thesis' bottleneck hunt: four full links, then three, then the two bottlenecks",
+        "Ours, with the numbers of the thesis' bottleneck hunt: four full links, then three, then"
+        " the two bottlenecks",
     ),
     _family(
         "crossbar:n",
@@ -314,7 +400,8 @@ _ENTRIES = (
     _family(
         "optical-cloud:graph=FILE_OR_NAME,wavelengths=8,conversion=wsxc",
         _optical_cloud,
-        "Edge routers e<i> with hosts h<i> around optical cross-connects x<i>; by default NSFNET's 14 sites",
+        "Edge routers e<i> with hosts h<i> around optical cross-connects x<i>; by default"
+        " NSFNET's 14 sites",
         graph="sites and fibres: nsfnet, a catalogue name or a file",
         wavelengths="wavelengths a fibre",
         conversion="wsxc keeps a lightpath's colour, wixc may change it",
@@ -323,7 +410,8 @@ _ENTRIES = (
     _family(
         "manet:nodes=115,seed=3,frame=0",
         _manet,
-        "Random walk on the unit square: switches n0.. with hosts h0.., links between those in range",
+        "Random walk on the unit square: switches n0.. with hosts h0.., links between those in"
+        " range",
         nodes="mobile nodes",
         degree="mean number of neighbours, which sets the range",
         range="range in sides of the square, instead of degree",
@@ -355,7 +443,8 @@ _ENTRIES = (
     _family(
         "dragonfly:a,h,p",
         dragonfly,
-        "Largest Dragonfly: a h + 1 groups of a switches s<group>_<place>, h cables to other groups and p hosts each",
+        "Largest Dragonfly: a h + 1 groups of a switches s<group>_<place>, h cables to other"
+        " groups and p hosts each",
         a="switches of a group",
         h="cables of a switch to other groups",
         p="hosts of a switch",
@@ -363,7 +452,8 @@ _ENTRIES = (
     _family(
         "hyperx:4x4,1",
         hyperx,
-        "HyperX: grid of switches s<x>_<y> with a cable between any two that differ in one coordinate, p hosts each",
+        "HyperX: grid of switches s<x>_<y> with a cable between any two that differ in one"
+        " coordinate, p hosts each",
         shape="switches in each dimension",
         p="hosts of a switch",
     ),
@@ -376,7 +466,8 @@ _ENTRIES = (
     _family(
         "kautz:n,d",
         kautz,
-        "Generalised Kautz graph: s<i> has one-way links to (-d i - a) mod n, a = 1 to d, and a host h<i>",
+        "Generalised Kautz graph: s<i> has one-way links to (-d i - a) mod n, a = 1 to d, and a"
+        " host h<i>",
         n="switches",
         d="links out of a switch",
     ),
@@ -390,7 +481,8 @@ _ENTRIES = (
     _family(
         "gpu-machines:2,4",
         gpu_machines,
-        "Machines: switches s0.. with hosts h0.., machine by machine; slower cables between any two machines",
+        "Machines: switches s0.. with hosts h0.., machine by machine; slower cables between any"
+        " two machines",
         m="machines",
         g="GPUs of a machine",
         cables="parallel cables between two machines",
@@ -405,19 +497,22 @@ _ENTRIES = (
     _family(
         "topohub:topozoo/Abilene",
         read_topohub,
-        "Real and synthetic backbones of the topohub package (topozoo, sndlib, backbone, gabriel, caida)",
+        "Real and synthetic backbones of the topohub package (topozoo, sndlib, backbone, gabriel,"
+        " caida)",
         key="topohub's key, as testbed topology list topohub lists them",
         delay="geo: 5 microseconds for each kilometre of a link",
     ),
 )
 
 
+def _check_entry(thing: object) -> str | None:
+    if isinstance(thing, CatalogueEntry):
+        return None
+    return "it is no topologies.catalog.CatalogueEntry"
+
+
 FAMILIES: Registry[CatalogueEntry] = Registry(
-    "testbed.topologies",
-    "family of networks",
-    lambda thing: (
-        None if isinstance(thing, CatalogueEntry) else "it is no topologies.catalog.CatalogueEntry"
-    ),
+    "testbed.topologies", "family of networks", _check_entry
 )
 for _entry in _ENTRIES:
     FAMILIES.register(_entry.name, _entry)

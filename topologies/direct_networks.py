@@ -1,10 +1,12 @@
-"""Tori, meshes and rings of any dimensions, and networks of few hops between any two switches: Dragonfly (Kim, Dally,
-Scott, Abts 2008), HyperX (Ahn et al. 2009), generalised Kautz graphs (Imase and Itoh 1983), bipartite graphs; and
-machines of GPUs.
+"""Direct networks: tori, meshes, rings and networks with few hops between any two switches.
 
-Switches are s<x>_<y>... at the points of a torus, mesh (each with a host h<x>_<y>...) or HyperX, s<group>_<place> in a
-Dragonfly, s0, s1, ... elsewhere; other hosts are numbered h0, h1, ... switch by switch. A ring is the torus of one
-dimension: its names have one coordinate.
+The latter are Dragonfly (Kim, Dally, Scott, Abts 2008), HyperX (Ahn et al. 2009), generalised Kautz
+graphs (Imase and Itoh 1983), bipartite graphs, and machines of GPUs.
+
+Names: the switches of a torus, a mesh or a HyperX are s<x>_<y>..., after their coordinates; tori
+and meshes have one host h<x>_<y>... on each. A ring is a torus of one dimension, so its names have
+one coordinate. The switches of a Dragonfly are s<group>_<index>. Elsewhere switches are s0, s1, ...
+All other hosts are numbered h0, h1, ... switch by switch.
 """
 
 from __future__ import annotations
@@ -19,16 +21,25 @@ from topologies.builder_values import Draft, LinkValues, check_size, integer
 from topologies.errors import TopologyError
 from topologies.network import DEFAULT_CAPACITY_BPS, Network
 
+# Maximum number of dimensions of a grid, and of switches in one dimension.
 MAX_DIMENSIONS = 10
+_MAX_GRID_SIZE = 50_000
+_MAX_HYPERX_SIZE = 1000
+# The number of switches in each dimension.
 Shape = Sequence[int]
-"""Switches in each dimension."""
 
 
 def torus(*, shape: Shape = (8, 8), **links: Unpack[LinkValues]) -> Network:
-    """A torus of ``shape[0]`` by ``shape[1]`` by ... switches, each with one host.
+    """Return a torus with one host on each switch.
 
-    A dimension of two switches has one cable between them, not two. Raises TopologyError for fewer than one or more
-    than ten dimensions, one below 2, or a network too large.
+    A dimension of two switches has one cable between them, not two.
+
+    Args:
+        shape: Number of switches in each dimension: 1 to 10 dimensions of 2 or more.
+        **links: Capacity and delay of all links.
+
+    Raises:
+        TopologyError: The shape is invalid, or the network too large.
 
     >>> net = torus(shape=(3, 3))
     >>> net.link("s0_0", "s2_0").label, net.link("h1_2", "s1_2").label
@@ -38,22 +49,35 @@ def torus(*, shape: Shape = (8, 8), **links: Unpack[LinkValues]) -> Network:
 
 
 def mesh(*, shape: Shape = (8, 8), **links: Unpack[LinkValues]) -> Network:
-    """A mesh: the torus without the cables around its edges. Names and errors as ``torus``."""
+    """Return a mesh: a torus without the cables that wrap around.
+
+    The arguments, names and errors are those of ``torus``.
+    """
     return _grid("mesh", shape, False, Draft(**links))
 
 
 def ring(*, n: int = 8, **links: Unpack[LinkValues]) -> Network:
-    """A ring of three switches or more, s0, s1, ..., each with one host h0, h1, ...
+    """Return a ring of switches s0, s1, ... with one host h0, h1, ... on each.
+
+    Args:
+        n: Number of switches, at least 3.
+        **links: Capacity and delay of all links.
 
     >>> [link.label for link in ring(n=3).links if link.source == "s0"]
     ['s0->s1', 's0->h0', 's0->s2']
     """
-    n = integer("ring: the number of switches", n, 3, 50_000)
+    n = integer("ring: the number of switches", n, 3, _MAX_GRID_SIZE)
     return _grid("ring", (n,), True, Draft(**links))
 
 
 def hypercube(*, d: int = 4, **links: Unpack[LinkValues]) -> Network:
-    """The hypercube of 2^d switches: the torus of two in each of ``d`` dimensions, whose dimension order is e-cube.
+    """Return the hypercube of 2^d switches, with one host on each.
+
+    It is the torus of two switches in each dimension; its dimension-order routing is e-cube.
+
+    Args:
+        d: Number of dimensions.
+        **links: Capacity and delay of all links.
 
     >>> len(hypercube(d=3).links)
     40
@@ -63,7 +87,15 @@ def hypercube(*, d: int = 4, **links: Unpack[LinkValues]) -> Network:
 
 
 def _grid(family: str, shape: Shape, wraps: bool, draft: Draft) -> Network:
-    sizes, written = checked_shape(family, shape, 50_000)
+    """Return a torus or a mesh.
+
+    Args:
+        family: Name of the family in the catalogue.
+        shape: Number of switches in each dimension.
+        wraps: Whether cables connect the two ends of each row.
+        draft: An empty draft with the values of the links.
+    """
+    sizes, written = checked_shape(family, shape, _MAX_GRID_SIZE)
     count = math.prod(sizes)
     check_size(2 * count, 2 * count * (len(sizes) + 1))
     points = list(itertools.product(*map(range, sizes)))
@@ -73,32 +105,49 @@ def _grid(family: str, shape: Shape, wraps: bool, draft: Draft) -> Network:
     for point in points:
         draft.host(grid_name("h", point), coordinates=list(point))
         for dimension, size in enumerate(sizes):
-            at = point[dimension]
-            if at < size - 1 or (wraps and size > 2):
-                further = (*point[:dimension], (at + 1) % size, *point[dimension + 1 :])
-                draft.cable(grid_name("s", point), grid_name("s", further))
+            coordinate = point[dimension]
+            if coordinate < size - 1 or (wraps and size > 2):
+                neighbour = _with_coordinate(point, dimension, (coordinate + 1) % size)
+                draft.cable(grid_name("s", point), grid_name("s", neighbour))
         draft.cable(grid_name("s", point), grid_name("h", point))
     return draft.network(
         f"{family}:{written}", shape=list(sizes), wraps=wraps, routing="dimension-order"
     )
 
 
-def checked_shape(family: str, shape: Shape, most: int) -> tuple[tuple[int, ...], str]:
-    """The sizes of a grid's dimensions, as numbers and as written; TopologyError for what is no grid."""
+def _with_coordinate(point: tuple[int, ...], dimension: int, value: int) -> tuple[int, ...]:
+    """Return a point with one of its coordinates replaced."""
+    return (*point[:dimension], value, *point[dimension + 1 :])
+
+
+def checked_shape(family: str, shape: Shape, limit: int) -> tuple[tuple[int, ...], str]:
+    """Check the shape of a grid.
+
+    Args:
+        family: Name of the family in the catalogue, for messages.
+        shape: Number of switches in each dimension.
+        limit: Maximum number of switches in one dimension.
+
+    Returns:
+        The shape, and its text as in ``8x8``.
+
+    Raises:
+        TopologyError: The number of dimensions or a size is out of bounds.
+    """
     sizes = tuple(shape)
     written = "x".join(map(str, sizes))
     if not 1 <= len(sizes) <= MAX_DIMENSIONS:
-        example = f"{family}:{'4x4' if family == 'hyperx' else '8x8'}"
+        example = "4x4" if family == "hyperx" else "8x8"
         raise TopologyError(
-            f"{family} of {len(sizes)} dimensions; give 1 to {MAX_DIMENSIONS}, as in {example}"
+            f"{family} of {len(sizes)} dimensions; give 1 to {MAX_DIMENSIONS}, as in"
+            f" {family}:{example}"
         )
-    return tuple(
-        integer(f"{family} {written}: the dimension", size, 2, most) for size in sizes
-    ), written
+    what = f"{family} {written}: the dimension"
+    return tuple(integer(what, size, 2, limit) for size in sizes), written
 
 
 def grid_name(letter: str, point: Sequence[int]) -> str:
-    """The name of the switch ("s") or host ("h") at a point.
+    """Return the id of the switch ("s") or the host ("h") at a point of a grid.
 
     >>> grid_name("s", (3, 0))
     's3_0'
@@ -107,50 +156,65 @@ def grid_name(letter: str, point: Sequence[int]) -> str:
 
 
 def dragonfly(*, a: int = 4, h: int = 2, p: int = 2, **links: Unpack[LinkValues]) -> Network:
-    """The largest Dragonfly of these numbers: a h + 1 groups of ``a`` switches, each with ``p`` hosts and ``h`` cables
-    to other groups.
+    """Return the largest Dragonfly of switches of a given size: a * h + 1 groups.
 
-    Within a group every two switches share a cable, and every two groups share one: cable c of group g leads to group
-    (g + c + 1), from its switch c // h (the "palmtree" arrangement). Three links at most between two switches. Raises
-    TopologyError for numbers below 1 or a network too large.
+    Every two switches of a group share a cable, and every two groups share one cable. Cable c of
+    group g leads from its switch c // h to group g + c + 1 (the "palmtree" arrangement). Two
+    switches are at most three links apart.
+
+    Args:
+        a: Number of switches in each group.
+        h: Number of cables from each switch to other groups.
+        p: Number of hosts on each switch.
+        **links: Capacity and delay of all links.
+
+    Raises:
+        TopologyError: A number is less than 1, or the network is too large.
 
     >>> net = dragonfly(a=4, h=2, p=2)
     >>> len(net.hosts), len(net.switches), len(net.links)
     (72, 36, 324)
     """
-    a, h, p = (
-        integer(f"dragonfly: {name}", value, 1, 1000)
-        for name, value in (("a", a), ("h", h), ("p", p))
-    )
+    a = integer("dragonfly: a", a, 1, 1000)
+    h = integer("dragonfly: h", h, 1, 1000)
+    p = integer("dragonfly: p", p, 1, 1000)
     groups = a * h + 1
     check_size(groups * a * (1 + p), groups * a * (a - 1 + h + 2 * p))
     draft = Draft(**links)
-    for g in range(groups):
-        for place in range(a):
-            draft.switch(f"s{g}_{place}", group=g, place=place)
-        for one, other in itertools.combinations(range(a), 2):
-            draft.cable(f"s{g}_{one}", f"s{g}_{other}")
-    for g in range(groups):
-        for c in range(a * h):
-            there = (g + c + 1) % groups
-            if g < there:
-                back = (g - there - 1) % groups
-                draft.cable(f"s{g}_{c // h}", f"s{there}_{back // h}")
+    for group in range(groups):
+        for index in range(a):
+            draft.switch(f"s{group}_{index}", group=group, place=index)
+        for first, second in itertools.combinations(range(a), 2):
+            draft.cable(f"s{group}_{first}", f"s{group}_{second}")
+    for group in range(groups):
+        for cable in range(a * h):
+            other_group = (group + cable + 1) % groups
+            # Each cable is met from both of its groups; it is added once.
+            if group < other_group:
+                other_cable = (group - other_group - 1) % groups
+                draft.cable(f"s{group}_{cable // h}", f"s{other_group}_{other_cable // h}")
     return _with_hosts(draft, p).network(f"dragonfly:{a},{h},{p}", a=a, h=h, p=p)
 
 
 def hyperx(*, shape: Shape = (4, 4), p: int = 1, **links: Unpack[LinkValues]) -> Network:
-    """A HyperX: a grid of switches in which every two that differ in one coordinate share a cable; ``p`` hosts a
-    switch.
+    """Return a HyperX: a grid of switches with a cable between every two of one row.
 
-    As many links between two switches as coordinates in which they differ. Raises TopologyError for fewer than one or
-    more than ten dimensions, one below 2, or a network too large.
+    Two switches are in one row if they differ in one coordinate. The number of links between two
+    switches is the number of coordinates in which they differ.
+
+    Args:
+        shape: Number of switches in each dimension: 1 to 10 dimensions of 2 or more.
+        p: Number of hosts on each switch.
+        **links: Capacity and delay of all links.
+
+    Raises:
+        TopologyError: The shape is invalid, or the network too large.
 
     >>> net = hyperx(shape=(4, 4), p=2)
     >>> len(net.hosts), len(net.switches), len(net.out_links("s0_0"))
     (32, 16, 8)
     """
-    sizes, written = checked_shape("hyperx", shape, 1000)
+    sizes, written = checked_shape("hyperx", shape, _MAX_HYPERX_SIZE)
     p = integer("hyperx: p", p, 1, 1000)
     count = math.prod(sizes)
     check_size(count * (1 + p), count * (sum(sizes) - len(sizes) + 2 * p))
@@ -158,17 +222,25 @@ def hyperx(*, shape: Shape = (4, 4), p: int = 1, **links: Unpack[LinkValues]) ->
     for point in itertools.product(*map(range, sizes)):
         draft.switch(grid_name("s", point), coordinates=list(point))
         for dimension, size in enumerate(sizes):
-            for further in range(point[dimension] + 1, size):
-                there = (*point[:dimension], further, *point[dimension + 1 :])
-                draft.cable(grid_name("s", point), grid_name("s", there))
+            for coordinate in range(point[dimension] + 1, size):
+                neighbour = _with_coordinate(point, dimension, coordinate)
+                draft.cable(grid_name("s", point), grid_name("s", neighbour))
     return _with_hosts(draft, p).network(f"hyperx:{written},{p}", sizes=list(sizes), p=p)
 
 
 def kautz(*, n: int = 20, d: int = 4, **links: Unpack[LinkValues]) -> Network:
-    """A generalised Kautz graph of ``n`` switches with a host each: one-way links lead from switch i to
-    (-d i - a) mod n for a = 1 .. d, but not to itself.
+    """Return a generalised Kautz graph of switches with one host on each.
 
-    >>> [link.target for link in kautz(n=5, d=2).links if link.source == "s1" and link.target[0] == "s"]
+    One-way links lead from switch i to the switches (-d * i - a) mod n for a = 1 .. d, except to
+    itself.
+
+    Args:
+        n: Number of switches.
+        d: Number of links out of a switch, less than ``n``.
+        **links: Capacity and delay of all links.
+
+    >>> net = kautz(n=5, d=2)
+    >>> [link.target for link in net.links if link.source == "s1" and link.target[0] == "s"]
     ['s2']
     """
     n = integer("kautz: n", n, 2, 10_000)
@@ -178,26 +250,34 @@ def kautz(*, n: int = 20, d: int = 4, **links: Unpack[LinkValues]) -> Network:
     for i in range(n):
         draft.switch(f"s{i}")
     for i in range(n):
-        for there in dict.fromkeys((-d * i - a) % n for a in range(1, d + 1)):
-            if there != i:
-                draft.link(f"s{i}", f"s{there}")
+        for target in dict.fromkeys((-d * i - a) % n for a in range(1, d + 1)):
+            if target != i:
+                draft.link(f"s{i}", f"s{target}")
     return _with_hosts(draft, 1).network(f"kautz:{n},{d}", n=n, d=d)
 
 
 def bipartite(*, n: int = 4, m: int = 4, **links: Unpack[LinkValues]) -> Network:
-    """The complete bipartite graph: a cable between each of the switches s0 to s(n - 1) and each of the ``m`` that
-    follow, one host each.
+    """Return a complete bipartite graph of switches with one host on each.
+
+    A cable connects each of the first ``n`` switches, s0 to s(n - 1), with each of the ``m``
+    switches after them.
+
+    Args:
+        n: Number of switches on one side.
+        m: Number of switches on the other side.
+        **links: Capacity and delay of all links.
 
     >>> len(bipartite(n=2, m=3).links)
     22
     """
-    n, m = (integer(f"bipartite: {name}", value, 1, 1000) for name, value in (("n", n), ("m", m)))
+    n = integer("bipartite: n", n, 1, 1000)
+    m = integer("bipartite: m", m, 1, 1000)
     check_size(2 * (n + m), 2 * (n * m + n + m))
     draft = Draft(**links)
     for i in range(n + m):
         draft.switch(f"s{i}")
-    for one, other in itertools.product(range(n), range(n, n + m)):
-        draft.cable(f"s{one}", f"s{other}")
+    for left, right in itertools.product(range(n), range(n, n + m)):
+        draft.cable(f"s{left}", f"s{right}")
     return _with_hosts(draft, 1).network(f"bipartite:{n},{m}", n=n, m=m)
 
 
@@ -209,34 +289,44 @@ def gpu_machines(
     between_bps: float | None = None,
     **links: Unpack[LinkValues],
 ) -> Network:
-    """``m`` machines of ``g`` GPUs (hosts) on a switch each; between any two machines so many parallel cables of
-    ``between_bps``, by default a tenth of the other links' capacity.
+    """Return machines of GPUs: each machine is a switch, and its GPUs are hosts on it.
+
+    Args:
+        m: Number of machines.
+        g: Number of GPUs of each machine.
+        cables: Number of parallel cables between any two machines.
+        between_bps: Capacity of these cables in bits per second; by default a tenth of the
+            capacity of the other links.
+        **links: Capacity and delay of all other links; the delay is that of the cables too.
 
     >>> [link.capacity_bps for link in gpu_machines(m=2, g=1, cables=1).links]
     [1000000.0, 1000000.0, 10000000.0, 10000000.0, 10000000.0, 10000000.0]
     """
-    counts = (("m", m), ("g", g), ("cables", cables))
-    m, g, cables = (integer(f"gpu-machines: {name}", value, 1, 1000) for name, value in counts)
+    m = integer("gpu-machines: m", m, 1, 1000)
+    g = integer("gpu-machines: g", g, 1, 1000)
+    cables = integer("gpu-machines: cables", cables, 1, 1000)
     check_size(m * (1 + g), m * (m - 1) * cables + 2 * m * g)
-    capacity = links.get("capacity_bps", DEFAULT_CAPACITY_BPS)
-    slow: LinkValues = {
-        **links,
-        "capacity_bps": capacity / 10 if between_bps is None else between_bps,
-    }
-    between, draft = Draft(**slow), Draft(**links)
+    if between_bps is None:
+        between_bps = links.get("capacity_bps", DEFAULT_CAPACITY_BPS) / 10
+    values_between: LinkValues = {**links, "capacity_bps": between_bps}
+    draft_between = Draft(**values_between)
+    draft = Draft(**links)
     for machine in range(m):
         draft.switch(f"s{machine}")
-    for one, other in itertools.combinations(range(m), 2):
+    for first, second in itertools.combinations(range(m), 2):
         for key in range(cables):
-            between.cable(f"s{one}", f"s{other}", key)
-    draft.links += between.links
+            draft_between.cable(f"s{first}", f"s{second}", key)
+    draft.links += draft_between.links
     return _with_hosts(draft, g).network(f"gpu-machines:{m},{g}", m=m, g=g, cables=cables)
 
 
-def _with_hosts(draft: Draft, hosts_each: int) -> Draft:
-    """The draft with as many hosts on each of its switches, in their order."""
-    for number, switch in enumerate(tuple(draft.nodes)):
-        for index in range(number * hosts_each, (number + 1) * hosts_each):
+def _with_hosts(draft: Draft, hosts_per_switch: int) -> Draft:
+    """Add hosts to each switch of a draft, in the order of the switches, and return the draft."""
+    switches = tuple(draft.nodes)
+    index = 0
+    for switch in switches:
+        for _ in range(hosts_per_switch):
             draft.host(f"h{index}", index=index)
             draft.cable(switch.id, f"h{index}")
+            index += 1
     return draft

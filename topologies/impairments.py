@@ -1,22 +1,27 @@
-"""What a link does to packets next to its capacity and delay: bursts of loss, jitter, reordering, duplication, a rate
-that changes.
+"""Impairments of a link: loss, jitter, reordering, duplication and a varying rate.
 
-Written as words, in network files (``impairments`` of a link) and in faults (``testbed.faults.grammar``), several one
-after another::
+A link may have several of them, in addition to its capacity and delay. They are written as text in
+network files (``impairments`` of a link) and in faults (``testbed.faults.grammar``), with spaces
+between them::
 
     loss:F                       each packet is lost with probability F
-    ge:p=P[,r=R][,1-h=L][,1-k=L] Gilbert-Elliott bursts, as netem's gemodel: each packet finds the chain good or bad,
-                                 is lost with probability 1-k (default 0) or 1-h (default 1), and moves the chain, to
-                                 bad with P, to good with R (1 - P)
-    delay:S[,jitter=J]           each packet waits S seconds, give or take J, evenly drawn: packets may overtake
-    jitter:J                     short for delay:J,jitter=J: each packet waits 0 to 2 J
-    reorder:F[,delay=S]          a share F of the packets goes at once, all others wait S (0.01 s): as netem's reorder
-    duplicate:F                  each packet comes twice with probability F
+    ge:p=P[,r=R][,1-h=L][,1-k=L] Gilbert-Elliott loss in bursts, as netem's gemodel: each packet is
+                                 lost with probability 1-k (default 0) if the chain is in the good
+                                 state, 1-h (default 1) in the bad state; then the chain changes
+                                 from good to bad with probability P, from bad to good with R
+                                 (default 1 - P)
+    delay:S[,jitter=J]           each packet is delayed by S seconds plus or minus a uniform random
+                                 time of at most J; packets may overtake each other
+    jitter:J                     short for delay:J,jitter=J: each packet is delayed by 0 to 2 J
+    reorder:F[,delay=S]          a fraction F of the packets is not delayed, all others by S (0.01 s
+                                 by default), as netem's reorder
+    duplicate:F                  each packet is sent twice with probability F
     trace:FILE                   packets leave at the opportunities of a trace in Mahimahi's format
 
-Fractions may be in per cent (``1%``), seconds may have another unit (``10ms``).
-Packets pass the words from left to right, and then the link's queue, capacity and delay. Sources: Gilbert 1960, Elliott
-1963, Hemminger 2005 (netem), Netravali and others 2015 (Mahimahi).
+Fractions may be in per cent (``1%``), and times may have another unit (``10ms``). A packet passes
+the impairments from left to right, and then the link's queue, capacity and delay.
+
+Sources: Gilbert 1960, Elliott 1963, Hemminger 2005 (netem), Netravali and others 2015 (Mahimahi).
 """
 
 import math
@@ -24,7 +29,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
-from itertools import accumulate, groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import ClassVar
 
@@ -32,56 +37,72 @@ from topologies.errors import TopologyError, located
 from topologies.text.text_file import read_bytes, utf8
 from topologies.text.units import fraction, seconds
 
+# The number of bytes of IP packets that one line of a Mahimahi trace lets pass.
 OPPORTUNITY_BYTES = 1500
-"""What one line of a Mahimahi trace lets pass, in bytes of IP packets."""
 MAX_DELAY_S = 60.0
 MAX_OPPORTUNITIES = 1_000_000
 MAX_TRACE_MS = 10**12
 _MAX_TRACE_BYTES = 2**24
+# The delay of reordered packets, if none is given.
 REORDER_DELAY_S = 0.01
 
 
-def _check(holds: bool, wrong: str) -> None:
+def _check(holds: bool, message: str) -> None:
+    """Raise TopologyError with the message unless the condition holds."""
     if not holds:
-        raise TopologyError(wrong)
+        raise TopologyError(message)
 
 
-class _Written:
-    """An impairment that is a word, KIND:VALUE[,NAME=VALUE...]: ``names`` has its fields by their names there. It loses
-    nothing unless it says so."""
+class _Impairment:
+    """The base of all impairments, which are written as KIND:VALUE[,NAME=VALUE...].
+
+    Attributes:
+        kind: The kind in the text.
+        names: The field for each name in the text. The first value has the kind as its name, which
+            is left out in the text.
+    """
 
     kind: ClassVar[str]
     names: ClassVar[Mapping[str, str]] = {}
 
     @property
     def mean_loss(self) -> float:
+        """The fraction of packets that are lost in the long run."""
         return 0.0
 
     def __str__(self) -> str:
-        return self._word({name: repr(getattr(self, own)) for name, own in self.names.items()})
+        return self._text({name: repr(getattr(self, key)) for name, key in self.names.items()})
 
     def short(self) -> str:
-        """As a person would write it: defaults left out, a trace by its name."""
-        usual = {one.name: one.default for one in fields(self)}  # type: ignore[arg-type]
-        given = {
-            name: getattr(self, own)
-            for name, own in self.names.items()
-            if getattr(self, own) != usual[own]
-        }
-        return self._word({name: f"{value:g}" for name, value in given.items()})
+        """Return the text as a person would write it, without values that have their default."""
+        defaults = {each.name: each.default for each in fields(self)}  # type: ignore[arg-type]
+        values = {}
+        for name, key in self.names.items():
+            value = getattr(self, key)
+            if value != defaults[key]:
+                values[name] = f"{value:g}"
+        return self._text(values)
 
-    def _word(self, values: Mapping[str, str]) -> str:
-        listed = (
-            value if name == self.kind else f"{name}={value}" for name, value in values.items()
-        )
-        return f"{self.kind}:{','.join(listed)}"
+    def _text(self, values: Mapping[str, str]) -> str:
+        parts = []
+        for name, value in values.items():
+            if name == self.kind:
+                parts.append(value)
+            else:
+                parts.append(f"{name}={value}")
+        return f"{self.kind}:{','.join(parts)}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomLoss(_Written):
-    """Each packet is lost with probability ``fraction``, whatever became of the others."""
+class RandomLoss(_Impairment):
+    """Each packet is lost with the same probability, independently of the others.
 
-    kind, names = "loss", {"loss": "fraction"}
+    Attributes:
+        fraction: The probability.
+    """
+
+    kind = "loss"
+    names: ClassVar = {"loss": "fraction"}
     fraction: float
 
     def __post_init__(self) -> None:
@@ -91,35 +112,37 @@ class RandomLoss(_Written):
 
     @property
     def mean_loss(self) -> float:
+        """The fraction of packets that are lost in the long run."""
         return self.fraction
 
 
 @dataclass(frozen=True, kw_only=True)
-class GilbertElliott(_Written):
-    """A Markov chain of two states, moved once by each packet (Gilbert 1960, Elliott 1963); fields as netem's gemodel
-    names them.
+class GilbertElliott(_Impairment):
+    """Loss in bursts: a Markov chain of two states that changes with each packet.
 
-    ``p``: good to bad; ``r``: bad to good; ``bad_loss`` (1-h) and ``good_loss`` (1-k): probability of loss in each
-    state.
+    Sources: Gilbert 1960, Elliott 1963. The names of the parameters are those of netem's gemodel.
+
+    Attributes:
+        p: Probability that the chain changes from the good to the bad state.
+        r: Probability that the chain changes from the bad to the good state.
+        bad_loss: Probability of loss in the bad state (1-h).
+        good_loss: Probability of loss in the good state (1-k).
     """
 
-    kind, names = "ge", {"p": "p", "r": "r", "1-h": "bad_loss", "1-k": "good_loss"}
+    kind = "ge"
+    names: ClassVar = {"p": "p", "r": "r", "1-h": "bad_loss", "1-k": "good_loss"}
     p: float
     r: float
     bad_loss: float = 1.0
     good_loss: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("p", self.p),
-            ("r", self.r),
-            ("1-h", self.bad_loss),
-            ("1-k", self.good_loss),
-        ):
-            _check(0 <= value <= 1, f"ge: {name}={value:g} is no probability; give 0 to 1")
+        for name, key in self.names.items():
+            value = getattr(self, key)
+            _check(0 <= value <= 1, f"ge: {name}={value:g} is not a probability; give 0 to 1")
         _check(
             self.p > 0 and self.r > 0,
-            "ge: p and r must be above 0, or the chain stays where it is for ever",
+            "ge: p and r must be above 0, or the chain never changes its state",
         )
         _check(self.mean_loss > 0, "ge: no packet would ever be lost; give 1-h or 1-k above 0")
 
@@ -130,21 +153,27 @@ class GilbertElliott(_Written):
 
     @property
     def memory(self) -> float:
-        """The second eigenvalue of the chain, 1 - p - r: the correlation of its states from one packet to the next."""
+        """The correlation of the states at successive packets: the second eigenvalue, 1 - p - r."""
         return 1 - self.p - self.r
 
     @property
     def mean_loss(self) -> float:
-        return (
-            self.loss_in_bad_state * self.bad_loss + (1 - self.loss_in_bad_state) * self.good_loss
-        )
+        """The fraction of packets that are lost in the long run."""
+        p_bad = self.loss_in_bad_state
+        return p_bad * self.bad_loss + (1 - p_bad) * self.good_loss
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExtraDelay(_Written):
-    """Each packet waits for ``mean_s``, give or take ``jitter_s``, evenly drawn; one that waits less overtakes."""
+class ExtraDelay(_Impairment):
+    """Each packet has a random additional delay; a packet with a smaller delay may overtake others.
 
-    kind, names = "delay", {"delay": "mean_s", "jitter": "jitter_s"}
+    Attributes:
+        mean_s: Mean delay in seconds.
+        jitter_s: Largest deviation from the mean in seconds; the delay is uniformly distributed.
+    """
+
+    kind = "delay"
+    names: ClassVar = {"delay": "mean_s", "jitter": "jitter_s"}
     mean_s: float
     jitter_s: float = 0.0
 
@@ -155,19 +184,28 @@ class ExtraDelay(_Written):
         )
         _check(
             0 <= self.jitter_s <= self.mean_s,
-            f"delay:{self.mean_s:g},jitter={self.jitter_s:g}: no packet waits less than nothing;"
-            " give a jitter of 0 to the delay",
+            f"delay:{self.mean_s:g},jitter={self.jitter_s:g}: a delay cannot be"
+            " negative; give a jitter from 0 to the delay",
         )
 
     def short(self) -> str:
-        return f"jitter:{self.jitter_s:g}" if self.jitter_s == self.mean_s else super().short()
+        """Return the text as a person would write it, without values that have their default."""
+        if self.jitter_s == self.mean_s:
+            return f"jitter:{self.jitter_s:g}"
+        return super().short()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reordering(_Written):
-    """A share ``fraction`` of the packets goes at once, and so overtakes the others, which wait for ``delay_s``."""
+class Reordering(_Impairment):
+    """Some packets are not delayed and overtake the others.
 
-    kind, names = "reorder", {"reorder": "fraction", "delay": "delay_s"}
+    Attributes:
+        fraction: Fraction of the packets that are not delayed.
+        delay_s: Delay of all other packets in seconds.
+    """
+
+    kind = "reorder"
+    names: ClassVar = {"reorder": "fraction", "delay": "delay_s"}
     fraction: float
     delay_s: float
 
@@ -180,10 +218,15 @@ class Reordering(_Written):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Duplication(_Written):
-    """Each packet comes twice with probability ``fraction``."""
+class Duplication(_Impairment):
+    """Some packets are sent twice.
 
-    kind, names = "duplicate", {"duplicate": "fraction"}
+    Attributes:
+        fraction: Probability that a packet is sent twice.
+    """
+
+    kind = "duplicate"
+    names: ClassVar = {"duplicate": "fraction"}
     fraction: float
 
     def __post_init__(self) -> None:
@@ -194,13 +237,16 @@ class Duplication(_Written):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateTrace(_Written):
-    """Packets leave at opportunities only, ``times_ms`` after the link began, of 1500 bytes each; after the last one
-    all come again.
+class RateTrace(_Impairment):
+    """Packets leave only at the delivery opportunities of a trace, which repeats without end.
 
-    The format of Mahimahi's packet-delivery-opportunity traces: bytes are counted, a packet larger than what is left of
-    an opportunity goes on in the next one, and an opportunity that finds nobody waiting is lost. ``name`` is for the
-    reader only.
+    This is the format of Mahimahi's packet-delivery traces. Each opportunity lets 1500 bytes pass.
+    A packet that is larger than the remainder of an opportunity continues in the next one. An
+    opportunity is lost if no packet is waiting.
+
+    Attributes:
+        times_ms: Time of each opportunity in ms after the start of the link.
+        name: Name of the trace, for display only.
     """
 
     kind = "trace"
@@ -214,30 +260,41 @@ class RateTrace(_Written):
             f"trace: {count} opportunities; give 1 to {MAX_OPPORTUNITIES}",
         )
         _check(
-            self.times_ms[-1] > 0, "trace: it lasts 0 ms; its last line says how long it is, in ms"
+            self.times_ms[-1] > 0,
+            "trace: its duration is 0 ms; give the duration in its last line, in ms",
         )
 
     @property
     def period_s(self) -> float:
-        """After so long the trace begins again: the time of its last opportunity."""
+        """The time in seconds after which the trace repeats: that of its last opportunity."""
         return self.times_ms[-1] / 1000
 
     @property
     def mean_rate_bps(self) -> float:
-        """Bits of IP packets a second, over the whole trace."""
+        """The mean rate over the trace, in bits of IP packets per second."""
         return 8 * OPPORTUNITY_BYTES * len(self.times_ms) / self.period_s
 
     @cached_property
     def gaps(self) -> str:
-        """The times as runs of equal gaps: ``12x100+0x3+40`` is a hundred gaps of 12 ms, three of 0, one of 40."""
-        steps = [b - a for a, b in zip((0, *self.times_ms), self.times_ms, strict=False)]
-        runs = ((gap, len(list(same))) for gap, same in groupby(steps))
-        return "+".join(f"{gap}x{count}" if count > 1 else str(gap) for gap, count in runs)
+        """The times as runs of equal gaps in ms.
+
+        For example, ``12x100+0x3+40`` is a hundred gaps of 12 ms, three of 0 ms, and one of 40 ms.
+        """
+        steps = [later - earlier for earlier, later in pairwise((0, *self.times_ms))]
+        runs = []
+        for gap, equal_gaps in groupby(steps):
+            count = len(list(equal_gaps))
+            run = str(gap)
+            if count > 1:
+                run += f"x{count}"
+            runs.append(run)
+        return "+".join(runs)
 
     def __str__(self) -> str:
         return f"trace:ms={self.gaps}"
 
     def short(self) -> str:
+        """Return the text with the trace's name, or with its mean rate if it has no name."""
         return f"trace:{self.name or f'{self.mean_rate_bps / 1e6:.3g}Mbit/s'}"
 
 
@@ -245,186 +302,224 @@ Impairment = RandomLoss | GilbertElliott | ExtraDelay | Reordering | Duplication
 Impairments = tuple[Impairment, ...]
 KINDS = ("loss", "ge", "delay", "jitter", "reorder", "duplicate", "trace")
 
-_OF_VALUES = {
-    one.kind: one for one in (RandomLoss, GilbertElliott, ExtraDelay, Reordering, Duplication)
+# The impairments whose text consists of numbers, by kind.
+_NUMERIC = {
+    each.kind: each for each in (RandomLoss, GilbertElliott, ExtraDelay, Reordering, Duplication)
 }
-# Values that are times; all others are fractions.
+# Names of values that are times; all other values are fractions.
 _TIMES = ("delay", "jitter")
-_WORDS = re.compile(r"\s+")
+_SPACES = re.compile(r"\s+")
+# A space between a number and its unit does not separate two impairments.
 _SPACE_BEFORE_UNIT = re.compile(r"(?<=[0-9.])\s+(?=(?:%|[mnuµ]?s|min|h)(?:[\s,]|$))")
 
 
 def parse_impairments(text: str, folder: str | Path | None = "") -> Impairments:
-    """The impairments of words with spaces between.
+    """Parse impairments with spaces between them.
 
-    ``folder``: where the files of traces lie, and nowhere else; "": the words were typed and may name any file; None:
-    they may name none. Raises TopologyError, which names the word and what it may be.
+    Args:
+        text: The text.
+        folder: The only folder from which trace files may be read. An empty text permits any file;
+            use it for text that the user has typed. None permits no file.
 
-    >>> [str(one) for one in parse_impairments("ge:p=0.01,r=0.3 jitter:0.005")]
+    Raises:
+        TopologyError: The text is invalid. The message names the wrong part and the valid forms.
+
+    >>> [str(each) for each in parse_impairments("ge:p=0.01,r=0.3 jitter:0.005")]
     ['ge:p=0.01,r=0.3,1-h=1.0,1-k=0.0', 'delay:0.005,jitter=0.005']
     """
     text = _SPACE_BEFORE_UNIT.sub("", text.strip())
-    return tuple(_impairment(word, folder) for word in _WORDS.split(text) if word)
+    return tuple(_parse_impairment(part, folder) for part in _SPACES.split(text) if part)
 
 
+# The results are cached, because traces are long.
 @lru_cache(maxsize=256)
 def known_impairments(text: str) -> Impairments:
-    """Of the text that ``impairment_text`` wrote, which names no file: kept, since traces are long."""
+    """Parse a text that ``impairment_text`` wrote, which names no file."""
     return parse_impairments(text)
 
 
 def impairment_text(impairments: Impairments) -> str:
-    """Words that ``parse_impairments`` takes back, a trace with all its opportunities in it."""
+    """Return a text that ``parse_impairments`` reads; it contains the whole content of a trace."""
     return " ".join(map(str, impairments))
 
 
 def to_text(impairments: Impairments) -> str:
-    """As a person would write them: defaults left out, a trace by its name.
+    """Return the text as a person would write it: without defaults, and a trace by its name.
 
     >>> to_text(parse_impairments("ge:p=0.01,r=0.3 jitter:0.005 duplicate:0.02"))
     'ge:p=0.01,r=0.3 jitter:0.005 duplicate:0.02'
     """
-    return " ".join(one.short() for one in impairments)
+    return " ".join(each.short() for each in impairments)
 
 
 def mean_loss(impairments: Impairments) -> float:
-    """The share of packets that all of them together lose in the long run (what a trace's full queue drops is not in
-    it)."""
-    return 1 - math.prod(1 - one.mean_loss for one in impairments)
+    """Return the fraction of packets that all the impairments together lose in the long run.
+
+    Packets that are dropped because the queue of a trace is full are not counted.
+    """
+    return 1 - math.prod(1 - each.mean_loss for each in impairments)
 
 
-def _impairment(word: str, folder: str | Path | None) -> Impairment:
-    kind, colon, rest = word.partition(":")
+def _parse_impairment(text: str, folder: str | Path | None) -> Impairment:
+    """Parse one impairment; ``folder`` is as for ``parse_impairments``."""
+    kind, colon, value_text = text.partition(":")
     if kind == "corrupt":
         raise TopologyError(
-            f"{word!r}: a packet whose checksum is wrong is thrown away by its receiver; write loss:FRACTION"
+            f"{text!r}: a packet with a wrong checksum is discarded by its receiver;"
+            " write loss:FRACTION"
         )
     if kind in ("rate", "bw", "limit"):
         ours = "max_queue_size" if kind == "limit" else "capacity (a link's, as 10Mbps)"
-        raise TopologyError(f"{word!r} is no impairment; write it as {ours}")
+        raise TopologyError(f"{text!r} is not an impairment; write it as {ours}")
     if kind not in KINDS or not colon:
         raise TopologyError(
-            f"impairment {word!r} is none of {', '.join(f'{name}:' for name in KINDS)}"
+            f"impairment {text!r} is none of {', '.join(f'{name}:' for name in KINDS)}"
         )
     if kind == "trace":
-        return _trace(rest, folder)
+        return _parse_trace_value(value_text, folder)
     if kind == "jitter":
-        jitter = _values(word, ["jitter"], rest)["jitter"]
+        jitter = _parse_values(text, ["jitter"], value_text)["jitter"]
         return ExtraDelay(mean_s=jitter, jitter_s=jitter)
-    made = _OF_VALUES[kind]
-    values = {
-        made.names[name]: value for name, value in _values(word, list(made.names), rest).items()
-    }
+    impairment_class = _NUMERIC[kind]
+    names = impairment_class.names
+    parsed = _parse_values(text, list(names), value_text)
+    values = {names[name]: value for name, value in parsed.items()}
     if kind == "ge":
         values.setdefault("r", 1 - values["p"])
     elif kind == "reorder":
         values.setdefault("delay_s", REORDER_DELAY_S)
-    return made(**values)
+    return impairment_class(**values)
 
 
-def _values(word: str, keys: list[str], text: str) -> dict[str, float]:
-    """Parse the numbers of a word; the name of the first one may be missing.
+def _parse_values(impairment: str, names: list[str], text: str) -> dict[str, float]:
+    """Parse the numbers of an impairment; the name of the first one may be missing.
 
     Args:
-        word: The whole word, for messages.
-        keys: The names that the word may have.
-        text: The part of the word behind its kind.
+        impairment: The text of the impairment, for messages.
+        names: The names that its values may have.
+        text: The part of the impairment behind its kind.
     """
     values: dict[str, float] = {}
     for position, part in enumerate(text.split(",")):
         name, equals, number = part.partition("=")
         if not equals and position == 0:
-            name = keys[0]
+            name = names[0]
             number = part
-        if name not in keys or name in values:
+        if name not in names or name in values:
             raise TopologyError(
-                f"impairment {word!r}: {part!r} is none of"
-                f" {', '.join(f'{key}=' for key in keys)}, once each"
+                f"impairment {impairment!r}: {part!r} is none of"
+                f" {', '.join(f'{each}=' for each in names)}, once each"
             )
-        values[name] = _quantity(word, name, number)
-    if keys[0] not in values:
-        raise TopologyError(f"impairment {word!r}: {keys[0]} is missing")
+        values[name] = _parse_quantity(impairment, name, number)
+    if names[0] not in values:
+        raise TopologyError(f"impairment {impairment!r}: {names[0]} is missing")
     return values
 
 
-def _quantity(word: str, name: str, text: str) -> float:
+def _parse_quantity(impairment: str, name: str, text: str) -> float:
     """Parse one number: a time in seconds or with its unit, or a fraction, also in per cent."""
     is_time = name in _TIMES
     value = seconds(text) if is_time else fraction(text)
     if not math.isfinite(value):
         hint = "give seconds or a unit, as 10ms" if is_time else "give 0.01 or 1%"
-        raise TopologyError(f"impairment {word!r}: {text!r} is no number; {hint}")
+        raise TopologyError(f"impairment {impairment!r}: {text!r} is not a number; {hint}")
     return value
 
 
-def _trace(rest: str, folder: str | Path | None) -> RateTrace:
-    if rest.startswith("ms="):
-        return _trace_of_gaps(rest[3:])
-    if not rest:
+def _parse_trace_value(text: str, folder: str | Path | None) -> RateTrace:
+    """Return the trace of a file, or of the gaps behind ``ms=``.
+
+    Args:
+        text: The part of the impairment behind ``trace:``.
+        folder: As for ``parse_impairments``.
+    """
+    if text.startswith("ms="):
+        return _parse_gaps(text.removeprefix("ms="))
+    if not text:
         raise TopologyError("impairment 'trace:': name the trace's file, as trace:lte.mahi")
     if folder is None:
         raise TopologyError(
-            f"impairment 'trace:{rest[:40]}': no file is read here; write the gaps, as trace:ms=12x100+40"
+            f"impairment 'trace:{text[:40]}': no file is read here; write the gaps, as"
+            " trace:ms=12x100+40"
         )
-    path = Path(folder) / rest
-    below, hint = (
-        None if folder == "" else Path(folder),
-        "name a trace of Mahimahi, one time in ms a line",
-    )
-    with located(f"impairment 'trace:{rest[:200]}'"):
-        text = utf8(read_bytes(path, hint, most=_MAX_TRACE_BYTES, below=below, plain=True))
-    return parse_trace(text, path.name)
+    path = Path(folder) / text
+    permitted_folder = Path(folder) if folder != "" else None
+    with located(f"impairment 'trace:{text[:200]}'"):
+        content = read_bytes(
+            path,
+            "name a trace of Mahimahi, one time in ms a line",
+            limit_bytes=_MAX_TRACE_BYTES,
+            folder=permitted_folder,
+            plain=True,
+        )
+        trace_text = utf8(content)
+    return parse_trace(trace_text, path.name)
 
 
-def _trace_of_gaps(text: str) -> RateTrace:
-    """The trace of runs of gaps in ms, as ``RateTrace.gaps`` writes them."""
+def _parse_gaps(text: str) -> RateTrace:
+    """Return the trace of runs of gaps in ms, as ``RateTrace.gaps`` writes them."""
+    runs: list[tuple[int, int]] = []
     try:
-        gaps = [
-            (int(gap), int(count or 1))
-            for gap, _, count in (run.partition("x") for run in text.split("+"))
-        ]
+        for run in text.split("+"):
+            gap_ms, _, repeats = run.partition("x")
+            runs.append((int(gap_ms), int(repeats or 1)))
     except ValueError:
         raise TopologyError(
             f"impairment 'trace:ms={text[:37]}': write gaps of ms as 12x100+0x3+40"
         ) from None
     _check(
-        sum(count for _, count in gaps) <= MAX_OPPORTUNITIES,
+        sum(count for _, count in runs) <= MAX_OPPORTUNITIES,
         f"trace: more than {MAX_OPPORTUNITIES} opportunities",
     )
     _check(
-        all(gap >= 0 and count > 0 for gap, count in gaps),
-        "trace: a gap is 0 ms or more, once or more often",
+        all(gap >= 0 and count > 0 for gap, count in runs),
+        "trace: give gaps of 0 ms or more and counts of 1 or more",
     )
     _check(
-        sum(gap * count for gap, count in gaps) <= MAX_TRACE_MS,
+        sum(gap * count for gap, count in runs) <= MAX_TRACE_MS,
         f"trace: longer than {MAX_TRACE_MS} ms",
     )
-    return RateTrace(times_ms=tuple(accumulate(gap for gap, count in gaps for _ in range(count))))
+    times_ms = []
+    time_ms = 0
+    for gap, count in runs:
+        for _ in range(count):
+            time_ms += gap
+            times_ms.append(time_ms)
+    return RateTrace(times_ms=tuple(times_ms))
 
 
 def parse_trace(text: str, name: str) -> RateTrace:
-    """A packet-delivery-opportunity trace in Mahimahi's format: on each line a whole number of ms, none less than the
-    one before.
+    r"""Parse a packet-delivery trace in Mahimahi's format.
 
-    Raises TopologyError, which names the line and quotes nothing of it.
+    Each line has the time of one delivery opportunity: a whole number of ms, not less than the one
+    before. Empty lines are ignored.
 
-    >>> parse_trace("0\\n5\\n5\\n10\\n", "small").mean_rate_bps
+    Args:
+        text: The content of the file.
+        name: The name of the file.
+
+    Raises:
+        TopologyError: A line is invalid. The message has the number of the line but nothing of its
+            content, because the text may name any file of the machine.
+
+    >>> parse_trace("0\n5\n5\n10\n", "small").mean_rate_bps
     4800000.0
     """
     times: list[int] = []
     for number, line in enumerate(text.splitlines(), start=1):
-        word = line.strip()
-        if not word:
+        time_text = line.strip()
+        if not time_text:
             continue
-        if not word.isdecimal() or len(word) > 12:
-            raise TopologyError(f"{name}, line {number}: no whole number of milliseconds")
-        if times and int(word) < times[-1]:
+        if not time_text.isdecimal() or len(time_text) > 12:
+            raise TopologyError(f"{name}, line {number}: not a whole number of milliseconds")
+        time_ms = int(time_text)
+        if times and time_ms < times[-1]:
             raise TopologyError(
-                f"{name}, line {number}: this time comes before the last one; times never go back"
+                f"{name}, line {number}: this time is less than the one before; sort the times"
             )
-        times.append(int(word))
+        times.append(time_ms)
         if len(times) > MAX_OPPORTUNITIES:
             raise TopologyError(f"{name}: more than {MAX_OPPORTUNITIES} lines; cut it")
     if not times:
-        raise TopologyError(f"{name}: no line with a time in ms; a trace has one a packet")
+        raise TopologyError(f"{name}: no line with a time in ms; a trace has one for each packet")
     return RateTrace(times_ms=tuple(times), name=name)

@@ -1,9 +1,12 @@
-"""Registries of what other packages add: names of one kind of thing, ours and those of installed plug-ins.
+"""Registries of things that have a name and can be added by plug-ins: routings, codes, topologies.
 
-Ours are registered by the module that holds them. A plug-in is an entry point of its package, in the group of the same
-name (``[project.entry-points."testbed.routings"]``): it is looked for only when a name is requested that is none of
-ours, or all names are listed, and goes through the same ``register``. One that does not load, is of another kind or has
-a name that is taken is kept as broken, with its package and the reason; it takes nothing else down.
+A module registers its built-in things when it is imported. A plug-in is an entry point of another
+package, in the group that has the name of the registry
+(``[project.entry-points."testbed.routings"]``). Plug-ins are looked for only when a name is
+requested that is not built in, or when all names are listed. They go through the same ``register``.
+
+A plug-in is broken if it does not load, is not of the right kind, or has a name that is taken. The
+registry keeps it with its package and the reason, and works without it.
 """
 
 import functools
@@ -19,14 +22,23 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 T = TypeVar("T")
 
+_NAME_IN_FILE = re.compile(r".+\.py:[A-Za-z_]\w*")
+
 
 class PluginError(ValueError):
-    """A plug-in of another package does not do what it must: which one, of which package, what is wrong."""
+    """A plug-in is unusable; the message names it, its package and the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plugin:
-    """One entry point of another package; ``broken``: why it cannot be used, or None."""
+    """One entry point of another package.
+
+    Attributes:
+        group: The group of the entry point, which is the name of the registry.
+        name: The name of the entry point.
+        package: Name and version of the package.
+        broken: Why it cannot be used, or None.
+    """
 
     group: str
     name: str
@@ -35,18 +47,28 @@ class Plugin:
 
     @property
     def title(self) -> str:
+        """The plug-in and its package, for messages."""
         return f"plug-in {self.name!r} of package {self.package} ({self.group})"
 
 
 class Registry(Generic[T]):
-    """``kind``: what the things are, in words. ``check``: returns why a thing is none of them, or None.
+    """Things of one kind by their names.
 
-    ``ours``: errors that a plug-in may raise as our own things do; any other that one of its functions raises becomes
-    PluginError. ``files``: ``FILE.py:NAME`` finds what a file of the user calls so. A name may end in a colon and a
-    word (``disjoint:k``): then whatever stands there is requested as ``disjoint:3``.
+    A registered name may end in a colon and a word, as ``disjoint:k``. It is then found under any
+    value after the colon, as ``disjoint:3``. A thing may also be defined in a Python file of the
+    user, if the registry allows it.
 
-    >>> wrong = lambda thing: None if callable(thing) else "it cannot be called"
-    >>> doubles = Registry("testbed.doubles", "function", wrong)
+    Args:
+        group: The group of the entry points of plug-ins.
+        kind: What the things are, for messages, as "function".
+        check: Returns why an object is not a thing of this kind, or None if it is one.
+        ours: Errors that functions may raise. Any other error that a plug-in's function raises
+            becomes a PluginError.
+        files: Whether a name ``FILE.py:NAME`` stands for the object NAME in a file of the user.
+
+    >>> def check(thing):
+    ...     return None if callable(thing) else "it cannot be called"
+    >>> doubles = Registry("testbed.doubles", "function", check)
     >>> doubles.register("twice", lambda x: 2 * x)
     >>> doubles.find("twice")(4), doubles.find("thrice"), doubles.names()
     (8, None, ('twice',))
@@ -61,30 +83,41 @@ class Registry(Generic[T]):
         *,
         files: bool = False,
     ) -> None:
-        self.group, self.kind, self._files = group, kind, files
-        self._check, self._ours = check, ours
+        self.group = group
+        self.kind = kind
+        self._files = files
+        self._check = check
+        self._ours = ours
+        # The usable things and their full names, by key (see ``_key``).
         self._things: dict[str, T] = {}
         self._titles: dict[str, str] = {}
+        # None until plug-ins have been looked for.
         self._plugins: dict[str, Plugin] | None = None
 
     def register(self, name: str, thing: T) -> None:
-        """Put a thing in under its name. PluginError where it is none of this kind or the name is taken."""
-        wrong = "the name is taken" if _key(name) in self._things else self._check(thing)
-        if wrong is not None:
-            raise PluginError(f"{self.kind} {name!r} of {self.group}: {wrong}")
-        self._things[_key(name)] = thing
-        self._titles[_key(name)] = name
+        """Add a thing under a name.
+
+        Raises:
+            PluginError: The thing is not of this kind, or the name is taken.
+        """
+        key = _key(name)
+        reason = "the name is taken" if key in self._things else self._check(thing)
+        if reason is not None:
+            raise PluginError(f"{self.kind} {name!r} of {self.group}: {reason}")
+        self._things[key] = thing
+        self._titles[key] = name
 
     def find(self, name: str) -> T | None:
-        """The thing of that name (``disjoint:3`` finds ``disjoint:k``), None where nobody has it.
+        """Return the thing with this name, or None if there is none.
 
-        PluginError where a plug-in or a file has it and is broken.
+        Raises:
+            PluginError: The name belongs to a broken plug-in, or to a file that does not define it.
         """
         if self.in_file(name):
-            return self._from_file(name)
+            return self._load_from_file(name)
         key = _key(name)
         if key not in self._things:
-            plugin = self._others().get(key)
+            plugin = self._load_plugins().get(key)
             if plugin is not None and plugin.broken is not None:
                 raise PluginError(
                     f"{plugin.title} cannot be used: {plugin.broken}; repair or remove the package"
@@ -92,101 +125,107 @@ class Registry(Generic[T]):
         return self._things.get(key)
 
     def in_file(self, name: str) -> bool:
-        """Whether the name is ``FILE.py:NAME`` and may be."""
-        return self._files and _IN_FILE.fullmatch(name) is not None
+        """Return whether the name has the form ``FILE.py:NAME`` and this registry reads files."""
+        return self._files and _NAME_IN_FILE.fullmatch(name) is not None
 
-    def _from_file(self, name: str) -> T:
-        """What the file calls so; the file is run once, as ``import`` would."""
+    def _load_from_file(self, name: str) -> T:
+        """Return the object ``FILE.py:NAME``; the file is run the first time."""
         if name not in self._things:
-            file, _, called = name.rpartition(":")
-            plugin = Plugin(group=self.group, name=called, package=file)
+            file, _, name_in_file = name.rpartition(":")
+            plugin = Plugin(group=self.group, name=name_in_file, package=file)
             try:
-                thing = runpy.run_path(file).get(called)
-            except (Exception, SystemExit) as error:  # whatever a user's file raises is one line
+                thing = runpy.run_path(file).get(name_in_file)
+            # A file of the user may raise anything; every error becomes a message of one line.
+            except (Exception, SystemExit) as error:
                 raise PluginError(
-                    f"{self.kind} {name!r}: {file} does not load: {_said(error)}"
+                    f"{self.kind} {name!r}: {file} does not load: {_error_text(error)}"
                 ) from error
-            wrong = f"{file} has no {called}" if thing is None else self._check(thing)
-            if wrong is not None:
-                raise PluginError(f"{self.kind} {name!r}: {wrong}")
+            reason = f"{file} has no {name_in_file}" if thing is None else self._check(thing)
+            if reason is not None:
+                raise PluginError(f"{self.kind} {name!r}: {reason}")
             self._things[name] = self._guarded(plugin, thing)
         return self._things[name]
 
     def builtin_names(self) -> tuple[str, ...]:
-        """Names of ours, in the order in which they were registered."""
-        return tuple(
-            title for key, title in self._titles.items() if key not in (self._plugins or {})
-        )
+        """Return the names of the things that are not plug-ins, in the order of registration."""
+        plugins = self._plugins or {}
+        return tuple(title for key, title in self._titles.items() if key not in plugins)
 
     def names(self) -> tuple[str, ...]:
-        """All names that can be used, ours first."""
-        self._others()
+        """Return all names that can be used: first the built-in ones, then those of plug-ins."""
+        self._load_plugins()
         return tuple(self._titles.values())
 
     def has(self, name: str) -> bool:
-        """Return whether something is registered under the name, with any parameter; a broken plug-in counts."""
-        known = [*self.names(), *(plugin.name for plugin in self.plugins())]
-        return _key(name) in {_key(each) for each in known}
+        """Return whether the name is taken, with any parameter; a broken plug-in counts."""
+        names = [*self.names(), *(plugin.name for plugin in self.plugins())]
+        return _key(name) in {_key(each) for each in names}
 
     def nearest(self, wrong: str) -> str:
-        """What to give instead of a name that nobody has."""
+        """Return advice on which name to give instead of an unknown one."""
         names = self.names()
         return nearest(wrong, names, "choose one of ", len(names))
 
     def plugins(self) -> tuple[Plugin, ...]:
-        """All plug-ins of the group, broken ones too, by name."""
-        return tuple(plugin for _, plugin in sorted(self._others().items()))
+        """Return all plug-ins of the group in the order of their names, broken ones included."""
+        return tuple(plugin for _, plugin in sorted(self._load_plugins().items()))
 
     def forget_plugins(self) -> None:
-        """Look again for plug-ins when one is requested next."""
-        for key in self._plugins or {}:
-            if self._plugins and self._plugins[key].broken is None:
+        """Remove all plug-ins; the next request looks for them again."""
+        for key, plugin in (self._plugins or {}).items():
+            if plugin.broken is None:
                 self._things.pop(key, None)
                 self._titles.pop(key, None)
         self._plugins = None
 
-    def _others(self) -> dict[str, Plugin]:
+    def _load_plugins(self) -> dict[str, Plugin]:
+        """Load the plug-ins of the group, if that has not been done yet, and return them by key."""
         if self._plugins is None:
+            # Imported here because the import takes time and most commands need no plug-in.
             from importlib.metadata import entry_points
 
             self._plugins = {}
-            for point in sorted(
-                entry_points(group=self.group), key=lambda p: (p.name, _package(p))
-            ):
-                self._take(point)
+            points = entry_points(group=self.group)
+            for point in sorted(points, key=lambda point: (point.name, _package(point))):
+                self._load_plugin(point, self._plugins)
         return self._plugins
 
-    def _take(self, point: "EntryPoint") -> None:
-        assert self._plugins is not None
+    def _load_plugin(self, point: "EntryPoint", plugins: dict[str, Plugin]) -> None:
+        """Load one plug-in, register it unless it is broken, and add it to ``plugins``."""
         plugin = Plugin(group=self.group, name=point.name, package=_package(point))
-        key, broken = _key(point.name), None
-        if key in self._things or key in self._plugins:
-            broken, key = "its name is taken", f"{key} ({plugin.package})"
+        key = _key(point.name)
+        broken = None
+        if key in self._things or key in plugins:
+            broken = "its name is taken"
+            key = f"{key} ({plugin.package})"
         else:
             try:
                 self.register(point.name, self._guarded(plugin, point.load()))
             except PluginError as error:
                 broken = str(error).rpartition(": ")[2]
-            except Exception as error:  # noqa: BLE001 - whatever another's module raises, we go on without it
+            # A plug-in may raise anything; the testbed must work without it.
+            except Exception as error:  # noqa: BLE001
                 broken = f"it does not load ({type(error).__name__}: {error})"
             except SystemExit as error:
                 broken = f"it does not load (it ends the program: {error})"
-        self._plugins[key] = Plugin(
+        plugins[key] = Plugin(
             group=plugin.group, name=plugin.name, package=plugin.package, broken=broken
         )
 
     def _guarded(self, plugin: Plugin, thing: object) -> Any:
-        """A function whose unexpected errors name its package; anything else as it is."""
+        """Wrap a function so that its unexpected errors name its package.
+
+        Classes and objects that cannot be called are returned unchanged.
+        """
         if isinstance(thing, type) or not callable(thing):
             return thing
-
-        known: tuple[type[Exception], ...] = (*self._ours, PluginError)
+        expected_errors: tuple[type[Exception], ...] = (*self._ours, PluginError)
 
         @functools.wraps(thing)
-        def guarded(*words: Any, **named: Any) -> Any:
+        def guarded(*args: Any, **kwargs: Any) -> Any:
             try:
-                return thing(*words, **named)
-            except known:
+                return thing(*args, **kwargs)
+            except expected_errors:
                 raise
             except Exception as error:
                 raise PluginError(
@@ -196,25 +235,37 @@ class Registry(Generic[T]):
         return guarded
 
 
-_IN_FILE = re.compile(r".+\.py:[A-Za-z_]\w*")
-
-
-def _said(error: BaseException) -> str:
-    words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return f"{type(error).__name__}: {words}"
+def _error_text(error: BaseException) -> str:
+    """Return the type and the message of an error, without the file name of an OSError."""
+    message = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        message = error.strerror
+    return f"{type(error).__name__}: {message}"
 
 
 def _key(name: str) -> str:
-    """``disjoint:k`` and ``disjoint:3`` are one name."""
+    """Return the name without its parameter: ``disjoint:`` for ``disjoint:3``."""
     head, colon, _ = name.partition(":")
     return head + colon
 
 
 def _package(point: "EntryPoint") -> str:
-    found = getattr(point, "dist", None)
-    return "?" if found is None else f"{found.name} {found.version}"
+    distribution = getattr(point, "dist", None)
+    if distribution is None:
+        return "?"
+    return f"{distribution.name} {distribution.version}"
 
 
-def function_check(words: str) -> Callable[[object], str | None]:
-    """A check that a thing is a function; ``words`` say of what."""
-    return lambda thing: None if callable(thing) else f"it is no function of {words}"
+def function_check(parameters: str) -> Callable[[object], str | None]:
+    """Return a check for ``Registry`` that accepts functions.
+
+    Args:
+        parameters: What the functions take, for the message, as "a network".
+    """
+
+    def check(thing: object) -> str | None:
+        if callable(thing):
+            return None
+        return f"it is no function of {parameters}"
+
+    return check

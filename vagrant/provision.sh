@@ -53,7 +53,7 @@ unfinished=$venv/.testbed-unfinished
 # program:package, as Debian 12, Debian 13 and Ubuntu 24.04 name them alike
 needed=(ovs-vswitchd:openvswitch-switch ovsdb-tool:openvswitch-common mnexec:mininet ifconfig:net-tools ip:iproute2 tc:iproute2 pasta:passt
     nft:nftables tcpdump:tcpdump ethtool:ethtool iperf:iperf iperf3:iperf3 wget:wget ping:iputils-ping sysctl:procps modprobe:kmod
-    unshare:util-linux nsenter:util-linux setpriv:util-linux mount:mount losetup:mount mkfs.ext4:e2fsprogs)
+    unshare:util-linux nsenter:util-linux setpriv:util-linux mount:mount losetup:mount mkfs.ext4:e2fsprogs gcc:gcc)
 
 missing_packages() {
     local pair name
@@ -62,21 +62,34 @@ missing_packages() {
     done
     compgen -G '/usr/lib*/libisal.so.2' >/dev/null || compgen -G '/usr/lib/*/libisal.so.2' >/dev/null ||
         compgen -G '/usr/local/lib/libisal.so.2' >/dev/null || echo libisal2
+    [ -e /usr/include/stdlib.h ] || echo libc6-dev
     for name in "${program_names[@]}"; do
         command -v "$name" >/dev/null && continue
         # Ubuntu's chromium package is only a pointer to a snap, which containers and bare machines cannot run
         if [ "$name" = chromium ] && grep -qs '^ID=ubuntu' /etc/os-release; then continue; fi
         if [ "$name" = wg ]; then name=wireguard-tools; fi
+        if [ "$name" = gcc ]; then echo libc6-dev; fi
         echo "$name"
     done
     # a virtual environment is made once, so its maker is looked for only then
-    if [ -x "$venv/bin/python" ]; then return; fi
+    if [ -x "$venv/bin/python" ]; then
+        environment_is_complete || headers_package "$venv/bin/python"
+        return
+    fi
     if ! python=$(find_python); then
         # a minimal Debian has no Python; one that comes with another package would come without venv
-        [ -n "${TESTBED_PYTHON:-}" ] || echo python3-venv
+        [ -n "${TESTBED_PYTHON:-}" ] || printf '%s\n' python3-venv python3-dev
     elif ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
         "$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'
+    else
+        headers_package "$python"
     fi
+}
+
+# The package of the headers with which C modules of this Python are compiled, if they are missing.
+headers_package() {
+    "$1" -c 'import os, sys, sysconfig
+if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")): print("python%d.%d-dev" % sys.version_info[:2])'
 }
 
 find_python() {
@@ -92,7 +105,7 @@ find_python() {
 }
 
 fingerprint() {
-    { cat "$root/pyproject.toml" "$root"/plugins/*/pyproject.toml "$root/constraints.txt" "${BASH_SOURCE[0]}" && printf '%s\n' "$root" "$venv"; } | sha256sum
+    { cat "$root/pyproject.toml" "$root/setup.py" "$root"/fec/protocol/*.c "$root"/plugins/*/pyproject.toml "$root/constraints.txt" "${BASH_SOURCE[0]}" && printf '%s\n' "$root" "$venv"; } | sha256sum
 }
 
 environment_is_complete() {
@@ -148,6 +161,7 @@ install_packages() {
 # What is lost without these packages: a program of --programs costs only what needs it.
 lost_without() {
     local package
+    [[ " $* " =~ ^(' '(gcc|libc6-dev|python[0-9.]*-dev))+' '$ ]] && { echo 'the packets of streams are handled more slowly'; return; }
     for package in "$@"; do
         [[ ,$programs,wireguard-tools, = *,$package,* ]] || { echo 'without Open vSwitch and mininet only the simulated fabric works'; return; }
     done

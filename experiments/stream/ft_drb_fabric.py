@@ -11,8 +11,8 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from testbed.arrays import FloatArray
 from testbed.faults.fault import Fault, FaultKind
 from testbed.metapath.analysis import MessageDeliveries, fault_timeline, latency_of, path_shares
 from testbed.metapath.judgement import MAX_LOST_S
@@ -116,7 +116,11 @@ def _measure_crowded(point: Row) -> Results:
     }
     routing = "single" if point["routing"] == "single" else "ft-drb"
     run, judged = _judged(point, routing=routing, options={"always": True, **wide}, **lasts)
-    sent_s, arrived_s, counts = run.sent.time_s, run.arrival_s(), judged.document["figures"]
+    sent_s, arrived_s, counts = (
+        run.sent.time_s,
+        run.deliveries.arrived_s,
+        judged.document["figures"],
+    )
     since_s = BACKGROUND_AFTER_S + 1.0
     return {
         "sent": counts["packets_sent"],
@@ -156,7 +160,7 @@ def _measure_coded(point: Row) -> Results:
 
 
 def _coded_row(
-    deliveries: MessageDeliveries, start_s: float, stop_s: float, datagrams_s: NDArray[np.float64]
+    deliveries: MessageDeliveries, start_s: float, stop_s: float, datagrams_s: FloatArray
 ) -> Results:
     """The figures of a plain stream's row, for messages that a code may have brought back."""
     latency_ms, ends_s = deliveries.latency_ms, stop_s + AFTER_S - 0.4

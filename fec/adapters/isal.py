@@ -17,28 +17,28 @@ _TABLE_BYTES = 32
 
 
 class Multiplication:
-    """By one set of rows, whose tables lie at ``address``: called with the arrays of symbols, or with ``at``."""
+    """Multiplies by one set of rows."""
 
     def __init__(self, library: ctypes.CDLL, rows: NDArray[np.uint8]) -> None:
         self._required, self._known = rows.shape
         self._multiply = library.ec_encode_data
         self._buffer = np.empty(self._required * self._known * _TABLE_BYTES, dtype=np.uint8)
-        self.address: int = self._buffer.ctypes.data
+        self._address = self._buffer.ctypes.data
         library.ec_init_tables(
-            self._known, self._required, ctypes.c_void_p(rows.ctypes.data), self.address
+            self._known, self._required, ctypes.c_void_p(rows.ctypes.data), self._address
         )
 
     def __call__(self, source: Symbols, out: Symbols) -> None:
-        self.at(source.shape[1], _row_addresses(source), _row_addresses(out))
-
-    def at(self, length: int, rows_in: bytes | int, rows_out: bytes | int) -> None:
-        """Rows anywhere; each argument is, or says where there is, a C array of pointers to them."""
-        self._multiply(length, self._known, self._required, self.address, rows_in, rows_out)
+        pointers = _row_addresses(source), _row_addresses(out)
+        self._multiply(source.shape[1], self._known, self._required, self._address, *pointers)
 
 
 class IsalEngine:
-    """A call costs one foreign call and the addresses of the rows. ``prepare_at``, ``multiply_at``, ``crc_at``: where
-    the library's functions are, for compiled code."""
+    """A call costs one foreign call and the addresses of the rows.
+
+    Attributes:
+        addresses: Where the library's functions are, for the C module of ``fec.protocol``.
+    """
 
     name = "isal"
 
@@ -55,14 +55,9 @@ class IsalEngine:
             ctypes.c_void_p,
         ]
         library.ec_init_tables.restype = None
-        self.prepare_at, self.multiply_at, self.crc_at = (
-            ctypes.cast(function, ctypes.c_void_p).value
-            for function in (
-                library.ec_init_tables,
-                library.ec_encode_data,
-                library.crc32_gzip_refl,
-            )
-        )
+        functions = (library.ec_init_tables, library.ec_encode_data)
+        prepare_at, multiply_at = (ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions)
+        self.addresses = prepare_at, multiply_at
 
     def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Multiplication:
         return Multiplication(self._library, interpolation_rows(known, required))
@@ -84,10 +79,7 @@ def build_engine() -> IsalEngine:
             library = ctypes.CDLL(name)
         except OSError:
             continue
-        if all(
-            hasattr(library, name)
-            for name in ("ec_encode_data", "ec_init_tables", "crc32_gzip_refl")
-        ):
+        if all(hasattr(library, name) for name in ("ec_encode_data", "ec_init_tables")):
             return IsalEngine(library)
     raise EngineUnavailable(
         "engine 'isal': no libisal.so.2 on this machine; install it (Debian, Ubuntu: libisal2)"

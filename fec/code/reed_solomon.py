@@ -6,14 +6,14 @@ Any M of a block's symbols decode it, and parity can be added to a block at any 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from numbers import Integral
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fec.code.checked import octets, plain, whole
-from fec.engines import EngineInPlace, InterpolationInPlace, Symbols, best_engine, load_engine
+from fec.engines import Symbols, best_engine, load_engine
 from fec.engines.galois_field import ORDER
-from fec.errors import EngineUnavailable, FecError, NotDecodable
+from fec.errors import FecError, NotDecodable
 
 BytesLike: TypeAlias = bytes | bytearray | memoryview
 MAX_BLOCK = ORDER
@@ -61,11 +61,10 @@ class ReedSolomonCode:
         return self._engine.name
 
     @property
-    def engine_at_addresses(self) -> EngineInPlace:
-        """The engine, which takes symbols where they lie, without a copy. EngineUnavailable where it does not."""
-        if hasattr(self._engine, "multiply_at"):
-            return cast(EngineInPlace, self._engine)
-        raise EngineUnavailable("packets are handled one by one: no ISA-L on this machine")
+    def engine_addresses(self) -> tuple[int, int]:
+        """The addresses of ISA-L's functions ``ec_init_tables`` and ``ec_encode_data``, or zeros with another
+        engine."""
+        return getattr(self._engine, "addresses", (0, 0))
 
     def encode(self, packets: Sequence[BytesLike], count: int) -> list[bytes]:
         """The block's symbols 0 .. count - 1: the M packets themselves (equal lengths), then count - M parity symbols.
@@ -85,10 +84,6 @@ class ReedSolomonCode:
         if not ends_are_whole or not self.source_packets <= first <= stop <= MAX_BLOCK:
             raise FecError(self._outside(f"parity symbols {first} up to", stop))
         return self._rows(self._own, tuple(range(first, stop)), self._stacked(packets))
-
-    def parity_tables(self, first: int, stop: int) -> InterpolationInPlace:
-        """What the engine prepared for the symbols first .. stop - 1."""
-        return cast(InterpolationInPlace, self._prepared(self._own, tuple(range(first, stop))))
 
     def decode(self, symbols: Mapping[int, BytesLike]) -> list[bytes]:
         """The M source symbols from any M symbols {symbol id: bytes}; those beyond M are not looked at.

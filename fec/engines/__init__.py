@@ -33,25 +33,6 @@ class Engine(Protocol):
         ...
 
 
-class InterpolationInPlace(Protocol):
-    """Takes symbols where they lie, without a copy; its tables lie at ``address``."""
-
-    @property
-    def address(self) -> int: ...
-
-    def at(self, length: int, rows_in: bytes | int, rows_out: bytes | int) -> None:
-        """Each is, or says where there is, a C array of pointers to symbols of that length."""
-        ...
-
-
-class EngineInPlace(Protocol):
-    """An engine whose interpolations are such; where its functions lie, for compiled code."""
-
-    prepare_at: int
-    multiply_at: int
-    crc_at: int
-
-
 _MAKERS = {
     "isal": ("fec.adapters.isal", "build_engine"),
     "numpy": ("fec.engines.tables", "NumpyEngine"),

@@ -27,6 +27,7 @@ goes on. One that shortens the way by more than a third of the playback time cou
 report's number is the time stamp of the newest packet, so that one ahead of the sender's clock is refused; numbers that
 begin again are followed after a second. With a key (``framing``) nothing that others made is believed.
 
-Bytes are told in ``wire`` and ``loss_report``; files in large blocks, which have an acknowledgement in place of a
+Both ends also take and make packets in the rows of an array, many at a time (``batches``), sealed in one call
+(``row_seals``). Bytes are told in ``wire`` and ``loss_report``; files in large blocks, which have an acknowledgement in place of a
 deadline, in ``large_blocks``.
 """

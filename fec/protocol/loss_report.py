@@ -21,7 +21,7 @@ from fec.protocol.framing import (
 REPORT_HEADER = struct.Struct(">BBHIIIIIIIIIBBHI")
 """version << 4 | type, flags, stream id, report number, echoed time stamp, its age, highest block, received packets,
 decoded blocks, undecodable blocks, unused parity, session, blocks listed, paths listed, bytes of a bitmap, CRC32 or
-HMAC."""
+BLAKE2b."""
 BLOCK_NUMBER = struct.Struct(">I")
 PATH_ENTRY = struct.Struct(">II")
 """path << 24 | lost packets, packets that came."""

@@ -7,6 +7,9 @@ A path is 1 to 255; 0 stands for packets whose path is not numbered. Numbers rep
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fec.errors import FecError
 from fec.protocol.loss_report import MAX_LOST, MAX_PATH, MAX_PATHS
 from fec.redundancy.labels import LABELS
@@ -16,6 +19,7 @@ _WORD = (1 << 32) - 1
 Entry = tuple[int, int, int]
 """(path, lost, came) as a loss report lists it."""
 FIRST, HIGHEST, ARRIVED = 0, 1, 2
+Column = NDArray[np.int64]
 
 
 class PathNumbers:
@@ -44,6 +48,17 @@ class PathNumbers:
         number = self._sent[path]
         self._sent[path] = number + 1
         return path, number % _NUMBERS
+
+    def next_many(self, labels: Column) -> tuple[Column, Column]:
+        """Return (paths, numbers) of packets that leave one after the other."""
+        paths = np.frombuffer(self.path_of, np.uint8)[labels].astype(np.int64)
+        numbers = np.zeros(len(paths), np.int64)
+        for path in np.flatnonzero(np.bincount(paths)).tolist():
+            if path:
+                (places,) = np.nonzero(paths == path)
+                numbers[places] = self._sent[path] + np.arange(len(places))
+                self._sent[path] += len(places)
+        return paths, numbers % _NUMBERS
 
 
 def count(own: Any, number: int) -> None:

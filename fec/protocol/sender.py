@@ -40,8 +40,8 @@ from fec.redundancy.labels import LabelOrder
 
 _LATE_PER_SOURCE, _MAX_LATE_STEP_S = 8, 0.001
 """Late parity leaves at so many times the rate of source packets, or one packet a millisecond where that is quicker."""
-_STAMPS = 1 << 32
-_HALF_STAMPS = _STAMPS // 2
+STAMPS = 1 << 32
+_HALF_STAMPS = STAMPS // 2
 _NUMBERS_AHEAD = 10_000
 """By which a report's number may be above the sender's clock in microseconds: reports that tell of no newer packet
 count on by one."""
@@ -52,7 +52,7 @@ _AGREEING, _REPEAT_S = 3, 1.0
 """Reports numbered again, and the time without others, after which their numbers are followed."""
 _pack = HEADER.pack
 _new_tuple = tuple.__new__  # a named tuple's own constructor takes twice the time, for every packet
-_DATA, _PARITY = VERSION << 4 | PacketType.DATA, VERSION << 4 | PacketType.PARITY
+DATA, PARITY = VERSION << 4 | PacketType.DATA, VERSION << 4 | PacketType.PARITY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,12 +155,11 @@ class StreamSender:
             "spurious_losses": 0,
         }
         self._parity_sent = self._late_sent = 0
-        self._code, self._label_of, self._source, self._m = (
-            code,
-            labels.label,
-            source,
-            parameters.source_packets,
-        )
+        self._code = code
+        self._label_of = labels.label
+        self._labels_of = labels.labels
+        self._source = source
+        self._m = parameters.source_packets
         self.control = control
         self._interval, self._symbol_bytes = 1 / parameters.rate_pps, parameters.symbol_bytes
         self._seal = sealed_with(parameters.key)
@@ -237,7 +236,7 @@ class StreamSender:
     def packets_due(self, now_s: float, limit: int = 64) -> list[OutgoingPacket]:
         """At most ``limit`` packets due by now, in the order of their due times; the caller sends them at once."""
         out: list[OutgoingPacket] = []
-        stamp = int(now_s * 1e6) % _STAMPS
+        stamp = int(now_s * 1e6) % STAMPS
         late, parity, interval = self._late, self._parity, self._interval
         while len(out) < limit:
             due = math.inf if self._ended and self._source_over() else self._next_source * interval
@@ -272,7 +271,7 @@ class StreamSender:
         # a seal without a key to check it is no seal
         own = (data[1], report.stream_id, report.session) == self._identity
         # a number is a time stamp that came back, or some more: one from the time to come is none of this sender's
-        early_us = signed(report.number - int(now_s * 1e6), _STAMPS)
+        early_us = signed(report.number - int(now_s * 1e6), STAMPS)
         if not own or highest >= max(1, begun) + _BLOCKS_AHEAD or early_us > _NUMBERS_AHEAD:
             self._counts["bad_reports"] += 1
         elif not self._is_newer(report.number, now_s):
@@ -287,10 +286,10 @@ class StreamSender:
         """By the signed difference of numbers, which are time stamps: after half their range without a report any is
         new. So is the third of older numbers in rising order, where no newer one has come for a while: their receiver
         counts again."""
-        ahead = (number - self._last_report) % _STAMPS
+        ahead = (number - self._last_report) % STAMPS
         if 0 < ahead < _HALF_STAMPS or (now_s - self._last_report_s) * 1e6 > _HALF_STAMPS:
             return True
-        rising = 0 < (number - self._older_number) % _STAMPS < _HALF_STAMPS
+        rising = 0 < (number - self._older_number) % STAMPS < _HALF_STAMPS
         self._older_reports = self._older_reports + 1 if rising else 1
         self._older_number = number
         return self._older_reports >= _AGREEING and now_s > self._last_report_s + _REPEAT_S
@@ -303,19 +302,56 @@ class StreamSender:
         symbol = len(block.sources) if block is not None else m
         if block is None or symbol == m:
             block, symbol = self._begin_block(self._next_source // m, due_s), 0
-        payload = as_bytes(self._source(self._next_source))
-        full = len(payload) == self._symbol_bytes - 2
-        block.sources.append(
-            self._full_prefix + payload if full else protect(payload, self._symbol_bytes)
-        )
+        block.sources.append(self._symbol(self._source(self._next_source)))
         self._next_source += 1
-        if symbol == m - 1 and block.size > m:
-            block.parity = self._code.parity(block.sources, m, block.size)
-            step = m * self._interval / len(block.parity)
-            self._parity.extend(
-                (due_s + (k + 0.5) * step, block, m + k) for k in range(len(block.parity))
-            )
+        if symbol == m - 1:
+            self._queue_parity([(block, due_s)])
         return block, symbol
+
+    def _source_symbols(self, first: int, stop: int) -> list[bytes]:
+        """Return the symbols of the source packets first .. stop - 1."""
+        payloads = list(map(self._source, range(first, stop)))
+        if {*map(type, payloads)} == {bytes} and {*map(len, payloads)} == {self._symbol_bytes - 2}:
+            prefix = self._full_prefix
+            return [prefix + payload for payload in payloads]
+        return list(map(self._symbol, payloads))
+
+    def _symbol(self, payload: bytes) -> bytes:
+        """Return the symbol that carries a payload."""
+        payload = as_bytes(payload)
+        if len(payload) == self._symbol_bytes - 2:
+            return self._full_prefix + payload
+        return protect(payload, self._symbol_bytes)
+
+    def _queue_parity(self, complete: Sequence[tuple[SentBlock, float]]) -> None:
+        """Make the parity of blocks, due evenly over the time of the next block.
+
+        Args:
+            complete: Blocks with all their source packets, and when the last of these was due.
+        """
+        m = self._m
+        blocks_by_size: dict[int, list[SentBlock]] = {}
+        for block, _ in complete:
+            blocks_by_size.setdefault(block.size, []).append(block)
+        for size, blocks in blocks_by_size.items():
+            if size > m:
+                self._encode(blocks, size)
+        for block, due_s in complete:
+            count = len(block.parity)
+            for k in range(count):
+                step_s = m * self._interval / count
+                self._parity.append((due_s + (k + 0.5) * step_s, block, m + k))
+
+    def _encode(self, blocks: Sequence[SentBlock], size: int) -> None:
+        """Make the parity of blocks of one size. The code takes each byte by itself, so that symbols
+        of several blocks side by side are encoded as one symbol."""
+        if len(blocks) == 1:
+            blocks[0].parity = self._code.parity(blocks[0].sources, self._m, size)
+            return
+        source = [b"".join(symbols) for symbols in zip(*(b.sources for b in blocks), strict=True)]
+        parity = self._code.parity(source, self._m, size)
+        for block, at in zip(blocks, range(0, len(parity[0]), self._symbol_bytes), strict=True):
+            block.parity = [symbols[at : at + self._symbol_bytes] for symbols in parity]
 
     def _begin_block(self, number: int, due_s: float) -> SentBlock:
         size = self._size_at(due_s)
@@ -339,9 +375,9 @@ class StreamSender:
     ) -> OutgoingPacket:
         k = m = self._m
         if symbol < m:
-            kind, body = _DATA, block.sources[symbol]
+            kind, body = DATA, block.sources[symbol]
         else:
-            kind, body, k = _PARITY, block.parity[symbol - m], m - block.absent
+            kind, body, k = PARITY, block.parity[symbol - m], m - block.absent
         block.sent += 1
         # fec.protocol.wire's PacketHeader.encode without the dataclass: the same bytes, as a test holds, at a third of
         # the time.
@@ -366,11 +402,11 @@ class StreamSender:
         self._handle_spurious_losses(arrived, now_s)
         now_us = int(now_s * 1e6)
         newest_s = self.newest_reported_sent_s = (
-            now_us - max(0, signed(now_us - report.newest_us, _STAMPS))
+            now_us - max(0, signed(now_us - report.newest_us, STAMPS))
         ) / 1e6
         came = Arrived(arrived)
         known = self._deadlines.known(came, newest_s, now_s)
-        if signed(report.received - self._received, _STAMPS) < 0:
+        if signed(report.received - self._received, STAMPS) < 0:
             self._again_s = (
                 newest_s  # a receiver of its own, which knows nothing of what came before
             )

@@ -37,7 +37,7 @@ STREAM_UDP_PORT = 47000
 
 HEADER = struct.Struct(">BBHIIHBBHHII")
 """version << 4 | type, flags, stream id, SBN << 8 | ESI, session, k, N, path, path sequence, symbol length, time stamp,
-CRC32 or HMAC."""
+CRC32 or BLAKE2b."""
 HEADER_BYTES, CRC_OFFSET = HEADER.size, HEADER.size - 4
 _LENGTH = struct.Struct(">H")
 

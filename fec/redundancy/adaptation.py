@@ -42,6 +42,7 @@ class AdaptationParameters:
     ``report_timeout_s``: after a silence this long the hold begins again. ``deterministic``: losses follow from labels
     (stratified), so that a few packets tell a change; otherwise they are judged as independent random ones.
     ``apart_s``: the news of packets sent so much later may come before that of others, which is waited for.
+    ``return_apart_s``: reports over different return paths may take times that differ by this.
     ``bursts_pass``: blocks can wait for parity that is sent when a burst of losses is over, which N need not answer.
     ``report_interval_s``: of which a congestion breaker counts three.
     """
@@ -52,6 +53,7 @@ class AdaptationParameters:
     report_timeout_s: float = 1.0
     deterministic: bool = True
     apart_s: float = 0.0
+    return_apart_s: float = 0.0
     bursts_pass: bool = False
     report_interval_s: float = 0.1
 
@@ -207,7 +209,7 @@ class BlockSizeController:
         self._early: list[PacketReport] = []
         self._breaker = CongestionBreaker(
             interval_s=parameters.report_interval_s,
-            spread_s=parameters.apart_s,
+            spread_s=parameters.apart_s + parameters.return_apart_s,
             hold_s=parameters.hold_s,
         )
         self._calm = parameters.base

@@ -126,8 +126,11 @@ class SlotSearch:
         by_class = np.argsort(classes, kind="stable")
         starts = np.searchsorted(classes[by_class], np.arange(classes.max() + 2))
         windows = self._windows(inside)
-        best: Slots = _anneal(
-            slots.astype(np.int64),
+        order = slots.astype(np.int64)
+        best = order.copy()
+        _anneal(
+            order,
+            best,
             inside,
             first,
             members,
@@ -241,6 +244,7 @@ def _draw(state: Numbers, draws: Numbers) -> None:
 
 def _search(
     order: Numbers,
+    best: Numbers,
     inside: Numbers,
     first: Numbers,
     members: Numbers,
@@ -249,9 +253,21 @@ def _search(
     counts: Numbers,
     exchange: tuple[Numbers, Numbers, Numbers],
     way: tuple[int, float, float, float],
-) -> Numbers:
-    """The cheapest order met. ``exchange``: class of each place, places by class, where each class starts; ``way``:
-    moves, share of those between any two places, first and last threshold."""
+) -> None:
+    """Write the cheapest order that a search by threshold accepting meets into ``best``.
+
+    Args:
+        order: The order to start from; it is changed.
+        best: A copy of it.
+        inside: Whether a slot has a label of a link, by slot and link.
+        first: Per slot, where its part of ``members`` begins.
+        members: The links of each slot.
+        windows: Per link, the number of slots of a window.
+        most: Per link, the largest number of losses in a window.
+        counts: Per link, its weight in the cost.
+        exchange: Class of each position, positions by class, and where each class starts.
+        way: Number of moves, share of those between any two positions, first and last threshold.
+    """
     classes, by_class, starts = exchange
     moves, anywhere, hot, cold = way
     places, links = len(order), inside.shape[1]
@@ -260,7 +276,7 @@ def _search(
     cost = 0.0
     for link in range(links):
         cost += counts[link] * math.sqrt(excess[link])
-    best, least = order.copy(), cost
+    least = cost
     touched, grown = np.empty(links, dtype=np.int64), np.empty(links, dtype=np.int64)
     state, draws = np.array([88172645463325252], dtype=np.uint64), np.empty(4)
     for move in range(moves):
@@ -299,7 +315,6 @@ def _search(
             if cost < least - 1e-9:
                 least = cost
                 best[:] = order
-    return best
 
 
 _anneal = compiled_entry(_search)

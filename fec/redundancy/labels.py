@@ -57,6 +57,10 @@ class LabelOrder(Protocol):
         """Label of packet ``index`` (any integer from 0), in 0..65535."""
         ...
 
+    def labels(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Labels of many packets."""
+        ...
+
 
 class StratifiedLabels:
     """label(i) = multiplier i mod 65536 for an odd multiplier: a permutation that repeats after 65,536 packets.
@@ -78,6 +82,9 @@ class StratifiedLabels:
 
     def label(self, index: int) -> int:
         return (index * self._multiplier) % LABELS
+
+    def labels(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        return indices * self._multiplier % LABELS
 
     @property
     def table(self) -> NDArray[np.int64]:
@@ -118,6 +125,9 @@ class SlottedLabels:
     def label(self, index: int) -> int:
         return int(self.table[index % len(self.table)])
 
+    def labels(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.table[indices % len(self.table)]
+
 
 def slot_edges(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The smallest and the greatest label that is ever sent of each of ``count`` slots, int64 of shape (count,)
@@ -145,6 +155,13 @@ class RandomLabels:
 
     def label(self, index: int) -> int:
         return _mixed((self._key + index * _STEP) & _MASK) >> 48
+
+    def labels(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        # Products of unsigned words of 64 bits are taken modulo 2^64, as ``label`` masks them.
+        state = np.uint64(self._key) + indices.astype(np.uint64) * np.uint64(_STEP)
+        for shift, factor in _ROUNDS:
+            state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
+        return ((state ^ (state >> np.uint64(31))) >> np.uint64(48)).astype(np.int64)
 
 
 _MASK = (1 << 64) - 1

@@ -81,10 +81,10 @@ class WorstWindows:
             limits = ones, ones * UNBOUNDED, 0, UNBOUNDED
         retained = np.zeros((self._count, self._room), dtype=np.int32)
         order = label_table(rule), self._place_of
-        most = _most_lost(order, self._first, self._members, self._m, retained, limits)
-        sizes = np.asarray(most + self._m, dtype=np.int64)
-        if not len(sizes):
-            return sizes
+        most = np.zeros(self._count, dtype=np.int64)
+        if not _most_lost(order, self._first, self._members, self._m, retained, limits, most):
+            return np.zeros(0, dtype=np.int64)
+        sizes = most + self._m
         for number, intervals in self._heavy.items():
             sizes[number] = block_size_of_order(intervals, self._m, rule) or UNBOUNDED
         return sizes
@@ -107,16 +107,28 @@ def _walk(
     m: int,
     retained: Numbers,
     limits: tuple[Numbers, Numbers, int, int],
-) -> Numbers:
-    """For every set the most losses between which fewer than M packets arrive, none where that is beyond the limits;
-    ``order``: the labels of a period, the elementary interval of each label; ``retained``: a ring of losses for
-    each."""
+    most: Numbers,
+) -> bool:
+    """Find the most losses of every set between which fewer than M packets arrive.
+
+    Args:
+        order: The labels of a period, and the elementary interval of each label.
+        first: Per interval, where its part of ``members`` begins.
+        members: The sets of each interval.
+        m: Source packets of a block.
+        retained: Per set, a ring for the losses.
+        limits: Per set its weight and its largest block size; then a block size, and the largest
+            sum of weights by which sets may grow beyond it.
+        most: Per set, zero; the result is written here.
+
+    Returns:
+        Whether the result is within the limits. If not, the search has ended early.
+    """
     labels, place_of = order
     counts, largest, least, packets = limits
     count, room = retained.shape
     head = np.zeros(count, dtype=np.int64)
     tail = np.zeros(count, dtype=np.int64)
-    most = np.zeros(count, dtype=np.int64)
     for index in range(len(labels) + room + m):  # windows across the end of the period included
         place = place_of[labels[index if index < len(labels) else index % len(labels)]]
         for at in range(first[place], first[place + 1]):
@@ -131,8 +143,8 @@ def _walk(
                 if most[number] + m > least:
                     packets -= counts[number]
                 if packets < 0 or most[number] + m > largest[number]:
-                    return np.zeros(0, dtype=np.int64)
-    return most
+                    return False
+    return True
 
 
 _most_lost = compiled_entry(_walk)

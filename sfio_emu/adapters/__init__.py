@@ -1,1 +1,1 @@
-"""The outside world of the striped files: sockets, processes, files below a root."""
+"""The parts that touch the outside world: sockets, processes, and files below a root directory."""

@@ -1,5 +1,8 @@
-"""The session of a program started by `testbed run`: rank, size, group and listeners from the environment. SFIO_RANK,
-SFIO_SIZE, SFIO_GROUP, SFIO_LISTENERS ("p1=10.0.0.1:7000,p2=..."), SFIO_TIMEOUT_S."""
+"""The session of a program that `testbed run` started, from environment variables.
+
+SFIO_RANK, SFIO_SIZE and SFIO_GROUP describe the process group, SFIO_LISTENERS
+("p1=10.0.0.1:7000,p2=...") the listeners, and SFIO_TIMEOUT_S the time limit.
+"""
 
 import os
 from collections.abc import Mapping
@@ -10,13 +13,22 @@ from sfio_emu.client.session import Session
 from sfio_emu.errors import UsageError, positive_seconds, whole_number
 from sfio_emu.ports import ProcessGroup, SoloGroup
 
-MIN_JOIN_S = 30.0  # processes of one program may start seconds apart on a busy machine
+# The processes of a program may start this many seconds apart on a busy machine.
+MIN_JOIN_S = 30.0
+
+# Longer texts are no port numbers, and Python refuses to convert very long ones.
+_MAX_PORT_CHARACTERS = 100
 
 
 def session_from_environment() -> Session:
-    """Build the session; raises `UsageError` naming the variable that is missing or malformed."""
+    """Make the session that the environment describes.
+
+    Raises:
+        UsageError: A variable is missing or malformed. The message names it.
+    """
     values = os.environ
-    rank, size = _whole(values, "SFIO_RANK", 0), _whole(values, "SFIO_SIZE", 1)
+    rank = _whole_number_in(values, "SFIO_RANK", 0)
+    size = _whole_number_in(values, "SFIO_SIZE", 1)
     if not 0 <= rank < size:
         raise UsageError(
             f"SFIO_RANK is {rank} and SFIO_SIZE {size}: the rank must be 0 to size - 1"
@@ -25,17 +37,23 @@ def session_from_environment() -> Session:
 
 
 def session_alone(session: Session | None = None) -> Session:
-    """The session (by default that of the process), or, where it has a group of several, another over the same
-    listeners without it: for calls in which no other process takes part. No group is joined for it."""
+    """Return a session for calls in which no other process takes part.
+
+    It joins no group.
+
+    Args:
+        session: A session; by default that of the process.
+
+    Returns:
+        The session if its group has one process, otherwise another one over the same listeners.
+    """
     session = session or session_in_use()
     if session is None and os.environ.get("SFIO_GROUP"):
         return Session(_connections(os.environ))
     session = session or current_session()
-    return (
-        session
-        if session.group.size == 1
-        else Session(session.connections, settings=session.settings)
-    )
+    if session.group.size == 1:
+        return session
+    return Session(session.connections, settings=session.settings)
 
 
 def _connections(values: Mapping[str, str]) -> TcpConnections:
@@ -45,31 +63,27 @@ def _connections(values: Mapping[str, str]) -> TcpConnections:
 
 
 def parse_listeners(text: str) -> dict[str, tuple[str, int]]:
-    """The addresses of "p1=10.0.0.1:7000,p2=10.0.0.2:7000" by host name."""
+    """Return the addresses in "p1=10.0.0.1:7000,p2=10.0.0.2:7000" by host name.
+
+    Raises:
+        UsageError: A part is malformed, or a host occurs twice.
+    """
     addresses: dict[str, tuple[str, int]] = {}
     for part in filter(None, text.split(",")):
-        host, equals, place = part.strip().partition("=")
-        address, colon, port = place.rpartition(":")
-        if not (
-            host
-            and equals
-            and address
-            and colon
-            and port.isascii()
-            and port.isdigit()
-            and len(port) < 100
-        ):
+        host, equals, address_and_port = part.strip().partition("=")
+        address, colon, port = address_and_port.rpartition(":")
+        port_is_number = port.isascii() and port.isdigit() and len(port) < _MAX_PORT_CHARACTERS
+        if not (host and equals and address and colon and port_is_number):
             raise UsageError(
-                f"SFIO_LISTENERS has the part {part!r}: write host=address:port, with commas between"
+                f"SFIO_LISTENERS has the part {part!r}: "
+                "write host=address:port, with commas between"
             )
         if host in addresses:
             raise UsageError(
                 f"SFIO_LISTENERS names the host {host!r} twice: give each host one listener"
             )
-        addresses[host] = (
-            address,
-            whole_number(int(port), f"port of {host} in SFIO_LISTENERS", 1, 65535),
-        )
+        port_number = whole_number(int(port), f"port of {host} in SFIO_LISTENERS", 1, 65535)
+        addresses[host] = (address, port_number)
     return addresses
 
 
@@ -81,12 +95,14 @@ def _group(values: Mapping[str, str], rank: int, size: int, timeout_s: float) ->
         raise UsageError(
             f"SFIO_SIZE is {size} but SFIO_GROUP is not set: give unix:/path or tcp:host:port"
         )
+    # A program of one process does not need asyncio, which takes time to import.
     from sfio_emu.adapters.process_group import SocketGroup
 
     return SocketGroup.join(address, rank, size, max(timeout_s, MIN_JOIN_S))
 
 
-def _whole(values: Mapping[str, str], name: str, default: int) -> int:
+def _whole_number_in(values: Mapping[str, str], name: str, default: int) -> int:
+    """Return the number in an environment variable."""
     text = values.get(name, str(default))
     try:
         return int(text)

@@ -1,5 +1,8 @@
-"""Striped files as a file system of fsspec, `sfio://path`: pandas, zarr, h5py and all that takes fsspec's files read
-and write them. A file has one subfile of the same path on each host, a folder is a folder on each."""
+"""Striped files as a file system of fsspec, `sfio://path`.
+
+pandas, zarr, h5py and every other program that accepts files of fsspec can read and write them. A
+file has one subfile of the same path on each host, and a folder is a folder on each host.
+"""
 
 import errno
 import io
@@ -23,9 +26,24 @@ from sfio_emu.errors import RemoteFailure, UsageError
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.striped_file import StripedFile
 
+STRIPE_UNIT = 64 << 10
+BUFFER_BYTES = 1 << 20
+COPY_BYTES = 16 << 20
+
+# Errors by which `exists` knows that there is no such file, as `os.path.exists` does.
+NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EACCES, errno.EINVAL)
+
 
 class Info(TypedDict, total=False):
-    """What fsspec is told of a file or folder."""
+    """The properties of a file or folder in fsspec.
+
+    Attributes:
+        name: The path.
+        size: The size in bytes; 0 for a folder.
+        type: "file", "directory" or "other".
+        mtime: The time of the last change, in seconds since 1970.
+        stripe_unit: The stripe unit of a file in bytes; None if it is not stored.
+    """
 
     name: str
     size: int
@@ -34,20 +52,16 @@ class Info(TypedDict, total=False):
     stripe_unit: int | None
 
 
-STRIPE_UNIT = 64 << 10
-BUFFER_BYTES = 1 << 20
-COPY_BYTES = 16 << 20
-NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EACCES, errno.EINVAL)
-"""What `exists` takes for an answer, as `os.path.exists` does."""
-
-
 class _RawFile(StripedFile):
-    """A striped file whose calls fail as those of Python's own files do. `path`: its name in the file system."""
+    """A striped file that raises the errors of Python's own files.
+
+    Attributes:
+        path: The path in the file system.
+    """
 
     path = ""
 
     def pread(self, target: Any, offset: int) -> Any:
-        """As of a striped file, and so the others."""
         with _as_os_errors(self.path):
             return super().pread(target, offset)
 
@@ -66,29 +80,38 @@ class _RawFile(StripedFile):
     def seek(self, offset: int, whence: int = 0) -> int:
         try:
             return super().seek(offset, whence)
-        except UsageError as error:  # zipfile, for one, asks so whether a file is long enough
+        except UsageError as error:
+            # Programs such as zipfile expect this error when they seek before the beginning.
             raise OSError(errno.EINVAL, str(error), self.path) from error
 
 
 class SfioReader(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
-    """A file that is read: fsspec's own, whose cache fetches from the striped file."""
+    """A file for reading: that of fsspec, whose cache reads from the striped file."""
 
     def __init__(
         self, fs: "SfioFileSystem", path: str, striped: StripedFile, block_size: int, **more: object
     ) -> None:
+        """Create the file.
+
+        Args:
+            fs: The file system.
+            path: The path in the file system.
+            striped: The open striped file.
+            block_size: The number of bytes that the cache reads at once.
+            more: Further arguments of fsspec. The size is given when the file is unpickled.
+        """
         self._striped = striped
-        size = more.pop("size", None)  # of the file that was pickled
-        super().__init__(
-            fs, path, "rb", block_size, size=striped.size() if size is None else size, **more
-        )
+        size = more.pop("size", None)
+        if size is None:
+            size = striped.size()
+        super().__init__(fs, path, "rb", block_size, size=size, **more)
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        return self._striped.pread(
-            max(end - start, 0), start
-        )  # some caches ask for what lies behind the end
+        # Some caches request bytes behind the end of the file, where `end` is less than `start`.
+        return self._striped.pread(max(end - start, 0), start)
 
     def close(self) -> None:
-        """Close it; closing again does nothing."""
+        """Close the file. Closing it again does nothing."""
         super().close()
         self._striped.close()
 
@@ -97,39 +120,44 @@ class SfioReader(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no t
             self._striped.forget()
 
 
-class _FsspecFile(AbstractBufferedFile):  # type: ignore[misc]
-    """What a file of fsspec has in addition to what a buffered file of Python has."""
+class _FsspecFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
+    """The methods of a file of fsspec that buffered files of Python do not have."""
 
-    readlines = io.IOBase.readlines  # fsspec's takes no hint and finds an empty line at the end
+    # The method of fsspec has no `hint`, and returns an empty line at the end.
+    readlines = io.IOBase.readlines
 
     @property
     def size(self) -> int:
-        """The size of the file, with all that was written to it."""
+        """The size of the file in bytes, including all that was written."""
         self.flush()
         return int(self.raw.size())
 
     def info(self) -> Info:
-        """As of the file system, with all that was written."""
+        """Return what the file system knows of the file, including all that was written."""
         self.flush()
-        found: Info = self.fs.info(self.path)
-        return found
+        info: Info = self.fs.info(self.path)
+        return info
 
 
 class SfioWriter(io.BufferedWriter, _FsspecFile):
-    """A file that is written: Python's, which may seek."""
+    """A file for writing: that of Python, which can seek."""
 
 
 class SfioUpdater(io.BufferedRandom, _FsspecFile):
-    """A file that is read and written."""
+    """A file for reading and writing."""
 
 
-class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
-    """Striped files on `hosts` (all that the session knows, in the order of their names) in units of `stripe_unit`
-    bytes.
+class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """A file system of striped files. No call is collective, even if the session has a group.
 
-    Files that are there keep the stripe unit they were written with. The session is the given one, one to `listeners`
-    (as SFIO_LISTENERS has them), or that of the process; no call is collective, whatever its group. Failures of an I/O
-    node are raised as OSError, as fsspec wants.
+    Errors of I/O nodes are raised as OSError, as fsspec expects.
+
+    Args:
+        hosts: The hosts of new files; by default all that the session knows, sorted by name.
+        stripe_unit: The stripe unit of new files in bytes. Existing files keep theirs.
+        listeners: The addresses of the listeners, in the form of SFIO_LISTENERS.
+        session: The session; by default one to `listeners`, or that of the process.
+        options: Options of fsspec.
     """
 
     protocol = "sfio"
@@ -146,7 +174,8 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         super().__init__(**options)
         if session is None and listeners:
             session = Session(TcpConnections(parse_listeners(listeners)))
-        self.session, self.stripe_unit = session_alone(session), stripe_unit
+        self.session = session_alone(session)
+        self.stripe_unit = stripe_unit
         self.hosts = tuple(hosts) if hosts is not None else catalogue.different_hosts(self.session)
         if not self.hosts:
             raise UsageError(
@@ -155,13 +184,14 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
-        """The path (or paths) without the protocol, spelt in one way: two that are one file are the same text."""
+        """Return a path, or a list of paths, without the protocol.
+
+        Empty parts and "." are removed, so that a file has one spelling.
+        """
         path = super()._strip_protocol(path)
-        return (
-            path
-            if isinstance(path, list)
-            else "/".join(part for part in path.split("/") if part not in ("", "."))
-        )
+        if isinstance(path, list):
+            return path
+        return "/".join(part for part in path.split("/") if part not in ("", "."))
 
     def _open(
         self,
@@ -172,44 +202,61 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         cache_options: object = None,
         **options: object,
     ) -> io.IOBase:
+        """Open a file, as fsspec defines it."""
         if not path:
             raise IsADirectoryError(errno.EISDIR, "it is a folder", path)
         if not autocommit and mode != "rb":
             raise NotImplementedError(
-                "striped files know no transactions: write to another name and move it"
+                "striped files do not support transactions: write to another name and move it"
             )
-        unit = (
-            self._unit(path, missing_is_new=mode[0] == "a") if mode[0] in "ra" else self.stripe_unit
-        )
+        unit = self.stripe_unit
+        if mode[0] in "ra":
+            unit = self._unit(path, missing_is_new=mode[0] == "a")
         with _as_os_errors(path):
             raw = _RawFile.open(self._name(path), unit, mode=mode, session=self.session)
         raw.path = path
-        size = (
-            block_size if isinstance(block_size, int) and block_size > 0 else BUFFER_BYTES
-        )  # or "default"
+        # fsspec also gives "default".
+        size = BUFFER_BYTES
+        if isinstance(block_size, int) and block_size > 0:
+            size = block_size
         if not raw.writable():
             reader: io.IOBase = SfioReader(
                 self, path, raw, size, cache_options=cache_options, **options
             )
             return reader
         file = SfioUpdater(raw, size) if raw.readable() else SfioWriter(raw, size)
-        file.fs, file.path, file.blocksize = self, path, size
+        file.fs = self
+        file.path = path
+        file.blocksize = size
         return file
 
     def _unit(self, path: str, *, missing_is_new: bool) -> int:
-        """The stripe unit that was stored with a file, else that of this file system. Raises IsADirectoryError."""
+        """Return the stripe unit that is stored with a file, or else that of this file system.
+
+        Args:
+            path: The path of the file.
+            missing_is_new: Whether the file will be created if it does not exist.
+
+        Raises:
+            IsADirectoryError: It is a folder.
+            FileNotFoundError: It does not exist, and will not be created.
+        """
         try:
-            found = self.info(path)
+            info = self.info(path)
         except FileNotFoundError:
             if missing_is_new:
                 return self.stripe_unit
             raise
-        if found["type"] == "directory":
+        if info["type"] == "directory":
             raise IsADirectoryError(errno.EISDIR, "it is a folder", path)
-        return found["stripe_unit"] or self.stripe_unit
+        return info["stripe_unit"] or self.stripe_unit
 
     def info(self, path: str, **options: object) -> Info:
-        """`name`, `size`, `type`, `mtime`, and of a file `stripe_unit`. Raises FileNotFoundError."""
+        """Return what is known of a file or folder.
+
+        Raises:
+            FileNotFoundError: It does not exist.
+        """
         with self._at(path) as (path, subfiles):
             stats = catalogue.stat_paths(self.session, subfiles)
             if stat.S_ISDIR(stats[0].mode):
@@ -219,51 +266,61 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
                     "type": "directory",
                     "mtime": stats[0].modified_ns / 1e9,
                 }
-            found = catalogue.file_stat(self.session, subfiles, stats)
-        unit = None if found.layout is None else found.layout.stripe_unit
-        kind = "file" if all(stat.S_ISREG(one.mode) for one in stats) else "other"
-        modified_s = found.modified_ns / 1e9
+            status = catalogue.file_stat(self.session, subfiles, stats)
+        is_regular = all(stat.S_ISREG(subfile.mode) for subfile in stats)
         return {
             "name": path,
-            "size": found.size,
-            "type": kind,
-            "mtime": modified_s,
-            "stripe_unit": unit,
+            "size": status.size,
+            "type": "file" if is_regular else "other",
+            "mtime": status.modified_ns / 1e9,
+            "stripe_unit": None if status.layout is None else status.layout.stripe_unit,
         }
 
     def ls(self, path: str, detail: bool = True, **options: object) -> list[Info] | list[str]:
-        """The files and folders of a folder, or the file itself."""
+        """List the files and folders in a folder, or the file itself.
+
+        Args:
+            path: The path of the folder or file.
+            detail: Return what is known of each, and not only its path.
+            options: Options of fsspec, which have no effect.
+        """
         path = self._strip_protocol(path)
-        found = self.info(path)
-        entries: list[Info] = [found]
-        if found["type"] == "directory":
-            with _as_os_errors(path):
-                listed = catalogue.mlist(
-                    ";".join(f"{host}/{escape(path) or '.'}" for host in self.hosts), self.session
-                )
-            entries = [
-                {
-                    "name": f"{path}/{unescape(entry.name)}" if path else unescape(entry.name),
-                    "size": entry.size,
-                    "type": "directory" if entry.folder else "file",
-                }
-                for entry in listed
-            ]
+        info = self.info(path)
+        entries: list[Info] = [info]
+        if info["type"] == "directory":
+            entries = self._entries(path)
         return entries if detail else [entry["name"] for entry in entries]
 
+    def _entries(self, path: str) -> list[Info]:
+        """Return the files and folders in a folder."""
+        folders = ";".join(f"{host}/{escape(path) or '.'}" for host in self.hosts)
+        with _as_os_errors(path):
+            listed = catalogue.mlist(folders, self.session)
+        prefix = f"{path}/" if path else ""
+        entries: list[Info] = []
+        for entry in listed:
+            kind = "directory" if entry.folder else "file"
+            name = prefix + unescape(entry.name)
+            entries.append({"name": name, "size": entry.size, "type": kind})
+        return entries
+
     def exists(self, path: str, **options: object) -> bool:
-        """Whether there is a file or folder; a listener that does not answer is an error, not an answer."""
+        """Return whether there is a file or folder.
+
+        If a listener does not answer, an error is raised.
+        """
         return self._kind(path) is not None
 
     def isfile(self, path: str) -> bool:
-        """Whether there is a file, as `exists`."""
+        """Return whether there is a file, with errors as `exists`."""
         return self._kind(path) == "file"
 
     def isdir(self, path: str) -> bool:
-        """Whether there is a folder, as `exists`."""
+        """Return whether there is a folder, with errors as `exists`."""
         return self._kind(path) == "directory"
 
     def _kind(self, path: str) -> str | None:
+        """Return the type of a path, or None if it does not exist."""
         try:
             return self.info(path)["type"]
         except OSError as error:
@@ -272,26 +329,49 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
             raise
 
     def modified(self, path: str) -> datetime:
-        """When the file was last changed."""
+        """Return the time of the last change."""
         return datetime.fromtimestamp(self.info(path)["mtime"], tz=UTC)
 
     def touch(self, path: str, truncate: bool = True, **options: object) -> None:
-        """Make an empty file; one that is there is emptied, or without `truncate` left as it is."""
+        """Create an empty file.
+
+        Args:
+            path: The path of the file.
+            truncate: Truncate the file if it exists.
+            options: Options of fsspec, which have no effect.
+        """
         self.open(path, "wb" if truncate else "ab").close()
 
     def mkdir(self, path: str, create_parents: bool = True, **options: object) -> None:
-        """Make a folder; raises FileExistsError where there is something of that name."""
+        """Create a folder.
+
+        Args:
+            path: The path of the folder.
+            create_parents: Create missing folders around it.
+            options: Options of fsspec, which have no effect.
+
+        Raises:
+            FileExistsError: A file or folder has the path.
+        """
         if create_parents:
             self.makedirs(path)
             return
-        with self._at(path) as (_, places):
-            catalogue.make_folder(self.session, places)
+        with self._at(path) as (_, folders):
+            catalogue.make_folder(self.session, folders)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Make a folder and those it is in. Raises FileExistsError where a file is in the way, or it is there already,
-        unless `exist_ok`."""
+        """Create a folder, and missing folders around it.
+
+        Args:
+            path: The path of the folder.
+            exist_ok: Do nothing if the folder exists.
+
+        Raises:
+            FileExistsError: The folder exists, or a file has the path of one of the folders.
+        """
         path = self._strip_protocol(path)
-        with self._at(path):  # a name that no folder can have is refused before the first is made
+        # An invalid path is refused here, before the first folder is created.
+        with self._at(path):
             pass
         if exist_ok and self.isdir(path):
             return
@@ -300,28 +380,36 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
             self.makedirs(parent, exist_ok=True)
         try:
             self.mkdir(path, create_parents=False)
-        except FileExistsError:  # perhaps it was made meanwhile
+        except FileExistsError:
+            # Another client may have created the folder meanwhile.
             if not exist_ok or not self.isdir(path):
                 raise
 
     def rmdir(self, path: str) -> None:
         """Remove an empty folder."""
-        with self._at(path) as (_, places):
-            catalogue.remove_folder(self.session, places)
+        with self._at(path) as (_, folders):
+            catalogue.remove_folder(self.session, folders)
 
     def rm_file(self, path: str) -> None:
         """Delete a file."""
-        with self._at(path) as (path, places):
+        with self._at(path) as (path, subfiles):
             try:
-                catalogue.remove_subfiles(self.session, places)
+                catalogue.remove_subfiles(self.session, subfiles)
             except UsageError as error:
                 raise IsADirectoryError(errno.EISDIR, str(error), path) from error
 
     def rm(
         self, path: str | list[str], recursive: bool = False, maxdepth: int | None = None
     ) -> None:
-        """Delete files; with `recursive` folders and all that is in them. A name that is there is no pattern."""
-        for name in reversed(self._named(path, recursive, maxdepth)):
+        """Delete files.
+
+        Args:
+            path: A path or pattern, or a list of these. The path of an existing file is not used as
+                a pattern.
+            recursive: Also delete folders, and everything in them.
+            maxdepth: The maximum depth of what is deleted. Folders then remain.
+        """
+        for name in reversed(self._expanded(path, recursive, maxdepth)):
             if not recursive or not self.isdir(name):
                 self.rm_file(name)
             elif name and maxdepth is None:
@@ -335,23 +423,27 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         maxdepth: int | None = None,
         **options: object,
     ) -> None:
-        """Move a file (by its name alone), or with `recursive` a folder and all that is in it. A name that is there is
-        no pattern."""
-        sources = self._named(path1, recursive, maxdepth)
+        """Move files. A file is renamed, not copied.
+
+        Args:
+            path1: A path or pattern. The path of an existing file is not used as a pattern.
+            path2: The new path.
+            recursive: Also move folders, and everything in them.
+            maxdepth: The maximum depth of what is moved.
+            options: Options of fsspec, which have no effect.
+        """
+        sources = self._expanded(path1, recursive, maxdepth)
         folders = [name for name in sources if self.isdir(name)]
         if folders and not recursive:
             raise IsADirectoryError(errno.EISDIR, "it is a folder: give recursive=True", folders[0])
         if maxdepth is not None and isinstance(path1, str):
             sources = [name for name in sources if name not in folders]
         literal = isinstance(path1, str) and self.exists(path1)
-        self.copy(
-            sources,
-            targets(path1, sources, path2, self.isdir, literal=literal),
-            on_error="raise",
-            by_name=True,
-        )
+        target_paths = targets(path1, sources, path2, self.isdir, literal=literal)
+        self.copy(sources, target_paths, on_error="raise", by_name=True)
         for folder in reversed(folders):
-            with suppress(OSError):  # what came into it meanwhile, or lies too deep, stays
+            # A folder remains if it has something that was created meanwhile, or that is too deep.
+            with suppress(OSError):
                 self.rmdir(folder)
 
     def copy(
@@ -363,9 +455,9 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         on_error: str | None = None,
         **options: object,
     ) -> None:
-        """As of every file system of fsspec."""
-        lists = self._pairs(path1, path2, self.isdir, recursive, maxdepth)
-        super().copy(*lists, recursive=recursive, on_error=on_error, **options)
+        """Copy files within the file system, with arguments as in fsspec."""
+        sources, target_paths = self._pairs(path1, path2, self.isdir, recursive, maxdepth)
+        super().copy(sources, target_paths, recursive=recursive, on_error=on_error, **options)
 
     def get(
         self,
@@ -376,24 +468,33 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         maxdepth: int | None = None,
         **options: object,
     ) -> None:
-        """As of every file system of fsspec."""
+        """Copy files to the local file system, with arguments as in fsspec."""
         isdir = LocalFileSystem().isdir
-        lists = self._pairs(rpath, stringify_path(lpath), isdir, recursive, maxdepth)
-        super().get(*lists, recursive=recursive, callback=callback, **options)
+        sources, target_paths = self._pairs(
+            rpath, stringify_path(lpath), isdir, recursive, maxdepth
+        )
+        super().get(sources, target_paths, recursive=recursive, callback=callback, **options)
 
-    def _named(self, path: Any, recursive: bool, maxdepth: int | None) -> list[str]:
-        """What names or patterns mean, sorted; a name that is there is no pattern."""
-        found: set[str] = set()
-        for name in [
-            self._strip_protocol(one) for one in (path if isinstance(path, list) else [path])
-        ]:
-            there = self.exists(name)
-            if not there:
-                found |= set(self.expand_path(name, recursive, maxdepth))
-            elif recursive:
-                found |= set(self.find(name, maxdepth=maxdepth, withdirs=True))
-            found |= {name} if there else set()
-        return sorted(found)
+    def _expanded(self, path: Any, recursive: bool, maxdepth: int | None) -> list[str]:
+        """Return the files and folders that paths and patterns mean, sorted.
+
+        Args:
+            path: A path or pattern, or a list of these. The path of an existing file is not used as
+                a pattern.
+            recursive: Also return everything in folders.
+            maxdepth: The maximum depth in folders.
+        """
+        paths = path if isinstance(path, list) else [path]
+        expanded: set[str] = set()
+        for pattern in paths:
+            name = self._strip_protocol(pattern)
+            if not self.exists(name):
+                expanded.update(self.expand_path(name, recursive, maxdepth))
+                continue
+            expanded.add(name)
+            if recursive:
+                expanded.update(self.find(name, maxdepth=maxdepth, withdirs=True))
+        return sorted(expanded)
 
     def _pairs(
         self,
@@ -403,7 +504,15 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         recursive: bool,
         maxdepth: int | None,
     ) -> tuple[list[str], list[str]]:
-        """The files and folders to be copied, and where each goes."""
+        """Return the files and folders to copy, and the path to which each is copied.
+
+        Args:
+            source: A path or pattern, or a list of paths.
+            target: The path to copy to, or a list of paths.
+            isdir: Returns whether a target is a folder.
+            recursive: Also copy folders, and everything in them.
+            maxdepth: The maximum depth of what is copied.
+        """
         if isinstance(source, list) and isinstance(target, list):
             return source, target
         sources = self.expand_path(source, recursive=recursive, maxdepth=maxdepth)
@@ -412,8 +521,18 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return sources, targets(stringify_path(source), sources, target, isdir, literal=False)
 
     def cp_file(self, path1: str, path2: str, by_name: bool = False, **options: object) -> None:
-        """Copy a file, or make a folder as that one is; `by_name`: move it. A file that is copied to itself stays."""
-        source, target = self._strip_protocol(path1), self._strip_protocol(path2)
+        """Copy a file, or create a folder like another one.
+
+        A file that is copied to itself stays as it is.
+
+        Args:
+            path1: The path of the file or folder.
+            path2: The path to copy to.
+            by_name: Rename the file instead.
+            options: Options of fsspec, which have no effect.
+        """
+        source = self._strip_protocol(path1)
+        target = self._strip_protocol(path2)
         if self.isdir(source):
             if by_name and (not source or f"{target}/".startswith(f"{source}/")):
                 raise OSError(errno.EINVAL, "a folder cannot be moved into itself", source)
@@ -429,22 +548,30 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
                     new.write(part)
 
     def _name(self, path: str) -> str:
+        """Return the name of the striped file at a path."""
         path = escape(self._strip_protocol(path))
         check_path(path)
         return ";".join(f"{host}/{path}" for host in self.hosts)
 
     @contextmanager
     def _at(self, path: str) -> Iterator[tuple[str, tuple[SubfileName, ...]]]:
-        """The path without the protocol, and where it is on each host; around what is done there."""
+        """Convert the errors of calls on a path to OSError.
+
+        Yields:
+            The path without the protocol, and its name on each host.
+        """
         path = self._strip_protocol(path)
         with _as_os_errors(path):
-            roots = tuple(SubfileName(host=host, path="") for host in self.hosts)
-            yield path, parse_file_name(self._name(path)) if path else roots
+            if path:
+                names = parse_file_name(self._name(path))
+            else:
+                names = tuple(SubfileName(host=host, path="") for host in self.hosts)
+            yield path, names
 
 
 @contextmanager
 def _as_os_errors(path: str) -> Iterator[None]:
-    """Raise what a call on an I/O node failed with as Python's own files raise it."""
+    """Convert the failures of system calls on I/O nodes to OSError, as Python's files raise it."""
     try:
         yield
     except RemoteFailure as failure:

@@ -1,4 +1,4 @@
-"""Paths of striped files as fsspec has them: names with ";", and where what is copied goes."""
+"""Paths of striped files in fsspec: names with ";", and the targets of copies."""
 
 import errno
 import os
@@ -14,32 +14,48 @@ from sfio_emu.names import MAX_PIECE_BYTES
 
 def targets(
     source: str | list[str],
-    found: list[str],
+    expanded: list[str],
     target: str | list[str],
     isdir: Callable[[str], bool],
     *,
     literal: bool,
 ) -> list[str]:
-    """Where what was found of `source` goes, as fsspec has it, but that it takes names at the top, which have no slash,
-    for the folder they are in. `literal`: the source is no pattern."""
-    if isinstance(target, list) or not found:
-        return list(target) if found else []
-    into = False
+    """Return the path to which each file is copied, by the rules of fsspec.
+
+    fsspec itself mistakes a name without a slash for the folder that contains it. This function
+    does not.
+
+    Args:
+        source: The path or pattern to copy, or a list of these.
+        expanded: The files and folders that the source means.
+        target: The path to copy to, or a list of these.
+        isdir: Returns whether a target is a folder.
+        literal: Whether the source is not a pattern, even if it has the characters of one.
+    """
+    if not expanded:
+        return []
+    if isinstance(target, list):
+        return list(target)
+    into_folder = False
     if isinstance(source, str) and has_magic(source) and not literal:
-        into = len(found) == 1
+        into_folder = len(expanded) == 1
     elif isinstance(source, str):
-        into = (target.endswith("/") or isdir(target)) and not source.endswith("/")
-    named = other_paths(
-        [f"/{name}" for name in found], target, exists=into, flatten=isinstance(source, list)
+        into_folder = (target.endswith("/") or isdir(target)) and not source.endswith("/")
+    target_paths = other_paths(
+        [f"/{name}" for name in expanded],
+        target,
+        exists=into_folder,
+        flatten=isinstance(source, list),
     )
-    return list(named)
+    return list(target_paths)
 
 
 def check_path(path: str) -> None:
-    """Raises `OSError` for what no file can be called, as the operating system has it."""
+    """Raise the OSError of the operating system if no file can have this path."""
     try:
         pieces = [encode_path(piece) for piece in path.split("/")]
-    except UnicodeEncodeError:  # half of a character
+    except UnicodeEncodeError:
+        # The path has a lone surrogate. It is refused like a path with a zero byte.
         pieces = [b"\0"]
     number = 0
     if b".." in pieces:
@@ -53,7 +69,9 @@ def check_path(path: str) -> None:
 
 
 def escape(path: str) -> str:
-    """The path without ";", which parts the subfiles of a name: it becomes "%3B" (and what looks so, "%253B").
+    """Replace ";", which separates the subfiles of a name, by "%3B".
+
+    Names that contain "%3B" themselves get "%253B" instead of it.
 
     >>> escape("50%;a"), unescape(escape("%3B;")), escape("%3B")
     ('50%%3Ba', '%3B;', '%253B')
@@ -62,4 +80,9 @@ def escape(path: str) -> str:
 
 
 def unescape(name: str) -> str:
-    return re.sub(r"%25((?:25)*3B)|%3B", lambda found: f"%{found[1]}" if found[1] else ";", name)
+    """Undo `escape`."""
+
+    def original(match: re.Match[str]) -> str:
+        return f"%{match[1]}" if match[1] else ";"
+
+    return re.sub(r"%25((?:25)*3B)|%3B", original, name)

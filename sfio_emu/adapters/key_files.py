@@ -1,4 +1,4 @@
-"""Where the key of a run lies: a file that only its owner may read, named in SFIO_KEY_FILE."""
+"""The file with the key of a run, which only its owner may read. SFIO_KEY_FILE names it."""
 
 import logging
 import os
@@ -10,26 +10,38 @@ from sfio_emu.errors import UsageError
 
 LOG = logging.getLogger("sfio_emu.authentication")
 KEY_BYTES = 32
+
+# No more than this is read of a key file, in case the name is that of another file.
 MAX_CHARACTERS = 1 << 16
 
 
 def new_key() -> bytes:
-    """A key that nobody can guess."""
+    """Return a random key."""
     return secrets.token_bytes(KEY_BYTES)
 
 
 def write_key(path: Path, key: bytes) -> None:
-    """Put a key into a new file that only its owner may read; raises `OSError`."""
+    """Write a key to a new file that only its owner may read.
+
+    Raises:
+        OSError: The file exists, or cannot be written.
+    """
+    # The permissions are set when the file is created, so that no one can open it before.
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(file, "w") as stream:
         stream.write(key.hex() + "\n")
 
 
 def read_key(path: Path) -> bytes:
-    """The key in a file; raises `UsageError`. Says so where others than its owner could have read it."""
+    """Return the key in a file. Log a warning if others than its owner could have read it.
+
+    Raises:
+        UsageError: The file cannot be read, or has no key.
+    """
     try:
         with path.open(errors="replace") as stream:
-            text, status = stream.read(MAX_CHARACTERS), os.fstat(stream.fileno())
+            text = stream.read(MAX_CHARACTERS)
+            status = os.fstat(stream.fileno())
     except OSError as fault:
         raise UsageError(f"the key file {path} cannot be read: {fault.strerror}") from None
     if status.st_mode & 0o077 or status.st_uid not in (0, os.geteuid()):
@@ -40,6 +52,6 @@ def read_key(path: Path) -> bytes:
 
 
 def key_from_environment() -> bytes | None:
-    """The key in the file that SFIO_KEY_FILE names; None where it names none."""
+    """Return the key in the file that SFIO_KEY_FILE names, or None if it is not set."""
     name = os.environ.get("SFIO_KEY_FILE", "")
     return read_key(Path(name)) if name else None

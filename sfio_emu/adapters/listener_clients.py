@@ -1,5 +1,9 @@
-"""One client of a listener at its socket: bytes in and out, how long it has taken, how slow it may be; and what is
-logged of refused messages and lost clients, limited so that no client can fill a disk with it."""
+"""The clients of a listener, their limits, and the log.
+
+A `Client` transfers the bytes of one connection, and measures the time that it takes. `LimitedLog`
+logs refused messages and lost clients, but limits the number of lines, so that no client can fill
+the disk.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +24,53 @@ from sfio_emu.listener.connection import ServerConnection
 from sfio_emu.listener.reader import BufferPool
 
 LOG = logging.getLogger("sfio_emu.listener")
+
+# The maximum number of lines of one kind about one address within one period.
 LINES_AT_ONCE = 5
 PERIOD_S = 10.0
+
+# The maximum number of different kinds and addresses. Further addresses are counted together.
 MAX_KINDS = 256
+
+DEFAULT_MEMORY_BYTES = 64 << 20
+DEFAULT_MESSAGE_BYTES = (2 << 20) + 4096
+MAX_CLIENTS = 8192
+MAX_FILES = 65536
+
+# Descriptors of the process that are used for neither clients nor files.
+DESCRIPTORS_RESERVED = 64
+
+# A client is served for this many steps in a row: its message's header, body, its answer, and the
+# beginning of the next message.
+STEPS = 4
 
 
 class LimitedLog:
-    """At most LINES_AT_ONCE lines in PERIOD_S seconds of each kind and client address; how many were left out is said
-    later."""
+    """A log that limits the lines of each kind about each client address.
+
+    At most `LINES_AT_ONCE` lines are written in `PERIOD_S` seconds. The number of lines that were
+    left out is logged later.
+
+    Args:
+        clock: Returns the time in seconds.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._counts: dict[tuple[str, str], list[float]] = {}  # begin of the period, lines in it
+
+        # By kind and address: the beginning of the period, and the number of lines in it.
+        self._counts: dict[tuple[str, str], list[float]] = {}
 
     def warn(self, kind: str, peer: str, text: str) -> None:
-        """One line about the client at `peer` (address:port)."""
-        now_s, key = self._clock(), (kind, peer.rpartition(":")[0])
+        """Log a line about a client, unless there are too many.
+
+        Args:
+            kind: The kind of event.
+            peer: The client, "address:port".
+            text: The line.
+        """
+        now_s = self._clock()
+        key = (kind, peer.rpartition(":")[0])
         if len(self._counts) >= MAX_KINDS and key not in self._counts:
             key = (kind, "others")
         period = self._counts.setdefault(key, [now_s, 0])
@@ -54,22 +89,21 @@ class LimitedLog:
             LOG.warning("%s %s: %s", kind, peer, text)
 
 
-DEFAULT_MEMORY_BYTES = 64 << 20
-DEFAULT_MESSAGE_BYTES = (2 << 20) + 4096
-MAX_CLIENTS = 8192
-MAX_FILES = 65536
-DESCRIPTORS_RESERVED = 64
-STEPS = 4  # head, body, answer, and the beginning of what follows
-
-
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What all clients together may take of a listener, and one of its patience.
+    """The resources of a listener that clients may use.
 
-    `memory_bytes` for the buffers of all messages, `message_bytes` for those of one. How many clients are served at
-    once, how many files are open for all of them, how long one may take until its first whole message, how slow a
-    message may arrive: after `grace_s` at `least_rate` bytes a second; and how long a client's host may be silent (it
-    gives signs of life while it waits, but not over a network that takes its way away for so long)."""
+    Attributes:
+        memory_bytes: The buffers of all messages together.
+        message_bytes: The buffer of one message.
+        clients: The number of clients.
+        files: The number of open files of all clients together.
+        greeting_s: The time from the connection of a client to the end of its first message.
+        grace_s: The time of any message. A message that takes longer must arrive with `least_rate`.
+        least_rate: The minimum rate of a slow message in bytes per second.
+        silence_s: The time for which the host of a client may send no TCP segment. Hosts answer
+            keep-alive probes even while their clients wait.
+    """
 
     memory_bytes: int = DEFAULT_MEMORY_BYTES
     message_bytes: int = DEFAULT_MESSAGE_BYTES
@@ -84,62 +118,104 @@ class Limits:
     def of_process(
         cls, memory_bytes: int = DEFAULT_MEMORY_BYTES, message_bytes: int = DEFAULT_MESSAGE_BYTES
     ) -> Limits:
-        """Half of what this process may open for clients, half for files."""
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        half = (
-            MAX_FILES
-            if soft == resource.RLIM_INFINITY
-            else max(16, (soft - DESCRIPTORS_RESERVED) // 2)
-        )
+        """Return limits that fit the process's limit of descriptors.
+
+        Half of the descriptors are for clients, and half for files.
+
+        Args:
+            memory_bytes: The buffers of all messages together.
+            message_bytes: The buffer of one message.
+        """
+        soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        half = MAX_FILES
+        if soft_limit != resource.RLIM_INFINITY:
+            half = max(16, (soft_limit - DESCRIPTORS_RESERVED) // 2)
         return cls(
-            memory_bytes=memory_bytes, message_bytes=min(message_bytes, memory_bytes), clients=min(MAX_CLIENTS, half),
+            memory_bytes=memory_bytes,
+            message_bytes=min(message_bytes, memory_bytes),
+            clients=min(MAX_CLIENTS, half),
             files=min(MAX_FILES, half),
-        )  # fmt: skip
+        )
 
 
 class Client:
-    """A connected client. `used_s`: how long it was served of late; `greeted`: it has sent a whole message; `syncing`:
-    it waits for files to be on the medium."""
+    """A connected client.
+
+    Args:
+        stream: The socket, which does not block.
+        connection: The protocol with the client.
+        peer: The client, "address:port".
+
+    Attributes:
+        events: The `poll` events that the client waits for.
+        received_s: The time of its connection, on the monotonic clock.
+        active_s: The time at which it was last served, on the monotonic clock.
+        used_s: How long it was served of late.
+        greeted: Whether it has sent a complete message.
+        syncing: Whether a helper thread works on its request.
+    """
 
     def __init__(self, stream: socket.socket, connection: ServerConnection, peer: str) -> None:
-        self.stream, self.connection, self.peer = stream, connection, peer
+        self.stream = stream
+        self.connection = connection
+        self.peer = peer
         self.events = select.POLLIN
-        self.received_s = self.active_s = time.monotonic()
+        self.received_s = time.monotonic()
+        self.active_s = self.received_s
         self.used_s = 0.0
-        self.greeted = self.syncing = False
-        self._began_s: float | None = None  # the message that is arriving
+        self.greeted = False
+        self.syncing = False
+
+        # The message that is arriving: when it began, and the number of bytes that have arrived.
+        self._began_s: float | None = None
         self._arrived_bytes = 0
-        self._lowat = 1
+
+        # From this number of bytes on, `poll` reports the socket as readable.
+        self._min_readable_bytes = 1
 
     def too_slow(self, limits: Limits, now_s: float) -> str:
-        """Why it is not to be waited for any longer; "" where it is."""
+        """Return why the client is too slow, or "" if it is not.
+
+        Args:
+            limits: The limits.
+            now_s: The present time on the monotonic clock.
+        """
         if not self.greeted and now_s - self.received_s > limits.greeting_s:
-            return f"it has sent no whole message for {limits.greeting_s:g} s"
+            return f"it has sent no complete message for {limits.greeting_s:g} s"
         if self._began_s is None or self.connection.outgoing() or self.connection.reader.starved:
             return ""
-        taken_s, arrived = now_s - self._began_s, self._arrived_bytes
-        if taken_s > limits.grace_s:
-            arrived += _readable_bytes(self.stream)
-            if taken_s > limits.grace_s + arrived / limits.least_rate:
-                return f"its message arrives too slowly: {arrived} bytes in {taken_s:.0f} s"
+        duration_s = now_s - self._began_s
+        if duration_s > limits.grace_s:
+            arrived = self._arrived_bytes + _readable_bytes(self.stream)
+            if duration_s > limits.grace_s + arrived / limits.least_rate:
+                return f"its message arrives too slowly: {arrived} bytes in {duration_s:.0f} s"
         return ""
 
     def move(self, pool: BufferPool, *, gone: bool) -> int:
-        """Receive, serve and answer what can be now; the events to wait for, 0 at the end or where a buffer is missing.
+        """Receive, carry out and answer what is possible without waiting.
 
-        After one message the others have their turn. `gone`: nothing more will come.
+        After one message, the other clients have their turn.
+
+        Args:
+            pool: The message buffers.
+            gone: Whether the client will send nothing more.
+
+        Returns:
+            The `poll` events to wait for; 0 at the end of the connection, or while no buffer is
+            free.
         """
         connection = self.connection
         for _ in range(STEPS):
-            answered = bool(connection.outgoing())
+            had_answer = bool(connection.outgoing())
             while connection.outgoing():
                 try:
                     self._send(connection.outgoing())
                 except BlockingIOError:
                     return select.POLLOUT
-            if answered and self._lowat == 1 and not connection.closed:
+            if had_answer and self._min_readable_bytes == 1 and not connection.closed:
                 return select.POLLIN
-            if (pool.scarce or self._lowat != 1) and self._must_wait(pool.scarce):
+            is_delayed = self._min_readable_bytes != 1
+            if (pool.scarce or is_delayed) and self._must_wait(pool.scarce):
                 return 0 if gone else select.POLLIN | select.POLLRDHUP
             places = connection.incoming()
             if not places:
@@ -155,46 +231,51 @@ class Client:
         return select.POLLOUT if connection.outgoing() else select.POLLIN
 
     def _note_arrived(self, count: int) -> None:
-        if self.connection.reader.mid_message:
-            if self._began_s is None:
-                self._began_s, self._arrived_bytes = time.monotonic(), 0
-            self._arrived_bytes += count
-        else:
-            self._began_s, self.greeted = None, True
+        if not self.connection.reader.mid_message:
+            self._began_s = None
+            self.greeted = True
+            return
+        if self._began_s is None:
+            self._began_s = time.monotonic()
+            self._arrived_bytes = 0
+        self._arrived_bytes += count
 
     def _must_wait(self, scarce: bool) -> bool:
-        """Where buffers are scarce, none is given to a message that is still to arrive: it waits in the kernel,
-        whole."""
+        """Return whether the client must wait until its message has arrived in the kernel.
+
+        While buffers are scarce, a message gets one only when all of it has arrived, so that slow
+        clients do not occupy the buffers.
+        """
         due = self.connection.reader.awaited_bytes if scarce else 0
         if due:
-            self._set_lowat(due)
-            enough = min(due, self.stream.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT))
-            if _readable_bytes(self.stream) < enough:
+            self._set_min_readable(due)
+            # The kernel may grant less than was requested.
+            granted = self.stream.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+            if _readable_bytes(self.stream) < min(due, granted):
                 return True
-        self._set_lowat(1)
+        self._set_min_readable(1)
         return False
 
-    def _set_lowat(self, count: int) -> None:
-        """Let the kernel say that there is something to read from so many bytes on."""
-        if self._lowat != count:
-            if (
-                count > 1
-            ):  # the kernel grants no wider a window than is requested, rounded down: ask for more first
+    def _set_min_readable(self, count: int) -> None:
+        """Let `poll` report the socket as readable when `count` bytes have arrived."""
+        if self._min_readable_bytes != count:
+            if count > 1:
+                # The kernel opens the receive window no wider than is requested here, rounded down.
+                # Request more first, so that `count` bytes fit into it.
                 self.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 2 * count)
             self.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
-            self._lowat = count
+            self._min_readable_bytes = count
 
     def _send(self, pieces: Sequence[memoryview]) -> None:
-        """Send what can be sent by one call."""
-        count = (
-            self.stream.send(pieces[0])
-            if len(pieces) == 1
-            else self.stream.sendmsg(islice(pieces, VECTORS))
-        )
+        """Send as much as one system call can."""
+        if len(pieces) == 1:
+            count = self.stream.send(pieces[0])
+        else:
+            count = self.stream.sendmsg(islice(pieces, VECTORS))
         self.connection.sent(count)
 
 
 def _readable_bytes(stream: socket.socket) -> int:
-    """Bytes that have arrived and wait in the kernel."""
+    """Return the number of bytes that have arrived in the kernel."""
     (count,) = struct.unpack("i", fcntl.ioctl(stream, termios.FIONREAD, bytes(4)))
     return int(count)

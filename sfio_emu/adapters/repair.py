@@ -1,9 +1,13 @@
-"""Says whether the subfiles of a striped file have the sizes of one file, and makes them so: after a full disk, the end
-of a client that appended, or the loss of a subfile. `python -m sfio_emu.adapters.repair NAME [--cut | --fill]`, over
-the listeners of SFIO_LISTENERS."""
+"""Check whether the subfiles of a striped file have the sizes of one file, and repair it.
 
+A file can be damaged by a full disk, the end of a client that appended, or the loss of a subfile.
+Run `python -m sfio_emu.adapters.repair NAME [--cut | --fill]`. SFIO_LISTENERS names the listeners.
+"""
+
+import argparse
 import sys
 from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 from sfio_emu.adapters.command_line import OneLineParser
 from sfio_emu.adapters.environment import session_alone
@@ -16,127 +20,213 @@ from sfio_emu.message_bodies import Stat
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.striped_file import StripedFile
 
+Way = Literal["cut", "fill"]
 
-def repair(
-    name: str, stripe_unit: int | None, way: str | None, session: Session
-) -> tuple[str, bool]:
-    """What there is to say of the file, and whether it is whole now.
 
-    `way`: "cut" leaves what can be read without a gap, "fill" keeps every byte and puts zeros where some are missing;
-    None changes nothing. `stripe_unit`: where none is stored with the file. Raises `SfioError`.
+class Report(NamedTuple):
+    """The result of a check or repair.
+
+    Attributes:
+        text: What was found, and what can be done or was done.
+        whole: Whether the file is complete now.
+    """
+
+    text: str
+    whole: bool
+
+
+def repair(name: str, stripe_unit: int | None, way: Way | None, session: Session) -> Report:
+    """Check a striped file, and repair it if a way is given.
+
+    Args:
+        name: The name of the file.
+        stripe_unit: The stripe unit in bytes, for a file with which none is stored.
+        way: "cut" leaves the bytes before the first missing one. "fill" leaves all bytes, and puts
+            zeros in the place of missing ones. None changes nothing.
+        session: The session.
+
+    Raises:
+        SfioError: The file cannot be queried or changed.
     """
     subfiles = parse_file_name(name)
     retained = _put_back(session, subfiles, change=way is not None)
-    found = stat_present(session, subfiles)
-    require_files(subfiles, found, "name a file")
-    state, culprit = condition(found)
-    retained_text = ", ".join(str(retained_name(one)) for one in retained)
-    if state is Condition.MIXED:  # a rename was broken off
-        hint = f" ({retained_text}: of the file that was replaced)" if retained else ""
-        return (
-            f"{name}: {subfiles[culprit]} is another file's than those before it: finish the renaming (--from NAME),"
-            " delete the file, or rename the subfiles of one of the two, each alone (mrename), to where the others"
-            f" are{hint}",
+    answers = stat_present(session, subfiles)
+    require_files(subfiles, answers, "name a file")
+    state, culprit = condition(answers)
+    retained_names = ", ".join(str(retained_name(subfile)) for subfile in retained)
+    if state is Condition.MIXED:
+        # A renaming was interrupted.
+        hint = f" ({retained_names}: of the file that was replaced)" if retained else ""
+        return Report(
+            f"{name}: {subfiles[culprit]} is another file's than those before it: "
+            "finish the renaming (--from NAME), delete the file, "
+            "or rename the subfiles of one of the two, each alone (mrename), "
+            f"to where the others are{hint}",
             False,
         )
     if retained and way is None:
-        return (
-            f"{name}: a change of it was broken off: --cut or --fill ends it; retained meanwhile: {retained_text}",
+        return Report(
+            f"{name}: a change of its names was interrupted: --cut or --fill completes it; "
+            f"retained meanwhile: {retained_names}",
             False,
         )
-    if state is Condition.ONE and all(one is not None and one.layout for one in found):
+    has_layouts = all(answer is not None and answer.layout for answer in answers)
+    if state is Condition.ONE and has_layouts:
         drop_retained(session, retained)
     if stripe_unit is None:
-        known = [one.layout.stripe_unit for one in found if one is not None and one.layout]
-        if not known:
-            stat_files(session, subfiles)
-            raise UsageError("no stripe unit is stored with the file: give --stripe-unit")
-        stripe_unit = known[0]
+        stripe_unit = _stored_unit(session, subfiles, answers)
     if state is Condition.LOST:
         if way is None:
-            return f"{name}: {_lost(subfiles, found)}", False
+            return Report(f"{name}: {_loss(subfiles, answers)}", False)
         make_lost_subfiles(session, subfiles, stripe_unit)
-    with StripedFile.open(
-        name, stripe_unit, mode="r" if way is None else "r+", session=session
-    ) as file:
+    return _repair_sizes(name, stripe_unit, way, session)
+
+
+def _repair_sizes(name: str, stripe_unit: int, way: Way | None, session: Session) -> Report:
+    """Check the sizes of the subfiles, and repair them if a way is given."""
+    mode = "r" if way is None else "r+"
+    with StripedFile.open(name, stripe_unit, mode=mode, session=session) as file:
         extent = file.extent()
         if extent.whole:
-            return f"{file.name}: {extent.size} bytes, whole", True
-        said = (
-            f"{file.name}: {extent.size} bytes in its subfiles, readable without a gap up to byte {extent.readable},"
-            f" its furthest byte at {extent.end - 1}"
+            return Report(f"{file.name}: {extent.size} bytes, complete", True)
+        text = (
+            f"{file.name}: {extent.size} bytes in its subfiles, "
+            f"readable without a gap up to byte {extent.readable}, "
+            f"its last byte at {extent.end - 1}"
         )
         if way is None:
-            return f"{said}: not the sizes of one file; give --cut or --fill", False
+            return Report(
+                f"{text}: these are not the sizes of one file; give --cut or --fill", False
+            )
         size = file.truncate(extent.readable if way == "cut" else extent.end)
-        return f"{said}: made {size} bytes", file.extent().whole
+        return Report(f"{text}: made {size} bytes", file.extent().whole)
 
 
-def _lost(subfiles: Sequence[SubfileName], found: Sequence[Stat | None]) -> str:
-    """What there is to say of a file of which something is missing."""
-    names = list(zip(map(str, subfiles), found, strict=True))
-    lost = ", ".join(name for name, one in names if one is None or not (one.layout or one.size))
+def _stored_unit(
+    session: Session, subfiles: Sequence[SubfileName], answers: Sequence[Stat | None]
+) -> int:
+    """Return the stripe unit that is stored with a subfile.
+
+    Args:
+        session: The session.
+        subfiles: The names of the subfiles.
+        answers: The status of each subfile; None if it is missing.
+
+    Raises:
+        UsageError: None is stored.
+        RemoteFailure: None is stored, and a subfile is missing.
+    """
+    for answer in answers:
+        if answer is not None and answer.layout:
+            return answer.layout.stripe_unit
+    stat_files(session, subfiles)
+    raise UsageError("no stripe unit is stored with the file: give --stripe-unit")
+
+
+def _loss(subfiles: Sequence[SubfileName], answers: Sequence[Stat | None]) -> str:
+    """Describe a file of which a subfile is missing or was replaced."""
+    lost = []
+    without_layout = []
+    for subfile, answer in zip(subfiles, answers, strict=True):
+        if answer is None or not (answer.layout or answer.size):
+            lost.append(str(subfile))
+        if answer is not None and not answer.layout:
+            without_layout.append(str(subfile))
     if not lost:
-        bare = ", ".join(name for name, one in names if one is not None and not one.layout)
-        return f"nothing is stored with {bare}, a copy without attributes?: --cut or --fill takes it as it is"
+        return (
+            f"nothing is stored with {', '.join(without_layout)}, a copy without attributes?: "
+            "--cut or --fill takes it as it is"
+        )
     return (
-        f"what was in {lost} is lost (or was renamed by a client that was killed: rename it again); --cut keeps the"
-        " bytes before the first that is missing, --fill all others, with zeros between them"
+        f"what was in {', '.join(lost)} is lost "
+        "(or was renamed by a client that was killed: rename it again); "
+        "--cut keeps the bytes before the first that is missing, "
+        "--fill all others, with zeros between them"
     )
 
 
 def _put_back(
     session: Session, subfiles: Sequence[SubfileName], *, change: bool
 ) -> list[SubfileName]:
-    """The subfiles of whose names a change was broken off, so that something is retained. `change`: what is of the file
-    and missing gets its name again."""
-    stats = zip(
-        subfiles, stat_present(session, [retained_name(one) for one in subfiles]), strict=True
-    )
-    retained = {one: there for one, there in stats if there is not None}
+    """Return the subfiles for which an interrupted change of names has retained something.
+
+    Args:
+        session: The session.
+        subfiles: The names of the subfiles.
+        change: Give retained subfiles that belong to the file and are missing their names again.
+    """
+    retained_names = [retained_name(subfile) for subfile in subfiles]
+    retained: dict[SubfileName, Stat] = {}
+    for subfile, status in zip(subfiles, stat_present(session, retained_names), strict=True):
+        if status is not None:
+            retained[subfile] = status
     if not change or not retained:
         return list(retained)
     with locked(session, subfiles):
-        found = stat_present(session, subfiles)
-        ids = {one.layout.file_id for one in found if one is not None} or {
-            next(iter(retained.values())).layout.file_id
-        }
-        put_back(session, [one for one, there in retained.items() if there.layout.file_id in ids])
+        answers = stat_present(session, subfiles)
+        ids = {answer.layout.file_id for answer in answers if answer is not None}
+        if not ids:
+            # All subfiles are missing. The file is that of the first retained subfile.
+            first_status = next(iter(retained.values()))
+            ids = {first_status.layout.file_id}
+        belonging = []
+        for subfile, status in retained.items():
+            if status.layout.file_id in ids:
+                belonging.append(subfile)
+        put_back(session, belonging)
     return list(retained)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code: 0 whole, 1 not whole, 2 what cannot be queried or changed."""
+def _build_parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="python -m sfio_emu.adapters.repair", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="the file: 'host/path;host/path'")
     parser.add_argument(
-        "--stripe-unit", type=int, metavar="BYTES", help="where none is stored with the file"
+        "--stripe-unit",
+        type=int,
+        metavar="BYTES",
+        help="stripe unit of the file, if none is stored with it",
     )
-    paths = parser.add_mutually_exclusive_group()
-    paths.add_argument(
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument(
         "--cut",
         dest="way",
         action="store_const",
         const="cut",
-        help="leave what is read without a gap",
+        help="leave the bytes before the first missing one",
     )
-    paths.add_argument(
-        "--fill", dest="way", action="store_const", const="fill", help="keep all, zeros in the gaps"
+    ways.add_argument(
+        "--fill",
+        dest="way",
+        action="store_const",
+        const="fill",
+        help="leave all bytes, with zeros in the gaps",
     )
     parser.add_argument(
-        "--from", dest="source", metavar="NAME", help="finish its renaming from NAME, broken off"
+        "--from",
+        dest="source",
+        metavar="NAME",
+        help="finish an interrupted renaming of the file from NAME",
     )
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Returns:
+        The exit code: 0 if the file is complete, 1 if not, 2 if it cannot be queried or changed.
+    """
+    options = _build_parser().parse_args(arguments)
     try:
         session = session_alone()
         if options.source is not None:
             rename_file(session, options.source, options.name, replace=True)
-        said, whole = repair(options.name, options.stripe_unit, options.way, session)
+        report = repair(options.name, options.stripe_unit, options.way, session)
     except SfioError as error:
         print(f"repair: {error}", file=sys.stderr)
         return 2
-    print(said)
-    return 0 if whole else 1
+    print(report.text)
+    return 0 if report.whole else 1
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
-"""One listener serves a folder and all that is in it: its root is locked for it alone, and the folders around the root
-against listeners that would serve them."""
+"""Locks by which one listener serves a folder and everything in it.
+
+The root of a listener is locked exclusively. The folders around it get shared locks, so that no
+listener can serve them.
+"""
 
 import fcntl
 import os
@@ -10,12 +13,19 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def lock_root(root: Path) -> list[int]:
-    """Descriptors of the root and of the folders around it, each locked. Raises `OSError` where another listener serves
-    one of them, or a folder in the root."""
+    """Lock a root directory and the folders around it.
+
+    Returns:
+        The descriptors of the folders, the root first.
+
+    Raises:
+        OSError: Another listener serves one of these folders, or a folder in the root.
+    """
     files = [os.open(root, FOLDER)]
     try:
         _lock(files[0], fcntl.LOCK_EX, f"{root}")
         for folder in root.resolve().parents:
+            # A folder that this user may not read is not locked.
             with suppress(PermissionError):
                 files.append(os.open(folder, FOLDER))
                 _lock(files[-1], fcntl.LOCK_SH, f"{folder}, around {root},")
@@ -26,32 +36,48 @@ def lock_root(root: Path) -> list[int]:
 
 
 def unlock_root(files: list[int]) -> None:
-    """Close the folders, for another listener to serve."""
+    """Unlock and close the folders, so that another listener can serve them."""
     for file in files:
+        # Closing does not unlock a folder if a child of fork still has the descriptor.
         with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_UN)  # a child of fork may hold the descriptor still
+            fcntl.flock(file, fcntl.LOCK_UN)
         os.close(file)
 
 
-def _lock(file: int, way: int, name: str) -> None:
+def _lock(file: int, operation: int, name: str) -> None:
+    """Lock a folder.
+
+    Args:
+        file: The descriptor of the folder.
+        operation: LOCK_EX or LOCK_SH of flock(2).
+        name: The folder, for the error.
+
+    Raises:
+        FileExistsError: Another listener has locked it.
+    """
     try:
-        fcntl.flock(file, way | fcntl.LOCK_NB)
+        fcntl.flock(file, operation | fcntl.LOCK_NB)
     except BlockingIOError:
         kind, process = _holder(file)
         inner = "a folder in " if kind == "READ" else ""
         raise FileExistsError(
             f"{inner}{name} is served by another listener{process}: end it, or give another root"
         ) from None
-    except OSError:  # a file system without locks: nobody can be distinguished there
+    except OSError:
+        # The file system has no locks. Other listeners cannot be detected there.
         pass
 
 
 def _holder(file: int) -> tuple[str, str]:
-    """How a folder is locked (WRITE, READ), and by which process, in brackets; "" where the kernel does not say."""
+    """Return how a folder is locked, and by which process.
+
+    Returns:
+        "WRITE" or "READ", and the process in brackets; both are empty if the kernel does not tell.
+    """
     with suppress(OSError):
         inode = str(os.fstat(file).st_ino)
         for line in Path("/proc/locks").read_text().splitlines():
-            words = line.split()
-            if words[1] == "FLOCK" and words[5].rpartition(":")[2] == inode:
-                return words[3], f" (process {words[4]})"
+            fields = line.split()
+            if fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == inode:
+                return fields[3], f" (process {fields[4]})"
     return "", ""

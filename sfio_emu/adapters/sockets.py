@@ -1,8 +1,9 @@
-"""Connections to listeners over TCP, and the loop that moves the bytes of several conversations at once.
+"""Connections to listeners over TCP, and the loop that transfers the bytes of conversations.
 
-Two kinds of silence are distinguished. A *way that is dead*: the kernel sends and nothing comes back, not even for a
-window that is closed; given up within the time limit. A *listener that stands still*: its host answers, the listener
-does not, because its disk is slow or it was stopped; waited for 15 times as long.
+Two kinds of silence are distinguished. If the path to a listener is dead, the kernel sends and
+receives nothing back, not even acknowledgements of window probes. This is an error within the time
+limit. If the host of a listener answers, but the listener itself does not, its disk is slow, or the
+process was stopped. The client waits 15 times as long for such a listener.
 """
 
 import errno
@@ -13,31 +14,55 @@ import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from sfio_emu.adapters.key_files import key_from_environment
 from sfio_emu.adapters.local_users import is_foreign_listener
 from sfio_emu.errors import ListenerLost, PeerError, UsageError, positive_seconds, whole_number
 from sfio_emu.ports import Connection, Conversation
 
+# The maximum number of buffers in one system call (UIO_MAXIOV of Linux).
 VECTORS = 1024
+
 DEFAULT_TIMEOUT_S = 2.0
-# A variable; it lets a client without a key use listeners of other users on its machine.
+
+# An environment variable. If it is set, a client without a key also uses listeners of other users
+# on its machine.
 _EVERYBODY = "SFIO_WITHOUT_KEY"
+
+# A listener whose host answers is waited for this many times longer than a silent host.
 STALL_FACTOR = 15.0
+
+# After receiving fewer bytes than this, the socket is probably empty.
 MIN_BURST_BYTES = 16 << 10
-MAX_KEEPALIVE_S = 32767  # what the kernel takes
-TCP_INFO = struct.Struct(
-    "<2x2B40xI8xI"
-)  # of tcp_info: retransmits, probes, ms since data were sent, since something was acknowledged
+
+# The maximum that the kernel accepts for TCP_KEEPIDLE and TCP_KEEPINTVL.
+MAX_KEEPALIVE_S = 32767
+
+# The conversations are checked for silence at most every half second.
+_MAX_CHECK_INTERVAL_S = 0.5
+
+# A path is dead if nothing has come back for this share of the time limit since the kernel was seen
+# to send again. Until that moment, a part of the limit has passed already.
+_DEAD_SHARE = 0.6
+
+# Fields of struct tcp_info: retransmits, probes, time since the last data were sent, and since the
+# last acknowledgement arrived, both in milliseconds.
+TCP_INFO = struct.Struct("<2x2B40xI8xI")
 
 
 class TcpConnections:
-    """Connections to the listeners at `addresses`: (address, port) by host name.
+    """Connections to listeners; implements `sfio_emu.ports.Connections`.
 
-    `open_socket(host)` makes the unconnected socket (inside another network namespace, say). `timeout_s` bounds how
-    long a connection may take and how long a host may be silent at the level of TCP, `stall_s` how long a listener
-    whose host is alive may move no byte (15 times `timeout_s` unless given). `key`: of the run, which the listeners
-    must have too (default: that of SFIO_KEY_FILE); without one only listeners that require none are used.
+    Args:
+        addresses: (address, port) of each listener by the name of its I/O node.
+        timeout_s: The time limit for connecting, and for the silence of a host at the level of TCP.
+        stall_s: How long a listener whose host answers may transfer no byte; by default 15 times
+            `timeout_s`.
+        open_socket: Returns an unconnected socket to an I/O node, for instance in another network
+            namespace.
+        key: The key of the run, which the listeners must also have; by default that of
+            SFIO_KEY_FILE. Without a key, only listeners that require none are used.
     """
 
     def __init__(
@@ -52,14 +77,15 @@ class TcpConnections:
         self._addresses = _checked(addresses)
         self._timeout_s = positive_seconds(timeout_s, "time-out")
         self._key = key_from_environment() if key is None else key
-        self._stall_s = (
-            STALL_FACTOR * self._timeout_s
-            if stall_s is None
-            else positive_seconds(stall_s, "stall_s")
-        )
-        self._open_socket = open_socket or (
-            lambda host: socket.socket(family_of(self._addresses[host][0]))
-        )
+        if stall_s is None:
+            self._stall_s = STALL_FACTOR * self._timeout_s
+        else:
+            self._stall_s = positive_seconds(stall_s, "stall_s")
+        self._open_socket = open_socket or self._open_tcp_socket
+
+    def _open_tcp_socket(self, host: str) -> socket.socket:
+        address, _ = self._addresses[host]
+        return socket.socket(family_of(address))
 
     @property
     def hosts(self) -> Sequence[str]:
@@ -67,30 +93,38 @@ class TcpConnections:
         return sorted(self._addresses)
 
     def connect(self, host: str) -> Connection:
-        """Raises `ListenerLost` within the time limit, `UsageError` where no listener of that name is known."""
-        address = self._addresses.get(host)
-        if address is None:
+        """Connect to the listener of an I/O node.
+
+        Raises:
+            ListenerLost: The listener does not answer within the time limit.
+            UsageError: The host is unknown, or its listener is another user's.
+        """
+        if host not in self._addresses:
             hint = f" of the file name: known are {', '.join(self.hosts)}"
             if not self._addresses:
-                hint = f": set SFIO_LISTENERS to {host}=ADDRESS:PORT (commas between several), or give a session of your"
-                hint += " own (sfio_emu.use)"
+                hint = (
+                    f": set SFIO_LISTENERS to {host}=ADDRESS:PORT (commas between several), "
+                    "or give a session of your own (sfio_emu.use)"
+                )
             raise UsageError(f"no listener is known for the host {host!r}{hint}")
+        address, port = self._addresses[host]
         stream = self._open_socket(host)
         try:
             stream.settimeout(self._timeout_s)
-            stream.connect((address[0].strip("[]"), address[1]))
+            stream.connect((address.strip("[]"), port))
             watch_listener(stream, self._timeout_s)
             self._refuse_other_user(host, stream)
             stream.setblocking(False)
-        except (OSError, TypeError) as fault:  # the latter for what is no host name
+        except (OSError, TypeError) as fault:
+            # `connect` raises TypeError for some texts that are no host names.
             stream.close()
             raise ListenerLost(
-                host, f"no connection to its listener at {address[0]}:{address[1]}: {fault}"
+                host, f"no connection to its listener at {address}:{port}: {fault}"
             ) from fault
         return Connection(host=host, stream=stream, key=self._key)
 
     def _refuse_other_user(self, host: str, stream: socket.socket) -> None:
-        """Raise UsageError if another user of this machine listens and no key says who is who."""
+        """Raise UsageError if another user of this machine listens, and there is no key."""
         if self._key is not None or os.environ.get(_EVERYBODY):
             return
         if is_foreign_listener(stream):
@@ -98,21 +132,39 @@ class TcpConnections:
             stream.close()
             raise UsageError(
                 f"the listener of {host} at {address}:{port} is a process of another user; share a "
-                f"key with it (SFIO_KEY_FILE), or set {_EVERYBODY}=1 to hand it data nevertheless"
+                f"key with it (SFIO_KEY_FILE), or set {_EVERYBODY}=1 to give it data nevertheless"
             )
 
     def carry(
         self, conversations: Sequence[tuple[Connection, Conversation]]
     ) -> Mapping[str, PeerError]:
-        """Move bytes until each conversation is finished or broken; what broke, by host."""
-        return _Carriage(conversations, self._timeout_s, self._stall_s).run()
+        """Transfer bytes until each conversation is finished or broken.
+
+        Returns:
+            The errors of the broken conversations, by host.
+        """
+        return _Transfer(conversations, self._timeout_s, self._stall_s).run()
 
 
-class _Carriage:
-    """Conversations under way, by descriptor.
+class _Peer(NamedTuple):
+    """A conversation and its socket."""
 
-    Whoever can move bytes moves a slice in turn until nobody can: so the slices are those of the same part of
-    memory, which the cache holds. Only then the kernel is polled.
+    host: str
+    stream: socket.socket
+    conversation: Conversation
+
+
+class _Transfer:
+    """The transfer of several conversations, each identified by the descriptor of its socket.
+
+    The conversations take turns. Each sends or receives one slice, until none can go on without
+    waiting. In this way, the slices come from the same region of memory, which the processor's
+    cache holds. Only then the kernel is polled.
+
+    Args:
+        conversations: The connections and conversations.
+        timeout_s: How long a host may be silent at the level of TCP.
+        stall_s: How long a listener whose host answers may transfer no byte.
     """
 
     def __init__(
@@ -121,126 +173,127 @@ class _Carriage:
         timeout_s: float,
         stall_s: float,
     ) -> None:
-        self._live = {
-            connection.stream.fileno(): (connection.host, connection.stream, conversation)
-            for connection, conversation in conversations
-        }
-        self._live.pop(-1, None)
+        self._timeout_s = timeout_s
+        self._stall_s = stall_s
         self._poll = select.poll()
-        self._timeout_s, self._stall_s = timeout_s, stall_s
-        self._required: dict[int, int] = {}
-        self._moved_s = dict.fromkeys(
-            self._live, time.monotonic()
-        )  # when something came or was sent last
-        self._dead_s: dict[
-            int, float
-        ] = {}  # since when the kernel has sent what is not acknowledged
-        self._broken: dict[str, PeerError] = {
-            connection.host: ListenerLost(
-                connection.host, "the connection is closed"
-            )  # the sockets are collected too
-            for connection, _ in conversations
-            if connection.stream.fileno() < 0
-        }
+        self._live: dict[int, _Peer] = {}
+        self._broken: dict[str, PeerError] = {}
+        for connection, conversation in conversations:
+            host = connection.host
+            descriptor = connection.stream.fileno()
+            if descriptor < 0:
+                self._broken[host] = ListenerLost(host, "the connection is closed")
+            else:
+                self._live[descriptor] = _Peer(host, connection.stream, conversation)
+
+        # The `poll` events for which a socket is registered.
+        self._events: dict[int, int] = {}
+
+        # The time at which the socket was last ready, on the monotonic clock.
+        self._active_s = dict.fromkeys(self._live, time.monotonic())
+
+        # The time since which the kernel's packets are not acknowledged, on the monotonic clock.
+        self._unanswered_since_s: dict[int, float] = {}
 
     def run(self) -> dict[str, PeerError]:
+        """Transfer until all conversations have finished or broken; return the errors by host."""
         live = self._live
-        look_s = min(
-            self._timeout_s / 8, 0.5
-        )  # how often a conversation in which nothing moves is looked at
-        looked_s = time.monotonic()
-        ready = [(number, select.POLLOUT) for number in live]
+        check_interval_s = min(self._timeout_s / 8, _MAX_CHECK_INTERVAL_S)
+        checked_s = time.monotonic()
+        ready = [(descriptor, select.POLLOUT) for descriptor in live]
         while live:
-            self._move(
-                [number for number, happened in ready if happened & ~select.POLLOUT], _receive
-            )
-            self._move([number for number, happened in ready if happened & select.POLLOUT], _send)
+            readable = [descriptor for descriptor, events in ready if events & ~select.POLLOUT]
+            writable = [descriptor for descriptor, events in ready if events & select.POLLOUT]
+            self._take_turns(readable, _receive)
+            self._take_turns(writable, _send)
             now_s = time.monotonic()
-            for number, _ in ready:
-                if number in live:
-                    self._moved_s[number] = now_s
-                    self._await(number, live[number][2])
+            for descriptor, _ in ready:
+                if descriptor in live:
+                    self._active_s[descriptor] = now_s
+                    self._register(descriptor, live[descriptor].conversation)
             if not live:
                 break
-            ready = self._poll.poll(look_s * 1000)
+            ready = self._poll.poll(check_interval_s * 1000)
             now_s = time.monotonic()
-            if now_s - looked_s > look_s:
-                looked_s = now_s
-                for number in list(live):
-                    self._look(number, now_s)
+            if now_s - checked_s > check_interval_s:
+                checked_s = now_s
+                for descriptor in list(live):
+                    self._check_silence(descriptor, now_s)
         return self._broken
 
-    def _look(self, number: int, now_s: float) -> None:
-        """Give up a conversation that has been silent for too long, or whose way is dead."""
-        _, stream, _ = self._live[number]
-        if now_s - self._moved_s[number] > self._stall_s:
+    def _check_silence(self, descriptor: int, now_s: float) -> None:
+        """Give up a conversation that has been silent for too long."""
+        if now_s - self._active_s[descriptor] > self._stall_s:
             self._drop(
-                number,
-                f"its listener has moved no byte for {self._stall_s:g} s: its disk is slow, or it was stopped",
+                descriptor,
+                f"its listener has transferred no byte for {self._stall_s:g} s: "
+                "its disk is slow, or the process was stopped",
             )
-        elif not _unanswered(stream):
-            self._dead_s.pop(number, None)
-        elif now_s - self._dead_s.setdefault(number, now_s) >= 0.6 * self._timeout_s:
-            self._drop(
-                number, "no answer from it any more (what is sent to it is not acknowledged)"
-            )
+        elif not _is_unanswered(self._live[descriptor].stream):
+            self._unanswered_since_s.pop(descriptor, None)
+        else:
+            since_s = self._unanswered_since_s.setdefault(descriptor, now_s)
+            if now_s - since_s >= _DEAD_SHARE * self._timeout_s:
+                self._drop(
+                    descriptor,
+                    "no answer from it any more (data sent to it are not acknowledged)",
+                )
 
-    def _move(
-        self, numbers: list[int], step: Callable[[socket.socket, Conversation], bool]
+    def _take_turns(
+        self, descriptors: list[int], step: Callable[[socket.socket, Conversation], bool]
     ) -> None:
-        """Let each take a step in turn, again and again, until none can go on."""
-        while numbers:
+        """Let each conversation take a step in turn, until none can go on."""
+        while descriptors:
             able = []
-            for number in numbers:
-                if number not in self._live:
+            for descriptor in descriptors:
+                if descriptor not in self._live:
                     continue
-                _, stream, conversation = self._live[number]
+                _, stream, conversation = self._live[descriptor]
                 try:
                     if step(stream, conversation):
-                        able.append(number)
+                        able.append(descriptor)
                 except BlockingIOError:
                     continue
                 except (PeerError, OSError) as fault:
-                    self._drop(number, fault)
-            numbers = able
+                    self._drop(descriptor, fault)
+            descriptors = able
 
-    def _await(self, number: int, conversation: Conversation) -> None:
-        """Ask the kernel for what the conversation waits for; forget it when it is finished."""
-        events = (
-            select.POLLIN | select.POLLOUT
-            if conversation.outgoing()
-            else 0
-            if conversation.finished
-            else select.POLLIN
-        )
-        if not events:
-            self._forget(number)
-        elif self._required.get(number) != events:
-            self._poll.register(number, events)
-            self._required[number] = events
+    def _register(self, descriptor: int, conversation: Conversation) -> None:
+        """Register the events that a conversation waits for, or remove it if it is finished."""
+        if conversation.outgoing():
+            events = select.POLLIN | select.POLLOUT
+        elif conversation.finished:
+            self._forget(descriptor)
+            return
+        else:
+            events = select.POLLIN
+        if self._events.get(descriptor) != events:
+            self._poll.register(descriptor, events)
+            self._events[descriptor] = events
 
-    def _drop(self, number: int, fault: PeerError | OSError | str) -> None:
-        host = self._live[number][0]
-        if not isinstance(fault, PeerError):
-            fault = ListenerLost(host, fault if isinstance(fault, str) else _describe(fault))
+    def _drop(self, descriptor: int, fault: PeerError | OSError | str) -> None:
+        """Note the error of a conversation, and remove it."""
+        host = self._live[descriptor].host
+        if isinstance(fault, OSError):
+            fault = _describe(fault)
+        if isinstance(fault, str):
+            fault = ListenerLost(host, fault)
         self._broken[host] = fault
-        self._forget(number)
+        self._forget(descriptor)
 
-    def _forget(self, number: int) -> None:
-        del self._live[number]
-        if self._required.pop(number, None) is not None:
-            self._poll.unregister(number)
+    def _forget(self, descriptor: int) -> None:
+        del self._live[descriptor]
+        if self._events.pop(descriptor, None) is not None:
+            self._poll.unregister(descriptor)
 
 
 def _receive(stream: socket.socket, conversation: Conversation) -> bool:
-    """Receive once; whether more may be there."""
+    """Receive once, and return whether there may be more."""
     places = conversation.incoming()
-    one = len(places) == 1
-    count = (
-        stream.recv_into(places[0])
-        if one
-        else stream.recvmsg_into(list(islice(places, VECTORS)))[0]
-    )
+    if len(places) == 1:
+        count = stream.recv_into(places[0])
+    else:
+        count, _, _, _ = stream.recvmsg_into(list(islice(places, VECTORS)))
     if not count:
         raise ConnectionResetError(errno.ECONNRESET, "its listener closed the connection")
     conversation.received(count)
@@ -248,33 +301,35 @@ def _receive(stream: socket.socket, conversation: Conversation) -> bool:
 
 
 def _send(stream: socket.socket, conversation: Conversation) -> bool:
-    """Send a slice; whether there was one."""
+    """Send a slice, and return whether there was one."""
     pieces = conversation.outgoing()
     if not pieces:
         return False
-    conversation.sent(
-        stream.send(pieces[0]) if len(pieces) == 1 else stream.sendmsg(islice(pieces, VECTORS))
-    )
+    if len(pieces) == 1:
+        count = stream.send(pieces[0])
+    else:
+        count = stream.sendmsg(islice(pieces, VECTORS))
+    conversation.sent(count)
     return True
 
 
 def family_of(address: str) -> socket.AddressFamily:
-    """That of an IPv6 address, which has colons, or that of IPv4."""
+    """Return the family of an address or host name; IPv6 addresses have colons."""
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 def _checked(addresses: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, int]]:
-    """The addresses; raises `UsageError` where they are not (address, port) by host name."""
+    """Return the addresses, or raise UsageError if they are not (address, port) by host name."""
     if not isinstance(addresses, Mapping):
         raise UsageError(
             f"the addresses are of type {type(addresses).__name__}: give {{host: (address, port)}}"
         )
-    for host, place in addresses.items():
-        if not (isinstance(place, (tuple, list)) and len(place) == 2 and isinstance(place[0], str)):
+    for host, pair in addresses.items():
+        if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
             raise UsageError(
-                f"the address of the listener of {host} is {place!r}: give (address, port)"
+                f"the address of the listener of {host} is {pair!r}: give (address, port)"
             )
-        whole_number(place[1], f"port of the listener of {host}", 1, 65535)
+        whole_number(pair[1], f"port of the listener of {host}", 1, 65535)
     return dict(addresses)
 
 
@@ -286,35 +341,47 @@ def _describe(fault: OSError) -> str:
     return f"the connection to its listener broke: {fault}"
 
 
-def _unanswered(stream: socket.socket) -> bool:
-    """Whether the kernel has sent data again, or probed a closed window twice, and has received nothing since. (A host
-    that lives may leave one such question unanswered: it answers no more than two a second.)"""
+def _is_unanswered(stream: socket.socket) -> bool:
+    """Return whether the other host has not answered the kernel's last packets.
+
+    The kernel has retransmitted data, or has probed a closed window twice, and has received nothing
+    since. A live host may leave one probe unanswered, because it answers no more than two per
+    second.
+    """
     info = stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO.size)
     retransmits, probes, last_sent_ms, last_ack_ms = TCP_INFO.unpack(info)
     return bool(probes > 1 or (retransmits and last_sent_ms < last_ack_ms))
 
 
 def watch_listener(stream: socket.socket, timeout_s: float) -> None:
-    """Let the kernel give up an idle wait for a host that is silent for `timeout_s`, and for more than one of its
-    questions where there is time for several: one may be lost among other packets. (Not what is sent: the kernel's
-    own limit for that, TCP_USER_TIMEOUT, would also end a connection to a listener that is alive and busy.)"""
-    idle_s, step_s = max(1, int(timeout_s / 2)), max(1, int(timeout_s / 8))
-    _keep_alive(stream, idle_s, step_s)
-    stream.setsockopt(
-        socket.IPPROTO_TCP, socket.TCP_KEEPCNT, max(1, int((timeout_s - idle_s) / step_s))
-    )
+    """Let the kernel end an idle connection to a host that is silent for `timeout_s`.
+
+    If the time allows it, the kernel sends several keep-alive probes, because one may be lost. This
+    does not concern data in transit. The kernel's limit for these, TCP_USER_TIMEOUT, would also end
+    connections to listeners that are alive and busy.
+    """
+    idle_s = max(1, int(timeout_s / 2))
+    interval_s = max(1, int(timeout_s / 8))
+    _set_keep_alive(stream, idle_s, interval_s)
+    probes = max(1, int((timeout_s - idle_s) / interval_s))
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, probes)
 
 
 def watch_peer(stream: socket.socket, timeout_s: float) -> None:
-    """Let the kernel give up a silent peer within `timeout_s`: unacknowledged data, data not taken, and an idle
-    wait."""
-    step_s = max(1, int(timeout_s / 2))
-    _keep_alive(stream, step_s, step_s)
+    """Let the kernel end a connection to a peer that is silent for `timeout_s`.
+
+    This concerns idle connections, unacknowledged data, and data that the peer does not receive.
+    """
+    interval_s = max(1, int(timeout_s / 2))
+    _set_keep_alive(stream, interval_s, interval_s)
+    # Three quarters of the limit, in milliseconds, because the kernel checks this one only when its
+    # retransmission timer expires.
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(750 * timeout_s))
 
 
-def _keep_alive(stream: socket.socket, idle_s: int, step_s: int) -> None:
+def _set_keep_alive(stream: socket.socket, idle_s: int, interval_s: int) -> None:
+    """Send small segments at once, and keep-alive probes after `idle_s` every `interval_s`."""
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, min(idle_s, MAX_KEEPALIVE_S))
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, min(step_s, MAX_KEEPALIVE_S))
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, min(interval_s, MAX_KEEPALIVE_S))

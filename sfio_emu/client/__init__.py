@@ -1,14 +1,17 @@
-"""The client's side of the protocol, without sockets: requests out, answers in, and the processes that act together.
+"""The client's side of the protocol, without sockets.
 
-Theory of operation. A call of `StripedFile` becomes requests (`layout.requests`), and `access` splits them over the I/O
-nodes as pieces of subfiles (`layout.piece`, `layout.pieces`). `transfer` packs the pieces of one I/O node into
-messages. A `connection.Exchange` sends the messages of a call to one host, `Settings.window` at a time, and puts the
-answers where they belong; whoever owns the sockets moves its bytes, for all hosts at once. A message is made, and its
-data gathered, only when there is room for it in the window: what is under way is all that is held in memory.
+How a call passes through these modules: a call of `StripedFile` becomes requests
+(`layout.requests`). `access` splits them into pieces of subfiles (`layout.piece`) for the I/O
+nodes. `transfer` packs the pieces of one I/O node into messages. A `connection.Exchange` sends the
+messages of a call to one host, `Settings.window` at a time, and puts the answers where they belong.
+Whoever owns the sockets transfers the bytes, for all hosts at once. A message is created, and its
+data gathered, only when the window has room for it, so that memory holds no more than the messages
+in transit.
 
-`session` keeps a link a host: its connection, the number of the next message, the open subfiles. A link that breaks is
-forgotten, and the next call makes it again and opens the subfiles again, so that a call fails once and can be repeated.
+`session` has one link per host: its connection, the number of the next message, the open subfiles.
+When a link breaks, it is discarded. The next call connects again and opens the subfiles again, so
+that a call fails once and can be repeated.
 
-Processes act together over their group (`ports.ProcessGroup`): opening, closing and truncating happen in all of them or
-in none.
+Processes act together over their group (`ports.ProcessGroup`). Opening, closing and truncating
+succeed in all of them or in none.
 """

@@ -1,5 +1,8 @@
-"""Reads and writes of a file's bytes: requests prepared, split over the I/O nodes, moved, their faults gathered.
-A block in one message to each I/O node, and the plain way (one message a fragment) that it is compared with."""
+"""Reads and writes of a file's bytes.
+
+Requests are prepared, split over the I/O nodes and transferred, and the errors are collected. For
+comparison there is also the plain way, with one message per fragment.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
@@ -26,28 +29,42 @@ from sfio_emu.ports import Direction
 from sfio_emu.settings import TransferCounters
 from sfio_emu.wire import Kind
 
+# How often `fit` reads the sizes of the subfiles while other clients change them.
 MAX_LOOKS = 16
+
+# A message of a long call may always have this size, even if a quarter of the call is less.
 PIPELINED_BYTES = (1 << 20) + 4096
+
+# Returns the messages of a call to a host.
 Messages = Callable[[str], Iterator[Message]]
-"""The messages of a call to a host."""
 
 
 class Access(OpenSubfiles):
-    """The subfiles of an open file as seen by one process.
+    """Reads and writes of the subfiles of an open file, by one process.
 
-    Whoever writes past the end of the file makes the subfiles it does not touch as long as they are in a file that
-    reaches so far: the sum of their sizes is always its size. `sizes`, what the subfiles were last seen to hold, only
-    says what to send at once; what the listeners answer says whether it was enough (`sfio_emu.client.size_check`).
-    `doubtful`: the subfiles did not have the sizes of one file when it was opened, or a write or truncation did not end
-    well since.
+    A write past the end of the file also extends the subfiles that it does not touch, so that the
+    sum of the sizes of the subfiles is always the size of the file. The last known sizes (`sizes`)
+    only determine what is sent at first. The answers of the listeners say whether that was enough
+    (`sfio_emu.client.size_check`).
     """
 
     def write(self, memory: Bytes, requests: Requests) -> None:
-        """Write the blocks; raises the first fault in the order of hosts when all hosts are served."""
+        """Write blocks.
+
+        Raises:
+            SfioError: The first error in the order of the hosts. All hosts have been served.
+        """
         self._carry_one("write", memory, requests)
 
     def read(self, memory: Bytes, requests: Requests) -> int:
-        """Read the blocks; where the first byte of the file lies that is missing (`NO_END`: none)."""
+        """Read blocks.
+
+        Returns:
+            The offset of the first missing byte of the file; `NO_END` if none is missing.
+
+        Raises:
+            SfioError: The first error in the order of the hosts. All hosts have been served.
+        """
         return self._carry_one("read", memory, requests).end
 
     def _carry_one(
@@ -57,6 +74,7 @@ class Access(OpenSubfiles):
         requests: Requests,
         part_of: WrittenSizes | None = None,
     ) -> Job:
+        """Carry out one read or write, and raise its error. The arguments are as in `carry`."""
         job = self.job(direction, memory, requests)
         if len(requests):
             self.carry(direction, [job], part_of)
@@ -67,15 +85,20 @@ class Access(OpenSubfiles):
     def write_block(self, memory: Bytes, offset: int) -> None:
         """Write one block, all of `memory`."""
         try:
-            small = self._write_small(memory, offset)
+            is_written = self._write_small(memory, offset)
         except BaseException:
+            # This includes KeyboardInterrupt: some of the subfiles may be written.
             self.doubtful = True
             raise
-        if not small:
+        if not is_written:
             self.write(memory, make_requests([offset], [0], [len(memory)]))
 
     def read_block(self, memory: Bytes, offset: int) -> int:
-        """Read one block, all of `memory`; where the first byte of the file lies that is missing (`NO_END`: none)."""
+        """Read one block, all of `memory`.
+
+        Returns:
+            The offset of the first missing byte of the file; `NO_END` if none is missing.
+        """
         size = len(memory)
         with self.session.guard:
             if self.is_small(offset, size):
@@ -85,7 +108,11 @@ class Access(OpenSubfiles):
             return self.read(memory, make_requests([offset], [0], [size]))
 
     def _write_small(self, memory: Bytes, offset: int) -> bool:
-        """Write one small block, unless it makes subfiles longer on which it has no part; whether that was done."""
+        """Write one small block, unless it would have to extend subfiles that it does not touch.
+
+        Returns:
+            Whether it was written.
+        """
         size = len(memory)
         if not self.is_small(offset, size):
             return False
@@ -93,80 +120,74 @@ class Access(OpenSubfiles):
             pieces = block_pieces(self.layout, offset, size)
             hosts = self.by_host(pieces, size)
             first = pieces[0].subfile
-            inside = len(pieces) == 1 and self.sizes[first] >= pieces[0].bounds[1]
-            if hosts is None or not (inside or self._needs_no_other(pieces, offset + size)):
+            is_inside = len(pieces) == 1 and self.sizes[first] >= pieces[0].bounds[1]
+            if hosts is None or not (is_inside or self._needs_no_other(pieces, offset + size)):
                 return False
             sizes = self.write_small(memory, hosts)
-            if not (inside and sizes.before[first] == self.sizes[first]):
+            if not (is_inside and sizes.before[first] == self.sizes[first]):
                 self._settle(offset + size, sizes)
             return True
 
     def _needs_no_other(self, pieces: Sequence[Piece], end: int) -> bool:
-        """Whether, by what was last seen, a write up to `end` leaves no subfile too short on which it has no part."""
+        """Return whether a write extends no subfile that it does not touch, by the known sizes.
+
+        Args:
+            pieces: The parts of the write.
+            end: The offset in the file behind the last written byte.
+        """
         shares = [0] * len(self.subfiles)
         for piece in pieces:
             shares[piece.subfile] = piece.size
-        due = possibly_short_subfiles(self.layout, end, self._seen(shares))
+        due = possibly_short_subfiles(self.layout, end, self._known_sizes(shares))
         return all(shares[number] for number in due)
 
     def job(self, direction: Direction, memory: Bytes, requests: Requests) -> Job:
-        """One read or write to be carried out, alone or with others."""
-        return Job(
-            memory, prepare(requests, self.settings, writing=direction == "write"), self.layout
-        )
+        """Return a read or write to be carried out, alone or with others."""
+        prepared = prepare(requests, self.settings, writing=direction == "write")
+        return Job(memory, prepared, self.layout)
 
     def carry(
         self, direction: Direction, jobs: Sequence[Job], part_of: WrittenSizes | None = None
     ) -> None:
-        """Carry out reads, or writes, in their order, their messages one behind the other over the windows of all
-        hosts.
+        """Carry out several reads, or several writes, in order.
 
-        A job that could not be carried out has a `fault`: the first in the order of hosts when all hosts are served.
-        `part_of`: what the answers say, of a write that others follow before the sizes of the subfiles are looked at.
+        Their messages follow one another without waiting for the end of a job. A job that failed
+        has a `fault`: the first error in the order of the hosts, after all hosts have been served.
+
+        Args:
+            direction: Whether the jobs read or write.
+            jobs: The reads or writes.
+            part_of: Receives the answers, if further writes follow before the sizes of the
+                subfiles are checked.
         """
         with self.session.guard:
-            sizes, counters = part_of or WrittenSizes(), TransferCounters()
+            sizes = part_of or WrittenSizes()
+            counters = TransferCounters()
             extends = direction == "write" and part_of is None
             shares = [self._shares(job.requests) for job in jobs]
             for job, share in zip(jobs, shares, strict=True):
-                job.sizes, job.counters = sizes, counters
+                job.sizes = sizes
+                job.counters = counters
                 if extends:
-                    job.due = possibly_short_subfiles(
-                        self.layout, job.requests.end, self._seen(share)
-                    )
-                job.expect(
-                    host
-                    for host, own in self.hosts.items()
-                    if any(share[n] or n in job.due for n in own)
-                )
-
-            def messages(host: str) -> Iterator[Message]:
-                link, handles = (
-                    self.session.link(host),
-                    self._handles(host),
-                )  # not those of a call in the middle of it
-                each = [
-                    job.watched(host, self._messages(direction, host, job, link, handles))
-                    for job in jobs
-                ]
-                return chain.from_iterable(each)
-
+                    known_sizes = self._known_sizes(share)
+                    job.due = possibly_short_subfiles(self.layout, job.requests.end, known_sizes)
+                job.expect(self._hosts_with(share, job.due))
+            messages = partial(self._messages_of_jobs, direction, jobs)
             try:
-                due = {number for job in jobs for number in job.due}
-                self._transfer(
-                    messages,
-                    [sum(each) for each in zip(*shares, strict=True)],
-                    direction,
-                    due,
-                    counters,
-                )
+                total_shares = [sum(subfile_shares) for subfile_shares in zip(*shares, strict=True)]
+                due: set[int] = set()
+                for job in jobs:
+                    due.update(job.due)
+                self._transfer(messages, total_shares, direction, due, counters)
                 if extends:
                     self._settle(max(job.requests.end for job in jobs), sizes)
-            except BaseException as fault:  # a program that is interrupted may go on too
+            except BaseException as fault:
+                # This includes KeyboardInterrupt, after which the program may go on.
                 self.doubtful |= direction == "write"
                 if not isinstance(fault, SfioError):
                     raise
-                for job in [job for job in jobs if job.unfinished] or jobs:
+                unfinished_jobs = [job for job in jobs if job.unfinished]
+                for job in unfinished_jobs or jobs:
                     job.fault = fault
             finally:
                 self.count(counters)
@@ -174,32 +195,64 @@ class Access(OpenSubfiles):
             for source, target, size in job.copies:
                 job.memory[target : target + size] = job.memory[source : source + size]
 
+    def _hosts_with(self, shares: Sequence[int], due: Collection[int]) -> list[str]:
+        """Return the hosts of the subfiles with a share in a call, and of those in `due`."""
+        hosts = []
+        for host, numbers in self.hosts.items():
+            if any(shares[number] or number in due for number in numbers):
+                hosts.append(host)
+        return hosts
+
+    def _messages_of_jobs(
+        self, direction: Direction, jobs: Sequence[Job], host: str
+    ) -> Iterator[Message]:
+        """Return the messages of several jobs to a host, in the order of the jobs."""
+        # These are read before the transfer begins. A call that interrupts it has other links.
+        link = self.session.link(host)
+        handles = self._handles(host)
+        messages_by_job = [
+            job.watched(host, self._messages(direction, host, job, link, handles)) for job in jobs
+        ]
+        return chain.from_iterable(messages_by_job)
+
     def _messages(
         self, direction: Direction, host: str, job: Job, link: Link, handles: Mapping[int, int]
     ) -> Iterator[Message]:
-        settings, writing = self.settings, direction == "write"
+        """Return the messages of a job to a host."""
+        settings = self.settings
+        is_write = direction == "write"
         transfer = HostTransfer(
-            job=job, handles=handles, link=link, merge=settings.merge, combine=settings.combine,
-            checked=settings.check_data if writing else settings.check_reads,
-        )  # fmt: skip
-        pieces = (
-            piece
+            job=job,
+            handles=handles,
+            link=link,
+            merge=settings.merge,
+            combine=settings.combine,
+            checked=settings.check_data if is_write else settings.check_reads,
+        )
+        pieces = chain.from_iterable(
+            pieces_of(job.requests, self.layout, number, merge=settings.merge)
             for number in self.hosts[host]
-            for piece in pieces_of(job.requests, self.layout, number, merge=settings.merge)
         )
         limit_bytes = self._limit_bytes(link, job.requests.total_bytes // len(self.hosts))
-        return (
-            transfer.writes(pieces, limit_bytes) if writing else transfer.reads(pieces, limit_bytes)
-        )
+        if is_write:
+            return transfer.writes(pieces, limit_bytes)
+        return transfer.reads(pieces, limit_bytes)
 
     def _limit_bytes(self, link: Link, share_bytes: int) -> int:
-        """Of a message: no more than a quarter of a long call, so that network and disk work at the same time."""
+        """Return the size of the largest message.
+
+        It is at most a quarter of a long call, so that network and disk work at the same time.
+
+        Args:
+            link: The connection.
+            share_bytes: The number of bytes of the call to this host.
+        """
         return min(
             link.limit_bytes, self.settings.message_bytes, max(PIPELINED_BYTES, share_bytes // 4)
         )
 
     def write_fragments(self, memory: Bytes, offset: int) -> None:
-        """Write a block as one message, one answer and one call of the disk for each fragment."""
+        """Write a block with one message, one answer and one disk call for each fragment."""
         sizes = WrittenSizes()
         with self.session.guard:
             for part in self.layout.fragments(offset, len(memory)):
@@ -209,7 +262,11 @@ class Access(OpenSubfiles):
                 self._settle(offset + len(memory), sizes)
 
     def read_fragments(self, memory: Bytes, offset: int) -> int:
-        """Read a block fragment by fragment, as far as the file goes; where the first missing byte lies."""
+        """Read a block fragment by fragment, up to the end of the file.
+
+        Returns:
+            The offset of the first missing byte of the file; `NO_END` if none is missing.
+        """
         with self.session.guard:
             for part in self.layout.fragments(offset, len(memory)):
                 end = self.read_block(memory[part.offset - offset :][: part.size], part.offset)
@@ -220,28 +277,45 @@ class Access(OpenSubfiles):
     def ask_each(
         self, kind: Kind, body: Callable[[int, int], bytes], answer: Callable[[memoryview], Result]
     ) -> list[Result]:
-        """What `answer` reads of each subfile, queried by a message with the body made for (its number, its handle)."""
-        handles = [self.session.handle(one) for one in self.opened]
+        """Send one message about each subfile.
+
+        Args:
+            kind: The kind of message.
+            body: Returns the body, given the number of the subfile and its handle.
+            answer: Decodes the body of an answer.
+
+        Returns:
+            The decoded answers.
+
+        Raises:
+            PeerError: The first error.
+        """
+        handles = [self.session.handle(subfile) for subfile in self.opened]
         questions = [
-            (one.name, kind, body(number, handles[number]))
-            for number, one in enumerate(self.opened)
+            (subfile.name, kind, body(number, handles[number]))
+            for number, subfile in enumerate(self.opened)
         ]
         return answered(self.session.ask_each(questions, answer))
 
     def ask_sizes(self) -> list[int]:
-        """How long the subfiles are now."""
-        read = partial(message_bodies.unpack, message_bodies.SIZE_ANSWER)
-        self.sizes = [
-            size
-            for (size,) in self.ask_each(
-                Kind.SIZE, lambda _, handle: message_bodies.HANDLE.pack(handle), read
-            )
-        ]
+        """Return the current sizes of the subfiles in bytes."""
+        answers = self.ask_each(
+            Kind.SIZE,
+            lambda _, handle: message_bodies.HANDLE.pack(handle),
+            partial(message_bodies.unpack, message_bodies.SIZE_ANSWER),
+        )
+        self.sizes = [size for (size,) in answers]
         return self.sizes
 
     def fit(self, end: int = 0) -> None:
-        """Make the subfiles those of one file again, of at least `end` bytes: none is shorter than in a file as long as
-        the longest of them says. What others change meanwhile is looked at again."""
+        """Extend subfiles so that their sizes are those of one file again.
+
+        The size of this file follows from the longest subfiles. If other clients change the sizes
+        at the same time, this is repeated.
+
+        Args:
+            end: The minimum size of the file in bytes.
+        """
         for _ in range(MAX_LOOKS):
             if end:
                 self.ask_each(Kind.WRITE, partial(_ensuring, self.layout.subfile_sizes(end)), bytes)
@@ -250,78 +324,96 @@ class Access(OpenSubfiles):
             if fit_one_file(self.layout, sizes):
                 return
 
-    def _seen(self, shares: Sequence[int]) -> WrittenSizes:
-        """What was last seen of the subfiles that a call writes to, as if it had been answered already."""
-        seen = WrittenSizes()
+    def _known_sizes(self, shares: Sequence[int]) -> WrittenSizes:
+        """Return the last known sizes of the subfiles of a call, as if they had been answered."""
+        known_sizes = WrittenSizes()
         touched = [number for number, share in enumerate(shares) if share]
-        seen.note_before(touched, [self.sizes[number] for number in touched])
-        return seen
+        known_sizes.note_before(touched, [self.sizes[number] for number in touched])
+        return known_sizes
 
     def _settle(self, end: int, sizes: WrittenSizes) -> None:
-        """After a write up to `end`: where a subfile may be too short, let it grow.
+        """After a write, extend the subfiles that may be too short.
 
-        A write between whose parts somebody has truncated the file looks again.
+        If another client truncated the file between two parts of the write, the sizes are read.
+
+        Args:
+            end: The offset in the file behind the last written byte.
+            sizes: What the answers to the write said.
         """
-        least = min_size(self.layout, sizes.before)
+        size_before = min_size(self.layout, sizes.before)
         if possibly_short_subfiles(self.layout, end, sizes):
             self.fit(end)
-        elif sizes.torn or (least < end and not sizes.of_one_time):
+        elif sizes.torn or (size_before < end and not sizes.of_one_time):
             self.fit()
         else:
-            self.sizes = list(self.layout.subfile_sizes(max(end, least)))
+            self.sizes = list(self.layout.subfile_sizes(max(end, size_before)))
 
     def _shares(self, requests: Requests) -> list[int]:
-        """Bytes of the requests on each subfile."""
-        unit, count = self.layout.stripe_unit, len(self.subfiles)
+        """Return the number of bytes of the requests on each subfile."""
+        unit = self.layout.stripe_unit
+        count = len(self.subfiles)
         if len(requests) == 1:
-            low, size = int(requests.offsets[0]), int(requests.sizes[0])
-            starts, ends = self.layout.subfile_sizes(low), self.layout.subfile_sizes(low + size)
+            low = int(requests.offsets[0])
+            starts = self.layout.subfile_sizes(low)
+            ends = self.layout.subfile_sizes(low + int(requests.sizes[0]))
             return [end - start for start, end in zip(starts, ends, strict=True)]
         regular = [regular_pieces(requests, self.layout, number) for number in range(count)]
         if None not in regular:
-            return [sum(piece.size for piece in pieces or ()) for pieces in regular]
+            return [_total_size(pieces) for pieces in regular]
+        # A request has its number of complete rounds on each subfile, and parts of the first and
+        # last round. `before` and `after` are the rounds and positions of its two ends.
         before = np.divmod(requests.offsets, unit * count)
         after = np.divmod(requests.offsets + requests.sizes, unit * count)
-        whole = int((after[0] - before[0]).sum()) * unit
-        return [
-            whole
-            + int(
-                (
-                    np.clip(after[1] - n * unit, 0, unit) - np.clip(before[1] - n * unit, 0, unit)
-                ).sum()
-            )
-            for n in range(count)
-        ]
+        in_rounds = int((after[0] - before[0]).sum()) * unit
+        shares = []
+        for number in range(count):
+            unit_start = number * unit
+            in_parts = np.clip(after[1] - unit_start, 0, unit)
+            in_parts -= np.clip(before[1] - unit_start, 0, unit)
+            shares.append(in_rounds + int(in_parts.sum()))
+        return shares
 
     def _handles(self, host: str) -> dict[int, int]:
         return {number: self.session.handle(self.opened[number]) for number in self.hosts[host]}
 
     def _transfer(
-        self, messages: Messages, shares: Sequence[int], direction: Direction, also: Collection[int],
+        self,
+        messages: Messages,
+        shares: Sequence[int],
+        direction: Direction,
+        due: Collection[int],
         counters: TransferCounters,
-    ) -> None:  # fmt: skip
-        """Exchange the messages with the hosts that have a share, or a subfile in `also`; raises the first fault.
+    ) -> None:
+        """Exchange messages with the hosts that take part in a call, and raise the first error.
 
-        `shares`: the bytes of the call on each subfile.
+        Args:
+            messages: The messages of the call.
+            shares: The number of bytes of the call on each subfile.
+            direction: Whether the call reads or writes.
+            due: Subfiles that must be extended.
+            counters: Where the transfer is counted.
         """
         hosts: dict[str, Callable[[], Iterator[Message]]] = {}
         sizes: dict[str, int] = {}
         faults: list[SfioError] = []
-        for host, numbers in self.hosts.items():
-            if any(shares[number] or number in also for number in numbers):
-                try:
-                    self._handles(host)
-                except SfioError as fault:
-                    faults.append(fault)
-                    continue
-                hosts[host] = partial(messages, host)
-                sizes[host] = sum(shares[number] for number in numbers)
+        for host in self._hosts_with(shares, due):
+            try:
+                self._handles(host)
+            except SfioError as fault:
+                faults.append(fault)
+                continue
+            hosts[host] = partial(messages, host)
+            sizes[host] = sum(shares[number] for number in self.hosts[host])
         if hosts:
             faults += self.session.transfer(hosts, sizes, direction, counters, self.settings)
         if faults:
             raise faults[0]
 
 
+def _total_size(pieces: Sequence[Piece] | None) -> int:
+    return sum(piece.size for piece in pieces or ())
+
+
 def _ensuring(sizes: Sequence[int], number: int, handle: int) -> bytes:
-    """The body of a WRITE that makes a subfile at least as long as its place in `sizes` says."""
+    """Encode a WRITE that extends subfile `number` to its size in `sizes`."""
     return wire.encode_runs([handle], [sizes[number]], [0])

@@ -1,5 +1,9 @@
-"""The session of this process: the one that `use` has set, else one made on first use from what `testbed run` put into
-the environment. The functions of Appendix A and `StripedFile.open` take it where they are not given another."""
+"""The session of this process.
+
+It is the one that `use` has set, or else one that is made on first use, from the environment that
+`testbed run` sets. The functions of Appendix A and `StripedFile.open` use it if they are given no
+other.
+"""
 
 from collections.abc import Callable
 
@@ -7,33 +11,41 @@ from sfio_emu.client.session import Session
 from sfio_emu.errors import UsageError
 
 _session: Session | None = None
-_otherwise: Callable[[], Session] | None = None
+_make_default: Callable[[], Session] | None = None
 
 
-def made_by(make: Callable[[], Session]) -> None:
-    """How a session is made where a process needs one and none was given; the package says so when it is imported."""
-    global _otherwise
-    _otherwise = make
+def set_session_factory(make: Callable[[], Session]) -> None:
+    """Set the function that makes a session on first use. The package calls this on import."""
+    global _make_default
+    _make_default = make
 
 
 def use(session: Session | None) -> None:
-    """Set the session of this process; None: make it again from the environment when next needed."""
+    """Set the session of this process.
+
+    Args:
+        session: The session. None means that one is made from the environment on next use.
+    """
     global _session
     if session is not None and not isinstance(session, Session):
-        raise UsageError(f"a {type(session).__name__} is no session: give a Session, or None")
+        raise UsageError(f"a {type(session).__name__} is not a session: give a Session, or None")
     _session = session
 
 
 def session_in_use() -> Session | None:
-    """The session of this process, if one was set or made already."""
+    """Return the session of this process if one has been set or made, otherwise None."""
     return _session
 
 
 def current_session() -> Session:
-    """The session of this process; raises `UsageError` where the environment describes none."""
+    """Return the session of this process, after making it if there is none.
+
+    Raises:
+        UsageError: The environment describes no session.
+    """
     global _session
     if _session is None:
-        if _otherwise is None:
-            raise UsageError("this process has no session: give one (sfio_emu.use)")
-        _session = _otherwise()
+        if _make_default is None:
+            raise UsageError("this process has no session: set one (sfio_emu.use)")
+        _session = _make_default()
     return _session

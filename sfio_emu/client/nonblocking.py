@@ -1,5 +1,8 @@
-"""Reads and writes that go on while the program does something else: a request is given, and waited for later.
-A thread of the session carries them out; what waits for it at the same time goes over the windows together."""
+"""Non-blocking reads and writes: a request is started, and waited for later.
+
+A thread of the session carries out the requests. Requests that wait at the same time are
+transferred together.
+"""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -14,13 +17,25 @@ from sfio_emu.ports import Direction
 
 
 class Request:
-    """A read or write under way. Its buffer belongs to it until `wait` has returned or `test` has said True."""
+    """A read or write in progress.
+
+    Its buffer must not be used until `wait` has returned or `test` has returned True.
+    """
 
     def __init__(
         self, access: Access, direction: Direction, job: Job | None, count: Callable[[], int]
     ) -> None:
-        """Use `start`. No `job`: nothing to do, done at once."""
-        self.access, self.direction, self.job = access, direction, job
+        """Create a request; call `start` instead.
+
+        Args:
+            access: The file.
+            direction: Whether it reads or writes.
+            job: The read or write. None if there is nothing to transfer; it is then done at once.
+            count: Returns the number of transferred bytes, after the request is done.
+        """
+        self.access = access
+        self.direction = direction
+        self.job = job
         self._count = count
         self._done = Event()
         self._generation = access.session.generation
@@ -28,14 +43,21 @@ class Request:
             self._done.set()
 
     def test(self) -> bool:
-        """Whether it is done (well or not; `wait` says which)."""
+        """Return whether the request is done, successfully or not."""
         self._check_process()
         return self._done.is_set()
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """The bytes that were read or written, as the blocking call returns them; raises what that would raise.
+        """Wait until the request is done, and raise what the blocking call would raise.
 
-        Waits at most `timeout_s`, where it is given, and raises `UsageError` where it is not done by then.
+        Args:
+            timeout_s: The longest time to wait, in seconds; None for no limit.
+
+        Returns:
+            The number of bytes that were read or written.
+
+        Raises:
+            UsageError: The request is not done after `timeout_s`.
         """
         self._check_process()
         if not self._done.wait(timeout_s):
@@ -45,12 +67,19 @@ class Request:
         return self._count()
 
     def await_end(self) -> None:
-        """Return when it is done, however it went; at once in a child of fork, where it never will be."""
+        """Wait until the request is done, without raising its error.
+
+        In a child of fork it returns at once, because the request will never be done there.
+        """
         if self._generation == self.access.session.generation:
             self._done.wait(None)
 
     def finish(self, fault: SfioError | None = None) -> None:
-        """It has been carried out, or never will be because of `fault`."""
+        """Mark the request as done.
+
+        Args:
+            fault: The error because of which it could not be carried out.
+        """
         if self.job is not None:
             self.job.fault = self.job.fault or fault
         self._done.set()
@@ -65,38 +94,44 @@ class Request:
 def start(
     access: Access, direction: Direction, job: Job | None, count: Callable[[], int]
 ) -> Request:
-    """A request that the session's thread carries out; `count` gives what `wait` returns."""
+    """Start a request in the session's thread, with arguments as `Request`."""
     request = Request(access, direction, job, count)
     if job is not None:
-        access.session.begun.append(request)
-        access.session.in_background(partial(_carry, access.session))
+        access.session.queued_requests.append(request)
+        access.session.in_background(partial(_carry_queued, access.session))
     return request
 
 
-def _carry(session: Session) -> None:
-    """Carry out the requests that have begun, in their order, those of one file and direction that follow one another
-    together."""
-    requests: list[Request] = [session.begun.popleft() for _ in range(len(session.begun))]
-    for (access, direction), same in groupby(
-        requests, key=lambda request: (request.access, request.direction)
-    ):
-        together = list(same)
+def _carry_queued(session: Session) -> None:
+    """Carry out the started requests in order.
+
+    Consecutive requests of the same file and direction are carried out together.
+    """
+    requests: list[Request] = [
+        session.queued_requests.popleft() for _ in range(len(session.queued_requests))
+    ]
+    groups = groupby(requests, key=lambda request: (request.access, request.direction))
+    for (access, direction), group in groups:
+        together = list(group)
+        jobs = [request.job for request in together if request.job is not None]
         fault: SfioError | None = None
         try:
-            access.carry(
-                direction, [request.job for request in together if request.job is not None]
-            )
+            access.carry(direction, jobs)
         except SfioError as error:
             fault = error
-        except Exception as error:  # noqa: BLE001 - a request that nobody ends would be waited for for ever
+        except Exception as error:  # noqa: BLE001
+            # Any other error must also finish the requests, or `wait` would never return.
             fault = SfioError(f"the request could not be carried out: {error}")
         for request in together:
             request.finish(fault)
 
 
 def wait_all(requests: Iterable[Request]) -> list[int]:
-    """Wait for all requests; what `wait` gives of each. Raises the first fault when all are done."""
-    every = list(requests)
-    for request in every:
+    """Wait for all requests, and return the number of bytes of each.
+
+    Raises the first error after all requests are done.
+    """
+    all_requests = list(requests)
+    for request in all_requests:
         request.await_end()
-    return [request.wait() for request in every]
+    return [request.wait() for request in all_requests]

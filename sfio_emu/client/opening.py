@@ -1,9 +1,11 @@
-"""How a striped file comes into being and is opened: its subfiles have one identity, or they are not opened as a file.
+"""Creating and opening a striped file.
 
-Whoever changes which subfiles lie under a name (creation, rename, deletion) has the name's lock meanwhile, at the host
-of the least of its subfiles, so that of two changes at once one is whole before the other begins. Opening needs no lock
-where all subfiles are there and say that they are one file's; otherwise it waits for the lock, in case a change was
-under way, and looks again.
+The subfiles of a file have a common identity. Subfiles without it are not opened as one file.
+
+A client that creates, renames or deletes a file first takes the lock of its name, on the host of
+the file's least subfile. Of two changes at the same time, the second begins when the first is
+complete. Opening needs no lock if all subfiles exist and have the same identity. Otherwise it takes
+the lock, which waits for the end of a change in progress, and looks again.
 """
 
 import errno
@@ -22,16 +24,27 @@ from sfio_emu.message_bodies import UNSTORABLE, Opened, OpenFlag, Stat, StoredLa
 from sfio_emu.names import SubfileName
 from sfio_emu.wire import Kind
 
-MAX_TRIES, LONGEST_WAIT_S = 1000, 0.02  # for a lock: some 20 s
+# A lock is tried for some 20 seconds: this many times, with growing pauses up to this length.
+MAX_TRIES = 1000
+LONGEST_WAIT_S = 0.02
+
 REPAIR = "`python -m sfio_emu.adapters.repair NAME` says what can be done"
 
-
+# What a listener answers about an existing subfile.
 Found = Opened | Stat
-"""What a listener says of a subfile."""
 
 
 class Condition(Enum):
-    """What the subfiles of a name are together."""
+    """The condition of the subfiles of a file as a whole.
+
+    Attributes:
+        NOTHING: No subfile exists.
+        ONE: The subfiles belong to one file.
+        UNMARKED: The creation of the file is not complete. It is empty or all subfiles exist, and
+            some could have a layout but have none.
+        LOST: A subfile is missing or does not belong to the file.
+        MIXED: The subfiles belong to several files.
+    """
 
     NOTHING = "no subfile is there"
     ONE = "the subfiles of one file"
@@ -40,46 +53,61 @@ class Condition(Enum):
     MIXED = "subfiles of several files"
 
 
-def condition(found: Sequence[Found | None]) -> tuple[Condition, int]:
-    """What subfiles are together (None: nothing is there), and the first that is to blame.
+def condition(answers: Sequence[Found | None]) -> tuple[Condition, int]:
+    """Judge the subfiles of a file.
 
-    A file that is empty may lack subfiles that say nothing yet: whoever made it did not come to the end.
+    An empty file may lack subfiles, or the layouts of some: the client that created it was killed.
+
+    Args:
+        answers: What the listener of each subfile answered; None if the subfile does not exist.
+
+    Returns:
+        The condition, and the number of the first subfile that is the cause, or 0.
     """
-    present = [one for one in found if one is not None]
+    present = [answer for answer in answers if answer is not None]
     if not present:
         return Condition.NOTHING, 0
-    ids = [one.layout.file_id for one in present if one.layout]
-    foreign = [
-        n
-        for n, one in enumerate(found)
-        if one is not None and one.layout and one.layout.file_id != ids[0]
-    ]
-    missing = [n for n, one in enumerate(found) if one is None]
-    blank = [
-        n
-        for n, one in enumerate(found)
-        if one is not None and not one.layout and one.layout != UNSTORABLE
-    ]
-    holds = any(one.size for one in present)
+    ids = [answer.layout.file_id for answer in present if answer.layout]
+    foreign = []
+    missing = []
+    blank = []
+    for number, answer in enumerate(answers):
+        if answer is None:
+            missing.append(number)
+        elif answer.layout:
+            if answer.layout.file_id != ids[0]:
+                foreign.append(number)
+        elif answer.layout != UNSTORABLE:
+            blank.append(number)
+    has_data = any(answer.size for answer in present)
     if foreign:
         return Condition.MIXED, foreign[0]
-    if missing and (ids or holds):
+    if missing and (ids or has_data):
         return Condition.LOST, missing[0]
-    if blank and ids and holds:
+    if blank and ids and has_data:
         return Condition.LOST, blank[0]
     return (Condition.UNMARKED if missing or blank else Condition.ONE), 0
 
 
-def require_one_file(subfiles: Sequence[SubfileName], found: Sequence[Found | None]) -> Condition:
-    """The condition of subfiles; raises `RemoteFailure` (ENOENT) or `UsageError` where they are not one file's."""
-    state, culprit = condition(found)
+def require_one_file(subfiles: Sequence[SubfileName], answers: Sequence[Found | None]) -> Condition:
+    """Return the condition of subfiles, after checking that they belong to one file.
+
+    Args:
+        subfiles: The names of the subfiles.
+        answers: What their listeners answered.
+
+    Raises:
+        RemoteFailure: A subfile is missing (ENOENT).
+        UsageError: The subfiles do not belong to one file.
+    """
+    state, culprit = condition(answers)
     subfile = subfiles[culprit]
     if state is Condition.MIXED:
         raise UsageError(
-            f"{subfile} is another file's than those before it: the subfiles of {subfiles[0]};... are not one file's:"
-            f" {REPAIR}"
+            f"{subfile} is another file's than those before it: "
+            f"the subfiles of {subfiles[0]};... are not one file's: {REPAIR}"
         )
-    if state is Condition.LOST and found[culprit] is not None:
+    if state is Condition.LOST and answers[culprit] is not None:
         raise UsageError(
             f"{subfile} is not the subfile of this file that it was, which is lost: {REPAIR}"
         )
@@ -91,68 +119,94 @@ def require_one_file(subfiles: Sequence[SubfileName], found: Sequence[Found | No
 
 @contextmanager
 def locked(session: Session, *files: Sequence[SubfileName]) -> Iterator[None]:
-    """Alone among all clients in changing which subfiles lie under these names. Raises `PeerError` where somebody else
-    has one for some 20 s."""
-    held: list[SubfileName] = []
+    """Hold the locks of several files, so that no other client creates, renames or deletes them.
+
+    Args:
+        session: The session.
+        files: The subfiles of each file.
+
+    Raises:
+        PeerError: Another client has had a lock for some 20 seconds.
+    """
+    locks: list[SubfileName] = []
     try:
-        for home in sorted(
-            {min(subfiles) for subfiles in files}
-        ):  # in one order: nobody waits in a circle
+        # All clients take locks in the same order, so that there is no deadlock.
+        for home in sorted({min(subfiles) for subfiles in files}):
             _take_lock(session, home)
-            held.append(home)
+            locks.append(home)
         yield
     finally:
-        for home in held:
-            with suppress(SfioError):  # a lost connection has given it back
+        for home in locks:
+            # If the connection is lost, the listener has released the lock already.
+            with suppress(SfioError):
                 session.ask(home, Kind.LOCK, encode_lock(home.path, take=False), bytes)
 
 
 def _take_lock(session: Session, home: SubfileName) -> None:
-    body, waiting = encode_lock(home.path, take=True), Event()
-    read = partial(message_bodies.unpack, message_bodies.LOCK_ANSWER)
+    body = encode_lock(home.path, take=True)
+    pause = Event()
+    decode = partial(message_bodies.unpack, message_bodies.LOCK_ANSWER)
     for number in range(MAX_TRIES):
-        (granted,) = session.ask(home, Kind.LOCK, body, read)
+        (granted,) = session.ask(home, Kind.LOCK, body, decode)
         if granted:
             return
-        waiting.wait(
-            min(0.0005 * 2**number, LONGEST_WAIT_S) * (0.5 + secrets.randbelow(1000) / 1000)
-        )
-    raise PeerError(home.host, f"somebody else has been changing {home.path} for long: try again")
+        # The random factor keeps several clients from trying at the same moments.
+        random_factor = 0.5 + secrets.randbelow(1000) / 1000
+        pause.wait(min(0.0005 * 2**number, LONGEST_WAIT_S) * random_factor)
+    raise PeerError(
+        home.host, f"another client has been changing {home.path} for a long time: try again"
+    )
 
 
 def create_subfiles(
     session: Session, subfiles: Sequence[SubfileName], present: Sequence[SubfileName]
 ) -> None:
-    """Make new and empty subfiles, in the place of those that are `present`. Nothing is made or lost where a host
-    cannot be reached or refuses; by whoever has the lock."""
+    """Create empty subfiles, and replace existing ones.
+
+    If a host cannot be reached or refuses, nothing is created or lost. The caller has the lock.
+
+    Args:
+        session: The session.
+        subfiles: The subfiles to create.
+        present: Those of them that exist.
+    """
+    # Connect first, so that a host that is down is noticed before anything is changed.
     for subfile in subfiles:
         session.link(subfile.host)
-    changes, undo = (
-        [question(kind, one) for one in subfiles] for kind in (Kind.CREATE, Kind.UNLINK)
-    )
+    changes = [question(Kind.CREATE, subfile) for subfile in subfiles]
+    undo = [question(Kind.UNLINK, subfile) for subfile in subfiles]
     change_retaining(session, present, partial(all_or_none, session, changes, undo))
 
 
 def store_layouts(session: Session, subfiles: Sequence[OpenSubfile], stripe_unit: int) -> None:
-    """Store with each subfile of a file that has none the layout, and the identity of the others or a new one."""
-    known = [one.opened.layout.file_id for one in subfiles if one.opened.layout]
-    file_id = known[0] if known else secrets.randbits(64) or 1
-    layouts = [
-        StoredLayout(stripe_unit, number, len(subfiles), file_id) for number in range(len(subfiles))
-    ]
-    blank = [
-        (one, (one.name, Kind.LAYOUT, message_bodies.LAYOUT.pack(session.handle(one), *layout)))
-        for one, layout in zip(subfiles, layouts, strict=True)
-        if not one.opened.layout and one.opened.layout != UNSTORABLE
-    ]
-    read = partial(message_bodies.unpack, message_bodies.LAYOUT_ANSWER)
-    stored = answered(session.ask_each([question for _, question in blank], read))
-    for (one, _), layout in zip(blank, stored, strict=True):
-        one.opened = one.opened._replace(layout=StoredLayout(*layout))
+    """Store layout and identity with each subfile of a file that has none.
+
+    The identity is that of the other subfiles, or a new one.
+
+    Args:
+        session: The session.
+        subfiles: All subfiles of the file.
+        stripe_unit: The stripe unit in bytes.
+    """
+    ids = [subfile.opened.layout.file_id for subfile in subfiles if subfile.opened.layout]
+    file_id = ids[0] if ids else secrets.randbits(64) or 1
+    blank = []
+    questions = []
+    for number, subfile in enumerate(subfiles):
+        if not subfile.opened.layout and subfile.opened.layout != UNSTORABLE:
+            layout = StoredLayout(stripe_unit, number, len(subfiles), file_id)
+            body = message_bodies.LAYOUT.pack(session.handle(subfile), *layout)
+            blank.append(subfile)
+            questions.append((subfile.name, Kind.LAYOUT, body))
+    decode = partial(message_bodies.unpack, message_bodies.LAYOUT_ANSWER)
+    stored = answered(session.ask_each(questions, decode))
+    for subfile, fields in zip(blank, stored, strict=True):
+        # The answer says what is stored now: nothing, if the file system cannot store it.
+        subfile.opened = subfile.opened._replace(layout=StoredLayout(*fields))
 
 
 def make_lost_subfiles(session: Session, subfiles: Sequence[SubfileName], stripe_unit: int) -> None:
-    """Make the subfiles that a file lacks, empty and with its identity."""
+    """Create the missing subfiles of a file, empty and with the file's identity."""
     with locked(session, subfiles):
         opened = session.open(subfiles)
         try:
@@ -169,31 +223,41 @@ def open_subfiles(
     *,
     truncate: bool,
 ) -> list[OpenSubfile]:
-    """Open the subfiles of a file, or make them where `flags` say so; to be released. `truncate`: it will be emptied,
-    so that it is recreated where its layout differs.
+    """Open the subfiles of a file. The caller must release them.
 
-    Raises `UsageError` where they are not one file's, `RemoteFailure` (ENOENT: one is missing, EEXIST), `ListenerLost`.
+    Args:
+        session: The session.
+        subfiles: The names of the subfiles.
+        stripe_unit: The stripe unit in bytes.
+        flags: Whether to create missing subfiles, and whether to open for reading only.
+        truncate: Whether the caller will truncate the file. If its layout is another, it is
+            replaced.
+
+    Raises:
+        UsageError: The subfiles do not belong to one file, or were written in another layout.
+        RemoteFailure: A subfile is missing (ENOENT) or exists already (EEXIST).
+        ListenerLost: A listener cannot be reached.
     """
-    look = flags & OpenFlag.READ_ONLY
+    look_flags = flags & OpenFlag.READ_ONLY
     if flags & OpenFlag.CREATE:
-        look |= OpenFlag.IF_THERE
+        look_flags |= OpenFlag.IF_THERE
     if not flags & OpenFlag.EXCLUSIVE and not truncate:
-        opened = session.open(subfiles, look)
-        state, _ = condition(_found(opened))
+        opened = session.open(subfiles, look_flags)
+        state, _ = condition(_answers(opened))
         if state is Condition.ONE or (flags & OpenFlag.READ_ONLY and state is Condition.UNMARKED):
             return opened
         session.release(opened)
     with locked(session, subfiles):
-        opened = session.open(subfiles, look)
+        opened = session.open(subfiles, look_flags)
         try:
-            return _made(session, opened, stripe_unit, flags, truncate=truncate)
+            return _complete(session, opened, stripe_unit, flags, truncate=truncate)
         except SfioError:
             session.unmake(opened)
             session.release(opened)
             raise
 
 
-def _made(
+def _complete(
     session: Session,
     opened: list[OpenSubfile],
     stripe_unit: int,
@@ -201,50 +265,76 @@ def _made(
     *,
     truncate: bool,
 ) -> list[OpenSubfile]:
-    """The subfiles that were `opened` (where there were such), and those made as `flags` say; by whoever has the
-    lock."""
-    found, subfiles = _found(opened), [one.name for one in opened]
-    there = next((one for one in opened if one.opened.handle), None)
-    if flags & OpenFlag.EXCLUSIVE and there is not None:
-        raise RemoteFailure(there.name.host, "open", errno.EEXIST, there.name.path)
-    if truncate and there is not None and not _has_layout(found, stripe_unit):
+    """Create what is missing of a file that is being opened. The caller has the lock.
+
+    Args:
+        session: The session.
+        opened: The subfiles; those that do not exist have handle 0. They are replaced in this
+            list when they are created, so that the caller can release them after an error.
+        stripe_unit: As in `open_subfiles`.
+        flags: As in `open_subfiles`.
+        truncate: As in `open_subfiles`.
+
+    Returns:
+        The open subfiles.
+    """
+    answers = _answers(opened)
+    subfiles = [subfile.name for subfile in opened]
+    existing = [subfile.name for subfile in opened if subfile.opened.handle]
+    if flags & OpenFlag.EXCLUSIVE and existing:
+        raise RemoteFailure(existing[0].host, "open", errno.EEXIST, existing[0].path)
+    if truncate and existing and not _has_layout(answers, stripe_unit):
         session.release(opened)
-        create_subfiles(session, subfiles, [one.name for one in opened if one.opened.handle])
+        create_subfiles(session, subfiles, existing)
         opened[:] = session.open(subfiles, OpenFlag(0))
-        found = _found(opened)
-    for number, one in enumerate(opened):
-        check_layout(one, (stripe_unit, number, len(opened)))
-    state = require_one_file(subfiles, found)
-    missing = [number for number, one in enumerate(found) if one is None]
-    made = session.open([subfiles[number] for number in missing], flags)
-    for number, one in zip(missing, made, strict=True):
-        opened[number] = one
+        answers = _answers(opened)
+    for number, subfile in enumerate(opened):
+        check_layout(subfile, (stripe_unit, number, len(opened)))
+    state = require_one_file(subfiles, answers)
+    missing = [number for number, answer in enumerate(answers) if answer is None]
+    created = session.open([subfiles[number] for number in missing], flags)
+    for number, subfile in zip(missing, created, strict=True):
+        opened[number] = subfile
     if state is not Condition.ONE:
         store_layouts(session, opened, stripe_unit)
     return opened
 
 
 def check_layout(subfile: OpenSubfile, meant: tuple[int, int, int]) -> None:
-    """Raises `UsageError` where a subfile says another stripe unit, place or number of subfiles than is `meant`."""
-    stored, (unit, number, subfiles) = subfile.opened.layout, meant
+    """Check that the layout stored with a subfile is the expected one.
+
+    Args:
+        subfile: The subfile. Without a stored layout, it passes.
+        meant: The expected stripe unit in bytes, number of the subfile, and number of subfiles.
+
+    Raises:
+        UsageError: The stored layout is another.
+    """
+    stored = subfile.opened.layout
+    unit, number, subfiles = meant
     if stored and stored[:3] != meant:
         raise UsageError(
-            f"{subfile.name} was written as subfile {stored.index + 1} of {stored.subfiles} in units of"
-            f" {stored.stripe_unit} bytes, and is opened as subfile {number + 1} of {subfiles} in units of {unit}:"
-            " open it as it was written, or create it again (mcreate, mode 'w')"
+            f"{subfile.name} was written as subfile {stored.index + 1} of {stored.subfiles} "
+            f"in units of {stored.stripe_unit} bytes, "
+            f"and is opened as subfile {number + 1} of {subfiles} in units of {unit}: "
+            "open it as it was written, or create it again (mcreate, mode 'w')"
         )
 
 
-def _has_layout(found: Sequence[Found | None], stripe_unit: int) -> bool:
-    """Whether all subfiles are there and lie as they shall, as far as anybody can say: they need only be emptied."""
-    if condition(found)[0] is not Condition.ONE:
+def _has_layout(answers: Sequence[Found | None], stripe_unit: int) -> bool:
+    """Return whether all subfiles exist and have the layout, as far as it can be stored.
+
+    Such a file need only be truncated, not replaced.
+    """
+    if condition(answers)[0] is not Condition.ONE:
         return False
-    meant = [(stripe_unit, number, len(found)) for number in range(len(found))]
-    return all(
-        one is not None and one.layout[:3] in (place, UNSTORABLE[:3])
-        for one, place in zip(found, meant, strict=True)
-    )
+    for number, answer in enumerate(answers):
+        expected = (stripe_unit, number, len(answers))
+        if answer is None or answer.layout[:3] not in (expected, UNSTORABLE[:3]):
+            return False
+    return True
 
 
-def _found(opened: Sequence[OpenSubfile]) -> list[Found | None]:
-    return [one.opened if one.opened.handle else None for one in opened]
+def _answers(opened: Sequence[OpenSubfile]) -> list[Found | None]:
+    """Return the answers to OPEN, None for subfiles that do not exist."""
+    return [subfile.opened if subfile.opened.handle else None for subfile in opened]

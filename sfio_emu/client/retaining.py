@@ -1,5 +1,8 @@
-"""Changes of names that lose nothing where one I/O node refuses: what lies under the names is retained beside them
-(links `.sfio-retained-*` in the same folders) until all nodes have done the change, and put back where one has not."""
+"""Changes of names that lose nothing if one I/O node refuses.
+
+The subfiles under the names are retained by links `.sfio-retained-*` in the same folders until all
+nodes have carried out the change. If one node has not, the subfiles get their names back.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -16,41 +19,59 @@ RETAINED = ".sfio-retained-"
 
 
 def retained_name(subfile: SubfileName) -> SubfileName:
-    """Where a subfile is retained while its name is given to another."""
+    """Return the name under which a subfile is retained while another gets its name."""
     folder, slash, _ = subfile.path.rpartition("/")
-    place = f"{folder}{slash}{RETAINED}{xxh3_64_hexdigest(encode_path(subfile.path))}"
-    return SubfileName(host=subfile.host, path=place)
+    path = f"{folder}{slash}{RETAINED}{xxh3_64_hexdigest(encode_path(subfile.path))}"
+    return SubfileName(host=subfile.host, path=path)
 
 
-def question(kind: Kind, place: SubfileName) -> Question:
-    """A message that names a path and nothing else."""
-    return place, kind, encode_path(place.path)
+def question(kind: Kind, subfile: SubfileName) -> Question:
+    """Return a message whose body is the path of the subfile."""
+    return subfile, kind, encode_path(subfile.path)
 
 
 def renaming(old: SubfileName, new: SubfileName, way: RenameWay = RenameWay.REFUSE) -> Question:
-    """The message that gives `old` the path of `new`."""
+    """Return the message that gives the subfile `old` the path of `new`."""
     return old, Kind.RENAME, message_bodies.encode_pair(bytes([way]), old.path, new.path)
 
 
 def all_or_none(session: Session, questions: Sequence[Question], undo: Sequence[Question]) -> None:
-    """Change something about each path; where one change fails, undo the others, and raise the first fault. One that
-    was not answered may have been done: `undo` does nothing where it was not."""
+    """Change several paths, and undo the changes if one of them fails.
+
+    Args:
+        session: The session.
+        questions: The message that changes each path.
+        undo: The message that undoes each change. It must do nothing if the change was not carried
+            out, because a change that was not answered may have been carried out or not.
+
+    Raises:
+        PeerError: The first error.
+    """
     answers = session.ask_each(questions, bytes)
     if any(isinstance(answer, PeerError) for answer in answers):
-        done = zip(undo, answers, strict=True)
-        session.ask_each(
-            [one for one, answer in done if not isinstance(answer, RemoteFailure)], bytes
-        )
+        possibly_changed = [
+            undo_one
+            for undo_one, answer in zip(undo, answers, strict=True)
+            if not isinstance(answer, RemoteFailure)
+        ]
+        session.ask_each(possibly_changed, bytes)
     answered(answers)
 
 
 def change_retaining(
     session: Session, present: Sequence[SubfileName], change: Callable[[], None]
 ) -> None:
-    """Carry out a change (all or none) of the names under which the subfiles `present` lie; where it fails they lie
-    there again. By whoever has the lock."""
-    links = [renaming(one, retained_name(one), RenameWay.LINK) for one in present]
-    all_or_none(session, links, [renaming(retained_name(one), one) for one in present])
+    """Carry out a change of names. If it fails, the subfiles have their names again.
+
+    The caller has the lock of the names.
+
+    Args:
+        session: The session.
+        present: The subfiles whose names are changed.
+        change: Changes all of the names or none.
+    """
+    links = [renaming(subfile, retained_name(subfile), RenameWay.LINK) for subfile in present]
+    all_or_none(session, links, [renaming(retained_name(subfile), subfile) for subfile in present])
     try:
         change()
     except SfioError:
@@ -60,10 +81,15 @@ def change_retaining(
 
 
 def put_back(session: Session, subfiles: Sequence[SubfileName]) -> None:
-    """Give what was retained its name again, where nothing else has that now."""
-    session.ask_each([renaming(retained_name(one), one) for one in subfiles], bytes)
+    """Give retained subfiles their names again, unless another file has the name now."""
+    session.ask_each([renaming(retained_name(subfile), subfile) for subfile in subfiles], bytes)
 
 
 def drop_retained(session: Session, subfiles: Sequence[SubfileName]) -> None:
-    """Delete what was retained; what stays, as a listener is gone, is deleted after the next change of that name."""
-    session.ask_each([question(Kind.UNLINK, retained_name(one)) for one in subfiles], bytes)
+    """Delete the retained subfiles.
+
+    Errors are ignored. A link that remains because its listener is down is deleted after the next
+    change of the name.
+    """
+    messages = [question(Kind.UNLINK, retained_name(subfile)) for subfile in subfiles]
+    session.ask_each(messages, bytes)

@@ -1,5 +1,8 @@
-"""Several threads on one session, and processes made by fork: the one lock. It is all that is needed: whoever has it
-finds connections, handles and stages as the last call left them."""
+"""Threads and forks: the primitives that a session needs.
+
+One lock per session is enough. Whoever holds it finds the connections, handles and buffers as the
+last call left them.
+"""
 
 import os
 import threading
@@ -8,24 +11,29 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 Event = threading.Event
-"""What has happened, once for all threads."""
+
+# Worker threads that carry out tasks in order.
 Background = ThreadPoolExecutor
-"""Threads that are given what is to be done."""
+
+# A lock that the thread which holds it can take again. Use it by `with`, which takes it in one
+# step. In a Python method, a signal handler could raise an exception after the lock was taken and
+# before the method returned, and the lock would never be released.
 Guard = threading.RLock
-"""Lets one thread in at a time, and the same one again. `with` enters it in one step: by a method of Python, whatever a
-handler of a signal raises could come behind the step that takes it, and it would be taken for ever."""
 
 
-def call_in_children(forked: Callable[[], None]) -> None:
-    """Have the bound method called in a child of fork before anything else there, as long as its object lives: what the
-    parent still uses must be left, and a thread that had a guard does not exist there."""
-    _retained[forked.__self__] = forked.__name__  # type: ignore[attr-defined]
+def call_in_children(method: Callable[[], None]) -> None:
+    """Call a bound method first of all in every child of `fork`, as long as its object lives.
+
+    A child must not use the connections, which the parent still uses. The thread that held a lock
+    does not exist in the child, so the lock must be replaced.
+    """
+    _methods_in_children[method.__self__] = method.__name__  # type: ignore[attr-defined]
 
 
-def _begin_child() -> None:
-    for owner, name in list(_retained.items()):
+def _call_methods() -> None:
+    for owner, name in list(_methods_in_children.items()):
         getattr(owner, name)()
 
 
-_retained: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
-os.register_at_fork(after_in_child=_begin_child)
+_methods_in_children: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
+os.register_at_fork(after_in_child=_call_methods)

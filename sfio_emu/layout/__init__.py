@@ -1,6 +1,6 @@
-"""Where the bytes of a file lie, in arithmetic alone: striping, the requests of a call, pieces of subfiles and of
-memory.
+"""The position of a file's bytes in subfiles and in memory, by arithmetic alone.
 
-`striping` says which subfile has a byte of the file; `requests` sorts and merges the blocks of a call; `pieces` are the
-parts of one subfile with their places in the caller's memory, copied by `kernels` (compiled) or numpy.
+`striping` says which subfile contains a byte of the file. `requests` sorts and merges the blocks of
+a call. `piece` has the parts of one subfile with their positions in the caller's memory; they are
+copied by numpy or by the compiled `kernels`.
 """

@@ -1,43 +1,66 @@
-"""The compiled loops over fragment lists: striping many blocks, gathering and scattering many pieces of memory.
-Imported when first needed (numba takes half a second), compiled once a machine: for arrays that may be read-only where
-they are only read, which numba takes writeable ones for, too."""
+"""Compiled loops over lists of fragments.
+
+They stripe many blocks, and gather and scatter many pieces of memory. The module is imported when
+it is first needed, because importing numba takes half a second. The loops are compiled once per
+machine. Their inputs are declared as read-only arrays, for which numba also accepts writeable ones. Without numba
+the loops run in Python.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import boolean, int64, njit, types, uint8
-from numba.core import config
 
-# numba takes settings from ``.numba_config.yaml`` in the current directory, too. Among them is the
-# directory whose compiled code it loads, and the file may be another user's.
-config._config_fname = "/dev/null"
-config.reload_config()
+try:
+    import numba
+    from numba.core import config
+except ImportError:
+    numba = None
+    logging.getLogger(__name__).warning(
+        "numba is not installed: lists of fragments are handled in Python, many times slower"
+    )
+else:
+    # numba takes settings from ``.numba_config.yaml`` in the current directory, too. Among them is
+    # the directory whose compiled code it loads, and the file may be another user's.
+    config._config_fname = "/dev/null"
+    config.reload_config()
 
 Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
+# Types of arguments: a scalar, or an array of a scalar type that is read or written.
+_READ_BYTES, _WRITTEN_BYTES = ("uint8", "read"), ("uint8", "written")
+_READ_INTEGERS, _WRITTEN_INTEGERS = ("int64", "read"), ("int64", "written")
+_INTEGER, _TRUTH = ("int64", ""), ("boolean", "")
 
-_READ, _WRITTEN = (
-    {kind: types.Array(kind, 1, "C", readonly=readonly) for kind in (uint8, int64)}
-    for readonly in (True, False)
-)
+
+def _numba_type(scalar: str, access: str) -> Any:
+    kind = getattr(numba.types, scalar)
+    return numba.types.Array(kind, 1, "C", readonly=access == "read") if access else kind
 
 
-def _compiled(*kinds: types.Type) -> Callable[[Callable[..., object]], Any]:
-    """Compiled for arguments of these kinds (none: for those that compiled callers hand over), without the
-    interpreter's lock, and kept; again in every process where no cache directory can be written."""
+def _compiled(*kinds: tuple[str, str]) -> Callable[[Callable[..., object]], Any]:
+    """Return a decorator that compiles for these types of arguments, and keeps the result.
 
-    def made(function: Callable[..., object]) -> Any:
+    Without types the function is compiled for what compiled callers pass. The compiled function
+    does not hold the interpreter's lock. It is compiled again in every process if no cache
+    directory can be written.
+    """
+
+    def decorate(function: Callable[..., object]) -> Any:
+        if numba is None:
+            return function
+        signature = [tuple(_numba_type(*kind) for kind in kinds)] if kinds else []
         try:
-            return njit(*([kinds] if kinds else ()), cache=True, nogil=True)(function)
+            return numba.njit(*signature, cache=True, nogil=True)(function)
         except RuntimeError:  # numba's "no locator available"
-            return njit(*([kinds] if kinds else ()), nogil=True)(function)
+            return numba.njit(*signature, nogil=True)(function)
 
-    return made
+    return decorate
 
 
 @_compiled()
@@ -47,14 +70,32 @@ def _share(end, unit, subfiles, subfile):  # type: ignore[no-untyped-def]
     return rounds * unit + min(max(rest, 0), unit)
 
 
-@_compiled(*[_READ[int64]] * 3, *[int64] * 3, boolean, *[_WRITTEN[int64]] * 4)
+@_compiled(*[_READ_INTEGERS] * 3, *[_INTEGER] * 3, _TRUTH, *[_WRITTEN_INTEGERS] * 4)
 def list_fragments(  # type: ignore[no-untyped-def]
     offsets, memory, sizes, unit, subfiles, subfile, merge, run_offset, run_place, place, source
 ):
-    """Fill the lists of `subfile`; returns (runs, fragments).
+    """Fill the lists of the runs and fragments of one subfile.
 
-    Run r is at run_offset[r] of the subfile and begins at byte run_place[r] of the stream, fragment f at source[f] of
-    memory and byte place[f] of the stream; one entry more says where the last ends. Neighbours are joined if `merge`.
+    The stream is all data of the subfile in sequence. Run r begins at offset run_offset[r] of the
+    subfile and at byte run_place[r] of the stream. Fragment f begins at byte source[f] of memory
+    and at byte place[f] of the stream. run_place and place have one entry more, the end of the
+    stream. The loop is one function, because most of its variables last from fragment to fragment.
+
+    Args:
+        offsets: Offsets of the blocks in the file.
+        memory: Offsets of the blocks in memory.
+        sizes: Sizes of the blocks in bytes.
+        unit: The stripe unit in bytes.
+        subfiles: The number of subfiles.
+        subfile: The number of the subfile whose lists are filled.
+        merge: Whether to merge runs, and fragments, that are adjacent.
+        run_offset: Output.
+        run_place: Output.
+        place: Output.
+        source: Output.
+
+    Returns:
+        The number of runs, and the number of fragments.
     """
     runs = 0
     fragments = 0
@@ -64,7 +105,8 @@ def list_fragments(  # type: ignore[no-untyped-def]
     for i in range(len(offsets)):
         offset = offsets[i]
         first = offset // unit
-        if offset + sizes[i] <= (first + 1) * unit:  # the usual small block: within one stripe unit
+        # Small blocks, which are the most frequent, lie inside one stripe unit.
+        if offset + sizes[i] <= (first + 1) * unit:
             if first % subfiles != subfile:
                 continue
             low = (first // subfiles - first) * unit + offset
@@ -93,24 +135,30 @@ def list_fragments(  # type: ignore[no-untyped-def]
     return runs, fragments
 
 
-@_compiled()
-def _copy(to, source):  # type: ignore[no-untyped-def]
-    """Byte by byte, which compiles to vectors; numpy's assignment of slices takes ten times as long for short ones."""
+def _copy_bytes(to, source):  # type: ignore[no-untyped-def]
+    """Copy byte by byte, which compiles to vectors: numpy's slices take ten times as long for short ones."""
     for i in range(len(to)):
         to[i] = source[i]
 
 
-@_compiled(_READ[uint8], *[_READ[int64]] * 2, _WRITTEN[uint8])
+def _copy_slice(to, source):  # type: ignore[no-untyped-def]
+    to[:] = source
+
+
+_copy = _copy_slice if numba is None else _compiled()(_copy_bytes)
+
+
+@_compiled(_READ_BYTES, *[_READ_INTEGERS] * 2, _WRITTEN_BYTES)
 def gather_list(memory, source, place, stream):  # type: ignore[no-untyped-def]
-    """Copy fragments of memory to the stream."""
+    """Copy fragments of memory to the stream, with lists as in `list_fragments`."""
     for f in range(len(source)):
         size, to = place[f + 1] - place[f], place[f] - place[0]
         _copy(stream[to : to + size], memory[source[f] : source[f] + size])
 
 
-@_compiled(_WRITTEN[uint8], *[_READ[int64]] * 2, _READ[uint8])
+@_compiled(_WRITTEN_BYTES, *[_READ_INTEGERS] * 2, _READ_BYTES)
 def scatter_list(memory, source, place, stream):  # type: ignore[no-untyped-def]
-    """Copy the stream to fragments of memory."""
+    """Copy the stream to fragments of memory, with lists as in `list_fragments`."""
     for f in range(len(source)):
         size, start = place[f + 1] - place[f], place[f] - place[0]
         _copy(memory[source[f] : source[f] + size], stream[start : start + size])

@@ -1,18 +1,19 @@
-"""The listener's side of the protocol, without sockets or disks: bytes in, calls on subfiles, bytes out.
+"""The listener's side of the protocol, without sockets or disks.
 
-Theory of operation. Each client has one `connection.ServerConnection`, and a message passes through it in three steps:
+Each client has one `connection.ServerConnection`. A message passes through it in three steps:
 
-1. `reader` cuts the stream into requests. The head of a message (28 bytes) goes to memory of the connection; its length
-   is compared with the limit before anything else is kept. For the rest a buffer is taken from the pool.
-2. `operations` carries a request out on the subfiles, the listener's port to the disk (`ports`), and makes the answer;
-   what reads and writes them is in `moves`. A request is carried out when it has arrived whole, or (corrupted,
-   malformed) not at all.
-3. The connection queues the answer. While an answer waits to be sent nothing more is read from that client, so that one
-   client can have no more than one message and one answer in the listener.
+1. `reader` cuts the byte stream into requests. The header of a message goes to memory of the
+   connection. Its lengths are compared with the limit before anything else is stored. The rest of
+   the message goes to a buffer from the pool.
+2. `operations` carries out a request on the subfiles, which are the listener's interface to the
+   disk (`ports`), and creates the answer. A request is carried out when all of it has arrived.
+   A corrupted or malformed request is not carried out at all.
+3. The connection queues the answer. While an answer waits to be sent, nothing more is read from
+   the client, so that a client has at most one message and one answer in the listener.
 
-Memory is bounded by the pool: all connections share its buffers, each holds at most one, and one that finds none free
-is *starved*: its bytes stay in the kernel, TCP closes the window, and the client waits. The data of a READ are put
-where its request lay.
+The pool bounds the memory. All connections share its buffers, and each has at most one. While none
+is free, the bytes of a connection stay in the kernel (the connection is *starved*), TCP closes the
+window, and the client waits. The data of a READ are put into the buffer of its request.
 
-`sieves` moves many small runs near one another by one call of the disk instead of one each.
+`data_sieving` transfers many small runs that are close to one another by one disk call.
 """

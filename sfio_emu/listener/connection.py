@@ -1,4 +1,7 @@
-"""One client of a listener: its bytes are read, its requests carried out, its answers queued, one message at a time."""
+"""One client of a listener.
+
+Its bytes are read, its requests are carried out, and its answers are queued, one message at a time.
+"""
 
 from collections import deque
 from collections.abc import Sequence
@@ -13,11 +16,19 @@ from sfio_emu.listener.ports import Answer, Subfiles
 from sfio_emu.listener.reader import BufferPool, Reader, Request
 from sfio_emu.wire import Kind, Malformed
 
+# Bodies of at least this size are sent without copying them behind their header.
+_MIN_SEPARATE_BODY_BYTES = 4096
+
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What a listener says of itself to a client: the machine it runs on, the key it requires (None: no key), a nonce
-    that is used once."""
+    """The identity of a listener towards one client.
+
+    Attributes:
+        nonce: Random bytes that are used once.
+        machine: 16 bytes that identify the machine.
+        key: The key that clients must have; None if no key is required. It is not sent.
+    """
 
     nonce: bytes = bytes(message_bodies.NONCE_BYTES)
     machine: bytes = bytes(16)
@@ -25,12 +36,20 @@ class Identity:
 
 
 class ServerConnection:
-    """The protocol with one client, driven by whoever owns the socket.
+    """The protocol with one client. Whoever owns the socket transfers the bytes.
 
-    `incoming` is where the next bytes go: empty while an answer is to be sent, while work is done elsewhere (`pending`,
-    to be taken away and followed by `answer`), and while no buffer of the pool is free (`reader.starved`). After
-    `closed` nothing more is to be read; what `outgoing` still has may be sent, and `refusal` says why. `sieve`: many
-    small runs near one another are moved as one span.
+    Args:
+        subfiles: The files that the client can use.
+        pool: The message buffers.
+        identity: What the client is told about the listener.
+        sieve: Transfer many small runs that are close to one another as one span.
+
+    Attributes:
+        reader: The receiving side.
+        pending: Work for a helper thread. Whoever owns the socket takes it away, and calls `answer`
+            with its result.
+        closed: Whether nothing more must be read. What `outgoing` still has may be sent.
+        refusal: The reason for the last rejected message.
     """
 
     def __init__(
@@ -43,24 +62,32 @@ class ServerConnection:
     ) -> None:
         self.reader = Reader(pool)
         self._operations = Operations(subfiles, pool, sieve=sieve)
-        self._pool, self._subfiles = pool, subfiles
+        self._pool = pool
+        self._subfiles = subfiles
         self._identity = identity or Identity()
         self._client_nonce: bytes | None = None
         self._trusted = self._identity.key is None
         self._outgoing: deque[memoryview] = deque()
+
+        # Whether a helper thread works on a request.
         self._working = False
         self.pending: Answer | None = None
         self.refusal = ""
         self.closed = False
 
     def incoming(self) -> Sequence[memoryview]:
+        """Return the memory for the next bytes.
+
+        It is empty while an answer waits to be sent, while a helper thread works on a request, and
+        while no buffer of the pool is free (`reader.starved`).
+        """
         if self._outgoing or self.closed or self._working:
             return ()
         place = self.reader.place()
         return () if place is None else (place,)
 
     def received(self, count: int) -> None:
-        """Take `count` more bytes that were put where `incoming` said."""
+        """Process `count` more bytes, which were put into `incoming`."""
         try:
             request = self.reader.received(count)
             if request is not None:
@@ -72,24 +99,30 @@ class ServerConnection:
             self._answer(Answer(kind=Kind.REFUSED, body=self.refusal.encode()))
 
     def outgoing(self) -> Sequence[memoryview]:
+        """Return the bytes to send next."""
         return self._outgoing
 
     def sent(self, count: int) -> None:
+        """Take note that `count` bytes were sent. After the last, the buffer is given back."""
         if wire.drop_sent(self._outgoing, count):
             self.reader.release()
 
     def answer(self, answer: Answer) -> None:
-        """What the work of `pending` led to."""
+        """Queue the result of the work that was `pending`."""
         self._working = False
         if not self.closed:
             self._queue(answer)
 
     def abandon(self) -> None:
-        """The connection is gone: close its files, give back its buffer; an unfinished message changes nothing."""
+        """Close the files and give the buffer back, because the client is disconnected.
+
+        A message that has arrived in part is not carried out.
+        """
         self.closed = True
         self._outgoing.clear()
         if self.pending is not None and self.pending.work is not None:
-            self.pending.work()  # nobody has taken it away: it gives back what it holds
+            # No helper has taken it. It must be called to release what it has reserved.
+            self.pending.work()
         self.pending = None
         self.reader.release()
         self._operations.close_files()
@@ -102,41 +135,48 @@ class ServerConnection:
             return self._take_proof(request.body)
         if not self._trusted:
             raise Malformed(
-                "this listener asks for the key of its run: give it (SFIO_KEY_FILE, or key=)",
+                "this listener requires the key of its run: give it (SFIO_KEY_FILE, or key=)",
                 fatal=True,
             )
         return self._operations.execute(request)
 
     def _welcome(self, body: memoryview) -> Answer:
-        (nonce,) = message_bodies.unpack(message_bodies.HELLO, body)
-        assert isinstance(nonce, bytes)
-        identity, self._client_nonce = self._identity, nonce
-        key = identity.key
+        """Answer HELLO."""
+        (client_nonce,) = message_bodies.unpack(message_bodies.HELLO, body)
+        assert isinstance(client_nonce, bytes)
+        self._client_nonce = client_nonce
+        identity = self._identity
+        proof = authentication.NO_PROOF
+        if identity.key is not None:
+            proof = authentication.proof(identity.key, "listener", client_nonce, identity.nonce)
         welcome = message_bodies.Welcome(
-            limit_bytes=self._pool.buffer_bytes, wants_key=key is not None,
-            nonce=identity.nonce, machine=identity.machine,
-            proof=authentication.NO_PROOF if key is None
-            else authentication.proof(key, "listener", nonce, identity.nonce),
-        )  # fmt: skip
+            limit_bytes=self._pool.buffer_bytes,
+            wants_key=identity.key is not None,
+            nonce=identity.nonce,
+            machine=identity.machine,
+            proof=proof,
+        )
         return Answer(body=welcome.encode())
 
     def _take_proof(self, body: memoryview) -> Answer:
+        """Answer KEY, or raise `Malformed` if the client does not have the key."""
         (proof,) = message_bodies.unpack(message_bodies.KEY, body)
         assert isinstance(proof, bytes)
-        key, nonce = self._identity.key, self._client_nonce
-        if key is None or nonce is None:
-            raise Malformed("a key that was not requested", fatal=True)
-        if not compare_digest(
-            proof, authentication.proof(key, "client", nonce, self._identity.nonce)
-        ):
+        key = self._identity.key
+        client_nonce = self._client_nonce
+        if key is None or client_nonce is None:
+            raise Malformed("a key that was not required", fatal=True)
+        expected = authentication.proof(key, "client", client_nonce, self._identity.nonce)
+        if not compare_digest(proof, expected):
             raise Malformed("another key than that of this listener's run", fatal=True)
         self._trusted = True
         return Answer()
 
     def _answer(self, answer: Answer) -> None:
-        """Queue an answer; the buffer stays held while data lie in it."""
+        """Queue an answer, or its work. The buffer is released unless the answer is in it."""
         if answer.work is not None:
-            self._working, self.pending = True, answer
+            self._working = True
+            self.pending = answer
             self.reader.release()
             return
         self._queue(answer)
@@ -147,8 +187,10 @@ class ServerConnection:
         head = wire.encode_head(
             answer.kind, self.reader.sequence, answer.body, len(answer.data), checked=answer.checked
         )
-        self._outgoing.append(memoryview(head + answer.body if len(answer.body) < 4096 else head))
-        if len(answer.body) >= 4096:
+        if len(answer.body) < _MIN_SEPARATE_BODY_BYTES:
+            self._outgoing.append(memoryview(head + answer.body))
+        else:
+            self._outgoing.append(memoryview(head))
             self._outgoing.append(memoryview(answer.body))
         if answer.data:
             self._outgoing.append(answer.data)

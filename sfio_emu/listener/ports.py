@@ -1,5 +1,7 @@
-"""What the listener's side of the protocol is given and gives back: the disk (a port, so that all of it runs on files
-in memory as well), the failure of one of its calls, and an answer that is still to be encoded."""
+"""The interface of the listener's protocol to the disk, its failures, and its answers.
+
+The disk is an interface (`Subfiles`), so that tests can run the protocol on files in memory.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,14 @@ Thread = Literal["names", "syncs"]
 
 
 class CallFailed(Exception):
-    """A call of the operating system failed (`done_bytes`: of its run, what was written before): which of `ALL_CALLS`,
-    and its errno (`handle`: of which open file)."""
+    """A system call failed.
+
+    Attributes:
+        call: The name of the call, one of `ALL_CALLS`.
+        errno: The error number.
+        handle: The handle of the open file; 0 if the call is not about one.
+        done_bytes: How many bytes of the run were written before.
+    """
 
     def __init__(self, call: str, errno: int, handle: int = 0) -> None:
         super().__init__(f"{call}: errno {errno}")
@@ -27,46 +35,126 @@ class CallFailed(Exception):
 
 
 class Subfiles(Protocol):
-    """The files below the root of a listener; every method raises `CallFailed` (and counts it). `replaced`: open files
-    whose name another file has got since; `locks`: who of all clients has which name for itself."""
+    """The files below the root directory of a listener.
+
+    Paths are relative to the root. Open files have descriptors. Every method may raise
+    `CallFailed`, after counting the failure.
+
+    Attributes:
+        locks: The client that holds the lock of each path.
+    """
 
     locks: dict[str, object]
 
     @property
-    def replaced(self) -> Container[int]: ...
-
-    def open(self, path: str, flags: OpenFlag) -> tuple[int, bool]: ...
-    def close(self, file: int) -> None: ...
-    def unmake(self, file: int) -> None: ...
-    def create(self, path: str) -> None: ...
-    def unlink(self, path: str) -> None: ...
-    def rename(self, source: str, target: str, way: RenameWay) -> None: ...
-    def stat(self, path: str) -> Stat: ...
-    def make_folder(self, path: str) -> None: ...
-    def remove_folder(self, path: str) -> None: ...
-    def list_folder(self, path: str, after: str) -> Iterator[Entry]: ...
-    def describe(self, file: int) -> Stat: ...
-    def store_layout(self, file: int, layout: StoredLayout) -> None: ...
-    def truncate(self, file: int, size: int) -> None: ...
-    def note_cut(self, file: int, cut: int) -> None: ...
-    def cuts(self, file: int) -> int: ...
-    def size(self, file: int) -> int: ...
-    def sync(self, file: int) -> Callable[[], None]:
-        """What brings a file to the medium as it is now, in another thread; to be called in any case."""
+    def replaced(self) -> Container[int]:
+        """The open files whose name belongs to another file now."""
         ...
 
-    def write(self, file: int, piece: memoryview, offset: int) -> int: ...
-    def read(self, file: int, piece: memoryview, offset: int) -> int: ...
-    def note_rejected(self) -> None: ...
+    def open(self, path: str, flags: OpenFlag) -> tuple[int, bool]:
+        """Open a file.
+
+        Returns:
+            Its descriptor, and whether it was created. The descriptor is negative if the file does
+            not exist and the flags allow that.
+        """
+        ...
+
+    def close(self, file: int) -> None:
+        """Close an open file."""
+        ...
+
+    def unmake(self, file: int) -> None:
+        """Delete an open file that was created by this opening, if it is still empty."""
+        ...
+
+    def create(self, path: str) -> None:
+        """Create an empty file, and replace an existing one."""
+        ...
+
+    def unlink(self, path: str) -> None:
+        """Delete a file."""
+        ...
+
+    def rename(self, source: str, target: str, way: RenameWay) -> None:
+        """Rename a file, or give it a second name."""
+        ...
+
+    def stat(self, path: str) -> Stat:
+        """Return the status of a path."""
+        ...
+
+    def make_folder(self, path: str) -> None:
+        """Create a folder."""
+        ...
+
+    def remove_folder(self, path: str) -> None:
+        """Remove an empty folder."""
+        ...
+
+    def list_folder(self, path: str, after: str) -> Iterator[Entry]:
+        """Yield the entries of a folder behind the name `after`, sorted by name."""
+        ...
+
+    def describe(self, file: int) -> Stat:
+        """Return the status of an open file."""
+        ...
+
+    def store_layout(self, file: int, layout: StoredLayout) -> None:
+        """Store layout and identity with an open file, if the file system can."""
+        ...
+
+    def truncate(self, file: int, size: int) -> None:
+        """Truncate or extend an open file to `size` bytes."""
+        ...
+
+    def note_cut(self, file: int, cut: int) -> None:
+        """Note the number of a truncation (`sfio_emu.client.size_check`)."""
+        ...
+
+    def cuts(self, file: int) -> int:
+        """Return the exclusive or of the numbers of all truncations of an open file."""
+        ...
+
+    def size(self, file: int) -> int:
+        """Return the size of an open file in bytes."""
+        ...
+
+    def sync(self, file: int) -> Callable[[], None]:
+        """Return a function that writes the present contents of a file to the disk.
+
+        Another thread calls it. It must be called in any case.
+        """
+        ...
+
+    def write(self, file: int, piece: memoryview, offset: int) -> int:
+        """Write at an offset, and return the number of bytes written."""
+        ...
+
+    def read(self, file: int, piece: memoryview, offset: int) -> int:
+        """Read at an offset, and return the number of bytes read."""
+        ...
+
+    def note_rejected(self) -> None:
+        """Count a message that was rejected."""
+        ...
+
     def take_errors(self) -> Sequence[int]:
-        """Failed calls in the order of `ALL_CALLS` and rejected messages, since the last query."""
+        """Return and reset the counters: failures of each of `ALL_CALLS`, and rejected messages."""
         ...
 
 
 class Answer(NamedTuple):
-    """An answer to be encoded: its body, and of a READ its data, followed by their checksum if `checked`.
+    """An answer that has yet to be encoded.
 
-    `work`: what gives the answer, elsewhere, in the `thread` of that name.
+    Attributes:
+        kind: The kind of answer.
+        body: The body.
+        data: The data of a READ.
+        checked: Whether a checksum follows the data.
+        work: Returns the answer proper. If it is given, a helper thread calls it, because it may
+            take long, and the other attributes do not count.
+        thread: The helper thread.
     """
 
     kind: Kind = Kind.DONE
@@ -78,7 +166,7 @@ class Answer(NamedTuple):
 
 
 def answered(act: Callable[[], Answer]) -> Answer:
-    """The answer that `act` gives, or the one that names the call that failed in it."""
+    """Return the answer of `act`, or if a system call fails in it, the answer that reports this."""
     try:
         return act()
     except CallFailed as failure:
@@ -86,7 +174,13 @@ def answered(act: Callable[[], Answer]) -> Answer:
 
 
 def failed(failure: CallFailed, handle: int = 0, done_bytes: int = 0) -> Answer:
-    """The answer that names a call that failed."""
+    """Return the answer that reports a failed system call.
+
+    Args:
+        failure: The failure.
+        handle: The handle of the open file, if the failure does not have it.
+        done_bytes: How many bytes of the message were written before.
+    """
     body = message_bodies.FAILURE.pack(
         failure.errno, ALL_CALLS.index(failure.call), handle or failure.handle, done_bytes
     )

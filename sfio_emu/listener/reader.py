@@ -1,6 +1,9 @@
-"""The bytes of one client cut into requests: heads checked, bodies and data put into a buffer of the pool, checksums
-compared. It provides the buffer of the next bytes; it opens no socket and touches no subfile. The memory of a listener
-is a bounded number of message buffers that all its connections share."""
+"""Cuts the byte stream of a client into requests.
+
+Headers are checked, bodies and data are put into a buffer of the pool, and checksums are compared.
+The memory of a listener is a limited number of message buffers that all its connections share.
+This module opens no sockets and touches no subfiles.
+"""
 
 from typing import NamedTuple
 
@@ -10,9 +13,15 @@ from sfio_emu.wire import Header, Malformed
 
 
 class BufferPool:
-    """Buffers of `buffer_bytes` for one message each, at most `memory_bytes` in all; made when first needed, then kept.
+    """Buffers for one message each. They are allocated when first needed, and then kept.
 
-    Raises `ValueError` for sizes that the protocol does not allow, or memory for less than one buffer.
+    Args:
+        memory_bytes: The limit for all buffers together.
+        buffer_bytes: The size of a buffer, which is the size of the largest message.
+
+    Raises:
+        ValueError: The protocol does not allow messages of this size, or the memory is less than
+            one buffer.
     """
 
     def __init__(self, memory_bytes: int, buffer_bytes: int) -> None:
@@ -21,33 +30,39 @@ class BufferPool:
                 f"{memory_bytes} bytes of memory cannot hold messages of {buffer_bytes} bytes"
             )
         self.buffer_bytes = buffer_bytes
-        self._to_make = self._total = memory_bytes // buffer_bytes
+        self._total = memory_bytes // buffer_bytes
+
+        # The number of buffers that may still be allocated.
+        self._unallocated = self._total
         self._free: list[memoryview] = []
         self._scratch: memoryview | None = None
 
     @property
     def scarce(self) -> bool:
-        """Whether so few buffers are left that none should be given to a message that has yet to arrive."""
-        return self._to_make + len(self._free) <= max(1, self._total // 4)
+        """True if so few buffers are left that a message gets none before it has arrived."""
+        return self._unallocated + len(self._free) <= max(1, self._total // 4)
 
     @property
     def scratch(self) -> memoryview:
-        """WINDOW_BYTES for runs that are moved together, shared by all connections: for use inside one operation."""
+        """`WINDOW_BYTES` of memory for data sieving.
+
+        All connections share it. It may be used only within one operation.
+        """
         if self._scratch is None:
             self._scratch = memoryview(bytearray(WINDOW_BYTES))
         return self._scratch
 
     def acquire(self) -> memoryview | None:
-        """A buffer, or None where all are in use."""
+        """Return a buffer, or None if all are in use."""
         if self._free:
             return self._free.pop()
-        if not self._to_make:
+        if not self._unallocated:
             return None
-        self._to_make -= 1
+        self._unallocated -= 1
         return memoryview(bytearray(self.buffer_bytes))
 
     def release(self, buffer: memoryview) -> None:
-        """Take back a buffer that `acquire` gave."""
+        """Take back a buffer from `acquire`."""
         self._free.append(buffer)
 
 
@@ -55,7 +70,14 @@ NOTHING = memoryview(b"")
 
 
 class Request(NamedTuple):
-    """A message that has arrived whole. `buffer` is the memory it is in; its answer may take it over."""
+    """A message that has arrived completely.
+
+    Attributes:
+        header: The header.
+        body: The body.
+        data: The data.
+        buffer: The memory that contains body and data. The answer may use it.
+    """
 
     header: Header
     body: memoryview
@@ -64,10 +86,14 @@ class Request(NamedTuple):
 
 
 class Reader:
-    """The reading side of one connection.
+    """The receiving side of one connection.
 
-    `place` is where the next bytes go (None: no buffer is free, `starved`), `received` says how many came and gives
-    what they completed. After the request has been carried out and answered, `release` gives the buffer back.
+    `place` returns the memory for the next bytes, and `received` processes them. After a request
+    has been carried out and answered, `release` gives its buffer back to the pool.
+
+    Attributes:
+        sequence: The number of the last message; 0 if its header was invalid.
+        starved: Whether no buffer was free when one was needed.
     """
 
     def __init__(self, pool: BufferPool) -> None:
@@ -75,8 +101,13 @@ class Reader:
         self._head = memoryview(bytearray(wire.HEADER_BYTES))
         self._header: Header | None = None
         self._buffer: memoryview | None = None
+
+        # Bytes that have arrived, and bytes that are expected, of the header. After the header,
+        # of what follows it.
         self._arrived = 0
-        self._due = wire.HEADER_BYTES  # bytes of the head, or of what follows it
+        self._due = wire.HEADER_BYTES
+
+        # The checksum of the data, and the number of data bytes in it.
         self._sum = wire.Checksum()
         self._summed = 0
         self.sequence = 0
@@ -84,23 +115,23 @@ class Reader:
 
     @property
     def holds_buffer(self) -> bool:
-        """Whether a buffer of the pool is held."""
+        """True if the connection has a buffer of the pool."""
         return self._buffer is not None
 
     @property
     def mid_message(self) -> bool:
-        """Whether a message has arrived in part."""
+        """True if a part of a message has arrived."""
         return bool(self._arrived) or self._header is not None
 
     @property
     def awaited_bytes(self) -> int:
-        """Bytes still to come for which a buffer is wanted that is not held yet; 0: none is wanted."""
+        """The number of bytes for which a buffer must be acquired; 0 if none is needed now."""
         if self._buffer is not None or self._header is None:
             return 0
         return self._due
 
     def place(self) -> memoryview | None:
-        """Where the next bytes go; None while no buffer of the pool is free."""
+        """Return the memory for the next bytes, or None while no buffer of the pool is free."""
         self.starved = False
         if self._header is None:
             return self._head[self._arrived :]
@@ -112,9 +143,13 @@ class Reader:
         return self._buffer[self._arrived : self._due]
 
     def received(self, count: int) -> Request | None:
-        """Take `count` more bytes that were put at `place`; the request that they completed.
+        """Process `count` more bytes, which were put at `place`.
 
-        Raises `Malformed` for a message that breaks the protocol; `sequence` is its number (0: its head is no head).
+        Returns:
+            The request that they completed, or None.
+
+        Raises:
+            Malformed: The message breaks the protocol. `sequence` is its number.
         """
         self._arrived += count
         header = self._header
@@ -127,7 +162,8 @@ class Reader:
             if self._due:
                 return None
         self._header = None
-        self._arrived, self._due = 0, wire.HEADER_BYTES
+        self._arrived = 0
+        self._due = wire.HEADER_BYTES
         buffer = NOTHING if self._buffer is None else self._buffer
         body = buffer[: header.body_bytes]
         wire.check_body(header, body)
@@ -142,16 +178,19 @@ class Reader:
             self._buffer = None
 
     def _read_head(self) -> Header:
+        # The number stays 0 if the header is invalid.
         self.sequence = 0
-        header = self._header = wire.decode_header(self._head, self._pool.buffer_bytes)
+        header = wire.decode_header(self._head, self._pool.buffer_bytes)
+        self._header = header
         self.sequence = header.sequence
         self._sum = wire.Checksum()
-        self._arrived = self._summed = 0
+        self._summed = 0
+        self._arrived = 0
         self._due = header.total_bytes
         return header
 
     def _sum_arrived(self, header: Header) -> None:
-        """Add to the checksum what has arrived, while it is in the cache of the processor."""
+        """Add the data that have arrived to the checksum, while the processor's cache has them."""
         assert self._buffer is not None
         start = header.body_bytes + self._summed
         end = min(self._arrived, header.body_bytes + header.data_bytes)

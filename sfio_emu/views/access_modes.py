@@ -1,4 +1,4 @@
-"""The modes of MPI_File_open (MPI 4.0, section 14.2.1): as bits, in short, and what they mean for the subfiles."""
+"""The modes of MPI_File_open (MPI 4.0, section 14.2.1), as bits and as short names."""
 
 from collections.abc import Mapping
 from enum import IntFlag
@@ -25,6 +25,7 @@ class Amode(IntFlag):
     SEQUENTIAL = 256
 
 
+# MPI never truncates a file when it opens it, not even with "w".
 SHORT_MODES: Mapping[str, Amode] = {
     "rw": Amode.RDWR | Amode.CREATE,
     "r": Amode.RDONLY,
@@ -33,42 +34,53 @@ SHORT_MODES: Mapping[str, Amode] = {
     "x": Amode.RDWR | Amode.CREATE | Amode.EXCL,
     "a": Amode.RDWR | Amode.CREATE | Amode.APPEND,
 }
-"""MPI never cuts a file when it opens it, also not with "w"."""
 
 
 def parse_amode(mode: object) -> Amode:
-    """The bits of a mode, given as such or in short; raises `UsageError` for an unknown or a contradictory one.
+    """Return the bits of a mode, which is given by a short name or by bits.
+
+    Raises:
+        UsageError: The mode is unknown, or its bits contradict each other.
 
     >>> parse_amode("x") == Amode.RDWR | Amode.CREATE | Amode.EXCL
     True
     """
     amode = SHORT_MODES.get(mode) if isinstance(mode, str) else mode
-    number = int(amode) if isinstance(amode, Integral) and not isinstance(amode, bool) else -1
+    number = -1
+    if isinstance(amode, Integral) and not isinstance(amode, bool):
+        number = int(amode)
     if not 0 <= number < 2 * Amode.SEQUENTIAL:
-        raise UsageError(
-            f"the mode is {mode!r}: give one of {', '.join(map(repr, SHORT_MODES))}, or bits of Amode"
-        )
+        names = ", ".join(map(repr, SHORT_MODES))
+        raise UsageError(f"the mode is {mode!r}: give one of {names}, or bits of Amode")
     bits = Amode(number)
     if (bits & (Amode.RDONLY | Amode.WRONLY | Amode.RDWR)).bit_count() != 1:
         raise UsageError(f"the mode is {bits!r}: give one of RDONLY, WRONLY and RDWR")
     if bits & Amode.RDONLY and bits & (Amode.CREATE | Amode.EXCL):
-        raise UsageError(f"the mode is {bits!r}: what is opened for reading only is not created")
+        raise UsageError(
+            f"the mode is {bits!r}: a file that is opened for reading only cannot be created"
+        )
     if bits & Amode.RDWR and bits & Amode.SEQUENTIAL:
         raise UsageError(f"the mode is {bits!r}: a sequential file is read or written, not both")
     return bits
 
 
 def opening_of(amode: Amode) -> Opening:
-    """What the bits allow, and what is made."""
+    """Return the meaning of the bits."""
     create = bool(amode & Amode.CREATE)
     return Opening(
-        reads=not amode & Amode.WRONLY, writes=not amode & Amode.RDONLY, create=create,
-        exclusive=create and bool(amode & Amode.EXCL), append=bool(amode & Amode.APPEND),
-    )  # fmt: skip
+        reads=not amode & Amode.WRONLY,
+        writes=not amode & Amode.RDONLY,
+        create=create,
+        exclusive=create and bool(amode & Amode.EXCL),
+        append=bool(amode & Amode.APPEND),
+    )
 
 
 def file_mode(amode: Amode) -> str:
-    """The mode of the striped file below, which is readable also where only writing is allowed above."""
+    """Return the mode of the underlying striped file.
+
+    It is readable even if the MPI file can only be written.
+    """
     if amode & Amode.RDONLY:
         return "r"
     if not amode & Amode.CREATE:

@@ -1,5 +1,8 @@
-"""How the bytes of a file stand for numbers (MPI 4.0, section 14.5): as in memory (`native`, and `internal`, which is
-the same here), or with the highest byte first (`external32`, section 14.5.2). And how many numbers were moved."""
+"""The representation of numbers in a file (MPI 4.0, section 14.5), and the status of an access.
+
+In `native`, and in `internal`, which is the same here, numbers are stored as in memory. In
+`external32` (section 14.5.2) the highest byte comes first.
+"""
 
 from functools import lru_cache
 
@@ -14,7 +17,7 @@ REPRESENTATIONS = ("native", "internal", "external32")
 
 
 def check_representation(name: object) -> None:
-    """Raises `UsageError` for one that is not known."""
+    """Raise UsageError if there is no representation of this name."""
     if name not in REPRESENTATIONS:
         raise UsageError(
             f"the data representation is {name!r}: give one of {', '.join(REPRESENTATIONS)}"
@@ -22,39 +25,52 @@ def check_representation(name: object) -> None:
 
 
 def swapped(stream: Octets, etype: Datatype) -> Octets:
-    """Etypes one behind the other, shape (n,), with the bytes of each of their numbers in the other order.
+    """Return a copy of a stream in which the bytes of each number are reversed.
 
-    The numbers keep their sizes, which are those of external32. What breaks off behind the last whole period of the
-    etype stays as it is.
+    The numbers keep their sizes, which are also those of external32.
+
+    Args:
+        stream: Consecutive elements of the etype, shape (bytes,). An incomplete element at the end
+            is copied unchanged.
+        etype: The datatype, which says where the numbers are.
     """
-    order = _order(etype.items)
-    whole = len(stream) // len(order) * len(order)
+    order = _reversed_order(etype.items)
+    complete_bytes = len(stream) // len(order) * len(order)
     result = stream.copy()
-    result[:whole] = stream[:whole].reshape(-1, len(order))[:, order].ravel()
+    result[:complete_bytes] = stream[:complete_bytes].reshape(-1, len(order))[:, order].ravel()
     return result
 
 
 @lru_cache(maxsize=64)
-def _order(items: tuple[tuple[int, int], ...]) -> Integers:
-    """Which byte goes where in one period of numbers: shape (bytes of the period,)."""
+def _reversed_order(items: tuple[tuple[int, int], ...]) -> Integers:
+    """Return the index that reverses the bytes of each number of an element.
+
+    Args:
+        items: As in `Datatype`.
+
+    Returns:
+        The index, shape (bytes of the element,).
+    """
     parts: list[Integers] = []
     start = 0
     for size, count in items:
-        parts.append(
-            start + np.arange(size * count, dtype=np.int64).reshape(count, size)[:, ::-1].ravel()
-        )
+        positions = start + np.arange(size * count, dtype=np.int64)
+        parts.append(positions.reshape(count, size)[:, ::-1].ravel())
         start += size * count
     return np.concatenate(parts)
 
 
 class Status(int):
-    """The bytes that an access moved, and what they are as elements of a datatype (MPI's status)."""
+    """The number of bytes that an access transferred (MPI's status)."""
 
     def count(self, datatype: Datatype) -> int | None:
-        """MPI_Get_count: whole elements of `datatype`; None where the bytes are not whole ones (MPI_UNDEFINED).
+        """Return the number of elements of a datatype (MPI_Get_count).
+
+        None stands for MPI_UNDEFINED: the last element is incomplete.
 
         >>> from sfio_emu.views.datatypes import INT32, contiguous
-        >>> Status(20).count(INT32), Status(20).count(contiguous(2, INT32)), Status(20).elements(contiguous(2, INT32))
+        >>> pair = contiguous(2, INT32)
+        >>> Status(20).count(INT32), Status(20).count(pair), Status(20).elements(pair)
         (5, None, 5)
         """
         require_datatype(datatype, "datatype to count")
@@ -63,12 +79,16 @@ class Status(int):
         return None if self % datatype.size_bytes else self // datatype.size_bytes
 
     def elements(self, datatype: Datatype) -> int:
-        """MPI_Get_elements: the numbers of which `datatype` consists, the last ones of a part of it too."""
+        """Return the number of numbers in the elements of a datatype (MPI_Get_elements).
+
+        Those of an incomplete last element are counted, too.
+        """
         require_datatype(datatype, "datatype to count")
-        period = sum(size * count for size, count in datatype.items)
-        found = self // period * sum(count for _, count in datatype.items)
-        rest = self % period
+        element_bytes = sum(size * count for size, count in datatype.items)
+        complete_elements = self // element_bytes
+        numbers = complete_elements * sum(count for _, count in datatype.items)
+        remaining_bytes = self % element_bytes
         for size, count in datatype.items:
-            found += min(rest // size, count)
-            rest = max(0, rest - size * count)
-        return found
+            numbers += min(remaining_bytes // size, count)
+            remaining_bytes = max(0, remaining_bytes - size * count)
+        return numbers

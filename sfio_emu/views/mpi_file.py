@@ -1,6 +1,9 @@
-"""MPI-I/O on striped files: each process sees the file through its view and its memory through a layout, both
-datatypes; independent, collective, non-blocking and split calls, individual and shared pointers (`data_access`), and
-what a file is: its modes, its size, its view."""
+"""MPI-I/O on striped files (MPI 4.0, chapter 14).
+
+Each process sees the file through its view, and its memory through a layout; both are datatypes.
+`data_access` has the routines that read and write. This module has what concerns the file itself:
+opening and closing, its modes, its size, its view.
+"""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -14,36 +17,46 @@ from sfio_emu.names import parse_file_name
 from sfio_emu.ports import ProcessGroup
 from sfio_emu.striped_file import StripedFile
 from sfio_emu.views.access_modes import Amode, Short, file_mode, opening_of, parse_amode
-from sfio_emu.views.data_access import AccessLock, DataAccess, SharedPointer, etypes, numbers_of_all
+from sfio_emu.views.data_access import DataAccess, etypes
 from sfio_emu.views.data_representation import check_representation
 from sfio_emu.views.datatypes import BYTE, Datatype, require_datatype
 from sfio_emu.views.file_views import View
+from sfio_emu.views.shared_counters import AccessLock, SharedPointer, numbers_of_all
 
 Whence = Literal["set", "current", "end"]
+
+# `preallocate` reads and writes this many bytes at once.
 PREALLOCATED_AT_ONCE = 1 << 20
 
 
 class MpiFile(DataAccess, AbstractContextManager["MpiFile"]):
-    """A file opened by every process of a group, each with a view of its own (MPI 4.0, chapter 14).
+    """A file opened by all processes of a group, each with a view of its own.
 
-    Calls named `_all`, and set_view, set_size, sync and close, are collective: every process makes them, in the same
-    order, and they end alike everywhere: with success, or with an error in each process. What `write_all` or
-    `write_at_all` wrote is seen by every read of any process that begins after it returned. Where processes write the
-    same bytes in one collective call (or in calls at the same time), each such byte is one of those written; which one
-    is not said, unless in the atomic mode, where an access is whole.
+    Calls named `..._all`, and set_view, set_size, sync and close, are collective. All processes
+    make them in the same order. They succeed in all processes, or raise an error in each of them.
 
-    `file`: the striped file that it stands on; `amode`: how it was opened; `view`: what this process sees of it, bytes
-    from the beginning until `set_view`; `representation`: how numbers stand in it, as given to `set_view`.
+    What `write_all` or `write_at_all` wrote is visible to every read of any process that begins
+    after the call returned. If processes write the same byte in one collective call, or in calls at
+    the same time, the result is the byte of one of them; which one is not defined. In the atomic
+    mode, an access is either completely before or completely after another one.
+
+    Attributes:
+        file: The striped file.
+        amode: The bits of the mode in which it was opened.
+        view: What this process sees of the file; bytes from the beginning until `set_view`.
+        representation: The representation of numbers, as given to `set_view`.
     """
 
     def __init__(self, file: StripedFile, *, mode: Short | int = "rw") -> None:
-        """Use `open`."""
-        self.file, self._session = file, file.session
+        """Create the object for an open striped file; call `open` instead."""
+        self.file = file
+        self._session = file.session
         self.amode = parse_amode(mode)
         self._opening = opening_of(self.amode)
         self.view = View(writable=self._opening.writes)
         self._shared = SharedPointer(self.group)
-        self._closed = self._own_session = False
+        self._closed = False
+        self._own_session = False
         self._own_lock: AccessLock | None = None
 
     @classmethod
@@ -57,68 +70,80 @@ class MpiFile(DataAccess, AbstractContextManager["MpiFile"]):
         group: ProcessGroup | None = None,
         hints: Mapping[str, str] | None = None,
     ) -> "MpiFile":
-        """Open a striped file (`"host/path;host/path;"`) in every process of the session's group, or of `group`.
-        Collective.
+        """Open a striped file in all processes of a group. Collective.
 
-        `mode`: bits of `Amode`, or in short as `access_modes.SHORT_MODES` has them; with APPEND all pointers begin at
-        the end, with DELETE_ON_CLOSE closing deletes the file, UNIQUE_OPEN is a promise that nothing is made of.
-        `hints`: as of `set_hints`. Raises as StripedFile.open does.
+        Args:
+            name: The name of the file, "host/path;host/path;".
+            stripe_unit: The stripe unit in bytes.
+            mode: Bits of `Amode`, or a name of `access_modes.SHORT_MODES`. With APPEND, all
+                pointers begin at the end of the file. With DELETE_ON_CLOSE, closing deletes the
+                file. UNIQUE_OPEN has no effect.
+            session: The session; by default that of the process.
+            group: The processes; by default those of the session.
+            hints: As in `set_hints`.
+
+        Raises:
+            SfioError: As in `StripedFile.open`.
         """
-        session = own = session or current_session()
+        session = session or current_session()
+        file_session = session
         if group is not None:
-            own = Session(session.connections, group, session.turns, session.settings)
-        with own.agreed("open (the mode)", []):
+            file_session = Session(session.connections, group, session.turns, session.settings)
+        with file_session.agreed("open (the mode)", []):
             amode = parse_amode(mode)
             _check_hints({} if hints is None else hints)
-        opened = cls(
-            StripedFile.open(name, stripe_unit, mode=file_mode(amode), session=own), mode=amode
-        )
-        opened._own_session = own is not session
+        file = StripedFile.open(name, stripe_unit, mode=file_mode(amode), session=file_session)
+        opened = cls(file, mode=amode)
+        opened._own_session = file_session is not session
         if amode & Amode.APPEND:
-            opened._position = opened._sought(0, "end", 0)
+            opened._position = opened._target_of_seek(0, "end", 0)
             opened.seek_shared(0, "end")
         return opened
 
     @staticmethod
     def delete(name: str, *, session: Session | None = None) -> None:
-        """Delete a striped file (MPI_File_delete, which one process calls)."""
+        """Delete a striped file (MPI_File_delete). One process calls this."""
         remove_subfiles(session or current_session(), parse_file_name(name))
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if error is None:
             self.close()
             return
-        self._closed = True  # the others may never come to a collective close: leave without them
+        # After an error, the other processes may never call `close`. Close without them.
+        self._closed = True
         self.file.__exit__(kind, error, trace)
         if self._own_session:
             self._session.close()
 
     @property
     def group(self) -> ProcessGroup:
-        """The processes that opened it."""
+        """The processes that opened the file."""
         return self._session.group
 
     @property
     def hints(self) -> dict[str, str]:
-        """The hints in use, by MPI's reserved names: how a striped file lies."""
+        """The layout of the file, by MPI's reserved names of hints."""
         layout = self.file.layout
         return {"striping_unit": str(layout.stripe_unit), "striping_factor": str(layout.subfiles)}
 
     def set_hints(self, hints: Mapping[str, str]) -> None:
-        """Take hints (MPI_File_set_info). Collective. They are advice, and none is taken: how a file is striped is said
-        when it is opened (MPI 4.0, section 14.2.8)."""
+        """Check hints (MPI_File_set_info). Collective.
+
+        MPI allows an implementation to ignore hints (MPI 4.0, section 14.2.8), and none has an
+        effect here. The layout of a file is determined when it is opened.
+        """
         with self.handling(), self.together("set_hints"):
             _check_hints(hints)
 
     @property
     def position(self) -> int:
-        """The individual pointer, in etypes of the view."""
+        """The individual pointer in etypes of the view."""
         self.require_positions("position")
         return self._position
 
     @property
     def position_shared(self) -> int:
-        """The pointer that all processes share, in etypes of the view."""
+        """The shared pointer in etypes of the view."""
         return self._shared.position
 
     def set_view(
@@ -129,45 +154,59 @@ class MpiFile(DataAccess, AbstractContextManager["MpiFile"]):
         *,
         representation: str = "native",
     ) -> None:
-        """See the file from `displacement` on through `filetype` (by default the etype itself); the pointers go to 0.
+        """Set the view, and set the pointers to 0. Collective.
 
-        A `displacement` of None is the place of the shared pointer, for sequential files (MPI_DISPLACEMENT_CURRENT).
-        `representation`: native, internal or external32. Collective; views may differ, the extent of the etype may not.
-        Raises UsageError as View does.
+        The views of the processes may differ, but not the extents of their etypes.
+
+        Args:
+            displacement: The offset in the file at which the view begins, in bytes. For a
+                sequential file it must be None, which means the position of the shared pointer
+                (MPI_DISPLACEMENT_CURRENT).
+            etype: The unit of positions and sizes.
+            filetype: The datatype that is repeated over the file; by default the etype.
+            representation: "native", "internal" or "external32".
+
+        Raises:
+            UsageError: As in `View`.
         """
         extent_bytes = etype.extent_bytes if isinstance(etype, Datatype) else 0
         with self.handling():
             with self.together("set_view", f"an etype of {extent_bytes} bytes"):
                 check_representation(representation)
                 if (displacement is None) != bool(self.amode & Amode.SEQUENTIAL):
-                    text = f"a displacement of {displacement!r}: give None for a sequential file, and only there"
-                    raise UsageError(text)
+                    raise UsageError(
+                        f"a displacement of {displacement!r}: "
+                        "give None for a sequential file, and only there"
+                    )
+                if displacement is None:
+                    displacement = self._byte_of(self._shared.position)
                 view = View(
-                    displacement=self._byte_of(self._shared.position)
-                    if displacement is None
-                    else displacement,
+                    displacement=displacement,
                     etype=etype,
                     filetype=etype if filetype is None else filetype,
                     writable=self._opening.writes,
                 )
             self._shared.move(0)
-        self.view, self.representation, self._position = view, representation, 0
+        self.view = view
+        self.representation = representation
+        self._position = 0
 
     def type_extent(self, datatype: Datatype) -> int:
-        """How far apart elements of `datatype` are in the file (bytes), which is as in memory."""
+        """Return the extent of a datatype in the file in bytes, which is that in memory."""
         require_datatype(datatype, "datatype")
         return datatype.extent_bytes
 
     @property
     def atomicity(self) -> bool:
-        """Whether an access of a process of the group is seen whole or not at all by the others."""
+        """True in the atomic mode, in which no process sees a part of another's access."""
         return self._lock is not None
 
     def set_atomicity(self, atomic: bool) -> None:
-        """Turn the atomic mode on or off, in every process alike. Collective.
+        """Turn the atomic mode on or off. Collective.
 
-        In it an access that writes waits until nobody else of the group reads or writes the file, one that reads until
-        nobody writes; what is begun is carried out at once.
+        In this mode, an access that writes waits until no other process of the group reads or
+        writes the file, and one that reads waits until none writes. Non-blocking accesses are
+        carried out at once.
         """
         with self.handling(), self.together("set_atomicity", bool(atomic)):
             pass
@@ -176,29 +215,47 @@ class MpiFile(DataAccess, AbstractContextManager["MpiFile"]):
         self._lock = self._own_lock if atomic else None
 
     def seek(self, offset: int, whence: Whence = "set") -> int:
-        """Move the individual pointer by etypes from the beginning, from itself or from the end; returns it.
+        """Move the individual pointer.
 
-        The end is the first whole etype of the view at or behind the end of the file. Raises UsageError before the
-        beginning.
+        Args:
+            offset: The offset in etypes of the view.
+            whence: What the offset is relative to: the beginning ("set"), the pointer ("current"),
+                or the end of the file ("end"), which is the first complete etype of the view at or
+                behind the last byte.
+
+        Returns:
+            The new position in etypes.
+
+        Raises:
+            UsageError: The position is negative.
         """
         with self.handling():
             self.require_positions("seek")
-            self._position = self._sought(offset, whence, self._position)
+            self._position = self._target_of_seek(offset, whence, self._position)
         return self._position
 
     def seek_shared(self, offset: int, whence: Whence = "set") -> int:
-        """Move the shared pointer as `seek` moves the individual one; the same in every process. Collective."""
+        """Move the shared pointer, with the same arguments as `seek` in all processes. Collective.
+
+        Args:
+            offset: As in `seek`.
+            whence: As in `seek`.
+
+        Returns:
+            The new position in etypes.
+        """
         with self.handling():
             self.require_positions("seek_shared")
-            found = 0
+            position = 0
             with self.together("seek_shared", offset, whence):
                 if self.group.rank == 0:
-                    found = self._sought(offset, whence, self._shared.position)
-            found = numbers_of_all(self.group, found)[0]
-            self._shared.move(found)
-        return found
+                    position = self._target_of_seek(offset, whence, self._shared.position)
+            position = numbers_of_all(self.group, position)[0]
+            self._shared.move(position)
+        return position
 
-    def _sought(self, offset: int, whence: Whence, current: int) -> int:
+    def _target_of_seek(self, offset: int, whence: Whence, current: int) -> int:
+        """Return the position in etypes to which a pointer at `current` is moved."""
         if whence == "set":
             base = 0
         elif whence == "current":
@@ -213,7 +270,7 @@ class MpiFile(DataAccess, AbstractContextManager["MpiFile"]):
         return position
 
     def byte_offset(self, offset: int) -> int:
-        """The byte of the file where etype `offset` of the view begins."""
+        """Return the offset in the file, in bytes, of an etype of the view."""
         with self.handling():
             self.require_positions("byte_offset")
             return self._byte_of(etypes(offset))
@@ -222,44 +279,54 @@ class MpiFile(DataAccess, AbstractContextManager["MpiFile"]):
         return self.view.file_offset(offset * self.view.etype.size_bytes)
 
     def size(self) -> int:
-        """Bytes of the file, whatever the view."""
+        """Return the size of the file in bytes, whatever the view."""
         with self.handling():
             self.require_open()
             return self.file.size()
 
     def set_size(self, size_bytes: int) -> None:
-        """Cut or extend the file (by zeros) to `size_bytes`, the same in every process. Collective."""
+        """Change the size of the file. Collective.
+
+        Args:
+            size_bytes: The new size, the same in all processes. A longer file is filled with zeros.
+        """
         with self.handling():
             self._agreed_size("set_size", size_bytes)
             self.file.truncate(size_bytes)
 
     def preallocate(self, size_bytes: int) -> None:
-        """Have the I/O nodes keep room for the first `size_bytes`, the same in every process. Collective.
+        """Allocate disk space for the first bytes of the file. Collective.
 
-        What is there stays, and is written again where it may be a hole; a shorter file grows, by zeros.
+        Existing bytes are read and written again, so that they have disk space even if they were
+        in a hole. A shorter file is extended with zeros.
+
+        Args:
+            size_bytes: The number of bytes, the same in all processes.
         """
         with self.handling():
             size = self._agreed_size("preallocate", size_bytes)
             with self.together("preallocate (the room)"):
                 if self.group.rank == 0:
-                    self._fill(size)
+                    self._rewrite(size)
 
-    def _fill(self, size: int) -> None:
+    def _rewrite(self, size: int) -> None:
+        """Read and write again the first `size` bytes of the file."""
         for start in range(0, size, PREALLOCATED_AT_ONCE):
             memory = bytearray(min(PREALLOCATED_AT_ONCE, size - start))
             self.file.pread(memory, start)
             self.file.pwrite(memory, start)
 
-    def _agreed_size(self, what: str, size_bytes: int) -> int:
-        with self.together(what, size_bytes):
+    def _agreed_size(self, name: str, size_bytes: int) -> int:
+        """Return a size after checking it in all processes. `name` is that of the call."""
+        with self.together(name, size_bytes):
             self._opening.require(writing=True)
             return whole_number(size_bytes, "size of the file (bytes)")
 
     def sync(self, *, durable: bool = True) -> None:
-        """Return when every process has come: what they wrote before is on the medium of every I/O node (MPI 4.0,
-        section 14.6.1), and seen by all afterwards. Collective.
+        """Wait for all processes; they then see what each of them wrote before. Collective.
 
-        Not `durable`: it is only seen by all.
+        Args:
+            durable: Also write the data to the disks of all I/O nodes (MPI 4.0, section 14.6.1).
         """
         with self.handling():
             with self.together("sync"):
@@ -268,8 +335,10 @@ class MpiFile(DataAccess, AbstractContextManager["MpiFile"]):
                 self.file.sync(durable=True)
 
     def close(self) -> None:
-        """Close in every process, and delete what was opened with DELETE_ON_CLOSE. Collective; once closed, nothing
-        happens."""
+        """Close the file, and delete it if it was opened with DELETE_ON_CLOSE. Collective.
+
+        Closing it again does nothing.
+        """
         if self._closed:
             return
         with self.handling():
@@ -284,7 +353,7 @@ class MpiFile(DataAccess, AbstractContextManager["MpiFile"]):
                 self._session.close()
 
     def require_open(self) -> None:
-        """Raises `UsageError` once it is closed."""
+        """Raise UsageError if the file is closed."""
         if self._closed:
             raise UsageError("the file is closed: open it again")
 

@@ -1,80 +1,44 @@
-"""What theory says that a bulk run will measure, and its measurements next to it: figures, and the verdict.
+"""The judgement of a bulk run: predicted and measured figures next to each other, and the verdict.
 
-Every run must come to its end with each message delivered once and verified. Where circuits ran without faults, their
-throughput is held against the prediction and the links' bytes against the schedule; a machine that did not keep up
-makes that verdict invalid.
+Every run must end with each message delivered once and verified. If circuits ran without faults, their
+throughput is compared with the prediction and the links' bytes with the schedule. If the machine did not
+keep up, that verdict is invalid.
 """
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 
 from testbed.bulk.calibration import AT_ONCE_BYTES, LONGER_FRAMES, machine_lag
-from testbed.bulk.link_rates import overload_hint
-from testbed.bulk.measurements import HEADERS_BYTES, BulkMeasurements, Goodput
-from testbed.bulk.messages import OVERHEAD_BYTES
+from testbed.bulk.facts import LIQUID_RATIO, ORDER_TOLERANCE, TIMEOUT_S, BulkFacts
+from testbed.bulk.link_rates import overload_hint, rate_notes
+from testbed.bulk.measurements import BulkMeasurements
 from testbed.bulk.plan import BulkPlan
 from testbed.bulk.planning import ROUNDS, conflict_free_frames
-from testbed.bulk.simulated import SimulatedBulkFabric
 from testbed.faults.fault import injection_check, injection_times
+from testbed.judgement.validity import first_reason
 from testbed.machines.machines_report import MachinesReport
 from testbed.model.machine.load import MachineLoadLimits, overload_message, overload_reason
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
-from topologies import Json, JsonObject, LinkId, label_of, reverse_of
+from topologies import JsonObject, LinkId, label_of, reverse_of
 
-
-def liquid_throughput_bps(plan: BulkPlan, goodput: Goodput) -> float:
-    """Bits of payload a second that no order of the transfers exceeds: the traffic's liquid throughput in links
-    (Gabrielyan 2007, eq. 3) times the calibrated goodput of one link. If links differ in rate, both count links of the
-    fastest rate."""
-    return float(plan.liquid_links) * goodput.single_path_bps
-
-
-def predicted_ratio(plan: BulkPlan) -> float:
-    """Throughput of the plan's own order over liquid throughput, 0 to 1, in virtual time and without faults."""
-    virtual_s = SimulatedBulkFabric().run(replace(plan, faults=(), killed=(), injected=0)).seconds
-    liquid_s = plan.total_bytes * 8 / (float(plan.liquid_links) * plan.link_rate_bps)
-    return liquid_s / virtual_s if virtual_s > 0 else 0.0
-
-
-def expected_bytes(plan: BulkPlan, packet_payload_bytes: int) -> dict[LinkId, float]:
-    """Link -> bytes that the schedule puts on it: messages with their headers, and on the way back at most one
-    acknowledgement for every two packets."""
-    message = plan.message_bytes + OVERHEAD_BYTES
-    packets = -(-message // packet_payload_bytes)
-    forward, back = message + packets * HEADERS_BYTES, packets * HEADERS_BYTES / 2
-    found: dict[LinkId, float] = {}
-    for transfer in plan.transfers:
-        for a, b, key in transfer.path:
-            found[a, b, key] = found.get((a, b, key), 0.0) + forward
-            found[b, a, key] = found.get((b, a, key), 0.0) + back
-    return found
-
-
-LIQUID_RATIO = 0.95
-"""What a liquid schedule's run must reach of the predicted liquid throughput."""
-ORDER_TOLERANCE = 0.1
-"""How far the ratio of any other order may lie from that of its virtual-time run."""
-COUNTER_TOLERANCE, SHARED_TOLERANCE = 0.02, 0.25
-MAX_STANDSTILL, USUAL_LATENESS_S, MAX_LATE_S = 0.4, 0.01, 0.0015
-"""Of the time that a run may lose against its prediction, what its machine may stand still at once (so long it may in
-shorter runs too, but never longer than all that time); and how late a thread may wake on average."""
-TIMEOUT_S = 0.2
-"""TCP waits so long at least before it sends again what nobody acknowledged (Linux: TCP_RTO_MIN)."""
-STRAY_SHARE, STRAY_PACKETS = 0.03, 2
-"""Of the messages' own packets, what switches may drop and TCP repeats; small messages: so many packets of each."""
-SEGMENT_BYTES = 8948
-"""Data in a packet of the largest size on the emulated links; slow links have smaller ones, for which the bounds are
-stricter."""
+# The relative difference between the bytes of a link and those of the plan: if circuits are set up, and
+# if packets share links.
+_CIRCUIT_BYTES_TOLERANCE = 0.02
+_SHARED_BYTES_TOLERANCE = 0.25
+# A machine may stand still for this share of the time by which its run may be longer than predicted.
+_MAX_STANDSTILL_SHARE = 0.4
+# In shorter runs it may stand still for this time, but never longer than all of that time.
+_USUAL_LATENESS_S = 0.01
+# The mean lateness of a thread that wakes.
+_MAX_MEAN_LATENESS_S = 0.0015
 _STRAYS = (
-    "repetitions that come after their circuit is gone, first packets that a switch still holds for strays; TCP repeats"
-    " them"
+    "repetitions that come after their circuit is gone, "
+    "first packets that a switch still holds for strays; TCP repeats them"
 )
+_MOST_DEADLOCKS_NOTED = 5
 
-
-OF_PLANS = (
+# Fields of the plan and of the measurements that the row of a run has under the same names.
+_PLAN_FIELDS = (
     "switching",
     "method",
     "barrier",
@@ -83,7 +47,7 @@ OF_PLANS = (
     "parts",
     "bottleneck_load",
 )
-OF_RUNS = (
+_RUN_FIELDS = (
     "fabric",
     "seconds",
     "rule_changes",
@@ -92,51 +56,47 @@ OF_RUNS = (
     "cpu_fraction",
     "failure",
 )
-"""What the row of a run has of its plan and of its measurements, by their names."""
 
 
 def judge_bulk(plan: BulkPlan, run: BulkMeasurements) -> Judgement:
-    """Verdict and figures next to what is predicted; one row has them all."""
-    row = _row(plan, run)
-    verdict = judge(plan, run, row)
-    return Judgement(
-        verdict=verdict, document={**row, "verdict": dict(verdict.to_json())}, rows=(row,)
-    )
+    """Return the verdict and the figures of a run; its one row has all figures."""
+    facts = BulkFacts(plan, run)
+    row = _row(facts)
+    verdict = _verdict(facts)
+    document = {**row, "verdict": dict(verdict.to_json())}
+    return Judgement(verdict=verdict, document=document, rows=(row,))
 
 
-def _row(plan: BulkPlan, run: BulkMeasurements) -> JsonObject:
-    """Everything that figures and tables are drawn from, JSON-ready. ``liquid_throughput_bps``: liquid throughput times
-    calibrated goodput; ``ratio``: measured throughput over it; ``predicted_ratio``: that of the same plan in virtual
-    time; ``bottleneck_busy``: of each, the fraction of each time frame in which it carried data."""
-    liquid_bps = liquid_throughput_bps(plan, run.goodput)
-    throughput_bps = (
-        run.delivered * plan.message_bytes * 8 / run.seconds if run.seconds > 0 else 0.0
-    )
-    delivered = Counter[int]()
-    for record in run.transfers:
-        delivered[record.transfer] += record.deliveries
-    verified = sum(times == 1 for times in delivered.values())
-    busy = busy_fractions(plan, run, plan.bottlenecks)
+def _row(facts: BulkFacts) -> JsonObject:
+    """Return all figures of a run, JSON-ready.
+
+    ``liquid_throughput_bps`` is the liquid throughput for the calibrated goodput, ``ratio`` the measured
+    throughput over it, and ``predicted_ratio`` the same of the plan in virtual time. ``bottleneck_busy``
+    has, for each bottleneck, the fraction of each time frame in which it carried data.
+    """
+    plan = facts.plan
+    run = facts.run
+    busy = facts.busy_fractions(plan.bottlenecks)
     return {
-        **{name: getattr(plan, name) for name in OF_PLANS},
-        **{name: getattr(run, name) for name in OF_RUNS},
+        **{name: getattr(plan, name) for name in _PLAN_FIELDS},
+        **{name: getattr(run, name) for name in _RUN_FIELDS},
         "network": plan.network.name,
         "bytes": run.delivered * plan.message_bytes,
-        "throughput_bps": throughput_bps,
+        "throughput_bps": facts.throughput_bps,
         "goodput_bps": run.goodput.single_path_bps,
         "concurrent_goodput_bps": run.goodput.concurrent_bps,
         "liquid_links": float(plan.liquid_links),
-        "liquid_throughput_bps": liquid_bps,
-        "ratio": throughput_bps / liquid_bps,
-        "predicted_ratio": predicted_ratio(plan),
+        "liquid_throughput_bps": facts.liquid_throughput_bps,
+        "ratio": facts.ratio,
+        "predicted_ratio": facts.predicted_ratio,
         "transfers": len(plan.transfers),
         "frames": conflict_free_frames(plan),
         "rounds": len(plan.frames) if plan.method in ROUNDS else None,
-        "verified": verified == len(plan.transfers),
-        "messages_verified": verified,
+        "verified": facts.messages_verified == len(plan.transfers),
+        "messages_verified": facts.messages_verified,
         "deadlocks": len(run.deadlocks),
         "injected_packets": run.injected,
-        "dropped_packets": sum(run.dropped.values()),
+        "dropped_packets": facts.dropped_packets,
         "queue_drops": sum(c.queue_drops for c in run.links.values()),
         "frame_times_s": [list(times) for times in run.frame_times_s],
         "bottlenecks": [label_of(link) for link in busy],
@@ -145,301 +105,214 @@ def _row(plan: BulkPlan, run: BulkMeasurements) -> JsonObject:
             [label_of(k), n, run.links[k].bytes if k in run.links else 0]
             for k, n in plan.loads.items()
         ],
-        "machines": None if run.machines is None else _of_machines(plan, run, run.machines),
+        "machines": None if run.machines is None else _machines_figures(facts, run.machines),
         "retried_transfers": [
             plan.transfers[r.transfer].name for r in run.transfers if r.attempts > 1
         ],
     }
 
 
-def _of_machines(plan: BulkPlan, run: BulkMeasurements, report: MachinesReport) -> JsonObject:
-    """``seconds`` is right to within ``seconds_uncertainty_s``; ``messages_undecided``: done so near to a fault's
-    beginning or end that the clocks cannot tell on which side."""
-    moments = [moment_s for fault in plan.faults for moment_s in (fault.start_s, fault.stop_s)]
-    done = [record.done_s for record in run.transfers if record.done_s is not None]
+def _machines_figures(facts: BulkFacts, report: MachinesReport) -> JsonObject:
+    """Return the figures of a run over several machines.
+
+    ``seconds`` is right to within ``seconds_uncertainty_s``. ``messages_undecided`` counts the messages
+    that ended so near to the beginning or end of a fault that the clocks cannot tell on which side.
+    """
+    moments_s = []
+    for fault in facts.plan.faults:
+        moments_s += [fault.start_s, fault.stop_s]
+    done_s = [record.done_s for record in facts.run.transfers if record.done_s is not None]
     return {
         **report.to_json(),
         "seconds_uncertainty_s": report.uncertainty_s,
-        "messages_undecided": report.undecided(done, moments),
+        "messages_undecided": report.undecided(done_s, moments_s),
     }
 
 
-def busy_fractions(
-    plan: BulkPlan, run: BulkMeasurements, links: Sequence[LinkId]
-) -> dict[LinkId, tuple[float, ...]]:
-    """Link -> for every time frame that ended, the fraction of it in which some transfer over the link was sending."""
-    times = run.frame_times_s
-    busy: dict[LinkId, list[float]] = {link: [0.0] * len(times) for link in links}
-    for record in run.transfers:
-        if record.started_s is None or record.done_s is None:
-            continue
-        number = plan.frame_of[record.transfer]
-        if number >= len(times):
-            continue
-        begin, end = times[number]
-        share = (
-            (min(end, record.done_s) - max(begin, record.started_s)) / (end - begin)
-            if end > begin
-            else 0.0
-        )
-        for link in record.path:
-            if link in busy:
-                busy[link][number] += max(0.0, share)
-    return {link: tuple(min(1.0, x) for x in shares) for link, shares in busy.items()}
-
-
-def retransmitted_bytes(plan: BulkPlan, run: BulkMeasurements) -> dict[LinkId, int]:
-    """Link -> the most bytes that TCP's retransmissions may have put on it; those dropped at a switch got less far."""
-    found: dict[LinkId, int] = {}
-    for number, repeats in run.retransmitted.items():
-        for link in plan.transfers[number].path:
-            found[link] = found.get(link, 0) + repeats.bytes + repeats.packets * HEADERS_BYTES
-    return found
-
-
-def counter_error(plan: BulkPlan, run: BulkMeasurements) -> tuple[float, LinkId]:
-    """(largest relative difference, its link) between the bytes that a link carried and those that the plan puts on it,
-    what TCP sent again there set aside. Virtual time counts no headers; those of packets that share links are more,
-    where they come out of order, or fewer."""
-    messages: dict[LinkId, float] = {
-        link: load * plan.message_bytes for link, load in plan.loads.items()
-    }
-    expected = (
-        expected_bytes(plan, run.packet_payload_bytes) if run.fabric == "emulation" else messages
+def _verdict(facts: BulkFacts) -> Verdict:
+    """Return all checks of the run, and why it says nothing if that is so."""
+    checks = [*_checks_of_messages(facts), *_checks_of_faults(facts)]
+    strained = None
+    if facts.undisturbed:
+        if facts.circuits and facts.run.fabric == "emulation":
+            checks += _circuit_checks(facts)
+        checks.append(_link_bytes(facts))
+        if facts.circuits:
+            checks.append(_throughput(facts))
+            strained = _strained(facts)
+    planned = _both_directions(fault.link for fault in facts.plan.faults)
+    unplanned = [link for link in facts.run.lost_links if link not in planned]
+    invalid = first_reason(
+        machine_lag(facts.plan, facts.run.goodput),
+        strained,
+        *(f"{label_of(link)} was cut in no planned fault" for link in unplanned),
     )
-    again, errors = retransmitted_bytes(plan, run), {}
-    for link in (
-        *plan.loads,
-        *(link for link in run.links if link not in expected),
-    ):  # these in parts of a message
-        own = expected.get(link, 0.0)
-        more = (run.links[link].bytes if link in run.links else 0) - own
-        headers = own - messages.get(link, 0.0) if plan.switching == "packet" else 0.0
-        errors[link] = max(-more - headers, more - 2 * headers - again.get(link, 0), 0.0) / max(
-            own, plan.message_bytes
-        )
-    worst = max(errors, key=lambda link: errors[link])
-    return errors[worst], worst
+    return Verdict(checks=tuple(checks), notes=tuple(_notes(facts)), invalid=invalid)
 
 
-def misplaced(plan: BulkPlan, run: BulkMeasurements, planned: bool) -> int:
-    """Messages that went faster than links are or, where circuits went as ``planned``, another path than theirs, or
-    over a link that another one's circuit held; all, where the run did not end with the last."""
-    wrong, off_s = set[int](), 0.0 if run.machines is None else run.machines.uncertainty_s
-    least_share = max(0.0, 1 - AT_ONCE_BYTES / plan.message_bytes) / (2 - LIQUID_RATIO)
-    ended_s = [record.done_s for record in run.transfers if record.done_s is not None]
-    held: dict[LinkId, list[tuple[float, float, int]]] = {}
-    for record in run.transfers:
-        start_s, done_s, number = record.started_s, record.done_s, record.transfer
-        if start_s is None or done_s is None:
-            continue  # it is counted as not delivered
-        astray = planned and record.path != plan.transfers[number].path
-        least_s = plan.transfer_s[number] * least_share
-        if astray or start_s < 0 or done_s - start_s <= least_s - 2 * off_s:
-            wrong.add(number)
-        for link in record.path if planned else ():
-            held.setdefault(link, []).append((start_s, done_s, number))
-    for spans in held.values():
-        wrong |= {
-            later[2] for sooner, later in pairwise(sorted(spans)) if later[0] < sooner[1] - off_s
-        }
-    whole = not ended_s or abs(run.seconds - max(ended_s)) <= 2 * off_s
-    return len(wrong) if whole else len(run.transfers)
+def _notes(facts: BulkFacts) -> list[str]:
+    deadlocks = facts.run.deadlocks
+    notes = rate_notes(facts.plan.rates)
+    notes += [f"deadlock broken: {text}" for text in deadlocks[:_MOST_DEADLOCKS_NOTED]]
+    if len(deadlocks) > _MOST_DEADLOCKS_NOTED:
+        notes.append(f"and {len(deadlocks) - _MOST_DEADLOCKS_NOTED} more deadlocks")
+    notes += [f"link cut: {label_of(link)}" for link in facts.run.lost_links]
+    return notes
 
 
-def judge(plan: BulkPlan, run: BulkMeasurements, row: Json) -> Verdict:
-    """Completeness for every run; throughput against prediction where one is claimed; circuits against the switches'
-    counters."""
-    count, whole = len(plan.transfers), run.failure is None and not plan.faults and not plan.killed
-    wrong = (
-        misplaced(plan, run, whole and plan.switching == "circuit") if run.failure is None else 0
-    )
-    seen = {link for lost in run.lost_links for link in (lost, reverse_of(lost))}
-    missed = [f for f in plan.faults if f.kind == "down" and f.link not in seen] or (
-        plan.killed and not run.failure
-    )
-    verified = row["messages_verified"] * plan.message_bytes
+def _both_directions(links: Iterable[LinkId]) -> set[LinkId]:
+    directions = set()
+    for link in links:
+        directions |= {link, reverse_of(link)}
+    return directions
+
+
+def _checks_of_messages(facts: BulkFacts) -> Iterator[Check]:
+    """Yield the checks of every run: it ended, and every message arrived once."""
+    plan = facts.plan
+    run = facts.run
     ended = Check(
         name="the run came to its end",
         key="ended",
         passed=run.failure is None,
         detail=run.failure or "",
     )
-    checks = [
-        ended.of(run.delivered) if ended.passed else ended,
-        Claim("messages delivered exactly once and verified", "verified")
-        .equal(count, row["messages_verified"] - wrong)
-        .noting(
-            f"{verified} of {plan.total_bytes} bytes"
-            + f"; {wrong} not where and when it was to go" * bool(wrong)
-        ),
-    ]
-    came = injection_check(injection_times(plan.faults, plan.killed), run.seconds)
-    checks += [check.of(not missed, "nothing saw it break") for check in came]
-    strained = None
-    if whole:
-        circuits = plan.switching == "circuit"
-        checks += _circuit_checks(plan, run) if circuits and run.fabric == "emulation" else []
-        (error, worst), tolerance = (
-            counter_error(plan, run),
-            COUNTER_TOLERANCE if circuits else SHARED_TOLERANCE,
-        )
-        carried = Claim("bytes that links carried against those of the plan", "link-bytes")
-        checks.append(
-            carried.equal(0.0, error, tolerance).noting(f"worst: {label_of(worst)}" * (error > 0))
-        )
-    if whole and circuits:
-        checks.append(_throughput_check(plan, row))
-        strained = _strained(plan, run, row, checks[-1])
-    notes = [plan.rates.note] if plan.rates is not None and plan.rates.note else []
-    notes += [f"deadlock broken: {text}" for text in run.deadlocks[:5]]
-    if len(run.deadlocks) > 5:
-        notes.append(f"and {len(run.deadlocks) - 5} more deadlocks")
-    notes += [f"link cut: {label_of(link)}" for link in run.lost_links]
-    planned = {link for fault in plan.faults for link in (fault.link, reverse_of(fault.link))}
-    astray = [
-        f"{label_of(link)} was cut in no planned fault"
-        for link in run.lost_links
-        if link not in planned
-    ]
-    invalid = (machine_lag(plan, run.goodput), strained, *astray)
-    return Verdict(
-        checks=tuple(checks), notes=tuple(notes), invalid=next(filter(None, invalid), None)
+    yield ended.of(run.delivered) if ended.passed else ended
+    detail = f"{facts.messages_verified * plan.message_bytes} of {plan.total_bytes} bytes"
+    if facts.misplaced:
+        detail += f"; {facts.misplaced} not where and when it was to go"
+    claim = Claim("messages delivered exactly once and verified", "verified")
+    arrived = facts.messages_verified - facts.misplaced
+    yield claim.equal(len(plan.transfers), arrived).noting(detail)
+
+
+def _checks_of_faults(facts: BulkFacts) -> Iterator[Check]:
+    """Yield the checks that the planned faults came, and that something noticed them."""
+    plan = facts.plan
+    run = facts.run
+    noticed = _both_directions(run.lost_links)
+    cuts = [fault.link for fault in plan.faults if fault.kind == "down"]
+    missed = any(link not in noticed for link in cuts) or (plan.killed and not run.failure)
+    for check in injection_check(injection_times(plan.faults, plan.killed), run.seconds):
+        yield check.of(not missed, "nothing saw it break")
+
+
+def _link_bytes(facts: BulkFacts) -> Check:
+    error, worst = facts.counter_error
+    tolerance = _CIRCUIT_BYTES_TOLERANCE if facts.circuits else _SHARED_BYTES_TOLERANCE
+    claim = Claim("bytes that links carried against those of the plan", "link-bytes")
+    check = claim.equal(0.0, error, tolerance)
+    return check.noting(f"worst: {label_of(worst)}") if error > 0 else check
+
+
+def _circuit_checks(facts: BulkFacts) -> Iterator[Check]:
+    """Yield what the switches' counters must show if data can pass over circuits alone."""
+    planned = facts.plan.injected
+    injected = facts.run.injected
+    dropped = facts.dropped_packets
+    if planned:
+        claim = Claim("packets injected without a circuit, dropped at switches", "injected-dropped")
+        counted = injected
+        if injected <= planned:
+            counted = min(dropped, injected)
+        refused = claim.equal(planned, counted)
+        detail = f"{dropped} packets were dropped at switches in all"
+        yield refused.noting(detail).of(injected)
+    name = "packets of the messages themselves dropped at switches, share of all"
+    stray_share = max(0, dropped - injected) / facts.data_packets
+    check = Claim(name, "own-dropped").equal(0.0, stray_share, facts.max_stray_share)
+    yield check.noting(_STRAYS).of(facts.run.delivered)
+
+
+def _throughput(facts: BulkFacts) -> Check:
+    """Return the check of the measured ratio against the claimed one."""
+    predicted = facts.claimed_ratio
+    if not facts.liquid_order:
+        name = "throughput over predicted liquid throughput, against the order in virtual time"
+        return Claim(name, "throughput").equal(predicted, facts.ratio, ORDER_TOLERANCE)
+    least = LIQUID_RATIO * predicted
+    # Links rest between messages.
+    rest_share = min(0.5, AT_ONCE_BYTES / facts.plan.message_bytes)
+    most = predicted * (2 - LIQUID_RATIO) / (1 - rest_share)
+    detail = f"at least {least:.4g}"
+    if facts.ratio > most:
+        detail += f", at most {most:.2f}"
+    return Check(
+        name="throughput over predicted liquid throughput",
+        key="throughput",
+        predicted=predicted,
+        measured=facts.ratio,
+        tolerance=predicted - least,
+        passed=least <= facts.ratio <= most,
+        detail=detail,
     )
 
 
-def _strained(plan: BulkPlan, run: BulkMeasurements, row: Json, claim: Check) -> str | None:
-    """Why a run of which a throughput is claimed says nothing: decided by what the machine did, never by what came out,
-    and held against the time that the run was to take, never against the time that it took."""
-    if run.strain is None:
+def _strained(facts: BulkFacts) -> str | None:
+    """Return why the machine spoilt a run of which a throughput is claimed, or None.
+
+    Figures of the machine decide this, never the throughput. They are compared with the time that the
+    run was to take, never with the time that it took.
+    """
+    if facts.run.strain is None:
         return None
-    predicted_s = plan.total_bytes * 8 / (row["liquid_throughput_bps"] * (claim.predicted or 1.0))
-    spare_s = predicted_s * (1 - LIQUID_RATIO if _is_liquid(plan) else ORDER_TOLERANCE)
+    standstill_s = _MAX_STANDSTILL_SHARE * facts.spare_s
     limits = MachineLoadLimits(
-        worst_lateness_s=max(min(USUAL_LATENESS_S, spare_s), MAX_STANDSTILL * spare_s),
-        mean_lateness_s=MAX_LATE_S,
+        worst_lateness_s=max(min(_USUAL_LATENESS_S, facts.spare_s), standstill_s),
+        mean_lateness_s=_MAX_MEAN_LATENESS_S,
     )
-    machine = overload_reason([run.strain], limits, run.seconds, overload_hint(plan.rates))
-    circuit_change_s = _delay_by_changes_s(plan, run, predicted_s)
-    changes = _changes_too_long(run, circuit_change_s, predicted_s, MAX_STANDSTILL * spare_s)
-    short = MAX_STANDSTILL * spare_s < USUAL_LATENESS_S  # then a longer run is what repairs it
-    repeats = _repeats_too_long(plan, run, circuit_change_s, predicted_s, spare_s)
-    return (changes or machine if short else machine or changes) or repeats
+    hint = overload_hint(facts.plan.rates)
+    machine = overload_reason([facts.run.strain], limits, facts.run.seconds, hint)
+    changes = _changes_too_long(facts, standstill_s)
+    repeats = _repeats_too_long(facts)
+    if standstill_s < _USUAL_LATENESS_S:
+        # Only a longer run helps here, and the reason of the changes says so.
+        return first_reason(changes, machine, repeats)
+    return first_reason(machine, changes, repeats)
 
 
-def _delay_by_changes_s(plan: BulkPlan, run: BulkMeasurements, predicted_s: float) -> float:
-    """By how much changing circuits can have made the run longer. A time frame waits for each change between it and the
-    one before; where none waits, other transfers go on meanwhile, and of those that wait for one another, which are
-    no more than fit into the predicted time, each waits for its own, and as often as one is under way for another."""
-    if plan.barrier or not run.rule_changes:
-        return run.circuit_change_s
-    each_s = run.circuit_change_s / run.rule_changes * (1 + run.circuit_change_s / predicted_s)
-    return min(run.circuit_change_s, each_s * predicted_s / min(plan.transfer_s))
+def _changes_too_long(facts: BulkFacts, limit_s: float) -> str | None:
+    """Return a reason if changes of circuits took longer than this.
 
-
-def _changes_too_long(
-    run: BulkMeasurements, circuit_change_s: float, predicted_s: float, limit_s: float
-) -> str | None:
-    """Why time frames were too short for this machine's switches: changing circuits, which a schedule takes for
-    nothing, took more of the run than is left to tell a schedule from a worse one."""
-    if circuit_change_s <= limit_s:
+    A schedule neglects the time that they take. If it is too long, the run cannot tell a schedule from a
+    worse one.
+    """
+    run = facts.run
+    delay_s = facts.circuit_change_delay_s
+    if delay_s <= limit_s:
         return None
     each_ms = 1e3 * run.circuit_change_s / max(1, run.rule_changes)
+    share = delay_s / facts.predicted_s
+    limit = limit_s / facts.predicted_s
     return overload_message(
-        f"{run.rule_changes} changes of circuits took {each_ms:.1f} ms each, {circuit_change_s / predicted_s:.1%} of the"
-        f" predicted time (limit {limit_s / predicted_s:.1%})",
+        f"{run.rule_changes} changes of circuits took {each_ms:.1f} ms each, "
+        f"{share:.1%} of the predicted time (limit {limit:.1%})",
         hint=LONGER_FRAMES,
     )
 
 
-def _repeats_too_long(
-    plan: BulkPlan,
-    run: BulkMeasurements,
-    circuit_change_s: float,
-    predicted_s: float,
-    limit_s: float,
-) -> str | None:
-    """Why messages were too short for what TCP had to repeat: with the changes of circuits that took more than all that
-    is left to tell a schedule from a worse one.
+def _repeats_too_long(facts: BulkFacts) -> str | None:
+    """Return a reason if messages were too short for what TCP had to repeat.
 
-    Only as many packets as switches may miss of messages whose circuit is new; what queues had no room for is the
-    schedule's fault.
+    That is so if retransmissions and changes of circuits took all the time by which the run may be
+    longer. Only as many packets as switches may miss of messages whose circuit is new are no fault of
+    the schedule; packets for which queues had no room are.
     """
-    packets = sum(repeats.packets for repeats in run.retransmitted.values())
-    if packets > _most_stray(plan) * _own_packets(plan) or any(
-        count.queue_drops for count in run.links.values()
-    ):
+    again = facts.run.retransmitted.values()
+    packets = sum(repeats.packets for repeats in again)
+    queue_drops = any(count.queue_drops for count in facts.run.links.values())
+    if not packets or queue_drops or packets > facts.max_stray_share * facts.data_packets:
         return None
-    took_s = retransmission_time_s(plan, run)
-    if not packets or took_s + circuit_change_s <= limit_s:
+    took_s = facts.retransmission_s
+    if took_s + facts.circuit_change_delay_s <= facts.spare_s:
         return None
-    timeouts = sum(repeats.timeouts for repeats in run.retransmitted.values())
+    timeouts = sum(repeats.timeouts for repeats in again)
+    share = took_s / facts.predicted_s
+    limit = facts.spare_s / facts.predicted_s
     return overload_message(
-        f"TCP sent {packets} packets again, {timeouts} after a time-out of {1e3 * TIMEOUT_S:.0f} ms, which takes up to "
-        f"{took_s / predicted_s:.1%} of the predicted time (limit, circuits' changes too, {limit_s / predicted_s:.1%})",
+        f"TCP sent {packets} packets again, "
+        f"{timeouts} after a time-out of {1e3 * TIMEOUT_S:.0f} ms, "
+        f"which takes up to {share:.1%} of the predicted time "
+        f"(limit, circuits' changes too, {limit:.1%})",
         hint=LONGER_FRAMES,
     )
-
-
-def retransmission_time_s(plan: BulkPlan, run: BulkMeasurements) -> float:
-    """By how much TCP's repeating can have made the run longer: of each time frame, the transfer that repeated for
-    longest."""
-    longest = [0.0] * len(plan.frames)
-    for number, repeats in run.retransmitted.items():
-        octets = repeats.bytes + repeats.packets * HEADERS_BYTES
-        rate_bps = plan.path_rate_bps(plan.transfers[number].path)
-        took_s = octets * 8 / rate_bps + repeats.timeouts * TIMEOUT_S
-        longest[plan.frame_of[number]] = max(longest[plan.frame_of[number]], took_s)
-    return sum(longest)
-
-
-def _is_liquid(plan: BulkPlan) -> bool:
-    """Return whether the plan's order is a liquid schedule with a barrier between time frames."""
-    return plan.barrier and plan.method not in ROUNDS and len(plan.frames) == plan.bottleneck_load
-
-
-def _throughput_check(plan: BulkPlan, row: Json) -> Check:
-    if _is_liquid(plan):
-        # Where links differ in rate, a time frame waits for its slowest circuit.
-        predicted = 1.0 if plan.equal_rates else row["predicted_ratio"]
-        least = LIQUID_RATIO * predicted
-        # Links rest between messages.
-        most = predicted * (2 - LIQUID_RATIO) / (1 - min(0.5, AT_ONCE_BYTES / plan.message_bytes))
-        return Check(
-            name="throughput over predicted liquid throughput",
-            key="throughput",
-            predicted=predicted,
-            measured=row["ratio"],
-            tolerance=predicted - least,
-            passed=least <= row["ratio"] <= most,
-            detail=f"at least {least:.4g}" + f", at most {most:.2f}" * (row["ratio"] > most),
-        )
-    name = "throughput over predicted liquid throughput, against the order in virtual time"
-    return Claim(name, "throughput").equal(row["predicted_ratio"], row["ratio"], ORDER_TOLERANCE)
-
-
-def _circuit_checks(plan: BulkPlan, run: BulkMeasurements) -> list[Check]:
-    """What the switches' counters must show where data finds a way over circuits alone."""
-    dropped = sum(run.dropped.values())
-    stray = max(0, dropped - run.injected) / _own_packets(plan)
-    injected = Claim("packets injected without a circuit, dropped at switches", "injected-dropped")
-    counted = run.injected if run.injected > plan.injected else min(dropped, run.injected)
-    refused = injected.equal(plan.injected, counted)
-    refused = refused.noting(f"{dropped} packets were dropped at switches in all").of(run.injected)
-    return [
-        *([refused] if plan.injected else []),
-        Claim("packets of the messages themselves dropped at switches, share of all", "own-dropped")
-        .equal(0.0, stray, _most_stray(plan))
-        .noting(_STRAYS)
-        .of(run.delivered),
-    ]
-
-
-def _own_packets(plan: BulkPlan) -> int:
-    """Of the messages themselves."""
-    return max(1, len(plan.transfers) * plan.message_bytes // SEGMENT_BYTES)
-
-
-def _most_stray(plan: BulkPlan) -> float:
-    """The share of them that switches may drop."""
-    return max(STRAY_SHARE, STRAY_PACKETS * len(plan.transfers) / _own_packets(plan))

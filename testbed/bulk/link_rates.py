@@ -94,6 +94,11 @@ class LinkRates(ShortRepr):
         return "" if self.divisor == 1 else f"fastest {limit_text}"
 
 
+def rate_notes(rates: LinkRates | None) -> list[str]:
+    """Return what a verdict has to note about the rates of the links."""
+    return [] if rates is None or not rates.note else [rates.note]
+
+
 def overload_hint(rates: LinkRates | None) -> str:
     """Return what a user can do if the machine does not keep up."""
     if rates is None or not rates.in_proportion:

@@ -144,7 +144,7 @@ def run_streams(
     **said: str,
 ) -> Answer:
     """Streams one after another, judged and kept together; ``said``: what their JSON begins with."""
-    from testbed.stream.judgement.streams import closing_words
+    from testbed.stream.judgement.closing_lines import closing_words
     from testbed.stream.run_in_turn import run_in_turn
 
     judged, directory = run_in_turn(streams, fabric, args.results, name, manifest)

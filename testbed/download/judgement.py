@@ -15,7 +15,8 @@ from testbed.download.prediction import (
 )
 from testbed.faults.fault import fault_rows, injection_check, injection_times
 from testbed.faults.impaired_link import queue_bytes
-from testbed.model.machine.load import TimingError, dropped_reason, first_exceeded
+from testbed.judgement.validity import dropped_reason, first_reason
+from testbed.model.machine.load import TimingError, first_exceeded
 from testbed.model.verdict import Claim, Verdict
 from testbed.model.workload import Judgement
 from testbed.stream.endpoints import strangers
@@ -91,9 +92,11 @@ def _verdict(
         ),
     )
     hint = "lower --last-mile-rate, or leave the machine to this run"
-    invalid = first_exceeded(late, hint)
-    invalid = invalid or dropped_reason(
-        run.machine_drops, run.sent, "at a full socket of a switch or the sink", hint
+    invalid = first_reason(
+        first_exceeded(late, hint),
+        dropped_reason(
+            run.machine_drops, run.sent, "at a full socket of a switch or the sink", hint
+        ),
     )
     return Verdict(checks=tuple(checks), invalid=invalid, notes=strangers(run.counters))
 

@@ -73,8 +73,6 @@ class EngineResult:
     """Escape paths that each message was given; none where packets do not move by FT-DRB."""
     diverted: BoolArray
     """Messages that their source sent over intermediate routers."""
-    processors: int = 1
-    """Over which the run went."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -8,7 +8,6 @@ close a cycle, which a drawing shows.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -44,7 +43,7 @@ def simulate(
 ) -> SimulationResult:
     """Run until every message is delivered, nothing moves any more, or ``drain_s`` after the last message.
 
-    ``engine``: another one than the compiled (None): ``two_processors``, or one that a test holds against it.
+    ``engine``: another one than the compiled (None), which a test compares with it.
     ``recording``: how much of the history is kept (None: ``Recording()``). A ``NetworkModel`` made before spares its
     making. Raises InputError for messages of unknown hosts, too late or too long, and what ``build_model`` refuses.
     """
@@ -67,14 +66,6 @@ def _compiled(inputs: EngineInputs) -> EngineResult:
     from testbed.interconnect.compiled.compiled_run import run_compiled  # numba
 
     return run_compiled(inputs)
-
-
-def two_processors(inputs: EngineInputs, *, least: float = 0.0) -> EngineResult:
-    """The engine that shares a run between two processors, where it can be (``SimulationResult.processors``) and is
-    ``least`` large (``run_on_two``), with the same outcome."""
-    from testbed.interconnect.compiled.two_processors import run_on_two
-
-    return run_on_two(inputs, least)
 
 
 def dead_from_start(faults: Sequence[Fault]) -> frozenset[frozenset[str]]:
@@ -163,8 +154,6 @@ OF_RUN = (
 """Figures of a row that a run has by itself."""
 SAMPLES = 80
 """Moments at which a row says what lay in the network."""
-WORTH_SHARING = 5000.0
-"""So large (``run_on_two``) a run takes two processors less time than one (docs/measurements/simulator_speed.md)."""
 NAC_DRAWN = 100_000
 """Events of NAC that are kept for a drawing."""
 
@@ -176,16 +165,14 @@ def own_routing(network: Network) -> str:
     return known.get(named, "shortest-path") if isinstance(named, str) else "shortest-path"
 
 
-def run_seed(experiment: Experiment, seed: int, *, processors: int = 1) -> JsonObject:
-    """One run's row: figures of the measured messages, and the counts of all. A large run is shared between two
-    ``processors``, with the same row."""
+def run_seed(experiment: Experiment, seed: int) -> JsonObject:
+    """One run's row: figures of the measured messages, and the counts of all."""
     parameters = replace(experiment.parameters, seed=seed)
     injections = _messages(experiment, parameters, seed)
     faults = faults_of(experiment, seed)
     run = simulate(
         experiment.network, injections, parameters, faults,
         recording=Recording(nac_events=experiment.timeline or (NAC_DRAWN if parameters.deadlock == "nac" else 0)),
-        engine=partial(two_processors, least=WORTH_SHARING) if processors > 1 else None,
     )  # fmt: skip
     cycle = deadlock_cycle(experiment.network, run) if run.deadlocked else []
     end = experiment.duration_s * 0.95

@@ -9,7 +9,11 @@ from testbed.faults.fault import FaultTimes
 
 
 def near_faults(
-    times_s: FloatArray, faults: Iterable[FaultTimes], *, before_s: float, after_s: float
+    times_s: FloatArray,
+    faults: Iterable[FaultTimes],
+    *,
+    before_s: float,
+    after_s: float,
 ) -> BoolArray:
     """Return which times lie in one of the faults, or near it.
 

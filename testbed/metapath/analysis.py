@@ -3,10 +3,13 @@ after."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from testbed.faults.fault import FaultTimes
+from testbed.judgement.bins import TimeBins
+from testbed.judgement.deliveries import packet_deliveries
 from testbed.judgement.quiet_times import near_faults
 from testbed.metapath.labelled_paths import LabelledPaths, cable_number, labelled_paths
 from testbed.metapath.plan import MetapathPlan, MetapathRun
@@ -60,7 +63,14 @@ class FaultOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class MessageDeliveries:
-    """Shape (messages,): when each was sent, when it first arrived (nan: never), its path, whether it had escaped."""
+    """The fate of every message, whichever copy of it arrived, shape (messages,).
+
+    Attributes:
+        sent_s: When each was sent.
+        arrived_s: When it first arrived; nan if it never did.
+        path: The number of the path over which it was sent.
+        escaped: Whether it left this path at a dead link.
+    """
 
     sent_s: FloatArray
     arrived_s: FloatArray
@@ -69,92 +79,111 @@ class MessageDeliveries:
 
     @property
     def lost(self) -> BoolArray:
+        """Whether each message never arrived."""
         return np.isnan(self.arrived_s)
 
     @property
     def latency_ms(self) -> FloatArray:
+        """The time from sending to arrival; nan if it never arrived."""
         return np.asarray((self.arrived_s - self.sent_s) * 1e3)
 
     def sent_in(self, start_s: float, stop_s: float) -> BoolArray:
         """Those sent from ``start_s`` on and before ``stop_s``."""
         return np.asarray((self.sent_s >= start_s) & (self.sent_s < stop_s))
 
-    def meeting(self, faults: Iterable[FaultTimes], propagation_s: float) -> BoolArray:
-        """Return which messages one of the faults may have affected.
 
-        Args:
-            faults: The faults as they were carried out.
-            propagation_s: The delay of the longest path.
-        """
-        before_s = UNDER_WAY_S + propagation_s
-        return near_faults(self.sent_s, faults, before_s=before_s, after_s=UNDER_WAY_S)
+class MetapathFacts:
+    """Facts of one run of one plan, each computed once.
 
+    While several faults are active, a lost packet is counted for the one that began last.
+    """
 
-@dataclass(frozen=True, kw_only=True)
-class MetapathAnalysis:
-    """All faults, and what was sent and lost far from any."""
+    def __init__(self, plan: MetapathPlan, run: MetapathRun) -> None:
+        self.plan = plan
+        self.run = run
 
-    faults: tuple[FaultOutcome, ...]
-    deliveries: MessageDeliveries
-    messages: int
-    sent_outside: int
-    lost_outside: int
+    @cached_property
+    def deliveries(self) -> MessageDeliveries:
+        """The fate of every message."""
+        return message_deliveries(self.run)
+
+    @property
+    def messages(self) -> int:
+        """The number of messages that were sent."""
+        return len(self.deliveries.sent_s)
+
+    @cached_property
+    def known(self) -> LabelledPaths | None:
+        """The paths of FT-DRB; None for another routing."""
+        if self.plan.routing != "ft-drb":
+            return None
+        return labelled_paths(self.plan.network, self.plan.source, self.plan.sink)
+
+    @cached_property
+    def longest_path_s(self) -> float:
+        """The propagation of the longest path that packets may take."""
+        plan = self.plan
+        network = plan.network
+        if self.known is not None:
+            paths = [[network.link(*link) for link in path] for path in self.known.paths]
+        elif plan.routing == "recomputed":
+            _, forward, _ = splits_of(network, plan.source, plan.sink)
+            paths = [[network.links[index] for index in path.links] for path in forward.paths]
+        else:
+            route = static_routing(network)(plan.source, plan.sink)
+            paths = [[network.link(*link) for link in route]]
+        return max(sum(link.delay_s for link in path) for path in paths)
+
+    def meeting(self, faults: Iterable[FaultTimes]) -> BoolArray:
+        """Return a mask of the messages that one of the faults may have affected."""
+        sent_s = self.deliveries.sent_s
+        before_s = UNDER_WAY_S + self.longest_path_s
+        return near_faults(sent_s, faults, before_s=before_s, after_s=UNDER_WAY_S)
+
+    @cached_property
+    def faults(self) -> tuple[FaultOutcome, ...]:
+        """The figures of every fault; each counts until the next one begins that does not overlap it."""
+        return tuple(_outcome(self, times) for times in self.run.faults)
+
+    @cached_property
+    def _outside(self) -> BoolArray:
+        """A mask of the messages that no fault can have affected."""
+        return ~self.meeting(self.run.faults)
+
+    @property
+    def sent_outside(self) -> int:
+        """The number of messages that no fault can have affected."""
+        return int(self._outside.sum())
+
+    @property
+    def lost_outside(self) -> int:
+        """The number of these that were lost."""
+        return int((self.deliveries.lost & self._outside).sum())
 
 
 def message_deliveries(run: MetapathRun) -> MessageDeliveries:
-    """Copies of a message count for it."""
-    own = run.sent.copy == 0
-    arrival, sent_s = run.arrival_s(), run.sent.time_s[own]
-    best = np.full(len(sent_s), np.inf)
-    np.fmin.at(best, run.sent.message, np.where(np.isnan(arrival), np.inf, arrival))
-    flagged = np.zeros(len(arrival), dtype=bool)
-    known = (run.received.dead_link >= 0) & np.isin(run.received.number, np.arange(len(arrival)))
-    flagged[run.received.number[known]] = True
+    """Return the fate of every message.
+
+    Raises:
+        ValueError: A datagram carries a message that was never sent.
+    """
+    sent, received = run.sent, run.received
+    original = sent.copy == 0
+    messages = np.arange(int(original.sum()))
+    if not np.isin(sent.message, messages).all():
+        raise ValueError("a datagram carries a message that was never sent")
+    known = np.isin(received.number, np.arange(len(sent.time_s)))
+    number = received.number[known]
+    escaped = np.zeros(len(sent.time_s), dtype=np.bool_)
+    escaped[number[received.dead_link[known] >= 0]] = True
+    sent_s = sent.time_s[original]
+    fates = packet_deliveries(messages, sent_s, sent.message[number], received.time_s[known])
     return MessageDeliveries(
         sent_s=sent_s,
-        arrived_s=np.where(np.isinf(best), np.nan, best),
-        path=run.sent.path[own],
-        escaped=flagged[own],
+        arrived_s=fates.arrived_s,
+        path=sent.path[original],
+        escaped=escaped[original],
     )
-
-
-def analyse_metapaths(plan: MetapathPlan, run: MetapathRun) -> MetapathAnalysis:
-    """Figures of every fault; each rules until the next one begins that does not overlap it.
-
-    While several are in force, a packet that is lost is counted to the one that began last.
-    """
-    deliveries = message_deliveries(run)
-    known = (
-        labelled_paths(plan.network, plan.source, plan.sink) if plan.routing == "ft-drb" else None
-    )
-    outcomes = tuple(_outcome(plan, run, deliveries, known, times) for times in run.faults)
-    near = deliveries.meeting(run.faults, longest_path_delay_s(plan, known))
-    return MetapathAnalysis(
-        faults=outcomes,
-        deliveries=deliveries,
-        messages=len(deliveries.sent_s),
-        sent_outside=int((~near).sum()),
-        lost_outside=int((deliveries.lost & ~near).sum()),
-    )
-
-
-def longest_path_delay_s(plan: MetapathPlan, known: LabelledPaths | None) -> float:
-    """Return the propagation of the longest path that packets may take, in seconds.
-
-    Args:
-        plan: The plan of the stream.
-        known: The paths of FT-DRB; None for another routing.
-    """
-    network = plan.network
-    if known is not None:
-        paths = [[network.link(*link) for link in path] for path in known.paths]
-    elif plan.routing == "recomputed":
-        _, forward, _ = splits_of(network, plan.source, plan.sink)
-        paths = [[network.links[index] for index in path.links] for path in forward.paths]
-    else:
-        route = static_routing(network)(plan.source, plan.sink)
-        paths = [[network.link(*link) for link in route]]
-    return max(sum(link.delay_s for link in path) for path in paths)
 
 
 def episode_of(times: FaultTimes, faults: Sequence[FaultTimes]) -> tuple[FaultTimes, ...]:
@@ -176,36 +205,30 @@ def episode_of(times: FaultTimes, faults: Sequence[FaultTimes]) -> tuple[FaultTi
     return tuple(joined)
 
 
-def _outcome(
-    plan: MetapathPlan,
-    run: MetapathRun,
-    deliveries: MessageDeliveries,
-    known: LabelledPaths | None,
-    times: FaultTimes,
-) -> FaultOutcome:
+def _outcome(facts: MetapathFacts, times: FaultTimes) -> FaultOutcome:
+    plan, run, deliveries = facts.plan, facts.run, facts.deliveries
     start, stop = times.start_s, times.stop_s
     episode = episode_of(times, run.faults)
     end_s = min(
         (t.start_s for t in run.faults if t.start_s >= max(e.stop_s for e in episode)),
         default=plan.duration_s,
     )
-    propagation_s = longest_path_delay_s(plan, known)
-    meets, during = deliveries.meeting([times], propagation_s), deliveries.sent_in(start, stop)
+    meets, during = facts.meeting([times]), deliveries.sent_in(start, stop)
     for other in episode:
         if (other.start_s, other.fault.link) > (start, times.fault.link):
-            meets &= ~deliveries.meeting([other], propagation_s)
+            meets &= ~facts.meeting([other])
     cable = cable_number(plan.network, times.fault.link)
-    back_s = _off_the_cable_at(run, plan, known, times, len(episode) > 1)
+    back_s = _off_the_cable_at(facts, times, len(episode) > 1)
     later = during & (deliveries.sent_s >= (np.inf if back_s is None else back_s))
     if len(episode) > 1:
-        later &= meets & _settled(plan, run, known, episode, deliveries)
+        later &= meets & _settled(facts, episode)
     returned = _changed_at(run, stop, end_s, lambda paths: paths[:1] == (0,))
     own = [e for e in run.events if start - UNDER_WAY_S <= e.at_s < stop and e.cable == cable]
     escaping = deliveries.escaped & deliveries.sent_in(start - UNDER_WAY_S, end_s)
     detected_s = {
         e.cause: e.at_s - start for e in reversed(own) if e.kind == "notified"
     }  # the first of each cause
-    on_cable = _probing(run, known, cable, back_s, stop)
+    on_cable = _probing(facts, cable, back_s, stop)
     lost = int((deliveries.lost & meets).sum())
 
     def latency_ms(of: BoolArray) -> Latency:
@@ -237,16 +260,11 @@ def _outcome(
     )
 
 
-def _off_the_cable_at(
-    run: MetapathRun,
-    plan: MetapathPlan,
-    known: LabelledPaths | None,
-    times: FaultTimes,
-    overlapped: bool,
-) -> float | None:
+def _off_the_cable_at(facts: MetapathFacts, times: FaultTimes, overlapped: bool) -> float | None:
     """When packets began to keep off the fault's cable; where faults overlap, its beginning if the paths in use did
     already."""
-    cable = cable_number(plan.network, times.fault.link)
+    cable = cable_number(facts.plan.network, times.fault.link)
+    known, run = facts.known, facts.run
 
     def keep_off(paths: Sequence[int]) -> bool:
         return known is not None and not any(cable in known.cables[k] for k in paths)
@@ -258,17 +276,12 @@ def _off_the_cable_at(
     return _changed_at(run, times.start_s, times.stop_s, keep_off)
 
 
-def _settled(
-    plan: MetapathPlan,
-    run: MetapathRun,
-    known: LabelledPaths | None,
-    episode: Sequence[FaultTimes],
-    deliveries: MessageDeliveries,
-) -> BoolArray:
-    """Shape (messages,): whether packets kept off the cables of all faults in force when this one was sent."""
+def _settled(facts: MetapathFacts, episode: Sequence[FaultTimes]) -> BoolArray:
+    """Return a mask of the messages that were sent when packets kept off the cables of all active faults."""
+    deliveries = facts.deliveries
     settled = np.ones(len(deliveries.sent_s), dtype=np.bool_)
     for times in episode:
-        back_s = _off_the_cable_at(run, plan, known, times, True)
+        back_s = _off_the_cable_at(facts, times, True)
         settled &= ~deliveries.sent_in(times.start_s, times.stop_s if back_s is None else back_s)
     return settled
 
@@ -284,10 +297,9 @@ def _changed_at(
     return next((event.at_s for event in configured if is_so(event.paths)), None)
 
 
-def _probing(
-    run: MetapathRun, known: LabelledPaths | None, cable: int, since_s: float | None, stop_s: float
-) -> int:
-    """Packets sent over the cable on purpose while it was known to be dead."""
+def _probing(facts: MetapathFacts, cable: int, since_s: float | None, stop_s: float) -> int:
+    """Return how many packets were sent over the cable on purpose while it was known to be dead."""
+    known, run = facts.known, facts.run
     if known is None or since_s is None:
         return 0
     over = np.array([cable in cables for cables in known.cables])
@@ -304,28 +316,23 @@ def latency_of(latency_ms: FloatArray) -> Latency:
 
 
 def fault_timeline(
-    deliveries: MessageDeliveries, start_s: float, end_s: float
+    messages: MessageDeliveries, start_s: float, end_s: float
 ) -> dict[str, list[float] | list[int] | list[float | None]]:
     """Bins of 20 ms from 0.3 s before a fault that began at ``start_s``. ``t_s``: begin of each after the fault;
     ``sent``, ``lost``, ``escaped``, ``diverted`` (not on the first path): messages; ``latency_ms``: the median,
     ``slow_ms`` the 95th percentile of what arrived (None: nothing)."""
     count = int((end_s - start_s + BEFORE_S) / BIN_S + 1e-9)
-    number = np.floor((deliveries.sent_s - start_s + BEFORE_S) / BIN_S + 1e-9).astype(int)
-    inside = (number >= 0) & (number < count)
+    begin_s = start_s - BEFORE_S - 1e-9 * BIN_S
+    bins = TimeBins(messages.sent_s, start_s=begin_s, bin_s=BIN_S, count=count)
     latencies = [
-        latency_of(deliveries.latency_ms[number == k]) or (None, None) for k in range(count)
+        latency_of(messages.latency_ms[bins.index == k]) or (None, None) for k in range(count)
     ]
-
-    def counted(which: BoolArray) -> list[int]:
-        found: list[int] = np.bincount(number[which & inside], minlength=count).tolist()
-        return found
-
     return {
         "t_s": [round(k * BIN_S - BEFORE_S, 6) for k in range(count)],
-        "sent": counted(inside),
-        "lost": counted(deliveries.lost),
-        "escaped": counted(deliveries.escaped),
-        "diverted": counted(deliveries.path != 0),
+        "sent": bins.counts(),
+        "lost": bins.counts(messages.lost),
+        "escaped": bins.counts(messages.escaped),
+        "diverted": bins.counts(messages.path != 0),
         "latency_ms": [middle for middle, _ in latencies],
         "slow_ms": [slow for _, slow in latencies],
     }
@@ -335,7 +342,7 @@ def path_shares(run: MetapathRun, since_s: float) -> list[JsonObject]:
     """Of the packets sent from ``since_s`` on, by path number: how many went that way, their mean latency, and the
     share that Zarza 2011, eq. 3.8, gives such latencies; empty where none arrived."""
     late = run.sent.time_s >= since_s
-    latency_ms = (run.arrival_s() - run.sent.time_s) * 1e3
+    latency_ms = run.deliveries.transit_s * 1e3
     arrived = late & ~np.isnan(latency_ms)
     used = {
         int(path): float(latency_ms[arrived & (run.sent.path == path)].mean())

@@ -7,12 +7,20 @@ from dataclasses import replace
 import numpy as np
 
 from testbed.faults.fault import FaultTimes, fault_not_in_force, names_of_faults
+from testbed.judgement.counts import negative_count
+from testbed.judgement.documents import document_head
+from testbed.judgement.validity import (
+    NOTHING_SENT,
+    arrived_early,
+    dropped_reason,
+    first_reason,
+    lost_in_no_fault,
+)
 from testbed.metapath.analysis import (
     AFTER_S,
     UNDER_WAY_S,
     FaultOutcome,
-    MetapathAnalysis,
-    analyse_metapaths,
+    MetapathFacts,
     episode_of,
     fault_timeline,
 )
@@ -22,12 +30,10 @@ from testbed.metapath.source import CALIBRATING
 from testbed.model.json_values import json_ready, located
 from testbed.model.machine.load import (
     LOWER_PACKET_RATE,
-    MAX_UNPLANNED,
     TimingError,
-    dropped_reason,
     first_exceeded,
 )
-from testbed.model.verdict import IMPOSSIBLE, Check, Claim, Verdict, below_nought
+from testbed.model.verdict import IMPOSSIBLE, Check, Claim, Verdict
 from testbed.model.workload import Judgement
 from testbed.stream.mobility import splits_of
 from topologies import JsonObject, LinkId, reverse_of
@@ -46,26 +52,27 @@ MAX_OFF_LOAD = 0.25
 def judge_metapaths(plan: MetapathPlan, run: MetapathRun) -> Judgement:
     """Every fault's checks; invalid, never passed, where the machine could not keep up or lost packets by itself. A row
     a fault, and of those that are stored its timeline too."""
-    analysis = analyse_metapaths(plan, run)
+    facts = MetapathFacts(plan, run)
     verdict = Verdict(
-        checks=tuple(_checks(plan, run, analysis)),
-        invalid=_invalid(plan, run, analysis),
+        checks=tuple(_checks(facts)),
+        invalid=_invalid(facts),
         notes=run.health.notes,
     )
     rows, stored = [], []
-    for outcome in analysis.faults:
+    for outcome in facts.faults:
         end_s = min(outcome.stop_s + AFTER_S, plan.duration_s)
-        timeline = fault_timeline(analysis.deliveries, outcome.start_s, end_s)
+        timeline = fault_timeline(facts.deliveries, outcome.start_s, end_s)
         rows.append(json_ready(outcome))
         stored.append({"routing": plan.routing, **rows[-1], "timeline": timeline})
-    document = _document(plan, run, analysis, verdict) | {"per_fault": rows}
+    document = _document(facts, verdict) | {"per_fault": rows}
     return Judgement(verdict=verdict, document=document, rows=tuple(rows), stored=tuple(stored))
 
 
-def _checks(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -> Iterator[Check]:
-    arrived_outside = analysis.sent_outside - analysis.lost_outside
+def _checks(facts: MetapathFacts) -> Iterator[Check]:
+    plan, run = facts.plan, facts.run
+    arrived_outside = facts.sent_outside - facts.lost_outside
     names = names_of_faults(plan.faults, run.faults)
-    for about, times, outcome in zip(names, run.faults, analysis.faults, strict=True):
+    for about, times, outcome in zip(names, run.faults, facts.faults, strict=True):
         if plan.routing == "ft-drb":
             own = ft_drb_checks(plan, outcome, times, episode_of(times, run.faults))
         else:
@@ -80,14 +87,15 @@ def _checks(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) ->
             if plan.routing == "recomputed" and outcome.kind == "down":
                 own.append(_no_more(outcome))
         yield from (replace(check, about=about).of(outcome.sent) for check in own)
-    outside = Claim("packets lost outside faults", "lost-outside").equal(0, analysis.lost_outside)
-    yield outside.of(analysis.sent_outside)
+    outside = Claim("packets lost outside faults", "lost-outside").equal(0, facts.lost_outside)
+    yield outside.of(facts.sent_outside)
     if plan.routing == "ft-drb":
-        yield _reported(plan, run).of(analysis.sent_outside)
+        yield _reported(facts).of(facts.sent_outside)
 
 
-def _reported(plan: MetapathPlan, run: MetapathRun) -> Check:
-    """What escaped packets and the controller say of cables, next to what was cut, and when."""
+def _reported(facts: MetapathFacts) -> Check:
+    """Return the check of the cables that escaped packets and the controller reported as failed."""
+    plan, run = facts.plan, facts.run
     links = [cable_number(plan.network, link.id) for link in plan.network.links]
     cuts = [
         (links[plan.network.link_index[t.fault.link]], t)
@@ -225,48 +233,56 @@ def _on_minimal_path(plan: MetapathPlan, link: LinkId) -> bool:
     return cable_number(plan.network, link) in cables
 
 
-def _invalid(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -> str | None:
-    if not analysis.messages:
-        return "no packet was sent"
-    words = "the sender lagged {was} behind its schedule"
-    lag = TimingError("sender", words, run.health.sender_lag_s, MAX_LAG_S)
-    if (late := first_exceeded((lag,), LOWER_PACKET_RATE)) is not None:
-        return late
-    planned = int(plan.duration_s * plan.rate_pps)
-    if analysis.messages < LEAST_SENT * planned:
-        return f"{analysis.messages} of {planned} packets were sent"
-    if (reason := fault_not_in_force(plan.faults, run.faults, plan.duration_s)) is not None:
-        return reason
-    numbers = run.received.number[run.received.time_s <= plan.duration_s + MAX_AFTER_S]
-    if strange := len(run.received.number) - len(
-        np.intersect1d(numbers, np.arange(len(run.sent.path)))
-    ):
-        return f"{strange} packets arrived twice, were not sent, or arrived after the end"
-    latency_ms = analysis.deliveries.latency_ms[~analysis.deliveries.lost]
-    if len(latency_ms) and (least_ms := np.percentile(latency_ms, 5)) < -1e3 * MAX_AHEAD_S:
-        return f"packets arrived {-least_ms:.1f} ms before they were sent"
-    # no load on a machine that was in time takes every packet
-    nothing_arrived = analysis.lost_outside == analysis.sent_outside
-    if (
-        not plan.background_bps
-        and not nothing_arrived
-        and analysis.lost_outside > MAX_UNPLANNED * analysis.messages
-    ):
-        return (
-            f"{analysis.lost_outside} of {analysis.messages} packets were lost in no planned fault"
-        )
-    return dropped_reason(
-        run.health.unplanned_drops, analysis.messages, "at a full socket"
-    ) or _contradicted(plan, run)
+def _invalid(facts: MetapathFacts) -> str | None:
+    """Return why the run says nothing, or None."""
+    plan, run = facts.plan, facts.run
+    if not facts.messages:
+        return NOTHING_SENT
+    description = "the sender lagged {was} behind its schedule"
+    lag = TimingError("sender", description, run.health.sender_lag_s, MAX_LAG_S)
+    messages = facts.deliveries
+    transit_s = messages.arrived_s - messages.sent_s
+    # No load on a machine that was in time takes every packet.
+    lost = 0 if facts.lost_outside == facts.sent_outside else facts.lost_outside
+    return first_reason(
+        first_exceeded((lag,), LOWER_PACKET_RATE),
+        _too_few(facts),
+        fault_not_in_force(plan.faults, run.faults, plan.duration_s),
+        _strange(facts),
+        arrived_early(transit_s[~messages.lost], 5, MAX_AHEAD_S),
+        None if plan.background_bps else lost_in_no_fault(lost, facts.messages),
+        dropped_reason(run.health.unplanned_drops, facts.messages, "at a full socket"),
+    ) or _contradicted(facts)
 
 
-def _contradicted(plan: MetapathPlan, run: MetapathRun) -> str | None:
+def _too_few(facts: MetapathFacts) -> str | None:
+    planned = int(facts.plan.duration_s * facts.plan.rate_pps)
+    if facts.messages >= LEAST_SENT * planned:
+        return None
+    return f"{facts.messages} of {planned} packets were sent"
+
+
+def _strange(facts: MetapathFacts) -> str | None:
+    run = facts.run
+    in_time = run.received.time_s <= facts.plan.duration_s + MAX_AFTER_S
+    numbers = run.received.number[in_time]
+    expected = np.intersect1d(numbers, np.arange(len(run.sent.path)))
+    strange = len(run.received.number) - len(expected)
+    if not strange:
+        return None
+    return f"{strange} packets arrived twice, were not sent, or arrived after the end"
+
+
+def _contradicted(facts: MetapathFacts) -> str | None:
     """The first figure that cannot be so beside what else was measured, or None. A source is notified of a cable, may
     mark it and clears it, is configured when it marks one or clears one that was marked, and sends over the paths that
     are in use then, but for probes of the minimal one."""
+    plan, run = facts.plan, facts.run
     events, got, sent_reports = run.events, run.received, run.counters.get("reports")
-    if below := below_nought({"zero_load_s": run.zero_load_s, **vars(run.health), **run.counters}):
-        return f"{below[0]} is below 0"
+    figures = {"zero_load_s": run.zero_load_s, **vars(run.health), **run.counters}
+    negative = negative_count(figures)
+    if negative is not None:
+        return negative
     planned = (plan.duration_s + AFTER_END_S) / plan.report_s
     if sent_reports and not LEAST_REPORTS * planned <= sent_reports <= planned + 2:
         return f"{sent_reports} of {planned:.0f} reports were sent"
@@ -306,13 +322,12 @@ def _contradicted(plan: MetapathPlan, run: MetapathRun) -> str | None:
     return None
 
 
-def _document(
-    plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis, verdict: Verdict
-) -> JsonObject:
-    """The JSON object of one run, but for its faults."""
+def _document(facts: MetapathFacts, verdict: Verdict) -> JsonObject:
+    """Return the document of one run, but for its faults."""
+    plan, run = facts.plan, facts.run
     figures = {
-        "packets_sent": analysis.messages,
-        "packets_lost_outside_faults": analysis.lost_outside,
+        "packets_sent": facts.messages,
+        "packets_lost_outside_faults": facts.lost_outside,
         "datagrams_received": len(run.received.number),
         "zero_load_latency_s": run.zero_load_s,
         "sender_lag_s": run.health.sender_lag_s,
@@ -321,12 +336,7 @@ def _document(
         **run.counters,
     }
     return {
-        "fabric": "emulation",
-        "network": plan.network.name,
-        "source": plan.source,
-        "sink": plan.sink,
-        "routing": plan.routing,
-        "seed": plan.seed,
+        **document_head("emulation", plan, routing=plan.routing),
         "figures": figures,
         "events": [
             json_ready(e) | {"at_s": round(e.at_s, 6), "cable": _cable(plan, e.cable)}

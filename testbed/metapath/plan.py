@@ -1,11 +1,13 @@
 """A plain stream (no code) whose routing reacts to failures: its plan, and what a run of it measured; values only."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from testbed.errors import InputError
 from testbed.faults.fault import Fault, FaultTimes, overlapping
+from testbed.judgement.deliveries import Deliveries, packet_deliveries
 from testbed.metapath.options import ROUTINGS, MetapathOptions, Routing
 from testbed.metapath.source import SourceEvent
 from testbed.metapath.wire import PACKET_BYTES
@@ -195,12 +197,9 @@ class MetapathRun:
     health: RunHealth
     counters: Json = field(default_factory=dict)
 
-    def arrival_s(self) -> FloatArray:
-        """Shape (sent,): when each datagram first arrived, nan where it never did."""
-        arrived = np.full(len(self.sent.time_s), np.nan)
-        for time_s, number in zip(
-            self.received.time_s[::-1], self.received.number[::-1], strict=True
-        ):
-            if 0 <= number < len(arrived):
-                arrived[number] = time_s
-        return arrived
+    @cached_property
+    def deliveries(self) -> Deliveries:
+        """The fate of every datagram that was sent."""
+        numbers = np.arange(len(self.sent.time_s))
+        received = self.received
+        return packet_deliveries(numbers, self.sent.time_s, received.number, received.time_s)

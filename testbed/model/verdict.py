@@ -392,17 +392,3 @@ def repeated(
 
 #: Errors of a judge if figures cannot be those of the plan, or lack a value that is compared.
 IMPOSSIBLE = (ArithmeticError, LookupError, ValueError)
-
-
-def below_nought(figures: Json) -> list[str]:
-    """Return the names of the figures that are negative numbers, or lists with one.
-
-    >>> below_nought({"sent": 3, "late_s": [0.1, -0.2]})
-    ['late_s']
-    """
-    names = []
-    for name, value in figures.items():
-        numbers = value if isinstance(value, list | tuple) else (value,)
-        if any(isinstance(number, int | float) and number < 0 for number in numbers):
-            names.append(name)
-    return names

@@ -1,1 +1,1 @@
-"""From plans to flow rules, and a flow table that evaluates them; no I/O."""
+"""Converts routes to OpenFlow rules, and evaluates rules without a switch; no I/O."""

@@ -1,5 +1,7 @@
-"""A flow table that evaluates rules as a switch would, and walks packets through a wiring: rules tested without a
-switch."""
+"""Evaluates flow rules as switches would, and follows packets through a wiring.
+
+Rules can be tested in this way without a switch.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,17 +11,24 @@ from testbed.model.wiring import WiredHost, Wiring
 from testbed.openflow.rules import BACK, ETH_IPV4, PROTOCOL_UDP, FailoverGroup, FlowRule, by_switch
 from topologies import LinkId
 
+# The header fields of a packet, by their names in OpenFlow.
 Packet = Mapping[str, int | str]
-"""Header fields in OpenFlow's names."""
+# A packet that has crossed more links than this is in a cycle.
 _MAX_HOPS = 256
+# The time to live of a packet that does not state one, as Linux sets it.
+_DEFAULT_TTL = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class Walk:
-    """Where one packet went: the links it crossed and the host it reached, or None with the switch that dropped it.
+    """The path of one packet.
 
-    ``dropped_by``: the rule that dropped it, None where no rule matched. ``packet``: its header in the end, ``in_port``
-    of the last switch included.
+    Attributes:
+        links: The links that the packet crossed, in order.
+        host: Name of the host that it reached, or None if it was dropped.
+        dropped_at: Node at which it was dropped, or None.
+        dropped_by: The rule that dropped it, or None if no rule matched.
+        packet: Its header at the end, with ``in_port`` at the last device.
     """
 
     links: tuple[LinkId, ...]
@@ -30,43 +39,56 @@ class Walk:
 
 
 class FlowTable:
-    """The rules of one switch; the highest priority that matches wins, nothing matching drops.
+    """The rules of one switch.
 
-    Two rules of one priority that both match a packet are an error of the plan, not of the packet: InputError.
+    The matching rule with the highest priority wins. A packet that matches no rule is dropped.
     """
 
     def __init__(self, rules: Iterable[FlowRule]) -> None:
-        self.rules = tuple(sorted(rules, key=lambda r: -r.priority))
+        self.rules = tuple(sorted(rules, key=lambda rule: -rule.priority))
 
     def rule_for(self, packet: Packet) -> FlowRule | None:
-        """The rule that the packet meets, None where none matches."""
-        found: FlowRule | None = None
+        """Return the rule that applies to a packet, or None if no rule matches.
+
+        Raises:
+            InputError: Two rules of the same priority match and do different things. This is an
+                error of the plan and not of the packet.
+        """
+        winner: FlowRule | None = None
         for rule in self.rules:
-            if found is not None and rule.priority < found.priority:
+            if winner is not None and rule.priority < winner.priority:
                 break
-            if all(_field_matches(packet.get(name), want) for name, want in rule.match):
-                if found is not None and _does(found) != _does(rule):
+            if all(_field_matches(packet.get(name), wanted) for name, wanted in rule.match):
+                if winner is not None and _actions(winner) != _actions(rule):
                     raise InputError(
-                        f"switch {rule.dpid}: two rules of priority {rule.priority} match {dict(packet)}"
+                        f"switch {rule.dpid}: two rules of priority {rule.priority} match"
+                        f" {dict(packet)}"
                     )
-                found = rule
-        return found
+                winner = rule
+        return winner
 
 
-def _does(rule: FlowRule) -> tuple[object, ...]:
+def _actions(rule: FlowRule) -> tuple[object, ...]:
     return rule.out_port, rule.set_fields, rule.group, rule.dec_ttl
 
 
-def _field_matches(value: int | str | None, want: int | str | tuple[int, int]) -> bool:
-    if isinstance(want, tuple):
-        return isinstance(value, int) and value & want[1] == want[0]
-    return value == want
+def _field_matches(value: int | str | None, wanted: int | str | tuple[int, int]) -> bool:
+    """Return whether a header field has a value, or the value under a mask: (value, mask)."""
+    if isinstance(wanted, tuple):
+        wanted_value, mask = wanted
+        return isinstance(value, int) and value & mask == wanted_value
+    return value == wanted
 
 
 class RuleWalker:
-    """All switches of a wiring with their rules and failover groups, and its hosts.
+    """Follows packets through the switches of a wiring.
 
-    ``down``: links without carrier, which the switches at both ends of each know of; packets put onto one are lost.
+    Args:
+        wiring: The wiring.
+        rules: The rules of all switches.
+        groups: The failover groups of all switches.
+        down: Links without carrier. The switches at both ends of each know about it. Packets that
+            are sent on such a link are lost.
     """
 
     def __init__(
@@ -80,95 +102,126 @@ class RuleWalker:
         self.wiring = wiring
         self._groups = {(group.dpid, group.number): group for group in groups}
         self._hosts = {host.name: host for host in wiring.hosts}
-        cut = [wiring.cable_of(link) for link in down]
-        self._dead = {end for cable in cut for end in cable.ends}
-        self.tables = {dpid: FlowTable(listed) for dpid, listed in by_switch(rules).items()}
-        self._switches = {s.name: s for s in wiring.switches}
-        self._far: dict[tuple[str, int], tuple[str, LinkId | None, int]] = {}
+        # The ports, as (device, port), of cables without carrier.
+        self._dead: set[tuple[str, int]] = set()
+        for down_link in down:
+            self._dead.update(wiring.cable_of(down_link).ends)
+        self.tables = {dpid: FlowTable(own_rules) for dpid, own_rules in by_switch(rules).items()}
+        self._switches = {switch.name: switch for switch in wiring.switches}
+        # For each (device, port): the device at the far end of the cable, the link, and its port.
+        self._far_end: dict[tuple[str, int], tuple[str, LinkId | None, int]] = {}
         for cable in wiring.cables:
-            self._far[cable.a, cable.a_port] = (cable.b, cable.forward, cable.b_port)
-            self._far[cable.b, cable.b_port] = (cable.a, cable.backward, cable.a_port)
+            self._far_end[cable.a, cable.a_port] = (cable.b, cable.forward, cable.b_port)
+            self._far_end[cable.b, cable.b_port] = (cable.a, cable.backward, cable.a_port)
 
     def stream_packet(self, source: str, sink: str, udp_port: int) -> dict[str, int | str]:
-        """The header of a stream packet between two end points, without its label."""
-        a, b = self.wiring.host_at(source), self.wiring.host_at(sink)
+        """Return the header of a stream packet between two end points, without its label."""
         return {
             "eth_type": ETH_IPV4,
             "ip_proto": PROTOCOL_UDP,
-            "ipv4_src": a.ip,
-            "ipv4_dst": b.ip,
+            "ipv4_src": self.wiring.host_at(source).ip,
+            "ipv4_dst": self.wiring.host_at(sink).ip,
             "udp_dst": udp_port,
         }
 
     def walk(self, source: str, packet: Packet) -> Walk:
-        """Follow one packet from the host of ``source``. InputError where it goes round in a circle."""
+        """Follow a packet that the host of an end point sends.
+
+        Raises:
+            InputError: The packet goes round in a cycle.
+        """
         host = self.wiring.host_at(source)
-        return self._follow(
-            host.name, *(self._sent(host, packet) or (self.wiring.first_port(host.name), packet))
-        )
+        exit_ = self._route_at_host(host, packet)
+        if exit_ is None:
+            exit_ = (self.wiring.first_port(host.name), packet)
+        return self._follow(host.name, *exit_)
 
     def walk_over(self, link: LinkId, packet: Packet) -> Walk:
-        """Follow one packet that is put onto a link (its first), whatever the switch before it would have said."""
+        """Follow a packet whose first link is given, whatever the switch before it would do.
+
+        Raises:
+            InputError: The packet goes round in a cycle.
+        """
         cable = self.wiring.cable_of(link)
-        return self._follow(*cable.ends[cable.forward != link], packet)
+        end_a, end_b = cable.ends
+        device, port = end_a if cable.forward == link else end_b
+        return self._follow(device, port, packet)
 
     def _follow(self, device: str, port: int, packet: Packet) -> Walk:
-        """The way of a packet that leaves the device through the port."""
+        """Return the path of a packet that leaves the device through the port."""
         links: list[LinkId] = []
         for _ in range(_MAX_HOPS):
-            device, link, entered = self._far[device, port]
+            device, link, in_port = self._far_end[device, port]
             if link is not None:
                 links.append(link)
-            switch, packet = self._switches.get(device), {**packet, "in_port": entered}
-            if switch is None:
+            packet = {**packet, "in_port": in_port}
+            if device in self._hosts:
                 host = self._hosts[device]
                 if packet.get("eth_dst", host.mac) != host.mac:
                     return Walk(links=tuple(links), host=None, dropped_at=host.node, packet=packet)
-                if (sent := self._sent(host, packet)) is None:
+                exit_ = self._route_at_host(host, packet)
+                if exit_ is None:
                     return Walk(links=tuple(links), host=device, dropped_at=None, packet=packet)
-                port, packet = sent
-                continue
-            table = self.tables.get(switch.dpid)
-            rule = table.rule_for(packet) if table is not None else None
-            exit_ = None if rule is None else self._exit(device, rule, packet)
-            if (
-                exit_ is None
-                or (device, exit_[0]) not in self._far
-                or (device, exit_[0]) in self._dead
-            ):
-                return Walk(
-                    links=tuple(links),
-                    host=None,
-                    dropped_at=switch.node,
-                    dropped_by=rule,
-                    packet=packet,
-                )
+            else:
+                switch = self._switches[device]
+                table = self.tables.get(switch.dpid)
+                rule = table.rule_for(packet) if table is not None else None
+                exit_ = self._exit(device, rule, packet)
+                if exit_ is None:
+                    return Walk(
+                        links=tuple(links),
+                        host=None,
+                        dropped_at=switch.node,
+                        dropped_by=rule,
+                        packet=packet,
+                    )
             port, packet = exit_
-        raise InputError(f"packet goes round in a circle: {links[-4:]}")
+        raise InputError(f"packet goes round in a cycle: {links[-4:]}")
 
-    def _sent(self, host: WiredHost, packet: Packet) -> tuple[int, Packet] | None:
-        """The port by which a host sends the packet on and its header then; None: it keeps what comes. For what hosts
-        do that forward see ``testbed.openflow.rules``."""
+    def _route_at_host(self, host: WiredHost, packet: Packet) -> tuple[int, Packet] | None:
+        """Return the port by which a host sends a packet, and the header that it sends.
+
+        This class knows no hosts that forward, and returns None: every packet ends at a host. A
+        subclass may return more (see ``HostRoute`` in ``testbed.openflow.rules``).
+        """
         return None
 
-    def _exit(self, device: str, rule: FlowRule, packet: Packet) -> tuple[int, Packet] | None:
-        """The port by which the packet leaves and its header then; None where the rule drops it."""
-        packet = {**packet, **dict(rule.set_fields)}
+    def _exit(
+        self, device: str, rule: FlowRule | None, packet: Packet
+    ) -> tuple[int, Packet] | None:
+        """Return the port by which a switch sends a packet, and the header that it sends.
+
+        Args:
+            device: Name of the switch.
+            rule: The rule that applies, or None.
+            packet: The header of the packet, with ``in_port``.
+
+        Returns:
+            None if the packet is dropped.
+        """
+        if rule is None:
+            return None
+        header: dict[str, int | str] = {**packet, **dict(rule.set_fields)}
         if rule.dec_ttl:
-            left = packet.get("ttl", 64)
-            if not isinstance(left, int) or left <= 1:
+            ttl = header.get("ttl", _DEFAULT_TTL)
+            if not isinstance(ttl, int) or ttl <= 1:
                 return None
-            packet["ttl"] = left - 1
+            header["ttl"] = ttl - 1
         port: int | str | None = rule.out_port
         if rule.group:
-            buckets = self._groups[rule.dpid, rule.group].buckets
-            live = next((b for b in buckets if (device, b.watch_port) not in self._dead), None)
-            if live is None:
+            for bucket in self._groups[rule.dpid, rule.group].buckets:
+                if (device, bucket.watch_port) not in self._dead:
+                    port = bucket.out_port
+                    header |= dict(bucket.set_fields)
+                    break
+            else:
                 return None
-            port, packet = live.out_port, {**packet, **dict(live.set_fields)}
-        if port == packet["in_port"]:
+        # A switch sends a packet back only if the rule says BACK.
+        if port == header["in_port"]:
             return None
         if port == BACK:
-            port = packet["in_port"]
+            port = header["in_port"]
         assert isinstance(port, int)
-        return port, packet
+        if (device, port) not in self._far_end or (device, port) in self._dead:
+            return None
+        return port, header

@@ -23,8 +23,8 @@ def run_seeds(
 ) -> list[JsonObject]:
     """Return the row of each seed, in the order of the seeds.
 
-    The first seed runs in this process, so that it fills the cache of compiled code. A large
-    simulation uses two cores for it. If the simulation is small, all seeds run here.
+    The first seed runs in this process, so that it fills the cache of compiled code. If the
+    simulation is small, all seeds run here.
 
     Args:
         experiment: The simulation.
@@ -32,7 +32,7 @@ def run_seeds(
         processes: Number of processes. None: one for each core.
     """
     processes = processes or len(os.sched_getaffinity(0))
-    first_row = run_seed(experiment, seeds[0], processors=processes)
+    first_row = run_seed(experiment, seeds[0])
     remaining = seeds[1:]
     if not remaining:
         return [first_row]

@@ -1,6 +1,6 @@
 """Split routes: capillary routing, the routings it is compared with, and its certificate.
 
-Importing this package imports neither numba nor numpy; large networks do, when they are first routed.
+Importing this package imports neither numba nor numpy. Routing a large network does.
 """
 
 from testbed.routing.capillary.route import capillary_route

@@ -1,6 +1,7 @@
-"""The routings that capillary routing is compared with: one path, equal-cost paths, disjoint paths, maximum flow.
+"""The routings that capillary routing is compared with.
 
-Each sends one unit, is deterministic and exact; ties are broken by the network's order of links.
+They are the single path, equal-cost paths, disjoint paths and the maximum flow. Each sends one
+unit, is deterministic and computes exactly. Ties are broken by the network's order of links.
 """
 
 from collections.abc import Sequence
@@ -11,15 +12,20 @@ from testbed.model.routes import SplitRoute
 from testbed.routing.flows.end_points import FlowProblem, drop_circulations, flow_problem
 from testbed.routing.flows.flow_steps import integer_residual, push_all
 from testbed.routing.flows.min_cost import fewest_links_flow
-from topologies import Network, NoPathError, lists_by_key
+from topologies import Network, NoPathError
 from topologies.errors import python_number
 from topologies.routing_tables import distances_to
 
 
 def single_path(network: Network, source: str, sink: str) -> SplitRoute:
-    """One path of the fewest links; of equally short ones the one that takes the earliest link at each node.
+    """Return a path with the fewest links.
 
-    Raises InputError (unknown node, source equal to sink) and NoPathError, as all routings of this module do.
+    Of equally short paths, it takes the one with the earliest link at each node.
+
+    Raises:
+        InputError: A node is unknown, or source and sink are the same node. All routings of this
+            module raise this.
+        NoPathError: The sink cannot be reached. All routings of this module raise this.
 
     >>> from topologies.network import Link, Node
     >>> ends = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
@@ -29,37 +35,52 @@ def single_path(network: Network, source: str, sink: str) -> SplitRoute:
     [1, 0, 1, 0]
     """
     problem = flow_problem(network, source, sink)
-    paths = _shortest_paths(problem)
+    next_links = _next_links(problem)
     shares = [Fraction(0)] * len(problem.links)
     node = problem.source
     while node != problem.sink:
-        shares[paths[node][0]] = Fraction(1)
-        node = problem.head[paths[node][0]]
+        link = next_links[node][0]
+        shares[link] = Fraction(1)
+        node = problem.head[link]
     return problem.route("single", shares)
 
 
 def ecmp(network: Network, source: str, sink: str) -> SplitRoute:
-    """Equal-cost multi-path: every node splits equally over its links on shortest paths (by number of links)."""
+    """Return the equal-cost multi-path route.
+
+    Every node splits its flow equally over its links on shortest paths (by number of links).
+    """
     problem = flow_problem(network, source, sink)
-    paths = _shortest_paths(problem)
+    next_links = _next_links(problem)
     shares = [Fraction(0)] * len(problem.links)
+    # Amounts that arrive at the nodes at one distance from the sink.
     arriving = {problem.source: Fraction(1)}
-    while arriving.keys() != {problem.sink}:  # a wave of nodes equally far from the sink
-        following: dict[int, Fraction] = {}
+    while arriving.keys() != {problem.sink}:
+        arriving_next: dict[int, Fraction] = {}
         for node, amount in arriving.items():
-            for link in paths[node]:
-                shares[link] = amount / len(paths[node])
+            for link in next_links[node]:
+                shares[link] = amount / len(next_links[node])
                 head = problem.head[link]
-                following[head] = following.get(head, Fraction(0)) + shares[link]
-        arriving = following
+                arriving_next[head] = arriving_next.get(head, Fraction(0)) + shares[link]
+        arriving = arriving_next
     return problem.route("ecmp", shares)
 
 
 def disjoint_paths(network: Network, source: str, sink: str, k: int) -> SplitRoute:
-    """Equal split over ``k`` paths without a common link that have the fewest links in sum.
+    """Return an equal split over paths without a common link, with the fewest links in total.
 
-    Where fewer exist, over as many as there are: ``method`` says how many, "disjoint:3". Parallel links are links of
-    their own. Raises InputError for k below 1.
+    Parallel links count as different links.
+
+    Args:
+        network: The network.
+        source: Id of the source.
+        sink: Id of the sink.
+        k: Number of paths. If fewer exist, the route uses all of them, and its ``method`` has
+            their number, such as "disjoint:3".
+
+    Raises:
+        InputError: ``k`` is below 1, or as for ``single_path``.
+        NoPathError: The sink cannot be reached.
     """
     k = python_number(k)
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
@@ -69,7 +90,7 @@ def disjoint_paths(network: Network, source: str, sink: str, k: int) -> SplitRou
 
 
 def are_disjoint(network: Network, source: str, sink: str, k: int) -> bool:
-    """Whether ``k`` paths without a common link join the two."""
+    """Return whether ``k`` paths without a common link lead from source to sink."""
     try:
         return disjoint_paths(network, source, sink, k).method == f"disjoint:{k}"
     except NoPathError:
@@ -77,60 +98,86 @@ def are_disjoint(network: Network, source: str, sink: str, k: int) -> bool:
 
 
 def max_flow(network: Network, source: str, sink: str) -> SplitRoute:
-    """The maximum flow within the links' capacities, scaled to one unit; circulations are taken out.
+    """Return the maximum flow within the capacities, scaled to one unit, without circulations.
 
-    Its greatest utilisation is that of the first capillary layer; which of the many maximum flows it is depends on the
-    order of the links (Dinic's algorithm, not the fewest links).
+    Its greatest utilisation equals the load of the first capillary layer. A network has many
+    maximum flows; Dinic's algorithm and the order of the links decide which one this is. It does
+    not use the fewest links.
     """
     problem = flow_problem(network, source, sink)
     graph = integer_residual(problem.nodes, problem.tail, problem.head, problem.weight)
     graph.need[:] = problem.demand(sum(problem.weight))
     push_all(graph)
     drop_circulations(problem.nodes, problem.tail, problem.head, graph.flow)
-    return _of_one_unit(problem, "max-flow", graph.flow)
+    return _scaled_to_one_unit(problem, "max-flow", graph.flow)
 
 
 def cheapest_max_flow(network: Network, source: str, sink: str) -> SplitRoute:
-    """The maximum flow that takes the fewest links in sum ("min-cost"), scaled to one unit.
+    """Return the maximum flow with the fewest links in total ("min-cost"), scaled to one unit.
 
-    Over equal capacities: an equal split over as many disjoint paths as there are, of the least total length. Ties are
-    those of ``disjoint_paths``. Greatest utilisation as that of the first capillary layer.
+    If all capacities are equal, this is an equal split over as many disjoint paths as exist, with
+    the smallest total length. Ties are broken as in ``disjoint_paths``. Its greatest utilisation
+    equals the load of the first capillary layer.
     """
     problem = flow_problem(network, source, sink)
     return _fewest_links(problem, "min-cost", problem.weight, sum(problem.weight))
 
 
 def all_disjoint_paths(network: Network, source: str, sink: str) -> SplitRoute:
-    """Equal split over as many link-disjoint paths as there are (``disjoint:k`` with the greatest k that exists)."""
+    """Return an equal split over as many link-disjoint paths as exist."""
     return disjoint_paths(network, source, sink, max(1, len(network.links)))
 
 
 def _fewest_links(
-    problem: FlowProblem, method: str, capacity: Sequence[int], most: int
+    problem: FlowProblem, method: str, capacity: Sequence[int], limit: int
 ) -> SplitRoute:
-    """As much as the capacities bear of so much, over as few links in sum as that takes, scaled to one unit."""
-    flow, _ = fewest_links_flow(problem.tail, problem.head, capacity, problem.demand(most))
-    return _of_one_unit(problem, method, flow)
+    """Return a maximum flow over as few links as possible, scaled to one unit.
+
+    Args:
+        problem: The flow problem.
+        method: Name of the method; ``{}`` in it becomes the amount of the flow.
+        capacity: Capacity of each usable link.
+        limit: Largest amount that is sent.
+    """
+    flow, _ = fewest_links_flow(problem.tail, problem.head, capacity, problem.demand(limit))
+    return _scaled_to_one_unit(problem, method, flow)
 
 
-def _of_one_unit(problem: FlowProblem, method: str, flow: Sequence[int]) -> SplitRoute:
-    """A flow scaled to one unit; ``method`` may say how much it was. NoPathError where it is nothing."""
-    total = sum(
-        amount for amount, tail in zip(flow, problem.tail, strict=True) if tail == problem.source
-    )
+def _scaled_to_one_unit(problem: FlowProblem, method: str, flow: Sequence[int]) -> SplitRoute:
+    """Return the route of a flow, scaled to one unit.
+
+    Args:
+        problem: The flow problem.
+        method: Name of the method; ``{}`` in it becomes the amount of the flow.
+        flow: Flow on each usable link.
+
+    Raises:
+        NoPathError: The flow is zero.
+    """
+    total = 0
+    for amount, tail in zip(flow, problem.tail, strict=True):
+        if tail == problem.source:
+            total += amount
     if total == 0:
         raise problem.no_path()
     return problem.route(method.format(total), [Fraction(amount, total) for amount in flow])
 
 
-def _shortest_paths(problem: FlowProblem) -> dict[int, list[int]]:
-    """For each node its usable links that lead one step nearer to the sink, in the network's order."""
+def _next_links(problem: FlowProblem) -> dict[int, list[int]]:
+    """Return for each node its usable links that lead one step nearer to the sink.
+
+    Raises:
+        NoPathError: The sink cannot be reached.
+    """
     nodes = problem.network.nodes
-    left = distances_to(problem.network, nodes[problem.sink].id)
-    if nodes[problem.source].id not in left:
+    distance = distances_to(problem.network, nodes[problem.sink].id)
+    if nodes[problem.source].id not in distance:
         raise problem.no_path()
-    return lists_by_key(
-        (tail, link)
-        for link, (tail, head) in enumerate(zip(problem.tail, problem.head, strict=True))
-        if nodes[head].id in left and left.get(nodes[tail].id) == left[nodes[head].id] + 1
-    )
+    next_links: dict[int, list[int]] = {}
+    for link, (tail, head) in enumerate(zip(problem.tail, problem.head, strict=True)):
+        head_distance = distance.get(nodes[head].id)
+        if head_distance is None:
+            continue
+        if distance.get(nodes[tail].id) == head_distance + 1:
+            next_links.setdefault(tail, []).append(link)
+    return next_links

@@ -1,7 +1,8 @@
-"""Routing methods by name, as commands, plans and experiments give them: single, ecmp, disjoint:k, min-cost,
-capillary:K.
+"""Routing methods by name.
 
-The linear programmes (thesis-loop, least-fec:T, smore:K) load scipy when they are first requested.
+Commands, plans and experiments give a method by its name, such as single, ecmp, disjoint:k,
+min-cost or capillary:K. The linear programmes (thesis-loop, least-fec:T, smore:K) load scipy when
+they are first used.
 """
 
 from collections.abc import Callable
@@ -16,6 +17,9 @@ from topologies import Network, TopologyError
 from topologies.registry import PluginError, Registry, function_check
 
 RoutingMethod = Callable[[Network, str, str], SplitRoute]
+
+#: Routings of one flow: functions of network, source and sink. A name with a colon (``disjoint:k``)
+#: stands for a function of the text after the colon that returns such a routing.
 ROUTINGS: Registry[Callable[..., Any]] = Registry(
     "testbed.routings",
     "routing",
@@ -23,73 +27,96 @@ ROUTINGS: Registry[Callable[..., Any]] = Registry(
     (TestbedError, TopologyError),
     files=True,
 )
-"""Routings of one flow: functions of network, source and sink; those named with a colon (``disjoint:k``) are functions
-of the text after it that give one."""
 
 
 def routing_method(method: str, layers: int | None = None) -> RoutingMethod:
-    """The routing of that name; ``layers`` is another way to say the K of ``capillary:K``.
+    """Return the routing with this name.
 
-    Raises InputError for an unknown name, for a number that is none or below 1, and for layers of other methods;
-    PluginError for a plug-in that cannot be used.
+    Args:
+        method: Name of the method.
+        layers: Number of layers of "capillary", as an alternative to ``capillary:K``.
+
+    Raises:
+        InputError: The name is unknown, a number in it is invalid, or ``layers`` is given for
+            another method.
+        PluginError: A plug-in cannot be used.
     """
     require_type(method, str, "method", "the name of a routing method")
     _, colon, text = method.partition(":")
-    found = ROUTINGS.find(method)
-    if found is None:
+    registered = ROUTINGS.find(method)
+    if registered is None:
         raise InputError(f"routing method {method!r} is not known; {ROUTINGS.nearest(method)}")
     if layers is not None:
         if method != "capillary":
             raise InputError(f"routing method {method!r} takes no layers; only 'capillary' does")
         return routing_method(f"capillary:{layers}")
     if not colon or ROUTINGS.in_file(method):
-        routing: RoutingMethod = found
+        routing: RoutingMethod = registered
         return routing
-    made: RoutingMethod = found(text)
-    return made
+    parametrised: RoutingMethod = registered(text)
+    return parametrised
 
 
 def _numbered(
-    name: str, numbered: Callable[[Network, str, str, int], SplitRoute]
+    name: str, routing: Callable[[Network, str, str, int], SplitRoute]
 ) -> Callable[[str], RoutingMethod]:
-    """From the text after the colon to the routing; InputError where it is no whole number of at least 1."""
+    """Return a function that turns the text after the colon into a routing.
 
-    def make(text: str) -> RoutingMethod:
+    Args:
+        name: Name of the method before the colon.
+        routing: Routing with the number as its fourth parameter.
+    """
+
+    def parse(text: str) -> RoutingMethod:
         if not (text.isascii() and text.isdigit()) or int(text) < 1:
             raise InputError(
                 f"routing method '{name}:{text}': {text!r} must be a whole number of at least 1"
             )
-        return lambda network, source, sink: numbered(network, source, sink, int(text))
 
-    return make
+        def numbered_routing(network: Network, source: str, sink: str) -> SplitRoute:
+            return routing(network, source, sink, int(text))
+
+        return numbered_routing
+
+    return parse
 
 
-def _least_fec(tolerance: str) -> RoutingMethod:
-    """The route of least ROR for large blocks (Gabrielyan 2007, eq. 29) at that tolerance."""
+def _least_fec(text: str) -> RoutingMethod:
+    """Return the routing of minimum ROR for large blocks (Gabrielyan 2007, equation 29).
+
+    Args:
+        text: The static tolerance, at least 0 and below 1.
+    """
     try:
-        value = float(tolerance)
+        tolerance = float(text)
     except ValueError:
-        value = -1.0
-    if not 0 <= value < 1:
+        tolerance = -1.0
+    if not 0 <= tolerance < 1:
         raise InputError(
-            f"routing method 'least-fec:{tolerance}': give the tolerance it is least for, 0 or more and below 1, "
-            "such as least-fec:0.05"
+            f"routing method 'least-fec:{text}': give a static tolerance of at least 0 and below "
+            "1, such as least-fec:0.05"
         )
-
     least_fec_route = lazily("testbed.routing.redundancy.least_fec:least_fec_route")
-    return lambda network, source, sink: least_fec_route(network, source, sink, value).route
+
+    def routing(network: Network, source: str, sink: str) -> SplitRoute:
+        route: SplitRoute = least_fec_route(network, source, sink, tolerance).route
+        return route
+
+    return routing
+
+
+def _two_disjoint_paths(network: Network, source: str, sink: str) -> SplitRoute:
+    return baselines.disjoint_paths(network, source, sink, 2)
 
 
 ROUTINGS.register("single", baselines.single_path)
 ROUTINGS.register("ecmp", baselines.ecmp)
-ROUTINGS.register(
-    "disjoint-2", lambda network, source, sink: baselines.disjoint_paths(network, source, sink, 2)
-)
+ROUTINGS.register("disjoint-2", _two_disjoint_paths)
 ROUTINGS.register("disjoint-all", baselines.all_disjoint_paths)
 ROUTINGS.register("max-flow", baselines.max_flow)
 ROUTINGS.register("min-cost", baselines.cheapest_max_flow)
 ROUTINGS.register("capillary", capillary_route)
-# the solver takes a third of a second to import
+# Imported on first use, because the solver takes a third of a second to import.
 ROUTINGS.register("thesis-loop", lazily("testbed.routing.capillary.thesis_loop:thesis_route"))
 ROUTINGS.register("disjoint:k", _numbered("disjoint", baselines.disjoint_paths))
 ROUTINGS.register("capillary:K", _numbered("capillary", capillary_route))
@@ -102,19 +129,30 @@ ROUTINGS.register(
 def route_by_name(
     network: Network, source: str, sink: str, method: str = "capillary", layers: int | None = None
 ) -> SplitRoute:
-    """The split route from ``source`` to ``sink`` by the method of that name.
+    """Return the split route from one node to another by the method with this name.
 
-    Raises InputError (method, layers, end points) and NoPathError where the sink cannot be reached.
+    Args:
+        network: The network.
+        source: Id of the source.
+        sink: Id of the sink.
+        method: Name of the routing method.
+        layers: Number of layers of "capillary", or None.
 
-    >>> from topologies.network import Link, Node
-    >>> pair = Network(name="pair", nodes=(Node(id="a", kind="switch"), Node(id="b", kind="switch")),
-    ...                links=(Link(source="a", target="b"), Link(source="a", target="b", key=1)))
+    Raises:
+        InputError: The method, the layers or an end point is invalid.
+        NoPathError: The sink cannot be reached.
+
+    >>> from topologies.network import Link, Network, Node
+    >>> nodes = (Node(id="a", kind="switch"), Node(id="b", kind="switch"))
+    >>> links = (Link(source="a", target="b"), Link(source="a", target="b", key=1))
+    >>> pair = Network(name="pair", nodes=nodes, links=links)
     >>> [str(load) for load in route_by_name(pair, "a", "b", "disjoint:3").loads]
     ['1/2', '1/2']
     """
     route = routing_method(method, layers)(network, source, sink)
     if not isinstance(route, SplitRoute) or (route.source, route.sink) != (source, sink):
         raise PluginError(
-            f"routing method {method!r} gave {type(route).__name__}, no route from {source!r} to {sink!r}"
+            f"routing method {method!r} gave {type(route).__name__}, no route from {source!r} to "
+            f"{sink!r}"
         )
     return route

@@ -1,4 +1,4 @@
-"""The duration of an exchange over links of real capacities, frame after frame."""
+"""The duration of a scheduled exchange over links of different capacities."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,10 +15,12 @@ class ExchangeTime:
     """Durations of an exchange of messages of one size.
 
     Attributes:
-        seconds: The schedule's duration, if each frame lasts as long as its slowest transfer.
-        routed_bound_s: No schedule over the same routes is shorter: the time of the busiest link.
-        slowest_bps: Capacity of the slowest link in use.
-        fastest_bps: Capacity of the fastest link in use.
+        seconds: Duration of the schedule in seconds, if each frame lasts as long as its slowest
+            transfer.
+        routed_bound_s: Time of the busiest link in seconds. No schedule over the same routes is
+            shorter.
+        slowest_bps: Capacity of the slowest link in use, in bits per second.
+        fastest_bps: Capacity of the fastest link in use, in bits per second.
     """
 
     seconds: float
@@ -35,7 +37,13 @@ class ExchangeTime:
 def exchange_time(
     traffic: Traffic, schedule: Schedule, capacities_bps: Mapping[str, float], message_bytes: float
 ) -> ExchangeTime:
-    """Return how long a schedule of equal messages takes; a transfer is one part of a message.
+    """Return the duration of a schedule of messages of one size.
+
+    Args:
+        traffic: The traffic; each transfer is one of ``traffic.parts`` equal parts of a message.
+        schedule: The schedule.
+        capacities_bps: Capacity of each link in bits per second, by the link's name.
+        message_bytes: Size of each message in bytes.
 
     >>> traffic = Traffic.from_transfers([["a", "slow"], ["b", "fast"]])
     >>> schedule = Schedule.of_frames([[0], [1]], 1, method="by hand")

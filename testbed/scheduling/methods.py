@@ -1,6 +1,7 @@
 """Scheduling methods by name, as commands and plans give them.
 
-A method takes a traffic and returns a schedule: ``f(traffic, *, seed=1, time_limit_s=60.0, now=None)``.
+A method is a function from a traffic to a schedule:
+``f(traffic, *, seed=1, time_limit_s=60.0, now=None)``.
 """
 
 from dataclasses import replace
@@ -26,7 +27,7 @@ from topologies.registry import PluginError, Registry, function_check
 
 
 class SchedulingMethod(Protocol):
-    """``now`` is a clock in seconds (None: the limit is kept by counting work at a nominal speed)."""
+    """A function that schedules a traffic."""
 
     def __call__(
         self,
@@ -35,7 +36,17 @@ class SchedulingMethod(Protocol):
         seed: int = 1,
         time_limit_s: float = 60.0,
         now: Clock | None = None,
-    ) -> Schedule: ...
+    ) -> Schedule:
+        """Return a schedule of the traffic.
+
+        Args:
+            traffic: The traffic.
+            seed: Seed of all random choices.
+            time_limit_s: Time limit of the search in seconds.
+            now: The clock that the limit is measured by, in seconds. None counts the work and
+                assumes a nominal speed.
+        """
+        ...
 
 
 SCHEDULERS: Registry[SchedulingMethod] = Registry(
@@ -49,11 +60,12 @@ SCHEDULERS.register("identical", identical_order)
 SCHEDULERS.register("dsatur", dsatur)
 SCHEDULERS.register("milp", milp)
 SCHEDULERS.register("cp-sat", cp_sat_schedule)
-# the solver takes a third of a second to import
+# Imported on first use, because the solver takes a third of a second to import.
 SCHEDULERS.register("flow-frames", lazily("testbed.scheduling.published.flow_frames:flow_frames"))
 SCHEDULERS.register("two-level", two_level)
+
+# Names of the methods of this package, without plug-ins.
 SCHEDULING_METHODS = SCHEDULERS.builtin_names()
-"""Names of our own methods."""
 
 
 def schedule_by_name(
@@ -64,26 +76,40 @@ def schedule_by_name(
     time_limit_s: float = 60.0,
     now: Clock | None = None,
 ) -> Schedule:
-    """A schedule by that method, checked by the independent checker; ``seconds`` is filled in where a clock is given.
+    """Schedule a traffic by the method with this name, and check the schedule.
 
-    Raises InputError for a method that is not known.
+    Args:
+        traffic: The traffic.
+        name: Name of the method.
+        seed: Seed of all random choices.
+        time_limit_s: Time limit of the search in seconds.
+        now: A clock in seconds, or None. With a clock, the schedule's ``seconds`` are set.
+
+    Raises:
+        InputError: The method is unknown.
+        PluginError: A method of another package returned an invalid schedule.
     """
     method = SCHEDULERS.find(name)
     if method is None:
         raise InputError(f"scheduling method {name!r} is not known; {SCHEDULERS.nearest(name)}")
-    started = now() if now is not None else None
+    if now is None:
+        schedule = method(traffic, seed=seed, time_limit_s=time_limit_s, now=None)
+        _check(name, traffic, schedule)
+        return replace(schedule, seconds=None)
+    start_s = now()
     schedule = method(traffic, seed=seed, time_limit_s=time_limit_s, now=now)
-    seconds = now() - started if now is not None and started is not None else None
+    duration_s = now() - start_s
     _check(name, traffic, schedule)
-    return replace(schedule, seconds=seconds)
+    return replace(schedule, seconds=duration_s)
 
 
 def _check(name: str, traffic: Traffic, schedule: Schedule) -> None:
-    """PluginError where another package's method gave what is no schedule of the traffic."""
+    """Check a schedule; if a method of another package made it, raise PluginError for a fault."""
     try:
         check_schedule(traffic, schedule)
     except InputError as error:
         if name in SCHEDULING_METHODS:
             raise
-        package = next((p.title for p in SCHEDULERS.plugins() if p.name == name), name)
+        titles = {plugin.name: plugin.title for plugin in SCHEDULERS.plugins()}
+        package = titles.get(name, name)
         raise PluginError(f"{package} gave no schedule: {error}") from error

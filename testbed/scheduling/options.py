@@ -1,4 +1,4 @@
-"""How a schedule is sought, for the command and the library."""
+"""Options of the search for a schedule, for the command and the library."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ from testbed.model.options import kinds
 from testbed.model.options.option import Only, options, routed, running, sought
 from testbed.scheduling.methods import SCHEDULERS
 
+# Options that have no effect if a given schedule is only verified.
 _SEARCH = Only(when=lambda a: a.check is None, needs="a search (--verify makes none)")
 
 
 @options
 class SearchOptions:
-    """The method, what bounds its search, and the seed of everything random."""
+    """The options of a search.
+
+    Attributes:
+        method: Name of the scheduling method.
+        time_limit_s: Time limit of the search in seconds.
+        seed: Seed of all random choices.
+    """
 
     method: str = routed(
         default="liquid",

@@ -1,10 +1,9 @@
-"""The thesis' exact search and its baselines as scheduling methods: a traffic in, a schedule out, all of one signature.
+"""The exact search of the thesis and its baselines as scheduling methods.
 
-``random_order``, ``identical_order``, ``round_robin`` and ``dsatur`` need no time limit and prove no more than their
-length shows.
+All have the signature of ``SchedulingMethod``. ``random_order``, ``identical_order``,
+``round_robin`` and ``dsatur`` need no time limit, and prove only what follows from the length of
+their schedules.
 """
-
-from collections.abc import Callable, Sequence
 
 from testbed.model.schedule import Clock, Schedule
 from testbed.model.traffic import Traffic
@@ -18,70 +17,65 @@ from testbed.scheduling.baselines import (
 from testbed.scheduling.exact.exact_search import ExactResult, search_exactly
 from testbed.scheduling.exact.milp import solve_milp
 
-Paths = Sequence[Sequence[int]]
+# Number of categories per second that the exact search examines at least. Without a clock, the time
+# limit is converted into a number of categories.
 CATEGORIES_A_SECOND = 40_000
-"""What the exact search goes through at least; its allowance where no clock is given, so that the time limit roughly
-holds."""
 
 
 def exact(
     traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
 ) -> Schedule:
-    """A shortest schedule by the thesis' search (Gabrielyan 2007, section 3.7), or DSATUR's where time runs out: then
-    ``proved`` says how far the search came. "no-liquid-schedule" only after the whole tree was searched. Without
-    ``now`` the limit is one on categories.
+    """Return a shortest schedule by the search of the thesis (Gabrielyan 2007, section 3.7).
+
+    If time runs out, the schedule is DSATUR's, and ``proved`` says how far the search came. It is
+    "no-liquid-schedule" only after the complete tree was searched.
+
+    Args:
+        traffic: The traffic.
+        seed: Seed of the search.
+        time_limit_s: Time limit in seconds.
+        now: A clock in seconds; None limits the number of categories instead.
     """
-    end = 0.0 if now is None else now() + time_limit_s
-    result = search_exactly(
-        traffic.paths(),
-        seed=seed,
-        expired=None if now is None else lambda: now() >= end,
-        most_categories=int(time_limit_s * CATEGORIES_A_SECOND) if now is None else None,
-    )
-    return _bounded(traffic, result, "exact", f"{result.categories} categories")
+    if now is None:
+        max_categories = int(time_limit_s * CATEGORIES_A_SECOND)
+        result = search_exactly(traffic.paths(), seed=seed, most_categories=max_categories)
+    else:
+        end_s = now() + time_limit_s
+        clock = now
+
+        def expired() -> bool:
+            return clock() >= end_s
+
+        result = search_exactly(traffic.paths(), seed=seed, expired=expired)
+    return _schedule(traffic, result, "exact", f"{result.categories} categories")
 
 
 def milp(
     traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
 ) -> Schedule:
-    """A shortest schedule by HiGHS (Gabrielyan 2007, eq. 30 to 33), or DSATUR's where time runs out. HiGHS takes no
-    ``seed``."""
-    return _bounded(
-        traffic, solve_milp(traffic.paths(), time_limit_s=time_limit_s, now=now), "milp"
-    )
+    """Return a shortest schedule by integer programming (Gabrielyan 2007, equations 30 to 33).
+
+    If time runs out, the schedule is DSATUR's. The solver is HiGHS, which takes no ``seed``.
+
+    Args:
+        traffic: The traffic.
+        seed: Ignored.
+        time_limit_s: Time limit in seconds.
+        now: A clock in seconds, or None; see ``solve_milp``.
+    """
+    result = solve_milp(traffic.paths(), time_limit_s=time_limit_s, now=now)
+    return _schedule(traffic, result, "milp", "")
 
 
-def _heuristic(method: str, frames: Callable[[Paths, int], Frames]) -> Callable[..., Schedule]:
-    """The schedule of frames of paths and a seed."""
+def _schedule(traffic: Traffic, result: ExactResult, method: str, detail: str) -> Schedule:
+    """Return the schedule of an exact search, or DSATUR's if the search found none.
 
-    def schedule(
-        traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
-    ) -> Schedule:
-        return Schedule.of_frames(
-            frames(traffic.paths(), seed), traffic.bottleneck_load, method=method
-        )
-
-    return schedule
-
-
-round_robin = _heuristic(
-    "round-robin", lambda paths, _: split_rounds(paths, sending_rounds(paths, "round-robin"))
-)
-"""Every sender goes round the receivers from its own place on; rounds that congest are split (Gabrielyan 2007, section
-3.3)."""
-random_order = _heuristic(
-    "random", lambda paths, seed: compact_rounds(paths, sending_rounds(paths, "random", seed=seed))
-)
-"""Every sender has a random order of its own; each transfer takes the first frame that its links allow."""
-identical_order = _heuristic(
-    "identical", lambda paths, _: compact_rounds(paths, sending_rounds(paths, "identical"))
-)
-"""Every sender keeps the traffic's order; each transfer takes the first frame that its links allow."""
-dsatur = _heuristic("dsatur", lambda paths, _: dsatur_frames(paths))
-"""The congestion graph coloured greedily (Gabrielyan 2007, Table 3)."""
-
-
-def _bounded(traffic: Traffic, result: ExactResult, method: str, detail: str = "") -> Schedule:
+    Args:
+        traffic: The traffic.
+        result: The result of the search.
+        method: Name of the method.
+        detail: Text about the search.
+    """
     frames = result.frames
     if frames is None:
         detail = f"time ran out, frames by DSATUR; {detail}".rstrip("; ")
@@ -94,3 +88,53 @@ def _bounded(traffic: Traffic, result: ExactResult, method: str, detail: str = "
         optimal=True if len(frames) == result.lower_bound else None,
         detail=detail,
     )
+
+
+def round_robin(
+    traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
+) -> Schedule:
+    """Let every sender go round the receivers, beginning with its own number.
+
+    Rounds that congest are divided (Gabrielyan 2007, section 3.3). Only ``traffic`` is used.
+    """
+    paths = traffic.paths()
+    return _of_frames(
+        traffic, split_rounds(paths, sending_rounds(paths, "round-robin")), "round-robin"
+    )
+
+
+def random_order(
+    traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
+) -> Schedule:
+    """Give every sender a random order of its own.
+
+    Each transfer takes the first frame in which its links are free. Only ``traffic`` and ``seed``
+    are used.
+    """
+    paths = traffic.paths()
+    rounds = sending_rounds(paths, "random", seed=seed)
+    return _of_frames(traffic, compact_rounds(paths, rounds), "random")
+
+
+def identical_order(
+    traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
+) -> Schedule:
+    """Let every sender use the order of the traffic.
+
+    Each transfer takes the first frame in which its links are free. Only ``traffic`` is used.
+    """
+    paths = traffic.paths()
+    return _of_frames(
+        traffic, compact_rounds(paths, sending_rounds(paths, "identical")), "identical"
+    )
+
+
+def dsatur(
+    traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
+) -> Schedule:
+    """Colour the congestion graph greedily (Gabrielyan 2007, Table 3); only ``traffic`` is used."""
+    return _of_frames(traffic, dsatur_frames(traffic.paths()), "dsatur")
+
+
+def _of_frames(traffic: Traffic, frames: Frames, method: str) -> Schedule:
+    return Schedule.of_frames(frames, traffic.bottleneck_load, method=method)

@@ -34,6 +34,7 @@ from testbed.stream.prediction.path_delays import (
     candidate_spread_s,
     delay_of_label,
     path_spread_s,
+    return_spread_s,
 )
 from testbed.stream.prediction.stream_theory import StreamTheory
 from topologies.text.json_types import Json, JsonObject
@@ -115,7 +116,7 @@ def block_size_control(plan: StreamPlan, *, interleaved: bool = True) -> BlockSi
     theory = StreamTheory(plan)
     stream = plan.stream
     policy = theory.policy
-    carried = most_carried(plan)
+    carried = most_carried(theory)
     if stream.block_size is not None:
         return fixed_block_size(stream.block_size)
     parameters = AdaptationParameters(
@@ -126,6 +127,7 @@ def block_size_control(plan: StreamPlan, *, interleaved: bool = True) -> BlockSi
         bursts_pass=stream.playback_s
         >= 2 * stream.block_s + stream.report_interval_s + 2 * theory.round_trip_s,
         apart_s=0.0 if plan.changes else (1 + JITTER) * path_spread_s(plan),
+        return_apart_s=return_spread_s(plan),
         report_interval_s=stream.report_interval_s,
     )
     most = max(min(largest_in_bursts(plan), carried), policy.base)

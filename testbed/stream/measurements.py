@@ -8,18 +8,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from testbed.arrays import BoolArray as BoolArray
+from testbed.arrays import FloatArray as FloatArray
+from testbed.arrays import IntArray as IntArray
 from testbed.faults.fault import ChangeTimes, FaultTimes
+from testbed.judgement.deliveries import Deliveries, packet_deliveries
 from topologies import Json
 
 RELAYED = "impaired_links"
 """Name of the counter that holds, link by link, what a relay did with an impaired link's packets and how late it
 was."""
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,27 +111,6 @@ ONE_CLOCK = StreamClocks()
 
 
 @dataclass(frozen=True, kw_only=True)
-class PacketDeliveries:
-    """Shape (sent,): how many copies of each packet arrived, when the first one did, and after how long (nan: none)."""
-
-    copies: IntArray
-    arrived_s: FloatArray
-    transit_s: FloatArray
-
-
-def packet_deliveries(sent: SentPackets, received: ReceivedPackets) -> PacketDeliveries:
-    """Of the packets sent. Cost O((n + m) log) for n packets sent and m received."""
-    by_time = np.argsort(received.time_s, kind="stable")
-    known, first, count = np.unique(received.key[by_time], return_index=True, return_counts=True)
-    place = np.searchsorted(known, sent.key)
-    there = np.isin(sent.key, known)
-    copies, arrived_s = np.zeros(len(place), dtype=np.int64), np.full(len(place), np.nan)
-    copies[there] = count[place[there]]
-    arrived_s[there] = received.time_s[by_time][first[place[there]]]
-    return PacketDeliveries(copies=copies, arrived_s=arrived_s, transit_s=arrived_s - sent.time_s)
-
-
-@dataclass(frozen=True, kw_only=True)
 class StreamMeasurements:
     """One run of one plan on one fabric ("emulation" or "simulator")."""
 
@@ -148,14 +126,15 @@ class StreamMeasurements:
     counters: Json = field(default_factory=dict)
 
     @cached_property
-    def deliveries(self) -> PacketDeliveries:
-        """Of the packets sent; worked out once."""
-        return packet_deliveries(self.sent, self.received)
+    def deliveries(self) -> Deliveries:
+        """The fate of every packet that was sent."""
+        sent, received = self.sent, self.received
+        return packet_deliveries(sent.key, sent.time_s, received.key, received.time_s)
 
-    @cached_property
+    @property
     def lost(self) -> BoolArray:
-        """Shape (sent,): which packets never arrived."""
-        return np.asarray(self.deliveries.copies == 0)
+        """Whether each packet that was sent never arrived, shape (sent,)."""
+        return self.deliveries.lost
 
     @cached_property
     def first_of_block(self) -> BoolArray:

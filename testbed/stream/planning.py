@@ -17,21 +17,14 @@ from testbed.errors import InputError
 from testbed.faults.fault import Fault, PoissonFaults, outlasting, overlapping, poisson_faults
 from testbed.faults.grammar import parse_poisson
 from testbed.faults.reading import FaultsLike, read_faults
-from testbed.model.label_split import LABELS, LabelSplit
+from testbed.model.label_split import LabelSplit
 from testbed.model.naming.names import known_network, read_node
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import disjoint_return_split, interval_groups, spray
 from testbed.stream.options import EachLink as EachLink
 from testbed.stream.options import StreamOptions
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.prediction.active_faults import faulty_links, is_campaign
-from testbed.stream.prediction.block_size_policy import block_size_policy
-from testbed.stream.prediction.path_delays import (
-    allowed_reaction_s,
-    delay_to_fault_s,
-    longest_path_delay_s,
-    round_trip_s,
-)
+from testbed.stream.prediction.stream_theory import StreamTheory
 from topologies import Network, label_of
 from topologies.impairments import mean_loss
 
@@ -85,7 +78,7 @@ def build_stream(requested: StreamOptions) -> StreamPlan:
         )
     else:
         scheduled = schedule_each_link(plan, faults) if isinstance(faults, EachLink) else faults
-    without = max(WARM_UP_S + 1.0 + round_trip_s(plan), 4 * parameters.block_s)
+    without = max(WARM_UP_S + 1.0 + StreamTheory(plan).round_trip_s, 4 * parameters.block_s)
     ends = [f.start_s + FOR_GOOD_S if f.permanent else f.stop_s for f in scheduled]
     length_s = duration_s or max(ends, default=without) + parameters.playback_s + 0.4
     plan = replace(plan, faults=outlasting(scheduled, length_s), duration_s=length_s, route=route)
@@ -131,15 +124,17 @@ def build_together(requests: Sequence[StreamOptions]) -> tuple[StreamPlan, ...]:
 
 
 def check_plan(plan: StreamPlan) -> None:
-    """InputError for a plan that no stream can carry out."""
-    for check in (
-        check_duration,
-        check_faults_in_duration,
-        check_rates,
-        check_delays,
-        check_parity_comes,
-    ):
-        check(plan)
+    """Check a plan.
+
+    Raises:
+        InputError: No stream can carry it out.
+    """
+    theory = StreamTheory(plan)
+    check_duration(plan)
+    check_faults_in_duration(plan)
+    check_rates(theory)
+    check_delays(theory)
+    check_parity_comes(theory)
 
 
 def check_duration(plan: StreamPlan) -> None:
@@ -223,32 +218,34 @@ def schedule_each_link(plan: StreamPlan, each: EachLink) -> tuple[Fault, ...]:
         stop_s=1.0,
         loss_fraction=each.loss_fraction,
     )
-    policy = block_size_policy(replace(plan, faults=(draft,)))
-    block_s = parameters.block_s
-    at, faults = WARM_UP_S + round_trip_s(plan), []
+    policy = StreamTheory(replace(plan, faults=(draft,))).policy
+    theory = StreamTheory(plan)
+    at_s = WARM_UP_S + theory.round_trip_s
+    faults = []
     for link in sorted(choose_links(plan, each.most), key=lambda i: (-plan.forward.load(i), i)):
         share = float(plan.forward.load(link)) * each.loss_fraction
         size = parameters.block_size or (policy(share) if share < 1 else policy.base)
         wire_pps = parameters.rate_pps * size / parameters.source_packets
-        lasts = allowed_reaction_s(plan) + 3 * block_s + steady_packets(plan, link, each) / wire_pps
+        steady_s = steady_packets(plan, link, each) / wire_pps
         fault = replace(draft, link=plan.network.links[link].id, direction=each.direction)
-        lasts += delay_to_fault_s(plan, fault)
-        faults.append(replace(fault, start_s=round(at, 4), stop_s=round(at + lasts, 4)))
-        at += lasts + _before_next_s(plan, link, wire_pps, lasts)
+        lasts_s = theory.allowed_reaction_s + 3 * parameters.block_s + steady_s
+        lasts_s += theory.reach_s(fault)
+        faults.append(replace(fault, start_s=round(at_s, 4), stop_s=round(at_s + lasts_s, 4)))
+        at_s += lasts_s + _before_next_s(theory, link, wire_pps, lasts_s)
     return tuple(faults)
 
 
-def _before_next_s(plan: StreamPlan, link: int, wire_pps: float, lasts_s: float) -> float:
-    """Time from a link's repair to the next failure: recovery, and until a label of the link has been sent again.
+def _before_next_s(theory: StreamTheory, link: int, wire_pps: float, lasts_s: float) -> float:
+    """Return the time from a link's repair to the next failure.
 
-    A sender cannot know that a failure is over before a label arrives that was lost to it, and would take the next
-    failure for one on top of it. A link of so few labels that hardly one was lost meanwhile is waited for no longer
-    than four times its failure.
+    The sender recovers meanwhile, and a label of the link is sent again. A sender cannot know that a failure is over
+    before a label arrives that was lost to it, and would treat the next failure as one on top of it. If the link
+    carries few labels, so that hardly one was lost meanwhile, the time is at most four times its failure.
     """
-    recovered_s = plan.stream.recovery_s + round_trip_s(plan)
-    if plan.stream.block_size is not None:
-        return recovered_s
-    return max(recovered_s, min(4 * lasts_s, _longest_absence(plan, link) / wire_pps))
+    if not theory.adaptive:
+        return theory.recovery_s
+    absence_s = _longest_absence(theory.plan, link) / wire_pps
+    return max(theory.recovery_s, min(4 * lasts_s, absence_s))
 
 
 def _longest_absence(plan: StreamPlan, link: int) -> float:
@@ -277,22 +274,25 @@ def random_faults(plan: StreamPlan, faults: PoissonFaults) -> tuple[Fault, ...]:
     return poisson_faults(loaded, faults, until_s=until, seed=plan.seed)
 
 
-def check_rates(*plans: StreamPlan) -> None:
-    """Raise InputError where the coded streams of one network, at the largest N that their faults call for, fill a link
-    past 90 %."""
+def check_rates(*theories: StreamTheory) -> None:
+    """Check that the coded streams of one network fill no link past 90 %, at the largest N that faults call for.
+
+    Raises:
+        InputError: They do.
+    """
     needed: dict[int, float] = {}
-    for plan in plans:
-        wire_bps = _wire_bps(plan, _largest_planned(plan))
-        loaded = {
-            i: max(float(one.load(i)) for one in plan.splits)
-            for split in plan.splits
-            for i in split.loaded
-        }
-        needed |= {i: needed.get(i, 0.0) + wire_bps * load for i, load in loaded.items()}
-    who = f"stream at {plans[0].stream.rate_pps:g} packets/s and its largest N puts"
-    who = who if len(plans) == 1 else "streams at once: they put"
+    for theory in theories:
+        plan = theory.plan
+        wire_bps = _wire_bps(plan, theory.largest_planned)
+        for index in sorted({index for split in plan.splits for index in split.loaded}):
+            load = max(float(split.load(index)) for split in plan.splits)
+            needed[index] = needed.get(index, 0.0) + wire_bps * load
+    first = theories[0].plan
+    who = f"stream at {first.stream.rate_pps:g} packets/s and its largest N puts"
+    if len(theories) > 1:
+        who = "streams at once: they put"
     for i, need in sorted(needed.items()):
-        link = plans[0].network.links[i]
+        link = first.network.links[i]
         if need > _FULL * link.capacity_bps:
             raise InputError(
                 f"{who} {need / 1e6:.2f} Mbit/s on {link.label}, which carries {link.capacity_bps / 1e6:g}; lower the "
@@ -300,15 +300,18 @@ def check_rates(*plans: StreamPlan) -> None:
             )
 
 
-def most_carried(plan: StreamPlan) -> int:
-    """The largest N at which no link of the plan's splits is filled past 90 % by the stream alone, or that its faults
-    call for: packets beyond it would be lost to the queue that they fill."""
+def most_carried(theory: StreamTheory) -> int:
+    """Return the largest N at which the stream alone fills no link past 90 %, or that its faults call for.
+
+    More packets would be lost to the queue that they fill.
+    """
+    plan = theory.plan
     symbol_bps = _wire_bps(plan, 1.0)
     links = plan.network.links
     shares = [
         float(split.load(i)) / links[i].capacity_bps for split in plan.splits for i in split.loaded
     ]
-    return max(_largest_planned(plan), int(_FULL / (symbol_bps * max(shares))))
+    return max(theory.largest_planned, int(_FULL / (symbol_bps * max(shares))))
 
 
 def check_concurrent(plans: Sequence[StreamPlan]) -> None:
@@ -338,15 +341,7 @@ def check_concurrent(plans: Sequence[StreamPlan]) -> None:
     for holds, wrong in checks:
         if not holds:
             raise InputError(f"streams at once: {wrong}")
-    check_rates(*plans)
-
-
-def _largest_planned(plan: StreamPlan) -> int:
-    policy = block_size_policy(plan)
-    losses = [loss for f in plan.faults if (loss := predicted_loss(plan, f)) < 1]
-    return plan.stream.block_size or (
-        policy.largest if is_campaign(plan) else max(map(policy, losses), default=policy.base)
-    )
+    check_rates(*map(StreamTheory, plans))
 
 
 def _wire_bps(plan: StreamPlan, size: float) -> float:
@@ -356,11 +351,17 @@ def _wire_bps(plan: StreamPlan, size: float) -> float:
     )
 
 
-def check_delays(plan: StreamPlan) -> None:
-    """Raise InputError where a block is not there before its playback buffer is over, even if nothing is lost, or where
-    the way there takes more than a third of the buffer: late parity, requested after the way there and back, would come
-    too late, and the deadlines of both ends could not be distinguished."""
-    longest, stream = longest_path_delay_s(plan), plan.stream
+def check_delays(theory: StreamTheory) -> None:
+    """Check that blocks and late parity can arrive before the playback buffer is over.
+
+    Propagation may take a third of the buffer. Late parity is requested after the way there and back. If that took
+    longer, it would be late, and the deadlines of both ends could not be distinguished.
+
+    Raises:
+        InputError: A block is not there in time even if nothing is lost, or propagation takes too long.
+    """
+    longest = theory.longest_path_s
+    stream = theory.plan.stream
     if stream.playback_s < stream.block_s + longest:
         raise InputError(
             f"a block of {stream.source_packets} packets takes {stream.block_s:g} s at {stream.rate_pps:g} packets/s, "
@@ -369,21 +370,24 @@ def check_delays(plan: StreamPlan) -> None:
         )
     if longest > stream.playback_s / 3 + 1e-9:
         raise InputError(
-            f"the longest path takes {longest * 1000:g} ms of a playback buffer of {plan.stream.playback_s * 1000:g} "
+            f"the longest path takes {longest * 1000:g} ms of a playback buffer of {stream.playback_s * 1000:g} "
             f"ms; give a buffer of {3 * longest:g} s or more"
         )
 
 
-def check_parity_comes(plan: StreamPlan) -> None:
-    """Raise InputError where a fault, an impaired link or a link that vanishes takes a share of the packets and a
-    block's parity, sent next to the next block, comes too late."""
-    stream, least_s = plan.stream, 2 * plan.stream.block_s + longest_path_delay_s(plan)
-    if stream.block_size is not None or stream.playback_s >= least_s - 1e-9:
+def check_parity_comes(theory: StreamTheory) -> None:
+    """Check that a block's parity, which is sent beside the next block, arrives in time if packets are lost.
+
+    Raises:
+        InputError: A fault, an impaired link or a link that vanishes takes a share of the packets, and parity is late.
+    """
+    plan = theory.plan
+    stream = plan.stream
+    least_s = 2 * stream.block_s + theory.longest_path_s
+    if not theory.adaptive or stream.playback_s >= least_s - 1e-9:
         return
     hit = [
-        f"{label_of(fault.link)} fails"
-        for fault in plan.faults
-        if 0 < predicted_loss(plan, fault) < 1
+        f"{label_of(fault.link)} fails" for fault in plan.faults if 0 < theory.loss_of(fault) < 1
     ]
     used = {
         plan.network.links[i].id: plan.network.links[i]
@@ -407,13 +411,3 @@ def check_parity_comes(plan: StreamPlan) -> None:
             f"parity as long again, so that the code could repair nothing in time: give a buffer of {least_s:g} "
             f"{_OR_MORE}"
         )
-
-
-def predicted_loss(plan: StreamPlan, fault: Fault) -> float:
-    """Fraction of the stream that the fault takes: the share of labels on the failed cable's loaded direction(s)."""
-    hit = set(faulty_links(plan.network, fault))
-    return (
-        sum(p.stop - p.start for p in plan.forward.paths if hit.intersection(p.links))
-        / LABELS
-        * fault.loss_fraction
-    )

@@ -27,6 +27,7 @@ from testbed.stream.options import StreamOptions
 from testbed.stream.plan import ProbePlan, StreamPlan
 from testbed.stream.planning import build_stream, check_rates, choose_links
 from testbed.stream.prediction.block_size_policy import link_block_size
+from testbed.stream.prediction.stream_theory import StreamTheory
 from topologies import LinkId, label_of
 
 PROBE_ERROR_RATE = 1e-2
@@ -66,7 +67,7 @@ def build_probe(requested: StreamOptions, *, blocks: int, link: str | None) -> P
         )
     found = ProbePlan(plan=plan, link=probed, blocks=blocks)
     for step in _steps(found):
-        check_rates(step)
+        check_rates(StreamTheory(step))
     return found
 
 

@@ -19,6 +19,7 @@ from testbed.faults.fault import ChangeTimes, FaultTimes, describe
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import CounterReading, Progress
 from testbed.stream.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
+from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.impaired.paths import (
     FRAME_HEADERS_BYTES,
     Break,
@@ -26,12 +27,8 @@ from testbed.stream.impaired.paths import (
     PacketInTransit,
     breaks_by_faults,
 )
-from testbed.stream.judgement.packet_logs import (
-    ReceivedLog,
-    SentLog,
-    block_outcomes,
-    miscounted,
-)
+from testbed.stream.judgement.end_counters import miscounted
+from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog, block_outcomes
 from testbed.stream.measurements import RunHealth, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_concurrent
@@ -66,7 +63,8 @@ class SimulatedStreamFabric:
                 machine is late in virtual time, so the testbed itself has an error.
         """
         measurements = _Run(plan, self._sender(plan)).finish(progress)
-        if (contradiction := miscounted(plan, measurements)) is not None:
+        contradiction = miscounted(RunFacts(plan, measurements))
+        if contradiction is not None:
             raise RuntimeError(f"a run in virtual time contradicts itself: {contradiction}")
         return measurements
 

@@ -36,7 +36,7 @@ _BUILD_MOVING: Callable[[MobilityOptions], StreamPlan] = lazily(
 _JUDGE: Callable[[StreamPlan, StreamMeasurements], StreamJudgement] = lazily(
     "testbed.stream.judgement.streams:judge_stream"
 )
-_FORESEEN = lazily("testbed.stream.judgement.streams:foreseen")
+_FORESEEN = lazily("testbed.stream.judgement.closing_lines:foreseen")
 _KEEPS = lazily("testbed.stream.run_in_turn:stored_streams")
 
 
@@ -139,7 +139,7 @@ STREAMS = Workload(
     spreads=True,
     keeps=_KEEPS,
     view=_view,
-    closing=lazily("testbed.stream.judgement.streams:closing_words"),
+    closing=lazily("testbed.stream.judgement.closing_lines:closing_words"),
 )
 """Streams at once, as commands run them."""
 PROBE: Workload[ProbePlan, list[tuple[StreamPlan, StreamMeasurements]]] = Workload(

@@ -8,8 +8,9 @@ from math import ceil
 
 import numpy as np
 
-from testbed.bulk.link_rates import overload_hint
+from testbed.bulk.link_rates import overload_hint, rate_notes
 from testbed.faults.fault import describe, fault_not_in_force, injection_check, injection_times
+from testbed.judgement.counts import first_impossible
 from testbed.machines.machines_report import MachinesReport
 from testbed.model.machine.load import MachineLoadLimits, overload_message, overload_reason
 from testbed.model.verdict import Check, Verdict
@@ -141,7 +142,7 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
             checks.append(
                 _throughput(direction, found, prediction).of(tells, _too_short(plan, prediction))
             )
-    notes = [plan.rates.note] if plan.rates is not None and plan.rates.note else []
+    notes = rate_notes(plan.rates)
     if plan.placement.remote.keys() != plan.placement.paths.keys():
         notes.append("some processes share a host with an I/O node: their bytes cross no link")
     drops = sum(record.queue_drops for record in run.operations)
@@ -169,9 +170,10 @@ def _impossible(plan: StripingPlan, run: StripingMeasurements) -> str | None:
             "deadlocks": free * count,
             "rule_changes": circuits,
         }
-        for name in most if not one.under_faults else ():
-            if not 0 <= (found := getattr(one, name)) <= most[name]:
-                return f"{name} is {found:g}, where the plan has 0 to {most[name]:g}"
+        limits = {name: (0, limit) for name, limit in most.items()}
+        wrong = None if one.under_faults else first_impossible(vars(one), limits)
+        if wrong is not None:
+            return f"{wrong.name} is {wrong.value:g}, where the plan has 0 to {wrong.most:g}"
     return None
 
 

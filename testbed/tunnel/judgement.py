@@ -9,15 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fec.protocol.loss_report import MAX_REPORT_BYTES
-from testbed.arrays import IntArray
 from testbed.faults.fault import fault_not_in_force, fault_rows
+from testbed.judgement.counts import first_impossible
+from testbed.judgement.deliveries import Deliveries, packet_deliveries
 from testbed.judgement.quiet_times import near_faults
-from testbed.model.machine.load import MAX_UNPLANNED, TimingError, dropped_reason, first_exceeded
+from testbed.judgement.validity import MAX_UNPLANNED, dropped_reason, first_reason
+from testbed.model.machine.load import TimingError, first_exceeded
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
 from testbed.stream.facts.run_facts import MAX_LAG
-from testbed.stream.impaired.burst_loss import longest_wait_s, share_error
-from testbed.stream.impaired.checks import SIGMAS
+from testbed.stream.impaired.burst_loss import share_error
+from testbed.stream.impaired.delay_spread import longest_wait_s
+from testbed.stream.impaired.tolerances import SIGMAS
 from testbed.stream.prediction.active_faults import impaired_spans
 from testbed.stream.prediction.path_delays import longest_path_delay_s
 from testbed.tunnel.drawn_figures import PACKET_BYTES, DrawnFigures, Estimate
@@ -96,7 +99,7 @@ def judge_trial(plan: TrialPlan, run: TrialMeasurements) -> Judgement:
     checks += [
         replace(Check.unmeasured(f"{a} ran", "it did not"), key="missing", about=a) for a in absent
     ]
-    invalid = next(filter(None, (_overload(plan, one) for one in run.runs)), None)
+    invalid = first_reason(*(_overload(plan, one) for one in run.runs))
     lacking = "install " + " and ".join(sorted(set(run.missing.values()))) if run.missing else None
     verdict = Verdict(checks=tuple(checks), invalid=invalid, lacking=lacking)
     modes = [_mode(one, rows[one.rival]) for one in run.runs]
@@ -146,74 +149,62 @@ def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
             first_exceeded(late, _HINT),
             dropped_reason(outside, 0, "in no planned fault", _HINT),
         ]
-    return next(filter(None, reasons), None)
+    return first_reason(*reasons)
 
 
 def _miscounted(end: EndLog) -> str | None:
     """Why what an end counted cannot be of the packets that it logged, or None; not of a log that left some out. Each
     is sent once, and a packet of parity is no longer than the longest."""
-    counts, sizes, delivered = (
-        end["counters"],
-        end["offered"]["bytes"].astype(int),
-        end["delivered"],
-    )
-    octets, parity, reports = (
-        int(sizes.sum()),
-        counts.get("sent_parity", math.inf),
-        counts.get("reports", math.inf),
-    )
-    least, longest = (
-        octets + len(sizes) * OVERHEAD_BYTES,
-        int(sizes.max(initial=0)) + OVERHEAD_BYTES,
-    )
-    exact = {
+    counts = end["counters"]
+    if counts.get("rows_left_out"):
+        return None
+    sizes = end["offered"]["bytes"].astype(int)
+    delivered = end["delivered"]
+    total_bytes = int(sizes.sum())
+    parity = counts.get("sent_parity", math.inf)
+    reports = counts.get("reports", math.inf)
+    least_bytes = total_bytes + len(sizes) * OVERHEAD_BYTES
+    longest_bytes = int(sizes.max(initial=0)) + OVERHEAD_BYTES
+    exact: dict[str, float] = {
         "offered": len(sizes),
         "sent_source": len(sizes),
-        "offered_bytes": octets,
+        "offered_bytes": total_bytes,
         "delivered": len(delivered),
     }
-    exact |= {"recovered": int(delivered["recovered"].sum())} if "delivered" in counts else {}
-    limits = {
-        name: (count, count)
-        for name, count in (exact | {"wire_packets": len(sizes) + parity}).items()
-    }
-    limits |= {
-        "wire_bytes": (least, least + parity * longest if parity else least),
-        "processor_share": (0, 2),
-    }
+    if "delivered" in counts:
+        exact["recovered"] = int(delivered["recovered"].sum())
+    exact["wire_packets"] = len(sizes) + parity
+    limits: dict[str, tuple[float, float]] = {name: (count, count) for name, count in exact.items()}
+    most_bytes = least_bytes + parity * longest_bytes if parity else least_bytes
+    limits["wire_bytes"] = (least_bytes, most_bytes)
+    limits["processor_share"] = (0, 2)
     limits["report_bytes"] = (0, 2 * reports * (MAX_REPORT_BYTES + FRAME_HEADERS_BYTES))
-    wrong = (
-        name for name, (low, high) in limits.items() if not low <= counts.get(name, low) <= high
-    )
-    name = None if counts.get("rows_left_out") else next(wrong, None)
-    return (
-        None
-        if name is None
-        else f"an end counted {name} {counts[name]:.12g}, which the packets that it logged deny"
-    )
+    wrong = first_impossible(counts, limits)
+    if wrong is None:
+        return None
+    denied = "which the packets that it logged deny"
+    return f"an end counted {wrong.name} {wrong.value:.12g}, {denied}"
 
 
 def _impossible(plan: TrialPlan, workload: str, found: Json) -> str | None:
     """Why a program cannot have measured that in this time, or None."""
-    parts = {"lost": "sent", "identical": "frames", "mean_ms": "worst_ms"}
     lasts_s = plan.duration_s
     sent = 3 * plan.least_sent(workload) * lasts_s / (lasts_s - ENDS_S)
-    limits: JsonObject = {
+    most: dict[str, float | None] = {
         "sent": sent,
         "frames": sent,
         "worst_ms": 2e3 * lasts_s,
         "ssim": 1.0,
         "psnr_db": 100.0,
+        "lost": found.get("sent"),
+        "identical": found.get("frames"),
+        "mean_ms": found.get("worst_ms"),
     }
-    limits |= {name: found.get(whole) for name, whole in parts.items()}
-    wrong = (
-        name
-        for name, most in limits.items()
-        if None not in (most, found.get(name)) and found[name] > most
-    )
-    return next(
-        (f"{workload}: {name} is {found[name]:g}, more than there can be" for name in wrong), None
-    )
+    limits = {name: (-math.inf, limit) for name, limit in most.items() if limit is not None}
+    wrong = first_impossible(found, limits)
+    if wrong is None:
+        return None
+    return f"{workload}: {wrong.name} is {wrong.value:g}, more than there can be"
 
 
 def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
@@ -222,30 +213,27 @@ def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
     code seems to have recovered.)"""
     if not (run.source and run.sink) or any(link.impairments for link in plan.network.links):
         return 0.0, 0
-    sent, came, at, place = _matched(run.source, run.sink)
-    own = ~came["recovered"][place]
-    under_way_s = (came["came_s"][place] - sent["at_s"][at])[own]
-    early_s = (
-        came["came_s"] - came["at_s"]
-    )  # what is handed on before it came, or came before it was sent, has no time
-    waited_s = float(max(np.abs(under_way_s).max(initial=0.0), early_s.max(initial=0.0)))
-    missing = np.ones(len(sent), dtype=np.bool_)
-    missing[at[own]] = False
+    offered = run.source["offered"]
+    delivered = run.sink["delivered"]
+    originals = _deliveries(offered, delivered[~delivered["recovered"]], "came_s")
+    in_transit_s = np.abs(originals.transit_s[~originals.lost])
+    # A packet that arrived before it was sent, or after it was passed on, has no valid time.
+    early_s = delivered["came_s"] - delivered["at_s"]
+    waited_s = float(max(in_transit_s.max(initial=0.0), early_s.max(initial=0.0)))
     propagation_s = longest_path_delay_s(plan.tunnel.there)
     before_s = _GUARD_S + propagation_s
-    missing &= ~near_faults(sent["at_s"], run.faults, before_s=before_s, after_s=_GUARD_S)
-    outside = int(missing.sum()) - int(run.sink["counters"].get("unused_sources", 0))
-    return waited_s - propagation_s, max(0, outside - int(MAX_UNPLANNED * len(sent)))
+    near = near_faults(offered["at_s"], run.faults, before_s=before_s, after_s=_GUARD_S)
+    missing = int((originals.lost & ~near).sum())
+    outside = missing - int(run.sink["counters"].get("unused_sources", 0))
+    return waited_s - propagation_s, max(0, outside - int(MAX_UNPLANNED * len(offered)))
 
 
-def _matched(
-    source: EndLog, sink: EndLog
-) -> tuple[NDArray[np.void], NDArray[np.void], IntArray, IntArray]:
-    """Packets offered at the source and delivered at the sink, and the places in either of those that came as they
-    were."""
-    sent, came, names = source["offered"], sink["delivered"], ["flow", "number", "bytes"]
-    _, at, place = np.intersect1d(sent[names], came[names], return_indices=True)
-    return sent, came, at, place
+def _deliveries(
+    offered: NDArray[np.void], delivered: NDArray[np.void], time_name: str
+) -> Deliveries:
+    """Return the fate of the offered packets; ``time_name``: the field with the time of arrival."""
+    key = ["flow", "number", "bytes"]
+    return packet_deliveries(offered[key], offered["at_s"], delivered[key], delivered[time_name])
 
 
 def _directions(run: RivalRun) -> tuple[tuple[EndLog, EndLog], ...]:
@@ -449,11 +437,11 @@ def _mode(run: RivalRun, row: JsonObject) -> JsonObject:
 
 def _delays_s(source: EndLog, sink: EndLog) -> JsonObject:
     """From the program that sent a packet to the one that gets it, by percentile."""
-    sent, came, at, place = _matched(source, sink)
-    if not len(at):
+    fates = _deliveries(source["offered"], sink["delivered"], "at_s")
+    if fates.lost.all():
         return {}
-    found = np.percentile(came["at_s"][place] - sent["at_s"][at], [50, 95, 99, 100])
-    return dict(zip(("median", "p95", "p99", "worst"), np.round(found, 5).tolist(), strict=True))
+    delays_s = np.percentile(fates.transit_s[~fates.lost], [50, 95, 99, 100])
+    return dict(zip(("median", "p95", "p99", "worst"), np.round(delays_s, 5).tolist(), strict=True))
 
 
 def _checks(

@@ -1,13 +1,15 @@
-"""Optical burst switching in virtual time: edge routers fill buffers with bursts, repeated liquid schedules or greedy
-ones empty them.
+"""Simulates optical burst switching in virtual time.
 
-A strategy is handed the arrivals and asked, slot by slot, what leaves; it holds no buffers and counts nothing.
+Bursts fill the buffers of edge routers, which repeated liquid schedules or greedy reservations
+empty. A strategy is told which bursts arrive, and is asked in each slot which bursts leave. It has
+no buffers and counts nothing.
 
-Source: Gabrielyan 2007, 3.2.2 ("the filled buffers of the edge nodes are repeatedly emptied by applying liquid
-scheduling").
+Source: Gabrielyan 2007, 3.2.2 ("the filled buffers of the edge nodes are repeatedly emptied by
+applying liquid scheduling").
 """
 
 import functools
+import itertools
 import math
 import operator
 from collections import Counter, defaultdict, deque
@@ -25,202 +27,332 @@ from topologies import Network
 
 
 class Reservations:
-    """Which wavelengths of each fibre are taken in each slot, as bits.
+    """The wavelengths of each fibre that are reserved in each slot.
 
-    ``converting``: a path takes any wavelength on each fibre; else one on all of them.
+    Args:
+        paths: The fibres of each pair's lightpath, as indices.
+        wavelengths: Number of wavelengths of each fibre.
+        converting: Whether a path may have a different wavelength on each fibre.
     """
 
     def __init__(
         self, paths: Sequence[Sequence[int]], wavelengths: int, *, converting: bool
     ) -> None:
-        self._paths, self._all, self._converting = paths, (1 << wavelengths) - 1, converting
-        self._slots: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        self._paths = paths
+        # Sets of wavelengths are stored as bits.
+        self._all_wavelengths = (1 << wavelengths) - 1
+        self._converting = converting
+        self._reserved: defaultdict[int, dict[int, int]] = defaultdict(dict)
 
     def forget(self, slot: int) -> None:
-        """The slot is over."""
-        self._slots.pop(slot, None)
+        """Remove the reservations of a slot that is over."""
+        self._reserved.pop(slot, None)
 
     def reserve(self, pair: int, slot: int, latest: float = math.inf) -> int | None:
-        """Reserve the first slot from ``slot`` on, the lowest wavelength in it; None where none up to ``latest`` is
-        free."""
+        """Reserve the lowest free wavelength in the first slot that has one.
+
+        Args:
+            pair: Index of the pair.
+            slot: First slot to try.
+            latest: Last slot to try.
+
+        Returns:
+            The slot, or None if no slot has a free wavelength.
+        """
         path = self._paths[pair]
         while slot <= latest:
-            taken = self._slots[slot]
-            masks = [taken.get(link, 0) for link in path]
+            reserved = self._reserved[slot]
+            masks = [reserved.get(link, 0) for link in path]
             if not self._converting:
-                masks = [functools.reduce(operator.or_, masks)] * len(path)
-            if self._all not in masks:
+                reserved_on_any = functools.reduce(operator.or_, masks)
+                masks = [reserved_on_any] * len(path)
+            if self._all_wavelengths not in masks:
                 for link, mask in zip(path, masks, strict=True):
-                    taken[link] = taken.get(link, 0) | (~mask & (mask + 1))
+                    lowest_free = ~mask & (mask + 1)
+                    reserved[link] = reserved.get(link, 0) | lowest_free
                 return slot
             slot += 1
         return None
 
 
-_CYCLE_STEPS, _ROLLING_STEPS = 1_000, 200
+# The steps of ejection for each schedule. A rolling schedule is computed in every slot, and
+# therefore with fewer steps.
+_CYCLE_STEPS = 1_000
+_ROLLING_STEPS = 200
+# The pair of a burst, and the slot in which it arrived.
 Burst = tuple[int, int]
-"""(pair, slot in which it arrived)."""
 Paths = Sequence[Sequence[int]]
 
 
 def fewest_rounds(
     paths: Paths, wavelengths: int, *, converting: bool, seed: int = 1, steps: int = _CYCLE_STEPS
 ) -> list[list[list[int]]]:
-    """Rounds of frames of indices into ``paths``, as few rounds as packing finds from the bound (load over W) upwards.
+    """Divide paths into as few rounds as ejection finds.
 
-    A round has W frames of paths that share no link; with conversion one, in which every link has at most W paths. The
-    fullest frames come first: any frame may be exchanged for one of another round.
+    The search begins with the smallest possible number of rounds, which is the load over the number
+    of wavelengths (W). A round has W frames of paths that share no link. With conversion it has one
+    frame, in which every link has at most W paths. Any two frames of different rounds may be
+    exchanged; the fullest ones come first.
+
+    Args:
+        paths: The links of each path.
+        wavelengths: Number of wavelengths of each fibre (W).
+        converting: Whether a path may have a different wavelength on each link.
+        seed: Seed of the search.
+        steps: Number of steps for each number of rounds.
+
+    Returns:
+        For each round and each of its frames, the indices of the paths.
     """
-    load = Counter(link for path in paths for link in path)
-    count, width = -(-max(load.values()) // wavelengths), 1 if converting else wavelengths
-    while (
-        placed := pack(paths, count * width, wavelengths // width, seed=seed, steps=steps)
-    ) is None:
-        count += 1
-    frames: list[list[int]] = [[] for _ in range(count * width)]
-    for path, number in enumerate(placed):
-        frames[number].append(path)
-    frames.sort(key=lambda frame: -len(frame))
-    return [frames[k : k + width] for k in range(0, len(frames), width) if frames[k]]
+    load: Counter[int] = Counter()
+    for path in paths:
+        load.update(path)
+    rounds = -(-max(load.values()) // wavelengths)
+    frames_per_round = 1 if converting else wavelengths
+    capacity = wavelengths // frames_per_round
+    while True:
+        frame_of_path = pack(paths, rounds * frames_per_round, capacity, seed=seed, steps=steps)
+        if frame_of_path is not None:
+            break
+        rounds += 1
+    frames: list[list[int]] = [[] for _ in range(rounds * frames_per_round)]
+    for i, number in enumerate(frame_of_path):
+        frames[number].append(i)
+    frames.sort(key=len, reverse=True)
+    # If the first frame of a round is empty, all frames after it are empty too.
+    return [
+        frames[begin : begin + frames_per_round]
+        for begin in range(0, len(frames), frames_per_round)
+        if frames[begin]
+    ]
 
 
 class _Liquid:
-    """``cycles``: rounds of each schedule."""
+    """The common part of the strategies with liquid schedules.
+
+    Args:
+        paths: The fibres of each pair's lightpath.
+        wavelengths: Number of wavelengths of each fibre.
+        converting: Whether a path may have a different wavelength on each fibre.
+        known_after: Number of slots after its arrival in which a burst is not known yet.
+        seed: Seed of the schedules.
+
+    Attributes:
+        cycles: Number of rounds of each schedule so far.
+    """
 
     def __init__(
         self, paths: Paths, wavelengths: int, *, converting: bool, known_after: int, seed: int
     ) -> None:
-        self._paths, self._wavelengths, self._converting = paths, wavelengths, converting
-        self._known_after, self._seed = known_after, seed
-        self._waiting: deque[Burst] = deque()
-        self._left: list[Burst] = []
-        self._rounds: deque[list[Burst]] = deque()
+        self._paths = paths
+        self._wavelengths = wavelengths
+        self._converting = converting
+        self._known_after = known_after
+        self._seed = seed
+        # Bursts that are not known yet, and bursts that are known and not scheduled.
+        self._unknown: deque[Burst] = deque()
+        self._pending: list[Burst] = []
         self.cycles: list[int] = []
 
     def arrive(self, pair: int, slot: int) -> bool:
-        self._waiting.append((pair, slot))
+        """Accept a burst; the strategy never loses one."""
+        self._unknown.append((pair, slot))
         return True
 
-    def _rounds_left(self, slot: int, steps: int) -> list[list[list[int]]]:
-        """Rounds of frames of places in ``_left``, the bursts known by now that no schedule has sent."""
-        while self._waiting and self._waiting[0][1] < slot - self._known_after:
-            self._left.append(self._waiting.popleft())
-        if not self._left:
+    def _schedule(self, slot: int, steps: int) -> list[list[list[int]]]:
+        """Return the rounds of a new schedule of all pending bursts that are known in a slot.
+
+        Args:
+            slot: The slot.
+            steps: Number of steps of the search.
+
+        Returns:
+            For each round and each of its frames, the indices of bursts in ``_pending``.
+        """
+        while self._unknown and self._unknown[0][1] < slot - self._known_after:
+            self._pending.append(self._unknown.popleft())
+        if not self._pending:
             return []
-        paths, seed = [self._paths[pair] for pair, _ in self._left], self._seed + len(self.cycles)
         rounds = fewest_rounds(
-            paths, self._wavelengths, converting=self._converting, seed=seed, steps=steps
+            self._pending_paths(),
+            self._wavelengths,
+            converting=self._converting,
+            # Each schedule has another seed.
+            seed=self._seed + len(self.cycles),
+            steps=steps,
         )
         self.cycles.append(len(rounds))
         return rounds
 
+    def _pending_paths(self) -> list[Sequence[int]]:
+        return [self._paths[pair] for pair, _ in self._pending]
+
 
 class LiquidCycles(_Liquid):
-    """Cycles as the thesis has them: the bursts known when a cycle begins are sent in a liquid schedule, then the next
-    begins.
+    """Liquid schedules in cycles, as in the thesis.
 
-    The fullest frames go first; bursts of a pair in the order of their arrival.
+    The bursts that are known when a cycle begins are sent by a liquid schedule; then the next cycle
+    begins. The fullest frames come first. Bursts of a pair are sent in the order of their arrival.
     """
 
+    def __init__(
+        self, paths: Paths, wavelengths: int, *, converting: bool, known_after: int, seed: int
+    ) -> None:
+        super().__init__(
+            paths, wavelengths, converting=converting, known_after=known_after, seed=seed
+        )
+        # The bursts of the rounds of the current cycle that are still to be sent.
+        self._rounds: deque[list[Burst]] = deque()
+
     def leaving(self, slot: int) -> Sequence[Burst]:
+        """Return the bursts that leave in a slot."""
         if not self._rounds:
-            lit = [
-                [i for frame in frames for i in frame]
-                for frames in self._rounds_left(slot, _CYCLE_STEPS)
-            ]
-            sent = [Counter(self._left[i][0] for i in own) for own in lit]
-            self._rounds.extend(_take_oldest(self._left, own) for own in sent)
+            pairs_by_round = []
+            for frames in self._schedule(slot, _CYCLE_STEPS):
+                indices = itertools.chain.from_iterable(frames)
+                pairs_by_round.append(Counter(self._pending[i][0] for i in indices))
+            # Only now: the indices are those of the list before bursts are removed.
+            for count_by_pair in pairs_by_round:
+                self._rounds.append(_take_oldest(self._pending, count_by_pair))
         return self._rounds.popleft() if self._rounds else ()
 
 
 class RollingLiquid(_Liquid):
-    """A liquid schedule of everything known is computed again in every slot; only its fullest frames are sent, and
-    topped up.
+    """A new liquid schedule in every slot, of which only the first round is sent.
 
-    No burst waits for the end of a schedule that was made before it came. Topping up: of the bursts in later frames,
-    those that still fit go too, oldest first.
+    No burst waits for the end of a schedule that was computed before it arrived. The round consists
+    of the fullest frames. It is filled up with bursts of later rounds that still fit, the oldest
+    first.
     """
 
     def leaving(self, slot: int) -> Sequence[Burst]:
-        rounds = self._rounds_left(slot, _ROLLING_STEPS)
+        """Return the bursts that leave in a slot."""
+        rounds = self._schedule(slot, _ROLLING_STEPS)
         if not rounds:
             return ()
-        paths = [self._paths[pair] for pair, _ in self._left]
-        chosen = _topped_up(rounds[0], paths, capacity=self._wavelengths if self._converting else 1)
-        return _take_oldest(self._left, Counter(self._left[i][0] for i in chosen))
+        capacity = self._wavelengths if self._converting else 1
+        indices = _filled_up(rounds[0], self._pending_paths(), capacity=capacity)
+        count_by_pair = Counter(self._pending[i][0] for i in indices)
+        return _take_oldest(self._pending, count_by_pair)
 
 
-def _topped_up(frames: Sequence[Sequence[int]], paths: Paths, *, capacity: int) -> list[int]:
-    """The paths of the frames, and of all others those that still fit into one of them, in their order."""
-    loads = [Counter(link for i in frame for link in paths[i]) for frame in frames]
-    chosen = {i for frame in frames for i in frame}
+def _filled_up(frames: Sequence[Sequence[int]], paths: Paths, *, capacity: int) -> list[int]:
+    """Add paths to the frames of a round as long as they fit.
+
+    Args:
+        frames: The indices of the paths in each frame.
+        paths: The links of all paths, in the order in which they are tried.
+        capacity: Number of paths over a link in a frame.
+
+    Returns:
+        The indices of all paths in the round.
+    """
+    loads: list[Counter[int]] = []
+    chosen: set[int] = set()
+    for frame in frames:
+        load: Counter[int] = Counter()
+        for i in frame:
+            load.update(paths[i])
+        loads.append(load)
+        chosen.update(frame)
     for i, path in enumerate(paths):
-        if i not in chosen:
-            for load in loads:
-                if all(load[link] < capacity for link in path):
-                    load.update(path)
-                    chosen.add(i)
-                    break
+        if i in chosen:
+            continue
+        for load in loads:
+            if all(load[link] < capacity for link in path):
+                load.update(path)
+                chosen.add(i)
+                break
     return sorted(chosen)
 
 
 class Greedy:
-    """Every burst by itself, when it comes: first fit over slots, then wavelengths, all reservations made so far being
-    known.
+    """Reserves a slot and wavelengths for each burst when it arrives, by first fit.
 
-    ``drops``: only the first slot that can be had is tried, and the burst is lost where no wavelength is free in it
-    (JET without buffers); else it waits for the first slot that has one, gaps between reservations included.
+    All reservations so far are known.
+
+    Args:
+        paths: The fibres of each pair's lightpath.
+        wavelengths: Number of wavelengths of each fibre.
+        converting: Whether a path may have a different wavelength on each fibre.
+        known_after: Number of slots after its arrival in which a burst is not known yet.
+        drops: Whether a burst is lost if no wavelength is free in the first possible slot (JET
+            without buffers). Otherwise it waits for the first slot with a free wavelength, gaps
+            between reservations included.
+
+    Attributes:
+        cycles: Always empty; see ``Dispatcher``.
     """
 
     def __init__(
         self, paths: Paths, wavelengths: int, *, converting: bool, known_after: int, drops: bool
     ) -> None:
-        self._lead, self._drops = 1 + known_after, drops
+        self._lead_slots = 1 + known_after
+        self._drops = drops
         self._reservations = Reservations(paths, wavelengths, converting=converting)
         self._departures: defaultdict[int, list[Burst]] = defaultdict(list)
         self.cycles: list[int] = []
 
     def arrive(self, pair: int, slot: int) -> bool:
-        first = slot + self._lead
-        chosen = self._reservations.reserve(pair, first, first if self._drops else math.inf)
-        if chosen is not None:
-            self._departures[chosen].append((pair, slot))
-        return chosen is not None
+        """Reserve a slot for a burst, and return whether that was possible."""
+        first = slot + self._lead_slots
+        latest = first if self._drops else math.inf
+        departure = self._reservations.reserve(pair, first, latest)
+        if departure is None:
+            return False
+        self._departures[departure].append((pair, slot))
+        return True
 
     def leaving(self, slot: int) -> Sequence[Burst]:
+        """Return the bursts that leave in a slot."""
         self._reservations.forget(slot)
         return self._departures.pop(slot, ())
 
 
+# A strategy. ``arrive`` is called for each burst with its pair and slot, and returns False if the
+# strategy loses the burst. A burst that arrives in slot a leaves in slot a + 1 + known_after at the
+# earliest. ``leaving`` returns the bursts that are sent in a slot; it is called once in each slot,
+# before the arrivals of the slot. ``cycles`` has the number of rounds of each liquid schedule.
 Dispatcher = LiquidCycles | RollingLiquid | Greedy
-"""A strategy. ``arrive``: a burst of that pair came in that slot; False where the strategy loses it. It leaves in slot
-a + 1 + ``known_after`` at the earliest. ``leaving``: the bursts that are sent in this slot; called once a slot, before
-the slot's arrivals. ``cycles``: rounds of each liquid schedule."""
 
 
-def _take_oldest(bursts: list[Burst], required: Counter[int]) -> list[Burst]:
-    """Take so many bursts of each pair out of the list, those that came first."""
-    taken, left = [], []
+def _take_oldest(bursts: list[Burst], count_by_pair: Counter[int]) -> list[Burst]:
+    """Remove a number of bursts of each pair from a list, the first ones, and return them.
+
+    Args:
+        bursts: The list, in the order of arrival.
+        count_by_pair: How many bursts of each pair to remove.
+    """
+    taken = []
+    remaining = []
     for burst in bursts:
-        if required[burst[0]] > 0:
-            required[burst[0]] -= 1
+        pair, _ = burst
+        if count_by_pair[pair] > 0:
+            count_by_pair[pair] -= 1
             taken.append(burst)
         else:
-            left.append(burst)
-    bursts[:] = left
+            remaining.append(burst)
+    bursts[:] = remaining
     return taken
 
 
+# "liquid" carries out each liquid schedule to its end; "liquid-rolling" computes one in each slot.
+# The greedy strategies treat each burst by itself: "greedy-defer" sends it in the earliest slot
+# with a free wavelength; "greedy-drop" sends it in the next slot or loses it.
 Strategy = Literal["liquid", "liquid-rolling", "greedy-defer", "greedy-drop"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
-"""Liquid schedules, each carried out to its end or begun again in every slot; each burst by itself, first fit: to the
-earliest slot with a free wavelength, or to the next slot or lost."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BurstCloud:
-    """Pairs of edge routers: ``paths`` the fibres (numbers) of each pair's lightpath, ``sources`` the router that
-    sends."""
+    """An optical cloud with one lightpath for each pair of edge routers.
+
+    Attributes:
+        paths: The fibres of each pair's lightpath, as indices of links.
+        sources: The index of the router that sends, for each pair.
+        wavelengths: Number of wavelengths of each fibre.
+        switching: What the cross-connects can do.
+    """
 
     paths: tuple[tuple[int, ...], ...]
     sources: tuple[int, ...]
@@ -229,17 +361,30 @@ class BurstCloud:
 
     @property
     def bottleneck_load(self) -> int:
-        """Pairs over the most loaded fibre."""
-        return max(Counter(link for path in self.paths for link in path).values())
+        """The number of pairs over the most loaded fibre."""
+        load = Counter(itertools.chain.from_iterable(self.paths))
+        return max(load.values())
 
 
 def optical_cloud_of(network: Network, *, wavelengths: int, switching: Switching) -> BurstCloud:
-    """Every ordered pair of the network's edge routers (end points where it has none), over its static routes."""
-    ends = {end: i for i, end in enumerate(optical_end_points(network))}
-    paths = lightpaths_between(network, all_to_all(network))
+    """Return the cloud of all ordered pairs of a network's edge routers, over its static routes.
+
+    If the network has no edge routers, its end points are taken.
+
+    Args:
+        network: The network.
+        wavelengths: Number of wavelengths of each fibre.
+        switching: What the cross-connects can do.
+    """
+    index_of_end = {end: i for i, end in enumerate(optical_end_points(network))}
+    paths = []
+    sources = []
+    for lightpath in lightpaths_between(network, all_to_all(network)):
+        paths.append(tuple(network.link_index[link] for link in lightpath.links))
+        sources.append(index_of_end[lightpath.source])
     return BurstCloud(
-        paths=tuple(tuple(network.link_index[link] for link in path.links) for path in paths),
-        sources=tuple(ends[path.source] for path in paths),
+        paths=tuple(paths),
+        sources=tuple(sources),
         wavelengths=wavelengths,
         switching=switching,
     )
@@ -247,12 +392,21 @@ def optical_cloud_of(network: Network, *, wavelengths: int, switching: Switching
 
 @dataclass(frozen=True, kw_only=True)
 class BurstTraffic:
-    """Bursts of one slot each arrive at random (Poisson), equally many for every pair.
+    """Bursts that arrive as a Poisson process, with the same rate for every pair.
 
-    ``load``: offered load of the most loaded fibre, 1 being all of its wavelengths in all slots. A burst that arrives
-    in slot a can leave in slot a + 1 + ``signalling_slots`` at the earliest, whatever the strategy. ``buffer_bursts``:
-    an edge router holds so many waiting bursts; more are lost. What happens in the first ``warm_up_slots`` is not
-    counted.
+    Each burst lasts one slot.
+
+    Attributes:
+        load: Offered load of the most loaded fibre; 1 means all its wavelengths in all slots.
+        slots: Number of slots.
+        warm_up_slots: Number of slots at the beginning that are not counted.
+        signalling_slots: A burst that arrives in slot a can leave in slot
+            a + 1 + ``signalling_slots`` at the earliest, whatever the strategy.
+        buffer_bursts: Number of waiting bursts for which an edge router has room. More are lost.
+        seed: Seed of the arrivals.
+
+    Raises:
+        InputError: A value is out of range.
     """
 
     load: float
@@ -269,7 +423,8 @@ class BurstTraffic:
             )
         if not 0 <= self.warm_up_slots < self.slots:
             raise InputError(
-                f"{self.slots} slots with a warm-up of {self.warm_up_slots}: nothing would be counted"
+                f"{self.slots} slots with a warm-up of {self.warm_up_slots}: nothing would be"
+                " counted"
             )
         if self.buffer_bursts < 1 or self.signalling_slots < 0:
             raise InputError("give buffers of 1 burst or more and 0 or more slots of signalling")
@@ -277,12 +432,24 @@ class BurstTraffic:
 
 @dataclass(frozen=True, kw_only=True)
 class BurstResult:
-    """What a strategy made of the traffic, after the warm-up. Delays in slots, from arrival to the last bit sent.
+    """The results of a strategy after the warm-up. Delays are in slots.
 
-    ``offered`` = arrivals; ``carried`` = sent (of earlier arrivals too); ``blocked`` found no wavelength,
-    ``overflowed`` no buffer. ``waiting``: bursts in all buffers, mean over slots; ``fullest``: most in one router.
-    ``utilisation``: share of the most used fibre's wavelengths and slots. ``cycle_slots``: mean length of a liquid
-    schedule, else None.
+    A delay lasts from the arrival of a burst until its last bit has been sent.
+
+    Attributes:
+        offered: Bursts that arrived.
+        carried: Bursts that were sent, those that arrived earlier included.
+        blocked: Bursts that were lost because no wavelength was free.
+        overflowed: Bursts that were lost because a buffer was full.
+        backlog: Bursts in all buffers at the end.
+        throughput: ``carried`` over ``offered``.
+        loss: Lost bursts over ``offered``.
+        mean_delay_slots: Mean delay, or None if no burst was sent.
+        p99_delay_slots: 99th percentile of the delay, or None if no burst was sent.
+        waiting: Mean number of bursts in all buffers.
+        fullest: Largest number of bursts in one buffer.
+        utilisation: Fraction of the wavelengths and slots of the most used fibre that carry bursts.
+        cycle_slots: Mean length of a liquid schedule, or None if there is none.
     """
 
     offered: int
@@ -301,9 +468,13 @@ class BurstResult:
 
 
 def simulate_bursts(cloud: BurstCloud, traffic: BurstTraffic, strategy: Strategy) -> BurstResult:
-    """The traffic over the cloud under one strategy. The same seed gives the same arrivals to all of them.
+    """Simulate the traffic over a cloud under one strategy.
 
-    O(slots * bursts a slot * W * path length). Raises InputError for an unknown strategy.
+    With the same seed, all strategies get the same arrivals. The time is O(slots * bursts in a slot
+    * W * length of a path).
+
+    Raises:
+        InputError: The strategy is unknown.
     """
     if strategy not in STRATEGIES:
         raise InputError(f"strategy {strategy!r} is unknown; there are {', '.join(STRATEGIES)}")
@@ -311,94 +482,119 @@ def simulate_bursts(cloud: BurstCloud, traffic: BurstTraffic, strategy: Strategy
 
 
 def dispatcher_of(cloud: BurstCloud, traffic: BurstTraffic, strategy: Strategy) -> Dispatcher:
-    """The strategy as a dispatcher, which is handed arrivals and requested departures."""
-    converting, known_after = cloud.switching == "wixc", traffic.signalling_slots
+    """Return a new dispatcher for a strategy."""
+    converting = cloud.switching == "wixc"
+    known_after = traffic.signalling_slots
     if strategy in ("liquid", "liquid-rolling"):
-        kind = LiquidCycles if strategy == "liquid" else RollingLiquid
-        return kind(
+        dispatcher_class = LiquidCycles if strategy == "liquid" else RollingLiquid
+        return dispatcher_class(
             cloud.paths,
             cloud.wavelengths,
             converting=converting,
             known_after=known_after,
             seed=traffic.seed,
         )
-    drops = strategy == "greedy-drop"
     return Greedy(
-        cloud.paths, cloud.wavelengths, converting=converting, known_after=known_after, drops=drops
+        cloud.paths,
+        cloud.wavelengths,
+        converting=converting,
+        known_after=known_after,
+        drops=strategy == "greedy-drop",
     )
 
 
 class _Simulation:
-    """Slot by slot: what leaves goes at the slot's beginning, what arrives comes during it."""
+    """One simulation. In each slot, bursts leave first; then the arrivals of the slot come."""
 
     def __init__(self, cloud: BurstCloud, traffic: BurstTraffic, dispatcher: Dispatcher) -> None:
-        self._cloud, self._traffic, self._dispatcher = cloud, traffic, dispatcher
-        self._in_use = [0] * (1 + max(cloud.sources))
-        self._used, self._counts = Counter[int](), Counter[str]()
+        self._cloud = cloud
+        self._traffic = traffic
+        self._dispatcher = dispatcher
+        # The number of bursts in the buffer of each router.
+        self._in_buffer = [0] * (1 + max(cloud.sources))
+        # The counters below leave out the warm-up.
+        self._bursts_on_fibre: Counter[int] = Counter()
         self._delays: list[float] = []
-        self._waiting = self._fullest = 0
+        self._offered = 0
+        self._blocked = 0
+        self._overflowed = 0
+        self._waiting_sum = 0
+        self._fullest = 0
 
     def run(self) -> BurstResult:
-        traffic = self._traffic
-        for slot, pairs in enumerate(_arrivals(self._cloud, traffic)):
-            counted = slot >= traffic.warm_up_slots
-            self._send(slot, counted)
+        """Simulate all slots, and return the results."""
+        for slot, pairs in enumerate(_arrivals(self._cloud, self._traffic)):
+            is_counted = slot >= self._traffic.warm_up_slots
+            self._send(slot, is_counted)
             for pair in pairs:
-                self._take(pair, slot, counted)
-            if counted:
-                self._waiting += sum(self._in_use)
-                self._fullest = max(self._fullest, *self._in_use)
+                self._accept(pair, slot, is_counted)
+            if is_counted:
+                self._waiting_sum += sum(self._in_buffer)
+                self._fullest = max(self._fullest, *self._in_buffer)
         return self._result()
 
-    def _send(self, slot: int, counted: bool) -> None:
-        for pair, arrived in self._dispatcher.leaving(slot):
-            self._in_use[self._cloud.sources[pair]] -= 1
-            if counted:
-                self._counts["carried"] += 1
-                self._delays.append(
-                    slot + 1 - (arrived + 0.5)
-                )  # arrivals are spread evenly over their slot
-                self._used.update(self._cloud.paths[pair])
+    def _send(self, slot: int, is_counted: bool) -> None:
+        """Send the bursts that leave in a slot."""
+        for pair, arrival_slot in self._dispatcher.leaving(slot):
+            self._in_buffer[self._cloud.sources[pair]] -= 1
+            if is_counted:
+                # Arrivals are spread evenly over their slot: half a slot on average.
+                self._delays.append(slot + 1 - (arrival_slot + 0.5))
+                self._bursts_on_fibre.update(self._cloud.paths[pair])
 
-    def _take(self, pair: int, slot: int, counted: bool) -> None:
+    def _accept(self, pair: int, slot: int, is_counted: bool) -> None:
+        """Put a burst that has arrived into the buffer of its router, or lose it."""
         source = self._cloud.sources[pair]
-        self._counts["offered"] += counted
-        if self._in_use[source] >= self._traffic.buffer_bursts:
-            self._counts["overflowed"] += counted
-        elif self._dispatcher.arrive(pair, slot):
-            self._in_use[source] += 1
-        else:
-            self._counts["blocked"] += counted
+        is_full = self._in_buffer[source] >= self._traffic.buffer_bursts
+        # A burst without a buffer is not offered to the strategy.
+        is_accepted = not is_full and self._dispatcher.arrive(pair, slot)
+        if is_accepted:
+            self._in_buffer[source] += 1
+        if is_counted:
+            self._offered += 1
+            if is_full:
+                self._overflowed += 1
+            elif not is_accepted:
+                self._blocked += 1
 
     def _result(self) -> BurstResult:
         slots = self._traffic.slots - self._traffic.warm_up_slots
-        offered, lost = (
-            self._counts["offered"],
-            self._counts["overflowed"] + self._counts["blocked"],
-        )
+        carried = len(self._delays)
+        throughput = 0.0
+        loss = 0.0
+        if self._offered:
+            throughput = carried / self._offered
+            loss = (self._overflowed + self._blocked) / self._offered
+        mean_delay: float | None = None
+        p99_delay: float | None = None
+        if self._delays:
+            mean_delay = float(np.mean(self._delays))
+            p99_delay = float(np.percentile(self._delays, 99))
         cycles = self._dispatcher.cycles
+        max_bursts = max(self._bursts_on_fibre.values(), default=0)
         return BurstResult(
-            **{
-                name: self._counts[name] for name in ("offered", "carried", "blocked", "overflowed")
-            },
-            backlog=sum(self._in_use),
-            throughput=self._counts["carried"] / offered if offered else 0.0,
-            loss=lost / offered if offered else 0.0,
-            mean_delay_slots=float(np.mean(self._delays)) if self._delays else None,
-            p99_delay_slots=float(np.percentile(self._delays, 99)) if self._delays else None,
-            waiting=self._waiting / slots,
+            offered=self._offered,
+            carried=carried,
+            blocked=self._blocked,
+            overflowed=self._overflowed,
+            backlog=sum(self._in_buffer),
+            throughput=throughput,
+            loss=loss,
+            mean_delay_slots=mean_delay,
+            p99_delay_slots=p99_delay,
+            waiting=self._waiting_sum / slots,
             fullest=self._fullest,
-            utilisation=max(self._used.values(), default=0) / (slots * self._cloud.wavelengths),
+            utilisation=max_bursts / (slots * self._cloud.wavelengths),
             cycle_slots=float(np.mean(cycles)) if cycles else None,
         )
 
 
 def _arrivals(cloud: BurstCloud, traffic: BurstTraffic) -> Iterator[list[int]]:
-    """Pairs of the bursts that come in each slot, in random order."""
-    chance = np.random.default_rng(traffic.seed)
+    """Yield the pairs of the bursts that arrive in each slot, in random order."""
+    rng = np.random.default_rng(traffic.seed)
     mean = traffic.load * cloud.wavelengths / cloud.bottleneck_load
     pairs = np.arange(len(cloud.paths))
     for _ in range(traffic.slots):
-        bursts = np.repeat(pairs, chance.poisson(mean, len(pairs)))
-        chance.shuffle(bursts)
+        bursts = np.repeat(pairs, rng.poisson(mean, len(pairs)))
+        rng.shuffle(bursts)
         yield bursts.tolist()

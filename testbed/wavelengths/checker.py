@@ -1,7 +1,7 @@
-"""Checks a wavelength plan from its values alone: every lightpath once, no wavelength of a fibre twice a round,
-continuity.
+"""Checks a wavelength plan from its values alone; no algorithm is imported.
 
-It knows no algorithm and imports none.
+Every lightpath must be lit once, no wavelength of a fibre may be used twice in a round, and
+wavelength-selective switches must keep the wavelength of a path.
 """
 
 from testbed.errors import InputError
@@ -10,54 +10,76 @@ from topologies import LinkId
 
 
 def check_wavelength_plan(plan: WavelengthPlan) -> None:
-    """Return where the plan holds; InputError that names the lightpath, or the two, where it does not. O(total path
-    length)."""
-    seen: dict[int, int] = {}
+    """Check a plan. The time is O(total length of the paths).
+
+    Raises:
+        InputError: The plan is invalid. The message names the lightpath, or the two lightpaths.
+    """
+    # The round in which each lightpath is lit.
+    round_of: dict[int, int] = {}
     for number, lit_paths in enumerate(plan.rounds):
         if not lit_paths:
             raise InputError(f"round {number} lights no path; leave it out")
-        taken: dict[tuple[LinkId, int], int] = {}
+        # The lightpath that uses each wavelength of each fibre in this round.
+        users: dict[tuple[LinkId, int], int] = {}
         for lit in lit_paths:
             _check_lit_path(plan, lit, number)
-            if lit.lightpath in seen:
+            if lit.lightpath in round_of:
                 raise InputError(
-                    f"lightpath {lit.lightpath} ({_name(plan, lit.lightpath)}) is lit in round {seen[lit.lightpath]} "
-                    f"and again in round {number}; light it once"
+                    f"lightpath {lit.lightpath} ({_label(plan, lit.lightpath)}) is lit in round"
+                    f" {round_of[lit.lightpath]} and again in round {number}; light it once"
                 )
-            seen[lit.lightpath] = number
-            for link, wavelength in zip(
-                plan.lightpaths[lit.lightpath].links, lit.wavelengths, strict=True
-            ):
-                other = taken.setdefault((link, wavelength), lit.lightpath)
-                if other != lit.lightpath:
-                    raise InputError(
-                        f"round {number}: lightpaths {other} ({_name(plan, other)}) and {lit.lightpath} "
-                        f"({_name(plan, lit.lightpath)}) share wavelength {wavelength} of "
-                        f"{plan.network.link(*link).label}"
-                    )
-    missing = next((i for i in range(len(plan.lightpaths)) if i not in seen), None)
-    if missing is not None:
-        raise InputError(f"lightpath {missing} ({_name(plan, missing)}) is lit in no round")
+            round_of[lit.lightpath] = number
+            _check_wavelengths(plan, lit, number, users)
+    for i in range(len(plan.lightpaths)):
+        if i not in round_of:
+            raise InputError(f"lightpath {i} ({_label(plan, i)}) is lit in no round")
+
+
+def _check_wavelengths(
+    plan: WavelengthPlan, lit: LitPath, number: int, users: dict[tuple[LinkId, int], int]
+) -> None:
+    """Refuse a lit path that uses a wavelength of a fibre which another path uses.
+
+    Args:
+        plan: The plan.
+        lit: The lit path.
+        number: Index of the round, for messages.
+        users: The lightpath on each wavelength of each fibre; those of this path are added.
+    """
+    links = plan.lightpaths[lit.lightpath].links
+    for link, wavelength in zip(links, lit.wavelengths, strict=True):
+        user = users.setdefault((link, wavelength), lit.lightpath)
+        if user != lit.lightpath:
+            raise InputError(
+                f"round {number}: lightpaths {user} ({_label(plan, user)}) and {lit.lightpath}"
+                f" ({_label(plan, lit.lightpath)}) share wavelength {wavelength} of"
+                f" {plan.network.link(*link).label}"
+            )
 
 
 def _check_lit_path(plan: WavelengthPlan, lit: LitPath, number: int) -> None:
+    """Refuse a lit path whose lightpath or wavelengths are invalid."""
     if not 0 <= lit.lightpath < len(plan.lightpaths):
         raise InputError(
-            f"round {number}: there is no lightpath {lit.lightpath}; there are {len(plan.lightpaths)}"
+            f"round {number}: there is no lightpath {lit.lightpath};"
+            f" there are {len(plan.lightpaths)}"
         )
-    name = f"round {number}: lightpath {lit.lightpath} ({_name(plan, lit.lightpath)})"
+    name = f"round {number}: lightpath {lit.lightpath} ({_label(plan, lit.lightpath)})"
     if len(lit.wavelengths) != len(plan.lightpaths[lit.lightpath].links):
-        raise InputError(f"{name} names {len(lit.wavelengths)} wavelengths; give one a fibre")
-    outside = next((w for w in lit.wavelengths if not 0 <= w < plan.wavelengths), None)
-    if outside is not None:
         raise InputError(
-            f"{name} uses wavelength {outside}; fibres have 0 to {plan.wavelengths - 1}"
+            f"{name} names {len(lit.wavelengths)} wavelengths; give one for each fibre"
         )
+    for wavelength in lit.wavelengths:
+        if not 0 <= wavelength < plan.wavelengths:
+            raise InputError(
+                f"{name} uses wavelength {wavelength}; fibres have 0 to {plan.wavelengths - 1}"
+            )
     if plan.switching == "wsxc" and lit.conversions:
         raise InputError(
             f"{name} changes its wavelength, which wavelength-selective switches cannot"
         )
 
 
-def _name(plan: WavelengthPlan, lightpath: int) -> str:
+def _label(plan: WavelengthPlan, lightpath: int) -> str:
     return plan.lightpaths[lightpath].label

@@ -1,7 +1,7 @@
-"""A wavelength plan on real switches: a round's rules go in, tagged packets of every lightpath and wrong ones are sent,
-counters read.
+"""Carries out a wavelength plan on real switches.
 
-What to send and what to make of it is decided in ``probes`` and ``judgement``.
+For each round, its rules are installed, the probes are sent, and the drop counters are read. What
+is sent is decided in ``probes``, and the results are judged in ``judgement``.
 """
 
 import selectors
@@ -9,10 +9,9 @@ import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from functools import partial
 
 from testbed.emulation.control.base_rules import rules_of
 from testbed.emulation.control.controller_link import ControllerLink
@@ -35,18 +34,31 @@ from testbed.wavelengths.probes import (
     wire_plan,
 )
 from testbed.wavelengths.rules import FIRST_VLAN, VLAN_PRESENT, client_of, dark_rules, round_rules
+from topologies.text.addresses import packed_mac
 
+# The controller's plan that has the drop rules. Round n is plan n + 2.
 DARK_PLAN = 1
-"""The controller's plan of the drop rules; round n is plan n + 2."""
+# Marks the frames of probes; the index of the round and of the probe follow.
 _MAGIC = b"WDM1"
 _FRAME_BYTES = 96
-_BURST, _PAUSE_S = 48, 0.003
-_LAG_S = 0.25
-"""How long the next packets wait for earlier ones, so that no switch that gets no processor for a while has to drop
-them."""
-_ARRIVE_S, _COUNT_S, _SETTLE_S = 2.0, 15.0, 30.0
-_ETH_P_ALL, _ETH_VLAN = 3, 0x8100
-_SOL_PACKET, _PACKET_AUXDATA, _PACKET_STATISTICS = 263, 8, 6
+# Frames are sent in bursts with a pause after each.
+_BURST_FRAMES = 48
+_PAUSE_S = 0.003
+# How long the next frames wait for earlier ones, so that a switch that gets no processor time for a
+# while need not drop any.
+_MAX_LAG_S = 0.25
+# Time limits in seconds: for the last frames to arrive, for the drop counters to be complete, and
+# for the switches to take over rules.
+_ARRIVE_S = 2.0
+_COUNT_S = 15.0
+_SETTLE_S = 30.0
+_RECEIVE_BUFFER_BYTES = 8 << 20
+# Constants of Linux (linux/if_ether.h, linux/if_packet.h), which the socket module lacks.
+_ETH_P_ALL = 3
+_ETH_VLAN = 0x8100
+_SOL_PACKET = 263
+_PACKET_AUXDATA = 8
+_PACKET_STATISTICS = 6
 _VLAN_VALID = 1 << 4
 
 
@@ -58,29 +70,47 @@ def run_wavelengths(
     seed: int = 1,
     report_progress: ReportProgress | None = None,
 ) -> tuple[RoundMeasurements, ...]:
-    """Every round of the plan on a network of its own, inside the sandbox only.
+    """Run all rounds of a plan on a network of its own. This works only inside the sandbox.
 
-    ``packets`` over each lit path and ``wrong`` times two on dark wavelengths a path (see ``round_probes``). Raises
-    CapabilityError where this machine cannot build the network, InvalidRunError where its receivers could not keep up.
+    Args:
+        plan: The plan.
+        packets: Number of packets over each lit path.
+        wrong: Number of packets of each wrong probe (see ``round_probes``).
+        seed: Seed of the probes.
+        report_progress: Called with the progress of the run, or None.
+
+    Raises:
+        CapabilityError: This machine cannot build the network.
+        InvalidRunError: The receivers could not keep up.
     """
-    show = report_progress or (lambda _: None)
+
+    def show(progress: Progress) -> None:
+        if report_progress is not None:
+            report_progress(progress)
+
     show(Progress(doing="building the network"))
     results = []
     with (
         lit_network(plan) as (net, controller, wiring),
-        closing(Clients(net, wiring, plan)) as ends,
+        closing(Clients(net, wiring, plan)) as clients,
     ):
         for number in range(len(plan.rounds)):
             show(Progress(done_s=number, total_s=len(plan.rounds), doing=f"round {number + 1}"))
             probes = round_probes(plan, number, packets=packets, wrong=wrong, seed=seed)
-            results.append(run_round(controller, wiring, plan, number, probes, ends))
-        ends.refuse_overflow()
+            results.append(run_round(controller, wiring, plan, number, probes, clients))
+        clients.refuse_overflow()
     return tuple(results)
 
 
 @contextmanager
 def lit_network(plan: WavelengthPlan) -> Iterator[tuple[EmulatedNetwork, ControllerLink, Wiring]]:
-    """The plan's network, up, dark: its drop rules are in, no path is lit. Links are not held to their capacity."""
+    """Run the plan's network with its drop rules, before any path is lit.
+
+    The links are not limited to their capacities.
+
+    Yields:
+        The network, its controller and its wiring.
+    """
     wiring = wire_plan(plan)
     with here(wiring, shape=False) as platform:
         platform.install(dark_rules(wiring, fibres(plan.network)), plan_id=DARK_PLAN)
@@ -90,25 +120,35 @@ def lit_network(plan: WavelengthPlan) -> Iterator[tuple[EmulatedNetwork, Control
 def light_round(
     controller: ControllerLink, wiring: Wiring, plan: WavelengthPlan, number: int
 ) -> float:
-    """Replace the round before by this one, while nothing is under way; seconds until every switch forwards by it
-    alone."""
-    began = time.monotonic()
+    """Replace the rules of the previous round by those of a round, while no packet is in transit.
+
+    Args:
+        controller: The controller.
+        wiring: The wiring of the plan's network.
+        plan: The plan.
+        number: Index of the round.
+
+    Returns:
+        The time in seconds until all switches forward by the rules of this round alone.
+    """
+    start_s = time.monotonic()
     if number:
         controller.remove(number + 1)
     controller.install(round_rules(wiring, plan, number), plan_id=number + 2)
     settle()
-    return time.monotonic() - began
+    return time.monotonic() - start_s
 
 
 def settle() -> None:
-    """Return when the switches have forgotten what they remembered of packets under earlier rules.
+    """Wait until the switches have revised their cached flows.
 
-    A switch answers a barrier when its tables are changed; its daemon revises what it remembers in the half second
-    after, and until then counts packets that it has not counted yet for the new rules, though the old ones sent them
-    on.
+    A switch answers a barrier when its tables have changed. Its daemon revises the cached flows in
+    the half second after that. Until then it counts packets for the new rules that were forwarded
+    by the old ones and have not been counted yet.
     """
-    for _ in range(2):  # the pass that ends first may have begun before the change
-        order_daemons("revalidator/wait", limit_s=_SETTLE_S, what="take over the rules")
+    # Twice, because the revision that ends first may have begun before the change.
+    for _ in range(2):
+        order_daemons("revalidator/wait", limit_s=_SETTLE_S, task="take over the rules")
 
 
 def run_round(
@@ -117,164 +157,240 @@ def run_round(
     plan: WavelengthPlan,
     number: int,
     probes: Sequence[Probe],
-    ends: "Clients",
+    clients: "Clients",
 ) -> RoundMeasurements:
-    """Light one round of a ``lit_network``, the one before it being the last that was lit, and measure it."""
-    dark = dark_rules(wiring, fibres(plan.network))
+    """Light one round in a ``lit_network``, and measure it. Rounds must be run in order.
+
+    Args:
+        controller: The controller of the network.
+        wiring: Its wiring.
+        plan: The plan.
+        number: Index of the round.
+        probes: The packets to send.
+        clients: The sockets of the clients.
+    """
+    drop_rules = dark_rules(wiring, fibres(plan.network))
     setup_s = light_round(controller, wiring, plan, number)
-    before = dropped_packets(wiring, dark)
-    arrivals = ends.exchange(number, probes)
-    expected = sum(p.packets for p in probes if p.dropped_at is not None)
-    limit = time.monotonic() + _COUNT_S
-    while True:  # switches add up their counters every half second
-        dropped = dropped_packets(wiring, dark)
-        dropped.subtract(before)
-        if sum(dropped.values()) >= expected or time.monotonic() > limit:
+    dropped_before = dropped_packets(wiring, drop_rules)
+    arrivals = clients.exchange(number, probes)
+    expected = sum(probe.packets for probe in probes if probe.dropped_at is not None)
+    deadline_s = time.monotonic() + _COUNT_S
+    # Switches update their counters every half second.
+    while True:
+        dropped = dropped_packets(wiring, drop_rules)
+        dropped.subtract(dropped_before)
+        if sum(dropped.values()) >= expected or time.monotonic() > deadline_s:
             break
         time.sleep(0.05)
-    arrivals += ends.collect(number, 0.0)  # packets that should not have arrived
-    found = round_result(plan, number, probes, arrivals, dropped)
-    return replace(found, setup_s=setup_s, fabric="emulation")
+    # Packets that should not have arrived.
+    arrivals += clients.collect(number, 0.0)
+    measured = round_result(plan, number, probes, arrivals, dropped)
+    return replace(measured, setup_s=setup_s, fabric="emulation")
 
 
-def dropped_packets(wiring: Wiring, dark: Sequence[FlowRule]) -> Counter[str]:
-    """Packets that each switch's drop rules have counted so far."""
-    dropping, counted = {rule.dpid for rule in dark}, Counter[str]()
+def dropped_packets(wiring: Wiring, drop_rules: Sequence[FlowRule]) -> Counter[str]:
+    """Return the number of packets that the drop rules of each switch have counted so far."""
+    dpids = {rule.dpid for rule in drop_rules}
+    dropped: Counter[str] = Counter()
     for switch in wiring.switches:
-        for rule in (
-            rules_of(switch.device, f"cookie={DARK_PLAN << 32:#x}/-1")
-            if switch.dpid in dropping
-            else ()
-        ):
-            if f"priority={dark[0].priority}," in rule:
-                counted[switch.node] += int(rule.partition("n_packets=")[2].partition(",")[0])
-    return counted
+        if switch.dpid not in dpids:
+            continue
+        for rule in rules_of(switch.device, f"cookie={DARK_PLAN << 32:#x}/-1"):
+            if f"priority={drop_rules[0].priority}," in rule:
+                dropped[switch.node] += int(rule.partition("n_packets=")[2].partition(",")[0])
+    return dropped
 
 
 class Clients:
-    """Raw sockets of every client, and of every fibre that packets are put straight onto; one process for all."""
+    """The raw sockets of all clients, and of the fibres onto which packets are put directly.
+
+    One process has all of them.
+
+    Args:
+        net: The network.
+        wiring: Its wiring.
+        plan: The plan.
+    """
 
     def __init__(self, net: EmulatedNetwork, wiring: Wiring, plan: WavelengthPlan) -> None:
-        self._net, self._wiring, self._plan = net, wiring, plan
+        self._net = net
+        self._wiring = wiring
+        self._plan = plan
+        # Senders by interface, receivers by node.
         self._senders: dict[str, socket.socket] = {}
         self._receivers: dict[str, socket.socket] = {}
         self._selector = selectors.DefaultSelector()
-        names = {client_of(plan.network, e) for p in plan.lightpaths for e in (p.source, p.target)}
-        for node in sorted(names):
-            host = wiring.host_at(node)
-            receiver = net.open_socket(host.name, socket.AF_PACKET, socket.SOCK_RAW, 0)
-            receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
-            receiver.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
-            receiver.bind((net.interface_of(host.name), _ETH_P_ALL))
-            receiver.setblocking(False)
-            self._selector.register(receiver, selectors.EVENT_READ, node)
-            self._receivers[node] = receiver
+        nodes = set()
+        for path in plan.lightpaths:
+            nodes |= {client_of(plan.network, path.source), client_of(plan.network, path.target)}
+        for node in sorted(nodes):
+            self._receivers[node] = self._open_receiver(node)
+            self._selector.register(self._receivers[node], selectors.EVENT_READ, node)
+
+    def _open_receiver(self, node: str) -> socket.socket:
+        host = self._wiring.host_at(node)
+        receiver = self._net.open_socket(host.name, socket.AF_PACKET, socket.SOCK_RAW, 0)
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
+        receiver.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
+        receiver.bind((self._net.interface_of(host.name), _ETH_P_ALL))
+        receiver.setblocking(False)
+        return receiver
 
     def close(self) -> None:
+        """Close all sockets."""
         self._selector.close()
-        for one in (*self._receivers.values(), *self._senders.values()):
-            one.close()
+        for sock in (*self._receivers.values(), *self._senders.values()):
+            sock.close()
 
     def refuse_overflow(self) -> None:
-        """InvalidRunError where a receiver's socket overflowed."""
+        """Check that no receiver has lost packets.
+
+        Raises:
+            InvalidRunError: The socket of a receiver overflowed.
+        """
         for node, receiver in self._receivers.items():
-            lost = struct.unpack("=II", receiver.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))[1]
-            if lost:
+            statistics = receiver.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
+            _, dropped = struct.unpack("=II", statistics)
+            if dropped:
                 raise InvalidRunError(
-                    f"host {node} could not keep up: its socket dropped {lost} packets"
+                    f"host {node} could not keep up: its socket dropped {dropped} packets"
                 )
 
     def exchange(self, number: int, probes: Sequence[Probe]) -> list[Arrival]:
-        """Send all probes, the wrong ones among the right ones, and collect what arrives until all that should have
-        come have."""
-        queue = [
-            (self._sender(probe), self._frame(number, index, probe), probe.host is not None)
-            for turn in range(max((p.packets for p in probes), default=0))
-            for index, probe in enumerate(probes)
-            if turn < probe.packets
-        ]
+        """Send all probes in turn, and return the packets that arrived.
+
+        Wrong probes are sent between right ones. The method returns when all expected packets have
+        arrived, or when waiting for lost ones has taken too long.
+
+        Args:
+            number: Index of the round.
+            probes: The packets to send.
+        """
+        queue = self._frames_in_turn(number, probes)
         arrivals: list[Arrival] = []
-        required = missed = 0
-        for k in range(0, len(queue), _BURST):
-            for sender, frame, arrives in queue[k : k + _BURST]:
+        expected = 0
+        # Packets that did not arrive in time. They are waited for only once, and again at the end.
+        missing = 0
+        for begin in range(0, len(queue), _BURST_FRAMES):
+            for sender, frame, must_arrive in queue[begin : begin + _BURST_FRAMES]:
                 sender.send(frame)
-                required += arrives
+                if must_arrive:
+                    expected += 1
             arrivals += self.collect(number, _PAUSE_S)
-            self._await(number, required - missed, _LAG_S, arrivals)
-            missed = max(missed, required - len(arrivals))  # lost ones are waited for once
-        self._await(number, required, _ARRIVE_S if missed else 0.0, arrivals)
+            self._await(number, expected - missing, _MAX_LAG_S, arrivals)
+            missing = max(missing, expected - len(arrivals))
+        if missing:
+            self._await(number, expected, _ARRIVE_S, arrivals)
         return arrivals
 
-    def _await(self, number: int, required: int, limit_s: float, arrivals: list[Arrival]) -> None:
-        """Collect until so many have arrived, for ``limit_s`` at most."""
-        limit = time.monotonic() + limit_s
-        while len(arrivals) < required and time.monotonic() < limit:
+    def _frames_in_turn(
+        self, number: int, probes: Sequence[Probe]
+    ) -> list[tuple[socket.socket, bytes, bool]]:
+        """Return the socket and the frame of each packet, and whether it must arrive.
+
+        The first packets of all probes come first, then the second ones, and so on.
+        """
+        queue = []
+        for turn in range(max((probe.packets for probe in probes), default=0)):
+            for index, probe in enumerate(probes):
+                if turn < probe.packets:
+                    frame = self._frame(number, index, probe)
+                    queue.append((self._sender(probe), frame, probe.host is not None))
+        return queue
+
+    def _await(self, number: int, expected: int, limit_s: float, arrivals: list[Arrival]) -> None:
+        """Collect packets until the expected number has arrived, for ``limit_s`` at most."""
+        deadline_s = time.monotonic() + limit_s
+        while len(arrivals) < expected and time.monotonic() < deadline_s:
             arrivals += self.collect(number, _PAUSE_S)
 
     def _sender(self, probe: Probe) -> socket.socket:
-        """A socket at the client of the lightpath's source, or at the near end of a fibre: what it sends leaves
-        there."""
-        opened: Callable[[int, int, int], socket.socket] = socket.socket
-        if probe.fibre is None or self._plan.network.node(probe.fibre[0]).kind == "host":
-            source = (
-                self._plan.lightpaths[probe.lightpath].source
-                if probe.fibre is None
-                else probe.fibre[0]
-            )
-            name = self._wiring.host_at(client_of(self._plan.network, source)).name
-            interface, opened = self._net.interface_of(name), partial(self._net.open_socket, name)
-        else:
-            cable = self._wiring.cable_of(probe.fibre)
-            interface = cable.a_interface if cable.forward == probe.fibre else cable.b_interface
+        """Return the socket that sends a probe.
+
+        It is at the client of the lightpath's source, or at the near end of the probe's fibre.
+        """
+        network = self._plan.network
+        fibre = probe.fibre
+        if fibre is None:
+            source = self._plan.lightpaths[probe.lightpath].source
+            return self._sender_of_host(client_of(network, source))
+        if network.node(fibre[0]).kind == "host":
+            return self._sender_of_host(client_of(network, fibre[0]))
+        cable = self._wiring.cable_of(fibre)
+        interface = cable.a_interface if cable.forward == fibre else cable.b_interface
         if interface not in self._senders:
-            self._senders[interface] = opened(socket.AF_PACKET, socket.SOCK_RAW, 0)
-            self._senders[interface].bind((interface, 0))
+            sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            sock.bind((interface, 0))
+            self._senders[interface] = sock
+        return self._senders[interface]
+
+    def _sender_of_host(self, node: str) -> socket.socket:
+        name = self._wiring.host_at(node).name
+        interface = self._net.interface_of(name)
+        if interface not in self._senders:
+            sock = self._net.open_socket(name, socket.AF_PACKET, socket.SOCK_RAW, 0)
+            sock.bind((interface, 0))
+            self._senders[interface] = sock
         return self._senders[interface]
 
     def _frame(self, number: int, index: int, probe: Probe) -> bytes:
+        """Return the Ethernet frame of a probe's packets.
+
+        Args:
+            number: Index of the round.
+            index: Index of the probe.
+            probe: The probe.
+        """
         header = probe_packet(self._plan, self._wiring, probe)
-        addresses = b"".join(
-            bytes.fromhex(str(header[n]).replace(":", "")) for n in ("eth_dst", "eth_src")
-        )
+        addresses = packed_mac(str(header["eth_dst"])) + packed_mac(str(header["eth_src"]))
         vlan = int(header["vlan_vid"]) - VLAN_PRESENT
-        body = (
-            struct.pack("!HHH", _ETH_VLAN, vlan, ETH_EXPERIMENTAL)
-            + _MAGIC
-            + struct.pack("!II", number, index)
-        )
-        return (addresses + body).ljust(_FRAME_BYTES, b"\0")
+        tags = struct.pack("!HHH", _ETH_VLAN, vlan, ETH_EXPERIMENTAL)
+        frame = addresses + tags + _MAGIC + struct.pack("!II", number, index)
+        return frame.ljust(_FRAME_BYTES, b"\0")
 
     def collect(self, number: int, wait_s: float) -> list[Arrival]:
-        arrivals, limit = list[Arrival](), time.monotonic() + wait_s
+        """Return the packets that have arrived and that arrive during the next ``wait_s`` seconds.
+
+        Args:
+            number: Index of the round; a packet of another round belongs to no probe.
+            wait_s: How long to wait.
+        """
+        arrivals: list[Arrival] = []
+        deadline_s = time.monotonic() + wait_s
         while True:
-            ready = self._selector.select(max(0.0, limit - time.monotonic()))
+            ready = self._selector.select(max(0.0, deadline_s - time.monotonic()))
             for key, _ in ready:
-                arrivals += _waiting(self._receivers[key.data], key.data, number)
-            if time.monotonic() >= limit:
+                arrivals += _received(self._receivers[key.data], key.data, number)
+            if time.monotonic() >= deadline_s:
                 return arrivals
 
 
-def _waiting(sock: socket.socket, node: str, number: int) -> list[Arrival]:
-    """Packets of this round that lie in the socket; the kernel hands the VLAN tag over next to the packet."""
+def _received(sock: socket.socket, node: str, number: int) -> list[Arrival]:
+    """Read all packets that are waiting in a socket, and return those that are probes.
+
+    Args:
+        sock: The socket.
+        node: The node of the client.
+        number: Index of the round.
+    """
     arrivals: list[Arrival] = []
     while True:
         try:
             data, ancillary, _, address = sock.recvmsg(256, 64)
         except BlockingIOError:
             return arrivals
-        tag = _tag(ancillary)
-        if address[2] == socket.PACKET_OUTGOING or data[14:18] != _MAGIC or tag is None:
+        # The kernel removes the VLAN tag from the frame and passes it as auxiliary data.
+        vlan = _vlan_of(ancillary)
+        if address[2] == socket.PACKET_OUTGOING or data[14:18] != _MAGIC or vlan is None:
             continue
-        sent_in, index = struct.unpack_from("!II", data, 18)
-        arrivals.append(
-            Arrival(
-                node=node, wavelength=tag - FIRST_VLAN, probe=index if sent_in == number else -1
-            )
-        )
+        sent_in_round, index = struct.unpack_from("!II", data, 18)
+        if sent_in_round != number:
+            index = -1
+        arrivals.append(Arrival(node=node, wavelength=vlan - FIRST_VLAN, probe=index))
 
 
-def _tag(ancillary: Sequence[tuple[int, int, bytes]]) -> int | None:
-    """VLAN id in a packet socket's auxiliary data (struct tpacket_auxdata), None where there was none."""
+def _vlan_of(ancillary: Sequence[tuple[int, int, bytes]]) -> int | None:
+    """Return the VLAN id in the auxiliary data of a packet (struct tpacket_auxdata), or None."""
     for level, kind, content in ancillary:
         if (level, kind) == (_SOL_PACKET, _PACKET_AUXDATA):
             status, _, _, _, _, tci, _ = struct.unpack("=IIIHHHH", content[:20])

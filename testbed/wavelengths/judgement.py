@@ -1,4 +1,7 @@
-"""What the rounds of a wavelength plan prove: what is lit arrives whole, what is dark is dropped and counted."""
+"""Judges the rounds of a wavelength plan.
+
+All packets on lit wavelengths must arrive, and all other packets must be dropped and counted.
+"""
 
 from collections.abc import Sequence
 
@@ -6,42 +9,50 @@ from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
 
+# The number of switches, or of lightpaths, that a check names.
+_MAX_LISTED = 5
+
 
 def judge_wavelengths(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements]) -> Judgement:
-    """Verdict and document, a row a round."""
-    verdict, rows = judge_rounds(plan, rounds), tuple(one.to_json() for one in rounds)
-    ran = {"fabric": rounds[0].fabric if rounds else None, "per_round": list(rows)}
-    return Judgement(
-        verdict=verdict,
-        document={**plan.to_json(), **ran, "verdict": dict(verdict.to_json())},
-        rows=rows,
-    )
+    """Return the verdict and the JSON document of a run, with one row for each round."""
+    verdict = judge_rounds(plan, rounds)
+    rows = tuple(each.to_json() for each in rounds)
+    document = {
+        **plan.to_json(),
+        "fabric": rounds[0].fabric if rounds else None,
+        "per_round": list(rows),
+        "verdict": dict(verdict.to_json()),
+    }
+    return Judgement(verdict=verdict, document=document, rows=rows)
 
 
 def judge_rounds(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements]) -> Verdict:
-    """Rounds as computed, every packet of a lit path arrived where and as it should, every other dropped where it
-    should."""
-    sent, delivered = sum(r.sent for r in rounds), sum(r.delivered for r in rounds)
-    complete = sum(r.lightpaths for r in rounds) - sum(len(r.incomplete) for r in rounds)
-    injected = sum(sum(one_round.wrong_wavelength_packets.values()) for one_round in rounds)
-    dropped = sum(sum(one_round.dropped.values()) for one_round in rounds)
-    wrong = [f"round {i} at {node}" for i, r in enumerate(rounds) for node in _differing(r)]
-    whole = sum(not r.incomplete and r.lightpaths > 0 for r in rounds)
-    misdelivered = sum(r.misdelivered for r in rounds)
+    """Return the verdict of a run.
+
+    The rounds must be those of the plan. Every packet of a lit path must have arrived at its host
+    on its wavelength. Every other packet must have been dropped at its switch.
+    """
+    sent = sum(each.sent for each in rounds)
+    delivered = sum(each.delivered for each in rounds)
+    misdelivered = sum(each.misdelivered for each in rounds)
+    injected = sum(sum(each.wrong_wavelength_packets.values()) for each in rounds)
+    dropped = sum(sum(each.dropped.values()) for each in rounds)
+    complete_lightpaths = sum(each.lightpaths - len(each.incomplete) for each in rounds)
+    complete_rounds = len([each for each in rounds if each.lightpaths and not each.incomplete])
     checks = [
         _equal(
             "rounds",
             "rounds that delivered all they light",
             len(plan.rounds),
-            whole,
+            complete_rounds,
             f"{plan.method} {plan.switching}",
         ),
         _equal(
             "lightpaths",
             "lightpaths that delivered every packet",
             len(plan.lightpaths),
-            complete,
-            _some(rounds),
+            complete_lightpaths,
+            _incomplete_lightpaths(rounds),
         ),
         _equal(
             "delivered", "packets of lit paths, arrived on their wavelength", sent, delivered
@@ -49,7 +60,9 @@ def judge_rounds(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements]) -> V
         _equal("strays", "packets that went astray", 0, misdelivered).of(sent + injected),
     ]
     if injected or dropped:
-        differing = "switches whose drop counters differ from what they were given"
+        differing: list[str] = []
+        for i, measured in enumerate(rounds):
+            differing += [f"round {i} at {node}" for node in _differing_switches(measured)]
         checks += [
             _equal(
                 "injected-dropped",
@@ -57,31 +70,43 @@ def judge_rounds(plan: WavelengthPlan, rounds: Sequence[RoundMeasurements]) -> V
                 injected,
                 dropped,
             ),
-            _equal("drop-counters", differing, 0, len(wrong), ", ".join(wrong[:5])),
+            _equal(
+                "drop-counters",
+                "switches whose drop counters differ from what they were given",
+                0,
+                len(differing),
+                ", ".join(differing[:_MAX_LISTED]),
+            ),
         ]
+    return Verdict(checks=tuple(checks), notes=(_note(plan),))
+
+
+def _note(plan: WavelengthPlan) -> str:
     note = (
-        f"{len(plan.rounds)} rounds of {plan.wavelengths} wavelengths; none has fewer than {plan.bound}"
-        + (
-            ""
-            if plan.optimal
-            else "; whether fewer suffice is not known"
-            if len(plan.rounds) > plan.bound
-            else ""
-        )
-        + f"; {plan.conversions} conversions"
+        f"{len(plan.rounds)} rounds of {plan.wavelengths} wavelengths;"
+        f" none has fewer than {plan.bound}"
     )
-    return Verdict(checks=tuple(checks), notes=(note,))
+    if not plan.optimal and len(plan.rounds) > plan.bound:
+        note += "; whether fewer suffice is not known"
+    return f"{note}; {plan.conversions} conversions"
 
 
-def _differing(measured: RoundMeasurements) -> list[str]:
+def _differing_switches(measured: RoundMeasurements) -> list[str]:
+    """Return the switches that did not drop as many packets as were sent to be dropped there."""
     injected = measured.wrong_wavelength_packets
     nodes = sorted({*injected, *measured.dropped})
     return [node for node in nodes if injected.get(node, 0) != measured.dropped.get(node, 0)]
 
 
-def _some(rounds: Sequence[RoundMeasurements]) -> str:
-    listed = [f"round {i}: {name}" for i, r in enumerate(rounds) for name in r.incomplete]
-    return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
+def _incomplete_lightpaths(rounds: Sequence[RoundMeasurements]) -> str:
+    """Return the names of lightpaths that did not deliver every packet."""
+    names: list[str] = []
+    for i, measured in enumerate(rounds):
+        names += [f"round {i}: {name}" for name in measured.incomplete]
+    listed = ", ".join(names[:_MAX_LISTED])
+    if len(names) > _MAX_LISTED:
+        listed += f" and {len(names) - _MAX_LISTED} more"
+    return listed
 
 
 def _equal(key: str, name: str, predicted: int, measured: int, detail: str = "") -> Check:

@@ -1,4 +1,4 @@
-"""Which lightpaths are lit, and how, for the command and the library."""
+"""The options of wavelength plans and their runs, for the command and the library."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ from testbed.model.options.option import (
 )
 from testbed.wavelengths.plan import Switching
 
+# Pairs of end points. As text: "all-to-all", pairs such as "A:B,C:D", or the name of a file.
 PatternLike = str | Sequence[tuple[str, str]]
-"""Pairs of end points, or as text: "all-to-all", pairs ("A:B,C:D"), a file of them."""
 
+# The switching of a plan for each value of --wavelength-conversion.
 CONVERSIONS: Mapping[str, Switching] = {
     "none": "wsxc",
     "full": "wixc",
     "wsxc": "wsxc",
     "wixc": "wixc",
 }
-"""Whether switches change wavelengths, as an option says it or by the switches' names, and as a plan does."""
 
 
 @options
 class WavelengthOptions:
-    """Lightpaths, fibres, and how they are assigned; see ``WavelengthPlan``. ``seed``: of everything random, the
-    packets' too."""
+    """Lightpaths, fibres, and the method of assignment; see ``WavelengthPlan``.
+
+    The seed is that of everything random, also of the packets of a run.
+    """
 
     network: NetworkLike = option(
         kw_only=False,
@@ -48,14 +50,18 @@ class WavelengthOptions:
         help='pairs of end points, or a file: {"pairs": [["e1", "e2"], ...]}',
     )
     wavelengths: int | None = ends(
-        default=None, kind=kinds.some, metavar="W", help="per fibre (default: the network's own)"
+        default=None,
+        kind=kinds.some,
+        metavar="W",
+        help="wavelengths per fibre (default: the network's own)",
     )
     switching: str | None = routed(
         default=None,
         flag="--wavelength-conversion",
         choices=tuple(CONVERSIONS),
         metavar="{none,full}",
-        help="keep wavelengths (wsxc switches) or change them (wixc) (default: the network's own, else none)",
+        help="keep wavelengths (wsxc switches) or change them (wixc)"
+        " (default: the network's own, else none)",
     )
     method: str = routed(
         default="liquid",
@@ -63,25 +69,26 @@ class WavelengthOptions:
         metavar="METHOD",
         help="liquid, first-fit, random-fit, most-used or longest-first",
     )
-    time_limit_s: float = sought(help="of the search")
+    time_limit_s: float = sought(help="time limit of the search")
     seed: int = running(default=1, kind=kinds.seed, help="seed of everything random")
 
 
 @options
 class ProbeOptions:
-    """What a run sends over the lightpaths of a round."""
+    """The packets that a run sends over the lightpaths of a round."""
 
     packets: int = sent(
         default=20,
         flag="--packets-per-path",
         kind=kinds.some,
-        help="over each path in a run",
+        help="packets over each path in a run",
         only=(RUNNING,),
     )
     wrong: int = sent(
         default=2,
         flag="--wrong-wavelength-packets",
         kind=kinds.few,
-        help="on wrong wavelengths, twice this number per path",
+        help="packets on wrong wavelengths: this number from the source of each path, and this"
+        " number on one of its fibres",
         only=(RUNNING,),
     )

@@ -1,22 +1,22 @@
-"""Wavelength plans: which lightpath is lit in which round on which wavelength of each of its fibres; and what a run of
-one gave.
+"""Wavelength plans, and the measurements of their runs.
 
-A frame of a liquid schedule times a wavelength is a colour; a round is as many colours as a fibre has wavelengths
-(Gabrielyan 2007, 3.2.2).
+A plan says in which round each lightpath is lit, and on which wavelength of each of its fibres. A
+frame of a liquid schedule is a colour, which is a round and a wavelength. A round has as many
+colours as a fibre has wavelengths (Gabrielyan 2007, 3.2.2).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Literal, get_args
 
 from testbed.errors import InputError
 from testbed.model.short_repr import ShortRepr
 from topologies import JsonObject, LinkId, Network, label_of
 
+# Wavelength-selective cross-connects (wsxc) keep the wavelength of a lightpath.
+# Wavelength-interchanging ones (wixc) may change it at every switch.
 Switching = Literal["wsxc", "wixc"]
-"""Wavelength-selective cross-connects keep a lightpath's wavelength; wavelength-interchanging ones may change it at
-every switch."""
 
 SWITCHINGS: tuple[Switching, ...] = get_args(Switching)
 MAX_WAVELENGTHS = 10_000
@@ -24,7 +24,16 @@ MAX_WAVELENGTHS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Lightpath:
-    """One transfer: from an end point to another over directed fibres, in order. A pair may have several."""
+    """A path of light from one end point to another. A pair of end points may have several.
+
+    Attributes:
+        source: The first node.
+        target: The last node.
+        links: The directed fibres of the path, in order.
+
+    Raises:
+        InputError: The fibres are not a path from the source to the target.
+    """
 
     source: str
     target: str
@@ -35,40 +44,60 @@ class Lightpath:
             raise InputError(
                 f"lightpath {self.source!r} -> {self.target!r} crosses no fibre; give it a path"
             )
-        if (self.links[0][0], self.links[-1][1]) != (self.source, self.target) or any(
-            a[1] != b[0] for a, b in pairwise(self.links)
-        ):
+        ends = (self.links[0][0], self.links[-1][1])
+        is_connected = all(a[1] == b[0] for a, b in pairwise(self.links))
+        if ends != (self.source, self.target) or not is_connected:
             raise InputError(
-                f"lightpath {self.source!r} -> {self.target!r}: its fibres are no path between these two"
+                f"lightpath {self.source!r} -> {self.target!r}: its fibres are no path between"
+                " these two"
             )
 
     @property
     def label(self) -> str:
+        """The source and the target, for messages and reports."""
         return label_of((self.source, self.target, 0))
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class LitPath:
-    """One lightpath in a round: its index, and the wavelength (0 and up) of each of its fibres."""
+    """A lightpath that is lit in a round.
+
+    Attributes:
+        lightpath: Its index in the plan.
+        wavelengths: The wavelength of each of its fibres, from 0.
+    """
 
     lightpath: int
     wavelengths: tuple[int, ...]
 
     @property
     def conversions(self) -> int:
-        """Switches that change the wavelength."""
-        return sum(a != b for a, b in pairwise(self.wavelengths))
+        """The number of switches that change the wavelength."""
+        return len([a for a, b in pairwise(self.wavelengths) if a != b])
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class WavelengthPlan(ShortRepr):
-    """Every lightpath in exactly one round, each wavelength of each fibre once a round (``check_wavelength_plan`` says
-    so).
+    """Assigns every lightpath to one round, and to a wavelength of each of its fibres.
 
-    ``bound``: rounds that no plan can do without. ``optimal``: True where no plan has fewer rounds, None where that is
-    unknown. ``frames``: colours used in all, where the plan was made of frames (WSXC), else None. ``pattern``: which
-    pairs, in words; ``seed``: of the packets of a run; ``baselines``: greedy method -> rounds that it needs;
-    ``solve_s``: that finding all of them took.
+    In a round, no two lightpaths have the same wavelength of a fibre (see
+    ``check_wavelength_plan``).
+
+    Attributes:
+        network: The network.
+        lightpaths: The lightpaths.
+        wavelengths: Number of wavelengths of each fibre.
+        switching: What the cross-connects can do.
+        method: Name of the method.
+        rounds: The lit paths of each round.
+        bottleneck_load: Number of lightpaths over the most loaded fibre.
+        bound: Number of rounds that every plan needs.
+        optimal: True if no plan has fewer rounds; None if that is unknown.
+        frames: Number of colours that are used, if the plan consists of frames; else None.
+        pattern: The pairs of end points, as text.
+        seed: Seed of the packets of a run.
+        baselines: Number of rounds that each greedy method needs.
+        solve_s: Time of all methods together in seconds.
     """
 
     network: Network
@@ -88,48 +117,59 @@ class WavelengthPlan(ShortRepr):
 
     @property
     def conversions(self) -> int:
-        return sum(lit.conversions for lit_paths in self.rounds for lit in lit_paths)
+        """The number of changes of the wavelength, at all switches in all rounds."""
+        return sum(lit.conversions for lit in chain.from_iterable(self.rounds))
 
     def lit_wavelengths(self, number: int) -> dict[LinkId, set[int]]:
-        """Fibre -> wavelengths that carry light in the round."""
-        lit: dict[LinkId, set[int]] = {}
-        for path in self.rounds[number]:
-            for link, wavelength in zip(
-                self.lightpaths[path.lightpath].links, path.wavelengths, strict=True
-            ):
-                lit.setdefault(link, set()).add(wavelength)
-        return lit
+        """Return the wavelengths of each fibre that carry light in a round."""
+        wavelengths_of: dict[LinkId, set[int]] = {}
+        for lit in self.rounds[number]:
+            links = self.lightpaths[lit.lightpath].links
+            for link, wavelength in zip(links, lit.wavelengths, strict=True):
+                wavelengths_of.setdefault(link, set()).add(wavelength)
+        return wavelengths_of
 
     def to_json(self) -> JsonObject:
-        """JSON-ready: rounds as lists of lightpaths with their wavelengths."""
+        """Return the plan as a JSON object; ``plan`` has the lit paths of each round."""
+        fields = dict(vars(self))
+        # The seed has no part in the plan itself.
+        del fields["seed"]
         return {
-            **{name: value for name, value in vars(self).items() if name != "seed"},
+            **fields,
             "network": self.network.name,
             "lightpaths": len(self.lightpaths),
             "rounds": len(self.rounds),
             "conversions": self.conversions,
-            "plan": [[self._lit_json(lit) for lit in lit_paths] for lit_paths in self.rounds],
+            "plan": [list(map(self._lit_path_to_json, lit_paths)) for lit_paths in self.rounds],
             "baselines": dict(self.baselines),
         }
 
-    def _lit_json(self, lit: LitPath) -> JsonObject:
+    def _lit_path_to_json(self, lit: LitPath) -> JsonObject:
         path = self.lightpaths[lit.lightpath]
-        links = [self.network.link(*link).label for link in path.links]
         return {
             "source": path.source,
             "target": path.target,
-            "links": links,
+            "links": [self.network.link(*link).label for link in path.links],
             "wavelengths": list(lit.wavelengths),
         }
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoundMeasurements:
-    """What one round gave, in packets. ``misdelivered``: arrived at a wrong host, on a wrong wavelength or though injected as
-    wrong.
+    """The measurements of one round. All counts are packets unless they say otherwise.
 
-    ``wrong_wavelength_packets`` and ``dropped``: switch node -> packets that were put on a dark wavelength of a fibre into it, and
-    packets that its drop rules counted.
+    Attributes:
+        lightpaths: Number of lit paths.
+        sent: Packets over lit paths.
+        delivered: Packets that arrived at their host on their wavelength.
+        misdelivered: Packets that arrived at another host or on another wavelength, or that should
+            have been dropped.
+        wrong_wavelength_packets: Packets that were put on a dark wavelength of a fibre into each
+            switch.
+        dropped: Packets that the drop rules of each switch counted.
+        setup_s: Time in seconds until the switches forwarded by the rules of the round.
+        incomplete: Names of the lit paths that did not deliver every packet.
+        fabric: "simulator" or "emulation".
     """
 
     lightpaths: int
@@ -143,8 +183,10 @@ class RoundMeasurements:
     fabric: str = "simulator"
 
     def to_json(self) -> JsonObject:
-        named = {name: value for name, value in vars(self).items() if name != "fabric"}
-        counts = {
-            name: sum(named[name].values()) for name in ("wrong_wavelength_packets", "dropped")
-        }
-        return {**named, **counts, "incomplete": list(self.incomplete)}
+        """Return the measurements as a JSON object, with the sums over all switches."""
+        fields = dict(vars(self))
+        del fields["fabric"]
+        fields["wrong_wavelength_packets"] = sum(self.wrong_wavelength_packets.values())
+        fields["dropped"] = sum(self.dropped.values())
+        fields["incomplete"] = list(self.incomplete)
+        return fields

@@ -1,4 +1,4 @@
-"""From options to the rounds of lightpaths, beside what greedy assignments make of the same lightpaths."""
+"""Makes a wavelength plan from options, together with the results of the greedy methods."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,24 +19,36 @@ from topologies import Network
 
 
 def build_wavelengths(requested: WavelengthOptions, *, now: Callable[[], float]) -> WavelengthPlan:
-    """The plan, with the rounds that every other method needs; wavelengths a fibre and switching are the network's own
-    unless given.
+    """Return the plan of the requested method, with the number of rounds of the greedy methods.
 
-    ``now``: the clock that bounds the search. Raises InputError or TopologyError for values that cannot be used.
+    The number of wavelengths and the switching are those of the network, unless they are given.
+
+    Args:
+        requested: The options.
+        now: The clock that bounds the search, in seconds.
+
+    Raises:
+        InputError: A value is invalid.
+        TopologyError: The network is invalid, or a pair has no path.
     """
-    began, network = now(), known_network(requested.network)
+    start_s = now()
+    network = known_network(requested.network)
     pattern, pairs = _pairs(requested.pattern, network)
     paths = lightpaths_between(network, pairs)
     wavelengths = requested.wavelengths or network.attributes.get("wavelengths")
     if not isinstance(wavelengths, int):
         raise InputError(
-            f"network {network.name!r} does not say how many wavelengths a fibre has; give --wavelengths"
+            f"network {network.name!r} does not say how many wavelengths a fibre has;"
+            " give --wavelengths"
         )
-    own: Switching = "wixc" if network.attributes.get("conversion") == "wixc" else "wsxc"
+    switching: Switching = "wsxc"
+    if requested.switching is not None:
+        switching = CONVERSIONS[requested.switching]
+    elif network.attributes.get("conversion") == "wixc":
+        switching = "wixc"
     effort = Effort(seed=requested.seed, time_limit_s=requested.time_limit_s, now=now)
 
-    def assigned(method: str) -> WavelengthPlan:
-        switching = own if requested.switching is None else CONVERSIONS[requested.switching]
+    def plan_by(method: str) -> WavelengthPlan:
         return assign_wavelengths(
             network,
             paths,
@@ -46,18 +58,25 @@ def build_wavelengths(requested: WavelengthOptions, *, now: Callable[[], float])
             effort=effort,
         )
 
-    plan = assigned(requested.method)
-    others = {m: len(assigned(m).rounds) for m in METHODS if m not in ("liquid", requested.method)}
+    plan = plan_by(requested.method)
+    baselines = {}
+    for method in METHODS:
+        if method not in ("liquid", requested.method):
+            baselines[method] = len(plan_by(method).rounds)
     return replace(
-        plan, pattern=pattern, seed=requested.seed, baselines=others, solve_s=now() - began
+        plan,
+        pattern=pattern,
+        seed=requested.seed,
+        baselines=baselines,
+        solve_s=now() - start_s,
     )
 
 
 def _pairs(pattern: PatternLike, network: Network) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The pattern in words, and its pairs."""
+    """Return the pattern as text, and its pairs of end points."""
+    if pattern == "all-to-all":
+        return "all-to-all", all_to_all(network)
     if isinstance(pattern, str):
-        return pattern, all_to_all(network) if pattern == "all-to-all" else read_pattern(
-            pattern, network
-        )
+        return pattern, read_pattern(pattern, network)
     pairs = parse_pairs([list(pair) for pair in pattern], network, "pattern")
     return ",".join(map(pair_text, pairs)), tuple(pairs)

@@ -1,7 +1,7 @@
-"""Probes of a wavelength plan: which packets are sent in each round, right ones and wrong ones, and what became of
-them.
+"""Probes of a wavelength plan: the packets of each round, on lit and on wrong wavelengths.
 
-Real switches (``emulated``) and virtual time (``simulated``) send the same probes and count in the same way.
+Real switches (``emulated``) and virtual time (``simulated``) send the same probes and count in the
+same way.
 """
 
 import random
@@ -10,21 +10,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from testbed.model.wiring import Wiring, wire
-from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
+from testbed.wavelengths.plan import LitPath, RoundMeasurements, WavelengthPlan
 from testbed.wavelengths.rules import VLAN_PRESENT, client_of, vlan_of
 from topologies import LinkId
 
+# The EtherType for local experiments (IEEE 802), to which no host replies.
 ETH_EXPERIMENTAL = 0x88B5
-"""EtherType for local experiments (IEEE 802): no host answers it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """Packets of one kind. ``fibre`` None: sent by the client of the lightpath's source; else put straight onto that
-    fibre.
+    """Packets of one kind.
 
-    ``wavelength``: the one they carry. Right ones arrive at ``host`` (the client node) on ``arrives_on``; wrong ones
-    (``host`` None) are to be dropped by the switch ``dropped_at``.
+    Packets on a lit wavelength must arrive at a host. Packets on a wrong wavelength must be dropped
+    by a switch.
+
+    Attributes:
+        lightpath: Index of the lightpath.
+        wavelength: Wavelength on which the packets are sent.
+        packets: Number of packets.
+        fibre: Fibre onto which they are put directly. If it is None, the client of the lightpath's
+            source sends them.
+        host: Client node at which they must arrive, or None.
+        arrives_on: Wavelength on which they must arrive, or None.
+        dropped_at: Switch by which they must be dropped, or None.
     """
 
     lightpath: int
@@ -38,7 +47,13 @@ class Probe:
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Arrival:
-    """One packet that a client received: where, on which wavelength, of which probe."""
+    """One packet that a client has received.
+
+    Attributes:
+        node: Node of the client.
+        wavelength: Wavelength of the packet.
+        probe: Index of the probe to which it belongs, or -1.
+    """
 
     node: str
     wavelength: int
@@ -46,52 +61,63 @@ class Arrival:
 
 
 def wire_plan(plan: WavelengthPlan) -> Wiring:
-    """The plan's network laid out, every end point with a client."""
-    ends = dict.fromkeys(
-        client_of(plan.network, e) for p in plan.lightpaths for e in (p.source, p.target)
-    )
-    return wire(plan.network, list(ends))
+    """Return the wiring of the plan's network, in which every end point has a client."""
+    clients: dict[str, None] = {}
+    for path in plan.lightpaths:
+        clients[client_of(plan.network, path.source)] = None
+        clients[client_of(plan.network, path.target)] = None
+    return wire(plan.network, list(clients))
 
 
 def round_probes(
     plan: WavelengthPlan, number: int, *, packets: int, wrong: int, seed: int = 1
 ) -> tuple[Probe, ...]:
-    """The packets of one round: ``packets`` over every lit path, and ``wrong`` times two that must not get through.
+    """Return the packets of one round.
 
-    Of these two one comes from the path's source, its laser mistuned to a wavelength that is dark on the first fibre,
-    and one on a dark wavelength straight onto a fibre of the path drawn by the seed. Where all are lit, on the first
-    that is outside the band. Fibres into hosts are left out: no switch looks at what comes from them.
+    For each lit path there is one probe that must arrive, and two probes that must be dropped. The
+    first of these comes from the source of the path, whose laser is tuned to a wavelength that is
+    dark on the first fibre. The second is put onto a random fibre of the path on a dark wavelength.
+    If all wavelengths are lit, both are on the first wavelength outside the band. Fibres that lead
+    to hosts get no such packets, because no switch would drop them.
+
+    Args:
+        plan: The plan.
+        number: Index of the round.
+        packets: Number of packets of each probe that must arrive.
+        wrong: Number of packets of each probe that must be dropped.
+        seed: Seed of the random choices.
     """
-    chance, lit_on = random.Random(seed * 1_000_003 + number), plan.lit_wavelengths(number)
-    found = []
+    rng = random.Random(seed * 1_000_003 + number)
+    lit_wavelengths = plan.lit_wavelengths(number)
+    probes: list[Probe] = []
     for lit in plan.rounds[number]:
         path = plan.lightpaths[lit.lightpath]
-        target = client_of(plan.network, path.target)
-        found.append(
-            Probe(
-                lightpath=lit.lightpath,
-                wavelength=lit.wavelengths[0],
-                packets=packets,
-                host=target,
-                arrives_on=lit.wavelengths[-1],
-            )
-        )
-        watched = [link for link in path.links if plan.network.node(link[1]).kind == "switch"]
-        if not wrong or not watched:
+        probes.append(_lit_probe(plan, lit, packets))
+        fibres = [link for link in path.links if plan.network.node(link[1]).kind == "switch"]
+        if not wrong or not fibres:
             continue
-        for fibre in (None, chance.choice(watched)):
-            entered = path.links[0] if fibre is None else fibre
-            dark = sorted(set(range(plan.wavelengths)) - lit_on[entered]) or [plan.wavelengths]
-            found.append(
-                Probe(
-                    lightpath=lit.lightpath,
-                    wavelength=chance.choice(dark),
-                    packets=wrong,
-                    fibre=fibre,
-                    dropped_at=entered[1],
-                )
+        for fibre in (None, rng.choice(fibres)):
+            entered = fibre or path.links[0]
+            dark = sorted(set(range(plan.wavelengths)) - lit_wavelengths[entered])
+            probe = Probe(
+                lightpath=lit.lightpath,
+                wavelength=rng.choice(dark or [plan.wavelengths]),
+                packets=wrong,
+                fibre=fibre,
+                dropped_at=entered[1],
             )
-    return tuple(found)
+            probes.append(probe)
+    return tuple(probes)
+
+
+def _lit_probe(plan: WavelengthPlan, lit: LitPath, packets: int) -> Probe:
+    return Probe(
+        lightpath=lit.lightpath,
+        wavelength=lit.wavelengths[0],
+        packets=packets,
+        host=client_of(plan.network, plan.lightpaths[lit.lightpath].target),
+        arrives_on=lit.wavelengths[-1],
+    )
 
 
 def round_result(
@@ -101,38 +127,55 @@ def round_result(
     arrivals: Sequence[Arrival],
     dropped: Mapping[str, int],
 ) -> RoundMeasurements:
-    """What the arrivals and the switches' drop counters (node -> packets) say of the round."""
-    arrived, strays = Counter[int](), 0
+    """Return the measurements of a round.
+
+    Args:
+        plan: The plan.
+        number: Index of the round.
+        probes: The packets that were sent.
+        arrivals: The packets that arrived.
+        dropped: Number of packets that each switch dropped, by its drop counters.
+    """
+    arrived: Counter[int] = Counter()
+    misdelivered = 0
     for arrival in arrivals:
-        probe = probes[arrival.probe] if 0 <= arrival.probe < len(probes) else None
-        if probe is not None and (arrival.node, arrival.wavelength) == (
-            probe.host,
-            probe.arrives_on,
-        ):
+        if _is_expected(arrival, probes):
             arrived[arrival.probe] += 1
         else:
-            strays += 1
-    right = {i: probe for i, probe in enumerate(probes) if probe.host is not None}
-    injected = Counter[str]()
-    for probe in probes:
+            misdelivered += 1
+    lightpaths = 0
+    sent = 0
+    injected: Counter[str] = Counter()
+    incomplete: list[str] = []
+    for i, probe in enumerate(probes):
+        if probe.host is not None:
+            lightpaths += 1
+            sent += probe.packets
+            if arrived[i] != probe.packets:
+                incomplete.append(plan.lightpaths[probe.lightpath].label)
         if probe.dropped_at is not None:
             injected[probe.dropped_at] += probe.packets
-    wanting = [
-        plan.lightpaths[p.lightpath].label for i, p in right.items() if arrived[i] != p.packets
-    ]
     return RoundMeasurements(
-        lightpaths=len(right),
-        sent=sum(p.packets for p in right.values()),
+        lightpaths=lightpaths,
+        sent=sent,
         delivered=sum(arrived.values()),
-        misdelivered=strays,
+        misdelivered=misdelivered,
         wrong_wavelength_packets=dict(sorted(injected.items())),
         dropped={node: count for node, count in sorted(dropped.items()) if count},
-        incomplete=tuple(wanting),
+        incomplete=tuple(incomplete),
     )
 
 
+def _is_expected(arrival: Arrival, probes: Sequence[Probe]) -> bool:
+    """Return whether a packet has arrived at the host and on the wavelength of its probe."""
+    if not 0 <= arrival.probe < len(probes):
+        return False
+    probe = probes[arrival.probe]
+    return arrival.node == probe.host and arrival.wavelength == probe.arrives_on
+
+
 def probe_packet(plan: WavelengthPlan, wiring: Wiring, probe: Probe) -> dict[str, int | str]:
-    """The header of a probe's packets, in OpenFlow's names."""
+    """Return the header of a probe's packets, by the names of OpenFlow."""
     path = plan.lightpaths[probe.lightpath]
     return {
         "eth_type": ETH_EXPERIMENTAL,

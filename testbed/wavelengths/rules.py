@@ -1,44 +1,48 @@
-"""A round of a wavelength plan as flow rules: a wavelength is a VLAN id, a cross-connect knows nothing but (port,
-wavelength).
+"""Converts a round of a wavelength plan to flow rules.
 
-Light that no rule of the round expects is dropped, and counted a fibre, by rules that stay for the whole run.
+A wavelength is a VLAN id. A cross-connect sees nothing but the port and the wavelength of a packet.
+Light that no rule of the round expects is dropped and counted for each fibre, by rules that stay
+for the whole run.
 """
 
 from itertools import pairwise
 
 from testbed.errors import InputError
 from testbed.model.wiring import WiredHost, Wiring
-from testbed.openflow.rules import DROP, FlowRule
+from testbed.openflow.rules import DROP, FlowRule, Match
 from testbed.wavelengths.plan import LitPath, WavelengthPlan
 from topologies import LinkId, Network
 
+# Priorities, from high to low: lit wavelengths, other wavelengths of a lit path's sender, and all
+# other light.
 LIT_PRIORITY = 300
 MISTUNED_PRIORITY = 200
 DARK_PRIORITY = 100
+# The bit of ``vlan_vid`` by which OpenFlow 1.3 distinguishes "VLAN 0" from "no VLAN".
 VLAN_PRESENT = 0x1000
-"""OpenFlow 1.3 tells "VLAN 0" from "no VLAN" by this bit of ``vlan_vid``."""
+# Matches packets with any VLAN id.
 _ANY_WAVELENGTH = ("vlan_vid", (VLAN_PRESENT, VLAN_PRESENT))
-FIRST_VLAN, LAST_VLAN = 1, 4094
+FIRST_VLAN = 1
+LAST_VLAN = 4094
+# One VLAN id remains for light outside the band, which no fibre carries.
 MAX_FABRIC_WAVELENGTHS = LAST_VLAN - FIRST_VLAN
-"""One VLAN id is left over: light outside the band, which no fibre carries."""
-
-
-Field = tuple[str, int | str | tuple[int, int]]
-Fields = tuple[tuple[str, int], ...]
 
 
 def vlan_of(wavelength: int) -> int:
-    """VLAN id of a wavelength: 1 for the first."""
+    """Return the VLAN id of a wavelength; that of wavelength 0 is 1."""
     return FIRST_VLAN + wavelength
 
 
 def vlan_match(wavelength: int) -> tuple[str, int]:
-    """The match on packets of that wavelength."""
+    """Return the condition of packets on a wavelength."""
     return ("vlan_vid", VLAN_PRESENT | vlan_of(wavelength))
 
 
 def client_of(network: Network, end_point: str) -> str:
-    """Node whose host sends and receives for the end point: itself, or the host behind an edge router (its first)."""
+    """Return the node whose host sends and receives for an end point of lightpaths.
+
+    It is the first host behind an edge router, and any other end point itself.
+    """
     node = network.node(end_point)
     if node.attributes.get("role") == "edge-router":
         for index in network.out_links(end_point):
@@ -49,8 +53,11 @@ def client_of(network: Network, end_point: str) -> str:
 
 
 def dark_rules(wiring: Wiring, fibres: frozenset[LinkId]) -> tuple[FlowRule, ...]:
-    """One rule a fibre, at the switch that it leads to: any tagged packet that no rule above expects is dropped and
-    counted."""
+    """Return the rules that drop and count packets on wavelengths that are not lit.
+
+    There is one rule for each fibre, at the switch to which it leads. All rules of rounds have
+    higher priorities.
+    """
     rules = []
     for link in wiring.network.links:
         if link.id in fibres and wiring.network.node(link.target).kind == "switch":
@@ -61,63 +68,97 @@ def dark_rules(wiring: Wiring, fibres: frozenset[LinkId]) -> tuple[FlowRule, ...
 
 
 def round_rules(wiring: Wiring, plan: WavelengthPlan, number: int) -> tuple[FlowRule, ...]:
-    """The rules that light every path of one round.
+    """Return the rules that light all paths of a round.
 
-    Cross-connects match the port and the wavelength alone, and set the next fibre's wavelength where it differs (WIXC).
-    An edge router sends what its client addresses to the far host into the first fibre: below the lit wavelength also
-    on any other, as a mistuned laser would, so that it is the cross-connect that refuses it. Raises InputError where
-    the plan has more wavelengths than VLANs.
+    Cross-connects match the port and the wavelength alone. They set the wavelength of the next
+    fibre if it differs (WIXC).
+
+    An edge router sends what its client addresses to the far host into the first fibre. It does so
+    on any wavelength, at a lower priority than on the lit one: it behaves like a laser that may be
+    mistuned, and it is the cross-connect that drops the packet.
+
+    Args:
+        wiring: The wiring of the plan's network.
+        plan: The plan.
+        number: Index of the round.
+
+    Raises:
+        InputError: The plan has more wavelengths than there are VLAN ids.
     """
     if plan.wavelengths > MAX_FABRIC_WAVELENGTHS:
         raise InputError(
-            f"{plan.wavelengths} wavelengths: one is a VLAN on the fabric; give at most {MAX_FABRIC_WAVELENGTHS}"
+            f"{plan.wavelengths} wavelengths: one is a VLAN on the fabric;"
+            f" give at most {MAX_FABRIC_WAVELENGTHS}"
         )
+    # Two lightpaths may need the same rule; a dictionary keeps it once.
     rules: dict[FlowRule, None] = {}
     for lit in plan.rounds[number]:
-        rules.update(dict.fromkeys(_lightpath_rules(wiring, plan, lit)))
+        rules |= dict.fromkeys(_lightpath_rules(wiring, plan, lit))
     return tuple(rules)
 
 
 def _lightpath_rules(wiring: Wiring, plan: WavelengthPlan, lit: LitPath) -> list[FlowRule]:
-    path, colours = plan.lightpaths[lit.lightpath], lit.wavelengths
+    """Return the rules of one lightpath, at its source, the cross-connects and its target."""
+    path = plan.lightpaths[lit.lightpath]
+    wavelengths = lit.wavelengths
     network = wiring.network
     rules: list[FlowRule] = []
-
-    def add(
-        node: str, out: int, *match: Field, priority: int = LIT_PRIORITY, changed: Fields = ()
-    ) -> None:
-        dpid = wiring.switch_at(node).dpid
-        rules.append(
-            FlowRule(dpid=dpid, priority=priority, match=match, out_port=out, set_fields=changed)
-        )
-
     if network.node(path.source).kind == "switch":
-        far = wiring.host_at(client_of(network, path.target))
-        addressed = ("in_port", _client_port(wiring, path.source)), ("eth_dst", far.mac)
-        for priority, colour in (
-            (LIT_PRIORITY, vlan_match(colours[0])),
-            (MISTUNED_PRIORITY, _ANY_WAVELENGTH),
-        ):
-            add(path.source, wiring.out_port(path.links[0]), *addressed, colour, priority=priority)
-    for k, (before, link) in enumerate(pairwise(path.links)):
-        changed = (vlan_match(colours[k + 1]),) if colours[k + 1] != colours[k] else ()
-        entered = ("in_port", wiring.in_port(before))
-        add(link[0], wiring.out_port(link), entered, vlan_match(colours[k]), changed=changed)
+        rules += _source_rules(wiring, plan, lit)
+    for k, (link_before, link) in enumerate(pairwise(path.links)):
+        match: Match = (("in_port", wiring.in_port(link_before)), vlan_match(wavelengths[k]))
+        set_fields: tuple[tuple[str, int], ...] = ()
+        if wavelengths[k + 1] != wavelengths[k]:
+            set_fields = (vlan_match(wavelengths[k + 1]),)
+        rule = FlowRule(
+            dpid=wiring.switch_at(link[0]).dpid,
+            priority=LIT_PRIORITY,
+            match=match,
+            out_port=wiring.out_port(link),
+            set_fields=set_fields,
+        )
+        rules.append(rule)
     if network.node(path.target).kind == "switch":
-        entered = ("in_port", wiring.in_port(path.links[-1]))
-        add(path.target, _client_port(wiring, path.target), entered, vlan_match(colours[-1]))
+        match = (("in_port", wiring.in_port(path.links[-1])), vlan_match(wavelengths[-1]))
+        rule = FlowRule(
+            dpid=wiring.switch_at(path.target).dpid,
+            priority=LIT_PRIORITY,
+            match=match,
+            out_port=_client_port(wiring, path.target),
+        )
+        rules.append(rule)
     return rules
 
 
+def _source_rules(wiring: Wiring, plan: WavelengthPlan, lit: LitPath) -> list[FlowRule]:
+    """Return the rules of a lightpath at the switch at which it begins."""
+    path = plan.lightpaths[lit.lightpath]
+    far_host = wiring.host_at(client_of(wiring.network, path.target))
+    addressed: Match = (
+        ("in_port", _client_port(wiring, path.source)),
+        ("eth_dst", far_host.mac),
+    )
+    conditions: tuple[tuple[int, Match], ...] = (
+        (LIT_PRIORITY, (*addressed, vlan_match(lit.wavelengths[0]))),
+        (MISTUNED_PRIORITY, (*addressed, _ANY_WAVELENGTH)),
+    )
+    dpid = wiring.switch_at(path.source).dpid
+    out_port = wiring.out_port(path.links[0])
+    return [
+        FlowRule(dpid=dpid, priority=priority, match=match, out_port=out_port)
+        for priority, match in conditions
+    ]
+
+
 def _client_port(wiring: Wiring, end_point: str) -> int:
-    """Port of an end point that is a switch, towards its client."""
+    """Return the port of a switch, at which lightpaths end, towards its client."""
     client: WiredHost = wiring.host_at(client_of(wiring.network, end_point))
     if client.outside:
         port = wiring.access_port(client)
         assert port is not None
         return port
-    index = wiring.network.out_links(end_point)
-    link = next(
-        wiring.network.links[i].id for i in index if wiring.network.links[i].target == client.node
-    )
-    return wiring.out_port(link)
+    for i in wiring.network.out_links(end_point):
+        link = wiring.network.links[i]
+        if link.target == client.node:
+            return wiring.out_port(link.id)
+    raise AssertionError(f"{end_point} has no link to its client {client.node}")

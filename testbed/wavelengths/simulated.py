@@ -1,12 +1,13 @@
-"""A wavelength plan in virtual time: every probe is walked through the flow rules of its round, as exact switches
-would."""
+"""Carries out a wavelength plan in virtual time.
+
+Every probe is walked through the flow rules of its round, as exact switches would forward it.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
 
 from testbed.model.wiring import Wiring
-from testbed.openflow.flow_table import RuleWalker
-from testbed.openflow.rules import FlowRule
+from testbed.openflow.flow_table import RuleWalker, Walk
 from testbed.wavelengths.assignment import fibres
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
 from testbed.wavelengths.probes import (
@@ -23,39 +24,53 @@ from testbed.wavelengths.rules import VLAN_PRESENT, client_of, dark_rules, round
 def simulate_round(
     plan: WavelengthPlan, wiring: Wiring, number: int, probes: Sequence[Probe]
 ) -> RoundMeasurements:
-    """Walk every probe through the rules of the round: what exact switches would do."""
-    rules: tuple[FlowRule, ...] = (
-        *dark_rules(wiring, fibres(plan.network)),
-        *round_rules(wiring, plan, number),
-    )
-    walker, arrivals, dropped = RuleWalker(wiring, rules), list[Arrival](), Counter[str]()
-    names = {host.name: host.node for host in wiring.hosts}
+    """Walk all probes of a round through its rules.
+
+    Args:
+        plan: The plan.
+        wiring: The wiring of the plan's network.
+        number: Index of the round.
+        probes: The packets to send.
+    """
+    drop_rules = dark_rules(wiring, fibres(plan.network))
+    walker = RuleWalker(wiring, (*drop_rules, *round_rules(wiring, plan, number)))
+    arrivals: list[Arrival] = []
+    dropped: Counter[str] = Counter()
+    nodes = {host.name: host.node for host in wiring.hosts}
     for index, probe in enumerate(probes):
-        packet = probe_packet(plan, wiring, probe)
-        source = client_of(plan.network, plan.lightpaths[probe.lightpath].source)
-        walk = (
-            walker.walk(source, packet)
-            if probe.fibre is None
-            else walker.walk_over(probe.fibre, packet)
-        )
+        walk = _walk(walker, plan, wiring, probe)
         if walk.host is not None:
             wavelength = int(walk.packet["vlan_vid"]) - VLAN_PRESENT - vlan_of(0)
-            arrivals += [
-                Arrival(node=names[walk.host], wavelength=wavelength, probe=index)
-            ] * probe.packets
+            arrival = Arrival(node=nodes[walk.host], wavelength=wavelength, probe=index)
+            arrivals += [arrival] * probe.packets
         elif walk.dropped_by is not None and walk.dropped_at is not None:
             dropped[walk.dropped_at] += probe.packets
     return round_result(plan, number, probes, arrivals, dropped)
 
 
+def _walk(walker: RuleWalker, plan: WavelengthPlan, wiring: Wiring, probe: Probe) -> Walk:
+    """Return the path of a probe's packets."""
+    packet = probe_packet(plan, wiring, probe)
+    if probe.fibre is not None:
+        return walker.walk_over(probe.fibre, packet)
+    source = client_of(plan.network, plan.lightpaths[probe.lightpath].source)
+    return walker.walk(source, packet)
+
+
 def simulate_plan(
     plan: WavelengthPlan, *, packets: int, wrong: int, seed: int = 1
 ) -> tuple[RoundMeasurements, ...]:
-    """Every round of the plan, walked; the same probes as on real switches."""
+    """Walk the probes of all rounds; they are the same as on real switches.
+
+    Args:
+        plan: The plan.
+        packets: Number of packets over each lit path.
+        wrong: Number of packets of each wrong probe (see ``round_probes``).
+        seed: Seed of the probes.
+    """
     wiring = wire_plan(plan)
-    return tuple(
-        simulate_round(
-            plan, wiring, n, round_probes(plan, n, packets=packets, wrong=wrong, seed=seed)
-        )
-        for n in range(len(plan.rounds))
-    )
+    results = []
+    for number in range(len(plan.rounds)):
+        probes = round_probes(plan, number, packets=packets, wrong=wrong, seed=seed)
+        results.append(simulate_round(plan, wiring, number, probes))
+    return tuple(results)

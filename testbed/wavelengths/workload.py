@@ -1,9 +1,11 @@
-"""Lightpaths in rounds as a workload: the plan is an answer by itself; a run lights its rounds and sends packets over
-them."""
+"""The workload of lightpaths in rounds.
+
+The plan is a result by itself. A run lights the rounds and sends packets over them.
+"""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from testbed.errors import InputError
@@ -13,18 +15,19 @@ from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, Workload, lazily
 from testbed.wavelengths.options import ProbeOptions, WavelengthOptions
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
-from topologies import Json
+from topologies import Json, LinkId
 
 DESCRIPTION = (
-    "Light a path for every pair, in as few rounds as can be: wavelength assignment as liquid scheduling. With wsxc "
-    "switches a path keeps one wavelength; wixc switches may change it. With --fabric the rounds are set up on "
-    "switches (a wavelength is a VLAN), packets are sent over every path and on wrong wavelengths, and a verdict says "
-    "what became of them."
+    "Assign lightpaths to as few rounds as possible: wavelength assignment as liquid "
+    "scheduling. With wsxc switches a path keeps one wavelength; wixc switches may change it. "
+    "With --fabric the rounds are set up on switches (a wavelength is a VLAN), packets are sent "
+    "over every path and on wrong wavelengths, and a verdict says whether each packet arrived "
+    "or was dropped as planned."
 )
-_PLANNED, _MEASURED = (
-    ("round", "paths", "fibres", "full"),
-    ("sent", "arrived", "astray", "wrong", "dropped", "set up s"),
-)
+# The columns of the table of rounds; the latter ones only if the rounds have been run.
+_PLAN_HEADINGS = ("round", "paths", "fibres", "full")
+_RUN_HEADINGS = ("sent", "arrived", "astray", "wrong", "dropped", "set up s")
+# The keys of a round's measurements, in the order of these columns.
 _ROUND_COUNTS = (
     "sent",
     "delivered",
@@ -40,69 +43,104 @@ _BUILD = partial(lazily("testbed.wavelengths.planning:build_wavelengths"), now=t
 
 
 def _carry(plan: WavelengthPlan, how: How, report_progress: ReportProgress | None) -> Rounds:
-    """Every round. Raises InputError where a fibre has more wavelengths than there are VLAN ids."""
+    """Run all rounds of a plan.
+
+    Args:
+        plan: The plan.
+        how: The fabric and the options of the run.
+        report_progress: Called with the progress of the run, or None.
+
+    Raises:
+        InputError: A fibre has more wavelengths than there are VLAN ids.
+    """
     from testbed.wavelengths.rules import MAX_FABRIC_WAVELENGTHS
 
     if plan.wavelengths > MAX_FABRIC_WAVELENGTHS:
         raise InputError(
-            f"--wavelengths {plan.wavelengths}: on a fabric give at most {MAX_FABRIC_WAVELENGTHS} (VLAN ids)"
+            f"--wavelengths {plan.wavelengths}: on a fabric give at most {MAX_FABRIC_WAVELENGTHS}"
+            " (VLAN ids)"
         )
-    sent: ProbeOptions = how.options or ProbeOptions()
+    options: ProbeOptions = how.options or ProbeOptions()
     if how.fabric == "simulator":
         from testbed.wavelengths.simulated import simulate_plan
 
-        return simulate_plan(plan, packets=sent.packets, wrong=sent.wrong, seed=plan.seed)
+        return simulate_plan(plan, packets=options.packets, wrong=options.wrong, seed=plan.seed)
     from testbed.wavelengths.emulated import run_wavelengths
 
     return run_wavelengths(
         plan,
-        packets=sent.packets,
-        wrong=sent.wrong,
+        packets=options.packets,
+        wrong=options.wrong,
         seed=plan.seed,
         report_progress=report_progress,
     )
 
 
 def _view(plan: WavelengthPlan) -> tuple[str, Callable[[], RunView]]:
+    """Return the name and the view of a run in the browser."""
     from testbed.live.run_views import network_view
     from testbed.report.wording import counted
 
-    title = f"{plan.network.name}: {counted(len(plan.lightpaths), 'lightpath')} in {counted(len(plan.rounds), 'round')} of "
-    title += f"{plan.wavelengths} wavelengths, {plan.method}"
-    lit = Counter(link for path in plan.lightpaths for link in path.links)
-    return "wavelengths", partial(network_view, title, plan.network, lit)
+    lightpaths = counted(len(plan.lightpaths), "lightpath")
+    rounds = counted(len(plan.rounds), "round")
+    title = (
+        f"{plan.network.name}: {lightpaths} in {rounds} of {plan.wavelengths} wavelengths,"
+        f" {plan.method}"
+    )
+    load: Counter[LinkId] = Counter()
+    for path in plan.lightpaths:
+        load.update(path.links)
+    return "wavelengths", partial(network_view, title, plan.network, load)
 
 
 def _shown(document: Json) -> Iterator[object]:
+    """Yield the lines and the table that the command prints of its JSON document."""
     from testbed.report.answers import Table
     from testbed.report.wording import counted
 
-    frames = "" if document["frames"] is None else f", {counted(document['frames'], 'frame')}"
-    proved = "optimal" if document["optimal"] else f"at least {document['bound']} are needed"
+    lightpaths = counted(document["lightpaths"], "lightpath")
+    wavelengths = counted(document["wavelengths"], "wavelength")
     yield (
-        f"{document['network']}: {counted(document['lightpaths'], 'lightpath')}, bottleneck load {document['bottleneck_load']}, "
-        f"{counted(document['wavelengths'], 'wavelength')}, {document['switching']}"
+        f"{document['network']}: {lightpaths}, bottleneck load {document['bottleneck_load']},"
+        f" {wavelengths}, {document['switching']}"
     )
     rounds = counted(document["rounds"], "round")
+    proved = "optimal" if document["optimal"] else f"at least {document['bound']} are needed"
+    frames = "" if document["frames"] is None else f", {counted(document['frames'], 'frame')}"
     conversions = counted(document["conversions"], "conversion")
     yield f"{document['method']}: {rounds} ({proved}){frames}, {conversions}"
-    yield "beside it: " + ", ".join(
-        f"{method} {count}" for method, count in document["baselines"].items()
-    )
-    measured, rows = document.get("per_round"), []
-    for number, paths in enumerate(document["plan"]):
-        lit: dict[str, set[int]] = {}
-        for path in paths:
-            for link, wavelength in zip(path["links"], path["wavelengths"], strict=True):
-                lit.setdefault(link, set()).add(wavelength)
-        full = f"{max(map(len, lit.values()))}/{document['wavelengths']}"
-        row: list[object] = [number + 1, len(paths), len(lit), full]
+    baselines = [f"{method} {count}" for method, count in document["baselines"].items()]
+    yield "beside it: " + ", ".join(baselines)
+    measured = document.get("per_round")
+    headings: tuple[str, ...] = _PLAN_HEADINGS
+    if measured is not None:
+        headings += _RUN_HEADINGS
+    rows = []
+    for number, lit_paths in enumerate(document["plan"]):
+        row = _plan_columns(number, lit_paths, document["wavelengths"])
         if measured is not None:
-            one = measured[number]
-            row += [one[name] for name in _ROUND_COUNTS]
+            row += [measured[number][name] for name in _ROUND_COUNTS]
         rows.append(row)
-    heads = _PLANNED if measured is None else (*_PLANNED, *_MEASURED)
-    yield Table(name="rounds", headings=heads, rows=rows, spare=("set up s", "wrong", "fibres"))
+    yield Table(name="rounds", headings=headings, rows=rows, spare=("set up s", "wrong", "fibres"))
+
+
+def _plan_columns(number: int, lit_paths: Sequence[Json], wavelengths: int) -> list[object]:
+    """Return the columns of a round in the plan.
+
+    They are its number from 1, the number of lit paths, the number of their fibres, and the largest
+    number of lit wavelengths of a fibre, as in 3/8.
+
+    Args:
+        number: Index of the round.
+        lit_paths: The lit paths, as in the JSON document.
+        wavelengths: Number of wavelengths of each fibre.
+    """
+    wavelengths_of: dict[str, set[int]] = {}
+    for path in lit_paths:
+        for link, wavelength in zip(path["links"], path["wavelengths"], strict=True):
+            wavelengths_of.setdefault(link, set()).add(wavelength)
+    max_lit = max(map(len, wavelengths_of.values()))
+    return [number + 1, len(lit_paths), len(wavelengths_of), f"{max_lit}/{wavelengths}"]
 
 
 wavelength_plan = planner(
@@ -121,10 +159,10 @@ WAVELENGTHS = Workload(
     options=WavelengthOptions,
     run_options=ProbeOptions,
     build=_BUILD,
-    answer=lambda plan: plan.to_json(),
+    answer=WavelengthPlan.to_json,
     carry=_carry,
     judge=lazily("testbed.wavelengths.judgement:judge_wavelengths"),
     view=_view,
     shown=_shown,
-    example=lambda: wavelength_plan("optical-cloud:graph=ring:4,wavelengths=2"),
+    example=partial(wavelength_plan, "optical-cloud:graph=ring:4,wavelengths=2"),
 )

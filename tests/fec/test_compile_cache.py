@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from fec import jit
-from fec.jit import own_cache
+from fec import cache_directory
+from fec.cache_directory import own_cache
 from tests.helpers.paths import ROOT
 
 
@@ -101,8 +101,8 @@ def test_cache_in_a_user_namespace_is_below_the_known_home(
 ) -> None:
     """There, folders of root and of other users look alike."""
     home = SimpleNamespace(pw_dir=str(base.parent if known else "/somewhere"))
-    monkeypatch.setattr(jit, "_uid_map", lambda: f"{os.geteuid()} 1000 1")
-    monkeypatch.setattr(jit.pwd, "getpwuid", lambda _: home)
+    monkeypatch.setattr(cache_directory, "_uid_map", lambda: f"{os.geteuid()} 1000 1")
+    monkeypatch.setattr(cache_directory.pwd, "getpwuid", lambda _: home)
     os.chown(base.parent, OVERFLOW, -1)
     assert bool(own_cache()) is known
 

@@ -15,7 +15,7 @@ from fec.jit import CompiledEntry, compiled_entry
 from tests.helpers.paths import ROOT
 
 pytestmark = pytest.mark.skipif(
-    jit.kernels() is None, reason="nothing is compiled ahead for this processor"
+    jit.kernels() is None, reason="no library of compiled routines: make kernels"
 )
 WITHOUT_NUMBA = """
 import sys
@@ -31,6 +31,7 @@ from testbed.commands.network.compile_ahead import TASKS
 for name, task in TASKS.items():
     if name != "striped files":
         task()
+assert "numba" not in sys.modules
 """
 COUNT, WINDOWS = np.arange(4), np.array([3, 2])
 INSIDE, WEIGHTS = np.eye(4, 2, dtype=np.bool_), np.array([1.0, 2.5])
@@ -49,7 +50,7 @@ def reckoned(*, inside: object = INSIDE) -> tuple[float, list[str]]:
 
 
 def test_everything_that_is_called_is_in_it() -> None:
-    """Fails after a change of a step: `make kernels` makes it anew."""
+    """Fails after a change of a step, until `make kernels`, which `make test` calls."""
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=False, cwd=ROOT
     )
@@ -62,6 +63,13 @@ def test_it_gives_what_numba_and_python_give() -> None:
     arguments = COUNT, INSIDE, WINDOWS, WINDOWS - 2, WEIGHTS
     assert reckoned() == (_reckon(*arguments), [])
     assert reckoned()[0] == compiled_entry(_reckon).by_numba(*arguments) > 0
+
+
+def test_routine_that_does_not_return_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could not allocate memory, for example."""
+    monkeypatch.setattr(jit, "call", lambda function, block: None)
+    with pytest.raises(MemoryError, match="_reckon_"):
+        reckoned()
 
 
 def test_other_types_and_other_source_are_left_to_numba(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +87,7 @@ def test_shortened_file_is_not_loaded(
     damaged.write_bytes(jit.KERNELS.read_bytes()[:kept])
     monkeypatch.setattr(jit, "KERNELS", damaged)
     assert jit.kernels.__wrapped__() is None
-    assert f"{damaged} is damaged: what it holds is compiled again" in caplog.text
+    assert f"{damaged} is damaged: its routines are compiled again" in caplog.text
 
 
 def test_library_with_another_byte_is_not_loaded(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from numba.core.caching import _CacheLocator
 
-from fec.jit import own_cache
+from fec.cache_directory import own_cache
 from tests.helpers.paths import ROOT
 
 PACKAGES = ("topologies", "fec", "sfio_emu", "testbed", "experiments")
@@ -17,7 +17,7 @@ PACKAGES = ("topologies", "fec", "sfio_emu", "testbed", "experiments")
 def hand_over_compiled_code(site: Path, cache: Path) -> None:
     """What is compiled for the checkout, into the cache directory of another user or, as if it had been compiled for
     them, of files elsewhere that are the same: half a minute of compiling is no part of what is tested there."""
-    cache.mkdir(parents=True, exist_ok=True)  # also where all that is used was compiled ahead
+    cache.mkdir(parents=True, exist_ok=True)
     kept = Path(os.environ.get("NUMBA_CACHE_DIR") or own_cache())
     for package in PACKAGES:
         for folder in {path.parent for path in (site / package).rglob("*.py")}:

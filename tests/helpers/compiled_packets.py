@@ -1,5 +1,4 @@
-"""Compiled ends of streams for tests: by numba where what is compiled ahead is of other source, or for other
-processors."""
+"""What tests of receivers with the C module share."""
 
 from __future__ import annotations
 
@@ -8,21 +7,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from fec.errors import EngineUnavailable
-from fec.jit import CompiledEntry
-from fec.protocol.compiled.receiver_steps import TAKE
+from fec.protocol.row_seals import c_module
 from fec.redundancy.block_size_control import MAX_BLOCK
-from testbed.commands.network.compile_ahead import TASKS
 
 
-def compile_ends(patched: pytest.MonkeyPatch) -> None:
-    """Skips where there can be none."""
-    try:
-        TASKS["packets of streams"]()
-    except EngineUnavailable as told:
-        if "ISA-L" in str(told) or not isinstance(TAKE, CompiledEntry):
-            pytest.skip(str(told))
-        patched.setattr(CompiledEntry, "missed", staticmethod(lambda *_: None))
+def skip_without_c_module() -> None:
+    """Skip the test if no C compiler was there when the package was installed."""
+    if c_module() is None:
+        pytest.skip("no C compiler made fec.protocol._packets")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ class RouteWalker(RuleWalker):
         super().__init__(wiring, rules)
         self._routes = tuple(routes)
 
-    def _sent(self, host: WiredHost, packet: Packet) -> tuple[int, Packet] | None:
+    def _route_at_host(self, host: WiredHost, packet: Packet) -> tuple[int, Packet] | None:
         ends, label = (packet.get("ipv4_src"), packet.get("ipv4_dst")), packet.get("udp_src", -1)
         own = [
             r

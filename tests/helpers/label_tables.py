@@ -43,7 +43,7 @@ def label_loads(
     """Every label at once: labels on each link, and how many of the 65,536 reach the sink's host."""
     packet = walker.stream_packet(source, sink, udp_port)
     target = walker.wiring.host_at(sink).name
-    device, first, _ = walker._far[walker.wiring.host_at(source).name, 0]
+    device, first, _ = walker._far_end[walker.wiring.host_at(source).name, 0]
     loads: dict[LinkId, int] = {} if first is None else {first: LABELS}
     at = {device: np.ones(LABELS, dtype=bool)}
     arrived = 0
@@ -58,7 +58,7 @@ def label_loads(
                 continue
             ports = out_ports(table, packet)
             for port in (np.flatnonzero(np.bincount(ports[labels] + 1)) - 1).tolist():
-                far = walker._far.get((name, port))
+                far = walker._far_end.get((name, port))
                 if far is None:
                     continue
                 moved = labels & (ports == port)
@@ -68,7 +68,7 @@ def label_loads(
         if not nxt:
             return loads, arrived
         at = nxt
-    raise InputError(f"stream from {source!r} goes round in a circle")
+    raise InputError(f"stream from {source!r} goes round in a cycle")
 
 
 def _labels_matched(want: int | str | tuple[int, int]) -> slice | npt.NDArray[np.bool_]:

@@ -115,7 +115,8 @@ def sweep_counts(allocations: Ints, via: Ints, outcome: Ints, duration: Ints) ->
         duration[i] = frames
         outcome[i] = NOT_FOUND
         for attempt in range(_ATTEMPTS):
-            state, frame_of = search_twins(sets, frames, _STEPS, attempt + 1)
+            frame_of = np.zeros(len(sets.offsets) - 1, dtype=np.int32)
+            state = search_twins(sets, frames, _STEPS, attempt + 1, frame_of)
             if state == 1:
                 outcome[i] = LIQUID if holds(sets, frames, frame_of) else WRONG
                 break

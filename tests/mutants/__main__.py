@@ -97,10 +97,9 @@ def copy_of_project() -> Path:
         if (ROOT / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, tree / name)
-    for kernels in (ROOT / "fec").glob(
-        "kernels-*.so"
-    ):  # compiled ahead; of mutated source none is found in it
-        shutil.copy2(kernels, tree / "fec")
+    # The library and its digest, which git ignores; routines of mutated steps are not found in it.
+    for path in (ROOT / "fec").glob("kernels-*"):
+        shutil.copy2(path, tree / "fec")
     return tree
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from testbed.bulk import calibration
-from testbed.bulk.judgement import expected_bytes, judge_bulk
+from testbed.bulk.facts import expected_bytes
+from testbed.bulk.judgement import judge_bulk
 from testbed.bulk.measurements import Goodput, LinkCount, TcpRetransmissions
 from testbed.bulk.plan import KilledProcess
 from testbed.bulk.simulated import SimulatedBulkFabric
@@ -20,17 +21,13 @@ from testbed.download.judgement import judge_download
 from testbed.download.simulated import simulate_download
 from testbed.download.workload import download_plan
 from testbed.faults.fault import Fault
-from testbed.metapath.analysis import analyse_metapaths, path_shares
+from testbed.metapath.analysis import MetapathFacts, path_shares
 from testbed.metapath.judgement import judge_metapaths
 from testbed.model.workload import Judgement
 from testbed.stream.facts.run_facts import RunFacts
+from testbed.stream.judgement.closing_lines import campaign_lines, closing_words
 from testbed.stream.judgement.failure_costs import failure_costs
-from testbed.stream.judgement.streams import (
-    campaign_lines,
-    closing_words,
-    judge_stream,
-    judge_together,
-)
+from testbed.stream.judgement.streams import judge_stream, judge_together
 from testbed.stream.measurements import StreamClocks, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.simulated import SimulatedStreamFabric
@@ -522,7 +519,7 @@ def metapath_runs() -> Iterator[tuple[str, Any]]:
             f"overlapping, {lost}",
             [
                 _short(judge_metapaths(plan, run)),
-                told(lambda p=plan, r=run: analyse_metapaths(p, r).faults),
+                told(lambda p=plan, r=run: MetapathFacts(p, r).faults),
             ],
         )
     yield "shares", told(path_shares, run, 0.5)

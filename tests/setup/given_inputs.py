@@ -108,7 +108,7 @@ REFUSED = {
     "clab_same_interface_twice.clab.yml": "'a:e1-1' is used by topology.links[0] too",
     "duplicate_json_key.json": "the key 'nodes' is there twice",
     "empty_messages.json": "'nodes' is missing",
-    "no_nodes.json": "no node is in it",
+    "no_nodes.json": "it has no node",
     "repetita_same_label_twice.graph": "line 4: the label 'None' is that of line 3 too",
     "dup.json": "the key 'directed' is there twice",
     "laughs.clab.yml": "stands for more than",

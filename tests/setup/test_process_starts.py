@@ -26,6 +26,8 @@ ALLOWED = {
         "os.fork",
     ): "a program with one thread",
     ("testbed/results/parallel_seeds.py", "get_context('spawn')"): "starts programs",
+    ("tools/build_kernels.py", "get_context('spawn')"): "starts programs",
+    ("tools/build_kernels.py", "ProcessPoolExecutor"): "with the context above",
 }
 """File and what it does -> why it may."""
 FORKS = {"os.fork", "os.forkpty", "pty.fork"}

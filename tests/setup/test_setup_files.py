@@ -89,8 +89,9 @@ class Machine:
 
 
 def workers(machine: Machine) -> list[str]:
-    """Return the calls of pytest that run tests; two more compile the tests before."""
-    return [call for call in machine.calls("python") if "--collect-only" not in call]
+    """Return the calls of pytest that run tests; others compile tests and kernels before."""
+    others = ("--collect-only", "build_kernels")
+    return [call for call in machine.calls("python") if not any(word in call for word in others)]
 
 
 def wait_for_call(machine: Machine, word: str) -> None:
@@ -132,6 +133,9 @@ def test_a_folder_without_a_project_is_no_plugin(machine: Machine, tmp_path: Pat
         "vagrant/provision.sh",
         "pyproject.toml",
         "constraints.txt",
+        "setup.py",
+        "fec/protocol/_packets.c",
+        "fec/protocol/_receiver.c",
         "plugins/one/pyproject.toml",
     ):
         (root / file).parent.mkdir(parents=True, exist_ok=True)
@@ -404,7 +408,7 @@ def test_make_test_passes_unless_a_part_fails(
     code = make(machine, project, "test", "ARGS=-k capillary", **exits)
     assert (code == 0) is passed
     assert machine.calls("provision") == [
-        "provision --extras test,mpi,docs --programs chromium,ffmpeg,shellcheck,tshark"
+        "provision --extras test,mpi,docs --programs chromium,ffmpeg,gcc,shellcheck,tshark"
     ]
     # The kernels are compiled once, not by each worker.
     assert machine.calls("testbed") == ["testbed doctor --compile"]
@@ -501,7 +505,7 @@ def test_ci_checks_style_before_it_tests_and_lets_no_test_be_skipped(
     first, *rest = machine.calls("")
     assert (
         first
-        == "provision --extras test,mpi,docs,lint --programs chromium,ffmpeg,shellcheck,tshark"
+        == "provision --extras test,mpi,docs,lint --programs chromium,ffmpeg,gcc,shellcheck,tshark"
     )
     assert rest == ["make lint emulation= chromium=", "make test emulation=1 chromium=1"]
     assert run("test") != 0

@@ -5,22 +5,35 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
 import venv
 import zipfile
+from fnmatch import fnmatch
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
+from fec.jit import KERNELS, KERNELS_DIGEST, processor_has_instructions
+from fec.protocol.row_seals import c_module
 from testbed.extras import DISTRIBUTION, EXTRA_OF
 from tests.helpers.compiled_code import PACKAGES, hand_over_compiled_code
 from tests.helpers.paths import ROOT
 
-SOURCES = ("pyproject.toml", "README.md", *PACKAGES)
+# With what `make kernels` has made: a build then only links it.
+SOURCES = (
+    "pyproject.toml",
+    "setup.py",
+    "README.md",
+    "tools",
+    *PACKAGES,
+    *(["build/kernels"] if KERNELS.exists() else []),
+)
+C_MODULE = "fec/protocol/_packets.*.so"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -59,7 +72,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy of the sources, as a build leaves files behind."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     subprocess.run(
-        ["tar", "-C", ROOT, "--exclude=__pycache__", "-cf", source / "all.tar", *SOURCES],
+        [
+            "tar",
+            "-C",
+            ROOT,
+            "--exclude=__pycache__",
+            f"--exclude={C_MODULE}",
+            "-cf",
+            source / "all.tar",
+            *SOURCES,
+        ],
         check=True,
     )
     subprocess.run(["tar", "-C", source, "-xf", source / "all.tar"], check=True)
@@ -124,12 +146,26 @@ def command(environment: Path, *words: str, code: int = 0) -> subprocess.Complet
 
 
 def test_wheel_holds_every_data_file_and_nothing_else(wheel: Path) -> None:
+    kernels = {f"fec/{path.name}" for path in (KERNELS, KERNELS_DIGEST)}
+    if not processor_has_instructions() or shutil.which("gcc") is None:
+        kernels = set()
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     tracked = subprocess.run(
         ["git", "ls-files", *PACKAGES], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    assert held == set(tracked.split())
+    made = {name for name in held if fnmatch(name, C_MODULE)}
+    assert held - made == set(tracked.split()) | kernels
+    assert len(made) == (c_module() is not None), (
+        "it is compiled where it is compiled for a checkout"
+    )
     assert {f"{package}/py.typed" for package in PACKAGES} <= held
+
+
+def test_no_compiled_file_is_in_git() -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not [name for name in tracked if name.endswith((".so", ".o"))]
 
 
 def test_core_is_a_dozen_distributions() -> None:
@@ -156,6 +192,20 @@ def test_route_of_the_core(environment: Path) -> None:
         command(environment, "route", "swiss-t1", "--from", "s1", "--to", "s6", "--json").stdout
     )
     assert [layer["load"] for layer in document["layers"]] == ["1/4", "1/12"]
+
+
+def test_routines_of_the_wheel_are_used_without_numba(environment: Path) -> None:
+    program = (
+        "import sys; sys.modules['numba'] = None; from fec.jit import kernels; "
+        "assert kernels() is not None; from testbed.cli import main; "
+        "sys.exit(main(['schedule', 'swiss-t1', '--json']))"
+    )
+    if not processor_has_instructions() or shutil.which("gcc") is None:
+        pytest.skip("the wheel has no routines")
+    document = json.loads(
+        run(environment, str(environment / "bin" / "python"), "-c", program).stdout
+    )
+    assert document["frames"]
 
 
 @pytest.mark.long

@@ -107,10 +107,10 @@ def test_files_buffers_and_positions_are_checked(file: Any) -> None:
         lambda: mwrite(None, 0, b"a"),
     ):  # type: ignore[arg-type]
         with pytest.raises(
-            UsageError, match="a NoneType is no striped file: give what mopen returned"
+            UsageError, match="a NoneType is not a striped file: give what mopen returned"
         ):
             call()
-    with pytest.raises(UsageError, match="gives no bytes, cannot include dtype 'M' in a buffer"):
+    with pytest.raises(UsageError, match="has no bytes, cannot include dtype 'M' in a buffer"):
         file.pwrite(np.zeros(3, "datetime64[s]"), 0)
     with pytest.raises(UsageError, match="holds Python objects"):
         file.pwrite(np.array([None, 1], dtype=object), 0)
@@ -141,7 +141,7 @@ def test_names_that_no_listener_takes_are_refused_before_anything_is_made() -> N
 def test_sessions_are_checked(file: Any) -> None:
     connections = file.session.connections
     for make, said in (
-        (lambda: use(5), "a int is no session"),  # type: ignore[arg-type]
+        (lambda: use(5), "a int is not a session"),  # type: ignore[arg-type]
         (lambda: Session(None), "connections of type NoneType: give a TcpConnections"),  # type: ignore[arg-type]
         (lambda: Session(connections, group=5), "a group of type int"),  # type: ignore[arg-type]
         (lambda: Session(connections, settings={}), "settings of type dict"),  # type: ignore[arg-type]
@@ -248,15 +248,15 @@ def test_a_listener_says_that_an_address_is_no_host_name(
     [
         (
             ["--memory", "100"],
-            "argument --memory: '100' is no size that can be: give bytes, 4096 to 2^62",
+            "argument --memory: '100' is not a valid size; give bytes, 4096 to 2^62",
         ),
         (
             ["--message", "100"],
-            "argument --message: '100' is no size that can be: give bytes, 4096 to 268435456",
+            "argument --message: '100' is not a valid size; give bytes, 4096 to 268435456",
         ),
-        (["--message", "1e9"], "argument --message: '1e9' is no size"),
+        (["--message", "1e9"], "argument --message: '1e9' is not a valid size"),
         (["--memory", "-5"], "argument --memory"),
-        (["--listen", "a@127.0.0.1:²"], "'a@127.0.0.1:²' is no [NAME@]HOST:PORT"),
+        (["--listen", "a@127.0.0.1:²"], "'a@127.0.0.1:²' is not [NAME@]HOST:PORT"),
         (
             ["--memory", "100000", "--message", "200000"],
             "--message 200000 does not fit into --memory 100000",

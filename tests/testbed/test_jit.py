@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from fec.jit import fingerprint
-from testbed.jit import by_reference, compiled_entry, first_bit, prefetch
+from testbed.jit import by_reference, compiled_entry, first_bit
 from testbed.scheduling.fast import class_ejection
 from testbed.scheduling.fast.class_ejection import eject_classes, place_class
 
@@ -42,7 +43,6 @@ def last_of(row: Any) -> int:
 
 def use_all(tables: Any) -> int:
     t = by_reference(tables)
-    prefetch(t.row, 0)
     t.row[1] = t.inner.scale
     t.inner.grid[1, 0] += t.row[1]
     t.cube[1, 1, 1] = t.cube.shape[2] + first_bit(t.row[0])
@@ -68,6 +68,8 @@ def test_a_table_handed_on_by_reference_is_read_and_written_as_in_python() -> No
         (compiled.inner.grid, plain.inner.grid),
     ):
         assert np.array_equal(ours, theirs)
+    # Compiled code returns each reference to an array that it has taken.
+    assert sys.getrefcount(compiled.row) == sys.getrefcount(plain.row)
 
 
 class Pair(NamedTuple):
@@ -85,3 +87,9 @@ def test_without_compilation_records_are_read_by_name_and_written_in_place(monke
     pair = Pair(np.zeros(2, dtype=[("status", "i8")]), np.array([3]))
     compiled_entry(count_up)(pair)
     assert pair.kept["status"].tolist() == [3, 0]
+
+
+@pytest.mark.parametrize("bits", [1, 0b101000, 1 << 31, 3 << 32, 1 << 62, -(1 << 63), -2])
+def test_first_bit_is_that_of_python(bits: int) -> None:
+    expected = (bits & -bits).bit_length() - 1
+    assert first_bit(bits) == first_bit(np.int64(bits)) == expected

@@ -125,7 +125,7 @@ def test_our_own_json_refuses_wrong_address(fields: dict[str, str], tmp_path: Pa
 
 @pytest.mark.parametrize("value", ["00:11-22:33:44:55", "1.2.3.4.5", "00:11:22:33:44:5g", "", 5])
 def test_other_text_is_no_mac_address(value: object) -> None:
-    with pytest.raises(TopologyError, match="no address of one interface"):
+    with pytest.raises(TopologyError, match="is not a unicast MAC address"):
         mac_address(value)
 
 

@@ -107,16 +107,16 @@ def test_rates_and_impairments_of_a_lab_s_links(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("rate: 0", "topology.links[0]: rate '0' is none; give kbit/s above 0"),
-        ("rate: fast", "rate 'fast' is none"),
-        ("delay: 15", "delay '15' is no time with a unit; write it as 5ms"),
-        ("delay: -1ms", "is no time with a unit"),
-        ("loss: most", "loss 'most' is no number; it is in per cent"),
+        ("rate: 0", "topology.links[0]: rate '0' is not a rate; give kbit/s above 0"),
+        ("rate: fast", "rate 'fast' is not a rate"),
+        ("delay: 15", "delay '15' is not a time with a unit; write it as 5ms"),
+        ("delay: -1ms", "is not a time with a unit"),
+        ("loss: most", "loss 'most' is not a number; it is in per cent"),
         ("loss: 200", "loss 200 is in per cent; give 0 to 100"),
         ("jitter: 2ms", "jitter '2ms' is more than the delay"),
         (
             "corruption: 1",
-            "a corrupted packet is thrown away by its receiver; write its share as loss",
+            "a corrupted packet is discarded by its receiver; write its share as loss",
         ),
         (
             "impairments: {speed: 1}",
@@ -215,7 +215,7 @@ def test_miniedit_s_file_is_a_network(tmp_path: Path) -> None:
         ({"links": [{"src": "h1", "dest": "s9", "opts": {}}]}, "names the unknown node 's9'"),
         (
             {"links": [{"src": "h1", "dest": "s1", "opts": {"bw": -1}}]},
-            "links[0]: bw -1 is no rate",
+            "links[0]: bw -1 is not a rate",
         ),
     ],
 )

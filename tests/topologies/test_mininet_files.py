@@ -340,15 +340,17 @@ def test_a_program_in_this_one_s_place_runs_no_file_again(
         "from mininet.topo import SingleSwitchTopo\ntopos = {'a': SingleSwitchTopo}\n"
     )
     network, note = read(f"{tmp_path / 'lab.py'}:a,3")
-    monkeypatch.setenv(python_files._HANDED, "")
+    monkeypatch.setenv(python_files._HANDOVER_VARIABLE, "")
     python_files.hand_over()
-    memory = int(os.environ[python_files._HANDED])
+    memory = int(os.environ[python_files._HANDOVER_VARIABLE])
     assert os.get_inheritable(memory)
-    python_files._known.clear()
+    python_files._answers.clear()
     monkeypatch.setattr(python_files, "_run", lambda *_: pytest.fail("it was run again"))
     assert read(f"{tmp_path / 'lab.py'}:a,3") == (network, note)
-    assert python_files._HANDED not in os.environ
-    monkeypatch.setenv(python_files._HANDED, "1")  # strayed: that descriptor is another's
+    assert python_files._HANDOVER_VARIABLE not in os.environ
+    monkeypatch.setenv(
+        python_files._HANDOVER_VARIABLE, "1"
+    )  # strayed: that descriptor is another's
     assert read(f"{tmp_path / 'lab.py'}:a,3") == (network, note)
 
 

@@ -154,7 +154,7 @@ def test_an_unknown_method_is_refused_with_the_nearest() -> None:
 
 
 def test_a_table_that_names_an_unknown_switch_is_refused() -> None:
-    with pytest.raises(TopologyError, match="'s9' is no switch"):
+    with pytest.raises(TopologyError, match="'s9' is not a switch"):
         table_routing(load_network("swiss-t1"), {"s1": {"s3": "s9"}})
 
 

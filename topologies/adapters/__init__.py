@@ -1,1 +1,1 @@
-"""Networks that programs describe: Mininet's Python files, run apart."""
+"""Networks that programs describe: Mininet files in Python, which run in a sandbox."""

@@ -1,7 +1,7 @@
-"""NETWORK ``FILE.py:NAME``: the network that a Mininet file builds.
+"""Reads the network ``FILE.py:NAME`` that a Mininet file builds.
 
-The file is a program. It is run because it was named, never because it was found, and only in the sandbox that the
-testbed makes for it; this package alone reads none.
+The file is a program. It is run only if the user has named it, and only in a sandbox. The sandbox
+is part of the testbed, without which this package cannot read such files.
 """
 
 import json
@@ -15,80 +15,107 @@ from pathlib import Path
 from topologies.errors import LackingError, TopologyError
 from topologies.text.json_types import JsonObject
 
+# The program that runs the file in a sandbox. It is started by its name, because this package must
+# not import the testbed.
 _PROGRAM = "testbed.api.emulated.topology_program"
-"""Makes the sandbox. By its name: nothing of the testbed is imported here."""
 TIME_LIMIT_S = 30.0
 _MAX_FILE_BYTES = 2**20
-# A limit of the program's; what it prints is kept in memory.
+# The program limits its output to this size; the output is kept in memory.
 MAX_OUTPUT_BYTES = 16 << 20
-# Lists, or objects, of an answer.
+# Maximum number of lists, or of objects, in an answer.
 _MAX_PARTS = 1_000_000
-# Characters of an error or a note, and the number of notes.
+# Maximum number of characters of an error or a note, and of notes.
 _MAX_TEXT = 300
 _MAX_NOTES = 100
 # Folders that the sandbox replaces by its own.
 _HIDDEN = ("/dev/", "/proc/", "/sys/")
 _FORGED = "its answer describes no network; does the file print it itself, or end the program?"
-_HANDED, _MEMORY = "TESTBED_FILES_READ", "testbed-files-read"
-_REFUSED, _REFUSAL = 3, "testbed: "
-"""How a program ends that finds no sandbox, and how what it says begins."""
+# The environment variable with the file descriptor of the answers, and the name of its memory file.
+_HANDOVER_VARIABLE = "TESTBED_FILES_READ"
+_HANDOVER_FILE = "testbed-files-read"
+# The exit code of the program if there is no sandbox, and the beginning of its message.
+_NO_SANDBOX = 3
+_MESSAGE_PREFIX = "testbed: "
 _TOPOS = re.compile(r"^topos\b[^={]*=\s*\{(.*?)\}", re.MULTILINE | re.DOTALL)
 _KEY = re.compile(r"""["']([^"']+)["']\s*:""")
 _TOPO_CLASS = re.compile(r"^class\s+(\w+)\s*\([^)]*Topo\b", re.MULTILINE)
 _FUNCTION = re.compile(r"^def\s+(\w+)\s*\(.*?(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
-_known: dict[str, JsonObject] = {}
-"""What programs said of files, by place, name and state of each."""
+# The answers of the program, by the path, the name, the time of change and the size of each file.
+_answers: dict[str, JsonObject] = {}
 
 
 def read_python_file(path: Path, name: str, notes: list[str]) -> JsonObject:
-    """The node-link document of what NAME builds in the file; what is not taken over is added to ``notes``.
+    """Run a Mininet file in a sandbox, and return the node-link document of its network.
 
-    NAME: an entry of ``topos``, a Topo class, a function that makes a network, or ``__main__``, the file as a script;
-    values may follow it (``NAME,4,bw=10``). Raises TopologyError, in one line, where it builds none or takes longer
-    than TIME_LIMIT_S; LackingError where there is no sandbox to run it in, or no Mininet.
+    Args:
+        path: The file.
+        name: What to build: an entry of ``topos``, a Topo class, a function that builds a network,
+            or ``__main__`` for the file as a script. Values may follow, as ``NAME,4,bw=10``.
+        notes: The list to which notes about parts that are not read are appended.
+
+    Raises:
+        TopologyError: The file builds no network, or takes longer than TIME_LIMIT_S.
+        LackingError: There is no sandbox to run it in, or Mininet is not installed.
     """
     if not name:
         raise TopologyError(
-            f"a Python file is a program: say what it is to build, as {path.name}:{_suggested(path)}; it is then run in"
-            " the sandbox"
+            "a Python file is a program: say what it is to build, as"
+            f" {path.name}:{_suggested_names(path)}; it is then run in the sandbox"
         )
-    found = path.stat()
-    if found.st_size > _MAX_FILE_BYTES:
+    status = path.stat()
+    if status.st_size > _MAX_FILE_BYTES:
         raise TopologyError(f"it is longer than {_MAX_FILE_BYTES} bytes; make it smaller")
     folder = str(path.resolve().parent)
     if folder == "/" or f"{folder}/".startswith(_HIDDEN):
         raise TopologyError(f"no Python file is run from {folder}; put it into another folder")
     _take_over()
-    key = json.dumps([str(path.resolve()), name, found.st_mtime_ns, found.st_size])
-    said = _known.get(key) or _run(str(path.resolve()), name)
-    _known[key] = said
-    if "error" in said:
-        raise TopologyError(str(said["error"]))
-    notes += said["notes"]
-    return dict(json.loads(json.dumps(said["document"])))
+    key = json.dumps([str(path.resolve()), name, status.st_mtime_ns, status.st_size])
+    if key not in _answers:
+        _answers[key] = _run(str(path.resolve()), name)
+    answer = _answers[key]
+    if "error" in answer:
+        raise TopologyError(str(answer["error"]))
+    notes += answer["notes"]
+    # A copy, because the caller may change it.
+    return dict(json.loads(json.dumps(answer["document"])))
 
 
 def hand_over() -> None:
-    """Let the program that takes the place of this one know what was read, so that no file is run a second time."""
-    if _known:
-        memory = os.memfd_create(_MEMORY, 0)
-        with open(memory, "w", closefd=False) as file:
-            json.dump(_known, file)
-        os.environ[_HANDED] = str(memory)
+    """Store all answers in a memory file for the program that replaces this one (exec).
+
+    That program then need not run the same files a second time.
+    """
+    if _answers:
+        # Without O_CLOEXEC, so that the descriptor stays open.
+        descriptor = os.memfd_create(_HANDOVER_FILE, 0)
+        with open(descriptor, "w", closefd=False) as file:
+            json.dump(_answers, file)
+        os.environ[_HANDOVER_VARIABLE] = str(descriptor)
 
 
 def _take_over() -> None:
-    """What the program before this one handed over; nothing where the descriptor is another's."""
-    memory = os.environ.pop(_HANDED, "")
-    place = Path("/proc/self/fd", memory)
-    if memory and place.is_symlink() and _MEMORY in str(place.readlink()):
-        with open(int(memory)) as file:
+    """Read the answers that the program before this one has stored, if there are any."""
+    descriptor = os.environ.pop(_HANDOVER_VARIABLE, "")
+    if not descriptor:
+        return
+    # A child process may have inherited the variable while the descriptor is that of another file.
+    link = Path("/proc/self/fd", descriptor)
+    if link.is_symlink() and _HANDOVER_FILE in str(link.readlink()):
+        with open(int(descriptor)) as file:
             file.seek(0)
-            _known.update(json.load(file))
+            _answers.update(json.load(file))
 
 
 def _run(path: str, name: str) -> JsonObject:
-    """Run the program that reads the file in a sandbox, and return its answer."""
+    """Start the program that runs a file in a sandbox, and return its answer.
+
+    Args:
+        path: The file.
+        name: What to build, as for ``read_python_file``.
+
+    Returns:
+        An object with ``error``, or with ``document`` and ``notes``.
+    """
     command = [sys.executable, "-P", "-m", _PROGRAM, path, name]
     exit_code, output, messages = _run_with_files(command)
     if max(len(output), len(messages)) >= MAX_OUTPUT_BYTES:
@@ -100,16 +127,18 @@ def _run(path: str, name: str) -> JsonObject:
         raise LackingError(
             "Mininet is missing, which a Mininet file needs; install the testbed's extra emulation"
         )
-    last = " ".join(messages.decode(errors="replace").strip().splitlines()[-1:])
-    if exit_code == _REFUSED and last.startswith(_REFUSAL):
-        reason = last.removeprefix(_REFUSAL)[:_MAX_TEXT]
+    last_line = " ".join(messages.decode(errors="replace").strip().splitlines()[-1:])
+    if exit_code == _NO_SANDBOX and last_line.startswith(_MESSAGE_PREFIX):
+        reason = last_line.removeprefix(_MESSAGE_PREFIX)[:_MAX_TEXT]
         raise LackingError(f"no sandbox to run it in: {reason}")
-    reason = f": {last[:_MAX_TEXT]}" if last else ""
+    reason = f": {last_line[:_MAX_TEXT]}" if last_line else ""
     raise TopologyError(f"it ended without a network (exit {exit_code}{reason})")
 
 
 def _run_with_files(command: list[str]) -> tuple[int, bytes, bytes]:
-    """Run a program whose outputs are files, which a limit of the program's bounds.
+    """Run a program with its outputs in memory files.
+
+    A pipe would have no limit. The program sets a limit on the size of files that it writes.
 
     Returns:
         The exit code, the standard output and the standard error.
@@ -137,7 +166,17 @@ def _run_with_files(command: list[str]) -> tuple[int, bytes, bytes]:
 
 
 def _parse_answer(lines: list[bytes]) -> JsonObject | None:
-    """Return the program's answer, which the file may have forged, or None if there is none."""
+    """Parse the answer of the program, which the Mininet file may have forged.
+
+    Args:
+        lines: The last line of the program's output, or no line.
+
+    Returns:
+        None if there is no answer.
+
+    Raises:
+        TopologyError: The answer has not the form that the program writes.
+    """
     if not lines or lines[0][:1] != b"{":
         return None
     if max(lines[0].count(sign) for sign in (b"[", b"{")) > _MAX_PARTS:
@@ -168,14 +207,19 @@ def _has_parts(document: JsonObject) -> bool:
         return False
     if not all(isinstance(entry, dict) for entry in (*nodes, *links)):
         return False
-    ends = [(link.get("source"), link.get("target")) for link in links]
-    return all(isinstance(source, str) and isinstance(target, str) for source, target in ends)
+    for link in links:
+        if not isinstance(link.get("source"), str) or not isinstance(link.get("target"), str):
+            return False
+    return True
 
 
-def _suggested(path: Path) -> str:
-    """What NAME may be, as far as the text of the file says; it is not run."""
+def _suggested_names(path: Path) -> str:
+    """Return what the user may give as NAME, judging by the text of the file, which is not run."""
     text = path.read_text(errors="replace")
-    listed = _TOPOS.search(text)
-    names = _KEY.findall(listed[1] if listed else "") + _TOPO_CLASS.findall(text)
-    names += [found[1] for found in _FUNCTION.finditer(text) if "Mininet(" in found[0]]
+    topos = _TOPOS.search(text)
+    names = _KEY.findall(topos[1]) if topos else []
+    names += _TOPO_CLASS.findall(text)
+    for function in _FUNCTION.finditer(text):
+        if "Mininet(" in function[0]:
+            names.append(function[1])
     return " or :".join(names[:4]) or "__main__"

@@ -1,1 +1,1 @@
-"""Networks in files: JSON node-link, GraphML, and the formats of others; read, written, and refused with a reason."""
+"""Reads network files in JSON, in GraphML and in formats of other programs, and writes JSON."""

@@ -1,50 +1,81 @@
-"""Networks of containerlab's topology files (YAML): nodes of kind ``linux`` are hosts, all others switches; links have
-both directions.
+"""Reads containerlab's topology files (YAML).
 
-What is kept: nodes, kinds (also by group or default), links; whatever else nodes and links have stays as attributes.
-All scalars of YAML are text, as programs in Go read it: ``no``, ``010`` and ``007`` are words; nothing is made of tags.
-Aliases share what they stand for, but count as if written out: a few lines cannot stand for millions of values.
+Nodes of kind ``linux`` are hosts, all others switches; links have both directions. Nodes, links and
+kinds (also those of groups and defaults) are read. All other fields of nodes and links become
+attributes.
+
+All scalars of YAML are text, as programs in Go read them: ``no``, ``010`` and ``007`` are words.
+Tags are ignored. Aliases share their value, but they count as if it were written out, so that a few
+lines cannot stand for millions of values.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from topologies.errors import TopologyError
 from topologies.files.foreign import some
-from topologies.grouping import lists_by_key
 from topologies.mininet.parameters import hand_over_addresses, read_parameters
 from topologies.text.json_types import Json, JsonObject
 from topologies.text.units import is_bare, rate_bps, seconds
 
+# Maximum number of characters of a file.
 MAX_BYTES = 2**22
+# Maximum number of values of a document, with its aliases written out.
 MAX_VALUES = 200_000
-"""Values of a document with its aliases written out."""
-_DEPTH = 100
-_MERGE = "<<"
-_AROUND = ("StreamStartEvent", "DocumentStartEvent", "DocumentEndEvent", "StreamEndEvent")
+# Maximum depth of nested lists and tables.
+_MAX_DEPTH = 100
+_MERGE_KEY = "<<"
+# Events that are not the beginning of a value.
+_OUTER_EVENTS = (
+    "StreamStartEvent",
+    "DocumentStartEvent",
+    "DocumentEndEvent",
+    "StreamEndEvent",
+)
 
 
-_Read = tuple[object, int]
-"""A value, and how many values are in it."""
+class _Sized(NamedTuple):
+    """A value, and the number of values in it."""
+
+    value: object
+    size: int
+
+
+class _Part(NamedTuple):
+    """A value inside another one, and the event with which it begins."""
+
+    event: Any
+    value: object
+
+
+# The values that have an anchor so far. Those without one are under None.
+_Anchors = dict[str | None, _Sized]
 
 
 def parse_yaml(text: str) -> object:
-    """The value of a YAML document: tables, lists, text, and None for null and nothing. Merge keys (``<<``) are obeyed.
+    """Parse a YAML document.
 
-    Raises TopologyError, which names the line; ModuleNotFoundError where PyYAML (the extra ``networks``) is not
-    installed.
+    Returns:
+        Dictionaries, lists, text, and None for null and missing values. Merge keys (``<<``) are
+        applied.
+
+    Raises:
+        TopologyError: The text is not one YAML document, or is too large. The message has the
+            number of the line.
+        ModuleNotFoundError: PyYAML (the extra ``networks``) is not installed.
     """
     import yaml  # type: ignore[import-untyped,unused-ignore]
 
     if len(text) > MAX_BYTES:
-        raise TopologyError(f"it is longer than {MAX_BYTES} signs; make it smaller")
+        raise TopologyError(f"it is longer than {MAX_BYTES} characters; make it smaller")
+    # The C parser is faster but not always built.
     events = iter(yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)))
+    documents = []
     try:
-        documents = [
-            _value(event, events, {})[0] for event in events if type(event).__name__ not in _AROUND
-        ]
+        for event in events:
+            if type(event).__name__ not in _OUTER_EVENTS:
+                documents.append(_read_value(event, events, {}).value)
     except yaml.YAMLError as error:
         raise TopologyError(f"not YAML ({' '.join(str(error).split())[:120]})") from error
     if len(documents) != 1:
@@ -52,74 +83,94 @@ def parse_yaml(text: str) -> object:
     return documents[0]
 
 
-def _value(
-    event: Any, events: Iterator[Any], anchors: dict[str | None, _Read], deep: int = 1
-) -> _Read:
-    """What begins with the event; ``anchors``: what has a name so far (None: all that have none)."""
-    kind, size = type(event).__name__, 1
+def _read_value(event: Any, events: Iterator[Any], anchors: _Anchors, depth: int = 1) -> _Sized:
+    """Read one value.
+
+    Args:
+        event: The event with which the value begins.
+        events: The events after it; those of the value are consumed.
+        anchors: The values that have an anchor so far; this value is added.
+        depth: Depth of the value in lists and tables.
+    """
+    kind = type(event).__name__
     if kind == "AliasEvent":
         if event.anchor not in anchors:
-            raise _wrong(event, f"the alias {event.anchor[:60]!r} stands for nothing before it")
+            raise _error_at(
+                event, f"the alias {event.anchor[:60]!r} is not defined before it is used"
+            )
         return anchors[event.anchor]
     if kind == "ScalarEvent":
-        null = event.implicit[0] and event.value in ("", "~", "null", "Null", "NULL")
-        anchors[event.anchor] = None if null else event.value, 1
+        scalar = event.value
+        if event.implicit[0] and scalar in ("", "~", "null", "Null", "NULL"):
+            scalar = None
+        anchors[event.anchor] = _Sized(scalar, 1)
         return anchors[event.anchor]
-    if deep > _DEPTH:
-        raise _wrong(event, f"more than {_DEPTH} lists and tables in each other")
-    parts: list[tuple[Any, object]] = []
+    if depth > _MAX_DEPTH:
+        raise _error_at(event, f"more than {_MAX_DEPTH} nested lists and tables")
+    parts: list[_Part] = []
+    size = 1
     while type(inner := next(events)).__name__ not in ("SequenceEndEvent", "MappingEndEvent"):
-        value, more = _value(inner, events, anchors, deep + 1)
-        parts.append((inner, value))
-        size += more
+        part = _read_value(inner, events, anchors, depth + 1)
+        parts.append(_Part(inner, part.value))
+        size += part.size
         if size > MAX_VALUES:
-            raise _wrong(
+            raise _error_at(
                 inner, f"with its aliases it stands for more than {MAX_VALUES} values; write less"
             )
-    made = (
-        [value for _, value in parts]
-        if kind == "SequenceStartEvent"
-        else _joined(parts[::2], parts[1::2])
-    )
-    anchors[event.anchor] = made, size
+    value: object
+    if kind == "SequenceStartEvent":
+        value = [part.value for part in parts]
+    else:
+        value = _table_of_parts(parts[::2], parts[1::2])
+    anchors[event.anchor] = _Sized(value, size)
     return anchors[event.anchor]
 
 
-def _joined(keys: Sequence[tuple[Any, object]], values: Sequence[tuple[Any, object]]) -> JsonObject:
-    """The table of these, each with the event that it begins with."""
+def _table_of_parts(keys: Sequence[_Part], values: Sequence[_Part]) -> JsonObject:
+    """Return the dictionary of keys and values; merge keys add what is missing."""
     table: JsonObject = {}
-    given: set[str] = set()
-    for (event, key), (_, value) in zip(keys, values, strict=True):
-        if not isinstance(key, str | None):
-            raise _wrong(event, "a key must be text (fill in what {{ }} of a template stands for)")
-        name = key or ""
-        if name in given:
-            raise _wrong(event, f"the key {name[:60]!r} is there twice; keep one")
-        given.add(name)
-        if name != _MERGE:
-            table[name] = value
-        for merged in () if name != _MERGE else value if isinstance(value, list) else [value]:
-            table |= (
-                {own: one for own, one in merged.items() if own not in table}
-                if isinstance(merged, dict)
-                else {}
+    names: set[str] = set()
+    for key, value in zip(keys, values, strict=True):
+        if not isinstance(key.value, str | None):
+            raise _error_at(
+                key.event, "a key must be text (fill in what {{ }} of a template stands for)"
             )
+        name = key.value or ""
+        if name in names:
+            raise _error_at(key.event, f"the key {name[:60]!r} is there twice; keep one")
+        names.add(name)
+        if name == _MERGE_KEY:
+            _merge(table, value.value)
+        else:
+            table[name] = value.value
     return table
 
 
-def _wrong(event: Any, what: str) -> TopologyError:
-    return TopologyError(f"line {event.start_mark.line + 1}: {what}")
+def _merge(table: JsonObject, value: object) -> None:
+    """Add the entries of a merge key, which has a table or a list of tables, that are missing."""
+    tables = value if isinstance(value, list) else [value]
+    for merged in tables:
+        if isinstance(merged, dict):
+            for name, merged_value in merged.items():
+                table.setdefault(name, merged_value)
+
+
+def _error_at(event: Any, problem: str) -> TopologyError:
+    return TopologyError(f"line {event.start_mark.line + 1}: {problem}")
 
 
 HOST_KIND = "linux"
+# Kinds of containerlab that are switches there too.
 BRIDGES = ("bridge", "ovs-bridge")
-"""Kinds that are switches there too."""
+# The impairments of links, in the units of ``containerlab tools netem set``: the rate is in kbit/s,
+# the loss in per cent, and times have their unit.
 _IMPAIRMENTS = ("rate", "delay", "jitter", "loss", "corruption")
-"""Of links, in the units of ``containerlab tools netem set``: rate in kbit/s, loss in per cent; times have theirs."""
+# The keys of addresses at one end of a link, and our keys for the addresses of both ends.
+_ADDRESSES = {"ipv4": "ips", "mac": "macs"}
+# Names that stand for the far end of a link that leaves the lab.
 OUTSIDE = ("host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy")
-"""What stands in the place of a node in links that leave the lab."""
 
-# Keys by which YAML files of other programs are known.
+# The keys by which YAML files of other programs are recognised.
 _OTHER_PROGRAMS: tuple[tuple[set[str], str], ...] = (
     ({"npus_count"}, "a network of astra-sim"),
     ({"topology", "bandwidth"}, "a network of astra-sim"),
@@ -136,11 +187,18 @@ Table = Json
 
 
 def containerlab_document(text: str, notes: list[str]) -> JsonObject:
-    """The node-link document of a file whose ``topology`` has ``nodes`` and ``links``.
+    """Return the node-link document of a file whose ``topology`` has ``nodes`` and ``links``.
 
-    ``notes``: links that leave the network are left out, hosts with several links forward, a vendor's kind is a switch
-    without its software. Raises TopologyError naming the entry; ModuleNotFoundError where PyYAML (the extra
-    ``networks``) is not installed.
+    Links that leave the network are left out. Hosts with several links forward. A node of a
+    vendor's kind is a switch without the vendor's software.
+
+    Args:
+        text: The content of the file.
+        notes: The list to which a note about each of these changes is appended.
+
+    Raises:
+        TopologyError: The file is invalid. The message names the entry.
+        ModuleNotFoundError: PyYAML (the extra ``networks``) is not installed.
     """
     file = _table(parse_yaml(text), "the file")
     name = file.get("name")
@@ -153,32 +211,14 @@ def containerlab_document(text: str, notes: list[str]) -> JsonObject:
     entries = topology.get("links") or []
     if not isinstance(entries, Sequence) or isinstance(entries, str):
         raise TopologyError("topology.links: give a list")
-    links: list[JsonObject] = []
-    used: dict[str, str] = {}
-    outside: dict[str, None] = {}
-    for number, entry in enumerate(entries):
-        link = _link(entry, f"topology.links[{number}]", declared, used)
-        if isinstance(link, str):
-            outside[link] = None
-        else:
-            links.append(link)
-    if outside:
-        notes.append(f"left out: links out of the network, at {some(outside)}")
-    ends = Counter(link[end] for link in links for end in ("source", "target"))
-    routers = [node for node in nodes if node["kind"] == "host" and ends[node["id"]] > 1]
-    for node in routers:
-        node["forwarding"] = True
-    if routers:
-        names = some(node["id"] for node in routers)
-        notes.append(
-            f"hosts (kind {HOST_KIND}) with several links, which forward over shortest paths: {names}"
-        )
+    links = _links(entries, declared, notes)
+    _make_routers_forward(nodes, links, notes)
     _note_vendors(nodes, notes)
-    sizes = sorted({link["mtu"] for link in links if isinstance(link.get("mtu"), int)})
-    if sizes:
-        sized = " or ".join(map(str, sizes))
+    mtus = sorted({link["mtu"] for link in links if isinstance(link.get("mtu"), int)})
+    if mtus:
         notes.append(
-            f"mtu (links) of {sized}: all links of a run have one, which `up` takes as --mtu"
+            f"mtu (links) of {' or '.join(map(str, mtus))}: all links of a run have one, which"
+            " `up` takes as --mtu"
         )
     hand_over_addresses(nodes, links)
     graph = {"name": name} if name else {}
@@ -186,7 +226,7 @@ def containerlab_document(text: str, notes: list[str]) -> JsonObject:
 
 
 def _refuse_other_programs(file: Table) -> None:
-    """Raise TopologyError for a YAML file that another program's keys give away."""
+    """Refuse a YAML file of another program, which is recognised by its keys."""
     if isinstance(file.get("topology"), Mapping):
         return
     for keys, program in _OTHER_PROGRAMS:
@@ -201,14 +241,51 @@ def _refuse_other_programs(file: Table) -> None:
         )
 
 
+def _links(entries: Sequence[object], nodes: Table, notes: list[str]) -> list[JsonObject]:
+    """Return the links between nodes, and note the nodes with links that leave the network."""
+    links: list[JsonObject] = []
+    used_interfaces: dict[str, str] = {}
+    nodes_with_link_outside: dict[str, None] = {}
+    for number, entry in enumerate(entries):
+        link = _link(entry, f"topology.links[{number}]", nodes, used_interfaces)
+        if isinstance(link, str):
+            nodes_with_link_outside[link] = None
+        else:
+            links.append(link)
+    if nodes_with_link_outside:
+        names = some(nodes_with_link_outside)
+        notes.append(f"left out: links out of the network, at {names}")
+    return links
+
+
+def _make_routers_forward(
+    nodes: list[JsonObject], links: list[JsonObject], notes: list[str]
+) -> None:
+    """Let the hosts with several links forward, and note them."""
+    link_count: Counter[str] = Counter()
+    for link in links:
+        link_count[link["source"]] += 1
+        link_count[link["target"]] += 1
+    routers = [node for node in nodes if node["kind"] == "host" and link_count[node["id"]] > 1]
+    for node in routers:
+        node["forwarding"] = True
+    if routers:
+        names = some(node["id"] for node in routers)
+        notes.append(
+            f"hosts (kind {HOST_KIND}) with several links, which forward over shortest paths:"
+            f" {names}"
+        )
+
+
 def _note_vendors(nodes: list[JsonObject], notes: list[str]) -> None:
-    kinds: dict[str, list[str]] = lists_by_key(
-        (node["type_name"], node["id"])
-        for node in nodes
-        if node["kind"] == "switch" and node.get("type_name") not in (None, *BRIDGES)
-    )
-    if kinds:
-        listed = "; ".join(f"{kind} ({some(names, 3)})" for kind, names in kinds.items())
+    """Note the switches whose kinds have software of a vendor, which is not run."""
+    nodes_by_kind: dict[str, list[str]] = {}
+    for node in nodes:
+        kind = node.get("type_name")
+        if node["kind"] == "switch" and kind is not None and kind not in BRIDGES:
+            nodes_by_kind.setdefault(kind, []).append(node["id"])
+    if nodes_by_kind:
+        listed = "; ".join(f"{kind} ({some(names, 3)})" for kind, names in nodes_by_kind.items())
         notes.append(
             f"Open vSwitch switches, without the images and configurations of their kinds: {listed}"
         )
@@ -221,110 +298,184 @@ def _table(value: object, where: str) -> Table:
 
 
 def _node(topology: Table, label: str, node: object) -> JsonObject:
-    """The node with its own kind, else its group's, else the default."""
+    """Return the entry of a node; its kind may be its own, or that of its group or of the defaults.
+
+    Args:
+        topology: The table ``topology``.
+        label: Name of the node.
+        node: The value of the node in the file.
+    """
     where = f"topology.nodes.{label[:60]}"
     fields = {} if node is None else dict(_table(node, where))
     group = fields.get("group")
     if group is not None and not isinstance(group, str):
         raise TopologyError(f"{where}.group: give text")
     groups = _table(topology.get("groups") or {}, "topology.groups")
-    shared = _table(groups.get(group or "") or {}, f"topology.groups.{group}")
+    group_fields = _table(groups.get(group or "") or {}, f"topology.groups.{group}")
     defaults = _table(topology.get("defaults") or {}, "topology.defaults")
-    kind = fields.pop("kind", None) or shared.get("kind") or defaults.get("kind")
+    kind = fields.pop("kind", None) or group_fields.get("kind") or defaults.get("kind")
     if kind is not None and not isinstance(kind, str):
         raise TopologyError(f"{where}.kind: give text")
-    theirs = {"type_name": kind} if kind else {}
-    return {**fields, **theirs, "id": label, "kind": "host" if kind == HOST_KIND else "switch"}
+    if kind:
+        fields["type_name"] = kind
+    fields["id"] = label
+    fields["kind"] = "switch"
+    if kind == HOST_KIND:
+        fields["kind"] = "host"
+    return fields
 
 
-def _link(entry: object, where: str, nodes: Table, used: dict[str, str]) -> JsonObject | str:
-    """The link, or the one end in the network of a link that leaves it. ``used``: which link has each interface."""
+def _link(
+    entry: object, where: str, nodes: Table, used_interfaces: dict[str, str]
+) -> JsonObject | str:
+    """Return the entry of a link.
+
+    Args:
+        entry: The value of the link in the file.
+        where: Its position, for messages.
+        nodes: The table of nodes.
+        used_interfaces: The position of the link that has each interface; it is extended.
+
+    Returns:
+        For a link that leaves the network, the name of its one node.
+    """
     fields = dict(entry) if isinstance(entry, Mapping) else {}
-    single = fields.pop("endpoint", None)
-    ends = [single] if single is not None else fields.pop("endpoints", None)
-    if (
-        not isinstance(ends, Sequence)
-        or isinstance(ends, str)
-        or len(ends) != (2 if single is None else 1)
-    ):
-        raise TopologyError(f"{where}: give two endpoints")
-    names = [_end(end, where, used) for end in ends]
-    inside = [name for name in names if name in nodes]
+    single_end = fields.pop("endpoint", None)
+    ends = _ends(single_end, fields, where)
+    names = [_node_of_end(end, where, used_interfaces) for end in ends]
+    names_inside = [name for name in names if name in nodes]
     for name in names:
-        if name not in nodes and (name not in OUTSIDE or not inside):
+        if name not in nodes and (name not in OUTSIDE or not names_inside):
             raise TopologyError(f"{where}: {name!r} is none of the nodes")
-    if len(inside) < 2:
-        return inside[0]
-    for place, end in enumerate(ends):  # in the long form it may have addresses
-        for key, value in end.items() if isinstance(end, Mapping) else ():
-            if (pair := {"ipv4": "ips", "mac": "macs"}.get(key)) is not None:
-                fields.setdefault(pair, [None, None])[place] = value
-            elif key not in ("node", "interface"):
-                fields[key] = value
+    if len(names_inside) < 2:
+        return names_inside[0]
+    for index, end in enumerate(ends):
+        # An end in the long form may have addresses and other fields.
+        if isinstance(end, Mapping):
+            _read_fields_of_end(fields, index, end)
     if str(fields.get("mtu", "")).isdecimal():
         fields["mtu"] = int(fields["mtu"])
     _read_impairments(fields, where)
     return {**fields, "source": names[0], "target": names[1]}
 
 
+def _ends(single_end: object, fields: JsonObject, where: str) -> Sequence[object]:
+    """Return the ends of a link: the value of ``endpoint``, or the two values of ``endpoints``."""
+    if single_end is not None:
+        return [single_end]
+    ends = fields.pop("endpoints", None)
+    if not isinstance(ends, Sequence) or isinstance(ends, str) or len(ends) != 2:
+        raise TopologyError(f"{where}: give two endpoints")
+    return ends
+
+
+def _read_fields_of_end(fields: JsonObject, index: int, end: Table) -> None:
+    """Add the fields of an end in the long form to the fields of its link.
+
+    Args:
+        fields: The fields of the link.
+        index: 0 for the source, 1 for the target.
+        end: The fields of the end.
+    """
+    for key, value in end.items():
+        if key in _ADDRESSES:
+            fields.setdefault(_ADDRESSES[key], [None, None])[index] = value
+        elif key not in ("node", "interface"):
+            fields[key] = value
+
+
 def _read_impairments(fields: JsonObject, where: str) -> None:
-    """Rate, delay, jitter and loss of a link, or of its table ``impairments``, as ours."""
-    table = (
-        dict(fields.pop("impairments"))
-        if isinstance(fields.get("impairments"), Mapping)
-        else fields
-    )
-    given = {name: table.pop(name) for name in _IMPAIRMENTS if table.get(name) is not None}
+    """Convert the rate, the delay, the jitter and the loss of a link to fields of the testbed.
+
+    Args:
+        fields: The fields of the link, which have these values themselves or in a table
+            ``impairments``.
+        where: Position of the link, for messages.
+    """
+    table = fields
+    if isinstance(fields.get("impairments"), Mapping):
+        table = dict(fields.pop("impairments"))
+    values: JsonObject = {}
+    for name in _IMPAIRMENTS:
+        if table.get(name) is not None:
+            values[name] = table.pop(name)
     if table is not fields and table:
         raise TopologyError(
             f"{where}.impairments: {min(table)[:60]!r} is none of {', '.join(_IMPAIRMENTS)}"
         )
-    if float(_numeral(given.pop("corruption", "0"), "corruption", where)):
+    if float(_per_cent(values.pop("corruption", "0"), "corruption", where)):
         raise TopologyError(
-            f"{where}: a corrupted packet is thrown away by its receiver; write its share as loss"
+            f"{where}: a corrupted packet is discarded by its receiver; write its share as loss"
         )
-    if "rate" in given:
-        rate = str(given.pop("rate"))
-        fields["capacity_bps"] = rate_bps(rate) * (1e3 if is_bare(rate) else 1)
-        if not fields["capacity_bps"] > 0:
-            raise TopologyError(
-                f"{where}: rate {rate[:60]!r} is none; give kbit/s above 0, as 10000"
-            )
-    if "delay" in given:
-        delay = str(given.pop("delay"))
-        fields["delay_s"] = math.nan if is_bare(delay) and float(delay) else seconds(delay)
-        if not fields["delay_s"] >= 0:
-            raise TopologyError(
-                f"{where}: delay {delay[:60]!r} is no time with a unit; write it as 5ms"
-            )
-    if "loss" in given:
-        given["loss"] = _numeral(given["loss"], "loss", where)
-    fields |= given
+    if "rate" in values:
+        fields["capacity_bps"] = _capacity_bps(str(values.pop("rate")), where)
+    if "delay" in values:
+        fields["delay_s"] = _delay_s(str(values.pop("delay")), where)
+    if "loss" in values:
+        values["loss"] = _per_cent(values["loss"], "loss", where)
+    fields |= values
     read_parameters(fields, where)
 
 
-def _numeral(value: object, name: str, where: str) -> str:
+def _capacity_bps(rate: str, where: str) -> float:
+    """Return the bits per second of a rate, which is in kbit/s if it has no unit."""
+    capacity_bps = rate_bps(rate)
+    if is_bare(rate):
+        capacity_bps *= 1e3
+    # NaN is not above 0 either.
+    if not capacity_bps > 0:
+        raise TopologyError(
+            f"{where}: rate {rate[:60]!r} is not a rate; give kbit/s above 0, as 10000"
+        )
+    return capacity_bps
+
+
+def _delay_s(delay: str, where: str) -> float:
+    """Return the seconds of a delay, which must have a unit unless it is 0."""
+    has_no_unit = is_bare(delay) and float(delay) != 0
+    delay_s = seconds(delay)
+    # NaN is not at least 0 either.
+    if has_no_unit or not delay_s >= 0:
+        raise TopologyError(
+            f"{where}: delay {delay[:60]!r} is not a time with a unit; write it as 5ms"
+        )
+    return delay_s
+
+
+def _per_cent(value: object, name: str, where: str) -> str:
+    """Return the text of a number in per cent, without its sign."""
     text = str(value).strip().removesuffix("%")
     if not is_bare(text):
-        raise TopologyError(f"{where}: {name} {str(value)[:60]!r} is no number; it is in per cent")
+        raise TopologyError(
+            f"{where}: {name} {str(value)[:60]!r} is not a number; it is in per cent"
+        )
     return text
 
 
-def _end(end: object, where: str, used: dict[str, str]) -> str:
-    """The node of an end in the short form (``"node:interface"``) or the long one (``{node:, interface:}``)."""
+def _node_of_end(end: object, where: str, used_interfaces: dict[str, str]) -> str:
+    """Return the node of one end of a link, and refuse an interface that has a link already.
+
+    Args:
+        end: The end in the short form (``"node:interface"``) or the long form (a table with
+            ``node`` and ``interface``).
+        where: Position of the link, for messages.
+        used_interfaces: The position of the link that has each interface; it is extended.
+    """
+    name: object = None
+    interface: object = None
     if isinstance(end, Mapping):
-        name, interface = end.get("node"), end.get("interface")
+        name = end.get("node")
+        interface = end.get("interface")
     elif isinstance(end, str):
         name, _, interface = end.partition(":")
-    else:
-        name, interface = None, None
     if not isinstance(name, str) or not isinstance(interface, (str, type(None))):
         raise TopologyError(f"{where}: give each endpoint as node:interface")
     if interface and name not in OUTSIDE:
         label = f"{name}:{interface}"
-        if label in used:
+        if label in used_interfaces:
             raise TopologyError(
-                f"{where}: {label!r} is used by {used[label]} too; an interface has one link"
+                f"{where}: {label!r} is used by {used_interfaces[label]} too;"
+                " an interface has one link"
             )
-        used[label] = where
+        used_interfaces[label] = where
     return name

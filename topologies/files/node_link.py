@@ -1,11 +1,13 @@
-"""JSON node-link documents to networks and back: our own, networkx's (``links`` or ``edges``) and topohub's.
+"""Converts JSON node-link documents to networks and back.
 
-Errors name the entry (``links[3]``); who reads a file puts its name in front.
+Documents of the testbed, of networkx (``links`` or ``edges``) and of topohub are accepted. Errors
+name the entry (``links[3]``); the code that reads a file puts the file's name in front.
 """
 
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,27 +15,32 @@ from topologies.errors import TopologyError, located
 from topologies.files.schemas import network_schema
 from topologies.impairments import impairment_text, parse_impairments
 from topologies.mininet.parameters import BACK, PAIRS, UNITS
-from topologies.network import DEFAULT_CAPACITY_BPS, Link, Network, Node, is_finite
+from topologies.network import DEFAULT_CAPACITY_BPS, Link, LinkId, Network, Node, is_finite
 from topologies.text.json_types import Json, JsonObject
 
+# The keys from which the position of a node is read.
 _POSITION_KEYS = (("position",), ("pos",), ("x", "y"), ("Longitude", "Latitude"))
+# Attributes that are read as a position. A node that has one of them and no position is written
+# with ``"position": null``, so that reading it again finds none either.
 POSITION_LIKE = frozenset({"pos", "x", "y", "Longitude", "Latitude"})
-"""Attributes that reading takes for a position; where one is none, the written ``position`` says so."""
+# The key of the object of attributes that are not in the schema.
 OTHERS = "attributes"
-"""The key of an object of attributes that the schema does not know."""
+# Larger coordinates are refused, because computing with them could overflow.
+_MAX_COORDINATE = 1e100
 
 
 def network_document(network: Network) -> JsonObject:
-    """The node-link document of a network, every direction listed; ``parse_document`` gives the network back exactly.
+    """Return the node-link document of a network, in which each direction of a cable is a link.
 
-    ``key`` is written where any link has one other than 0 (then ``multigraph`` is true). Attributes must be JSON
-    values (text, numbers, truth values, None, lists, dictionaries with text keys).
+    ``parse_document`` returns an equal network. ``key`` is written if any link has a key other than
+    0; then ``multigraph`` is true. Attributes must be JSON values: text, numbers, true and false,
+    None, lists, and dictionaries with text keys.
     """
     multigraph = any(link.key for link in network.links)
     return {
         "directed": True,
         "multigraph": multigraph,
-        "graph": {"name": network.name, **_sorted_out(network.attributes, "graph")},
+        "graph": {"name": network.name, **_separated(network.attributes, "graph")},
         "nodes": [_node_entry(node) for node in network.nodes],
         "links": [_link_entry(link, multigraph) for link in network.links],
     }
@@ -41,9 +48,11 @@ def network_document(network: Network) -> JsonObject:
 
 def _node_entry(node: Node) -> JsonObject:
     entry: JsonObject = {"id": node.id, "kind": node.kind}
-    if node.position is not None or POSITION_LIKE & node.attributes.keys():
-        entry["position"] = None if node.position is None else list(node.position)
-    return {**entry, **_sorted_out(node.attributes, "node")}
+    if node.position is not None:
+        entry["position"] = list(node.position)
+    elif POSITION_LIKE & node.attributes.keys():
+        entry["position"] = None
+    return {**entry, **_separated(node.attributes, "node")}
 
 
 def _link_entry(link: Link, multigraph: bool) -> JsonObject:
@@ -51,39 +60,53 @@ def _link_entry(link: Link, multigraph: bool) -> JsonObject:
     if multigraph:
         entry["key"] = link.key
     entry |= {"capacity_bps": link.capacity_bps, "delay_s": link.delay_s, **link.impaired_attribute}
-    return {**entry, **_sorted_out(link.attributes, "link")}
+    return {**entry, **_separated(link.attributes, "link")}
 
 
-def _sorted_out(attributes: Json, kind: str) -> JsonObject:
-    """Attributes that the schema knows as they are; all others together under ``attributes``, and so Mininet's, which
-    from another program may be anything."""
-    known = network_schema()["$defs"][kind]["properties"].keys() - {OTHERS, *UNITS, *PAIRS}
-    others = {name: value for name, value in attributes.items() if name not in known}
-    return {name: value for name, value in attributes.items() if name in known} | (
-        {OTHERS: others} if others else {}
-    )
+def _separated(attributes: Json, kind: str) -> JsonObject:
+    """Return the attributes with those that are not in the schema under ``attributes``.
+
+    Mininet's parameters go there too, because those of other programs may have any value.
+
+    Args:
+        attributes: The attributes of the graph, of a node or of a link.
+        kind: "graph", "node" or "link".
+    """
+    schema_keys = network_schema()["$defs"][kind]["properties"].keys() - {OTHERS, *UNITS, *PAIRS}
+    entry: JsonObject = {}
+    unknown: JsonObject = {}
+    for name, value in attributes.items():
+        if name in schema_keys:
+            entry[name] = value
+        else:
+            unknown[name] = value
+    if unknown:
+        entry[OTHERS] = unknown
+    return entry
 
 
-def _unpacked(fields: Json, place: str) -> JsonObject:
-    """The fields with those under ``attributes`` among them."""
+def _joined(fields: Json, location: str) -> JsonObject:
+    """Return the fields of an entry together with those under ``attributes``."""
     others = fields.get(OTHERS, {})
     if not isinstance(others, dict):
-        _wrong(place, f"{OTHERS} must be an object, not {_kind_of(others)}")
+        _fail(location, f"{OTHERS} must be an object, not {_type_name(others)}")
     return {name: value for name, value in fields.items() if name != OTHERS} | others
 
 
 def write_document(network: Network) -> str:
-    """The document as JSON text, one node or link a line. TopologyError for an attribute that JSON cannot hold."""
-    document = network_document(network)
+    """Return the document of a network as JSON text with one line for each node or link.
+
+    Raises:
+        TopologyError: JSON cannot hold an attribute.
+    """
     lines = []
-    for name, value in document.items():
-        if isinstance(value, list):
-            entries = ",\n".join(
-                "  " + _as_json(entry, f"{name}[{i}]") for i, entry in enumerate(value)
-            )
-            lines.append(f' "{name}": [\n{entries}\n ]' if value else f' "{name}": []')
+    for name, value in network_document(network).items():
+        if isinstance(value, list) and value:
+            entries = [f"  {_as_json(entry, f'{name}[{i}]')}" for i, entry in enumerate(value)]
+            text = "[\n" + ",\n".join(entries) + "\n ]"
         else:
-            lines.append(f' "{name}": {_as_json(value, name)}')
+            text = _as_json(value, name)
+        lines.append(f' "{name}": {text}')
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
@@ -97,9 +120,14 @@ def _as_json(value: object, where: str) -> str:
 
 
 def parse_json(text: str) -> object:
-    """The value of a JSON text; TopologyError says at which line and column it is none, or which key is there twice."""
+    """Parse a JSON text.
+
+    Raises:
+        TopologyError: The text is not JSON; the message has the line and the column. Or an object
+            has a key twice.
+    """
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return json.loads(text, object_pairs_hook=_object_of_pairs)
     except json.JSONDecodeError as error:
         raise TopologyError(
             f"not JSON at line {error.lineno}, column {error.colno}: {error.msg}"
@@ -108,20 +136,21 @@ def parse_json(text: str) -> object:
         raise
     except RecursionError as error:
         raise TopologyError(
-            "not JSON that can be read: too many lists and objects in each other; use fewer"
+            "not JSON that can be read: too many nested lists and objects; use fewer"
         ) from error
-    except ValueError as error:  # the interpreter's limit of a whole number's digits
+    # Python limits the number of digits of an int.
+    except ValueError as error:
         raise TopologyError(
             "not JSON that can be read: a number has thousands of digits; shorten it"
         ) from error
 
 
-def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise TopologyError(f"the key {twice[:60]!r} is there twice in one object; keep one")
-    return found
+def _object_of_pairs(pairs: list[tuple[str, Any]]) -> JsonObject:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        repeated = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise TopologyError(f"the key {repeated[:60]!r} is there twice in one object; keep one")
+    return value
 
 
 def parse_document(
@@ -130,242 +159,284 @@ def parse_document(
     one_way: Sequence[bool | None] | None = None,
     folder: Path | None = None,
 ) -> Network:
-    """The network of a node-link document.
+    """Return the network of a node-link document.
 
-    ``directed`` missing or false: each link stands for both directions. Missing: ``kind`` is "switch",
-    ``capacity_bps`` 10 Mbit/s, ``delay_s`` 0, ``key`` 0 (in a multigraph the next free one). Ids that are whole numbers
-    become text; keys that are text are numbered in order and kept as the attribute ``key_name``. Positions are read
-    from ``position``, ``pos``, ``x`` and ``y``, or ``Longitude`` and ``Latitude``. ``one_way`` says link by link what
-    ``directed`` says for all (GraphML mixes them); None: the link is left out. Traces that ``impairments`` name are
-    looked for in ``folder``. Raises TopologyError, naming the entry.
+    Defaults: if ``directed`` is missing or false, each link stands for both directions. ``kind`` is
+    "switch", ``capacity_bps`` 10 Mbit/s, ``delay_s`` 0, and ``key`` 0 or, in a multigraph, the next
+    number that is free. Ids that are integers become text. Keys that are text are numbered in
+    order, and kept as the attribute ``key_name``. Positions are read from ``position``, ``pos``,
+    ``x`` and ``y``, or ``Longitude`` and ``Latitude``.
 
-    >>> net = parse_document({"nodes": [{"id": 1}, {"id": 2}], "edges": [{"source": 1, "target": 2}]})
+    Args:
+        document: The document.
+        name: Name of the network if the document has none.
+        one_way: For each link, whether it has one direction, for formats that mix both kinds. None
+            in the list leaves the link out. By default ``directed`` counts for all links.
+        folder: Folder of the trace files that ``impairments`` name.
+
+    Raises:
+        TopologyError: The document is invalid. The message names the entry.
+
+    >>> nodes = [{"id": 1}, {"id": 2}]
+    >>> net = parse_document({"nodes": nodes, "edges": [{"source": 1, "target": 2}]})
     >>> [link.label for link in net.links]
     ['1->2', '2->1']
     """
     if not isinstance(document, dict):
-        raise TopologyError(f"a node-link document is a JSON object, not {_kind_of(document)}")
-    graph = _unpacked(graph_attributes(document), "graph")
-    directed = _truth(document, "directed")
-    multigraph = _truth(document, "multigraph")
+        raise TopologyError(f"a node-link document is a JSON object, not {_type_name(document)}")
+    graph = _joined(graph_attributes(document), "graph")
+    directed = _bool_field(document, "directed")
+    multigraph = _bool_field(document, "multigraph")
     nodes = tuple(_parse_node(i, entry) for i, entry in enumerate(_entries(document, "nodes")))
-    kind = _links_key(document)
-    entries = _entries(document, kind)
-    entries = [_with_traces(f"{kind}[{i}]", entry, folder) for i, entry in enumerate(entries)]
-    links = _parse_links(kind, entries, nodes, one_way or [directed] * len(entries), multigraph)
-    own_name = graph.get("name")
-    text = (
-        own_name if isinstance(own_name, str) and own_name else name
-    )  # that of a file may be no text
+    links_key = _links_key(document)
+    entries: list[object] = []
+    for i, entry in enumerate(_entries(document, links_key)):
+        entries.append(_with_traces(f"{links_key}[{i}]", entry, folder))
+    reader = _LinkReader(links_key, frozenset(_index_of_each_id(nodes)), multigraph)
+    links = reader.read(entries, one_way or [directed] * len(entries))
+    own_name = graph.pop("name", None)
+    if isinstance(own_name, str) and own_name:
+        name = own_name
     return Network(
-        name=text.encode(errors="backslashreplace").decode(),
+        # The name of a file may contain bytes that are not text.
+        name=name.encode(errors="backslashreplace").decode(),
         nodes=nodes,
         links=links,
-        attributes={k: v for k, v in graph.items() if k != "name"},
+        attributes=graph,
     )
 
 
 def graph_attributes(document: Json) -> JsonObject:
-    """The attributes under ``graph``, which networkx once wrote as pairs."""
+    """Return the attributes under ``graph``, which old versions of networkx wrote as pairs."""
     graph = document.get("graph", {})
     if isinstance(graph, list):
-        graph = dict(
-            p for p in graph if isinstance(p, list) and len(p) == 2 and isinstance(p[0], str)
-        )
+        attributes = {}
+        for pair in graph:
+            if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str):
+                attributes[pair[0]] = pair[1]
+        return attributes
     if not isinstance(graph, dict):
-        raise TopologyError(f"graph: must be an object of attributes, not {_kind_of(graph)}")
+        raise TopologyError(f"graph: must be an object of attributes, not {_type_name(graph)}")
     return graph
 
 
-def _parse_links(
-    where: str,
-    entries: Sequence[object],
-    nodes: tuple[Node, ...],
-    one_way: Sequence[bool | None],
-    multigraph: bool,
-) -> tuple[Link, ...]:
-    """Links of link entries; ``where`` names their list in errors."""
-    known = _each_once(nodes)
-    links: list[Link] = []
-    taken: dict[tuple[str, str, int], int] = {}
-    free: dict[tuple[tuple[str, ...], ...], int] = {}
-    for i, entry in enumerate(entries):
-        place = f"{where}[{i}]"
+# The source and the target of each direction of an entry.
+_Directions = tuple[tuple[str, str], ...]
+
+
+@dataclass
+class _LinkReader:
+    """Reads the entries of links of one document.
+
+    Attributes:
+        list_name: Name of the list of entries, for messages.
+        node_ids: The ids of the nodes.
+        multigraph: Whether entries without a key get the next free one.
+        entry_of_link: The index of the entry of each link that has been read.
+        free_keys: For each pair of nodes, the key from which to look for the next free one.
+    """
+
+    list_name: str
+    node_ids: frozenset[str]
+    multigraph: bool
+    entry_of_link: dict[LinkId, int] = field(default_factory=dict)
+    free_keys: dict[_Directions, int] = field(default_factory=dict)
+
+    def read(self, entries: Sequence[object], one_way: Sequence[bool | None]) -> tuple[Link, ...]:
+        """Return the links of the entries; ``one_way`` is as for ``parse_document``."""
+        links: list[Link] = []
+        for i, entry in enumerate(entries):
+            links += self._read_entry(i, entry, one_way[i])
+        return tuple(links)
+
+    def _read_entry(self, i: int, entry: object, one_way: bool | None) -> list[Link]:
+        location = f"{self.list_name}[{i}]"
         if not isinstance(entry, dict):
-            _wrong(place, f"must be an object with source and target, not {_kind_of(entry)}")
-        fields = _unpacked(entry, place)
-        ends = tuple(_identifier(place, end, fields.pop(end, None)) for end in ("source", "target"))
-        for end in ends:
-            if end not in known:
-                _wrong(
-                    place,
-                    f"link {ends[0]!r} -> {ends[1]!r} names the unknown node {end!r}; add the node or correct the link",
+            _fail(location, f"must be an object with source and target, not {_type_name(entry)}")
+        fields = _joined(entry, location)
+        source = _identifier(location, "source", fields.pop("source", None))
+        target = _identifier(location, "target", fields.pop("target", None))
+        for end in (source, target):
+            if end not in self.node_ids:
+                _fail(
+                    location,
+                    f"link {source!r} -> {target!r} names the unknown node {end!r};"
+                    " add the node or correct the link",
                 )
-        if one_way[i] is None:
-            continue
-        both = (ends,) if one_way[i] else (ends, ends[::-1])
-        key = _key(place, fields, both, taken, free if multigraph else None)
-        back = fields.pop(BACK, fields)
+        if one_way is None:
+            return []
+        directions: _Directions = ((source, target),)
+        if not one_way:
+            directions = ((source, target), (target, source))
+        key = self._key(location, fields, directions)
+        fields_back = fields.pop(BACK, fields)
         if "key_name" in fields:
-            back["key_name"] = fields["key_name"]
-        for (source, target), own in zip(both, (fields, back), strict=False):
-            with located(place):
-                link = _link(source, target, key, own)
-            if link.id in taken:
-                _wrong(
-                    place,
-                    f"link {link.label} is there already as {where}[{taken[link.id]}]; remove one or give each a 'key'",
+            fields_back["key_name"] = fields["key_name"]
+        links = []
+        for ends, own_fields in zip(directions, (fields, fields_back), strict=False):
+            with located(location):
+                link = _link(*ends, key, own_fields)
+            if link.id in self.entry_of_link:
+                _fail(
+                    location,
+                    f"link {link.label} is there already as"
+                    f" {self.list_name}[{self.entry_of_link[link.id]}];"
+                    " remove one or give each a 'key'",
                 )
             links.append(link)
-        taken.update(dict.fromkeys(((s, t, key) for s, t in both), i))
-    return tuple(links)
+        for link in links:
+            self.entry_of_link[link.id] = i
+        return links
+
+    def _key(self, location: str, fields: JsonObject, directions: _Directions) -> int:
+        """Take the key out of the fields of a link, or return the next free one."""
+        key = fields.pop("key", None)
+        if isinstance(key, int) and not isinstance(key, bool):
+            return key
+        if isinstance(key, str):
+            fields["key_name"] = key
+        elif key is not None:
+            _fail(location, f"key {key!r} must be a whole number or text")
+        elif not self.multigraph:
+            return 0
+        number = self.free_keys.get(directions, 0)
+        while any((*ends, number) in self.entry_of_link for ends in directions):
+            number += 1
+        # Without this, many parallel links would take quadratic time.
+        if self.multigraph:
+            self.free_keys[directions] = number
+        return number
 
 
 def _link(source: str, target: str, key: int, fields: JsonObject) -> Link:
-    others = dict(fields)
+    attributes = dict(fields)
     return Link(
         source=source,
         target=target,
         key=key,
-        capacity_bps=others.pop("capacity_bps", DEFAULT_CAPACITY_BPS),
-        delay_s=others.pop("delay_s", 0.0),
-        impairments=others.pop("impairments", ""),
-        attributes=others,
+        capacity_bps=attributes.pop("capacity_bps", DEFAULT_CAPACITY_BPS),
+        delay_s=attributes.pop("delay_s", 0.0),
+        impairments=attributes.pop("impairments", ""),
+        attributes=attributes,
     )
 
 
-def _with_traces(place: str, entry: object, folder: Path | None) -> object:
-    """The entry of a link with what the files of its traces say in place of their names."""
-    if isinstance(entry, dict) and BACK in entry:
-        entry = entry | {BACK: _with_traces(place, entry[BACK], folder)}
-    words = entry.get("impairments") if isinstance(entry, dict) else None
-    if not isinstance(entry, dict) or not isinstance(words, str):
+def _with_traces(location: str, entry: object, folder: Path | None) -> object:
+    """Return the entry of a link with the content of its trace files in place of their names."""
+    if not isinstance(entry, dict):
         return entry
-    with located(place):
-        return entry | {"impairments": impairment_text(parse_impairments(words, folder))}
-
-
-def _key(
-    place: str,
-    fields: JsonObject,
-    both: tuple[tuple[str, ...], ...],
-    taken: Mapping[tuple[str, str, int], int],
-    free: dict[tuple[tuple[str, ...], ...], int] | None,
-) -> int:
-    """The link's key; ``free``: from where to look for the next one of each pair of nodes, None where links have no
-    keys."""
-    key = fields.pop("key", None)
-    if isinstance(key, int) and not isinstance(key, bool):
-        return key
-    if isinstance(key, str):
-        fields["key_name"] = key
-    elif key is not None:
-        _wrong(place, f"key {key!r} must be a whole number or text")
-    if key is None and free is None:
-        return 0
-    found = (free or {}).get(both, 0)
-    while any((source, target, found) in taken for source, target in both):
-        found += 1
-    if free is not None:
-        free[both] = found
-    return found
+    if BACK in entry:
+        entry = entry | {BACK: _with_traces(location, entry[BACK], folder)}
+    impairments = entry.get("impairments")
+    if not isinstance(impairments, str):
+        return entry
+    with located(location):
+        return entry | {"impairments": impairment_text(parse_impairments(impairments, folder))}
 
 
 def _parse_node(i: int, entry: object) -> Node:
-    place = f"nodes[{i}]"
+    location = f"nodes[{i}]"
     if not isinstance(entry, dict):
-        _wrong(place, f"must be an object with an id, not {_kind_of(entry)}")
-    fields = _unpacked(entry, place)
-    node_id = _identifier(place, "id", fields.pop("id", None))
+        _fail(location, f"must be an object with an id, not {_type_name(entry)}")
+    fields = _joined(entry, location)
+    node_id = _identifier(location, "id", fields.pop("id", None))
     kind = fields.pop("kind", "switch")
-    position = _position(place, fields)
-    with located(place):
+    position = _take_position(location, fields)
+    with located(location):
         return Node(id=node_id, kind=kind, position=position, attributes=fields)
 
 
-def _position(place: str, fields: JsonObject) -> tuple[float, float] | None:
-    """Takes the position out of the fields; only our own ``position`` is checked, foreign ones are left where they do
-    not fit."""
+def _take_position(location: str, fields: JsonObject) -> tuple[float, float] | None:
+    """Take the position out of the fields of a node.
+
+    Only ``position`` must be valid. The fields of other programs stay attributes if they do not
+    have the form of a position.
+    """
     for keys in _POSITION_KEYS:
-        if not all(k in fields for k in keys):
+        if not all(key in fields for key in keys):
             continue
-        value = fields[keys[0]] if len(keys) == 1 else [fields[k] for k in keys]
-        fits = (
-            isinstance(value, list)
-            and len(value) == 2
-            and all(is_finite(one) and abs(one) < 1e100 for one in value)
-        )
-        if fits:
-            for k in keys:
-                del fields[k]
+        value = [fields[key] for key in keys]
+        if len(keys) == 1:
+            value = fields[keys[0]]
+        if _is_position(value):
+            for key in keys:
+                del fields[key]
             return (float(value[0]), float(value[1]))
         if keys == ("position",):
             if value is None:
                 del fields["position"]
                 return None
-            _wrong(place, f"position {value!r} must be two numbers [x, y], below 1e100")
+            _fail(location, f"position {value!r} must be two numbers [x, y], below 1e100")
     return None
 
 
-def _identifier(place: str, what: str, value: object) -> str:
+def _is_position(value: object) -> bool:
+    if not isinstance(value, list) or len(value) != 2:
+        return False
+    return all(is_finite(number) and abs(number) < _MAX_COORDINATE for number in value)
+
+
+def _identifier(location: str, key: str, value: object) -> str:
+    """Return the id of a node as text.
+
+    Args:
+        location: The entry, for messages.
+        key: The key of the value, for messages.
+        value: The value of the key; None if it is missing.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
+    if value is None:
+        _fail(location, f"{key} is missing")
     if not isinstance(value, str) or not value:
-        _wrong(
-            place,
-            f"{what} is missing"
-            if value is None
-            else f"{what} {value!r} must be text or a whole number",
-        )
+        _fail(location, f"{key} {value!r} must be text or a whole number")
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise TopologyError(f"{place}: {what} {value!r} is not valid text; rename it") from error
+        raise TopologyError(f"{location}: {key} {value!r} is not valid text; rename it") from error
     return value
 
 
-def _each_once(nodes: tuple[Node, ...]) -> dict[str, int]:
-    first: dict[str, int] = {}
+def _index_of_each_id(nodes: tuple[Node, ...]) -> Mapping[str, int]:
+    """Return the index of each node by its id, and refuse ids that two nodes have."""
+    indices: dict[str, int] = {}
     for i, node in enumerate(nodes):
-        if node.id in first:
-            _wrong(
+        if node.id in indices:
+            _fail(
                 f"nodes[{i}]",
-                f"the id {node.id!r} is that of nodes[{first[node.id]}] too; rename one",
+                f"the id {node.id!r} is that of nodes[{indices[node.id]}] too; rename one",
             )
-        first[node.id] = i
-    return first
+        indices[node.id] = i
+    return indices
 
 
 def _links_key(document: Json) -> str:
-    there = [k for k in ("links", "edges") if k in document]
-    if len(there) != 1:
-        raise TopologyError(
-            "both 'links' and 'edges' are there; keep one"
-            if there
-            else "'links' is missing; add the list of links"
-        )
-    return there[0]
+    """Return the key of the list of links: ``links`` or ``edges``."""
+    if "links" in document and "edges" in document:
+        raise TopologyError("both 'links' and 'edges' are there; keep one")
+    for key in ("links", "edges"):
+        if key in document:
+            return key
+    raise TopologyError("'links' is missing; add the list of links")
 
 
 def _entries(document: Json, key: str) -> list[object]:
     value = document.get(key)
+    if value is None:
+        raise TopologyError(f"'{key}' is missing; add the list")
     if not isinstance(value, list):
-        raise TopologyError(
-            f"'{key}' is missing; add the list"
-            if value is None
-            else f"'{key}' must be a list, not {_kind_of(value)}"
-        )
+        raise TopologyError(f"'{key}' must be a list, not {_type_name(value)}")
     return value
 
 
-def _truth(document: Json, key: str) -> bool:
+def _bool_field(document: Json, key: str) -> bool:
     value = document.get(key, False)
     if not isinstance(value, bool):
         raise TopologyError(f"'{key}' must be true or false, not {value!r}")
     return value
 
 
-def _kind_of(value: object) -> str:
+def _type_name(value: object) -> str:
     names = {
         dict: "an object",
         list: "a list",
@@ -376,5 +447,5 @@ def _kind_of(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-def _wrong(place: str, what: str) -> NoReturn:
-    raise TopologyError(f"{place}: {what}")
+def _fail(location: str, problem: str) -> NoReturn:
+    raise TopologyError(f"{location}: {problem}")

@@ -1,7 +1,8 @@
-"""JSON Schemas of the files that people write, and the refusal of every key that a file's schema does not know.
+"""JSON Schemas of the files that people write, and the check for unknown keys.
 
-A schema is published as it is (``testbed schema``); parsers check values, and this module, by the same schema, keys. Of
-JSON Schema it reads ``properties``, ``additionalProperties``, ``items``, ``anyOf``, ``$ref`` and ``$defs``.
+``testbed schema`` publishes the schemas unchanged. Parsers check the values of a file; this module
+checks its keys against the same schema. It reads the following keywords of JSON Schema:
+``properties``, ``additionalProperties``, ``items``, ``anyOf``, ``$ref`` and ``$defs``.
 """
 
 import difflib
@@ -18,90 +19,112 @@ SUFFIX = ".schema.json"
 
 @cache
 def read_schema(package: str, name: str) -> JsonObject:
-    """The schema ``NAME.schema.json`` that is in a package."""
-    schema: JsonObject = json.loads(
-        files(package).joinpath(name + SUFFIX).read_text(encoding="utf-8")
-    )
+    """Read the schema ``NAME.schema.json`` of a package.
+
+    Args:
+        package: Dotted name of the package that contains the file.
+        name: NAME.
+    """
+    text = files(package).joinpath(name + SUFFIX).read_text(encoding="utf-8")
+    schema: JsonObject = json.loads(text)
     return schema
 
 
 def network_schema() -> JsonObject:
-    """Of network files."""
+    """Return the schema of network files."""
     return read_schema("topologies.files", "network")
 
 
 def refuse_unknown_keys(document: object, schema: Json) -> None:
-    """Raise TopologyError for the first key that the schema does not know: its place, the key, and the nearest one
-    known."""
-    for place, key, known in unknown_keys(document, schema, schema, ""):
-        start = f"{place}: " if place else ""
-        raise TopologyError(f"{start}unknown key {str(key)[:60]!r}; {_advice(str(key), known)}")
+    """Refuse a document that has a key which is not in its schema.
+
+    Raises:
+        TopologyError: The message has the position of the first unknown key and the nearest key of
+            the schema.
+    """
+    for path, key, properties in unknown_keys(document, schema, schema, ""):
+        start = f"{path}: " if path else ""
+        raise TopologyError(
+            f"{start}unknown key {str(key)[:60]!r}; {_advice(str(key), properties)}"
+        )
 
 
 def unknown_keys(
-    value: object, schema: Json, root: Json, place: str
+    value: object, schema: Json, root: Json, path: str
 ) -> Iterator[tuple[str, str, Json]]:
-    """(place, key, known properties) of every unknown key, in the order of the document.
+    """Yield the keys of a value that are not in its schema, in the order of the document.
 
-    Of several shapes in ``anyOf`` that value's is taken which fits its type and knows most of its keys.
+    Of several schemas in ``anyOf``, the one is used that fits the type of the value and has most of
+    its keys.
+
+    Args:
+        value: The document, or a part of it.
+        schema: The schema of the value.
+        root: The whole schema, which has the definitions.
+        path: Position of the value in the document, as ``nodes[3]``.
+
+    Yields:
+        The position of the object, the unknown key, and the properties that the schema has there.
     """
     schema = _resolved(schema, root)
     if "anyOf" in schema:
-        fitting = [
-            one for one in (_resolved(s, root) for s in schema["anyOf"]) if _fits(value, one)
-        ]
+        alternatives = [_resolved(alternative, root) for alternative in schema["anyOf"]]
+        fitting = [alternative for alternative in alternatives if _fits(value, alternative)]
         if fitting:
-            chosen = max(fitting, key=lambda one: _likeness(value, one))
-            yield from unknown_keys(value, chosen, root, place)
-        return
-    if isinstance(value, Mapping) and ("properties" in schema or "additionalProperties" in schema):
-        known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
-        for key, inside in value.items():
-            spot = f"{place}.{key}" if place and key in known else str(key)
-            if key in known:
-                yield from unknown_keys(inside, known[key], root, spot)
-            elif (
-                others is False and spot != "$schema"
-            ):  # which names the schema itself, for editors
-                yield place, key, known
-            elif isinstance(others, Mapping):
-                yield from unknown_keys(inside, others, root, spot)
+            best = max(fitting, key=lambda alternative: _likeness(value, alternative))
+            yield from unknown_keys(value, best, root, path)
+    elif isinstance(value, Mapping) and (
+        "properties" in schema or "additionalProperties" in schema
+    ):
+        properties = schema.get("properties", {})
+        additional = schema.get("additionalProperties", True)
+        for key, part in value.items():
+            if key in properties:
+                part_path = f"{path}.{key}" if path else str(key)
+                yield from unknown_keys(part, properties[key], root, part_path)
+            elif additional is False and key != "$schema":
+                # The key $schema names the schema itself, for editors.
+                yield path, key, properties
+            elif isinstance(additional, Mapping):
+                yield from unknown_keys(part, additional, root, str(key))
     elif isinstance(value, (list, tuple)) and "items" in schema:
-        for number, inside in enumerate(value):
-            yield from unknown_keys(inside, schema["items"], root, f"{place}[{number}]")
+        for index, item in enumerate(value):
+            yield from unknown_keys(item, schema["items"], root, f"{path}[{index}]")
 
 
 def _resolved(schema: Json, root: Json) -> Json:
+    """Return the definition to which a schema refers with ``$ref``, or the schema itself."""
     while "$ref" in schema:
         schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
     return schema
 
 
 def _fits(value: object, schema: Json) -> bool:
-    kind = (
-        "object"
-        if isinstance(value, Mapping)
-        else "array"
-        if isinstance(value, (list, tuple))
-        else None
-    )
-    return (
-        schema.get("type", kind) == kind if kind else schema.get("type") not in ("object", "array")
-    )
+    """Return whether a value is an object, a list or neither, as a schema requires."""
+    if isinstance(value, Mapping):
+        return bool(schema.get("type", "object") == "object")
+    if isinstance(value, (list, tuple)):
+        return bool(schema.get("type", "array") == "array")
+    return schema.get("type") not in ("object", "array")
 
 
 def _likeness(value: object, schema: Json) -> tuple[bool, int]:
-    """Whether every required key is there, and how many keys are known."""
+    """Return how well the keys of a value match a schema; a larger tuple is a better match.
+
+    Returns:
+        Whether the first required key is there, and the number of keys that are in the schema.
+    """
     if not isinstance(value, Mapping):
         return True, 0
-    return set(schema.get("required", ())[:1]) <= value.keys(), len(
-        value.keys() & schema.get("properties", {}).keys()
-    )
+    has_required = set(schema.get("required", ())[:1]) <= value.keys()
+    return has_required, len(value.keys() & schema.get("properties", {}).keys())
 
 
-def _advice(key: str, known: Json) -> str:
-    """The nearest key."""
-    names = {name.lower(): name for name in known}
-    near = [name for name in names if len(key) > 2 and name.startswith(key.lower())]
-    near += difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.6)
-    return f"did you mean {names[near[0]]!r}?" if near else f"known are {', '.join(sorted(known))}"
+def _advice(key: str, properties: Json) -> str:
+    """Return which key to give instead of an unknown one."""
+    name_by_lower = {name.lower(): name for name in properties}
+    similar = [name for name in name_by_lower if len(key) > 2 and name.startswith(key.lower())]
+    similar += difflib.get_close_matches(key.lower(), name_by_lower, n=1, cutoff=0.6)
+    if similar:
+        return f"did you mean {name_by_lower[similar[0]]!r}?"
+    return f"known are {', '.join(sorted(properties))}"

@@ -1,13 +1,14 @@
-"""Networks of Python's own values: networkx graphs, Mininet's Topo objects, node-link documents and plain dictionaries.
+"""Converts Python values to networks.
 
-Mininet's parameters of nodes and links count in all of them (``topologies.mininet.parameters``). Nothing is imported
-for it: a graph and a Topo are known by what they can do.
+The values are networkx graphs, Mininet's Topo objects, node-link documents and plain dictionaries.
+Mininet's parameters of nodes and links are read in all of them (``topologies.mininet.parameters``).
+Neither networkx nor Mininet is imported: a graph and a Topo are recognised by their methods.
 """
 
 import re
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from topologies.errors import TopologyError, located
 from topologies.files.foreign import (
@@ -24,35 +25,46 @@ from topologies.network import Network
 from topologies.text.json_types import JsonObject
 from topologies.text.units import is_bare
 
-# Sections of nodes in Mininet's parts of a network, and what each node of a section is.
+# The sections of nodes in a dictionary of Mininet's parts, and the fields of all nodes of each.
 _SECTION_FIELDS: dict[str, JsonObject] = {
     "hosts": {"kind": "host"},
     "switches": {"kind": "switch"},
     "routers": {"kind": "host", "forwarding": True},
 }
 _SECTIONS = _SECTION_FIELDS.keys()
+# Settings of p4-utils that have no effect here.
 _P4_TABLES = ("auto_arp_tables", "auto_gw_arp")
-_AT_PORT = re.compile(r"(.+)-p(\d{1,5})")
-_TAKEN = "a networkx graph, a Mininet Topo, a node-link document, or a dictionary of each node's neighbours"
+# An end of a link in P4 tutorials: a switch with its port, such as s1-p2.
+_SWITCH_AND_PORT = re.compile(r"(.+)-p(\d{1,5})")
+_ACCEPTED = (
+    "a networkx graph, a Mininet Topo, a node-link document, or a dictionary of each node's"
+    " neighbours"
+)
 
 
 def network_of(value: object) -> Network | None:
-    """The network of a value; None where it is none of those that are taken.
+    """Return the network that a value describes, or None if it is not of an accepted kind.
 
-    A graph that ``Network.to_networkx`` made gives that network back. Edges without a direction stand for both; nodes
-    are switches unless their ``kind`` is "host" (or others say ``isSwitch``). A dictionary is a node-link document
-    (``nodes`` with ``links`` or ``edges``), or Mininet's parts (``hosts``, ``switches``, ``links``), or gives the
-    neighbours of each node. Nodes may be names alone, and links pairs. Warns with a NetworkNote of what is stored
-    without being read. Raises TopologyError, which names the entry, for what makes no network.
+    A graph that ``Network.to_networkx`` returned gives an equal network. In other graphs, an edge
+    without a direction stands for both, and nodes are switches unless their ``kind`` is "host" or
+    other nodes have ``isSwitch``.
 
-    >>> net = network_of({"hosts": ["h1", "h2"], "switches": ["s1"], "links": [("h1", "s1", {"bw": 5}), ("h2", "s1")]})
+    A dictionary may be a node-link document (``nodes`` with ``links`` or ``edges``), consist of
+    Mininet's parts (``hosts``, ``switches``, ``links``), or give the neighbours of each node. Nodes
+    may be names alone, and links pairs. A NetworkNote warns of parts that are not read.
+
+    Raises:
+        TopologyError: The value is not a valid network. The message names the entry.
+
+    >>> links = [("h1", "s1", {"bw": 5}), ("h2", "s1")]
+    >>> net = network_of({"hosts": ["h1", "h2"], "switches": ["s1"], "links": links})
     >>> [(link.label, link.capacity_bps) for link in net.links[:3]]
     [('h1->s1', 5000000.0), ('s1->h1', 5000000.0), ('h2->s1', 10000000.0)]
     >>> [node.kind for node in network_of({"a": ["b"]}).nodes]
     ['switch', 'switch']
     """
     notes: list[str] = []
-    document, name = _document(value, notes)
+    document, name = _document_and_name(value, notes)
     if document is None:
         return None
     with located(name):
@@ -67,100 +79,139 @@ def network_of(value: object) -> Network | None:
         network = parse_document(ours, name, one_way)
         note_host_paths(network, notes)
         if not network.nodes:
-            raise TopologyError("no node is in it; give at least one")
+            raise TopologyError("it has no node; give at least one")
     if notes:
         warnings.warn(NetworkNote(f"{name}: {'; '.join(notes)}"), stacklevel=4)
     return network
 
 
-def _document(value: Any, notes: list[str]) -> tuple[JsonObject | None, str]:
-    """The value as a node-link document, and what it is called where it has no name."""
+def _document_and_name(value: Any, notes: list[str]) -> tuple[JsonObject | None, str]:
+    """Return the value as a node-link document, and its name in case the document has none."""
     if is_topo(value):
         return topo_document(value, notes), type(value).__name__
     if all(hasattr(value, part) for part in ("is_directed", "is_multigraph", "adj", "edges")):
-        return _of_graph(value), "graph"
+        return _document_of_graph(value), "graph"
     if not isinstance(value, Mapping):
         return None, ""
-    if (document := other_document(value, notes)) is not None:
+    document = other_document(value, notes)
+    if document is not None:
         return document, "network"
     if "nodes" in value and {"links", "edges"} & value.keys():
-        return _of_lists(
-            value, [_node(i, one, "nodes") for i, one in _numbered(value, "nodes")]
-        ), "document"
+        nodes = [_node(i, entry, "nodes") for i, entry in _numbered_entries(value, "nodes")]
+        return _document_of_lists(value, nodes), "document"
     refuse_programs(value)
-    return _of_neighbours(value), "network"
+    return _document_of_neighbours(value), "network"
 
 
 def other_document(value: object, notes: list[str]) -> JsonObject | None:
-    """The document of MiniEdit's file, or of what lists links, and hosts or switches, as Mininet's parts of a network,
-    by itself or as its ``topology`` (p4-utils); None of anything else."""
+    """Return the node-link document of a MiniEdit file or of a dictionary of Mininet's parts.
+
+    Such a dictionary has ``links``, and ``hosts``, ``switches`` or ``routers``; p4-utils has it
+    under ``topology``.
+
+    Args:
+        value: The value.
+        notes: The list to which notes are appended.
+
+    Returns:
+        None if the value is something else.
+    """
     if not isinstance(value, Mapping) or "nodes" in value:
         return None
     if is_miniedit(value):
         return miniedit_document(value, notes)
+    if _has_mininet_parts(value):
+        return _document_of_parts(value, notes)
     inner = value.get("topology")
-    for parts in (value, inner):
-        if isinstance(parts, Mapping) and "links" in parts and _SECTIONS & parts.keys():
-            document = _of_parts(parts, notes)
-            if parts is inner:
-                _read_p4_utils_delays(document["links"], notes)
-            return document
+    if _has_mininet_parts(inner):
+        document = _document_of_parts(inner, notes)
+        _read_p4_utils_delays(document["links"], notes)
+        return document
     return None
 
 
-def _of_parts(value: Mapping[Any, Any], notes: list[str]) -> JsonObject:
-    """Return the document of Mininet's parts of a network.
+def _has_mininet_parts(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    return isinstance(value, Mapping) and "links" in value and bool(_SECTIONS & value.keys())
 
-    P4 tutorials have links [A, B, delay, Mbit/s], and an end may be a switch with its port, as
+
+def _document_of_parts(value: Mapping[Any, Any], notes: list[str]) -> JsonObject:
+    """Return the document of a dictionary of Mininet's parts.
+
+    P4 tutorials have links [A, B, delay, Mbit/s], and an end may be a switch with its port, such as
     s1-p2. p4-utils has parameters of all links in ``default``, and ``routers``, which forward.
     """
     nodes = []
     for section, fields in _SECTION_FIELDS.items():
-        for i, entry in _numbered(value, section):
+        for i, entry in _numbered_entries(value, section):
             nodes.append(dict(fields) | _node(i, entry, section))
     if any(node.get("forwarding") for node in nodes):
         notes.append("routers forward over shortest paths, without their daemons' configuration")
-    others = {key: part for key, part in value.items() if key not in _SECTION_FIELDS}
-    defaults = _p4_defaults(others, notes)
-    document = _of_lists({"multigraph": True, **others}, nodes)
+    settings = dict(value)
+    for section in _SECTION_FIELDS:
+        settings.pop(section, None)
+    defaults = _take_p4_settings(settings, notes)
+    document = _document_of_lists({"multigraph": True, **settings}, nodes)
     names = {node["id"] for node in nodes if isinstance(node.get("id"), str)}
     for link in document["links"]:
         for key, default in defaults.items():
             link.setdefault(key, default)
-        for number, end in enumerate(("source", "target"), start=1):
-            at_port = _AT_PORT.fullmatch(str(link.get(end)))
-            if at_port and link[end] not in names and at_port[1] in names:
-                link |= {end: at_port[1], f"port{number}": int(at_port[2])}
+        _split_port(link, "source", "port1", names)
+        _split_port(link, "target", "port2", names)
     return document
 
 
-def _p4_defaults(others: dict[Any, Any], notes: list[str]) -> JsonObject:
-    """Take the settings of p4-utils out of the rest, and return the parameters of all links."""
-    strategy = others.pop("assignment_strategy", None)
+def _split_port(link: JsonObject, end: str, port_key: str, names: set[str]) -> None:
+    """Split an end of a link such as s1-p2 into the switch and its port.
+
+    Args:
+        link: The link.
+        end: "source" or "target".
+        port_key: The key under which the port is stored.
+        names: The names of all nodes; an end that is one of them has no port.
+    """
+    match = _SWITCH_AND_PORT.fullmatch(str(link.get(end)))
+    if match and link[end] not in names and match[1] in names:
+        link[end] = match[1]
+        link[port_key] = int(match[2])
+
+
+def _take_p4_settings(document: dict[Any, Any], notes: list[str]) -> JsonObject:
+    """Remove the settings of p4-utils from a document, and note those that have no effect.
+
+    Args:
+        document: The document without its nodes; the settings are removed from it.
+        notes: The list to which notes are appended.
+
+    Returns:
+        The default parameters of all links.
+    """
+    strategy = document.pop("assignment_strategy", None)
     if strategy is not None:
         notes.append(
             f"assignment_strategy {str(strategy)[:40]!r} is not followed: hosts without an address"
             " of their own get one of one subnet"
         )
-    found = others.get("default")
-    if not isinstance(found, Mapping):
+    defaults = document.get("default")
+    if not isinstance(defaults, Mapping):
         return {}
-    others.pop("default")
-    tables = {**found, **others}
-    ignored = [key for key in _P4_TABLES if tables.get(key) is not None]
+    document.pop("default")
+    settings = {**defaults, **document}
+    ignored = [key for key in _P4_TABLES if settings.get(key) is not None]
     if ignored:
         notes.append(
             f"not done: {', '.join(ignored)} (hosts find their neighbours' addresses as usual)"
         )
     for key in _P4_TABLES:
-        others.pop(key, None)
+        document.pop(key, None)
     return {
-        str(key): part for key, part in found.items() if key not in _P4_TABLES and part is not None
+        str(key): value
+        for key, value in defaults.items()
+        if key not in _P4_TABLES and value is not None
     }
 
 
 def _read_p4_utils_delays(links: list[JsonObject], notes: list[str]) -> None:
-    """Give delays that are numbers the unit that p4-utils documents for its links."""
+    """Add the unit that p4-utils documents to the delays of links that are numbers."""
     is_changed = False
     for link in links:
         for fields in (link, link.get("params1"), link.get("params2")):
@@ -178,151 +229,229 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _numbered(value: Mapping[Any, Any], where: str) -> Iterable[tuple[int, Any]]:
-    found = value.get(where, ())
-    if isinstance(found, Mapping):
-        return enumerate(found.items())
-    if isinstance(found, str) or not isinstance(found, Iterable):
-        raise TopologyError(f"{where}: give a list, not {type(found).__name__}")
-    return enumerate(found)
+def _numbered_entries(document: Mapping[Any, Any], name: str) -> Iterable[tuple[int, Any]]:
+    """Return the entries of a list with their indices; those of a dictionary are (name, value)."""
+    entries = document.get(name, ())
+    if isinstance(entries, Mapping):
+        return enumerate(entries.items())
+    if isinstance(entries, str) or not isinstance(entries, Iterable):
+        raise TopologyError(f"{name}: give a list, not {type(entries).__name__}")
+    return enumerate(entries)
 
 
-def _of_lists(value: Mapping[Any, Any], nodes: list[JsonObject]) -> JsonObject:
-    """The document of lists of nodes and links, which may be names and pairs."""
-    name = "links" if "links" in value else "edges"
+def _document_of_lists(value: Mapping[Any, Any], nodes: list[JsonObject]) -> JsonObject:
+    """Return the document of a dictionary with a list of links, which may be pairs of names.
+
+    Args:
+        value: The dictionary.
+        nodes: The entries of the nodes.
+    """
     if "links" in value and "edges" in value:
         raise TopologyError("document: both 'links' and 'edges' are there; keep one")
-    others = {str(key): one for key, one in value.items() if key not in ("nodes", "links", "edges")}
-    links = [_link(i, one, name) for i, one in _numbered(value, name)]
-    directed = others.get("directed", False)
+    links_key = "links" if "links" in value else "edges"
+    document = {
+        str(key): part for key, part in value.items() if key not in ("nodes", "links", "edges")
+    }
+    links = [_link(i, entry, links_key) for i, entry in _numbered_entries(value, links_key)]
+    directed = document.get("directed", False)
     if not isinstance(directed, bool):
         raise TopologyError(f"document: 'directed' must be true or false, not {directed!r}")
-    return {**others, "directed": directed, "nodes": nodes, "links": links}
+    return {**document, "directed": directed, "nodes": nodes, "links": links}
 
 
-def _node(number: int, one: object, where: str) -> JsonObject:
-    """The entry of a node: itself, its name alone, or its name with its parameters."""
-    if isinstance(one, Mapping):
-        return _plain(one)
-    if isinstance(one, tuple | list) and len(one) == 2 and isinstance(one[1], Mapping | None):
-        return {"id": _id(one[0])} | _plain(one[1] or {})
-    if isinstance(one, str | int | tuple):
-        return {"id": _id(one)}
+def _node(number: int, entry: object, where: str) -> JsonObject:
+    """Return the fields of a node, which is a dictionary, a name, or a name with parameters.
+
+    Args:
+        number: Index of the entry, for messages.
+        entry: The entry.
+        where: Name of the list, for messages.
+    """
+    if isinstance(entry, Mapping):
+        return _plain_fields(entry)
+    if isinstance(entry, tuple | list) and len(entry) == 2:
+        name, parameters = entry
+        if isinstance(parameters, Mapping | None):
+            return {"id": _plain_id(name)} | _plain_fields(parameters or {})
+    if isinstance(entry, str | int | tuple):
+        return {"id": _plain_id(entry)}
     raise TopologyError(
-        f"{where}[{number}]: {str(one)[:60]!r} is no node; give a name, or (name, parameters)"
+        f"{where}[{number}]: {str(entry)[:60]!r} is not a node; give a name, or (name, parameters)"
     )
 
 
-def _link(number: int, one: object, where: str) -> JsonObject:
-    """The entry of a link: itself, or its two nodes, with its parameters or without."""
-    if isinstance(one, Mapping):
-        return _plain(one)
-    if isinstance(one, tuple | list) and 2 <= len(one) <= 4:
-        source, target, *rest = one
-        ends = {"source": _id(source), "target": _id(target)}
-        if not rest or (len(rest) == 1 and isinstance(rest[0], Mapping)):
-            return ends | _plain(rest[0] if rest else {})
-        if not any(isinstance(word, Mapping) for word in rest):
-            delay, rate = [*rest, None][
-                :2
-            ]  # of a P4 tutorial: a number is in milliseconds, text as tc reads it
-            unit = "us" if isinstance(delay, str) else "ms"
-            return (
-                ends
-                | {"delay": f"{delay}{unit * is_bare(str(delay))}"}
-                | ({} if rate is None else {"bw": rate})
-            )
+def _link(number: int, entry: object, where: str) -> JsonObject:
+    """Return the fields of a link, which is a dictionary, or two nodes with or without parameters.
+
+    Args:
+        number: Index of the entry, for messages.
+        entry: The entry.
+        where: Name of the list, for messages.
+    """
+    if isinstance(entry, Mapping):
+        return _plain_fields(entry)
+    if isinstance(entry, tuple | list) and 2 <= len(entry) <= 4:
+        source, target, *parameters = entry
+        ends = {"source": _plain_id(source), "target": _plain_id(target)}
+        if not parameters:
+            return ends
+        if len(parameters) == 1 and isinstance(parameters[0], Mapping):
+            return ends | _plain_fields(parameters[0])
+        if not any(isinstance(value, Mapping) for value in parameters):
+            return ends | _p4_link_parameters(*parameters)
     raise TopologyError(
-        f"{where}[{number}]: {str(one)[:60]!r} is no link; give two nodes, or two and parameters"
+        f"{where}[{number}]: {str(entry)[:60]!r} is not a link; give two nodes, or two nodes and"
+        " parameters"
     )
 
 
-def _of_neighbours(value: Mapping[Any, Any]) -> JsonObject:
-    """The document of node -> neighbours, or node -> {neighbour: parameters}. What stands in both directions is one
-    cable; with parameters that differ, each direction has its own."""
+def _p4_link_parameters(delay: object, rate: object = None) -> JsonObject:
+    """Return the parameters of a link in a P4 tutorial.
+
+    Args:
+        delay: The delay: a number is in milliseconds, a text without a unit in microseconds, as tc
+            reads it.
+        rate: The rate in Mbit/s, or None.
+    """
+    delay_text = str(delay)
+    if is_bare(delay_text):
+        delay_text += "us" if isinstance(delay, str) else "ms"
+    parameters: JsonObject = {"delay": delay_text}
+    if rate is not None:
+        parameters["bw"] = rate
+    return parameters
+
+
+def _document_of_neighbours(value: Mapping[Any, Any]) -> JsonObject:
+    """Return the document of a dictionary that gives the neighbours of each node.
+
+    The neighbours are a list, or a dictionary with the parameters of each link. A link that is
+    there in both directions is one cable. If the parameters differ, each direction has its own.
+    """
     entries: dict[tuple[Any, Any], JsonObject] = {}
-    for node, near in value.items():
-        if isinstance(near, str | int | float | None) or not isinstance(near, Iterable):
-            raise TopologyError(f"{node!r}: {str(near)[:60]!r} are no neighbours; give {_TAKEN}")
-        pairs: Iterable[Any] = (
-            near.items() if isinstance(near, Mapping) else ((other, {}) for other in near)
-        )
-        for other, parameters in pairs:
-            if not isinstance(other, Hashable):
-                raise TopologyError(f"{node!r}: {str(other)[:60]!r} is the name of no node")
+    for node, neighbours in value.items():
+        for neighbour, parameters in _neighbours_with_parameters(node, neighbours):
+            if not isinstance(neighbour, Hashable):
+                raise TopologyError(f"{node!r}: {str(neighbour)[:60]!r} is not the name of a node")
             if not isinstance(parameters, Mapping):
                 raise TopologyError(
-                    f"{node!r} -> {other!r}: {str(parameters)[:60]!r} are no parameters of a link"
+                    f"{node!r} -> {neighbour!r}: {str(parameters)[:60]!r} are not parameters of a"
+                    " link"
                 )
-            entries[node, other] = {"source": _id(node), "target": _id(other)} | _plain(parameters)
+            ends = {"source": _plain_id(node), "target": _plain_id(neighbour)}
+            entries[node, neighbour] = ends | _plain_fields(parameters)
     links = []
-    for (node, other), entry in entries.items():
-        back = entries.get((other, node))
-        if back is None:
-            links += [entry, {**entry, "source": entry["target"], "target": entry["source"]}]
+    for (node, neighbour), entry in entries.items():
+        ends = {"source": entry["source"], "target": entry["target"]}
+        entry_back = entries.get((neighbour, node))
+        if entry_back is None:
+            links += [entry, {**entry, "source": ends["target"], "target": ends["source"]}]
+        elif entry.keys() - ends.keys():
+            links.append(entry)
         else:
-            ends = {end: entry[end] for end in ("source", "target")}
-            links.append((entry if entry.keys() - ends.keys() else back) | ends)
-    nodes = dict.fromkeys([*value, *(other for _, other in entries)])
+            # Only the other direction has parameters, which count for both.
+            links.append(entry_back | ends)
+    nodes = dict.fromkeys(value)
+    for _, neighbour in entries:
+        nodes.setdefault(neighbour)
     return {
         "directed": True,
         "multigraph": False,
-        "nodes": [{"id": _id(one)} for one in nodes],
+        "nodes": [{"id": _plain_id(node)} for node in nodes],
         "links": links,
     }
 
 
-def _of_graph(graph: Any) -> JsonObject:
-    """The document of a networkx graph, of any of its four classes."""
-    multigraph = bool(graph.is_multigraph())
-    nodes = [{**_plain(data), "id": _id(node)} for node, data in graph.nodes(data=True)]
-    edges: Iterable[Any] = (
-        graph.edges(keys=True, data=True) if multigraph else graph.edges(data=True)
-    )
+def _neighbours_with_parameters(node: object, neighbours: object) -> Iterable[tuple[Any, Any]]:
+    """Return the neighbours of a node, each with the parameters of the link to it."""
+    if isinstance(neighbours, Mapping):
+        return neighbours.items()
+    if isinstance(neighbours, str) or not isinstance(neighbours, Iterable):
+        raise TopologyError(
+            f"{node!r}: {str(neighbours)[:60]!r} are not neighbours; give {_ACCEPTED}"
+        )
+    return ((neighbour, {}) for neighbour in neighbours)
+
+
+def _document_of_graph(graph: Any) -> JsonObject:
+    """Return the document of a networkx graph of any class."""
+    is_multigraph = bool(graph.is_multigraph())
+    nodes = [
+        {**_plain_fields(data), "id": _plain_id(node)} for node, data in graph.nodes(data=True)
+    ]
     links = []
-    for source, target, *key, data in edges:
-        keyed = {"key": key[0] if isinstance(key[0], int | str) else str(key[0])} if key else {}
-        keyed = {} if {"node1", "port1"} <= data.keys() else keyed  # of a Topo, which counts from 1
-        links.append({**_plain(data), "source": _id(source), "target": _id(target), **keyed})
-    indices = [link.get("index") for link in links]
-    in_order = set(range(len(links)))
-    if all(isinstance(index, int) for index in indices) and set(indices) == in_order:
-        links.sort(key=lambda link: int(link["index"]))  # the order of ``Network.to_networkx``
-        links = [{key: one for key, one in link.items() if key != "index"} for link in links]
-    document = {
+    if is_multigraph:
+        for source, target, key, data in graph.edges(keys=True, data=True):
+            link = _link_of_edge(source, target, data)
+            # A graph of a Topo counts parallel links from 1; they get the usual keys instead.
+            is_from_topo = {"node1", "port1"} <= data.keys()
+            if not is_from_topo:
+                link["key"] = key if isinstance(key, int | str) else str(key)
+            links.append(link)
+    else:
+        for source, target, data in graph.edges(data=True):
+            links.append(_link_of_edge(source, target, data))
+    return {
         "directed": bool(graph.is_directed()),
-        "multigraph": multigraph,
-        "graph": _plain(graph.graph),
+        "multigraph": is_multigraph,
+        "graph": _plain_fields(graph.graph),
+        "nodes": nodes,
+        "links": _in_order_of_index(links),
     }
-    return {**document, "nodes": nodes, "links": links}
+
+
+def _link_of_edge(source: object, target: object, data: Mapping[Any, Any]) -> JsonObject:
+    return {**_plain_fields(data), "source": _plain_id(source), "target": _plain_id(target)}
+
+
+def _in_order_of_index(links: list[JsonObject]) -> list[JsonObject]:
+    """Return the links in the order of ``index``, which ``Network.to_networkx`` sets.
+
+    Links whose indices are not the numbers from 0 on are returned unchanged.
+    """
+    link_of_index: dict[int, JsonObject] = {}
+    for link in links:
+        index = link.get("index")
+        if not isinstance(index, int):
+            return links
+        link_of_index[index] = link
+    if link_of_index.keys() != set(range(len(links))):
+        return links
+    ordered = [link_of_index[index] for index in range(len(links))]
+    for link in ordered:
+        del link["index"]
+    return ordered
 
 
 def _is_own_graph(value: Any) -> bool:
-    """Whether ``Network.to_networkx`` may have made the graph: nothing in it is another program's."""
+    """Return whether a graph has the attributes of one that ``Network.to_networkx`` returned."""
     if not hasattr(value, "is_multigraph") or not (value.is_directed() and value.is_multigraph()):
         return False
-    return all({"kind", "position"} <= data.keys() for _, data in value.nodes(data=True)) and all(
-        {"index", "capacity_bps", "delay_s"} <= data.keys() for *_, data in value.edges(data=True)
-    )
+    node_keys = {"kind", "position"}
+    edge_keys = {"index", "capacity_bps", "delay_s"}
+    have_node_keys = all(node_keys <= data.keys() for _, data in value.nodes(data=True))
+    have_edge_keys = all(edge_keys <= data.keys() for *_, data in value.edges(data=True))
+    return have_node_keys and have_edge_keys
 
 
-def _id(value: Any) -> Any:
-    """An id as documents have it: parts that are no list in JSON become one, any other value its text."""
+def _plain_id(value: Any) -> Any:
+    """Return an id as JSON has it: a tuple becomes a list, and other values become text."""
     if isinstance(value, tuple):
-        return [_id(one) for one in value]
-    return (
-        value
-        if isinstance(value, str | int | float) and not isinstance(value, bool)
-        else str(value)
-    )
+        return [_plain_id(part) for part in value]
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        return value
+    return str(value)
 
 
-def _plain(fields: Mapping[Any, Any]) -> JsonObject:
-    """Names as text, numbers and positions of numpy as Python's."""
-    return {str(name): _value(str(name), one) for name, one in fields.items()}
+def _plain_fields(fields: Mapping[Any, Any]) -> JsonObject:
+    """Return fields with keys that are text, and with Python's values in place of numpy's."""
+    return {str(name): _plain_value(str(name), value) for name, value in fields.items()}
 
 
-def _value(name: str, value: Any) -> Any:
-    plain: Callable[[], Any] | None = getattr(value, "tolist", None)
-    found = value if plain is None else plain()
-    return list(found) if name in ("position", "pos") and isinstance(found, tuple) else found
+def _plain_value(name: str, value: Any) -> Any:
+    to_python: Callable[[], Any] | None = getattr(value, "tolist", None)
+    if to_python is not None:
+        value = to_python()
+    if name in ("position", "pos") and isinstance(value, tuple):
+        return list(value)
+    return value

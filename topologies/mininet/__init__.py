@@ -1,1 +1,1 @@
-"""Mininet's words for nodes and links, and its topologies as node-link documents."""
+"""Reads Mininet's parameters of nodes and links, and its topologies as node-link documents."""

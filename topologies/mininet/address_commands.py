@@ -1,4 +1,4 @@
-"""Shell commands by which Mininet programs give interfaces their addresses."""
+"""Parses the shell commands with which Mininet programs set the addresses of interfaces."""
 
 import ipaddress
 import re
@@ -18,12 +18,12 @@ _SEPARATOR = re.compile(r"\s*(?:;|&&|\n)\s*")
 
 
 class AddressCommand(NamedTuple):
-    """A command that gives an interface an IPv4 address.
+    """A command that gives an IPv4 address to an interface.
 
     Attributes:
         interface: Name of the interface.
-        address: The address with the length of its prefix, as ``10.0.0.1/8``.
-        replaces: Whether the address takes the place of one that the interface has already.
+        address: The address with its prefix length, as ``10.0.0.1/8``.
+        replaces: Whether the address replaces the one that the interface has already.
     """
 
     interface: str
@@ -32,20 +32,33 @@ class AddressCommand(NamedTuple):
 
 
 def address_commands(command: str) -> list[AddressCommand] | None:
-    """Return what a shell command does to addresses; None unless that is all that it does.
+    """Return the addresses that a shell command sets.
+
+    Args:
+        command: One command, or several with ``;``, ``&&`` or the end of a line between them.
+
+    Returns:
+        None if the command does not set an address, or does anything else as well.
 
     >>> address_commands("ifconfig h1-eth0 10.0.1.5 netmask 255.255.255.0 up")
     [AddressCommand(interface='h1-eth0', address='10.0.1.5/24', replaces=True)]
     >>> address_commands("ip addr add 10.0.1.5/24 dev h1-eth1 && ip route add default via 10.0.1.1")
     """
-    parts = [part for part in _SEPARATOR.split(command.strip()) if part]
-    commands = [_address_command(part) for part in parts]
-    read = [one for one in commands if one is not None]
-    return read if read and len(read) == len(parts) else None
+    commands: list[AddressCommand] = []
+    for part in _SEPARATOR.split(command.strip()):
+        if not part:
+            continue
+        address_command = _address_command(part)
+        if address_command is None:
+            return None
+        commands.append(address_command)
+    return commands or None
 
 
 def _address_command(command: str) -> AddressCommand | None:
+    """Return the address that one command of ifconfig or ip sets, or None."""
     match = _IFCONFIG.fullmatch(command)
+    # ifconfig replaces the address; ip adds one.
     replaces = match is not None
     if match is None:
         match = _IP_ADDRESS.fullmatch(command)
@@ -64,8 +77,8 @@ def _address_command(command: str) -> AddressCommand | None:
 
 
 def _prefix_of_class(address: str) -> int:
-    """Return the prefix length that ifconfig takes if none is given: that of the address's class."""
-    first = int(address.partition(".")[0])
-    if first < 128:
+    """Return the prefix length of the address's class (A, B or C), which is ifconfig's default."""
+    first_byte = int(address.partition(".")[0])
+    if first_byte < 128:
         return 8
-    return 16 if first < 192 else 24
+    return 16 if first_byte < 192 else 24

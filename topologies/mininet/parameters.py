@@ -1,162 +1,232 @@
-"""Mininet's parameters of links (``addLink(h, s, bw=10, delay="5ms", loss=1)``) as fields of ours.
+"""Converts Mininet's parameters of links to fields of the testbed.
 
-As Mininet 2.3 takes them (``TCIntf.config``, ``Link.__init__``): ``bw`` in Mbit/s, ``loss`` in per cent, ``delay`` and
-``jitter`` as tc writes times, ``max_queue_size`` in packets; ``params1`` and ``params2`` are of one end each: what its
-interface does to packets that leave there.
+They are the arguments of ``addLink(h, s, bw=10, delay="5ms", loss=1)``, with their meaning in
+Mininet 2.3 (``TCIntf.config``, ``Link.__init__``): ``bw`` is in Mbit/s, ``loss`` in per cent,
+``delay`` and ``jitter`` are times of tc, ``max_queue_size`` is in packets. ``params1`` and
+``params2`` count for one end each: for the packets that leave through its interface.
 """
 
 import math
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from topologies.errors import TopologyError
 from topologies.text.json_types import JsonObject
 from topologies.text.units import is_bare, rate_bps, seconds
 
+# The key of the fields of a link's other direction, if they differ. No file has such a key.
 BACK = "\0back"
-"""The field of a link's other direction: all its fields, where they are not the same. No file has it."""
+# The parameters of links that are read, and their units. ``delay`` is read together with the
+# testbed's own delays.
 UNITS = {"bw": "Mbit/s", "jitter": "a time", "loss": "per cent", "max_queue_size": "packets"}
-"""Parameters of a link that are read, and their units; ``delay`` is ours too, and read with the others."""
 _TC_TIME = r"[\d.]+(?:e-?\d+)?\s*[a-zµ]+"
 _TC_DELAY = re.compile(
     rf"(?P<delay>{_TC_TIME})\s+(?P<jitter>{_TC_TIME})(?:\s+(?P<correlation>[\d.]+)%?)?"
     r"(?:\s+distribution\s+(?P<distribution>\w+))?"
 )
+# The keys of values that a link has at both ends, as a list with that of the source first. Each has
+# its key among the parameters of one end.
 PAIRS = {"ports": "port", "ips": "ip", "macs": "mac"}
-"""What a link has at both ends, source first -> its name among the parameters of one end."""
+# Longer numbers are not ports.
+_MAX_DIGITS = 19
 
 
-def split_ends(fields: JsonObject, place: str) -> tuple[JsonObject, JsonObject | None]:
-    """The fields of a link from its source, and those of the other direction where they differ.
+def split_ends(fields: JsonObject, location: str) -> tuple[JsonObject, JsonObject | None]:
+    """Split the fields of a link into those of its two directions.
 
-    Takes apart ``params1``, ``params2``, ``port1``, ``port2``, ``addr1``, ``addr2``, and ``node1``, ``node2``, which
-    say whose those are. The key of a parallel link stands in the first alone. Raises TopologyError, which names the
-    place, for values that are none.
+    ``params1``, ``params2``, ``port1``, ``port2``, ``addr1`` and ``addr2`` are assigned to the
+    ends. ``node1`` and ``node2`` say which end is the first. Only the first direction has the key
+    of a parallel link.
+
+    Args:
+        fields: The fields of the link.
+        location: Its position in the document, for messages.
+
+    Returns:
+        The fields from source to target, and those from target to source; None if they are the
+        same.
+
+    Raises:
+        TopologyError: A value is invalid.
 
     >>> split_ends({"source": "h", "target": "s", "port2": 3, "params1": {"bw": 1}}, "links[0]")
     ({'bw': 1, 'ports': [None, 3]}, {'ports': [3, None]})
     """
-    shared = {
-        key: value
-        for key, value in fields.items()
-        if key not in ("source", "target", "node1", "node2")
-    }
-    backwards = "node1" in fields and (fields["node1"], fields.get("node2")) == (
-        fields.get("target"),
-        fields.get("source"),
-    )
-    ends = [_end(shared, number, place) for number in ((2, 1) if backwards else (1, 2))]
-    for name, single in PAIRS.items():
-        found = [end.pop(single, None) for end in ends]
+    shared = dict(fields)
+    source = shared.pop("source", None)
+    target = shared.pop("target", None)
+    node1 = shared.pop("node1", None)
+    node2 = shared.pop("node2", None)
+    is_reversed = "node1" in fields and (node1, node2) == (target, source)
+    source_number = 2 if is_reversed else 1
+    at_source = _take_parameters_of_end(shared, source_number, location)
+    at_target = _take_parameters_of_end(shared, 3 - source_number, location)
+    for name, single_name in PAIRS.items():
+        value_at_source = at_source.pop(single_name, None)
+        value_at_target = at_target.pop(single_name, None)
         if name == "ports":
-            found = [_whole_number(port) for port in found]
-        given = shared.pop(name, None)
-        if given is not None and not (isinstance(given, list) and len(given) == 2):
-            raise TopologyError(
-                f"{place}: {name} {str(given)[:60]!r}: give two, of the source and of the target"
-            )
-        pair = [
-            one if one is not None else other
-            for one, other in zip(found, given or [None, None], strict=True)
-        ]
+            value_at_source = _to_whole_number(value_at_source)
+            value_at_target = _to_whole_number(value_at_target)
+        pair = _take_pair(shared, name, location)
+        if value_at_source is not None:
+            pair[0] = value_at_source
+        if value_at_target is not None:
+            pair[1] = value_at_target
         if pair == [None, None]:
             continue
-        if name == "ports" and not all(one is None or _is_whole(one) for one in pair):
-            raise TopologyError(f"{place}: ports {pair!r} must be whole numbers from 0")
-        ends = [ends[0] | {name: pair}, ends[1] | {name: pair[::-1]}]
-    back = {key: value for key, value in shared.items() if key != "key"} | ends[1]
-    return shared | ends[0], None if ends[0] == ends[1] else back
+        if name == "ports" and not all(port is None or _is_whole_number(port) for port in pair):
+            raise TopologyError(f"{location}: ports {pair!r} must be whole numbers from 0")
+        at_source[name] = pair
+        at_target[name] = pair[::-1]
+    if at_source == at_target:
+        return shared | at_source, None
+    fields_back = {key: value for key, value in shared.items() if key != "key"}
+    return shared | at_source, fields_back | at_target
+
+
+def _take_pair(shared: JsonObject, name: str, location: str) -> list[Any]:
+    """Take a list of two values, of the source and of the target, out of the fields of a link."""
+    pair = shared.pop(name, None)
+    if pair is None:
+        return [None, None]
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise TopologyError(
+            f"{location}: {name} {str(pair)[:60]!r}: give two values, that of the source and that"
+            " of the target"
+        )
+    return list(pair)
+
+
+def _take_parameters_of_end(shared: JsonObject, number: int, location: str) -> JsonObject:
+    """Take the parameters of one end out of the fields of a link.
+
+    Args:
+        shared: The fields of the link.
+        number: 1 or 2.
+        location: Position of the link in the document, for messages.
+    """
+    name = f"params{number}"
+    parameters = shared.pop(name, None) or {}
+    if not isinstance(parameters, Mapping):
+        raise TopologyError(
+            f"{location}: {name} {str(parameters)[:60]!r} is not a table of parameters"
+        )
+    port = shared.pop(f"port{number}", None)
+    mac = shared.pop(f"addr{number}", None)
+    at_end = {"port": port, "mac": mac, **parameters}
+    return {key: value for key, value in at_end.items() if value is not None}
 
 
 def hand_over_addresses(nodes: Iterable[object], links: Iterable[object]) -> None:
-    """Give the addresses that links have at their ends to the hosts there, in the order of the links.
+    """Move the addresses at the ends of links to the hosts there, in the order of the links.
 
-    A host's ``ip`` is then the list of all, its own first; its ``mac`` the first one.
+    ``ip`` of a host becomes the list of all its addresses, with its own one first. ``mac`` becomes
+    the first MAC address.
+
+    Args:
+        nodes: The entries of nodes, which are changed.
+        links: The entries of links, which are changed.
     """
-    known = {
-        str(node.get("id")): node
-        for node in nodes
-        if isinstance(node, dict) and node.get("kind") == "host"
-    }
-    for link in (one for one in links if isinstance(one, dict)):
-        fields = [link, link.get(BACK, {})]
-        ips, macs = ([one.pop(name, None) for one in fields][:1] for name in ("ips", "macs"))
-        for place, end in enumerate(("source", "target")):
-            node = known.get(str(link.get(end)))
-            if node is None:
-                continue
-            if macs[0] and macs[0][place]:
-                node.setdefault("mac", macs[0][place])
-            if ips[0] and ips[0][place]:
-                old = node.get("ip", [])
-                listed = (
-                    [old] if isinstance(old, str) else list(old) if isinstance(old, list) else []
-                )
-                bare = [str(one).partition("/")[0] for one in listed]
-                new = str(ips[0][place])
-                node["ip"] = listed if new.partition("/")[0] in bare else [*listed, new]
+    hosts: dict[str, JsonObject] = {}
+    for node in nodes:
+        if isinstance(node, dict) and node.get("kind") == "host":
+            hosts[str(node.get("id"))] = node
+    for link in links:
+        if not isinstance(link, dict):
+            continue
+        ips = link.pop("ips", None) or [None, None]
+        macs = link.pop("macs", None) or [None, None]
+        # The other direction has the same addresses in the opposite order.
+        fields_back = link.get(BACK, {})
+        fields_back.pop("ips", None)
+        fields_back.pop("macs", None)
+        for index, end in enumerate(("source", "target")):
+            host = hosts.get(str(link.get(end)))
+            if host is not None:
+                _add_addresses(host, ips[index], macs[index])
 
 
-def _end(shared: JsonObject, number: int, place: str) -> JsonObject:
-    """What the link says of one of its ends, taken out of its fields."""
-    name = f"params{number}"
-    found = shared.pop(name, None) or {}
-    if not isinstance(found, Mapping):
-        raise TopologyError(f"{place}: {name} {str(found)[:60]!r} is no table of parameters")
-    of_link = {"port": shared.pop(f"port{number}", None), "mac": shared.pop(f"addr{number}", None)}
-    return {key: value for key, value in ({**of_link, **found}).items() if value is not None}
+def _add_addresses(host: JsonObject, ip: object, mac: object) -> None:
+    """Add an IP address to a host; set its MAC address if it has none."""
+    if mac:
+        host.setdefault("mac", mac)
+    if not ip:
+        return
+    addresses = host.get("ip", [])
+    if isinstance(addresses, str):
+        addresses = [addresses]
+    elif not isinstance(addresses, list):
+        addresses = []
+    new_address = str(ip)
+    without_prefix = [str(address).partition("/")[0] for address in addresses]
+    if new_address.partition("/")[0] in without_prefix:
+        host["ip"] = list(addresses)
+    else:
+        host["ip"] = [*addresses, new_address]
 
 
-def read_parameters(fields: JsonObject, place: str) -> list[str]:
-    """Put what Mininet's parameters mean in their place; returns their names.
+def read_parameters(fields: JsonObject, location: str) -> list[str]:
+    """Convert Mininet's parameters of a link to capacity, delay, impairments and queue size.
 
-    Capacities, delays and impairments of our own stay; one and the same said twice raises TopologyError, and so does a
-    number out of its range. ``delay`` is read by then, as ``delay_s``.
+    ``delay`` must have been read already, as ``delay_s``.
+
+    Args:
+        fields: The fields of the link, which are changed.
+        location: Position of the link in the document, for messages.
+
+    Returns:
+        The names of the parameters.
+
+    Raises:
+        TopologyError: A value is out of its range, or the link has the same quantity twice.
 
     >>> fields = {"bw": 10, "delay_s": 0.005, "jitter": "1ms", "loss": 2}
     >>> read_parameters(fields, "links[0]"), fields["capacity_bps"], fields["impairments"]
     (['bw', 'jitter', 'loss'], 10000000.0, 'loss:0.02 delay:0.005,jitter=0.001')
     """
-    found = {name: fields.pop(name) for name in UNITS if name in fields}
-    given = {name: value for name, value in found.items() if value is not None}
-    if "bw" in given:
-        _refuse_twice(fields, "bw", "capacity_bps", place)
-        fields["capacity_bps"] = _megabits(given["bw"], place)
-    words = []
-    if "loss" in given:
-        loss = given["loss"]
-        percent = _number(
-            loss.strip().removesuffix("%") if isinstance(loss, str) else loss, "loss", place
-        )
-        if not 0 <= percent <= 100:
-            raise TopologyError(f"{place}: loss {percent:g} is in per cent; give 0 to 100")
-        words += [f"loss:{percent / 100!r}"] if percent / 100 else []
-    if "jitter" in given:
-        words += _jitter(fields, given["jitter"], place)
-    if words:
-        _refuse_twice(fields, "jitter" if "loss" not in given else "loss", "impairments", place)
-        fields["impairments"] = " ".join(words)
-    if "max_queue_size" in given:
-        given["max_queue_size"] = _whole_number(given["max_queue_size"])
-        if not _is_whole(given["max_queue_size"]) or not given["max_queue_size"]:
+    parameters: JsonObject = {}
+    for name in UNITS:
+        value = fields.pop(name, None)
+        if value is not None:
+            parameters[name] = value
+    if "bw" in parameters:
+        _refuse_twice(fields, "bw", "capacity_bps", location)
+        fields["capacity_bps"] = _capacity_bps(parameters["bw"], location)
+    impairments = []
+    if "loss" in parameters:
+        impairments += _loss(parameters["loss"], location)
+    if "jitter" in parameters:
+        impairments += _jitter(fields, parameters["jitter"], location)
+    if impairments:
+        name = "loss" if "loss" in parameters else "jitter"
+        _refuse_twice(fields, name, "impairments", location)
+        fields["impairments"] = " ".join(impairments)
+    if "max_queue_size" in parameters:
+        packets = _to_whole_number(parameters["max_queue_size"])
+        if not _is_whole_number(packets) or not packets:
             raise TopologyError(
-                f"{place}: max_queue_size {given['max_queue_size']!r} is no number of packets"
+                f"{location}: max_queue_size {packets!r} is not a number of packets"
             )
-        fields["max_queue_size"] = given["max_queue_size"]
-    return list(given)
+        fields["max_queue_size"] = packets
+    return list(parameters)
 
 
-def split_delay(fields: JsonObject, place: str) -> list[str]:
-    """Split a delay of several words, as tc takes it, into delay and jitter.
+def split_delay(fields: JsonObject, location: str) -> list[str]:
+    """Split a delay with a jitter, as tc reads it, into delay and jitter.
 
-    netem's syntax is ``TIME [JITTER [CORRELATION]] [distribution NAME]``.
+    The syntax of netem is ``TIME [JITTER [CORRELATION]] [distribution NAME]``.
+
+    Args:
+        fields: The fields of the link, which are changed.
+        location: Position of the link in the document, for messages.
 
     Returns:
-        Notes of what the words say beyond that and what is not done.
+        Notes about a correlation and a distribution, which have no effect.
 
     Raises:
-        TopologyError: The words are something else, or the link has a jitter of its own.
+        TopologyError: The text has another syntax, or the link has another jitter.
 
     >>> fields = {"delay": "10ms 2ms distribution normal"}
     >>> notes = split_delay(fields, "links[0]")
@@ -166,93 +236,120 @@ def split_delay(fields: JsonObject, place: str) -> list[str]:
     delay = fields.get("delay")
     if not isinstance(delay, str) or not math.isnan(seconds(delay)):
         return []
-    words = _TC_DELAY.fullmatch(delay.strip())
-    if words is None:
+    match = _TC_DELAY.fullmatch(delay.strip())
+    if match is None:
         if " " in delay.strip():
             raise TopologyError(
-                f"{place}: delay {delay[:60]!r} is not DELAY JITTER; write loss and other"
+                f"{location}: delay {delay[:60]!r} is not DELAY JITTER; write loss and other"
                 " impairments by their names, and times as '10ms 2ms'"
             )
         return []
-    _refuse_twice(fields, "delay of two times", "jitter", place)
-    fields["delay"] = words["delay"]
-    fields["jitter"] = words["jitter"]
+    _refuse_twice(fields, "delay of two times", "jitter", location)
+    fields["delay"] = match["delay"]
+    fields["jitter"] = match["jitter"]
     notes = []
-    if words["correlation"] and float(words["correlation"]):
-        notes.append(f"delays vary independently of each other, without {words['correlation']} %")
-    if words["distribution"] not in (None, "uniform"):
-        notes.append(f"delays vary evenly, not by the distribution {words['distribution']}")
+    if match["correlation"] and float(match["correlation"]):
+        notes.append(f"delays vary independently of each other, without {match['correlation']} %")
+    if match["distribution"] not in (None, "uniform"):
+        notes.append(
+            f"delays are uniformly distributed, not by the distribution {match['distribution']}"
+        )
     return notes
 
 
 def with_tc_unit(value: object) -> object:
-    """Return a time as tc reads it: every number without a unit is in microseconds."""
+    """Return a time with the unit that tc assumes: numbers without a unit are in microseconds."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return f"{value}us"
     if not isinstance(value, str):
         return value
     if is_bare(value):
         return f"{value.strip()}us"
-    words = value.split()
-    if len(words) > 1 and is_bare(words[0]) and seconds(value) != seconds(value):
-        words[0] += "us"
-    if len(words) > 1 and is_bare(words[1]):
-        words[1] += "us"
-    return " ".join(words)
+    parts = value.split()
+    if len(parts) < 2:
+        return " ".join(parts)
+    # If the whole text is one time, as "5 ms", its second part is the unit of the first.
+    if is_bare(parts[0]) and math.isnan(seconds(value)):
+        parts[0] += "us"
+    if is_bare(parts[1]):
+        parts[1] += "us"
+    return " ".join(parts)
 
 
-def _refuse_twice(fields: JsonObject, name: str, ours: str, place: str) -> None:
-    if fields.get(ours):
-        raise TopologyError(f"{place}: both {name!r} and {ours!r} are there; keep one")
+def _refuse_twice(fields: JsonObject, name: str, other_name: str, location: str) -> None:
+    """Refuse a link that has a parameter and another field of the same meaning."""
+    if fields.get(other_name):
+        raise TopologyError(f"{location}: both {name!r} and {other_name!r} are there; keep one")
 
 
-def _megabits(value: object, place: str) -> float:
-    """Bits a second of a bandwidth in Mbit/s, or with its unit."""
-    number = (
-        rate_bps(value)
-        if isinstance(value, str) and not is_bare(value)
-        else 1e6 * _number(value, "bw", place)
-    )
-    if not number > 0:
-        raise TopologyError(f"{place}: bw {value!r} is no rate; give Mbit/s above 0, as bw=10")
-    return number
+def _capacity_bps(bandwidth: object, location: str) -> float:
+    """Return the bits per second of a bandwidth, which is in Mbit/s if it has no unit."""
+    if isinstance(bandwidth, str) and not is_bare(bandwidth):
+        capacity_bps = rate_bps(bandwidth)
+    else:
+        capacity_bps = 1e6 * _to_number(bandwidth, "bw", location)
+    # NaN is not above 0 either.
+    if not capacity_bps > 0:
+        raise TopologyError(
+            f"{location}: bw {bandwidth!r} is not a rate; give Mbit/s above 0, as bw=10"
+        )
+    return capacity_bps
 
 
-def _jitter(fields: JsonObject, value: object, place: str) -> list[str]:
-    """The words for a delay that varies, which take the place of ``delay_s``."""
+def _loss(value: object, location: str) -> list[str]:
+    """Return the impairment of a loss in per cent, or an empty list if it is 0."""
+    number = value.strip().removesuffix("%") if isinstance(value, str) else value
+    percent = _to_number(number, "loss", location)
+    if not 0 <= percent <= 100:
+        raise TopologyError(f"{location}: loss {percent:g} is in per cent; give 0 to 100")
+    fraction = percent / 100
+    return [f"loss:{fraction!r}"] if fraction else []
+
+
+def _jitter(fields: JsonObject, value: object, location: str) -> list[str]:
+    """Return the impairment of a delay with a jitter, or an empty list if the jitter is 0.
+
+    The impairment replaces ``delay_s``, which is set to 0.
+    """
     if not isinstance(value, str) or is_bare(value):
-        raise TopologyError(f"{place}: jitter {value!r} has no unit; write it as '1ms'")
-    jitter_s, delay_s = seconds(value), fields.get("delay_s", 0.0)
+        raise TopologyError(f"{location}: jitter {value!r} has no unit; write it as '1ms'")
+    jitter_s = seconds(value)
+    delay_s = fields.get("delay_s", 0.0)
+    # NaN is not at least 0 either.
     if not jitter_s >= 0:
-        raise TopologyError(f"{place}: jitter {value!r} is no time; write it as '1ms'")
+        raise TopologyError(f"{location}: jitter {value!r} is not a time; write it as '1ms'")
     if not jitter_s:
         return []
     if not isinstance(delay_s, float | int) or jitter_s > delay_s:
         raise TopologyError(
-            f"{place}: jitter {value!r} is more than the delay: no packet waits less than nothing; give a longer delay"
+            f"{location}: jitter {value!r} is more than the delay, which cannot become"
+            " negative; give a longer delay"
         )
     fields["delay_s"] = 0.0
     return [f"delay:{float(delay_s)!r},jitter={jitter_s!r}"]
 
 
-def _number(value: Any, name: str, place: str) -> float:
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
+def _to_number(value: Any, name: str, location: str) -> float:
+    """Return a number or its text as a finite float."""
+    number = math.nan
+    if not isinstance(value, bool):
+        with suppress(TypeError, ValueError, OverflowError):
+            number = float(value)
     if not math.isfinite(number):
         raise TopologyError(
-            f"{place}: {name} {repr(value)[:60]} is no number; it is in {UNITS[name]}"
+            f"{location}: {name} {repr(value)[:60]} is not a number; it is in {UNITS[name]}"
         )
     return number
 
 
-def _whole_number(value: object) -> object:
-    """Return the whole number that is written as text or as a float; any other value as it is."""
-    if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20:
+def _to_whole_number(value: object) -> object:
+    """Return the int of a text or a float with a whole number; any other value is unchanged."""
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) <= _MAX_DIGITS:
         return int(value)
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
 
 
-def _is_whole(value: object) -> bool:
+def _is_whole_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -1,6 +1,6 @@
-"""Mininet's Topo objects, before any network is built of them, as node-link documents.
+"""Converts Mininet's Topo objects to node-link documents; no network is built for that.
 
-A Topo is known by its methods; Mininet is not imported.
+A Topo is recognised by its methods; Mininet is not imported.
 """
 
 import operator
@@ -14,20 +14,23 @@ from topologies.mininet.parameters import with_tc_unit
 from topologies.text.json_types import Json, JsonObject
 
 _METHODS = ("addHost", "addSwitch", "addLink", "hosts", "switches", "iterLinks", "nodeInfo")
+# Parameters that have no effect here and are not noted, or that are noted in another way.
 _SILENT = frozenset(
     {"isSwitch", "batch", "cls", "cls1", "cls2", "intf", "fast", "use_htb", "lo", "inNamespace"}
 )
-"""What is not noted: ours do without, or it is noted as what it is."""
+# Values of ``ip`` of a host that gets its addresses later, from a script; MiniEdit's routers have
+# the second one.
 _NO_ADDRESS = ("", "0.0.0.0", "no ip defined")
-"""Of a host that a script gives its addresses later: MiniEdit's routers have the second."""
+# The kernel's settings of IPv4 forwarding, as sysctl and the files of /proc name them.
 _SETTING = r"(?:net[./]ipv4[./])?(?:ip_forward|conf[./][\w.-]+?[./]forwarding)"
 _FORWARDING = re.compile(rf"(?<!ipv6[./]){_SETTING}\b")
-# The value behind the setting, or the one that is written into its file.
+# A value that a command assigns to the setting, or writes into its file.
 _FORWARDING_VALUE = re.compile(
     rf"(?<!ipv6[./]){_SETTING}['\"]?\s*=\s*['\"]?([01])\b"
     rf"|\b(?:echo|printf)\b[^;&\n]*?\b([01])\b[^;&\n]*(?:>|\btee\b)[^;&\n]*ipv4/{_SETTING}\b"
 )
-_HARMLESS = (
+# Classes of Mininet that do nothing that the testbed does not do.
+_STANDARD_CLASSES = (
     "Host",
     "Node",
     "OVSSwitch",
@@ -40,24 +43,36 @@ _HARMLESS = (
 )
 
 
+# The names of parameters that are left out, in the order in which they are met.
+_LeftOut = dict[str, None]
+
+
 def is_topo(value: object) -> bool:
-    """Whether it has the methods of ``mininet.topo.Topo``, and is no class."""
-    return not isinstance(value, type) and all(
-        callable(getattr(value, name, None)) for name in _METHODS
-    )
+    """Return whether a value is an object with the methods of ``mininet.topo.Topo``."""
+    if isinstance(value, type):
+        return False
+    return all(callable(getattr(value, name, None)) for name in _METHODS)
 
 
 def topo_document(value: object, notes: list[str]) -> JsonObject:
-    """The node-link document of a Topo: hosts, then switches, each in Mininet's order; links as they were added.
+    """Return the node-link document of a Topo.
 
-    Bare delays are microseconds, as tc reads them, and noted; so are classes of nodes and links that do more than
-    Mininet's own. A host whose class switches forwarding on (LinuxRouter of Mininet's examples) forwards.
+    Hosts come first, then switches, each in Mininet's order; links are in the order in which they
+    were added. Delays without a unit are in microseconds, as tc reads them. A host whose class
+    enables forwarding (as LinuxRouter in Mininet's examples) forwards.
 
-    Raises TopologyError where the Topo cannot say what it is made of.
+    Args:
+        value: The Topo.
+        notes: The list to which notes are appended: about delays without a unit, and about classes
+            of nodes and links that do more than Mininet's own.
+
+    Raises:
+        TopologyError: The Topo cannot list its nodes and links.
     """
     topo: Any = value
     try:
-        hosts, switches = list(topo.hosts()), list(topo.switches())
+        hosts = list(topo.hosts())
+        switches = list(topo.switches())
         links = [dict(info) for *_, info in topo.iterLinks(withKeys=True, withInfo=True)]
         nodes = [(name, "host", topo.nodeInfo(name)) for name in hosts]
         nodes += [(name, "switch", topo.nodeInfo(name)) for name in switches]
@@ -66,61 +81,94 @@ def topo_document(value: object, notes: list[str]) -> JsonObject:
         raise TopologyError(
             f"{name}: no Topo that can be read ({type(error).__name__}: {error}); call build()"
         ) from error
-    given: dict[str, None] = {}
-    entries = [_node(name, kind, info, notes, given) for name, kind, info in nodes]
-    ends = [link_entry(link["node1"], link["node2"], link, notes, given) for link in links]
-    return ported_document(entries, ends, given, notes)
+    left_out: _LeftOut = {}
+    node_entries = [_node(name, kind, info, notes, left_out) for name, kind, info in nodes]
+    link_entries = [
+        link_entry(link["node1"], link["node2"], link, notes, left_out) for link in links
+    ]
+    return ported_document(node_entries, link_entries, left_out, notes)
 
 
 def ported_document(
-    nodes: list[JsonObject], links: list[JsonObject], given: dict[str, None], notes: list[str]
+    nodes: list[JsonObject], links: list[JsonObject], left_out: _LeftOut, notes: list[str]
 ) -> JsonObject:
-    """The document of nodes and of links that say their ports, and what of their parameters is left out."""
-    note_rest(given, links, notes)
+    """Return the document of nodes and of links that have port numbers.
+
+    Args:
+        nodes: The entries of the nodes.
+        links: The entries of the links.
+        left_out: The names of parameters that are left out, for the notes.
+        notes: The list to which notes are appended.
+    """
+    note_rest(left_out, links, notes)
     links = _in_port_order(links)
-    _drop_usual_ports(nodes, links)
+    _drop_default_ports(nodes, links)
     return {"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "links": links}
 
 
-def _node(name: Any, kind: str, info: Json, notes: list[str], given: dict[str, None]) -> JsonObject:
-    made = info.get("cls")
-    if any(base.__name__ == "NAT" for base in getattr(made, "__mro__", ())):
+def _node(name: Any, kind: str, info: Json, notes: list[str], left_out: _LeftOut) -> JsonObject:
+    """Return the entry of a node.
+
+    Args:
+        name: Name of the node.
+        kind: "host" or "switch".
+        info: Its parameters in the Topo.
+        notes: The list to which notes about its class are appended.
+        left_out: Takes the names of parameters that are left out.
+    """
+    node_class = info.get("cls")
+    if any(base.__name__ == "NAT" for base in getattr(node_class, "__mro__", ())):
         notes.append(f"{name} forwards, and translates no addresses (NAT)")
     entry: JsonObject = {"id": name, "kind": kind}
-    if kind == "host" and forwards(made):
+    if kind == "host" and forwards(node_class):
         entry["forwarding"] = True
-    elif made is not None and _name_of(made) not in _HARMLESS:
-        notes.append(f"{name} is made as any {kind}, not by {_name_of(made)}")
-    return entry | parameters(info, given)
+    elif node_class is not None and _name_of(node_class) not in _STANDARD_CLASSES:
+        notes.append(f"{name} is made as any {kind}, not by {_name_of(node_class)}")
+    return entry | parameters(info, left_out)
 
 
-def _name_of(made: Any) -> str:
-    return str(
-        getattr(made, "__name__", None) or getattr(getattr(made, "func", None), "__name__", made)
-    )[:40]
+def _name_of(factory: Any) -> str:
+    """Return the name of a class, of a function, or of the function inside a partial object."""
+    name = getattr(factory, "__name__", None)
+    if not name:
+        name = getattr(getattr(factory, "func", None), "__name__", factory)
+    return str(name)[:40]
 
 
-def forwards(made: object) -> bool:
-    """Return whether a class of hosts, or a function that makes one, switches forwarding on.
+def forwards(factory: object) -> bool:
+    """Return whether a class of hosts, or a function that creates hosts, enables forwarding.
 
-    Its class is not run: a text in its methods, in a function that they call, or in a constant of
-    their module names the kernel's setting.
+    Nothing is run. Forwarding is enabled if the kernel's setting appears in a text in one of its
+    methods, in a function that they call, or in a constant of their module.
     """
-    made = getattr(made, "func", made)
-    methods = [made]
-    for base in getattr(made, "__mro__", ()):
+    factory = getattr(factory, "func", factory)
+    methods = [factory]
+    for base in getattr(factory, "__mro__", ()):
         methods += vars(base).values()
     for method in methods:
-        for text in _texts(method):
-            reads_only = re.search(r"sysctl\s+-n\b", text) is not None
-            if _FORWARDING.search(text) and not reads_only:
-                if forwarding_of_command(text) is not False:
-                    return True
+        if any(_enables_forwarding(text) for text in _texts(method)):
+            return True
     return False
 
 
+def _enables_forwarding(text: str) -> bool:
+    """Return whether a text names the setting of forwarding and does not read or disable it."""
+    if not _FORWARDING.search(text):
+        return False
+    reads_only = re.search(r"sysctl\s+-n\b", text) is not None
+    return not reads_only and forwarding_of_command(text) is not False
+
+
 def _texts(function: object, depth: int = 2) -> Iterator[str]:
-    """Yield the texts in a function, in the constants that it names and in functions that it calls."""
+    """Yield the texts in a function.
+
+    These are its own texts, the constants of its module that it names, and the texts in functions
+    that it calls.
+
+    Args:
+        function: A function or a method; other objects have no texts.
+        depth: Number of levels of functions; 1 leaves out the functions that it calls.
+    """
     function = getattr(function, "__func__", function)
     code = getattr(function, "__code__", None)
     if code is None or not depth:
@@ -132,6 +180,7 @@ def _texts(function: object, depth: int = 2) -> Iterator[str]:
         for constant in code.co_consts:
             if isinstance(constant, str):
                 yield constant
+            # A function inside the function.
             elif isinstance(constant, CodeType):
                 waiting.append(constant)
         for name in code.co_names:
@@ -143,7 +192,10 @@ def _texts(function: object, depth: int = 2) -> Iterator[str]:
 
 
 def forwarding_of_command(command: str) -> bool | None:
-    """Return whether a shell command switches forwarding of IPv4 on or off; None if it does neither.
+    """Return whether a shell command enables or disables forwarding of IPv4.
+
+    Returns:
+        None if the command does neither.
 
     >>> forwarding_of_command("sysctl -w net.ipv4.conf.all.forwarding=1")
     True
@@ -155,88 +207,115 @@ def forwarding_of_command(command: str) -> bool | None:
     return values[-1] == "1" if values else None
 
 
-def parameters(info: Json, given: dict[str, None]) -> JsonObject:
-    """The parameters of a node that a file can hold; names of all others into ``given``."""
-    found: JsonObject = {}
+def parameters(info: Json, left_out: _LeftOut) -> JsonObject:
+    """Return the parameters of a node or link that a file can hold.
+
+    Args:
+        info: The parameters in the Topo.
+        left_out: Takes the names of the other parameters, whose values are objects.
+    """
+    entry: JsonObject = {}
     for name, value in info.items():
-        key = {"defaultRoute": "default_route"}.get(name, name)
         if name in _SILENT or value is None or name in ("node1", "node2"):
             continue
         if name == "ip" and str(value).partition("/")[0] in _NO_ADDRESS:
             continue
         if isinstance(value, str | int | float | bool | list | dict):
-            found[key] = value
+            key = "default_route" if name == "defaultRoute" else name
+            entry[key] = value
         else:
-            given[name] = None
-    return found
+            left_out[name] = None
+    return entry
 
 
 def link_entry(
-    source: object, target: object, info: Json, notes: list[str], given: dict[str, None]
+    source: object, target: object, info: Json, notes: list[str], left_out: _LeftOut
 ) -> JsonObject:
-    """The link's parameters; bare delays get the unit that tc reads."""
-    entry = parameters(info, given)
-    for fields in (
-        entry,
-        *(entry[name] for name in ("params1", "params2") if isinstance(entry.get(name), dict)),
-    ):
+    """Return the entry of a link; times without a unit get the unit that tc assumes.
+
+    Args:
+        source: Name of the first node.
+        target: Name of the second node.
+        info: The parameters of the link.
+        notes: The list to which notes about times without a unit are appended.
+        left_out: Takes the names of parameters that are left out.
+    """
+    entry = parameters(info, left_out)
+    tables = [entry]
+    for name in ("params1", "params2"):
+        if isinstance(entry.get(name), dict):
+            tables.append(entry[name])
+    for fields in tables:
         for name in ("delay", "jitter"):
             value = fields.get(name)
             with_unit = with_tc_unit(value)
             if with_unit != value:
                 fields[name] = with_unit
-                line = f"{name}={value!r} has no unit: Mininet's tc reads microseconds; write '{value}ms' if so meant"
+                line = (
+                    f"{name}={value!r} has no unit: Mininet's tc reads microseconds;"
+                    f" write '{value}ms' if so meant"
+                )
                 if line not in notes:
                     notes.append(line)
     return {**entry, "source": source, "target": target}
 
 
-def note_rest(given: dict[str, None], links: list[JsonObject], notes: list[str]) -> None:
-    """Notes of parameters that are no values, and of links without a capacity."""
-    if given:
-        notes.append(f"left out, as no text or number: {', '.join(given)}")
-    bare = sum(
-        "bw" not in link and not any("bw" in (link.get(f"params{end}") or {}) for end in (1, 2))
-        for link in links
-    )
-    if bare:
+def note_rest(left_out: _LeftOut, links: list[JsonObject], notes: list[str]) -> None:
+    """Note the parameters that are left out, and the number of links without a capacity."""
+    if left_out:
+        notes.append(f"left out, as no text or number: {', '.join(left_out)}")
+    count = len([link for link in links if not _has_bandwidth(link)])
+    if count:
         notes.append(
-            f"{bare} of {len(links)} links have no bw, which Mininet does not limit; here they have 10 Mbit/s"
+            f"{count} of {len(links)} links have no bw, which Mininet does not limit;"
+            " here they have 10 Mbit/s"
         )
 
 
+def _has_bandwidth(link: JsonObject) -> bool:
+    """Return whether a link has a bandwidth, at least for one of its directions."""
+    tables = (link, link.get("params1") or {}, link.get("params2") or {})
+    return any("bw" in fields for fields in tables)
+
+
 def _in_port_order(links: list[JsonObject]) -> list[JsonObject]:
-    """The links so that at every node ports ascend, by names where that leaves a choice; unchanged where no order does
-    that. (Mininet numbers ports as links are added, and lists links by nodes.)"""
+    """Return the links in an order in which the ports of every node ascend.
+
+    Mininet numbers ports in the order in which links are added, but it lists links by nodes. If
+    several orders are possible, the names of the nodes decide. If none is possible, or a link has
+    no port number, the links are returned unchanged.
+    """
     import networkx as nx
 
-    at_node: dict[Any, dict[int, Any]] = {}
+    ports_by_node: dict[Any, dict[int, Any]] = {}
     for number, link in enumerate(links):
         for end, port in (("target", "port2"), ("source", "port1")):
-            at_node.setdefault(link[end], {})[number] = link.get(port)
-    order, named = (
-        nx.DiGraph(),
-        [(str(link["source"]), str(link["target"]), link.get("port1")) for link in links],
-    )
+            ports_by_node.setdefault(link[end], {})[number] = link.get(port)
+    order = nx.DiGraph()
+    names = [(str(link["source"]), str(link["target"]), link.get("port1")) for link in links]
     try:
-        for ports in at_node.values():
+        for ports in ports_by_node.values():
+            # operator.index raises TypeError for a port that is missing.
             nx.add_path(order, sorted(ports, key=lambda number: operator.index(ports[number])))
-        return [
-            links[number]
-            for number in nx.lexicographical_topological_sort(order, key=named.__getitem__)
-        ]
-    except (TypeError, nx.NetworkXUnfeasible):  # TypeError: a port that is not said
+        numbers = list(nx.lexicographical_topological_sort(order, key=names.__getitem__))
+    except (TypeError, nx.NetworkXUnfeasible):
         return links
+    return [links[number] for number in numbers]
 
 
-def _drop_usual_ports(nodes: list[JsonObject], links: list[JsonObject]) -> None:
-    """Take out port numbers that links in this order have anyway: hosts count from 0, switches from 1."""
-    following = {node["id"]: 0 if node["kind"] == "host" else 1 for node in nodes}
-    usual = True
+def _drop_default_ports(nodes: list[JsonObject], links: list[JsonObject]) -> None:
+    """Remove all port numbers, if they are those that links in this order get anyway.
+
+    Ports of hosts count from 0, those of switches from 1.
+    """
+    next_port = {}
+    for node in nodes:
+        next_port[node["id"]] = 0 if node["kind"] == "host" else 1
     for link in links:
         for end, port in (("source", "port1"), ("target", "port2")):
-            usual = usual and link.get(port) in (None, following[link[end]])
-            following[link[end]] += 1
-    for link in links if usual else ():
-        for port in ("port1", "port2"):
-            link.pop(port, None)
+            if link.get(port) not in (None, next_port[link[end]]):
+                return
+            next_port[link[end]] += 1
+    for link in links:
+        link.pop("port1", None)
+        link.pop("port2", None)

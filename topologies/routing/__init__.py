@@ -1,1 +1,1 @@
-"""Searches for static routes (what they are registered as: ``topologies.routing_tables``)."""
+"""Searches for static routes; ``topologies.routing_tables`` registers them under their names."""

@@ -1,1 +1,1 @@
-"""Files of text, and quantities written as text; nothing of networks."""
+"""Text files, and quantities that are written as text. Nothing here knows about networks."""

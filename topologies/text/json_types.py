@@ -1,9 +1,9 @@
-"""What JSON objects are typed as: their values by name, of any kind."""
+"""Types of JSON objects, whose values are of any kind."""
 
 from collections.abc import Mapping
 from typing import Any
 
+#: A JSON object that is only read: attributes, or a row of results.
 Json = Mapping[str, Any]
-"""An object of JSON, attributes, or a row of results."""
+#: A JSON object that is being filled.
 JsonObject = dict[str, Any]
-"""One that is being filled."""

@@ -1,4 +1,4 @@
-"""Units of rates in files of demands and of networks of other programs."""
+"""Parses the units of data rates in the traffic and network files of other programs."""
 
 import re
 
@@ -27,44 +27,60 @@ _HEADING = re.compile(
 
 
 def unit_bps(unit: str, granularity: str = "") -> float | None:
-    """Return the bits per second of one unit, or None if it is not a unit of rates.
+    """Return the number of bits per second in one unit of a rate.
 
-    A unit without a time is a volume over the granularity.
+    Args:
+        unit: The unit, such as ``MBITPERSEC`` or ``kbps``. Case matters only for a B of bytes.
+        granularity: The period of a unit of volume, such as ``5min``. A unit that names no period
+            is divided by it; if it is empty, the period is a second.
+
+    Returns:
+        None if the text is not a unit of rates or the granularity is not a period.
 
     >>> unit_bps("MBITPERSEC"), unit_bps("kbps"), unit_bps("MByte/s"), unit_bps("packets")
     (1000000.0, 1000.0, 8000000.0, None)
     >>> unit_bps("GBIT", "5min")
     3333333.3333333335
     """
-    word = re.sub(r"[\s_()\[\]-]", "", unit)
+    compact = re.sub(r"[\s_()\[\]-]", "", unit)
     # A capital B stands for bytes, a small one for bits.
-    of_bytes = re.fullmatch(r"[kKMGT]?B(/s|ps)?", word) is not None
-    match = _RATE.fullmatch(word.lower())
+    in_bytes = re.fullmatch(r"[kKMGT]?B(/s|ps)?", compact) is not None
+    match = _RATE.fullmatch(compact.lower())
     if match is None:
         return None
     factor = _PREFIXES[match["prefix"]]
-    if of_bytes or match["what"] in ("byte", "bytes"):
+    if in_bytes or match["what"] in ("byte", "bytes"):
         factor *= 8
     if match["rate"] or not granularity.strip():
         return factor
     period_s = _period_s(granularity)
-    return None if period_s is None else factor / period_s
+    if period_s is None:
+        return None
+    return factor / period_s
 
 
 def heading_bps(heading: str) -> float | None:
-    """Return the bits per second of the unit in a heading of a table; None if it names none.
+    """Return the number of bits per second in the unit that a column heading contains.
+
+    Returns:
+        None if the heading contains no unit of a rate.
 
     >>> heading_bps("demand (Mbps)"), heading_bps("rateKbit"), heading_bps("value")
     (1000000.0, 1000.0, None)
     """
     spaced = re.sub("(?<=[a-z])(?=[A-Z])", " ", heading).replace("_", " ")
     match = _HEADING.search(spaced.lower())
-    return None if match is None else unit_bps(match[1])
+    if match is None:
+        return None
+    return unit_bps(match[1])
 
 
 def _period_s(granularity: str) -> float | None:
     match = _GRANULARITY.fullmatch(re.sub(r"\s", "", granularity.lower()))
     if match is None:
         return None
-    seconds = _SECONDS.get(match["unit"].removesuffix("s") or "s")
-    return None if seconds is None else float(seconds * int(match["number"] or 1))
+    # The unit may be a plural; "s" itself stands for seconds.
+    unit_s = _SECONDS.get(match["unit"].removesuffix("s") or "s")
+    if unit_s is None:
+        return None
+    return float(unit_s * int(match["number"] or 1))

@@ -1,5 +1,8 @@
-"""A file of text or bytes, read whole but bounded, or a TopologyError that says why not, and replaced whole; knows no
-network."""
+"""Reads and replaces files safely. Nothing here knows about networks.
+
+Reading is bounded in size and time. Every failure is a TopologyError that says why a file cannot be
+used. Replacing a file is atomic.
+"""
 
 import contextlib
 import errno
@@ -16,66 +19,105 @@ from typing import IO
 
 from topologies.errors import TopologyError
 
+# Maximum size of a network file, also after decompression: 64 MiB.
 MAX_NETWORK_BYTES = 2**26
-"""The largest file of a network, also after it is unpacked: 64 MiB."""
+# Maximum size of a file of any other kind: 256 MiB.
 MAX_TEXT_BYTES = 2**28
-"""The largest file of any other kind: 256 MiB."""
+# Files are read in parts of this size; memory grows with the content and not with the limit.
 _PART_BYTES = 2**20
+# How long to wait, in ms, for a pipe that no program has opened for writing yet.
 WRITER_MS = 5000
-"""How long a pipe is waited for that nobody has opened to write into."""
 _CHECK = "check the name and its permissions"
 
 
 def read_text(path: Path, hint: str = _CHECK) -> str:
-    """The text of a file in UTF-8, UTF-16 or UTF-32; TopologyError says why there is none, and ``hint`` what to do of a
-    file that is not there."""
-    content = read_bytes(path, hint, most=MAX_TEXT_BYTES)
+    """Read a file whose text is in UTF-8, UTF-16 or UTF-32.
+
+    Args:
+        path: The file.
+        hint: Advice for a file that cannot be opened.
+
+    Raises:
+        TopologyError: The file cannot be read, is too long, or is not text.
+    """
+    content = read_bytes(path, hint, limit_bytes=MAX_TEXT_BYTES)
     return text_of(content) or utf8(content)
 
 
 def read_bytes(
-    path: Path, hint: str = _CHECK, *, most: int, below: Path | None = None, plain: bool = False
+    path: Path,
+    hint: str = _CHECK,
+    *,
+    limit_bytes: int,
+    folder: Path | None = None,
+    plain: bool = False,
 ) -> bytes:
-    """The content of a regular file or (not ``plain``) of a pipe, at most ``most`` bytes.
+    """Read a regular file or a pipe.
 
-    ``below``: the file must lie in that folder or deeper, no symbolic link may lead out of it, and the file may be
-    none. Raises TopologyError, whose text holds nothing of the content.
+    Args:
+        path: The file.
+        hint: Advice for a file that cannot be opened.
+        limit_bytes: Maximum size.
+        folder: If given, the file must be inside this folder at any depth, must not be a symbolic
+            link, and no symbolic link on its path may lead out of the folder.
+        plain: Whether to refuse pipes.
+
+    Raises:
+        TopologyError: The file cannot be read or is too long. The message contains nothing of its
+            content.
     """
+    # O_NONBLOCK: opening a pipe without a writer would block.
+    guard = os.O_NONBLOCK
     try:
-        if below is not None and not path.resolve().is_relative_to(below.resolve()):
-            raise TopologyError("it is outside the folder of the file that names it; copy it there")
-        if below is not None and path.is_symlink():
-            raise TopologyError("it is a symbolic link; copy the file itself there")
-        guard = os.O_NONBLOCK | (0 if below is None else os.O_NOFOLLOW)
+        if folder is not None:
+            if not path.resolve().is_relative_to(folder.resolve()):
+                raise TopologyError(
+                    "it is outside the folder of the file that names it; copy it there"
+                )
+            if path.is_symlink():
+                raise TopologyError("it is a symbolic link; copy the file itself there")
+            guard |= os.O_NOFOLLOW
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | guard)) as file:
             mode = os.fstat(file.fileno()).st_mode
-            if not (stat.S_ISREG(mode) or (stat.S_ISFIFO(mode) and not plain)):
-                raise TopologyError("it is no plain file; copy what it holds into one")
-            first = _first_byte(file.fileno()) if stat.S_ISFIFO(mode) else b""
-            rest = read_at_most(file, most - len(first))
-    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+            is_pipe = stat.S_ISFIFO(mode)
+            if not (stat.S_ISREG(mode) or (is_pipe and not plain)):
+                raise TopologyError("it is not a regular file; copy its content into one")
+            first = _first_byte(file.fileno()) if is_pipe else b""
+            remaining = read_at_most(file, limit_bytes - len(first))
+    # ValueError: the name contains a zero byte.
+    except (OSError, ValueError) as error:
         if isinstance(error, TopologyError):
             raise
         raise TopologyError(f"cannot be read ({reason(error)}); {hint}") from error
-    if rest is None:
-        raise TopologyError(f"it is longer than {most} bytes; make it smaller")
-    return first + rest
+    if remaining is None:
+        raise TopologyError(f"it is longer than {limit_bytes} bytes; make it smaller")
+    return first + remaining
 
 
-def read_at_most(file: IO[bytes] | gzip.GzipFile, most: int) -> bytes | None:
-    """All that the open file gives; None where that is more than ``most`` bytes. Memory grows with what comes."""
+def read_at_most(file: IO[bytes] | gzip.GzipFile, limit_bytes: int) -> bytes | None:
+    """Read an open file to its end; return None if it has more bytes than the limit."""
     content = bytearray()
     while part := file.read(_PART_BYTES):
         content += part
-        if len(content) > most:
+        if len(content) > limit_bytes:
             return None
     return bytes(content)
 
 
 def replace_file(folder: int, name: str, content: bytes) -> None:
-    """Give the name in the open folder this content, whole or not at all, by a draft that is renamed over it: what
-    stands there, a link too, is replaced and not followed. A file keeps its mode. OSError where that cannot be, and for
-    a device."""
+    """Write a file atomically.
+
+    The content is written to a draft, which is then renamed. A symbolic link of that name is
+    replaced and not followed. An existing regular file keeps its mode.
+
+    Args:
+        folder: File descriptor of the open folder.
+        name: Name of the file in the folder.
+        content: The new content.
+
+    Raises:
+        OSError: The file cannot be written, or the name belongs to a device.
+    """
     draft = f".{name[:100]}.{secrets.token_hex(8)}"
     handle = os.open(
         draft,
@@ -85,6 +127,7 @@ def replace_file(folder: int, name: str, content: bytes) -> None:
     )
     try:
         with os.fdopen(handle, "wb") as file:
+            # If there is no such file yet, there is no mode to keep.
             with contextlib.suppress(FileNotFoundError):
                 old = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 if stat.S_ISREG(old.st_mode):
@@ -93,25 +136,36 @@ def replace_file(folder: int, name: str, content: bytes) -> None:
                     raise FileExistsError(errno.EEXIST, "it is a device")
             file.write(content)
             file.flush()
+            # Before the rename: after a crash the name must not stand for an incomplete file.
             os.fsync(file.fileno())
         os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
+        # The error that led here matters more than a draft that cannot be removed.
         with contextlib.suppress(OSError):
             os.unlink(draft, dir_fd=folder)
         raise
 
 
 def _first_byte(pipe: int) -> bytes:
-    """The first byte of a pipe, none where its writer has not said one yet; from now on reading waits for the writer.
-    TopologyError where there is no writer, or it said nothing."""
-    waiting = select.poll()
-    waiting.register(pipe, select.POLLIN)
-    waiting.poll(WRITER_MS)
+    """Read the first byte of a pipe, and make later reads wait for its writer.
+
+    Args:
+        pipe: File descriptor, opened with O_NONBLOCK.
+
+    Returns:
+        No byte if the pipe has a writer that has not written anything yet.
+
+    Raises:
+        TopologyError: The pipe has no writer, or its writer closed it without writing.
+    """
+    poller = select.poll()
+    poller.register(pipe, select.POLLIN)
+    poller.poll(WRITER_MS)
     try:
         first = os.read(pipe, 1)
         if not first:
             raise TopologyError(
-                "nothing comes out of this pipe; start what writes into it, or name a plain file"
+                "no program writes into this pipe; start it, or name a regular file"
             )
     except BlockingIOError:
         first = b""
@@ -120,23 +174,26 @@ def _first_byte(pipe: int) -> bytes:
 
 
 def unpacked(content: bytes) -> bytes:
-    """What gzip packed, at most MAX_NETWORK_BYTES of it; other content as it is. TopologyError where it is damaged or
-    too long."""
+    """Decompress gzip content; return any other content unchanged.
+
+    Raises:
+        TopologyError: The gzip data is damaged, or longer than MAX_NETWORK_BYTES when unpacked.
+    """
     if not content.startswith(b"\x1f\x8b"):
         return content
     try:
-        found = read_at_most(gzip.GzipFile(fileobj=io.BytesIO(content)), MAX_NETWORK_BYTES)
+        decompressed = read_at_most(gzip.GzipFile(fileobj=io.BytesIO(content)), MAX_NETWORK_BYTES)
     except (OSError, EOFError, zlib.error) as error:
         raise TopologyError(f"damaged gzip file ({error}); pack it again") from error
-    if found is None:
+    if decompressed is None:
         raise TopologyError(
             f"it is longer than {MAX_NETWORK_BYTES} bytes when unpacked; make it smaller"
         )
-    return found
+    return decompressed
 
 
 def text_of(content: bytes) -> str | None:
-    """The text of content in UTF-8, UTF-16 or UTF-32; None where it is none of them."""
+    """Decode UTF-8, UTF-16 or UTF-32; return None if the content is in none of them."""
     try:
         return content.decode(json.detect_encoding(content))
     except UnicodeDecodeError:
@@ -144,7 +201,11 @@ def text_of(content: bytes) -> str | None:
 
 
 def utf8(content: bytes) -> str:
-    """The text of bytes in UTF-8, without its byte order mark."""
+    """Decode UTF-8, and remove the byte order mark if there is one.
+
+    Raises:
+        TopologyError: The content is not UTF-8.
+    """
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -152,4 +213,6 @@ def utf8(content: bytes) -> str:
 
 
 def reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+    """Return the text of an error, without the number and the file name of an OSError."""
+    strerror = error.strerror if isinstance(error, OSError) else None
+    return strerror or str(error)

@@ -16,8 +16,12 @@ from testbed.stream.fabric import open_fabric
 from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.streams import StreamJudgement
 from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import WARM_UP_S, EachLink, predicted_loss, protectable_links
-from testbed.stream.prediction.active_faults import exact_block_size, fault_intervals
+from testbed.stream.planning import WARM_UP_S, EachLink, protectable_links
+from testbed.stream.prediction.active_faults import (
+    exact_block_size,
+    fault_intervals,
+    predicted_loss,
+)
 from testbed.stream.prediction.block_size_policy import MAX_SYMBOLS, block_size_policy
 from testbed.stream.run_in_turn import run_and_judge
 from testbed.stream.workload import stream_plan

@@ -1,1 +1,1 @@
-"""The ends of a stream at the pace of the kernel's sockets: what is done for every packet is compiled."""
+"""The receiving end of a stream at the pace of the kernel's sockets: C does what is done for every packet."""

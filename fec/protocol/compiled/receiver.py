@@ -1,4 +1,4 @@
-"""``StreamReceiver`` with what is done for every ordinary packet compiled: the same events, reports and counters.
+"""``StreamReceiver`` with what is done for every ordinary packet in C: the same events, reports and counters.
 
 Both work on the same tables, so that any packet out of the ordinary is received by ``StreamReceiver`` itself.
 """
@@ -13,12 +13,19 @@ from numpy.typing import NDArray
 
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.engines.galois_field import LOGARITHMS, ORDER, POWERS
-from fec.jit import bound
+from fec.errors import EngineUnavailable
 from fec.protocol.batches import MOST, BatchReceiver
-from fec.protocol.compiled import receiver_steps as steps
-from fec.protocol.compiled.receiver_steps import COUNTED, PLACES, SLOTS
-from fec.protocol.compiled.tables import Tabled, fields
-from fec.protocol.compiled.words import HEADER
+from fec.protocol.compiled.tables import (
+    BLOCK,
+    COUNTED,
+    DECODABLE,
+    PLACES,
+    RECEIVER,
+    SLOTS,
+    ReceiverTables,
+    Tabled,
+    fields,
+)
 from fec.protocol.loss_report import MAX_BLOCKS, MAX_PATH
 from fec.protocol.probation import Schedule
 from fec.protocol.receiver_types import (
@@ -28,9 +35,10 @@ from fec.protocol.receiver_types import (
     ReceiverParameters,
     SourceDelivered,
 )
+from fec.protocol.row_seals import SLOWER, c_module
 
 _FAR = 1 << 62
-_AT = {name: place for place, name in enumerate(steps.RECEIVER.names or ())}
+_AT = {name: place for place, name in enumerate(RECEIVER.names or ())}
 """Where each field is among the words of a receiver."""
 _new_tuple = tuple.__new__
 
@@ -38,7 +46,7 @@ _new_tuple = tuple.__new__
 class _Symbols(dict[int, bytes]):
     """What came of an open block, written to the tables too."""
 
-    def __init__(self, tables: steps.ReceiverTables, slot: int) -> None:
+    def __init__(self, tables: ReceiverTables, slot: int) -> None:
         self._tables, self._own = tables, tables.blocks[slot]
         place, count, length = self._own["place"], int(self._own["arrived"]), tables.bodies.shape[2]
         data, order = tables.bodies[place, :count].tobytes(), tables.symbols[place, :count].tolist()
@@ -63,7 +71,7 @@ class _Symbols(dict[int, bytes]):
         _give_back(self._tables, self._own)
 
 
-def _give_back(tables: steps.ReceiverTables, block: Any) -> None:
+def _give_back(tables: ReceiverTables, block: Any) -> None:
     """Where a block's symbols lay is free again."""
     if block["place"] >= 0:
         tables.free[tables.receiver["free"][0]] = block["place"]
@@ -74,9 +82,9 @@ def _give_back(tables: steps.ReceiverTables, block: Any) -> None:
 class _Block(Tabled):
     """An ``OpenBlock`` in the tables."""
 
-    number, start_us, size, complete = fields(steps.BLOCK, "number", "start_us", "size", "complete")
+    number, start_us, size, complete = fields(BLOCK, "number", "start_us", "size", "complete")
 
-    def __init__(self, tables: steps.ReceiverTables, number: int, spoilt: dict[int, int]) -> None:
+    def __init__(self, tables: ReceiverTables, number: int, spoilt: dict[int, int]) -> None:
         slot = number % SLOTS
         self.keep_in(tables.blocks[slot : slot + 1])
         self._tables, self._bits, self._spoilt = tables, tables.bits[slot], spoilt
@@ -107,9 +115,9 @@ class _Block(Tabled):
 class _OpenBlocks(Tabled, MutableMapping[int, Any]):
     """The open blocks of the tables, which follow each other and are closed from the oldest on."""
 
-    _oldest, _stop, _free = fields(steps.RECEIVER, "oldest", "stop", "free")
+    _oldest, _stop, _free = fields(RECEIVER, "oldest", "stop", "free")
 
-    def __init__(self, tables: steps.ReceiverTables) -> None:
+    def __init__(self, tables: ReceiverTables) -> None:
         self.keep_in(tables.receiver)
         self._tables, self._spoilt = tables, dict[int, int]()
         self._oldest = self._stop = 0
@@ -192,18 +200,17 @@ class BatchEvents:
 
 
 class CompiledReceiver(Tabled, BatchReceiver):
-    """EngineUnavailable where nothing was compiled ahead for this machine, and without ISA-L. Its tables take memory
-    for 8193 blocks, as far as they are used."""
+    """EngineUnavailable without the C module. Its tables take memory for 8193 blocks, as far as they are used."""
 
     _known, _newest, _highest, _session = fields(
-        steps.RECEIVER, "known", "newest_us", "highest", "session"
+        RECEIVER, "known", "newest_us", "highest", "session"
     )
-    _newest_at_s, _alive_s, _window_s = fields(steps.RECEIVER, "newest_at_s", "alive_s", "window_s")
+    _newest_at_s, _alive_s, _window_s = fields(RECEIVER, "newest_at_s", "alive_s", "window_s")
     _offset_s, _least_s, _usual_s, _closing_s = fields(
-        steps.RECEIVER, "offset_s", "least_s", "usual_s", "closing_s"
+        RECEIVER, "offset_s", "least_s", "usual_s", "closing_s"
     )
     worst_reordering_s, _accepted, logged = fields(
-        steps.RECEIVER, "worst_reordering_s", "accepted", "logged"
+        RECEIVER, "worst_reordering_s", "accepted", "logged"
     )
 
     def __init__(self, parameters: ReceiverParameters, code: ReedSolomonCode) -> None:
@@ -217,27 +224,20 @@ class CompiledReceiver(Tabled, BatchReceiver):
         self.write(
             playback_s=parameters.playback_s, quicker_s=self._quicker_s, latest_s=self._latest_s
         )
-        t, engine = self._tables, code.engine_at_addresses
-        self.write(
-            flags=self._reader._flags, rows_at=t.rows.ctypes.data, bodies_at=t.bodies.ctypes.data
-        )
-        self.write(
-            crc_at=engine.crc_at, prepare_at=engine.prepare_at, multiply_at=engine.multiply_at
-        )
-        self.write(
-            pointers_at=t.numbers[steps.POINTERS].ctypes.data,
-            multipliers_at=self._multipliers.ctypes.data,
-        )
-        self.write(coefficients_at=t.coefficients.ctypes.data)
+        prepare_at, multiply_at = code.engine_addresses
+        self.write(flags=self._reader._flags, prepare_at=prepare_at, multiply_at=multiply_at)
 
     def _lay_out(self, parameters: ReceiverParameters) -> None:
+        compiled = c_module()
+        if compiled is None:
+            raise EngineUnavailable(SLOWER)
         super()._lay_out(parameters)
         m, length = parameters.source_packets, parameters.symbol_bytes
         rows, most = np.concatenate([self.rows, self.rows]), m * min(m, ORDER - m)
-        self.rows, self._multipliers = rows[:MOST], np.empty(32 * most, np.uint8)
-        self._tables = t = steps.ReceiverTables(
-            receiver=np.zeros(1, steps.RECEIVER),
-            blocks=np.zeros(SLOTS, steps.BLOCK),
+        self.rows = rows[:MOST]
+        self._tables = t = ReceiverTables(
+            receiver=np.zeros(1, RECEIVER),
+            blocks=np.zeros(SLOTS, BLOCK),
             bits=np.zeros((SLOTS, 4), np.int64),
             symbols=np.zeros((PLACES, m), np.uint8),
             free=np.arange(PLACES),
@@ -250,13 +250,12 @@ class CompiledReceiver(Tabled, BatchReceiver):
             good=np.zeros(MOST, np.uint8),
             noted=np.zeros((3 * MOST, 5), np.int64),
             log=self.log,
-            powers=POWERS.copy(),
+            coefficients=np.empty((1 + 32) * most, np.uint8),
+            powers=POWERS[:ORDER].copy(),
             logarithms=LOGARITHMS.copy(),
-            numbers=np.zeros((3, 256), np.int64),
-            coefficients=np.empty(most, np.uint8),
         )
         self.keep_in(t.receiver)
-        self._take = bound(steps.TAKE, t)
+        self._take = functools.partial(compiled.receive, *t)
         self._new_schedule = functools.partial(Schedule, t.schedule)  # type: ignore[assignment]
 
     @property
@@ -292,8 +291,7 @@ class CompiledReceiver(Tabled, BatchReceiver):
             0,
             0,
         )
-        if self.parameters.key is not None:
-            self._check_seals(count)
+        tables.good[:count] = self._row_seals.hold(self.rows[:count], self.lengths[:count])
         stopped = True
         while stopped:
             words[_AT["noted"]], words[_AT["urgent"]] = 0, self._reporter.urgent
@@ -302,7 +300,7 @@ class CompiledReceiver(Tabled, BatchReceiver):
             place, events = words[_AT["next"]], list[Event]()
             if noted := words[_AT["noted"]]:
                 parts.append(tables.noted[:noted].copy())
-            if stopped == steps.DECODABLE:
+            if stopped == DECODABLE:
                 block = self._blocks[words[_AT["decodable"]]]
                 self._delivery.complete(block, self.times[place - 1].item(), events)
             elif stopped:
@@ -312,11 +310,6 @@ class CompiledReceiver(Tabled, BatchReceiver):
                 parts.append(events)
         restored = tables.rows[MOST : MOST + words[_AT["restored"]]]
         return BatchEvents(parts, self.times[:count], self.rows[:count], restored)
-
-    def _check_seals(self, count: int) -> None:
-        for k, length in enumerate(self.lengths[:count].tolist()):
-            data = self.rows[k, :length].tobytes()
-            self._tables.good[k] = self._reader._is_sealed(data, data[HEADER:])
 
     def _settle(self) -> None:
         """Have what was counted in the table where ``StreamReceiver`` looks for it."""

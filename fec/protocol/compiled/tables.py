@@ -1,11 +1,118 @@
-"""Attributes that are kept in a table of one record, whose fields are words of 64 bits: compiled steps read and write
-them, too."""
+"""What a receiver shares with the C module: arrays, among them a record of one row whose fields are attributes of the
+receiver. All fields are words of 64 bits. ``fec/protocol/_receiver.c`` has the same records."""
 
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fec.protocol.open_blocks import FARTHEST_AHEAD
+
+OTHER, DECODABLE = 1, 2
+"""Why ``receive`` of the C module stops early: before a packet for Python; behind the one with which a block can be decoded by it."""
+SLOTS = 4 * FARTHEST_AHEAD
+"""Of blocks: 4096 may be opened at once beside 8192 that are open."""
+PLACES = 2 * FARTHEST_AHEAD + 1
+"""For symbols: of blocks that are open and not complete."""
+_TIMES = (
+    "newest_at_s",
+    "alive_s",
+    "window_s",
+    "offset_s",
+    "least_s",
+    "usual_s",
+    "closing_s",
+    "worst_reordering_s",
+)
+_FIXED_TIMES = ("playback_s", "quicker_s", "latest_s")
+COUNTED = (
+    "duplicate",
+    "reordered",
+    "unused_parity",
+    "unused_sources",
+    "decoded_blocks",
+    "recovered",
+)
+_BLOCKS = (
+    "highest",
+    "oldest",
+    "stop",
+    "touched",
+    "in_time",
+    "urgent",
+    "decodable",
+    "free",
+    "accepted",
+    "delivered",
+)
+_PACKETS = (
+    "known",
+    "newest_us",
+    "session",
+    "waiting",
+    "next",
+    "count",
+    "noted",
+    "logged",
+    "restored",
+)
+_FIXED = ("m", "half", "symbol_bytes", "flags", "stream_id", "prepare_at", "multiply_at")
+RECEIVER = np.dtype(
+    [(name, "f8") for name in (*_TIMES, *_FIXED_TIMES, "alarm_s")]
+    + [(name, "i8") for name in (*COUNTED, *_BLOCKS, *_PACKETS, *_FIXED)]
+)
+"""``known``: a time stamp is known, ``newest_us``; open are the blocks from ``oldest`` up to ``stop``; ``touched``: the
+lowest block with a symbol that no report knows of; ``alarm_s``: when a block could not be repaired, or minus infinity;
+``next``: packet of ``count``; ``noted``, ``logged``, ``restored``: rows of what was; ``prepare_at``, ``multiply_at``:
+ISA-L's functions, or 0."""
+_BLOCK = ("number", "start_us", "size", "arrived", "top", "complete", "spoilt", "place")
+BLOCK = np.dtype([(name, "i8") for name in _BLOCK])
+"""``top``: one more than the highest symbol that came; ``place``: of its symbols, -1 where it has none."""
+
+
+class ReceiverTables(NamedTuple):
+    """The arrays that the C module works on, in its order.
+
+    Attributes:
+        receiver: One ``RECEIVER``.
+        blocks: A ``BLOCK`` in the slot of its number.
+        bits: The symbols of each block that have arrived.
+        symbols: The symbols at each place, in the order of their arrival.
+        bodies: Their bytes, until their block is complete.
+        free: Places that are free; those given back last are at the end.
+        paths: See ``fec.protocol.path_counts.PathArrivals``.
+        schedule: See ``fec.protocol.probation.Schedule``.
+        rows: The packets of a batch, then ``MOST`` rows for symbols that are restored.
+        lengths: Bytes of each packet.
+        times: When each packet arrived.
+        good: Whether the seal of each packet is right.
+        noted: A source packet, where its payload begins and stops in the rows that are used, 1 if
+            it was recovered, and by which packet; or a complete block, -1, its packets, the number
+            recovered, and by which packet.
+        log: Time, block as the packet has it, and symbol of each packet of the stream.
+        coefficients: Room for the matrix of a decoding and for ISA-L's tables.
+        powers: Powers of the generator of the field.
+        logarithms: Logarithms in the field.
+    """
+
+    receiver: NDArray[Any]
+    blocks: NDArray[Any]
+    bits: NDArray[np.int64]
+    symbols: NDArray[np.uint8]
+    bodies: NDArray[np.uint8]
+    free: NDArray[np.int64]
+    paths: NDArray[np.int64]
+    schedule: NDArray[np.float64]
+    rows: NDArray[np.uint8]
+    lengths: NDArray[np.int64]
+    times: NDArray[np.float64]
+    good: NDArray[np.uint8]
+    noted: NDArray[np.int64]
+    log: NDArray[np.float64]
+    coefficients: NDArray[np.uint8]
+    powers: NDArray[np.uint8]
+    logarithms: NDArray[np.int64]
 
 
 class Tabled:

@@ -1,1 +1,1 @@
-"""Who is at the other end of a connection on this machine."""
+"""The coordinator of the processes that use striped files together."""

@@ -1,25 +1,21 @@
 """``testbed doctor --compile``: everything that is compiled for this machine at its first use, compiled ahead.
 
 Each task runs one algorithm on something small; what it compiles is kept (see ``fec.jit``). After a change of code only
-what changed is compiled again. ``make kernels`` runs the same tasks (``tools/build_kernels.py``).
+what changed is compiled again. ``make kernels`` runs the same tasks and makes a library of it (``tools/build_kernels.py``).
 """
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from fec.errors import EngineUnavailable
-
 
 def compile_all() -> Iterator[tuple[str, float]]:
-    """(what, seconds) of each task, as it ends; without what is compiled ahead or not at all."""
+    """(what, seconds) of each task, as it ends."""
     for name, task in TASKS.items():
         began = time.monotonic()
-        with suppress(EngineUnavailable):
-            task()
-            yield name, time.monotonic() - began
+        task()
+        yield name, time.monotonic() - began
 
 
 def _codes() -> None:
@@ -65,12 +61,12 @@ def _schedules() -> None:
         EJECT(table, PLACE(table, orbits.order), 20)
 
 
-def _router_simulator(network: str = "torus:3x3", processors: int = 1, **options: Any) -> None:
+def _router_simulator(network: str = "torus:3x3", **options: Any) -> None:
     import testbed
     from testbed.interconnect.simulation import run_seed
 
     plan = testbed.simulation_plan(network, duration_s=1e-5, warm_up_s=0.0, **options)
-    run_seed(plan.experiment, 1, processors=processors)
+    run_seed(plan.experiment, 1)
 
 
 def _states_of_nac() -> None:
@@ -85,37 +81,13 @@ def _striped_files() -> None:
     import sfio_emu.layout.kernels  # noqa: F401  (compiled, or read, as it is imported)
 
 
-def _packets() -> None:
-    """Both ends of a stream, at the pace of the kernel's sockets."""
-    from fec.code.reed_solomon import ReedSolomonCode
-    from fec.protocol.compiled.receiver import CompiledReceiver
-    from fec.protocol.compiled.sender import CompiledSender
-    from fec.protocol.receiver_types import ReceiverParameters
-    from fec.protocol.sender import SenderParameters
-    from fec.redundancy.block_size_control import fixed_block_size
-    from fec.redundancy.labels import StratifiedLabels
-
-    code, sender = (
-        ReedSolomonCode(2),
-        SenderParameters(source_packets=2, symbol_bytes=9, rate_pps=1000.0),
-    )
-    CompiledSender(
-        sender, code, StratifiedLabels(), fixed_block_size(3), lambda index: b"payload"
-    ).fill(0.1)
-    CompiledReceiver(ReceiverParameters(source_packets=2, symbol_bytes=9), code).receive_many(1)
-
-
 TASKS: dict[str, Callable[[], None]] = {
     "router simulator, FT-DRB": partial(_router_simulator, routing="ft-drb"),
     "router simulator, NAC": partial(_router_simulator, deadlock="nac"),
     "router simulator": partial(_router_simulator, deadlock="virtual-channels"),
-    "router simulator, two processors": partial(
-        _router_simulator, "torus:32x32", load=0.2, processors=2
-    ),
     "liquid schedules": _schedules,
     "orders of labels": _codes,
     "capillary routes": _routes,
     "states of NAC": _states_of_nac,
     "striped files": _striped_files,
-    "packets of streams": _packets,
 }

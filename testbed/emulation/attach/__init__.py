@@ -1,8 +1,13 @@
-"""A network that one process holds up and others reach: over its door come programs for hosts, failures, counters,
-recordings.
+"""Access to a running network from other processes, through its control socket.
 
-``channel`` is how a request and its answer look on the socket, ``service`` what the holding process does with them,
-``programs`` programs in hosts that end when their client disconnects, ``caller`` the other side; ``host_program`` is a
-program of its own that stands for one in a host, so that pipes, terminals, signals and exit codes are those of any
-local process.
+They run programs in hosts, break links, read counters and record packets.
+
+- ``protocol``: how a request and its answer are encoded on the socket.
+- ``server``: what the process of the network does with requests.
+- ``host_processes``, ``program_group``: programs in hosts, which end when their client disconnects.
+- ``client``: the other end, which sends requests.
+- ``exec_proxy``: a program of its own that represents a program in a host. So pipes, terminals,
+  signals and exit codes are those of any local process.
+- ``prompt``: Mininet's prompt over a running network.
+- ``running``: the running networks of this user.
 """

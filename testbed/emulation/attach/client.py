@@ -1,7 +1,7 @@
-"""Requests to a network that another process holds up, each over a connection of its own: threads do not wait for each
-other.
+"""Sends requests to a network of another process.
 
-A connection that closes early, by Ctrl-C or a kill, cancels its request.
+Each request has a connection of its own, so that threads do not wait for each other. If the
+connection is closed early, by Ctrl-C or a kill, the request is cancelled.
 """
 
 import json
@@ -17,28 +17,45 @@ from testbed.emulation.sandbox.control_socket import connect, control_address
 from testbed.model.progress import Progress, ReportProgress
 from topologies.text.json_types import Json
 
-_STAND_IN = Path(__file__).with_name("exec_proxy.py")
+_PROXY = Path(__file__).with_name("exec_proxy.py")
 
 
 def send_request(
     name: str, header: Json, body: bytes = b"", report_progress: ReportProgress | None = None
 ) -> Frame:
-    """The answer of the network of that name; raises what it says went wrong. Progress that comes first is passed
-    on."""
+    """Send a request to a network, and return the answer.
+
+    Args:
+        name: Name of the network.
+        header: The request; ``do`` names it.
+        body: Bytes that follow the request.
+        report_progress: Called with the progress that the network reports before the answer.
+
+    Raises:
+        TestbedError: The error in the answer, or SessionClosedError if the network ends.
+    """
     with connect(name) as sock:
         send(sock, header, body)
         return receive_reply(sock, report_progress)
 
 
 def receive_reply(sock: socket.socket, report_progress: ReportProgress | None = None) -> Frame:
-    """The next answer that is no progress."""
+    """Return the next answer that is not a report of progress.
+
+    Args:
+        sock: The connection to the network.
+        report_progress: Called with the progress that is reported before.
+
+    Raises:
+        TestbedError: The error in the answer, or SessionClosedError if the network ends.
+    """
     while True:
         frame = checked(receive(sock))
-        reported = frame.header.get("progress")
-        if reported is None:
+        progress = frame.header.get("progress")
+        if progress is None:
             return frame
         if report_progress is not None:
-            report_progress(Progress(done_s=reported[0], total_s=reported[1], doing=reported[2]))
+            report_progress(Progress(done_s=progress[0], total_s=progress[1], doing=progress[2]))
 
 
 def program_argv(
@@ -50,35 +67,51 @@ def program_argv(
     cwd: str | Path = ".",
     **marks: bool,
 ) -> list[str]:
-    """Return the command line of a local process that stands for ``argv`` in the host.
+    """Return the command line of a local process that represents a program in a host.
 
     Args:
-        name: The network's name.
+        name: Name of the network.
         host: The node in which the program runs.
         argv: The program and its arguments.
-        env: Variables of the program's environment beside the sandbox's.
-        cwd: The program's working directory.
-        marks: ``end_point`` as of ``host_processes.run_program``. ``owned``: the caller holds the
-            network up; the process ends without a message if the network is taken down.
+        env: Environment variables of the program in addition to the sandbox's.
+        cwd: Working directory of the program.
+        marks: ``end_point`` as for ``host_processes.run_program``. ``owned``: the caller has built
+            the network, so the process ends without a message if the network is taken down.
 
     Raises:
-        InputError: No such network of this user's is up.
+        InputError: This user has no running network of this name.
     """
     program = {"host": host, "argv": list(argv), "env": dict(env or {}), **marks}
     header = {"do": "exec", "cwd": str(Path(cwd).absolute()), **program}
-    return [sys.executable, "-I", "-S", str(_STAND_IN), control_address(name), json.dumps(header)]
+    return [sys.executable, "-I", "-S", str(_PROXY), control_address(name), json.dumps(header)]
 
 
 def exec_program(name: str, host: str, argv: Sequence[str]) -> None:
-    """This process becomes the program's stand-in; never returns."""
-    words = program_argv(name, host, argv)
+    """Replace this process by one that represents a program in a host; do not return.
+
+    Args:
+        name: Name of the network.
+        host: The node in which the program runs.
+        argv: The program and its arguments.
+    """
+    proxy_argv = program_argv(name, host, argv)
+    # The new program would not write what is in the buffers.
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(words[0], words)
+    os.execv(proxy_argv[0], proxy_argv)
 
 
 class Recording(AbstractContextManager["Recording"]):
-    """A recording of a link that runs until ``stop``; a context manager. ``path``: the pcap file."""
+    """A recording of the packets that arrive over a link, until ``stop``; a context manager.
+
+    Args:
+        name: Name of the network.
+        link: The link.
+        path: The pcap file.
+
+    Attributes:
+        path: The pcap file.
+    """
 
     def __init__(self, name: str, link: str, path: Path) -> None:
         self.path = path
@@ -91,7 +124,10 @@ class Recording(AbstractContextManager["Recording"]):
             raise
 
     def stop(self) -> Path:
-        """End it; what had arrived is in the file. May be called twice."""
+        """End the recording, and return the path of the file; may be called twice.
+
+        The file contains every packet that has arrived.
+        """
         if self._sock is not None:
             with self._sock as sock:
                 self._sock = None

@@ -14,7 +14,9 @@ from testbed.emulation.sandbox.program_start import start_program
 from testbed.errors import InputError
 from topologies.text.json_types import JsonObject
 
-# Job control needs a terminal of the program's own session; a user's shell keeps its terminal.
+# A program that makes its input the controlling terminal of its session, and becomes another
+# program. Job control needs that. A terminal that another session controls, such as a user's
+# shell, stays there.
 _TAKE_TERMINAL = """import fcntl, os, sys, termios
 try:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -25,19 +27,30 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 
 def run_program(net: EmulatedNetwork, sock: socket.socket, request: Frame) -> None:
-    """Start the program that the request names on its three descriptors; the exit code is the answer.
+    """Run the program that a request names, and answer its exit code.
 
-    The request: ``host`` (a name of the wiring's; a switch stands for the switches' own namespace, or with
-    ``end_point`` for the host outside the model that is attached to it), ``argv``, ``cwd``, ``env`` (added to the
-    sandbox's). Frames with ``signal`` are passed on; when the connection closes, the program and what it started are
-    killed. Raises InputError where it cannot be started.
+    Frames with ``signal`` are passed on to the program. When the connection is closed, the program
+    and the processes that it started are killed.
+
+    Args:
+        net: The network.
+        sock: The connection to the client.
+        request: Its three descriptors are input, output and error of the program. Its fields are
+            ``host``, ``argv``, ``cwd`` and ``env`` (added to the sandbox's). ``host`` is a name of
+            the wiring; a switch stands for the switches' own namespace or, with ``end_point``, for
+            the host outside the model that is attached to it.
+
+    Raises:
+        InputError: The program cannot be started.
     """
     if len(request.descriptors) != 3:
         raise InputError("a program needs standard input, output and error; give three descriptors")
     try:
         program = ChildProgram(_start(net, request))
     finally:
-        request.close()  # also of a refused one: the client reads until nobody has its pipes
+        # This process must not have the program's pipes: the client reads until all their writers
+        # have closed them.
+        request.close()
     try:
         send(sock, {"pid": program.child.pid})
         send(sock, {"code": attend(program, sock)})
@@ -50,10 +63,17 @@ def run_program(net: EmulatedNetwork, sock: socket.socket, request: Frame) -> No
 def argv_in_host(
     net: EmulatedNetwork, name: str, argv: list[str], *, end_point: bool = False
 ) -> list[str]:
-    """The words that run a program there, without rights over the machine (``EmulatedNetwork.words_at``).
-    ``end_point``: in the host that stands for a switch, not next to the switch.
+    """Return the command line that runs a program in a node, without machine privileges.
 
-    InputError where there is no such host or switch, or no program.
+    Args:
+        net: The network.
+        name: The node (see ``EmulatedNetwork.words_at``).
+        argv: The program and its arguments.
+        end_point: For a switch: run the program in the host that represents the switch, and not
+            next to the switch.
+
+    Raises:
+        InputError: There is no such node, or no program.
     """
     if not argv or not all(isinstance(word, str) and "\0" not in word for word in argv):
         raise InputError("give a program and its arguments, each a text")
@@ -66,31 +86,36 @@ def argv_in_host(
 
 
 def _start(net: EmulatedNetwork, request: Frame) -> subprocess.Popen[bytes]:
-    requested: JsonObject = request.header
-    argv = list(requested.get("argv", ()))
-    words = argv_in_host(
-        net, str(requested.get("host")), argv, end_point=bool(requested.get("end_point"))
-    )
+    """Start the program of a request.
+
+    Raises:
+        InputError: It cannot be started.
+    """
+    fields: JsonObject = request.header
+    argv = list(fields.get("argv", ()))
+    end_point = bool(fields.get("end_point"))
+    command = argv_in_host(net, str(fields.get("host")), argv, end_point=end_point)
     stdin, stdout, stderr = request.descriptors
-    environment = {**os.environ, **requested.get("env", {})}
+    environment = {**os.environ, **fields.get("env", {})}
     program = argv[0]
     try:
         if "/" not in program and shutil.which(program, path=environment.get("PATH")) is None:
             raise InputError(f"{program}: No such file or directory")
         if os.isatty(stdin):
-            words = [sys.executable, "-I", "-S", "-c", _TAKE_TERMINAL, *words]
+            command = [sys.executable, "-I", "-S", "-c", _TAKE_TERMINAL, *command]
         return start_program(
-            words,
+            command,
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            cwd=requested.get("cwd"),
+            cwd=fields.get("cwd"),
             env=environment,
             start_new_session=True,
         )
     except OSError as error:
         raise InputError(f"{program}: {error.strerror}") from None
-    except (TypeError, ValueError) as error:  # of the environment
-        raise (
-            error if isinstance(error, InputError) else InputError(f"{program}: {error}")
-        ) from None
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        # The environment or the directory is not valid.
+        raise InputError(f"{program}: {error}") from None

@@ -1,4 +1,4 @@
-"""Words of a line at the prompt, which may be quoted as a shell's."""
+"""Splits lines of the prompt into words, which may be quoted as in a shell."""
 
 import re
 import shlex
@@ -12,126 +12,173 @@ from testbed.faults.link_settings import parse_settings
 from testbed.model.naming.names import Found, link_text, links_at, lists_of, one_list_of, one_of
 from topologies import Json, Link, LinkId, Network, Node, label_of
 
+# A word: characters, escaped characters, and quoted parts.
 _WORD = re.compile(r"""(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
-_PLAIN = re.compile(r"[\w.:@%+=/~^-]+")
+
+# A word that a shell reads alike with and without quotes.
+_NEEDS_NO_QUOTES = re.compile(r"[\w.:@%+=/~^-]+")
+
+_COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
 
 
 def first_word(line: str) -> tuple[str, str]:
-    """The first word as it is written, quotes and all, and what follows it. InputError for a quote that does not end.
+    """Return the first word as it is written, with its quotes, and the rest of the line.
 
     >>> first_word("'New York' ping h1")
     ("'New York'", 'ping h1')
+
+    Raises:
+        InputError: A quote does not end.
     """
     line = line.strip()
-    found = _WORD.match(line)
-    end = found.end() if found else 0
-    if found is None or (end < len(line) and not line[end].isspace()):
+    match = _WORD.match(line)
+    end = match.end() if match else 0
+    if match is None or (end < len(line) and not line[end].isspace()):
         raise InputError(f"{line}: a quote that does not end")
-    return found[0], line[end:].lstrip()
+    return match[0], line[end:].lstrip()
 
 
 class Words(str):
-    """What follows a command, for Mininet's methods, which take it apart by ``split``.
+    """The rest of a line after a command, for Mininet's methods, which call ``split``.
 
     >>> Words("'New York' h1 down # until noon").split()
     ['New York', 'h1', 'down']
     """
 
     def split(self, *_: object) -> list[str]:  # type: ignore[override]
-        """The words, without their quotes, up to a comment."""
-        words, rest = [], str(self).lstrip()
-        while rest and not rest.startswith("#"):
-            word, rest = first_word(rest)
-            words += shlex.split(word)
-        return words
+        """Return the words without their quotes, up to a comment."""
+        unquoted = []
+        remaining = str(self).lstrip()
+        while remaining and not remaining.startswith("#"):
+            word, remaining = first_word(remaining)
+            unquoted += shlex.split(word)
+        return unquoted
 
 
 def with_addresses(command: str, addresses: Mapping[str, str]) -> str:
-    """Names of hosts become addresses, as Mininet does it; not where they are quoted without need, nor numbers, which
-    are a count or a time to most programs.
+    """Replace the names of hosts in a command by their addresses, as Mininet does.
 
-    >>> with_addresses("ping h1 && ping 'New York' && echo 'h1'", {"New York": "10.0.0.2", "h1": "10.0.0.3"})
+    A name is not replaced if it has quotes that it does not need, or if it is a number: most
+    programs take a number for a count or a time.
+
+    >>> addresses = {"New York": "10.0.0.2", "h1": "10.0.0.3"}
+    >>> with_addresses("ping h1 && ping 'New York' && echo 'h1'", addresses)
     "ping 10.0.0.3 && ping 10.0.0.2 && echo 'h1'"
     >>> with_addresses("sleep 2", {"2": "10.0.0.2"})
     'sleep 2'
+
+    Args:
+        command: The command.
+        addresses: Name of a host -> its address.
     """
 
-    def address(match: re.Match[str]) -> str:
+    def address_or_word(match: re.Match[str]) -> str:
         word = match[0]
+        # A word that the shell cannot read stays as it is.
         with suppress(ValueError):
             name = "".join(shlex.split(word))
-            needless = name != word and _PLAIN.fullmatch(name)
-            if name in addresses and not needless and not _NUMBER.fullmatch(name):
+            needless_quotes = name != word and _NEEDS_NO_QUOTES.fullmatch(name)
+            if name in addresses and not needless_quotes and not _NUMBER.fullmatch(name):
                 return addresses[name]
         return word
 
-    return _WORD.sub(address, command)
-
-
-_COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
+    return _WORD.sub(address_or_word, command)
 
 
 def described_network(described: Json) -> Network:
-    """The nodes and links of a description with cables (``testbed.model.wiring.wiring_document``), without
-    capacities."""
-    links = tuple(
-        Link(source=source, target=target, key=key) for source, target, key in described["links"]
-    )
-    nodes = dict.fromkeys(end for link in links for end in (link.source, link.target))
+    """Return the nodes and links of a description, without capacities.
+
+    Args:
+        described: The description (``testbed.model.wiring.wiring_document``) with its cables.
+    """
+    links = []
+    # A dictionary preserves the order of the nodes.
+    nodes: dict[str, None] = {}
+    for source, target, key in described["links"]:
+        links.append(Link(source=source, target=target, key=key))
+        nodes[source] = None
+        nodes[target] = None
     return Network(
         name=described["network"],
         nodes=tuple(Node(id=node, kind="switch") for node in nodes),
-        links=links,
+        links=tuple(links),
     )
 
 
 def first_link(
     line: str, network: Network, fits: Callable[[LinkId, Sequence[str]], bool]
 ) -> tuple[str, list[str]]:
-    """The link with which the line begins, and the words behind it, up to a comment.
+    """Return the link with which a line begins, and the words after it, up to a comment.
 
-    Of several links, one with whose words the line ``fits``; InputError where it does with two.
+    Names of nodes may contain spaces, so that a line may be read in several ways. The reading that
+    fits is chosen.
+
+    Args:
+        line: The line.
+        network: The network with the link.
+        fits: Returns whether the words may follow the link.
+
+    Raises:
+        InputError: Two readings fit.
     """
-    found: list[tuple[LinkId, list[str]]] = []
+    readings: list[tuple[LinkId, list[str]]] = []
     for link, end in _links_before_space(line, network, 0):
-        with suppress(InputError):  # a quote that ends in a name
-            found.append((link, Words(line[end:]).split()))
-    fitting = [one for one in found if fits(*one)] or found[-1:]
+        # The line cannot be read in this way if it ends the link within a quote.
+        with suppress(InputError):
+            readings.append((link, Words(line[end:]).split()))
+    fitting = [(link, words) for link, words in readings if fits(link, words)]
     if not fitting:
-        first, *words = Words(line).split() or [""]
-        return first, words
-    link = one_of([one for one, _ in fitting], f"link {line!r}", link_text, str)
+        # Without a reading that fits, the caller reports what is wrong with the last one.
+        fitting = readings[-1:]
+    if not fitting:
+        first, *remaining = Words(line).split() or [""]
+        return first, remaining
+    link = one_of([link for link, _ in fitting], f"link {line!r}", link_text, str)
     return label_of(link), dict(fitting)[link]
 
 
 def links_of_line(line: str, network: Network) -> list[str]:
-    """The links of ``LINK LINK ...``; InputError where they can be read in two ways."""
+    """Return the links in a line of links only.
+
+    Args:
+        line: The line.
+        network: The network with the links.
+
+    Raises:
+        InputError: The line can be read in two ways.
+    """
+    # A name may contain a #, so the line is read with its comment first.
     for text in dict.fromkeys((line, _COMMENT.sub("", line))):
         readings = lists_of(text, partial(_links_before_space, text, network), sign="")
         if readings:
-            return [
-                label_of(link) for link in one_list_of(readings, f"links {text!r}", link_text, str)
-            ]
+            links = one_list_of(readings, f"links {text!r}", link_text, str)
+            return [label_of(link) for link in links]
     return Words(line).split()
 
 
 def is_manner(link: LinkId, words: Sequence[str]) -> bool:
-    """Whether a link can fail in the manner that the words say."""
+    """Return whether the words are a kind of fault of the link."""
     with suppress(InputError):
         return bool(standing_fault(link, words))
     return False
 
 
 def is_settings(_: LinkId, words: Sequence[str]) -> bool:
-    """Whether the words set something of a link."""
+    """Return whether the words are settings of a link."""
     with suppress(InputError):
         return bool(parse_settings(words))
     return False
 
 
 def _links_before_space(text: str, network: Network, at: int) -> Found[LinkId]:
-    """Every link of the network that stands at the place and ends where a word does."""
+    """Yield every link that begins at a position and ends where a word ends, and its end.
+
+    Args:
+        text: The text.
+        network: The network with the links.
+        at: The position.
+    """
     for link, end in links_at(text, at, network):
         if link in network.link_index and (end == len(text) or text[end].isspace()):
             yield link, end

@@ -1,4 +1,7 @@
-"""One message on a network's door: a JSON header, bytes that may follow it, and descriptors that may come with it."""
+"""Messages on a network's control socket.
+
+A message is a frame: a JSON header, which bytes and descriptors may accompany.
+"""
 
 import json
 import os
@@ -12,19 +15,35 @@ from testbed.errors import MachineDiedError, SessionClosedError, TestbedError
 from topologies import Json, JsonObject, TopologyError
 from topologies import errors as topology_errors
 
-_MAX_HEADER, _MAX_DESCRIPTORS = 1 << 24, 8
-_ERRORS = {
-    name: kind
-    for name, kind in (vars(errors) | vars(topology_errors)).items()
-    if isinstance(kind, type)
-    and issubclass(kind, (TestbedError, TopologyError))
-    and kind is not MachineDiedError
-}
-"""What an answer may raise here; of a machine that died only its holder knows more than the words."""
+_MAX_HEADER_BYTES = 1 << 24
+_MAX_DESCRIPTORS = 8
+
+
+def _error_classes() -> dict[str, type[Exception]]:
+    """Return the errors that an answer may name, by name.
+
+    MachineDiedError is not among them, because its fields are not in the answer.
+    """
+    classes: dict[str, type[Exception]] = {}
+    for name, value in (vars(errors) | vars(topology_errors)).items():
+        if not isinstance(value, type) or value is MachineDiedError:
+            continue
+        if issubclass(value, (TestbedError, TopologyError)):
+            classes[name] = value
+    return classes
+
+
+_ERRORS = _error_classes()
 
 
 class Frame(NamedTuple):
-    """``descriptors`` belong to whoever received the frame."""
+    """A message.
+
+    Attributes:
+        header: The JSON header.
+        body: Bytes that follow the header.
+        descriptors: Open files that came with the message; the receiver must close them.
+    """
 
     header: JsonObject
     body: bytes = b""
@@ -39,7 +58,17 @@ class Frame(NamedTuple):
 def send(
     sock: socket.socket, header: Json, body: bytes = b"", descriptors: Sequence[int] = ()
 ) -> None:
-    """Raises SessionClosedError where nobody is there any more."""
+    """Send a frame.
+
+    Args:
+        sock: The connection.
+        header: The JSON header.
+        body: Bytes that follow the header.
+        descriptors: Open files to pass.
+
+    Raises:
+        SessionClosedError: The other end is closed.
+    """
     try:
         send_message(sock, json.dumps(header).encode(), list(descriptors), body)
     except OSError as error:
@@ -47,23 +76,29 @@ def send(
 
 
 def receive(sock: socket.socket) -> Frame | None:
-    """The next frame, None where the other end has closed. Raises SessionClosedError for a frame that is none."""
+    """Return the next frame, or None if the other end is closed.
+
+    Raises:
+        SessionClosedError: The data are not a frame.
+    """
     descriptors: list[int] = []
     try:
-        head = b""
-        while len(head) < LENGTHS.size:
-            part, found, _, _ = socket.recv_fds(sock, LENGTHS.size - len(head), _MAX_DESCRIPTORS)
-            descriptors += found
+        lengths = b""
+        while len(lengths) < LENGTHS.size:
+            missing = LENGTHS.size - len(lengths)
+            part, received, _, _ = socket.recv_fds(sock, missing, _MAX_DESCRIPTORS)
+            descriptors += received
             if not part:
                 return None
-            head += part
-        length, size = LENGTHS.unpack(head)
-        if length > _MAX_HEADER:
+            lengths += part
+        header_bytes, body_bytes = LENGTHS.unpack(lengths)
+        if header_bytes > _MAX_HEADER_BYTES:
             raise SessionClosedError(
-                f"protocol error: a message with a header of {length} bytes; is the other process another version?"
+                f"protocol error: a message with a header of {header_bytes} bytes; "
+                "is the other process another version?"
             )
-        header = json.loads(exactly(sock, length))
-        return Frame(header, exactly(sock, size), tuple(descriptors))
+        header = json.loads(exactly(sock, header_bytes))
+        return Frame(header, exactly(sock, body_bytes), tuple(descriptors))
     except (ConnectionError, EOFError):
         return None
     except (OSError, ValueError) as error:
@@ -71,7 +106,7 @@ def receive(sock: socket.socket) -> Frame | None:
 
 
 def error_header(error: Exception) -> JsonObject:
-    """The answer that says what went wrong."""
+    """Return the header of an answer that reports an error."""
     if isinstance(error, (TestbedError, TopologyError)):
         return {"error": type(error).__name__, "text": str(error)}
     return {
@@ -81,9 +116,14 @@ def error_header(error: Exception) -> JsonObject:
 
 
 def checked(frame: Frame | None) -> Frame:
-    """The frame; raises what it says went wrong, and SessionClosedError where there is none."""
+    """Return an answer, or raise the error that it reports.
+
+    Raises:
+        TestbedError: The reported error, or SessionClosedError if there is no answer.
+    """
     if frame is None:
         raise SessionClosedError("the network has gone: its process ended")
     if "error" in frame.header:
-        raise _ERRORS.get(frame.header["error"], SessionClosedError)(frame.header["text"])
+        error_class = _ERRORS.get(frame.header["error"], SessionClosedError)
+        raise error_class(frame.header["text"])
     return frame

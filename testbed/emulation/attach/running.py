@@ -1,4 +1,4 @@
-"""The networks of this user that are up: how old and how large each is, and whose."""
+"""Lists the running networks of this user, with their age, size and owner."""
 
 import os
 import pwd
@@ -12,25 +12,28 @@ from testbed.emulation.sandbox.control_socket import connect, network_names, own
 from testbed.errors import TestbedError
 from topologies import JsonObject
 
-#: A network that is busy is listed without its size after this time.
+# A network that is busy for longer is listed without its size.
 _ANSWER_TIMEOUT_S = 2.0
 
 
 def running_networks() -> list[JsonObject]:
-    """Return name, age, size and owner of each network that is up, in the order of their names.
+    """Return name, age, size and owner of each running network, in the order of their names.
 
     Returns:
-        ``age_s``, ``hosts``, ``switches`` and ``cables`` are None if the network does not answer in
-        time, ``pid`` and ``command`` if its process cannot be seen from here.
+        A row for each network, as values for JSON. ``age_s``, ``hosts``, ``switches`` and
+        ``cables`` are None if the network does not answer in time; ``pid`` and ``command`` are None
+        if its process cannot be seen from here.
     """
     rows = []
     for name in network_names():
-        with suppress(TestbedError):  # it has ended in the meantime
+        # The network may have ended in the meantime.
+        with suppress(TestbedError):
             rows.append(_running(name))
     return rows
 
 
 def _running(name: str) -> JsonObject:
+    """Return the row of one network."""
     row: JsonObject = {"name": name, "age_s": None, "hosts": None, "switches": None, "cables": None}
     with connect(name) as sock:
         pid = owner_pid(sock)
@@ -39,12 +42,14 @@ def _running(name: str) -> JsonObject:
             "pid": pid or None,
             "command": _command_of(pid),
         }
+        # The network may be busy, or not describe itself.
         with suppress(OSError, TestbedError):
             row |= _size(sock)
     return row
 
 
 def _size(sock: socket.socket) -> JsonObject:
+    """Return the age and size that a network reports."""
     sock.settimeout(_ANSWER_TIMEOUT_S)
     send(sock, {"do": "describe", "cables": True})
     description = receive_reply(sock).header
@@ -52,9 +57,11 @@ def _size(sock: socket.socket) -> JsonObject:
     # A host at a switch is outside the model, and so is its cable.
     hosts = [host for host in description["hosts"] if host["node"] not in switches]
     cables = [cable for cable in description["cables"] if cable["link"] is not None]
-    up_s = description.get("up_s")  # a network of an earlier version does not tell its age
+    # A network of an earlier version does not report its age.
+    up_s = description.get("up_s")
+    age_s = None if up_s is None else round(float(up_s), 1)
     return {
-        "age_s": None if up_s is None else round(float(up_s), 1),
+        "age_s": age_s,
         "hosts": len(hosts),
         "switches": len(switches),
         "cables": len(cables),
@@ -67,5 +74,5 @@ def _command_of(pid: int) -> str | None:
         content = Path(f"/proc/{pid}/cmdline").read_bytes() if pid else b""
     except OSError:
         return None
-    words = content.rstrip(b"\0").split(b"\0")
-    return b" ".join(words).decode(errors="replace") or None
+    arguments = content.rstrip(b"\0").split(b"\0")
+    return b" ".join(arguments).decode(errors="replace") or None

@@ -1,8 +1,8 @@
-"""What the process that holds a network up does for others: a thread a connection, one request each, one answer or
-more.
+"""Answers requests in the process of a running network.
 
-Every handler is given the connection and the request, and answers itself; what it raises is the answer where it has
-given none.
+Each connection has a thread and brings one request, which gets one or more answers. A handler gets
+the connection and the request, and sends the answers itself. If it raises an error, the error is
+the answer.
 """
 
 import itertools
@@ -38,21 +38,34 @@ class WiredNetwork(FaultTarget, Protocol):
     """A network whose cables can be broken, on one machine or several."""
 
     @property
-    def wiring(self) -> Wiring: ...
+    def wiring(self) -> Wiring:
+        """The wiring of the network."""
+        ...
 
-    def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]: ...
+    def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
+        """Return packets sent, bytes sent, and packets that a full queue dropped, for each link."""
+        ...
 
-    def links_down(self) -> Collection[LinkId]: ...
+    def links_down(self) -> Collection[LinkId]:
+        """Return the links without a carrier."""
+        ...
 
-    def configure(self, link: LinkId, settings: LinkSettings) -> float: ...
+    def configure(self, link: LinkId, settings: LinkSettings) -> float:
+        """Change the capacity, delay or loss of a link, and return when the change was active."""
+        ...
 
-    def configured(self) -> Mapping[LinkId, str]: ...
+    def configured(self) -> Mapping[LinkId, str]:
+        """Return the links that differ from the network's model, with their settings as text."""
+        ...
 
 
 class ManualFaults:
-    """Faults that were requested by hand and stand until they are repaired; thread-safe.
+    """Faults that are active until a request repairs them. Thread-safe.
 
-    ``breaker``: the one that whatever else breaks the network's cables shares, so that overlaps are counted.
+    Args:
+        net: The network.
+        breaker: The injector that others use too, if they also break the network's cables; it
+            counts overlapping faults. None for one of its own.
     """
 
     def __init__(self, net: WiredNetwork, breaker: FaultInjector | None = None) -> None:
@@ -62,106 +75,136 @@ class ManualFaults:
         self._lock = threading.Lock()
 
     def fail(self, link: str, manner: Sequence[str]) -> tuple[float, str]:
-        """The link fails in that manner (``testbed.faults.grammar``); monotonic seconds, and the fault in words.
+        """Begin a fault of a link, which replaces an earlier fault of this link.
 
-        One fault a link: another takes its place.
+        Args:
+            link: The link.
+            manner: The kind of fault (``testbed.faults.grammar``).
+
+        Returns:
+            The monotonic time at which the fault was active, and its description.
+
+        Raises:
+            InputError: There is no such link or kind of fault.
         """
         try:
-            found = parse_link(link, self._network)
+            link_id = parse_link(link, self._network)
         except InputError:
             if "@" not in link:
                 raise
             raise InputError(
-                f"fault {link}: times are not allowed here; the fault starts now and lasts until it is restored"
+                f"fault {link}: times are not allowed here; the fault starts now and lasts until "
+                "it is restored"
             ) from None
-        fault = standing_fault(found, manner)
+        fault = standing_fault(link_id, manner)
         with self._lock:
-            return self._begin(fault), _words(fault)
+            return self._begin(fault), _description(fault)
 
     def restore(self, text: str) -> float:
-        """Repair the link; InputError where no fault is active on it."""
+        """Repair a link, and return the monotonic time at which it was repaired.
+
+        Raises:
+            InputError: There is no such link, or no active fault of it.
+        """
         name = label_of(parse_link(text, self._network))
         with self._lock:
             fault = self._active.pop(name, None)
             if fault is None:
-                standing = ", ".join(self._active) or "none"
-                raise InputError(
-                    f"restore {text}: no active fault on this link (active: {standing})"
-                )
+                active = ", ".join(self._active) or "none"
+                raise InputError(f"restore {text}: no active fault on this link (active: {active})")
             return self._breaker.end(fault)
 
     def set_cables(self, a: str, b: str, *, up: bool) -> None:
-        """Every cable between the two nodes loses its carrier, or has it back: faults as of ``fail`` and
-        ``restore``."""
-        between = [link.id for link in self._network.links if {link.source, link.target} == {a, b}]
-        cables = {cables_of([link]): link for link in reversed(between)}
+        """Cut or restore every cable between two nodes, as faults of ``fail`` and ``restore``.
+
+        Args:
+            a: One node.
+            b: The other node.
+            up: Restore if true, and cut if not.
+
+        Raises:
+            InputError: No cable connects the nodes.
+        """
+        links = [link.id for link in self._network.links if {link.source, link.target} == {a, b}]
+        # Of the two directions of a cable, the first one in the network names the fault.
+        cables = {cables_of([link]): link for link in reversed(links)}
         if not cables:
             raise InputError(
-                f"link: no cable of {self._network.name!r} joins {a!r} and {b!r}; links lists the cables"
+                f"link: no cable of {self._network.name!r} joins {a!r} and {b!r}; "
+                "links lists the cables"
             )
         with self._lock:
             for cable, link in cables.items():
-                cut = [
-                    name
-                    for name, one in self._active.items()
-                    if _cuts(one) and cables_of([one.link]) == cable
-                ]
+                cuts = []
+                for name, fault in self._active.items():
+                    if _is_cut(fault) and cables_of([fault.link]) == cable:
+                        cuts.append(name)
                 if up:
-                    for name in cut:
+                    for name in cuts:
                         self._breaker.end(self._active.pop(name))
-                elif not cut:
+                elif not cuts:
                     self._begin(Fault(link=link))
 
     def texts(self) -> list[str]:
-        """The active faults, in words."""
+        """Return descriptions of the active faults."""
         with self._lock:
-            return [_words(fault) for fault in self._active.values()]
+            return [_description(fault) for fault in self._active.values()]
 
     def links(self) -> list[str]:
-        """Links on which one stands, as ``restore`` takes them."""
+        """Return the links with an active fault, as ``restore`` accepts them."""
         with self._lock:
             return list(self._active)
 
     def _begin(self, fault: Fault) -> float:
+        """Begin a fault in place of the earlier one of its link; the caller has the lock."""
         name = label_of(fault.link)
-        before = self._active.pop(name, None)
-        if before is not None:
-            self._breaker.end(before)
+        previous = self._active.pop(name, None)
+        if previous is not None:
+            self._breaker.end(previous)
         at_s = self._breaker.begin(fault)
         self._active[name] = fault
         return at_s
 
 
-def _cuts(fault: Fault) -> bool:
-    """Whether the cable has no carrier meanwhile."""
+def _is_cut(fault: Fault) -> bool:
+    """Return whether the cable has no carrier during the fault."""
     return fault.kind == "down" and fault.direction == "both"
 
 
-def _words(fault: Fault) -> str:
-    return describe(fault) + (" one-way" if fault.direction == "forward" else "")
+def _description(fault: Fault) -> str:
+    suffix = " one-way" if fault.direction == "forward" else ""
+    return describe(fault) + suffix
 
 
 def link_handlers(net: WiredNetwork, faults: ManualFaults) -> dict[str, Handler]:
-    """The requests about links, which a network answers alike on one machine and on several."""
+    """Return the handlers of requests about links, which are the same for one or more machines.
+
+    Args:
+        net: The network.
+        faults: Its faults.
+    """
 
     def fail(sock: socket.socket, request: Frame) -> None:
-        at_s, fault = faults.fail(
-            _text(request, "link"), [str(word) for word in request.header.get("manner", ())]
-        )
+        manner = [str(word) for word in request.header.get("manner", ())]
+        at_s, fault = faults.fail(_text(request, "link"), manner)
         send(sock, {"at_s": at_s, "fault": fault})
 
+    def restore(sock: socket.socket, request: Frame) -> None:
+        send(sock, {"at_s": faults.restore(_text(request, "link"))})
+
+    def list_faults(sock: socket.socket, _: Frame) -> None:
+        send(sock, {"standing": faults.texts(), "links": faults.links()})
+
     def set_cables(sock: socket.socket, request: Frame) -> None:
-        faults.set_cables(
-            _text(request, "a"), _text(request, "b"), up=bool(request.header.get("up"))
-        )
+        up = bool(request.header.get("up"))
+        faults.set_cables(_text(request, "a"), _text(request, "b"), up=up)
         send(sock, {})
 
     def configure(sock: socket.socket, request: Frame) -> None:
-        """Set a link's capacity, delay or loss, or say which links are no longer as the network has them."""
+        """Change a link or, if the request names none, list the changed links."""
         if "link" not in request.header:
-            send(
-                sock, {"links": {label_of(link): words for link, words in net.configured().items()}}
-            )
+            texts = {label_of(link): text for link, text in net.configured().items()}
+            send(sock, {"links": texts})
             return
         link = parse_link(_text(request, "link"), net.wiring.network)
         try:
@@ -171,24 +214,34 @@ def link_handlers(net: WiredNetwork, faults: ManualFaults) -> dict[str, Handler]
         at_s = net.configure(link, settings)
         send(sock, {"at_s": at_s, "now": net.configured().get(link, "")})
 
+    def links_down(sock: socket.socket, _: Frame) -> None:
+        send(sock, {"links": list(net.links_down())})
+
     def counters(sock: socket.socket, _: Frame) -> None:
         send(sock, {"links": [[*link, *counts] for link, counts in net.link_counters().items()]})
 
     return {
         "fail": fail,
-        "restore": lambda sock, request: send(
-            sock, {"at_s": faults.restore(_text(request, "link"))}
-        ),
-        "faults": lambda sock, _: send(sock, {"standing": faults.texts(), "links": faults.links()}),
+        "restore": restore,
+        "faults": list_faults,
         "set cables": set_cables,
         "configure": configure,
-        "links down": lambda sock, _: send(sock, {"links": list(net.links_down())}),
+        "links down": links_down,
         "counters": counters,
     }
 
 
 class RequestHandlers:
-    """The requests that every network which is up answers: describe, exec, capture, and those about links."""
+    """The handlers of the requests that every running network answers.
+
+    Args:
+        net: The network.
+        breaker: The injector of its faults, if others use it too.
+
+    Attributes:
+        net: The network.
+        faults: Its faults.
+    """
 
     def __init__(self, net: EmulatedNetwork, breaker: FaultInjector | None = None) -> None:
         self.net = net
@@ -197,31 +250,30 @@ class RequestHandlers:
         self._up_since_s = time.monotonic()
 
     def handlers(self) -> dict[str, Handler]:
-        """By the request's ``do``."""
+        """Return each handler by the field ``do`` of its requests."""
         return {
             "describe": self._describe,
-            "exec": lambda sock, request: run_program(self.net, sock, request),
+            "exec": self._run_program,
             "capture": self._capture,
             **link_handlers(self.net, self.faults),
         }
 
+    def _run_program(self, sock: socket.socket, request: Frame) -> None:
+        run_program(self.net, sock, request)
+
     def _describe(self, sock: socket.socket, request: Frame) -> None:
-        reported = {
+        """Answer the state and the wiring of the network."""
+        state = {
             "datapath": self.net.datapath,
             "mtu": self.net.mtu,
             "setup_seconds": self.net.setup_seconds,
             "up_s": time.monotonic() - self._up_since_s,
         }
-        send(
-            sock,
-            {
-                **reported,
-                **wiring_document(self.net.wiring, cables=bool(request.header.get("cables"))),
-            },
-        )
+        cables = bool(request.header.get("cables"))
+        send(sock, {**state, **wiring_document(self.net.wiring, cables=cables)})
 
     def _capture(self, sock: socket.socket, request: Frame) -> None:
-        """Records until the connection says ``stop`` or closes."""
+        """Record a link until the client sends a frame or closes the connection."""
         link = parse_link(_text(request, "link"), self.net.wiring.network)
         with self._captures:
             capture = self.net.start_capture(link, Path(_text(request, "path")))
@@ -234,10 +286,16 @@ class RequestHandlers:
 
 
 class ControlServer:
-    """Accepts connections on a door and serves each in a thread of its own, until it is closed."""
+    """Accepts connections on a control socket, and serves each in a thread, until it is closed.
+
+    Args:
+        listener: The control socket.
+        handlers: The handler of each request, by its field ``do``.
+    """
 
     def __init__(self, listener: socket.socket, handlers: Mapping[str, Handler]) -> None:
-        self._listener, self._handlers = listener, handlers
+        self._listener = listener
+        self._handlers = handlers
         self._open: set[socket.socket] = set()
         self._programs: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -245,17 +303,22 @@ class ControlServer:
         self._numbers = itertools.count(1)
 
     def start(self) -> None:
-        """Begin to accept."""
+        """Start to accept connections, in a thread."""
         threading.Thread(target=self._accept, name="door", daemon=True).start()
 
     def close(self) -> None:
-        """Accept nothing more, and end what is under way: programs in hosts end with their connection."""
+        """Accept no further connections, and end all requests.
+
+        Programs in hosts end with their connections.
+        """
         self._closing = True
+        # A socket that is only closed would not wake the thread that accepts.
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         with self._lock:
             for sock in self._programs:
+                # Its client may have disconnected.
                 with suppress(SessionClosedError):
                     send(sock, {"closed": True})
             for sock in self._open:
@@ -267,6 +330,7 @@ class ControlServer:
             try:
                 sock, _ = self._listener.accept()
             except OSError:
+                # The socket was closed.
                 return
             if not same_user(sock):
                 sock.close()
@@ -277,7 +341,7 @@ class ControlServer:
             threading.Thread(target=self._serve, args=(sock,), name=name, daemon=True).start()
 
     def _serve(self, sock: socket.socket) -> None:
-        request = None
+        """Receive and answer the request of one connection."""
         try:
             request = receive(sock)
             if request is not None:
@@ -286,7 +350,8 @@ class ControlServer:
                         self._programs.add(sock)
                 self._answer(sock, request)
         except SessionClosedError:
-            pass  # whoever requests has gone
+            # The client has disconnected.
+            pass
         finally:
             with self._lock:
                 self._open.discard(sock)
@@ -294,17 +359,17 @@ class ControlServer:
             sock.close()
 
     def _answer(self, sock: socket.socket, request: Frame) -> None:
-        requested = request.header.get("do")
-        handler = self._handlers.get(requested) if isinstance(requested, str) else None
+        name = request.header.get("do")
+        handler = self._handlers.get(name) if isinstance(name, str) else None
         try:
             if handler is None:
-                raise InputError(
-                    f"unknown request {requested!r}; supported: {', '.join(self._handlers)}"
-                )
+                supported = ", ".join(self._handlers)
+                raise InputError(f"unknown request {name!r}; supported: {supported}")
             handler(sock, request)
         except SessionClosedError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, whoever asked has to be told
+        except Exception as error:  # noqa: BLE001
+            # Whatever it is, the client waits for an answer.
             send(sock, error_header(error))
 
 
@@ -312,31 +377,45 @@ class ControlServer:
 def control_server(
     handlers: Mapping[str, Handler], *, inside: bool = False
 ) -> Iterator[tuple[str | None, Callable[[], None]]]:
-    """Meanwhile ``testbed exec`` and ``testbed attach`` reach the network by the name that is given, where this process
-    has a door.
+    """Let other processes send requests to the network during the block.
 
-    (name, what closes the doors early). ``inside``: also from within this sandbox, whose network namespace the outer
-    door is not in.
+    Args:
+        handlers: The handler of each request, by its field ``do``.
+        inside: Also accept requests from within this sandbox. The inherited control socket belongs
+            to the network namespace outside, where processes inside cannot find it.
+
+    Yields:
+        The name of the network, or None if this process has no control socket; and a function that
+        closes the server early.
     """
-    doors = [listener for listener in (inherited_socket(),) if listener is not None]
-    name = network_name(doors[0]) if doors else None
-    if inside and name is not None:
-        doors.append(listen(name))
+    listeners = []
+    name = None
+    inherited = inherited_socket()
+    if inherited is not None:
+        listeners.append(inherited)
+        name = network_name(inherited)
+        if inside:
+            listeners.append(listen(name))
     with ExitStack() as stack:
-        keepers = [ControlServer(listener, handlers) for listener in doors]
-        for keeper in keepers:
-            keeper.start()
-            stack.callback(keeper.close)
+        servers = [ControlServer(listener, handlers) for listener in listeners]
+        for server in servers:
+            server.start()
+            stack.callback(server.close)
 
         def close() -> None:
-            for keeper in keepers:
-                keeper.close()
+            for server in servers:
+                server.close()
 
         yield name, close
 
 
 def _text(request: Frame, name: str) -> str:
-    found = request.header.get(name)
-    if not isinstance(found, str):
+    """Return a field of a request that must be a string.
+
+    Raises:
+        InputError: It is missing or has another type.
+    """
+    value = request.header.get(name)
+    if not isinstance(value, str):
         raise InputError(f"{request.header.get('do')}: give {name} as a text")
-    return found
+    return value

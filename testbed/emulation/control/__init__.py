@@ -1,7 +1,8 @@
-"""What acts on a running network: the OpenFlow controller's process, the rules every network needs, and injected
-faults.
+"""Acts on a running network: the OpenFlow controller, the rules that all networks need, and faults.
 
-``controller_link`` is the caller's side of the controller, and a thread that passes port changes on;
-``openflow_controller`` the process itself; ``base_rules`` installs shortest paths for the prompt; ``fault_injection``
-breaks and repairs links on time.
+- ``controller_link``: the caller's end of the controller, and a thread that passes on changes of
+  ports.
+- ``openflow_controller``: the controller's process itself.
+- ``base_rules``: installs shortest paths between all hosts.
+- ``fault_injection``: breaks and repairs links at given times.
 """

@@ -1,6 +1,7 @@
-"""Puts shortest-path rules into the bridges of an emulated network, each bridge's as one atomic bundle.
+"""Installs shortest-path rules in the bridges of an emulated network.
 
-They need no controller and lie below every rule of a plan.
+Each bridge gets its rules as one atomic bundle. They need no controller, and have lower priorities
+than all rules of plans.
 """
 
 from collections.abc import Collection, Mapping
@@ -10,62 +11,87 @@ from testbed.emulation.network.open_vswitch.switch_daemon import run_tool
 from testbed.model.wiring import Wiring
 from testbed.openflow.shortest_paths import Matches, ShortestPaths, ipv4_matches
 
+# Time limit for the rules of one bridge.
 _LIMIT_S = 120.0
-_AT_ONCE = 48
-"""Bridges that take their rules at the same time: the daemon looks at all its bridges and ports in each round, however
-many speak to it, so that few at a time cost rounds in proportion to bridges squared."""
+
+# Bridges that get their rules at the same time. The daemon looks at all its bridges and ports in
+# each round, however many of them have a request. So with few bridges at a time, the total time
+# grows with the square of their number.
+_MAX_CONCURRENT = 48
 
 
 def install_shortest_paths(
     wiring: Wiring, switches: Collection[str] | None = None, matches: Matches = ipv4_matches
 ) -> int:
-    """Let every pair of hosts talk; returns the number of rules. Raises CapabilityError where a bridge refuses.
+    """Let every pair of hosts communicate over a shortest path.
 
-    ``switches``: names of those that are here (None: all).
+    Args:
+        wiring: The wiring.
+        switches: Names of the switches on this machine; None for all.
+        matches: Returns the matches of packets to a host.
+
+    Returns:
+        The number of rules.
+
+    Raises:
+        CapabilityError: A bridge refuses a rule.
     """
     texts = ShortestPaths(wiring).flow_texts(matches)
-    return change_rules(
-        wiring,
-        texts if switches is None else {name: texts[name] for name in texts if name in switches},
-    )
+    if switches is not None:
+        texts = {name: texts[name] for name in texts if name in switches}
+    return change_rules(wiring, texts)
 
 
 def remove_shortest_paths(wiring: Wiring) -> int:
-    """Take back what ``install_shortest_paths`` installed; returns the number of rules."""
-    texts = ShortestPaths(wiring).flow_texts()
-    return change_rules(
-        wiring,
-        {
-            switch: tuple(f"delete_strict {text.split(',actions=')[0]}" for text in own)
-            for switch, own in texts.items()
-        },
-    )
+    """Remove the rules that ``install_shortest_paths`` installed, and return their number."""
+    deletions = {}
+    for switch, texts in ShortestPaths(wiring).flow_texts().items():
+        deletions[switch] = tuple(_deletion_of(text) for text in texts)
+    return change_rules(wiring, deletions)
+
+
+def _deletion_of(rule: str) -> str:
+    """Return the line that deletes a rule, both in ovs-ofctl's notation."""
+    match, _, _ = rule.partition(",actions=")
+    return f"delete_strict {match}"
 
 
 def change_rules(wiring: Wiring, lines: Mapping[str, tuple[str, ...]]) -> int:
-    """Each switch's lines, in ovs-ofctl's notation, as one bundle to its bridge; returns their number."""
-    rules = {wiring.switch_at(switch).device: texts for switch, texts in lines.items() if texts}
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        for _ in pool.map(_add_flows, rules, rules.values()):
+    """Send lines of ovs-ofctl's notation to the bridges, as one bundle for each bridge.
+
+    Args:
+        wiring: The wiring.
+        lines: Name of a switch -> its lines.
+
+    Returns:
+        The number of lines.
+    """
+    lines_by_bridge = {
+        wiring.switch_at(switch).device: texts for switch, texts in lines.items() if texts
+    }
+    with ThreadPoolExecutor(max_workers=_MAX_CONCURRENT) as pool:
+        # Reading the results raises the first error.
+        for _ in pool.map(_add_flows, lines_by_bridge, lines_by_bridge.values()):
             pass
-    return sum(len(texts) for texts in rules.values())
+    return sum(len(texts) for texts in lines_by_bridge.values())
 
 
 def rules_of(bridge: str, requested: str = "") -> list[str]:
-    """The bridge's rules with their counters, as ovs-ofctl tells them; ``requested``: what they match
-    (``cookie=1/-1``)."""
-    return [
-        line
-        for line in _ofctl("dump-flows", bridge, requested).splitlines()
-        if "n_packets=" in line
-    ]
+    """Return the rules of a bridge with their counters, as ovs-ofctl prints them.
+
+    Args:
+        bridge: Name of the bridge.
+        requested: Only rules that match this (``cookie=1/-1``); empty for all.
+    """
+    output = _ofctl("dump-flows", bridge, requested)
+    return [line for line in output.splitlines() if "n_packets=" in line]
 
 
 def _add_flows(bridge: str, texts: tuple[str, ...]) -> None:
     _ofctl("--bundle", "add-flows", bridge, "-", input_text="\n".join(texts))
 
 
-def _ofctl(*words: str, input_text: str = "") -> str:
+def _ofctl(*arguments: str, input_text: str = "") -> str:
     return run_tool(
-        "ovs-ofctl", "-O", "OpenFlow13", *words, limit_s=_LIMIT_S, input_text=input_text
+        "ovs-ofctl", "-O", "OpenFlow13", *arguments, limit_s=_LIMIT_S, input_text=input_text
     )

@@ -1,12 +1,13 @@
-"""Faults carried out on a running network: a timed schedule in a thread, and single faults by hand.
+"""Carries out faults on a running network: a schedule in a thread, and single faults by hand.
 
-Faults may overlap, on one link too: it is whole again when the last of them has ended (and where nodes move, there at
-all).
+Faults may overlap, also on one link. The link works again when its last fault has ended and, in a
+network whose nodes move, when it is in reach.
 """
 
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self
 
 from testbed.errors import TestbedError
@@ -16,34 +17,77 @@ from topologies.network import LinkId, reverse_of
 
 
 class FaultTarget(Protocol):
-    """What faults need of a network; every ``set_`` returns the monotonic time at which the change was in force."""
+    """A network in which links can be broken.
 
-    def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float: ...
+    Every ``set_`` method returns the monotonic time at which the change was active.
+    """
 
-    def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float: ...
+    def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float:
+        """Cut a link or restore it."""
+        ...
+
+    def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float:
+        """Drop packets that enter a link, each with this probability."""
+        ...
 
     def set_impairments(
         self, link: LinkId, impairments: Impairments, direction: Direction = "both"
-    ) -> float: ...
+    ) -> float:
+        """Impair the packets that enter a link."""
+        ...
 
-    def prepare_impairments(self, faults: Sequence[Fault]) -> None: ...
+    def prepare_impairments(self, faults: Sequence[Fault]) -> None:
+        """Prepare faults that impair links, so that each begins at once."""
+        ...
 
 
-class _CableState(NamedTuple):
-    """What a cable should be: whether it has a carrier, and each way, forward and backward, the share lost and the
-    impairments."""
+@dataclass(frozen=True)
+class _DirectionState:
+    """The state of one direction of a cable.
 
-    whole: bool
-    losses: tuple[float, float]
-    impairments: tuple[Impairments, Impairments]
+    Attributes:
+        loss: Share of packets that are dropped.
+        impairments: Impairments of the packets.
+    """
+
+    loss: float = 0.0
+    impairments: Impairments = ()
+
+    def with_fault(self, fault: Fault) -> Self:
+        """Return the state with one more fault of this direction."""
+        if fault.kind == "impaired":
+            impairments = (*self.impairments, *fault.impaired_by)
+            return type(self)(self.loss, impairments)
+        fault_loss = fault.loss_fraction if fault.kind == "loss" else 1.0
+        loss = self.loss + (1 - self.loss) * fault_loss
+        return type(self)(loss, self.impairments)
+
+
+@dataclass(frozen=True)
+class _CableState:
+    """The state of a cable.
+
+    Attributes:
+        up: Whether it has a carrier.
+        forward: The direction of the cable's own link.
+        backward: The opposite direction.
+    """
+
+    up: bool
+    forward: _DirectionState
+    backward: _DirectionState
 
 
 class FaultInjector:
-    """Keeps count of what breaks each cable, faults and absence alike, and changes the network only where the sum
-    changes.
+    """Breaks and repairs cables; it knows all faults of each cable and whether it is in reach.
 
-    Thread-safe: faults and the movements of nodes come from two threads. Every method returns the monotonic time at
-    which what was requested was in force.
+    The network is changed only if the state of a cable changes.
+
+    The injector is thread-safe, because faults and movements of nodes come from two threads. Every
+    method returns the monotonic time at which the request was active.
+
+    Args:
+        network: The network whose links are broken.
     """
 
     def __init__(self, network: FaultTarget) -> None:
@@ -53,21 +97,27 @@ class FaultInjector:
         self._lock = threading.Lock()
 
     def begin(self, fault: Fault) -> float:
-        """Put a fault in force next to those that are."""
-        return self._change(
-            fault.link, lambda cable: self._faults.setdefault(cable, []).append(fault)
-        )
+        """Activate a fault, in addition to those that are active."""
+
+        def add(cable: LinkId) -> None:
+            self._faults.setdefault(cable, []).append(fault)
+
+        return self._change(fault.link, add)
 
     def end(self, fault: Fault) -> float:
-        """Take a fault back that was begun."""
-        return self._change(fault.link, lambda cable: self._faults[cable].remove(fault))
+        """End an active fault."""
+
+        def remove(cable: LinkId) -> None:
+            self._faults[cable].remove(fault)
+
+        return self._change(fault.link, remove)
 
     def vanish(self, links: Iterable[LinkId]) -> float:
-        """The cables of these links are out of reach from now on."""
+        """Put the cables of these links out of reach."""
         return self._move(links, self._absent.add)
 
     def appear(self, links: Iterable[LinkId]) -> float:
-        """The cables of these links are in reach, and carry where no fault is in force on them."""
+        """Bring the cables of these links into reach; they work if no fault is active on them."""
         return self._move(links, self._absent.discard)
 
     def _move(self, links: Iterable[LinkId], edit: Callable[[LinkId], None]) -> float:
@@ -77,59 +127,74 @@ class FaultInjector:
         return at_s
 
     def _change(self, link: LinkId, edit: Callable[[LinkId], None]) -> float:
-        """Edit what breaks the link's cable, and have the network follow."""
+        """Edit the faults or the reach of a link's cable, and change the network accordingly.
+
+        Args:
+            link: The link, in the direction in which the request names it.
+            edit: Edits what is known about the cable.
+        """
         (cable,) = cables_of([link])
         with self._lock:
-            before = self._state(cable)
+            old = self._state(cable)
             edit(cable)
-            return self._pass_on(link, cable, before)
+            return self._apply(link, cable, old)
 
     def _state(self, cable: LinkId) -> _CableState:
-        there = self._faults.get(cable, ())
-        whole = cable not in self._absent and not any(
-            f.kind == "down" and f.direction == "both" for f in there
-        )
-        lost = [0.0, 0.0]
-        impaired: list[Impairments] = [(), ()]
-        for fault in there:
+        """Return the state that a cable should have."""
+        up = cable not in self._absent
+        forward = _DirectionState()
+        backward = _DirectionState()
+        for fault in self._faults.get(cable, ()):
             if fault.kind == "down" and fault.direction == "both":
+                up = False
                 continue
-            for side, link in enumerate((cable, reverse_of(cable))):
-                if fault.direction != "both" and fault.link != link:
-                    continue
-                if fault.kind == "impaired":
-                    impaired[side] = (*impaired[side], *fault.impaired_by)
-                else:
-                    lost[side] += (1 - lost[side]) * (
-                        fault.loss_fraction if fault.kind == "loss" else 1.0
-                    )
-        return _CableState(whole, (lost[0], lost[1]), (impaired[0], impaired[1]))
+            if fault.direction == "both" or fault.link == cable:
+                forward = forward.with_fault(fault)
+            if fault.direction == "both" or fault.link == reverse_of(cable):
+                backward = backward.with_fault(fault)
+        return _CableState(up, forward, backward)
 
-    def _pass_on(self, link: LinkId, cable: LinkId, before: _CableState) -> float:
-        """Of ``cable`` whatever is no longer as before; ``link``: the direction of it that was named."""
-        at_s, now = time.monotonic(), self._state(cable)
-        if now.whole != before.whole:
-            at_s = self._network.set_link(link, now.whole, "both")
-        changed = [
-            way
-            for way, lost, was in zip(
-                (cable, reverse_of(cable)), now.losses, before.losses, strict=True
-            )
-            if lost != was
+    def _apply(self, link: LinkId, cable: LinkId, old: _CableState) -> float:
+        """Apply to the network everything that has changed in the state of a cable.
+
+        Args:
+            link: The link of the cable that the request names.
+            cable: The cable.
+            old: Its state before.
+        """
+        at_s = time.monotonic()
+        new = self._state(cable)
+        if new.up != old.up:
+            at_s = self._network.set_link(link, new.up, "both")
+        directions = (
+            (cable, new.forward, old.forward),
+            (reverse_of(cable), new.backward, old.backward),
+        )
+        changed_losses = [
+            (one_way, new_state.loss)
+            for one_way, new_state, old_state in directions
+            if new_state.loss != old_state.loss
         ]
-        if len(changed) == 2 and now.losses[0] == now.losses[1]:
-            at_s = self._network.set_loss(link, now.losses[0], "both")
+        if len(changed_losses) == 2 and new.forward.loss == new.backward.loss:
+            # One call for both directions, as the request named them.
+            at_s = self._network.set_loss(link, new.forward.loss, "both")
         else:
-            for way in changed:
-                at_s = self._network.set_loss(way, now.losses[way != cable], "forward")
-        for side, way in enumerate((cable, reverse_of(cable))):
-            if now.impairments[side] != before.impairments[side]:
-                at_s = self._network.set_impairments(way, now.impairments[side], "forward")
+            for one_way, loss in changed_losses:
+                at_s = self._network.set_loss(one_way, loss, "forward")
+        for one_way, new_state, old_state in directions:
+            if new_state.impairments != old_state.impairments:
+                at_s = self._network.set_impairments(one_way, new_state.impairments, "forward")
         return at_s
 
 
 class FaultStep(NamedTuple):
-    """One moment of a schedule: at ``at_s`` fault number ``fault`` ends (``begins`` false) or begins."""
+    """One step of a schedule; steps are sorted by their fields.
+
+    Attributes:
+        at_s: Time of the step in seconds.
+        begins: The fault begins if true, and ends if not.
+        fault: Number of the fault.
+    """
 
     at_s: float
     begins: bool
@@ -137,25 +202,31 @@ class FaultStep(NamedTuple):
 
 
 def fault_steps(faults: Sequence[Fault]) -> tuple[FaultStep, ...]:
-    """The moments of all faults in order; at one moment, ends come before beginnings. A permanent fault has no end.
+    """Return the steps of all faults in order.
 
-    >>> one = Fault(link=("a", "b", 0), start_s=1.0, stop_s=2.0)
-    >>> [(s.at_s, s.begins) for s in fault_steps([one])]
+    At the same time, ends come before beginnings. A permanent fault has no end.
+
+    >>> fault = Fault(link=("a", "b", 0), start_s=1.0, stop_s=2.0)
+    >>> [(step.at_s, step.begins) for step in fault_steps([fault])]
     [(1.0, True), (2.0, False)]
     """
-    steps = [FaultStep(at_s=f.start_s, begins=True, fault=i) for i, f in enumerate(faults)]
-    steps += [
-        FaultStep(at_s=f.stop_s, begins=False, fault=i)
-        for i, f in enumerate(faults)
-        if not f.permanent
-    ]
+    steps = []
+    for number, fault in enumerate(faults):
+        steps.append(FaultStep(at_s=fault.start_s, begins=True, fault=number))
+        if not fault.permanent:
+            steps.append(FaultStep(at_s=fault.stop_s, begins=False, fault=number))
     return tuple(sorted(steps))
 
 
 class FaultSchedule:
-    """Carries out faults at their times after ``start_s`` (monotonic clock), in a thread of its own; a context manager.
+    """Carries out faults at given times in a thread; a context manager.
 
-    ``breaker``: where others break and repair the network's cables too, the one that they share.
+    Args:
+        network: The network.
+        faults: The faults, with times in seconds after the start.
+        start_s: The start, on the monotonic clock.
+        breaker: The injector that others use too, if they also break and repair the network's
+            cables; None for one of its own.
     """
 
     def __init__(
@@ -170,10 +241,13 @@ class FaultSchedule:
         self._breaker = breaker or FaultInjector(network)
         self._faults = tuple(faults)
         self._start_s = start_s
-        self._stopping, self._over = threading.Event(), threading.Event()
+        self._stopping = threading.Event()
+        self._permanent_may_end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="faults", daemon=True)
-        self._begun: dict[int, float] = {}
-        self._ended: dict[int, float] = {}
+
+        # Number of a fault -> the monotonic time at which it began or ended.
+        self._began_s: dict[int, float] = {}
+        self._ended_s: dict[int, float] = {}
         self._error: TestbedError | None = None
 
     def __enter__(self) -> Self:
@@ -184,49 +258,57 @@ class FaultSchedule:
         self.stop()
 
     def stop(self) -> None:
-        """Carry out nothing more, except that what is broken is repaired. May be called twice, or without a start."""
+        """Carry out no further faults, and end the active ones.
+
+        The method may be called twice, or without a start.
+        """
         self._stopping.set()
-        self._over.set()
+        self._permanent_may_end.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def join(self) -> None:
-        """Wait until the last fault has ended that ends by itself; those for good end now. Raises what went wrong on
-        the way."""
-        self._over.set()
+        """Wait until all temporary faults have ended, and end the permanent ones.
+
+        Raises:
+            TestbedError: A step failed.
+        """
+        self._permanent_may_end.set()
         self._thread.join()
         if self._error is not None:
             raise self._error
 
     def times(self) -> tuple[FaultTimes, ...]:
-        """When each fault that has begun and ended was in force, in seconds after the start, in plan order."""
-        return tuple(
-            FaultTimes(
-                fault=fault,
-                start_s=self._begun[i] - self._start_s,
-                stop_s=self._ended[i] - self._start_s,
-            )
-            for i, fault in enumerate(self._faults)
-            if i in self._begun and i in self._ended
-        )
+        """Return when each fault was active, for those that have ended, in the plan's order.
+
+        Times are in seconds after the start.
+        """
+        times = []
+        for number, fault in enumerate(self._faults):
+            if number in self._began_s and number in self._ended_s:
+                start_s = self._began_s[number] - self._start_s
+                stop_s = self._ended_s[number] - self._start_s
+                times.append(FaultTimes(fault=fault, start_s=start_s, stop_s=stop_s))
+        return tuple(times)
 
     def in_force(self) -> tuple[str, ...]:
-        """The faults that have begun and not ended, in words, in plan order."""
-        return tuple(
-            describe(f)
-            for i, f in enumerate(self._faults)
-            if i in self._begun and i not in self._ended
-        )
+        """Return descriptions of the active faults, in the plan's order."""
+        active = []
+        for number, fault in enumerate(self._faults):
+            if number in self._began_s and number not in self._ended_s:
+                active.append(describe(fault))
+        return tuple(active)
 
     def _run(self) -> None:
         try:
             for step in fault_steps(self._faults):
-                if self._stopping.wait(max(0.0, self._start_s + step.at_s - time.monotonic())):
+                wait_s = max(0.0, self._start_s + step.at_s - time.monotonic())
+                if self._stopping.wait(wait_s):
                     break
                 self._carry_out(step)
             if any(fault.permanent for fault in self._faults):
-                self._over.wait()
-            for number in sorted(self._begun.keys() - self._ended.keys()):
+                self._permanent_may_end.wait()
+            for number in sorted(self._began_s.keys() - self._ended_s.keys()):
                 self._carry_out(FaultStep(at_s=0.0, begins=False, fault=number))
         except TestbedError as error:
             self._error = error
@@ -234,6 +316,6 @@ class FaultSchedule:
     def _carry_out(self, step: FaultStep) -> None:
         fault = self._faults[step.fault]
         if step.begins:
-            self._begun[step.fault] = self._breaker.begin(fault)
+            self._began_s[step.fault] = self._breaker.begin(fault)
         else:
-            self._ended[step.fault] = self._breaker.end(fault)
+            self._ended_s[step.fault] = self._breaker.end(fault)

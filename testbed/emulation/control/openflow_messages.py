@@ -1,4 +1,7 @@
-"""OpenFlow 1.3 messages by os-ken's own parser, for the controller and for whoever speaks to a bridge without one."""
+"""OpenFlow 1.3 messages, by os-ken's parser.
+
+They serve the controller, and programs that communicate with a bridge without one.
+"""
 
 from collections.abc import Iterator
 
@@ -10,39 +13,55 @@ from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 
 from testbed.openflow.rules import DROP, FailoverGroup, FlowRule
 
+# Takes the place of the switch for which a message is; os-ken needs only its version.
 ANY_SWITCH = ProtocolDesc(version=protocol.OFP_VERSION)
-"""In place of the switch that a message is for, which it need not know."""
+
+# Reasons of a report about a port: it was added, deleted or modified.
+_ALL_PORT_CHANGES = 0b111
 
 
 def as_bytes(message: MsgBase, xid: int) -> bytes:
-    """The message as it is sent, under that number."""
+    """Return a message as it is sent.
+
+    Args:
+        message: The message.
+        xid: Id of the transaction.
+    """
     message.set_xid(xid)
     message.serialize()
     return bytes(message.buf)
 
 
 def hello(xid: int) -> bytes:
-    """What opens a connection: hello, and the request to be notified of ports that go down or come back, and of nothing
-    else."""
-    ports = 0b111  # added, deleted, modified
-    masks = [0, 0], [ports, ports], [0, 0]
-    return as_bytes(parser.OFPHello(ANY_SWITCH), xid) + as_bytes(
-        parser.OFPSetAsync(ANY_SWITCH, *masks), xid
-    )
+    """Return the messages that open a connection.
+
+    After the hello, the switch is asked to report changes of ports, and nothing else.
+
+    Args:
+        xid: Id of the transaction.
+    """
+    # For each kind of report, the mask as master and as slave controller.
+    no_packets = [0, 0]
+    all_port_changes = [_ALL_PORT_CHANGES, _ALL_PORT_CHANGES]
+    no_removed_flows = [0, 0]
+    reports = parser.OFPSetAsync(ANY_SWITCH, no_packets, all_port_changes, no_removed_flows)
+    return as_bytes(parser.OFPHello(ANY_SWITCH), xid) + as_bytes(reports, xid)
 
 
 def barrier() -> MsgBase:
-    """The switch answers when everything before it has been done."""
+    """Return a request that the switch answers when it has carried out all messages before."""
     return parser.OFPBarrierRequest(ANY_SWITCH)
 
 
 def add_rule(rule: FlowRule, cookie: int) -> MsgBase:
+    """Return the message that adds a rule with a cookie."""
     actions = [parser.OFPActionSetField(**{name: value}) for name, value in rule.set_fields]
     if rule.dec_ttl:
         actions.append(parser.OFPActionDecNwTtl())
     if rule.group:
         actions.append(parser.OFPActionGroup(rule.group))
     elif rule.out_port != DROP:
+        # A rule without an output drops packets.
         actions.append(parser.OFPActionOutput(rule.out_port))
     apply = parser.OFPInstructionActions(protocol.OFPIT_APPLY_ACTIONS, actions)
     match = parser.OFPMatch(**dict(rule.match))
@@ -52,56 +71,62 @@ def add_rule(rule: FlowRule, cookie: int) -> MsgBase:
 
 
 def remove_rule(rule: FlowRule) -> MsgBase:
-    """The one of exactly that match and priority."""
+    """Return the message that removes the rule with exactly this match and priority."""
     match = parser.OFPMatch(**dict(rule.match))
     return _removal(protocol.OFPFC_DELETE_STRICT, priority=rule.priority, match=match)
 
 
 def remove_cookie(cookie: int) -> MsgBase:
-    """All rules of that cookie."""
+    """Return the message that removes all rules with this cookie."""
     return _removal(protocol.OFPFC_DELETE, cookie=cookie, cookie_mask=0xFFFFFFFFFFFFFFFF)
 
 
-def _removal(command: int, **about: object) -> MsgBase:
-    anywhere = {"out_port": protocol.OFPP_ANY, "out_group": protocol.OFPG_ANY}
-    return parser.OFPFlowMod(ANY_SWITCH, command=command, **anywhere, **about)
+def _removal(command: int, **fields: object) -> MsgBase:
+    """Return a message that removes rules, wherever they send packets."""
+    return parser.OFPFlowMod(
+        ANY_SWITCH,
+        command=command,
+        out_port=protocol.OFPP_ANY,
+        out_group=protocol.OFPG_ANY,
+        **fields,
+    )
 
 
 def add_group(group: FailoverGroup) -> MsgBase:
-    buckets = [
-        parser.OFPBucket(
-            watch_port=bucket.watch_port,
-            watch_group=protocol.OFPG_ANY,
-            actions=[
-                *(parser.OFPActionSetField(**{name: value}) for name, value in bucket.set_fields),
-                parser.OFPActionOutput(bucket.out_port),
-            ],
+    """Return the message that creates a failover group."""
+    buckets = []
+    for bucket in group.buckets:
+        actions = [parser.OFPActionSetField(**{name: value}) for name, value in bucket.set_fields]
+        actions.append(parser.OFPActionOutput(bucket.out_port))
+        buckets.append(
+            parser.OFPBucket(
+                watch_port=bucket.watch_port, watch_group=protocol.OFPG_ANY, actions=actions
+            )
         )
-        for bucket in group.buckets
-    ]
     return parser.OFPGroupMod(
         ANY_SWITCH, protocol.OFPGC_ADD, protocol.OFPGT_FF, group.number, buckets
     )
 
 
 def is_down(status: MsgBase) -> bool:
-    """Whether a port of which a switch reports carries nothing."""
+    """Return whether the port in a report of a switch is down or has no carrier."""
     port = status.desc
     return bool(port.state & protocol.OFPPS_LINK_DOWN or port.config & protocol.OFPPC_PORT_DOWN)
 
 
 class SwitchReader:
-    """Bytes of one switch in, its messages out."""
+    """Decodes the messages of one switch."""
 
     def __init__(self) -> None:
         self._buffer = b""
 
     def receive(self, data: bytes) -> Iterator[MsgBase]:
-        """Everything that is complete with these bytes, in order."""
+        """Yield every message that these bytes complete, in order."""
         self._buffer += data
         while len(self._buffer) >= protocol.OFP_HEADER_SIZE:
             version, kind, length, xid = ofproto_parser.header(self._buffer)
             if len(self._buffer) < length:
                 return
-            whole, self._buffer = self._buffer[:length], self._buffer[length:]
-            yield ofproto_parser.msg(ANY_SWITCH, version, kind, length, xid, whole)
+            message = self._buffer[:length]
+            self._buffer = self._buffer[length:]
+            yield ofproto_parser.msg(ANY_SWITCH, version, kind, length, xid, message)

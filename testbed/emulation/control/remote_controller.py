@@ -1,5 +1,8 @@
-"""A controller of the user's own, in the sandbox or outside: switches connect to a port here, from which their bytes go
-there and back."""
+"""A controller of the user's own, in the sandbox or outside.
+
+Switches connect to a port in the sandbox. Their bytes are passed on to the controller, and those of
+the controller to them.
+"""
 
 import os
 import re
@@ -14,39 +17,57 @@ from testbed.emulation.sandbox.way_out import WayOut
 from testbed.errors import InputError
 
 _REMOTE = re.compile(r"remote(?:,(?:ip=)?(?P<ip>[\w.:-]+?))?(?:,(?:port=)?(?P<port>\d+))?")
-_WAITING = 1024
+
+# Switches that may wait to be accepted.
+_BACKLOG = 1024
+
 _BLOCK_BYTES = 65_536
 
 
 def parse_controller(text: str) -> tuple[str, int]:
-    """``remote[,IP[,PORT]]``, or with Mininet's ``ip=`` and ``port=``, to (host, port); InputError for anything else.
+    """Parse ``remote[,IP[,PORT]]``, maybe with Mininet's ``ip=`` and ``port=``.
 
-    >>> parse_controller("remote"), parse_controller("remote,10.0.0.9"), parse_controller("remote,ip=::1,port=6633")
-    (('127.0.0.1', 6653), ('10.0.0.9', 6653), ('::1', 6633))
-    >>> parse_controller("remote,port=6633")
-    ('127.0.0.1', 6633)
+    >>> parse_controller("remote"), parse_controller("remote,10.0.0.9")
+    (('127.0.0.1', 6653), ('10.0.0.9', 6653))
+    >>> parse_controller("remote,ip=::1,port=6633"), parse_controller("remote,port=6633")
+    (('::1', 6633), ('127.0.0.1', 6633))
+
+    Returns:
+        Host and port of the controller.
+
+    Raises:
+        InputError: The text has another form.
     """
-    found = _REMOTE.fullmatch(text.strip().replace("remote,port=", "remote,127.0.0.1,port="))
-    port = int(found["port"] or DEFAULT_PORT) if found else 0
-    if found is None or not 0 < port < 65536:
+    match = _REMOTE.fullmatch(text.strip().replace("remote,port=", "remote,127.0.0.1,port="))
+    port = int(match["port"] or DEFAULT_PORT) if match else 0
+    if match is None or not 0 < port < 65536:
         raise InputError(
-            f"--controller {text}: give remote, or remote,IP or remote,IP,PORT for a controller of your own (default "
-            f"127.0.0.1, {DEFAULT_PORT}); without the option the testbed's own is used where a route needs one"
+            f"--controller {text}: give remote, or remote,IP or remote,IP,PORT for a controller "
+            f"of your own (default 127.0.0.1, {DEFAULT_PORT}); without the option the testbed's "
+            "own is used where a route needs one"
         )
-    return found["ip"] or "127.0.0.1", port
+    return match["ip"] or "127.0.0.1", port
 
 
 class RemoteController:
-    """Listens on ``port`` of the sandbox's 127.0.0.1 as long as the process lives."""
+    """Connects the switches to the user's controller as long as the process lives.
+
+    Args:
+        host: Host of the user's controller.
+        port: TCP port of the user's controller.
+
+    Attributes:
+        port: Port on 127.0.0.1 of the sandbox to which switches connect.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self._way_out = WayOut(host, port)
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=_WAITING)
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
         self.port: int = self._listener.getsockname()[1]
         accept_each(self._listener, self._serve)
 
     def problem(self) -> str | None:
-        """Why nobody answers at the address now, None where somebody does."""
+        """Return why the controller cannot be reached now, or None if it can."""
         try:
             self._way_out.connect().close()
         except OSError as error:
@@ -54,7 +75,11 @@ class RemoteController:
         return None
 
     def _serve(self, switch: socket.socket) -> None:
-        """One switch's connection; closed at once where nobody answers, so that the switch tries again."""
+        """Connect one switch to the controller.
+
+        If the controller cannot be reached, the switch's connection is closed, and the switch tries
+        again.
+        """
         with switch, suppress(OSError), self._way_out.connect() as controller:
             controller.settimeout(None)
             controller.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -62,33 +87,53 @@ class RemoteController:
 
 
 def accept_each(listening: socket.socket, serve: Callable[[socket.socket], None]) -> None:
-    """Serve every connection in a thread of its own, from now on until the socket is closed."""
+    """Serve every connection in a thread of its own, until the listening socket is closed.
+
+    The function returns at once.
+
+    Args:
+        listening: The listening socket.
+        serve: Serves one connection.
+    """
 
     def accept() -> None:
+        # The closed socket ends the loop.
         with suppress(OSError):
             while True:
-                threading.Thread(
-                    target=serve, args=(listening.accept()[0],), name="relay", daemon=True
-                ).start()
+                connection, _ = listening.accept()
+                thread = threading.Thread(
+                    target=serve, args=(connection,), name="relay", daemon=True
+                )
+                thread.start()
 
     threading.Thread(target=accept, name="relays", daemon=True).start()
 
 
 def copy_both_directions(sock: socket.socket, reading: int, writing: int) -> None:
-    """Pass bytes on both ways, at once and without a time limit of the TCP socket's, until either side ends."""
+    """Copy bytes in both directions without delay, until either side ends.
+
+    Args:
+        sock: The TCP connection on one side; its time limit is removed.
+        reading: Descriptor from which the other side's bytes are read.
+        writing: Descriptor to which bytes for the other side are written.
+    """
     sock.settimeout(None)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # An error means that a side has ended.
     with selectors.DefaultSelector() as selector, suppress(OSError):
         selector.register(sock, selectors.EVENT_READ)
         selector.register(reading, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():
                 if key.fileobj is sock:
-                    if not (data := sock.recv(_BLOCK_BYTES)):
+                    data = sock.recv(_BLOCK_BYTES)
+                    if not data:
                         return
                     while data:
-                        data = data[os.write(writing, data) :]
+                        written = os.write(writing, data)
+                        data = data[written:]
                 else:
-                    if not (data := os.read(reading, _BLOCK_BYTES)):
+                    data = os.read(reading, _BLOCK_BYTES)
+                    if not data:
                         return
                     sock.sendall(data)

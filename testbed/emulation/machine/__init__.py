@@ -1,1 +1,1 @@
-"""What this machine offers, how hard a run was on it, and what to note about it."""
+"""Capabilities, load and description of the machine on which a run takes place."""

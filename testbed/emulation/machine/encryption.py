@@ -1,16 +1,26 @@
-"""Whether this machine can speak WireGuard: in its kernel, or by the program wireguard-go; and the tool that configures
-both."""
+"""Finds out whether this machine has WireGuard, in its kernel or as the program wireguard-go."""
 
 from testbed.emulation.machine.provenance import find_program, refusal
 
-TOOL, USER_SPACE = "wg", "wireguard-go"
+#: The program that configures both kinds of WireGuard.
+TOOL = "wg"
+
+#: WireGuard in user space.
+USER_SPACE = "wireguard-go"
+
+_CREATE_AND_DELETE = "ip link add wgtry$$ type wireguard && ip link delete wgtry$$"
 
 
 def encryption_means() -> tuple[str, str | None]:
-    """What speaks WireGuard here ("kernel", or the path of wireguard-go, or ""), and what is missing, or None."""
+    """Return which WireGuard this machine has, and what is missing.
+
+    Returns:
+        ``"kernel"``, the path of wireguard-go, or an empty string; and what is missing and how to
+        install it, or None.
+    """
     if find_program(TOOL) is None:
         return "", f"{TOOL} is not installed; sudo apt-get install wireguard-tools"
-    if refusal("ip link add wgtry$$ type wireguard && ip link delete wgtry$$") is None:  # a trial
+    if refusal(_CREATE_AND_DELETE) is None:
         return "kernel", None
     path = find_program(USER_SPACE)
     if path is None:

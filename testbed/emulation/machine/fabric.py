@@ -1,48 +1,75 @@
-"""Which fabric a run goes on: as requested, else real switches where this machine can have them."""
+"""Chooses the fabric of a run: as requested, or real switches if this machine supports them."""
 
 import sys
 
 from testbed.emulation.machine import capabilities
 from testbed.errors import CapabilityError, InputError
 from testbed.model.naming.names import NetworkLike, known_network
+from topologies import Link
 from topologies.impairments import RateTrace
 
 
 def require_delays(network: NetworkLike) -> None:
-    """CapabilityError where this machine can give the network's links no delays; one line says where a process does."""
-    if (obstacle := _no_delays(network)) is not None:
+    """Check that this machine can delay the network's links.
+
+    A note is printed if a process has to do it.
+
+    Raises:
+        CapabilityError: It cannot.
+    """
+    obstacle = _delay_obstacle(network)
+    if obstacle is not None:
         raise CapabilityError(obstacle)
 
 
-def _no_delays(*networks: NetworkLike, quiet: bool = False) -> str | None:
-    """Why this machine can give their links no delays; None where it can, and one line where a process does."""
-    delays_s = [
-        link.delay_s for one in networks for link in known_network(one).links if link.delay_s
-    ]
+def _delay_obstacle(*networks: NetworkLike, quiet: bool = False) -> str | None:
+    """Return why this machine cannot delay links of these networks, or None if it can.
+
+    Args:
+        networks: The networks.
+        quiet: Do not print a note if a process has to do it.
+    """
+    delays_s = [link.delay_s for link in _links_of(*networks) if link.delay_s]
     obstacle, note = capabilities.link_delays(delays_s)
     if note is not None and not quiet:
         print(f"testbed: {note}", file=sys.stderr)
     return obstacle
 
 
-def choose_fabric(requested: str | None, *networks: NetworkLike, quiet: bool = False) -> str:
-    """``emulation`` or ``simulator``: as asked, else emulation where this machine can; says so in one line where not.
+def _links_of(*networks: NetworkLike) -> list[Link]:
+    links: list[Link] = []
+    for network in networks:
+        links += known_network(network).links
+    return links
 
-    ``networks``: what is to be built; says in one line where a process has to delay their packets, because the kernel
-    cannot. Raises CapabilityError where emulation was requested and cannot be had, InputError for what the simulated
-    fabric has not, TopologyError for a name that is none.
+
+def choose_fabric(requested: str | None, *networks: NetworkLike, quiet: bool = False) -> str:
+    """Return the fabric of a run: ``emulation`` or ``simulator``.
+
+    Without a request, it is emulation if this machine supports it. A line on stderr says why not,
+    and also whether a process has to delay packets because the kernel cannot.
+
+    Args:
+        requested: The requested fabric, or None.
+        networks: The networks that will be built.
+        quiet: Print nothing.
+
+    Raises:
+        CapabilityError: Emulation was requested and is not possible.
+        InputError: The simulated fabric does not support a network.
+        TopologyError: A network does not exist.
     """
     if requested == "simulator":
         _refuse_queues(*networks)
         return "simulator"
     obstacle = capabilities.emulation_problem()
     if obstacle is None:
-        obstacle = _no_delays(*networks, quiet=quiet)
+        obstacle = _delay_obstacle(*networks, quiet=quiet)
     if obstacle is None:
         return "emulation"
     if requested == "emulation":
         raise CapabilityError(
-            f"emulation is not possible here: {obstacle}; --fabric simulator needs nothing of this"
+            f"emulation is not possible here: {obstacle}; give --fabric simulator"
         )
     if not quiet:
         print(
@@ -54,10 +81,17 @@ def choose_fabric(requested: str | None, *networks: NetworkLike, quiet: bool = F
 
 
 def _refuse_queues(*networks: NetworkLike) -> None:
-    """InputError where a link's queue is bounded: the simulated fabric has queues before rate traces only."""
-    for link in (link for one in networks for link in known_network(one).links):
-        if link.queue_packets and not any(isinstance(one, RateTrace) for one in link.impaired_by):
+    """Check that no link has a queue that the simulated fabric lacks.
+
+    It has queues only before rate traces.
+
+    Raises:
+        InputError: A link has such a queue.
+    """
+    for link in _links_of(*networks):
+        has_rate_trace = any(isinstance(impairment, RateTrace) for impairment in link.impaired_by)
+        if link.queue_packets and not has_rate_trace:
             raise InputError(
-                f"{link.label}: max_queue_size {link.queue_packets}: the simulated fabric has queues before rate "
-                "traces only; leave it out, or take --fabric emulation"
+                f"{link.label}: max_queue_size {link.queue_packets}: the simulated fabric has "
+                "queues before rate traces only; leave it out, or take --fabric emulation"
             )

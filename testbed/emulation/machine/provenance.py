@@ -1,5 +1,4 @@
-"""What a run was made with and on: versions of the software, the machine, its memory and kernel; where its
-programs lie."""
+"""Describes the machine and the software of a run, and finds programs."""
 
 import os
 import platform
@@ -15,40 +14,10 @@ from testbed.emulation.sandbox.sandbox import in_sandbox
 from testbed.model.run_records import Manifest
 from topologies.text.json_types import Json, JsonObject
 
+#: Folders of system programs, some of which an ordinary user's PATH may lack.
 SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 
-
-def find_program(name: str) -> str | None:
-    """Full path of a program, system directories included even where an ordinary user's PATH leaves them out."""
-    return shutil.which(name) or shutil.which(name, path=SYSTEM_PATH)
-
-
-@cache
-def refusal(commands: str) -> str | None:
-    """Why the shell's commands do not work in a network namespace of their own (a sandbox is one), None where they
-    do."""
-    apart = [] if in_sandbox() else ["unshare", "-rn"]
-    path = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"}
-    words = [*apart, "sh", "-c", commands]
-    try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, timeout=10, check=False, env=path
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{words[0]}: {error}"
-    return (done.stderr.strip().splitlines() or ["refused"])[0] if done.returncode else None
-
-
-def version_line(name: str) -> str:
-    """The first line of what a program says of its version, without its own name; "" where it does not say."""
-    try:
-        words = [find_program(name) or name, "--version"]
-        said = subprocess.run(words, capture_output=True, text=True, timeout=5, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return re.sub(r"^\S+ ", "", said.splitlines()[0]) if said else ""
-
-
+#: Python packages whose versions are recorded.
 PACKAGES = (
     "parallel-communications-testbed",
     "mininet",
@@ -60,9 +29,67 @@ PACKAGES = (
     "scipy",
 )
 
+# Time limits of commands.
+_COMMANDS_LIMIT_S = 10
+_VERSION_LIMIT_S = 5
+
+
+def find_program(name: str) -> str | None:
+    """Return the full path of a program, even in a system folder that PATH lacks, or None."""
+    return shutil.which(name) or shutil.which(name, path=SYSTEM_PATH)
+
+
+@cache
+def refusal(commands: str) -> str | None:
+    """Return why shell commands fail in a network namespace of their own, or None if they work.
+
+    Inside a sandbox they run in its network namespace. Each result is remembered.
+    """
+    new_namespace = [] if in_sandbox() else ["unshare", "-rn"]
+    environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"}
+    argv = [*new_namespace, "sh", "-c", commands]
+    try:
+        finished = subprocess.run(
+            argv,
+            capture_output=True,
+            text=True,
+            timeout=_COMMANDS_LIMIT_S,
+            check=False,
+            env=environment,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{argv[0]}: {error}"
+    if finished.returncode == 0:
+        return None
+    lines = finished.stderr.strip().splitlines()
+    return lines[0] if lines else "refused"
+
+
+def version_line(name: str) -> str:
+    """Return the first line that a program prints about its version, without its name.
+
+    It is empty if the program prints nothing or is missing.
+    """
+    argv = [find_program(name) or name, "--version"]
+    try:
+        finished = subprocess.run(
+            argv, capture_output=True, text=True, timeout=_VERSION_LIMIT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    if not finished.stdout:
+        return ""
+    return re.sub(r"^\S+ ", "", finished.stdout.splitlines()[0])
+
 
 def describe_run(*, command: str, seed: int = 1, plans: Sequence[Json] = ()) -> Manifest:
-    """The manifest of a run that starts now on this machine; the result store adds name, run id and times."""
+    """Return the manifest of a run that starts now; the result store adds name, id and times.
+
+    Args:
+        command: The command line.
+        seed: Seed of the run.
+        plans: The plans of the run, as JSON values.
+    """
     return Manifest(
         command=command,
         seed=seed,
@@ -73,18 +100,22 @@ def describe_run(*, command: str, seed: int = 1, plans: Sequence[Json] = ()) -> 
 
 
 def software_versions() -> dict[str, str]:
-    """Package -> version, for those that are installed; ``openvswitch`` and ``python`` among them."""
-    found = {"python": platform.python_version()}
+    """Return the versions of Python, of Open vSwitch and of ``PACKAGES``, if installed."""
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
+        # The package is not installed.
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    switch = version_line("ovs-vswitchd").split()
-    return found | ({"openvswitch": switch[-1]} if switch else {})
+            versions[name] = version(name)
+    switch_fields = version_line("ovs-vswitchd").split()
+    if switch_fields:
+        versions["openvswitch"] = switch_fields[-1]
+    return versions
 
 
 def describe_machine() -> JsonObject:
-    """Cores this process may use, memory in bytes, kernel, architecture, Python."""
-    pages, page_bytes = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    """Return the cores of this process, memory in bytes, kernel, architecture and system."""
+    pages = os.sysconf("SC_PHYS_PAGES")
+    page_bytes = os.sysconf("SC_PAGE_SIZE")
     return {
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": pages * page_bytes,
@@ -96,6 +127,7 @@ def describe_machine() -> JsonObject:
 
 
 def _system_name() -> str:
+    """Return the name of the distribution, or that of the operating system."""
     try:
         return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
     except OSError:

@@ -1,1 +1,1 @@
-"""A network of bridges, cables and hosts inside a sandbox."""
+"""Networks of bridges, cables and hosts inside a sandbox."""

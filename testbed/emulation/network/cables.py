@@ -1,4 +1,4 @@
-"""Cables as veth pairs: which interface, with what index, is in which namespace."""
+"""Cables as veth pairs: the name, index and namespace of each interface."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +10,15 @@ from topologies.network import Link, LinkId
 
 @dataclass(frozen=True, kw_only=True)
 class CableEnd:
-    """One interface. ``host``: the host in whose namespace it lies, None next to the switches. ``link``: the directed
-    link whose packets it sends, None where the model has none that way (or the cable is outside the model)."""
+    """One interface of a cable.
+
+    Attributes:
+        interface: Name of the interface.
+        index: Index of the interface in its namespace.
+        host: The host whose namespace contains the interface; None for one next to the switches.
+        link: The directed link whose packets the interface sends. None if the model has no link in
+            this direction, or if the cable is outside the model.
+    """
 
     interface: str
     index: int
@@ -21,10 +28,14 @@ class CableEnd:
 
 @dataclass(frozen=True, kw_only=True)
 class CablePlan:
-    """The ends on this machine. ``GROUP`` marks the interfaces next to the switches.
+    """The cable ends that are on this machine.
 
-    ``sending`` and ``receiving`` lack the ends that lie on another machine. ``hosts``: port -> interface, in the order
-    of the links.
+    Attributes:
+        GROUP: Interface group of the interfaces next to the switches.
+        wiring: The wiring that the cables belong to.
+        sending: Link -> the end that sends it, unless that end is on another machine.
+        receiving: Link -> the end that receives it, unless that end is on another machine.
+        hosts: Host -> port -> its interface, in the order of the host's links.
     """
 
     GROUP: ClassVar[int] = 77
@@ -34,5 +45,5 @@ class CablePlan:
     hosts: Mapping[str, Mapping[int, CableEnd]]
 
     def ends_of(self, host: str) -> tuple[CableEnd, ...]:
-        """The host's interfaces in the order of its links."""
+        """Return the host's interfaces in the order of its links."""
         return tuple(self.hosts.get(host, {}).values())

@@ -1,27 +1,32 @@
-"""The emulated network: hosts in namespaces, Open vSwitch bridges and shaped veth cables, built by Mininet from a
-wiring.
+"""An emulated network: hosts in namespaces, Open vSwitch bridges and shaped veth cables.
 
-Theory of operation
-------------------- A wiring (``testbed.model.wiring``) has decided everything that has a name or a number. Mininet
-walks it as a topology of its own (``mininet_network``), with hosts, switches and links that note what they request of
-the kernel; each of five steps takes a fraction of a second, because it is one batch and not a command an interface:
+A wiring (``testbed.model.wiring``) has decided every name and number. Mininet walks it as a
+topology of its own (``mininet_network``). The classes of its hosts, switches and links record what
+they request of the kernel. Each step takes a fraction of a second, because it is one batch and not
+one command per interface:
 
-1. *Hosts*: a sleeping thread a host holds a network namespace (``kernel.host_namespaces``); meanwhile the private
-   switch daemons start (``open_vswitch.switches``): one, or several that share a large network's bridges out; and
-   meanwhile Mininet makes its objects.
-2. *Cables*: where Mininet configures its hosts, all veth pairs, addresses and permanent neighbours go to the kernel as
-   rtnetlink messages, hundreds in a system call (``kernel.rtnetlink``). No ARP packet is ever needed.
-3. *Bridges*: where Mininet starts its switches all at once, they and all their ports are one transaction of the switch
-   database (``open_vswitch.bridges``). They forward nothing that no rule asks for, and keep their rules when their
-   controller dies.
-4. *Shaping*: each sending end of a link gets its delay (netem, else a detour through a process) and behind it its
-   capacity (tbf); only now, because a bridge that takes an interface over removes the queues found there (``links``).
-5. *Hooks for faults*: an empty hook at each sending end of all but large networks, so that the first blackhole is as
-   quick as the next. Impaired links get a detour through a process (``impairments``).
+1. *Hosts*: each host has a sleeping thread that keeps its network namespace alive
+   (``kernel.host_namespaces``). At the same time the private switch daemons start
+   (``open_vswitch.switches``) and Mininet creates its objects. There is one daemon, or several that
+   share the bridges of a large network.
+2. *Cables*: when Mininet configures its hosts, all veth pairs, addresses and permanent neighbours
+   go to the kernel as rtnetlink messages, hundreds per system call (``kernel.rtnetlink``). No ARP
+   packet is ever needed.
+3. *Bridges*: when Mininet starts all its switches at once, they and their ports are one transaction
+   of the switch database (``open_vswitch.bridges``). Bridges forward only packets that a rule
+   matches, and keep their rules when their controller dies.
+4. *Shaping*: each sending end of a link gets its delay (netem, or a detour through a process), and
+   behind it its capacity (tbf). This comes after the bridges, because a bridge that takes over an
+   interface removes its queues (``links``).
+5. *Hooks for faults*: each sending end gets an empty hook, unless the network is large, so that the
+   first blackhole is as fast as later ones. Impaired links get a detour through a process
+   (``impairments``).
 
-A fault is one system call: an interface taken down (the carrier is lost, the controller is notified), or a drop rule at
-the hook (nobody is). Taking the network down deletes the interfaces' group and lets go of the namespaces; the kernel
-does the rest. Shells of Mininet's nodes start with their first command.
+A fault is one system call. Either an interface is set down (the carrier is lost, and the controller
+is notified), or a drop rule is added to the hook (nothing is notified).
+
+To take the network down, the group of the interfaces is deleted and the namespaces are released;
+the kernel does the rest. The shell of a Mininet node starts with its first command.
 """
 
 from __future__ import annotations
@@ -64,25 +69,43 @@ if TYPE_CHECKING:
     from testbed.emulation.network.mininet_network.requests import MakeInterfaces
     from testbed.emulation.network.mininet_network.wired import WiredMininet
 
+#: Smallest and largest MTU of a cable, in bytes.
 MTU_RANGE = (576, 9216)
 
 
 class EmulatedNetwork(LinkControl):
     """A wiring as real switches, cables and hosts; a context manager, inside the sandbox only.
 
-    ``mtu`` in bytes, of every cable. ``shape``: hold every link to its capacity and delay (outside hosts' cables are
-    never held). ``controller_port``: TCP port on 127.0.0.1 of the OpenFlow controller, None for none: bridges then
-    forward nothing but what their rules say (fail mode secure: they keep their rules when a controller dies).
-    ``before_bridges``: called when hosts and cables stand, before the first bridge looks for its controller.
-    ``first_udp_port``: datagrams to it go before everything else in every link's queue; None: one queue for all.
-    ``talking``: end points whose hosts know each other's addresses, None for all; others can send nothing.
-    ``part``: build only these devices, and cables to others as tunnels; what is asked of the rest is an InputError.
-
         with EmulatedNetwork(wire(load_network("ring:4"))) as net:
             net.run_in_host("h0", ["ip", "address"])
 
-    Raises CapabilityError where this machine cannot do what the network asks (priority queues without htb), InputError
-    for an MTU out of range.
+    Args:
+        wiring: The wiring.
+        mtu: MTU of every cable, in bytes.
+        shape: Limit every link to its capacity, and delay its packets. The cables of outside hosts
+            are never shaped.
+        controller_port: TCP port on 127.0.0.1 of the OpenFlow controller. Without one, bridges
+            forward only what their rules say (fail mode secure). In both cases they keep their
+            rules when a controller dies.
+        before_bridges: Called when hosts and cables exist, before the first bridge connects to its
+            controller.
+        first_udp_port: Datagrams to this port go before all other packets in the queue of every
+            link; None for one queue for all.
+        talking: End points whose hosts know each other's addresses; None for all. Other hosts can
+            send nothing.
+        part: Build only these devices, and cables to other devices as tunnels. A request for any
+            other device is an InputError.
+
+    Attributes:
+        wiring: The wiring.
+        controller_port: TCP port of the OpenFlow controller, or None.
+        switch_names: Names of the switches that are built on this machine.
+        addresses: The addresses and routes of the hosts; None while the network is down.
+
+    Raises:
+        CapabilityError: The machine cannot build the network; for instance, it lacks htb for
+            priority queues.
+        InputError: The MTU is out of range.
     """
 
     def __init__(
@@ -97,29 +120,35 @@ class EmulatedNetwork(LinkControl):
         talking: Collection[str] | None = None,
         part: WiringPart | None = None,
     ) -> None:
-        if not MTU_RANGE[0] <= mtu <= MTU_RANGE[1]:
-            raise InputError(f"MTU {mtu} bytes; give {MTU_RANGE[0]} to {MTU_RANGE[1]}")
+        min_mtu, max_mtu = MTU_RANGE
+        if not min_mtu <= mtu <= max_mtu:
+            raise InputError(f"MTU {mtu} bytes; give {min_mtu} to {max_mtu}")
         require_sandbox()
         self.wiring = wiring
         super().__init__(shape=shape, mtu=mtu, first_udp_port=first_udp_port)
         self.controller_port = controller_port
         self._before_bridges = before_bridges
-        self._talking = tuple(h for h in wiring.hosts if talking is None or h.node in talking)
-        self._part = part
-        self._hosts = {h.name: h for h in wiring.hosts if part is None or h.name in part.devices}
-        self.switch_names = frozenset(
-            s.name for s in wiring.switches if part is None or s.name in part.devices
+        self._talking = tuple(
+            host for host in wiring.hosts if talking is None or host.node in talking
         )
-        """Of the switches that are built here."""
+        self._part = part
+        self._hosts = {host.name: host for host in wiring.hosts if self._is_here(host.name)}
+        self.switch_names = frozenset(
+            switch.name for switch in wiring.switches if self._is_here(switch.name)
+        )
         self._underlay_index = 0
         self._batch: Batch | None = None
         self.addresses: HostAddresses | None = None
         self._captures: list[Capture] = []
         self._mininet: WiredMininet | None = None
 
+    def _is_here(self, device: str) -> bool:
+        """Return whether a device is built on this machine."""
+        return self._part is None or device in self._part.devices
+
     @property
     def datapath(self) -> Datapath:
-        """Where packets are switched: "user" or "kernel"."""
+        """The part that switches packets: ``"user"`` for a daemon or ``"kernel"``."""
         return choose_datapath() if self._batch is None else self._batch.datapath
 
     def __enter__(self) -> EmulatedNetwork:
@@ -132,7 +161,7 @@ class EmulatedNetwork(LinkControl):
         self._stop_after(error)
 
     def start(self) -> None:
-        """Build everything. What was built is taken down again where a step fails."""
+        """Build the network; if a step fails, take down what was built."""
         try:
             with refusals():
                 self._build()
@@ -141,14 +170,13 @@ class EmulatedNetwork(LinkControl):
             raise
 
     def _stop_after(self, error: BaseException | None) -> None:
-        """Take the network down.
+        """Take the network down after an error or without one.
 
         Raises:
-            CapabilityError: The error came while a program of Open vSwitch had ended by itself.
+            CapabilityError: A program of Open vSwitch had ended by itself before the error.
         """
-        ended = None
-        if isinstance(error, Exception):
-            ended = self.ended()
+        # Ask before ``stop``, which ends the programs itself.
+        ended = self.ended() if isinstance(error, Exception) else None
         self.stop()
         if ended is not None and ended not in str(error):
             raise CapabilityError(f"{ended}; therefore: {error}") from error
@@ -158,98 +186,105 @@ class EmulatedNetwork(LinkControl):
         return None if self._batch is None else self._batch.ended()
 
     def _build(self) -> None:
-        require_resources(
-            NetworkSize.of(self.wiring, self._hosts.keys() | self.switch_names, self._talking)
-        )
-        prepare_processes()  # Threads start with the network.
-        batch = self._batch = Batch(mtu=self.mtu, seed=self.impairment_seed)
+        """Build the network in the order that the module's docstring describes."""
+        devices_here = self._hosts.keys() | self.switch_names
+        require_resources(NetworkSize.of(self.wiring, devices_here, self._talking))
+        # The network starts threads, and a process with threads must not fork.
+        prepare_processes()
+        batch = Batch(mtu=self.mtu, seed=self.impairment_seed)
+        self._batch = batch
         batch.begin(list(self._hosts), ports_of_bridges(self.wiring, self._part))
+        # The guard must be active before the first tunnel accepts packets.
         batch.namespaces.netlink_of(None).apply(self._guard())
-        # Mininet is loaded only now, while namespaces and switch daemons start, which takes longer.
-        net = self._mininet = batch.timed("objects", lambda: self._wired_mininet(batch))
+        # Mininet is loaded now, while namespaces and switch daemons start, which takes longer.
+        net = batch.timed("objects", partial(self._wired_mininet, batch))
+        self._mininet = net
         cables = net.cable_plan(self.wiring)
         self.lay(cables, batch.namespaces, batch.detours)
-        addresses = self.addresses = HostAddresses(
-            cables, batch.namespaces, self._talking, self.forgotten
-        )
-        batch.timed("addresses", lambda: addresses.set_up(self._hosts.values()))
-        batch.host_names.write({h.ip: (h.name, h.node) for h in self.wiring.hosts})
+        addresses = HostAddresses(cables, batch.namespaces, self._talking, self.reapplied)
+        self.addresses = addresses
+        batch.timed("addresses", partial(addresses.set_up, self._hosts.values()))
+        batch.host_names.write({host.ip: (host.name, host.node) for host in self.wiring.hosts})
         if self._before_bridges is not None:
             batch.timed("controller", self._before_bridges)
         net.start()
-        batch.timed("shaping", self._hold)
+        # Bridges that take over an interface remove its queues and hooks, so these come last.
+        batch.timed("shaping", self._shape_and_prepare_faults)
 
     def _wired_mininet(self, batch: Batch) -> WiredMininet:
-        """Mininet's network of what is here, whose hosts and cables are made."""
+        """Return Mininet's network of the devices on this machine, with hosts and cables built."""
         from testbed.emulation.network.mininet_network.wired import WiredMininet
 
+        local_nodes = None if self._part is None else self._part.devices
         return WiredMininet(
             wiring_document(self.wiring, cables=True),
             batch,
             set_cables=self._set_cables,
-            here=None if self._part is None else self._part.devices,
+            local_nodes=local_nodes,
             outgoing=self._outgoing(),
             controller_port=self.controller_port,
         )
 
-    def _hold(self) -> None:
-        """Only now: a bridge that takes an interface over removes the queues and hooks that it finds there."""
+    def _shape_and_prepare_faults(self) -> None:
         self.shape_all()
         self.prepare_faults()
-        always = [link.id for link in self.wiring.network.links if link.impairments]
-        if always and self._part is not None:
+        impaired = [link.id for link in self.wiring.network.links if link.impairments]
+        if impaired and self._part is not None:
             raise CapabilityError(
-                f"{label_of(always[0])} is impaired: links are on one machine only, or on the simulator"
+                f"{label_of(impaired[0])} is impaired: links are on one machine only, or on the "
+                "simulator"
             )
-        self.impair_always(always)
+        self.impair_always(impaired)
 
     def _outgoing(self) -> list[tuple[str, int, MakeInterfaces]]:
-        """Of each cable to another machine the end that is here, as a tunnel."""
-        found: list[tuple[str, int, MakeInterfaces]] = []
-        part = self._part
-        for number, tunnel in part.tunnels.items() if part is not None else ():
+        """Return the cables to other machines: device and port on this machine, and its tunnel."""
+        if self._part is None:
+            return []
+        outgoing: list[tuple[str, int, MakeInterfaces]] = []
+        for number, tunnel in self._part.tunnels.items():
             cable = self.wiring.cables[number]
-            here = (
-                (cable.a, cable.a_port)
-                if part and cable.a in part.devices
-                else (cable.b, cable.b_port)
-            )
-            found.append((*here, partial(self._tunnel, tunnel)))
-        return found
+            make_interfaces = partial(self._tunnel, tunnel)
+            if cable.a in self._part.devices:
+                outgoing.append((cable.a, cable.a_port, make_interfaces))
+            else:
+                outgoing.append((cable.b, cable.b_port, make_interfaces))
+        return outgoing
 
     def _tunnel(self, tunnel: Tunnel, end: VethEnd) -> list[Message]:
+        """Return the message that creates a tunnel to another machine."""
         assert self._part is not None
-        group = CablePlan.GROUP
-        return [
-            make_tunnel(
-                end,
-                tunnel,
-                self._part,
-                underlay_index=self._underlay_index,
-                mtu=self.mtu,
-                group=group,
-            )
-        ]
+        message = make_tunnel(
+            end,
+            tunnel,
+            self._part,
+            underlay_index=self._underlay_index,
+            mtu=self.mtu,
+            group=CablePlan.GROUP,
+        )
+        return [message]
 
     def _guard(self) -> list[Message]:
-        """What goes before the tunnels' interfaces: nothing where there are none."""
+        """Return the messages that protect the tunnels; none if there are no other machines."""
         if self._part is None:
             return []
         with Netlink() as netlink:
-            found = netlink.interfaces().get(self._part.underlay)
-        if found is None:
+            index = netlink.interfaces().get(self._part.underlay)
+        if index is None:
             raise CapabilityError(
                 f"this machine has no interface {self._part.underlay} towards the others"
             )
-        self._underlay_index = found
-        known = self._part.tunnels.values()
+        self._underlay_index = index
+        tunnels = self._part.tunnels.values()
         return [
-            packet_gate(found),
-            tunnel_guard(found, self._part.port, known, framed=self._part.framed),
+            packet_gate(index),
+            tunnel_guard(index, self._part.port, tunnels, framed=self._part.framed),
         ]
 
     def stop(self) -> None:
-        """Take everything down; the kernel removes what is attached to namespaces and groups in its own time."""
+        """Take everything down.
+
+        The kernel deletes what belongs to namespaces and groups later, in its own time.
+        """
         for capture in self._captures:
             capture.stop()
         self._captures.clear()
@@ -262,6 +297,8 @@ class EmulatedNetwork(LinkControl):
             self._batch.close()
             self._batch = None
         if self._underlay_index:
+            # The guard is removed after the tunnels that it protects. It is missing if the network
+            # was stopped before or never built completely.
             with Netlink() as netlink, contextlib.suppress(NetlinkError):
                 netlink.apply([remove_guard(self._underlay_index)])
 
@@ -274,61 +311,80 @@ class EmulatedNetwork(LinkControl):
 
     @property
     def setup_seconds(self) -> dict[str, float]:
-        """Step -> seconds that it took, of the network that is up."""
+        """Seconds that each step of building the network took, by the step's name."""
         return {} if self._batch is None else dict(self._batch.steps)
 
     def built_by(self) -> JsonObject:
-        """Mininet's version, how many objects of which of its classes it made, and seconds a step."""
-        return {**self.mininet.made(), "setup_seconds": self.setup_seconds}
+        """Return Mininet's version, the number of its objects by class, and seconds per step."""
+        return {**self.mininet.composition(), "setup_seconds": self.setup_seconds}
 
     def words_at(self, name: str, argv: Sequence[str]) -> list[str]:
-        """The words that run a program in that host, or next to that switch, without rights over the machine.
+        """Return the command line that runs a program in a node, without machine privileges.
 
-        Raises InputError where there is neither.
+        Args:
+            name: The host in which, or the switch next to which, the program runs.
+            argv: The program and its arguments.
+
+        Raises:
+            InputError: There is no such node.
         """
         net = self.mininet
-        return net.requests.words_at(net[name] if name in net else net[self.host(name).name], argv)
+        node = net[name] if name in net else net[self.host(name).name]
+        return net.requests.words_at(node, argv)
 
     def _set_cables(self, a: str, b: str, up: bool) -> None:
+        """Cut or restore all cables between two devices."""
         for cable in self.wiring.cables:
             link = cable.forward or cable.backward
             if link is not None and {cable.a, cable.b} == {a, b}:
                 self.set_link(link, up)
 
     def host(self, name: str) -> WiredHost:
-        """The wired host of that name; InputError where there is none."""
-        found = self._hosts.get(name)
-        if found is None:
+        """Return a host of the wiring by its name.
+
+        Raises:
+            InputError: There is no such host on this machine.
+        """
+        host = self._hosts.get(name)
+        if host is None:
             raise InputError(f"no host {name!r} in this network; {nearest(name, self._hosts)}")
-        return found
+        return host
 
     def host_pid(self, name: str) -> int:
-        """The id of a thread that sleeps in the host's namespaces: /proc/ID/ns has them, as of a process."""
-        known = self.host(name).name
-        return self.namespaces.pids[known]
+        """Return the id of a thread that sleeps in the host's namespaces; /proc/ID/ns has them."""
+        # An unknown host is reported as such even if the network is not running.
+        wired_name = self.host(name).name
+        return self.namespaces.pids[wired_name]
 
     def interface_of(self, host: str, port: int | None = None) -> str:
-        """Name of the host's interface of that port; None: of its first cable."""
-        own = self.host(host)
-        return interface_name(
-            own.device, self.wiring.first_port(own.name) if port is None else port
-        )
+        """Return the name of a host's interface: of a port, or of its first cable for None."""
+        wired = self.host(host)
+        if port is None:
+            port = self.wiring.first_port(wired.name)
+        return interface_name(wired.device, port)
 
     def open_socket(self, host: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
-        """A socket in the host's network, owned by this process."""
+        """Open a socket in the host's network, which belongs to this process."""
         return self.namespaces.open_socket(self.host(host).name, family, kind, protocol)
 
     def run_in_host(self, host: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-        """Start a program in the host's network; ``options`` are subprocess.Popen's."""
+        """Start a program in the host's network; ``options`` are those of subprocess.Popen."""
         return start_program(argv_inside(self.host_pid(host), argv), **options)
 
     def switch_drops(self) -> int:
-        """Frames that found the socket of a user-space switch's port full (it waited for a processor), since the
-        network was built. Those of a recording (``start_capture``) count as well."""
+        """Return the number of frames that user-space switches lost since the network was built.
+
+        The socket of a port is full if the switch waits for a processor. Frames that a capture
+        (``start_capture``) loses are counted too.
+        """
         return packet_socket_drops() if self.datapath == "user" else 0
 
     def start_capture(self, link: LinkId, path: str | Path) -> Capture:
-        """Record into a pcap file what arrives over the link (that direction only) until ``stop``."""
+        """Record in a pcap file what arrives over the link, in this direction only, until stopped.
+
+        Raises:
+            InputError: The file cannot be written.
+        """
         end = self._cables.receiving[link]
         sock = self.namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW)
         capture = Capture(sock, end.interface, Path(path))
@@ -336,16 +392,29 @@ class EmulatedNetwork(LinkControl):
         return capture
 
 
-_HOST_BYTES, _CABLE_BYTES, _SWITCH_BYTES, _NEIGHBOUR_BYTES = 240_000, 235_000, 170_000, 522
+# Memory of a network in bytes, measured with 1000 switches, 4048 cables and 1000 hosts: a
+# namespace; a veth pair, with what daemons and databases store for its ports; a bridge's own port
+# and its connection to the controller; a permanent neighbour; the command itself.
+_HOST_BYTES = 240_000
+_CABLE_BYTES = 235_000
+_SWITCH_BYTES = 170_000
+_NEIGHBOUR_BYTES = 522
 _OTHER_BYTES = 150_000_000
-"""Measured on a network of 1000 switches, 4048 cables and 1000 hosts: a namespace; a veth pair with what daemons and
-databases hold for its ports; a bridge's own port and its controller's connection; a permanent neighbour; the command
-itself."""
-_FILES_A_HOST, _OTHER_FILES = 2, 256
+
+# A host needs a descriptor of its namespace and a netlink socket in it.
+_FILES_A_HOST = 2
+_OTHER_FILES = 256
 
 
 class NetworkSize(NamedTuple):
-    """What is built on this machine; ``pairs``: how many neighbours all hosts here know together."""
+    """The number of things that are built on this machine.
+
+    Attributes:
+        hosts: Hosts.
+        switches: Switches.
+        cables: Cables with at least one end on this machine.
+        pairs: Neighbours that all hosts on this machine know together.
+    """
 
     hosts: int
     switches: int
@@ -353,46 +422,70 @@ class NetworkSize(NamedTuple):
     pairs: int
 
     @classmethod
-    def of(cls, wiring: Wiring, here: Collection[str], talking: Sequence[WiredHost]) -> NetworkSize:
-        """Of the devices ``here`` of a wiring; a cable is counted with one end here too."""
-        hosts, switches, speaking = (
-            sum(one.name in here for one in listed)
-            for listed in (wiring.hosts, wiring.switches, talking)
-        )
-        cables = sum(cable.a in here or cable.b in here for cable in wiring.cables)
-        return cls(hosts, switches, cables, speaking * len(talking))
+    def of(
+        cls, wiring: Wiring, devices: Collection[str], talking: Sequence[WiredHost]
+    ) -> NetworkSize:
+        """Return the size of a part of a wiring.
+
+        Args:
+            wiring: The wiring.
+            devices: Names of the devices of the part.
+            talking: All hosts that know each other, in the part or not.
+        """
+        hosts_here = [host for host in wiring.hosts if host.name in devices]
+        switches_here = [switch for switch in wiring.switches if switch.name in devices]
+        talking_here = [host for host in talking if host.name in devices]
+        cables_here = [cable for cable in wiring.cables if cable.a in devices or cable.b in devices]
+        pairs = len(talking_here) * len(talking)
+        return cls(len(hosts_here), len(switches_here), len(cables_here), pairs)
 
     def needed_bytes(self) -> int:
-        """Of processes and kernel, without rules."""
-        each = _HOST_BYTES, _SWITCH_BYTES, _CABLE_BYTES, _NEIGHBOUR_BYTES
-        return _OTHER_BYTES + sum(count * size for count, size in zip(self, each, strict=True))
+        """Return the memory of all processes and of the kernel in bytes, without rules."""
+        return (
+            _OTHER_BYTES
+            + self.hosts * _HOST_BYTES
+            + self.switches * _SWITCH_BYTES
+            + self.cables * _CABLE_BYTES
+            + self.pairs * _NEIGHBOUR_BYTES
+        )
 
 
 def require_resources(
     size: NetworkSize, *, available_bytes: int | None = None, most_files: int | None = None
 ) -> None:
-    """CapabilityError where the network needs more memory than the machine could give, or more open files than a
-    process may have.
+    """Check that this machine has enough memory and open files for a network.
 
-    ``available_bytes``, ``most_files``: None to ask the kernel (MemAvailable, RLIMIT_NOFILE).
+    Args:
+        size: Size of the network.
+        available_bytes: Available memory in bytes; None to read MemAvailable.
+        most_files: Largest number of open files of a process; None to read RLIMIT_NOFILE.
+
+    Raises:
+        CapabilityError: The network needs more.
     """
     available = _available_bytes() if available_bytes is None else available_bytes
     needed = size.needed_bytes()
-    what = f"a network of {size.switches} switches, {size.hosts} hosts and {size.cables} cables"
+    network = f"a network of {size.switches} switches, {size.hosts} hosts and {size.cables} cables"
     if available is not None and needed > available:
         raise CapabilityError(
-            f"{what} needs about {needed / 1e9:.1f} GB of memory, {available / 1e9:.1f} GB available; "
+            f"{network} needs about {needed / 1e9:.1f} GB of memory, "
+            f"{available / 1e9:.1f} GB available; "
             "take several machines (--machines), or a smaller network"
         )
     files = size.hosts * _FILES_A_HOST + _OTHER_FILES
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1] if most_files is None else most_files
-    if most != resource.RLIM_INFINITY and files > most:
+    if most_files is None:
+        _, file_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    else:
+        file_limit = most_files
+    if file_limit != resource.RLIM_INFINITY and files > file_limit:
         raise CapabilityError(
-            f"{what} needs {files} open files, and this process may have {most}; raise the limit (ulimit -Hn)"
+            f"{network} needs {files} open files, and this process may have {file_limit}; "
+            "raise the limit (ulimit -Hn)"
         )
 
 
 def _available_bytes() -> int | None:
+    """Return the memory that the kernel says is available, in bytes, or None if it does not say."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024

@@ -1,1 +1,1 @@
-"""Namespaces of a run's own, gone with it."""
+"""The sandbox of a run: its namespaces, processes, and what they may do."""

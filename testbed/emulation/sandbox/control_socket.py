@@ -1,10 +1,14 @@
-"""The door of a network that is up: a socket by which other processes of the same user reach into its sandbox.
+"""The control socket of a network: other processes of the same user reach into its sandbox by it.
 
-It is made outside, before the sandbox is entered, and inherited, because a socket belongs to the network namespace in
-which it was made. Its name is in Linux's abstract namespace and not in a directory, so that nothing is left of it when
-the last process that holds it has ended, in whatever way. Every user may take any such name; so a part of it cannot be
-guessed, the door is looked for among those that are open, and each side asks the kernel whose process the other is
-before it says a word.
+A socket belongs to the network namespace in which it was created. So this one is created outside,
+before the sandbox is entered, and inherited.
+
+Its name is in Linux's abstract namespace (unix(7)) and not in a directory. So nothing remains of it
+when the last process that has it ends, however it ends.
+
+Any user may create a socket of any such name, which has three consequences. A part of the name
+cannot be guessed. A network is looked for among the sockets that listen. And each side asks the
+kernel which user the other side belongs to before it sends anything.
 """
 
 import itertools
@@ -20,145 +24,204 @@ from pathlib import Path
 
 from testbed.errors import InputError
 
+#: Environment variable of a sandbox: the descriptor of its control socket.
 VARIABLE = "TESTBED_DOOR"
-"""In the environment of a sandbox: the descriptor of its door."""
+
 _PREFIX = "testbed-network-"
-_LISTENS = "00010000"
-"""The flags that /proc/net/unix shows of a listening socket."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+# The flags of a listening socket in /proc/net/unix.
+_LISTENING_FLAGS = "00010000"
+
+# struct ucred: process id, user id and group id of the other side.
 _CREDENTIALS = struct.Struct("=iII")
-_TIME = struct.Struct("@ll")
-_WAITING = 256
-# Seconds to wait for sockets that do not accept connections, all together.
+
+# struct timeval.
+_TIMEVAL = struct.Struct("@ll")
+
+# Connections that may wait at one socket.
+_BACKLOG = 256
+
+# Time to wait for all sockets together at which others wait already, in seconds, and the parts
+# into which it is divided for single sockets.
 _FULL_S = 0.8
-_NUMBERS = itertools.count(1)
+_FULL_PARTS = 4
+
+# Numbers for networks that got no name.
+_numbers = itertools.count(1)
 
 
 def unused_name(kind: str) -> str:
-    """For a network that nobody named: this process's number, which a container's process that shares these sockets may
-    have as well."""
-    up = network_names()
-    names = (f"{kind}-{os.getpid()}{f'-{n}' if n > 1 else ''}" for n in _NUMBERS)
-    return next(name for name in names if name not in up)
+    """Return a name for a network that got none, which no network of this user has.
+
+    It contains the id of this process. A process in a container that shares these sockets may have
+    the same id.
+
+    Args:
+        kind: The first part of the name.
+    """
+    names_in_use = network_names()
+    while True:
+        number = next(_numbers)
+        suffix = f"-{number}" if number > 1 else ""
+        name = f"{kind}-{os.getpid()}{suffix}"
+        if name not in names_in_use:
+            return name
 
 
 def listen(name: str) -> socket.socket:
-    """A listening socket of that name. InputError for a name that is none, or that another network of this user has."""
+    """Return a listening control socket for a network of this name.
+
+    Raises:
+        InputError: The name is invalid, or another network of this user has it.
+    """
     if not _NAME.fullmatch(name):
         raise InputError(
             f"name {name!r}: give letters, digits, dots, dashes and underscores, 64 at most"
         )
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(f"\0{_PREFIX}{os.geteuid()}-{secrets.token_hex(8)}-{name}")
-    listener.listen(_WAITING)
-    for _, other in _doors(name):
-        with other:
-            if other.getpeername() != listener.getsockname():
+    listener.listen(_BACKLOG)
+    # Look for others only now: of two networks that start at the same time, at least one sees the
+    # other.
+    for _, connection in _open_sockets(name):
+        with connection:
+            if connection.getpeername() != listener.getsockname():
                 listener.close()
                 raise InputError(
-                    f"a network named {name!r} is up already; choose another name (testbed attach lists them)"
+                    f"a network named {name!r} is up already; "
+                    "choose another name (testbed attach lists them)"
                 )
     return listener
 
 
 def inherited_socket() -> socket.socket | None:
-    """The door that this process was given, once; None where there is none (programs started inside have no use for
-    it)."""
+    """Return the control socket that this process has inherited, or None.
+
+    The second call returns None. Programs that are started inside do not get the socket.
+    """
     number = os.environ.pop(VARIABLE, "")
     if not number.isdigit():
         return None
+    # The variable may have been inherited without the descriptor, which is then closed or belongs
+    # to another file.
     with suppress(OSError, TypeError):
         listener = socket.socket(fileno=int(number))
         if listener.family == socket.AF_UNIX and _PREFIX.encode() in bytes(listener.getsockname()):
             listener.set_inheritable(False)
             return listener
+        # It is not ours, so it must not be closed.
         listener.detach()
     return None
 
 
 def network_name(listener: socket.socket) -> str:
-    """The name by which a door was opened."""
-    return _parts(bytes(listener.getsockname()).decode())[1]
+    """Return the name of the network to which a control socket belongs."""
+    _, name = _user_and_name(bytes(listener.getsockname()).decode())
+    return name
 
 
 def network_names() -> tuple[str, ...]:
-    """Names of this user's networks that are up."""
+    """Return the names of this user's running networks, sorted."""
     names = []
-    for name, sock in _doors():
-        sock.close()
+    for name, connection in _open_sockets():
+        connection.close()
         names.append(name)
     return tuple(sorted(names))
 
 
 def control_address(name: str) -> str:
-    """The socket's name, after its zero byte, of this user's network of that name. InputError where none is up."""
-    with connect(name) as sock:
-        return bytes(sock.getpeername()).decode()[1:]
+    """Return the address of a network's control socket, without its first byte, which is zero.
+
+    Raises:
+        InputError: This user has no running network of this name.
+    """
+    with connect(name) as connection:
+        return bytes(connection.getpeername()).decode()[1:]
 
 
 def connect(name: str) -> socket.socket:
-    """A connection to this user's network of that name. InputError where none is up."""
-    for _, sock in _doors(name):
-        return sock
-    up = ", ".join(network_names()) or "none"
-    raise InputError(f"no network named {name!r} is up; these are: {up}")
+    """Return a connection to this user's network of this name.
+
+    Raises:
+        InputError: This user has no running network of this name.
+    """
+    for _, connection in _open_sockets(name):
+        return connection
+    running = ", ".join(network_names()) or "none"
+    raise InputError(f"no network named {name!r} is up; these are: {running}")
 
 
-def _parts(address: str) -> tuple[str, str]:
-    """(user id, name) of a door, from the socket's name.
+def _user_and_name(address: str) -> tuple[str, str]:
+    r"""Return the user id and the network's name in the address of a control socket.
 
-    >>> _parts("\\0testbed-network-1000-0123456789abcdef-my-net")
+    >>> _user_and_name("\0testbed-network-1000-0123456789abcdef-my-net")
     ('1000', 'my-net')
     """
-    user, _, rest = address[1:].removeprefix(_PREFIX).partition("-")
-    return user, rest.partition("-")[2]
+    user, _, random_and_name = address[1:].removeprefix(_PREFIX).partition("-")
+    _, _, name = random_and_name.partition("-")
+    return user, name
 
 
-def _doors(required: str | None = None) -> Iterator[tuple[str, socket.socket]]:
-    """(name, connection) of every door of this user's that is open, or of those of one name. The kernel lists them."""
+def _open_sockets(required: str | None = None) -> Iterator[tuple[str, socket.socket]]:
+    """Yield the network's name and a connection for each open control socket of this user.
+
+    Args:
+        required: Only sockets of networks with this name; None for all.
+    """
     try:
         lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()
     except OSError:
         return
     full: list[tuple[str, str]] = []
     for line in lines:
-        words = line.split(maxsplit=7)
-        if words[3:4] != [_LISTENS] or not words[-1].startswith("@" + _PREFIX):
+        columns = line.split(maxsplit=7)
+        if columns[3:4] != [_LISTENING_FLAGS] or not columns[-1].startswith("@" + _PREFIX):
             continue
-        address = "\0" + words[-1][1:]
-        user, name = _parts(address)
+        # The kernel prints the zero byte of an abstract address as @.
+        address = "\0" + columns[-1][1:]
+        user, name = _user_and_name(address)
         if user == str(os.geteuid()) and _NAME.fullmatch(name) and required in (None, name):
             try:
-                sock = _connected(address, wait_s=0.0)
+                connection = _connection_to(address, wait_s=0.0)
             except BlockingIOError:
                 full.append((name, address))
                 continue
-            if sock is not None:
-                yield name, sock
-    yield from _full_doors(full)
+            if connection is not None:
+                yield name, connection
+    # Sockets at which others wait come last: they may belong to another user and accept nothing.
+    yield from _full_sockets(full)
 
 
-def _full_doors(doors: list[tuple[str, str]]) -> Iterator[tuple[str, socket.socket]]:
-    """Wait for doors at which others wait already, all together for _FULL_S.
+def _full_sockets(
+    names_and_addresses: list[tuple[str, str]],
+) -> Iterator[tuple[str, socket.socket]]:
+    """Wait for sockets at which others wait already, all together for ``_FULL_S``.
 
     Another user may have any number of sockets that accept nothing.
     """
-    until = time.monotonic() + _FULL_S
-    for name, address in doors:
-        wait_s = until - time.monotonic()
-        if wait_s <= 0:
+    deadline_s = time.monotonic() + _FULL_S
+    for name, address in names_and_addresses:
+        remaining_s = deadline_s - time.monotonic()
+        if remaining_s <= 0:
             return
+        # A socket that is still full is left out.
         with suppress(BlockingIOError):
-            sock = _connected(address, min(wait_s, _FULL_S / 4))
-            if sock is not None:
-                yield name, sock
+            connection = _connection_to(address, min(remaining_s, _FULL_S / _FULL_PARTS))
+            if connection is not None:
+                yield name, connection
 
 
-def _connected(address: str, wait_s: float) -> socket.socket | None:
+def _connection_to(address: str, wait_s: float) -> socket.socket | None:
     """Connect to a process of this user.
 
+    Args:
+        address: Address of the socket.
+        wait_s: Time to wait in seconds if the queue of connections is full.
+
     Returns:
-        The connection, on which nothing has been said, or None if nobody or another user listens.
+        The connection, on which nothing has been sent, or None if no process or another user
+        listens.
 
     Raises:
         BlockingIOError: The queue of connections is full, and remains so for this time.
@@ -166,30 +229,45 @@ def _connected(address: str, wait_s: float) -> socket.socket | None:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if wait_s:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(0, int(wait_s * 1e6)))
+            timeout = _TIMEVAL.pack(0, int(wait_s * 1e6))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
         else:
             sock.setblocking(False)
         sock.connect(address)
         sock.setblocking(True)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(0, 0))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(0, 0))
         if same_user(sock):
             return sock
     except BlockingIOError:
         sock.close()
         raise
     except OSError:
+        # No process listens any more.
         pass
     sock.close()
     return None
 
 
 def owner_pid(sock: socket.socket) -> int:
-    """Return the process that opened the door at the other end; 0 if it is in another container."""
-    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return int(_CREDENTIALS.unpack(credentials)[0])
+    """Return the process that created the socket at the other end.
+
+    It is 0 for a process in another container.
+    """
+    pid, _, _ = _credentials(sock)
+    return pid
 
 
 def same_user(sock: socket.socket) -> bool:
-    """Whether the other end is a process of this user (seen from inside a sandbox: of the user who entered it)."""
-    found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return bool(_CREDENTIALS.unpack(found)[1] == os.geteuid())
+    """Return whether the other end is a process of this user.
+
+    Inside a sandbox, this is the user who entered the sandbox.
+    """
+    _, user, _ = _credentials(sock)
+    return user == os.geteuid()
+
+
+def _credentials(sock: socket.socket) -> tuple[int, int, int]:
+    """Return the process, user and group that the kernel has recorded for the other end."""
+    content = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, user, group = _CREDENTIALS.unpack(content)
+    return pid, user, group

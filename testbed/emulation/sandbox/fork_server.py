@@ -2,11 +2,12 @@
 
     python -P -m testbed.emulation.sandbox.fork_server DESCRIPTOR [MODULE...]
 
-A process with several threads must not fork: the child inherits locks that other threads hold, and
-descriptors of programs that other threads are starting. This program has one thread, and has imported
-the modules that its children need. It ends when its requester ends, and the kernel ends its children
-with it. ``forked_process`` has the requests, and starts this program or forks it before there are
-threads.
+A process with several threads must not fork, because the child would inherit locks that other
+threads have, and descriptors of programs that other threads are starting. This program has one
+thread, and has imported the modules that its children need.
+
+It ends when its requester ends, and the kernel ends its children with it. ``forked_process`` makes
+the requests. It starts this program, or forks it before there are threads.
 """
 
 import gc
@@ -26,19 +27,35 @@ from typing import Any
 
 from testbed.emulation.sandbox.shared_counters import map_numbers
 
+# The kernel passes at most 253 descriptors with a message.
 MAX_DESCRIPTORS = 250
-"""The kernel passes 253 descriptors with a message at most."""
-START, STATUS, MORE, LOAD = b"start", b"status", b"more", b"load"
+
+# Kinds of requests: start a process, get the exit code of a process that has ended, more
+# descriptors for the next request, import modules.
+START = b"start"
+STATUS = b"status"
+MORE = b"more"
+LOAD = b"load"
+
+# A request: its kind and a process id. In the answer, a process id or an exit code takes the place
+# of the latter.
 HEADER = struct.Struct("=6sq")
-"""A request's kind and a process id; the answer has the process id or the exit code."""
 
 
 def main(descriptor: int, modules: list[str]) -> None:
-    """Serve requests until the requester has ended."""
+    """Serve requests until the requester has ended.
+
+    Args:
+        descriptor: The socket through which requests arrive.
+        modules: Names of modules to import at once.
+    """
+    # A forked helper inherits the signal handlers of its requester, which are not meant for it.
+    # Ctrl-C is left to the requester.
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
+    # A request may bring more descriptors than the usual limit of 1024.
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     _load(modules)
@@ -47,6 +64,7 @@ def main(descriptor: int, modules: list[str]) -> None:
     while True:
         message, descriptors, _, _ = socket.recv_fds(requests, HEADER.size, MAX_DESCRIPTORS)
         if not message:
+            # The requester has ended.
             os._exit(0)
         padded_kind, number = HEADER.unpack(message)
         kind = padded_kind.rstrip(b"\0")
@@ -63,16 +81,24 @@ def main(descriptor: int, modules: list[str]) -> None:
 
 
 def _load(modules: Sequence[str]) -> None:
-    """Import modules, which children then share."""
+    """Import modules, whose memory children then share."""
     for module in modules:
         if module not in sys.modules:
-            with suppress(ImportError):  # The child that needs it reports it.
+            # The child that needs a missing module reports it.
+            with suppress(ImportError):
                 importlib.import_module(module)
+    # The garbage collector of a child would write to every object, and so copy its memory.
     gc.freeze()
 
 
 def _answer_start(requests: socket.socket, descriptors: list[int]) -> None:
-    """Fork a process that calls the function of the request, and send its id and pidfd."""
+    """Fork a process that calls the function of the request, and send its id and pidfd.
+
+    Args:
+        requests: The socket to the requester.
+        descriptors: The call (see ``forked_process``), the child's end of its pipe, and the files
+            and sockets among its arguments.
+    """
     server = os.getpid()
     payload = _read_all(descriptors[0])
     modules, _, _ = payload.partition(b"\0")
@@ -94,12 +120,19 @@ def _read_all(descriptor: int) -> bytes:
 
 
 def _run(payload: bytes, descriptors: list[int], server: int) -> None:
-    """Call the function with its end of the pipe, and end this process."""
+    """Call the function with its end of the pipe, and end this process.
+
+    Args:
+        payload: The call.
+        descriptors: As for ``_answer_start``.
+        server: Process id of the helper.
+    """
     from testbed.emulation.sandbox.process_lifetime import die_with_parent
 
     code = 1
     try:
         die_with_parent()
+        # The helper may have ended before the line above, which then has no effect.
         if os.getppid() != server:
             os._exit(1)
         pipe = Connection(descriptors[1])
@@ -110,8 +143,10 @@ def _run(payload: bytes, descriptors: list[int], server: int) -> None:
     except BaseException:  # noqa: BLE001 - the process ends with it
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
     finally:
+        # The reader of stderr may have ended.
         with suppress(OSError):
             sys.stderr.flush()
+        # The process ends without the exit functions of the program that forked the helper.
         os._exit(code)
 
 
@@ -124,7 +159,7 @@ class _Unpickler(pickle.Unpickler):
         self._descriptors = descriptors
 
     def persistent_load(self, reference: Any) -> object:
-        """Return the socket, the shared numbers, or the number of the open file."""
+        """Return a socket, shared numbers, or the descriptor of an open file."""
         kind, position, timeout_s = reference
         descriptor = self._descriptors[position]
         if kind == "file":

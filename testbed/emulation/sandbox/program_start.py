@@ -1,4 +1,4 @@
-"""Starts programs in hosts, to which the kernel refuses some system calls."""
+"""Starts programs in hosts, under a filter by which the kernel refuses some system calls."""
 
 import os
 import subprocess
@@ -13,11 +13,13 @@ from testbed.errors import CapabilityError
 
 
 def start_program(argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-    """Start a program that types into no terminal and reaches no kernel keyring and no io_uring.
+    """Start a program that cannot type into a terminal, and use no kernel keyring and no io_uring.
 
-    It is started by a thread that has the filter, because a filter holds for one thread and what
-    it starts. No further program has to run for it. Outside a sandbox a program is started as
-    usual: it stands for one inside, which the network starts.
+    A filter applies to one thread and everything that it starts. So a thread with the filter starts
+    the program, and no further program is needed to install it.
+
+    Outside a sandbox, the program is started as usual. There it represents a program inside, which
+    the process with the network starts.
 
     Args:
         argv: The program and its arguments.
@@ -33,14 +35,18 @@ def start_program(argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
     try:
         return starting.result()
     except BaseException:
-        # An interrupt leaves no program behind that nobody waits for.
+        # After an interrupt, no caller would wait for the program or end it.
         starting.add_done_callback(_end_program)
         raise
 
 
 @cache
 def _thread_of(_process: int) -> ThreadPoolExecutor:
-    """Return the thread of this process; it lives as long, because programs end with theirs."""
+    """Return the thread of this process that starts programs.
+
+    It lives as long as the process, because a program may be set to die with the thread that
+    started it. A forked process, which inherits the cache but no thread, gets its own.
+    """
     executor = ThreadPoolExecutor(1, "programs in hosts")
     try:
         executor.submit(_refuse_calls).result()
@@ -50,7 +56,11 @@ def _thread_of(_process: int) -> ThreadPoolExecutor:
 
 
 def _refuse_calls() -> None:
-    """Set this thread up. Processors without a table of system calls have no filter."""
+    """Install the filter for this thread.
+
+    On processors without a table of system calls there is no filter.
+    """
+    # The filter refuses keyctl(2), so the keyring must be joined before.
     system_call_filter.join_new_session_keyring()
     if system_call_filter.is_supported():
         system_call_filter.install(system_call_filter.FOR_HOSTS)
@@ -61,5 +71,6 @@ def _start(argv: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[Any
 
 
 def _end_program(starting: Future[subprocess.Popen[Any]]) -> None:
+    """Kill a program as soon as it has started."""
     if starting.exception() is None:
         starting.result().kill()

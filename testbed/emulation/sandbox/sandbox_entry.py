@@ -1,12 +1,16 @@
-"""The door of the sandbox: makes the namespaces, goes on in them or runs one command there, and passes its end on.
+"""Enters a sandbox: creates its namespaces, continues in them, and passes on how the inside ends.
 
-A stand-alone program too, which ``sandbox_command`` starts with ``python -I -S``; it imports only the standard library.
+It is a stand-alone program too, which ``sandbox_command`` starts with ``python -I -S``. It imports
+only the standard library.
 
-    sandbox_entry.py OPTIONS COMMAND...        OPTIONS: JSON, see ``Options``
+    sandbox_entry.py OPTIONS COMMAND...
 
-Three processes: the outer one (the caller's own process id) waits outside; the first process inside is the namespaces'
-init (it collects orphans); the command is its child. The kernel kills init when the outer one dies in any way, and
-everything inside with init, so that no way of ending leaves anything: no process, interface, mount or file.
+OPTIONS are JSON: the keyword arguments of ``sandbox_command``.
+
+There are three processes. The outer one keeps the process id of the caller, and waits outside. The
+first process inside is the init of the process namespace, and waits for orphans. The command is its
+child. The kernel kills init when the outer process dies in any way, and with init everything
+inside. So nothing remains however the sandbox ends: no process, interface, mount or file.
 """
 
 import ctypes
@@ -19,15 +23,27 @@ import struct
 import sys
 import time
 
-CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
-    0x00020000,
-    0x10000000,
-    0x20000000,
-    0x40000000,
-)
-CLONE_NEWTIME, CLONE_NEWCGROUP, CLONE_NEWIPC = 0x00000080, 0x02000000, 0x08000000
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
-MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
+# Namespaces (clone(2), time_namespaces(7)).
+CLONE_NEWTIME = 0x00000080
+CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+# Flags of mount(2).
+MS_RDONLY = 1
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_REMOUNT = 32
+MS_BIND = 4096
+MS_REC = 16384
+MS_PRIVATE = 1 << 18
+
+# Files through which a program of root could change the whole machine. Of these, only
+# /proc/sys/net belongs to the network namespace.
 READ_ONLY = (
     "/proc/sys",
     "/proc/sysrq-trigger",
@@ -37,16 +53,34 @@ READ_ONLY = (
     "/proc/scsi",
     "/proc/acpi",
 )
-"""What a program of root's could set for the whole machine; only /proc/sys/net belongs to the network namespace."""
+
 PR_SET_PDEATHSIG = 1
-SI_KERNEL = 0x80  # the terminal sent the signal to the whole process group; anything else was sent to one process
+
+# The origin of a signal that a terminal sent to the whole process group. Any other signal was sent
+# to one process.
+SI_KERNEL = 0x80
+
 EXIT_REFUSED = 3
-EXIT_KILLED = 4  # the run is invalid
+
+# The run is invalid.
+EXIT_KILLED = 4
+
+# Time for the command to end after SIGTERM or SIGHUP.
 GRACE_S = 5.0
+
+# Without a deadline, a supervisor wakes up this often.
+_IDLE_S = 3600.0
+
 _READ_ONLY_BIND = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
-PRIVATE_MOUNT = "/dev/shm"  # exists on every Linux system, holds nothing that a command would be given as an argument
+
+# A directory for the sandbox's files. It exists on every Linux system, and contains nothing that a
+# command would be given as an argument.
+PRIVATE_MOUNT = "/dev/shm"
+
+#: Smallest memory of sockets in bytes, by the setting's name in /proc/sys/net/core.
 SOCKET_MEMORY_BYTES = {"wmem_default": 4 << 20, "wmem_max": 16 << 20, "rmem_max": 32 << 20}
 
+# Signals that are passed on to the command.
 _FORWARDED = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -55,6 +89,11 @@ _FORWARDED = (
     signal.SIGUSR1,
     signal.SIGUSR2,
 )
+_SUPERVISED = (*_FORWARDED, signal.SIGCHLD)
+
+# struct ifreq with flags: name, flags, padding.
+_IFREQ = "16sH14x"
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -62,11 +101,18 @@ class RefusedError(Exception):
     """The kernel refused a step; the text says which, and how to allow it."""
 
 
-def main(words: list[str]) -> int:
-    """Run the command of ``words`` in fresh namespaces; the exit code is its own (128 + signal where a signal ended
-    it)."""
-    command = words[1:]
-    enter(json.loads(words[0]))
+def main(arguments: list[str]) -> int:
+    """Run a command in new namespaces.
+
+    Args:
+        arguments: OPTIONS, and the command with its arguments.
+
+    Returns:
+        127 if the command cannot be started. Otherwise the process becomes the command; the outer
+        process ends with its exit code, or with 128 + n if signal n ended it.
+    """
+    command = arguments[1:]
+    enter(json.loads(arguments[0]))
     try:
         os.execvp(command[0], command)
     except OSError as error:
@@ -75,50 +121,79 @@ def main(words: list[str]) -> int:
 
 
 def enter(options: dict[str, object]) -> None:
-    """Go on in fresh namespaces: returns in the innermost of three processes, which has the mask of signals of a new
-    one; the others end with its exit code, or with EXIT_REFUSED and one line on stderr. To be called where there is one
-    thread, and with nothing left in Python's buffers."""
+    """Continue in new namespaces.
+
+    The function returns in the innermost of three processes, in which no forwarded signal is
+    blocked. The other two processes end with the exit code of this one, or with EXIT_REFUSED and
+    one line on stderr.
+
+    The caller must have only one thread, because others would not continue, and must have flushed
+    Python's buffers, because each process would write their contents.
+
+    Args:
+        options: The keyword arguments of ``sandbox_command``.
+    """
     explain = bool(options.get("explain_kill"))
     if options.get("die_with_parent"):
         _die_with_parent()
+    # Only the machine's root may do this, so it must happen before the user namespace changes.
     _raise_socket_memory()
     try:
         _unshare()
         if options.get("clock_offset_s"):
-            _set_clocks_off(float(str(options["clock_offset_s"])))
-        signal.pthread_sigmask(signal.SIG_BLOCK, (*_FORWARDED, signal.SIGCHLD))
-        alive, ours = os.pipe()
-        if (init := os.fork()) != 0:
+            # A time namespace applies to children only, so it must exist before the fork. It needs
+            # the capabilities that the user namespace gives.
+            _offset_clocks(float(str(options["clock_offset_s"])))
+        # Blocked before the fork, so that no signal is lost before a supervisor waits for it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SUPERVISED)
+        # The outer process has the only writing end of this pipe while it lives.
+        alive, writing_end = os.pipe()
+        init = os.fork()
+        if init != 0:
             os.close(alive)
             os._exit(_supervise(init, explain))
-        os.close(ours)
+        os.close(writing_end)
         _become_init(alive)
-        os.environ.update(_environment(_prepare(options)))
-    except RefusedError as refused:
-        print(f"testbed: {refused}", file=sys.stderr, flush=True)
+        os.environ.update(_environment(_prepare()))
+    except RefusedError as refusal:
+        print(f"testbed: {refusal}", file=sys.stderr, flush=True)
         os._exit(EXIT_REFUSED)
-    if (child := os.fork()) != 0:
+    child = os.fork()
+    if child != 0:
         os._exit(_supervise(child, explain))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (*_FORWARDED, signal.SIGCHLD))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SUPERVISED)
 
 
 def _unshare() -> None:
-    """Enter new network, mount, cgroup, System V IPC and (for children) process namespaces; a user namespace too where
-    the user is not root."""
+    """Enter new network, mount, cgroup and System V IPC namespaces.
+
+    The children of this process are in a new process namespace. A user who is not root also enters
+    a user namespace, in which this user is root. So does root if the kernel refuses the other
+    namespaces alone, as in some containers.
+
+    Raises:
+        RefusedError: The kernel refused.
+    """
     flags = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWCGROUP | CLONE_NEWIPC
     if os.geteuid() == 0 and _libc.unshare(flags) == 0:
         return
-    uid, gid = os.geteuid(), os.getegid()
+    # In the new user namespace, these ids would be those of "nobody".
+    uid = os.geteuid()
+    gid = os.getegid()
     if _libc.unshare(flags | CLONE_NEWUSER) != 0:
         raise RefusedError(
-            f"the kernel refuses new namespaces ({os.strerror(ctypes.get_errno())}); {_how_to_allow()}"
+            f"the kernel refuses new namespaces ({os.strerror(ctypes.get_errno())}); "
+            f"{_how_to_allow()}"
         )
+    # The kernel accepts a map of groups only after setgroups(2) was denied: otherwise a user could
+    # drop a group by which a file is closed to him.
+    settings = (
+        ("setgroups", "deny"),
+        ("uid_map", f"0 {uid} 1"),
+        ("gid_map", f"0 {gid} 1"),
+    )
     try:
-        for name, text in (
-            ("setgroups", "deny"),
-            ("uid_map", f"0 {uid} 1"),
-            ("gid_map", f"0 {gid} 1"),
-        ):
+        for name, text in settings:
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
     except OSError as error:
@@ -127,32 +202,34 @@ def _unshare() -> None:
         ) from error
 
 
-def _set_clocks_off(seconds: float) -> None:
-    """What is forked from now on lives in a time namespace, whose monotonic clock is ahead by so much."""
+def _offset_clocks(offset_s: float) -> None:
+    """Put children into a time namespace, whose monotonic clocks are ahead by this many seconds."""
     if _libc.unshare(CLONE_NEWTIME) != 0:
         raise RefusedError(
             f"the kernel refuses a time namespace ({os.strerror(ctypes.get_errno())})"
         )
-    whole = int(seconds // 1)
-    nanoseconds = round((seconds - whole) * 1e9)
+    seconds = int(offset_s // 1)
+    nanoseconds = round((offset_s - seconds) * 1e9)
     with open("/proc/self/timens_offsets", "w") as file:
-        file.write(f"monotonic {whole} {nanoseconds}\nboottime {whole} {nanoseconds}\n")
+        file.write(f"monotonic {seconds} {nanoseconds}\nboottime {seconds} {nanoseconds}\n")
 
 
 def _how_to_allow() -> str:
-    for path, asks in (
-        ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"),
-        ("/proc/sys/kernel/unprivileged_userns_clone", "0"),
-        ("/proc/sys/user/max_user_namespaces", "0"),
-    ):
-        if _read(path) == asks:
-            setting = path.removeprefix("/proc/sys/").replace("/", ".")
-            value = {"1": "0", "0": "1"}[asks] if "max" not in setting else "10000"
-            return f"run the command with sudo, or allow them: sudo sysctl -w {setting}={value}"
+    """Return how to allow user namespaces, depending on the setting that forbids them."""
+    # Setting, the value that forbids user namespaces, and a value that allows them.
+    settings = (
+        ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+        ("kernel.unprivileged_userns_clone", "0", "1"),
+        ("user.max_user_namespaces", "0", "10000"),
+    )
+    for setting, forbidding, allowing in settings:
+        if _read("/proc/sys/" + setting.replace(".", "/")) == forbidding:
+            return f"run the command with sudo, or allow them: sudo sysctl -w {setting}={allowing}"
     return "run the command with sudo; in a container, start the container with --privileged"
 
 
 def _read(path: str) -> str | None:
+    """Return the contents of a file without surrounding space, or None if it cannot be read."""
     try:
         with open(path) as file:
             return file.read().strip()
@@ -161,16 +238,17 @@ def _read(path: str) -> str | None:
 
 
 def _raise_socket_memory() -> None:
-    """All ports of the user-space switch share one send socket: with shaped ports its default memory is too little.
+    """Raise the default memory of sockets, which is too small for shaped ports.
 
-    The kernel lets only the machine's root set it, outside the sandbox; where it refuses, ``doctor`` says so.
+    All ports of a user-space switch share one sending socket. Only the machine's root may change
+    the setting, and only outside the sandbox. If the kernel refuses, ``testbed doctor`` reports it.
     """
     if os.geteuid() != 0:
         return
     for name, required in SOCKET_MEMORY_BYTES.items():
         path = f"/proc/sys/net/core/{name}"
-        have = _read(path)
-        if have is None or int(have) >= required:
+        value = _read(path)
+        if value is None or int(value) >= required:
             continue
         try:
             with open(path, "w") as file:
@@ -180,13 +258,20 @@ def _raise_socket_memory() -> None:
 
 
 def _become_init(alive: int) -> None:
+    """Let this process die with the outer one.
+
+    Args:
+        alive: Reading end of a pipe whose only writing end the outer process has.
+    """
     _die_with_parent()
-    # The outer process may have died before the line above: then nobody holds the pipe's other end any more.
+    # The outer process may have died before the line above, which then has no effect. In this case
+    # the pipe has no writing end, and reading returns nothing at once.
     fcntl.fcntl(alive, fcntl.F_SETFL, os.O_NONBLOCK)
     try:
         if os.read(alive, 1) == b"":
             os._exit(EXIT_REFUSED)
     except BlockingIOError:
+        # The outer process lives.
         pass
     os.close(alive)
 
@@ -195,12 +280,20 @@ def _die_with_parent() -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def _prepare(options: dict[str, object]) -> str:
-    """Mounts and loopback of the new namespaces; returns the private directory, on a tmpfs that vanishes with them."""
+def _prepare() -> str:
+    """Mount the file systems of the sandbox, and set up its loopback interface.
+
+    Returns:
+        The private directory, in a tmpfs that disappears with the namespaces.
+
+    Raises:
+        RefusedError: The kernel refused.
+    """
+    # This comes first: otherwise the mounts below would appear on the machine too.
     mount("none", "/", None, MS_REC | MS_PRIVATE, "make mounts private")
-    mount(
-        "proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mount /proc"
-    )  # refused where /proc is masked
+    # The machine's /proc would show the processes of the machine. The kernel refuses a new one if
+    # a part of the old one is masked, as in some containers.
+    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mount /proc")
     mount(
         "tmpfs",
         PRIVATE_MOUNT,
@@ -209,29 +302,42 @@ def _prepare(options: dict[str, object]) -> str:
         f"mount a tmpfs on {PRIVATE_MOUNT}",
         "mode=1777",
     )
-    # Terminals that are made inside; those of the machine have no names there.
-    options_of_terminals = "newinstance,ptmxmode=0666,mode=620"
+    # Programs inside can open terminals that are created inside, but not those of the machine.
+    terminal_options = "newinstance,ptmxmode=0666,mode=620"
     flags = MS_NOSUID | MS_NOEXEC
-    mount("devpts", "/dev/pts", "devpts", flags, "mount /dev/pts", options_of_terminals)
+    mount("devpts", "/dev/pts", "devpts", flags, "mount /dev/pts", terminal_options)
     run_directory = f"{PRIVATE_MOUNT}/testbed"
     for part in ("run", "log", "db", "etc", "tmp"):
         os.makedirs(f"{run_directory}/{part}")  # noqa: PTH103 - pathlib costs a third of this program's start
+    _disable_ipv6()
+    _protect_machine()
+    _show_own_interfaces()
+    _set_loopback_up()
+    return run_directory
+
+
+def _disable_ipv6() -> None:
     for scope in ("default", "all"):
         try:
             with open(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6", "w") as file:
                 file.write("1")
         except OSError:
-            break  # a kernel without IPv6 has nothing to switch off
-    _protect_machine()
-    _show_own_interfaces()
-    _loopback_up()
-    return run_directory
+            # A kernel without IPv6 has nothing to switch off.
+            break
 
 
 def _show_own_interfaces() -> None:
-    """As of ``namespace_holder``, which is a program by itself too, before its hosts have any."""
+    """Mount /sys again, because it shows the interfaces of the network in which it was mounted.
+
+    The control groups in it are retained. ``namespace_holder`` does the same for each host.
+    """
+    # Opened before the mount covers it.
     groups = "/sys/fs/cgroup"
-    retained = os.open(groups, os.O_PATH) if os.path.isdir(groups) else None  # noqa: PTH112 - as above
+    retained = None
+    if os.path.isdir(groups):  # noqa: PTH112 - as above
+        retained = os.open(groups, os.O_PATH)
+    # The kernel may refuse, as in a container that hides a part of /sys. It then stays as it was:
+    # read-only, since ``_protect_machine`` came before.
     try:
         mount("sysfs", "/sys", "sysfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "mount /sys")
         if retained is not None:
@@ -243,56 +349,71 @@ def _show_own_interfaces() -> None:
 
 
 def _protect_machine() -> None:
-    """Make what would stay on the machine after the run readable only.
+    """Make everything read-only through which a program could change the machine beyond the run.
 
-    These are the settings of its kernel, and the control groups and devices in /sys.
+    These are the settings of the kernel, and the control groups and devices in /sys.
     """
     for path in READ_ONLY:
         if os.path.exists(path):  # noqa: PTH110 - pathlib costs a third of this program's start
+            # Two steps, because the kernel ignores other flags when it creates a bind mount.
             mount(path, path, None, MS_BIND, f"bind {path}")
             mount("none", path, None, _READ_ONLY_BIND, f"make {path} read-only")
-    mount("/proc/sys/net", "/proc/sys/net", None, MS_BIND, "bind /proc/sys/net")
-    mount(
-        "none", "/proc/sys/net", None, _READ_ONLY_BIND & ~MS_RDONLY, "make /proc/sys/net writable"
-    )
+    # These settings belong to the sandbox's own network. The mount comes after that of /proc/sys,
+    # and so lies over it.
+    network_settings = "/proc/sys/net"
+    mount(network_settings, network_settings, None, MS_BIND, f"bind {network_settings}")
+    writable = _READ_ONLY_BIND & ~MS_RDONLY
+    mount("none", network_settings, None, writable, f"make {network_settings} writable")
     for path in sorted(_mounts_below("/sys")):
+        # In a user namespace, the kernel refuses to clear these flags of the machine's mounts.
         retained = os.statvfs(path).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
-        mount(
-            "none",
-            path,
-            None,
-            MS_REMOUNT | MS_BIND | MS_RDONLY | retained,
-            f"make {path} read-only",
-        )
+        read_only = MS_REMOUNT | MS_BIND | MS_RDONLY | retained
+        mount("none", path, None, read_only, f"make {path} read-only")
 
 
 def _mounts_below(directory: str) -> set[str]:
-    """Mount points that can be reached and that no other mount hides: ``directory``, and those below it."""
+    """Return the visible mount points in a directory, and the directory itself if it is one.
+
+    A mount point that another mount covers, or that cannot be reached, is not returned.
+    """
     with open("/proc/self/mountinfo") as file:
-        found = {
-            words[0]: words[4].encode().decode("unicode_escape") for words in map(str.split, file)
-        }
-    below = {
-        number: path for number, path in found.items() if (path + "/").startswith(directory + "/")
-    }
-    return {path for number, path in below.items() if _mount_seen_at(path) == number}
+        rows = [line.split() for line in file]
+    visible = set()
+    for row in rows:
+        mount_id = row[0]
+        path = row[4].encode().decode("unicode_escape")
+        if (path + "/").startswith(directory + "/") and _mount_seen_at(path) == mount_id:
+            visible.add(path)
+    return visible
 
 
 def _mount_seen_at(path: str) -> str:
-    """The number of the mount that a path leads to, "" where nothing can be reached."""
+    """Return the id of the mount to which a path leads, or "" if it leads nowhere."""
     try:
-        opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return ""
-    with open(f"/proc/self/fdinfo/{opened}") as file:
-        number = next((line.split()[1] for line in file if line.startswith("mnt_id:")), "")
-    os.close(opened)
-    return number
+    mount_id = ""
+    with open(f"/proc/self/fdinfo/{descriptor}") as file:
+        for line in file:
+            if line.startswith("mnt_id:"):
+                mount_id = line.split()[1]
+                break
+    os.close(descriptor)
+    return mount_id
 
 
 def _environment(run_directory: str) -> dict[str, str]:
+    """Return the environment variables that a process in the sandbox gets in addition.
+
+    Args:
+        run_directory: The private directory of the sandbox.
+    """
     path = os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":")
-    path += [d for d in ("/usr/local/sbin", "/usr/sbin", "/sbin") if d not in path]
+    # Ordinary users may lack the folders with the programs of Open vSwitch and iproute2.
+    for folder in ("/usr/local/sbin", "/usr/sbin", "/sbin"):
+        if folder not in path:
+            path.append(folder)
     return {
         "TESTBED_SANDBOX": run_directory,
         "TESTBED_SANDBOX_NETWORK": os.readlink("/proc/self/ns/net"),  # noqa: PTH115 - as above
@@ -308,7 +429,7 @@ def _environment(run_directory: str) -> dict[str, str]:
 def mount(
     source: str, target: str, kind: str | None, flags: int, doing: str, data: str | None = None
 ) -> None:
-    """Call mount(2).
+    """Mount a file system, or change the flags of a mount (mount(2)).
 
     Args:
         source: What is mounted; unused for file systems without a device.
@@ -321,62 +442,90 @@ def mount(
     Raises:
         RefusedError: The kernel refused.
     """
-    encoded = [None if word is None else os.fsencode(word) for word in (source, target, kind)]
+    encoded_kind = None if kind is None else os.fsencode(kind)
     options = None if data is None else os.fsencode(data)
-    if _libc.mount(*encoded, ctypes.c_ulong(flags), options) != 0:
+    result = _libc.mount(
+        os.fsencode(source), os.fsencode(target), encoded_kind, ctypes.c_ulong(flags), options
+    )
+    if result != 0:
         raise RefusedError(
             f"cannot {doing} in the sandbox ({os.strerror(ctypes.get_errno())}); {_how_to_allow()}"
         )
 
 
-def _loopback_up() -> None:
-    siocgifflags, siocsifflags, iff_up = 0x8913, 0x8914, 1
+def _set_loopback_up() -> None:
+    siocgifflags = 0x8913
+    siocsifflags = 0x8914
+    iff_up = 1
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
-            answer = fcntl.ioctl(sock, siocgifflags, struct.pack("16sH14x", b"lo", 0))
-            flags = struct.unpack("16sH14x", answer)[1]
-            fcntl.ioctl(sock, siocsifflags, struct.pack("16sH14x", b"lo", flags | iff_up))
+            answer = fcntl.ioctl(sock, siocgifflags, struct.pack(_IFREQ, b"lo", 0))
+            _, flags = struct.unpack(_IFREQ, answer)
+            fcntl.ioctl(sock, siocsifflags, struct.pack(_IFREQ, b"lo", flags | iff_up))
         except OSError as error:
-            # AppArmor lets an ordinary user make namespaces but gives no rights in them.
+            # AppArmor lets an ordinary user create namespaces, but gives no capabilities in them.
             raise RefusedError(
                 f"no rights over the sandbox's network ({error.strerror}); {_how_to_allow()}"
             ) from error
 
 
 def _supervise(child: int, explain: bool) -> int:
-    """Wait for the child, collect orphans, pass signals on; a child that ignores SIGTERM for GRACE_S is given up.
+    """Wait for the child, collect orphans, and pass signals on.
+
+    A child that has not ended GRACE_S after SIGTERM or SIGHUP is killed.
 
     Args:
         child: The process to wait for.
         explain: If a signal that did not come through this process ends the child, print a line
             and return EXIT_KILLED. Otherwise return 128 plus the signal's number, as a shell does.
+
+    Returns:
+        The exit code of this process.
     """
-    patience: float | None = None
-    given_up = False
+    deadline_s: float | None = None
+    killed_here = False
     while True:
         try:
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                if ended[0] == child:
-                    code = os.waitstatus_to_exitcode(ended[1])
-                    if code >= 0:
-                        return code
-                    if explain and -code not in _FORWARDED and not given_up:
-                        return _explain_kill(-code)
-                    return 128 - code
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    # No further process has ended.
+                    break
+                if pid == child:
+                    return _exit_code_for(os.waitstatus_to_exitcode(status), explain, killed_here)
         except ChildProcessError:
             return EXIT_REFUSED
-        left = 3600.0 if patience is None else patience - time.monotonic()
-        if left <= 0:
+        remaining_s = _IDLE_S if deadline_s is None else deadline_s - time.monotonic()
+        if remaining_s <= 0:
             os.kill(child, signal.SIGKILL)
-            patience = None
-            given_up = True
+            deadline_s = None
+            killed_here = True
             continue
-        got = signal.sigtimedwait((*_FORWARDED, signal.SIGCHLD), left)
-        if got is None or got.si_signo == signal.SIGCHLD or got.si_code == SI_KERNEL:
+        received = signal.sigtimedwait(_SUPERVISED, remaining_s)
+        if received is None or received.si_signo == signal.SIGCHLD:
             continue
-        os.kill(child, got.si_signo)
-        if got.si_signo in (signal.SIGTERM, signal.SIGHUP) and patience is None:
-            patience = time.monotonic() + GRACE_S
+        if received.si_code == SI_KERNEL:
+            # The terminal has sent the signal to the child too.
+            continue
+        os.kill(child, received.si_signo)
+        if received.si_signo in (signal.SIGTERM, signal.SIGHUP) and deadline_s is None:
+            deadline_s = time.monotonic() + GRACE_S
+
+
+def _exit_code_for(code: int, explain: bool, killed_here: bool) -> int:
+    """Return the exit code of a supervisor whose child has ended.
+
+    Args:
+        code: Exit code of the child, or -n if signal n ended it.
+        explain: As for ``_supervise``.
+        killed_here: The supervisor itself has killed the child.
+    """
+    if code >= 0:
+        return code
+    number = -code
+    if explain and number not in _FORWARDED and not killed_here:
+        return _explain_kill(number)
+    return 128 + number
 
 
 def _explain_kill(number: int) -> int:

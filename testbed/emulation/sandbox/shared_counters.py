@@ -1,6 +1,6 @@
-"""Numbers that a process writes and another one reads while both run.
+"""Numbers that one process writes and another reads while both run.
 
-Both processes have the page of memory: there is no lock and no call.
+Both processes map the same page of memory, so that neither locks nor system calls are needed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,11 @@ import os
 
 
 class SharedPages(mmap.mmap):
-    """Memory that other processes map by its descriptor."""
+    """Shared memory.
+
+    Attributes:
+        descriptor: Its open file, by which other processes can map it too.
+    """
 
     descriptor: int
 
@@ -19,7 +23,7 @@ class SharedPages(mmap.mmap):
 
 
 def shared_numbers(count: int) -> memoryview[float]:
-    """Return ``count`` floating-point numbers, all 0, which ``ForkedProcess`` shares with a process.
+    """Return floating-point numbers that ``ForkedProcess`` shares with a process, all 0 at first.
 
     >>> numbers = shared_numbers(2); numbers[1] = 3
     >>> list(numbers)
@@ -31,7 +35,10 @@ def shared_numbers(count: int) -> memoryview[float]:
 
 
 def map_numbers(descriptor: int) -> memoryview[float]:
-    """Return the numbers of an open file of shared memory, which is closed with them."""
+    """Return the numbers in an open file of shared memory.
+
+    The descriptor is closed when the numbers are deleted.
+    """
     pages = SharedPages(descriptor, 0)
     pages.descriptor = descriptor
     return memoryview(pages).cast("d")

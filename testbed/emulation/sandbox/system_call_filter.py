@@ -1,7 +1,7 @@
 """Seccomp filters: system calls that the kernel refuses to programs that are not trusted.
 
-A filter is a table of rules, translated to the classic BPF program that ``prctl`` takes.
-The module imports the standard library alone, because stand-alone programs use it too.
+A filter is a table of rules, which is translated to a classic BPF program for prctl(2). The module
+imports only the standard library, because stand-alone programs use it too.
 """
 
 import ctypes
@@ -18,21 +18,25 @@ _JUMP_IF_EQUAL = 0x15
 _JUMP_IF_AT_LEAST = 0x35
 _RETURN = 0x06
 
+# Return values of a filter (seccomp(2)); the error number is added to the second one.
 _ALLOW = 0x7FFF0000
 _REFUSE_WITH = 0x00050000
+
 _ALL_BITS = 0xFFFFFFFF
 
-# Positions in the kernel's ``struct seccomp_data``.
+# Offsets of fields in the kernel's ``struct seccomp_data``, and the size of one argument.
 _NUMBER_AT = 0
 _ARCHITECTURE_AT = 4
 _ARGUMENTS_AT = 16
+_ARGUMENT_BYTES = 8
 
 _PR_SET_SECCOMP = 22
 _SECCOMP_MODE_FILTER = 2
 _PR_SET_NO_NEW_PRIVS = 38
-_JOIN_SESSION_KEYRING = 1
+_KEYCTL_JOIN_SESSION_KEYRING = 1
 
-# Calls of the x32 ABI, which have other numbers, have this bit.
+# The numbers of calls of the x32 ABI have this bit. They would pass a filter that only knows the
+# numbers of x86-64.
 _X32_BIT = 0x40000000
 
 # Machine -> its architecture in <linux/audit.h>, and its column in the table of numbers.
@@ -90,17 +94,19 @@ _NUMBERS_OF_X86_64 = {"fork": 57, "vfork": 58}
 
 
 class FilterError(Exception):
-    """The kernel, or this machine, has no such filter; the text says which."""
+    """The kernel or the processor supports no such filter; the text says which."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A condition on the lower 32 bits of one argument, all that the kernel reads of these.
+    """A condition on one argument of a system call.
+
+    It is about the lower 32 bits. The kernel reads no more of the arguments that are checked here.
 
     Attributes:
-        argument: The argument's index.
-        values: What the masked argument is compared with.
-        allowed: Whether these values are the only ones allowed, or the only ones refused.
+        argument: Index of the argument.
+        values: The values with which the masked argument is compared.
+        allowed: If true, only these values are allowed; if false, only these are refused.
         mask: The bits that are compared.
     """
 
@@ -112,7 +118,13 @@ class Check:
 
 @dataclass(frozen=True)
 class Rule:
-    """A system call that is refused unless every check holds; without checks it always is."""
+    """A system call that is refused unless every check holds; without checks it is always refused.
+
+    Attributes:
+        call: Name of the call.
+        checks: The checks.
+        error: The errno with which it is refused.
+    """
 
     call: str
     checks: tuple[Check, ...] = ()
@@ -146,9 +158,11 @@ _OTHER_PROCESSES = (
 )
 _FILES_BY_HANDLE = ("name_to_handle_at", "open_by_handle_at", "fanotify_init")
 _KERNEL_PROGRAMS = ("bpf", "perf_event_open", "userfaultfd")
-# Memory that belongs to no process, so that no limit of a process counts it.
+
+# Memory that belongs to no process, and so is not subject to a limit of a process.
 _SHARED_MEMORY = ("memfd_create", "memfd_secret", "mq_open", "msgget", "semget", "shmget")
 
+# Requests of ioctl(2) by which a program could type commands into its terminal.
 _TIOCSTI = 0x5412
 _TIOCLINUX = 0x541C
 _TERMINAL_INPUT = Rule("ioctl", (Check(argument=1, values=(_TIOCSTI, _TIOCLINUX), allowed=False),))
@@ -161,17 +175,21 @@ _AF_VSOCK = 40
 _SOCK_STREAM = 1
 _SOCK_SEQPACKET = 5
 _SOCKET_TYPE_MASK = 0xF
-_BUFFER_SIZES = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and the same with FORCE
+# SO_SNDBUF, SO_RCVBUF, SO_SNDBUFFORCE and SO_RCVBUFFORCE.
+_BUFFER_SIZES = (7, 8, 32, 33)
 _CLONE_THREAD = 0x00010000
-# CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+# CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID and
+# CLONE_NEWNET.
 _CLONE_NEW_NAMESPACES = 0x7E020000
 
-#: Programs in hosts: they enter namespaces before they begin, so that these calls stay allowed.
-#: Their missing capabilities refuse them what changes the machine.
+#: The rules for programs in hosts. Calls for mounts and namespaces stay allowed, because the
+#: programs that enter a host need them after the filter is installed. Programs in hosts lack the
+#: capabilities to change the machine (``process_lifetime.confined``).
 FOR_HOSTS = (
-    *(Rule(call) for call in (*_KEYRINGS, *_IO_URING)),
+    *map(Rule, _KEYRINGS),
+    *map(Rule, _IO_URING),
     _TERMINAL_INPUT,
-    # The one family of sockets that leads out of a network namespace.
+    # The only family of sockets that leads out of a network namespace.
     Rule(
         "socket",
         (Check(argument=0, values=(_AF_VSOCK,), allowed=False),),
@@ -179,26 +197,23 @@ FOR_HOSTS = (
     ),
 )
 
-#: Programs that describe a network: one process with threads, whose sockets reach nothing but
-#: its own empty network.
+#: The rules for programs that describe a network: one process with threads, whose sockets reach
+#: only its own empty network.
 FOR_NETWORK_FILES = (
-    *(
-        Rule(call)
-        for call in (
-            *_KEYRINGS,
-            *_IO_URING,
-            *_MOUNTS,
-            *_NAMESPACES,
-            *_OTHER_PROCESSES,
-            *_FILES_BY_HANDLE,
-            *_KERNEL_PROGRAMS,
-            *_SHARED_MEMORY,
-            "fork",
-            "vfork",
-        )
-    ),
-    # ENOSYS makes the C library use ``clone``, whose flags a filter can read.
+    *map(Rule, _KEYRINGS),
+    *map(Rule, _IO_URING),
+    *map(Rule, _MOUNTS),
+    *map(Rule, _NAMESPACES),
+    *map(Rule, _OTHER_PROCESSES),
+    *map(Rule, _FILES_BY_HANDLE),
+    *map(Rule, _KERNEL_PROGRAMS),
+    *map(Rule, _SHARED_MEMORY),
+    Rule("fork"),
+    Rule("vfork"),
+    # The flags of ``clone3`` are in memory, which a filter cannot read. ENOSYS makes the C library
+    # use ``clone``.
     Rule("clone3", error=errno.ENOSYS),
+    # Threads are allowed, unless they enter new namespaces.
     Rule(
         "clone",
         (
@@ -230,23 +245,27 @@ FOR_NETWORK_FILES = (
         ),
         error=errno.EAFNOSUPPORT,
     ),
-    # Buffers of sockets are memory of the kernel's.
+    # Buffers of sockets are memory of the kernel, which no limit of the process counts.
     Rule("setsockopt", (Check(argument=2, values=_BUFFER_SIZES, allowed=False),)),
 )
 
 
 def is_supported() -> bool:
-    """Return whether there are numbers of system calls for this processor."""
+    """Return whether the table of system calls has a column for this processor."""
     return platform.machine() in _ARCHITECTURES
 
 
 def install(rules: tuple[Rule, ...]) -> None:
-    """Let the kernel refuse these calls to the calling thread and to what it starts, permanently.
+    """Let the kernel refuse system calls to this thread and to everything that it starts.
 
-    The thread must have CAP_SYS_ADMIN in its user namespace, or ``no_new_privs``.
+    A filter cannot be removed. The thread must have CAP_SYS_ADMIN in its user namespace, or the
+    attribute ``no_new_privs`` (``forbid_new_privileges``).
+
+    Args:
+        rules: The rules, each about another call.
 
     Raises:
-        FilterError: The machine or its kernel has no such filter.
+        FilterError: The kernel or the processor supports no such filter.
     """
     if not is_supported():
         raise FilterError(
@@ -267,22 +286,30 @@ def install(rules: tuple[Rule, ...]) -> None:
 
 
 def forbid_new_privileges() -> None:
-    """Let no program that this thread starts gain rights, by set-user-id files for example."""
+    """Let no program that this thread starts gain privileges, for example by set-user-ID files."""
     ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 def join_new_session_keyring() -> None:
-    """Give the calling thread, and what it starts, a session keyring of its own.
+    """Give this thread, and everything that it starts, a session keyring of its own.
 
-    Kernels without keyrings have nothing to separate.
+    An error is ignored: a kernel without keyrings has nothing to separate.
     """
     number = _number("keyctl", platform.machine())
     if number is not None:
-        ctypes.CDLL(None).syscall(number, _JOIN_SESSION_KEYRING, None)
+        ctypes.CDLL(None).syscall(number, _KEYCTL_JOIN_SESSION_KEYRING, None)
 
 
 def assembled(rules: tuple[Rule, ...], machine: str) -> bytes:
-    """Return the BPF program of the rules for a processor (``platform.machine``)."""
+    """Return the BPF program of the rules.
+
+    Calls of another architecture, or of the x32 ABI, are refused first, because their numbers have
+    other meanings. They could pass the rules.
+
+    Args:
+        rules: The rules.
+        machine: Name of the processor (``platform.machine``).
+    """
     architecture, _ = _ARCHITECTURES[machine]
     program = [
         _instruction(_LOAD_WORD, _ARCHITECTURE_AT),
@@ -295,11 +322,15 @@ def assembled(rules: tuple[Rule, ...], machine: str) -> bytes:
     for rule in rules:
         number = _number(rule.call, machine)
         if number is None:
+            # The processor does not have the call.
             continue
         block: list[bytes] = []
         for check in rule.checks:
             block += _check_instructions(check, rule.error)
-        block.append(_instruction(_RETURN, _ALLOW) if rule.checks else _refusal(rule.error))
+        if rule.checks:
+            block.append(_instruction(_RETURN, _ALLOW))
+        else:
+            block.append(_refusal(rule.error))
         program.append(_instruction(_JUMP_IF_EQUAL, number, if_false=len(block)))
         program += block
     program.append(_instruction(_RETURN, _ALLOW))
@@ -307,13 +338,21 @@ def assembled(rules: tuple[Rule, ...], machine: str) -> bytes:
 
 
 def _check_instructions(check: Check, error: int) -> list[bytes]:
-    """Return the instructions that go on behind themselves if the check holds, or refuse."""
+    """Return the instructions for one check.
+
+    If the check holds, the program continues after them; if not, it refuses the call.
+
+    Args:
+        check: The check.
+        error: The errno with which the call is refused.
+    """
     instructions = [
-        _instruction(_LOAD_WORD, _ARGUMENTS_AT + 8 * check.argument),
+        _instruction(_LOAD_WORD, _ARGUMENTS_AT + _ARGUMENT_BYTES * check.argument),
         _instruction(_AND, check.mask),
     ]
     for index, value in enumerate(check.values):
         if check.allowed:
+            # Jump over the comparisons with the remaining values, and over the refusal.
             remaining = len(check.values) - index
             instructions.append(_instruction(_JUMP_IF_EQUAL, value, if_true=remaining))
         else:
@@ -329,7 +368,14 @@ def _refusal(error: int) -> bytes:
 
 
 def _instruction(code: int, value: int, *, if_true: int = 0, if_false: int = 0) -> bytes:
-    """Return one ``struct sock_filter``; jumps count instructions from the next one on."""
+    """Return one instruction (``struct sock_filter``).
+
+    Args:
+        code: The operation.
+        value: The operand.
+        if_true: Number of instructions to skip if a jump's condition holds.
+        if_false: Number of instructions to skip if it does not hold.
+    """
     return struct.pack("HBBI", code, if_true, if_false, value)
 
 
@@ -339,4 +385,5 @@ def _number(call: str, machine: str) -> int | None:
         return None
     if call in _NUMBERS_OF_X86_64:
         return _NUMBERS_OF_X86_64[call] if machine == "x86_64" else None
-    return _NUMBERS[call][_ARCHITECTURES[machine][1]]
+    _, column = _ARCHITECTURES[machine]
+    return _NUMBERS[call][column]

@@ -1,10 +1,11 @@
-"""A way out of the sandbox for one TCP address: a stand-alone program that stays outside, connects when it is asked
-to, and hands the connection in.
+"""Connections from the sandbox to one TCP address outside: a program that stays outside.
 
     way_out.py DESCRIPTOR HOST PORT
 
-A socket belongs to the network namespace in which it was made, wherever it is used. The program ends when nobody holds
-the other end of its descriptor any more, in whatever way the network ended.
+When the sandbox requests a connection through the descriptor, the program connects to the address
+and passes the connected socket in. A socket belongs to the network namespace in which it was
+created, even if another process uses it. The program ends when no process has the other end of its
+descriptor any more, however the network ended.
 """
 
 import os
@@ -14,14 +15,24 @@ import sys
 import threading
 from contextlib import suppress
 
+#: Environment variable of a sandbox: the descriptor through which connections are requested.
 VARIABLE = "TESTBED_WAY_OUT"
-"""In the environment of a sandbox: the descriptor of its way out."""
+
 _CONNECT_S = 5.0
+_REQUEST = b"?"
 _OPENED = b"+"
+_MAX_ANSWER_BYTES = 200
 
 
 def open_way_out(host: str, port: int) -> None:
-    """Before the sandbox is entered: what this process becomes can ask for connections to the address (``WayOut``)."""
+    """Start the program outside, before the sandbox is entered.
+
+    The process inside can then request connections (``WayOut``) to this address only.
+
+    Args:
+        host: Host of the address.
+        port: TCP port of the address.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         subprocess.Popen(
@@ -37,41 +48,61 @@ def open_way_out(host: str, port: int) -> None:
 
 
 class WayOut:
-    """The sandbox's side, once. Without a way out ``connect`` goes no further than the sandbox. Thread-safe."""
+    """The sandbox's end; one per process. Thread-safe.
+
+    If no program was started outside, ``connect`` reaches only addresses in the sandbox.
+
+    Args:
+        host: Host of the address.
+        port: TCP port of the address.
+    """
 
     def __init__(self, host: str, port: int) -> None:
-        self.address = host, port
+        self.address = (host, port)
+        # The variable is removed, and the descriptor not inherited, so that programs started
+        # inside cannot use it.
         number = os.environ.pop(VARIABLE, "")
-        self._asks = socket.socket(fileno=int(number)) if number.isdigit() else None
-        if self._asks is not None:
-            self._asks.set_inheritable(False)
-        self._turn = threading.Lock()
+        self._request_socket = socket.socket(fileno=int(number)) if number.isdigit() else None
+        if self._request_socket is not None:
+            self._request_socket.set_inheritable(False)
+        self._lock = threading.Lock()
 
     def connect(self) -> socket.socket:
-        """A connection to the address in the sandbox or, where nobody listens there, outside. OSError says why there is
-        none."""
+        """Return a connection to the address in the sandbox or, if none listens there, outside.
+
+        Raises:
+            OSError: There is no connection; the error says why.
+        """
+        # If this fails, the address outside is tried.
         with suppress(OSError):
             return socket.create_connection(self.address, _CONNECT_S)
-        if self._asks is None:
-            raise ConnectionRefusedError("no way out of the sandbox")
-        with self._turn:
-            self._asks.send(b"?")
-            answer, descriptors, _, _ = socket.recv_fds(self._asks, 200, 1)
+        if self._request_socket is None:
+            raise ConnectionRefusedError("this sandbox has no proxy to the outside")
+        with self._lock:
+            self._request_socket.send(_REQUEST)
+            answer, descriptors, _, _ = socket.recv_fds(self._request_socket, _MAX_ANSWER_BYTES, 1)
         if answer == _OPENED and descriptors:
             return socket.socket(fileno=descriptors[0])
-        raise OSError(answer.decode(errors="replace") or "the way out has closed")
+        raise OSError(answer.decode(errors="replace") or "the proxy to the outside has closed")
 
 
 def main(descriptor: int, host: str, port: int) -> int:
-    """Connect as often as asked."""
-    with socket.socket(fileno=descriptor) as asked:
-        while asked.recv(1):
+    """Answer requests until the other end is closed.
+
+    Args:
+        descriptor: The socket through which requests arrive.
+        host: Host of the address.
+        port: TCP port of the address.
+    """
+    with socket.socket(fileno=descriptor) as requests:
+        while requests.recv(1):
             try:
                 with socket.create_connection((host, port), _CONNECT_S) as sock:
                     sock.settimeout(None)
-                    socket.send_fds(asked, [_OPENED], [sock.fileno()])
+                    socket.send_fds(requests, [_OPENED], [sock.fileno()])
             except OSError as error:
-                asked.send(str(error.strerror or error).encode()[:200] or b"refused")
+                reason = str(error.strerror or error).encode()[:_MAX_ANSWER_BYTES]
+                requests.send(reason or b"refused")
     return 0
 
 

@@ -21,8 +21,7 @@ Where to find what
 ------------------ ``kernel_records.py``, ``kernel_state.py`` the tables · ``kernel_events.py`` events and queues ·
 ``engine_steps.py`` cut-through · ``nac/`` deadlock avoidance · ``ft_drb_hooks.py`` FT-DRB's packets
 (``testbed/interconnect/ft_drb`` decides) · ``kernel_loop.py`` the loop · ``compiled_run.py`` a run from
-its inputs to its outcome, in stretches where it takes more than some seconds of simulated time · ``partition_loop.py``,
-``two_processors.py`` the same over two processors.
+its inputs to its outcome, in stretches where it takes more than some seconds of simulated time.
 
 ``tests/oracles/interconnect`` is the same simulator, written apart with objects; tests require equal histories of both.
 """

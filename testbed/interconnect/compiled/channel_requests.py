@@ -9,7 +9,7 @@ from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
 from testbed.interconnect.compiled.relation_steps import route_by_relation
 from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.static_paths import NONE, next_link
-from testbed.jit import inline, prefetch
+from testbed.jit import inline
 
 
 @inline
@@ -42,8 +42,6 @@ def ask_for_channel(
     packet = s.queues[queue].head
     router = s.queues[queue].router
     if router < 0:
-        if s.packets[packet].next >= 0:  # made long ago, and out of the cache
-            prefetch(s.packets, s.packets[packet].next)
         channel = net.host[s.packets[packet].source].uplink
     elif hook is not None:
         channel = route_packet(net, o, s, hook, queue, packet, router, now)
@@ -59,7 +57,6 @@ def ask_for_channel(
                 link = net.host[s.packets[packet].destination].downlink
         channel = net.link[link].entry
     reader = s.queues[queue].reader
-    prefetch(s.queues, channel * net.lanes + queue - reader)
     s.queues[queue].want = channel
     s.queues[queue].since = now
     s.queues[queue].next_asker = s.channels[channel].first_asker

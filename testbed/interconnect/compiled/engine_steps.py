@@ -26,7 +26,7 @@ from testbed.interconnect.compiled.relation_steps import bubble_missing
 from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.route_tables import RECOVERY as RECOVERY_LANE
 from testbed.interconnect.static_paths import NONE
-from testbed.jit import inline, prefetch
+from testbed.jit import inline
 
 AVOIDANCE_GRADE, DATA_GRADE = 1 << 57, 1 << 58
 """Added to a data packet's place in arbitration, as its queue is NAC's avoidance buffer or not; ACKs go before both."""
@@ -150,8 +150,6 @@ def grant(
         watch_if_full(net, s, queue, -1)
         check_on_read(net, s, queue, now)
     packet = events.pop_head(s, queue)
-    if s.queues[queue].arrived > 0:
-        prefetch(s.packets, s.queues[queue].head)
     # The tail cannot leave before it is there, over a faster channel than that by which it comes.
     done = max(
         now + s.transmission[s.channels[channel].rate + s.packets[packet].length],
@@ -226,9 +224,6 @@ def send_over(
                 events.append(s, behind, packet)
                 events.push(s, s.packets[packet].tail, kr.DELIVERY, behind)
             return
-    elif net.output_buffers:
-        prefetch(s.channels, channel - net.links)
-        prefetch(s.queues, behind - net.links * net.lanes)
     events.append(s, behind, packet)
     events.occupy_slot(s, behind)
     events.push_here(s, head + s.channels[channel].stores * (done - now), kr.ARRIVAL, behind)

@@ -19,7 +19,7 @@ from testbed.arrays import IntArray
 from testbed.interconnect.compiled import kernel_records as kr
 from testbed.interconnect.compiled.kernel_state import State, Tables
 from testbed.interconnect.static_paths import NONE
-from testbed.jit import first_bit, inline, prefetch
+from testbed.jit import first_bit, inline
 
 
 def push(s: State, tick: int, kind: int, number: int) -> None:
@@ -113,12 +113,7 @@ def turn_wheel(s: State) -> None:
     s.wheel[place] = 0
     s.occupied[place >> 5] &= ~(1 << (place & 31))
     while node >= 0:
-        key = s.nodes[node].key
-        if (key >> kr.ID_BITS) & 15 == kr.ARRIVAL:
-            prefetch(s.queues, key & kr.ID_MASK)
-        elif (key >> kr.ID_BITS) & 15 == kr.WAKE:
-            prefetch(s.channels, key & kr.ID_MASK)
-        into_soon(s, key)
+        into_soon(s, s.nodes[node].key)
         run.wheel_size -= 1
         behind = s.nodes[node].next
         s.nodes[node].next = run.free_node
@@ -193,19 +188,13 @@ def next_event(s: State) -> int:
 
 @inline
 def pop_event(s: State, key: int) -> None:
-    """Take the next event out of where it is kept; what the one after it needs is fetched into the cache meanwhile."""
+    """Take the next event out of where it is kept."""
     run = s.run[0]
     if s.soon[run.soon_first & (kr.SOON - 1)] != key:
         run.heap_size -= 1
         sift_down(s.heap, run.heap_size)
         return
     run.soon_first += 1
-    following = s.soon[run.soon_first & (kr.SOON - 1)]
-    kind, number = (following >> kr.ID_BITS) & 15, following & kr.ID_MASK
-    if kind == kr.ARRIVAL and s.queues[number].head >= 0:
-        prefetch(s.packets, s.queues[number].head)
-    elif kind == kr.WAKE and s.channels[number].first_asker >= 0:
-        prefetch(s.queues, s.channels[number].first_asker)
 
 
 @inline

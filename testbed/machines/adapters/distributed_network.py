@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+from testbed.arrays import FloatArray
 from testbed.emulation.control.controller_link import PortEvent
 from testbed.errors import CapabilityError, InvalidRunError, MachineDiedError, TestbedError
 from testbed.faults.fault import Direction, Fault
@@ -26,7 +27,6 @@ from testbed.machines.adapters.stream_forwarding import (
     connect_relay,
     serve_streams,
 )
-from testbed.machines.clocks.remote_clock import FloatArray
 from testbed.machines.machines_report import (
     ClockReport,
     Counts,

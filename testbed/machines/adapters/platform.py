@@ -31,8 +31,8 @@ from testbed.model.wiring import Wiring
 from testbed.openflow.rules import FlowRule
 
 if TYPE_CHECKING:
+    from testbed.arrays import FloatArray
     from testbed.machines.adapters.distributed_network import DistributedNetwork
-    from testbed.machines.clocks.remote_clock import FloatArray
 
 T = TypeVar("T")
 Platform: TypeAlias = "Here | DistributedNetwork"

@@ -23,12 +23,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from testbed.arrays import FloatArray
 from testbed.errors import InputError, InvalidRunError
 from testbed.machines.clocks.exchange import Exchange
-
-FloatArray = npt.NDArray[np.float64]
 
 DRIFT_BOUND = 1e-3
 """Of one monotonic clock against another's, seconds a second: each kernel slews its own by at most 500 parts in a

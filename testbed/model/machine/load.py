@@ -98,31 +98,6 @@ def overload_message(why: str, hint: str = LOWER_LINK_RATE) -> str:
     return f"the machine could not keep up: {why}; {hint}"
 
 
-# Fraction of a run's packets that the machine may drop, or that may be lost outside planned faults.
-# It is two orders of magnitude below the precision of a measured loss.
-MAX_UNPLANNED = 1e-4
-
-
-def dropped_reason(
-    drops: int, packets: int, where: str, hint: str = LOWER_PACKET_RATE
-) -> str | None:
-    """Return why dropped packets make a run invalid, or None if they do not.
-
-    Args:
-        drops: Number of packets that the machine dropped.
-        packets: Number of packets of the run.
-        where: Where the packets were dropped.
-        hint: What the user can do.
-
-    >>> dropped_reason(2, 20_000, "at a full socket")
-    >>> dropped_reason(3, 20_000, "at a full socket", "wait")
-    'the machine could not keep up: 3 packets were dropped at a full socket; wait'
-    """
-    if drops <= MAX_UNPLANNED * packets:
-        return None
-    return overload_message(f"{drops} packets were dropped {where}", hint)
-
-
 @dataclass(frozen=True)
 class TimingError:
     """A delay in a run, and its limit.

@@ -1,6 +1,7 @@
-"""A certificate that loads are the capillary route: flow conservation, and no bottleneck that could be relieved.
+"""A certificate that loads are the capillary route.
 
-It shares no code with the algorithm that it judges; it works for loads of any origin.
+The certificate consists of flow conservation, and of the absence of a bottleneck that could be
+relieved. The module shares no code with the algorithms that it judges.
 """
 
 import math
@@ -12,16 +13,19 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from testbed.arrays import IntArray
+from testbed.arrays import BoolArray, IntArray
 from testbed.errors import InputError
 from topologies import Network
 
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """``valid`` where ``violations`` is empty; each violation is one line that names a node or a link.
+    """The result of a check.
 
-    ``levels``: the distinct loads over capacity (relative to the largest capacity), highest first.
+    Attributes:
+        levels: The distinct values of load over capacity (relative to the largest capacity), in
+            descending order.
+        violations: One line for each fault, which names a node or a link; empty if there is none.
     """
 
     levels: tuple[Fraction, ...]
@@ -29,20 +33,32 @@ class Certificate:
 
     @property
     def valid(self) -> bool:
+        """True if there is no violation."""
         return not self.violations
 
 
 def check_certificate(
     network: Network, source: str, sink: str, loads: Sequence[Fraction]
 ) -> Certificate:
-    """Are the ``loads`` (one a link) the capillary route of one unit from ``source`` to ``sink``?
+    """Check whether loads are the capillary route of one unit of flow.
 
-    They are if, and only if, flow is conserved and, for every level v of load over capacity, no link at level v has
-    both ends in one strongly connected component of the graph of what can be changed: links below level v forward,
-    links with any load backward. (Inside a component, flow could be led around the link without loading another one to
-    v.) Levels are taken one a component and all components at once: as many rounds as components nest. Hosts other than
-    the two ends do not forward. Raises InputError for a wrong number of loads and for nodes that are not in the
-    network.
+    They are if, and only if, flow is conserved and, for every level v of load over capacity, no
+    link at level v has both ends in one strongly connected component of the graph of possible
+    changes. That graph has all links below level v in their direction, which can take more, and
+    all links with any load in the opposite direction, which can give back. Inside a component, flow
+    could be led around the link without raising another link to v.
+
+    All components take their highest level at the same time, so the check needs as many rounds as
+    components are nested. Hosts other than the two ends do not forward.
+
+    Args:
+        network: The network.
+        source: Id of the source.
+        sink: Id of the sink.
+        loads: Load of each link of the network, as a share of the flow.
+
+    Raises:
+        InputError: The number of loads is wrong, or a node is not in the network.
 
     >>> from topologies.network import Link, Node
     >>> ends = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
@@ -53,38 +69,20 @@ def check_certificate(
     >>> check_certificate(square, "a", "d", [Fraction(1, 3), Fraction(2, 3)] * 2).violations
     ('link a->c: its load 2/3 can be lowered', 'link c->d: its load 2/3 can be lowered')
     """
-    _check_question(network, source, sink, loads)
-    violations = _unsound_loads(network, source, sink, loads) + _unbalanced_nodes(
-        network, source, sink, loads
-    )
+    _check_arguments(network, source, sink, loads)
+    violations = _invalid_loads(network, source, sink, loads)
+    violations += _unbalanced_nodes(network, source, sink, loads)
     levels, ranks = _rank_levels(network, loads)
     if not violations:
         violations = [
             f"link {network.links[i].label}: its load {loads[i]} can be lowered"
-            for i in _relievable(network, source, sink, ranks)
+            for i in _relievable_links(network, source, sink, ranks)
         ]
     return Certificate(levels=levels, violations=tuple(violations))
 
 
-def _rank_levels(
-    network: Network, loads: Sequence[Fraction]
-) -> tuple[tuple[Fraction, ...], list[int]]:
-    """The levels, highest first, and each link's place among them from the lowest, 1; 0 for no load."""
-    reference = Fraction(max((link.capacity_bps for link in network.links), default=1))
-    # Equal loads are mostly one object: one division and one comparison for each, not for each link.
-    keys = [(id(load), link.capacity_bps) for load, link in zip(loads, network.links, strict=True)]
-    ratio = {
-        key: load * reference / Fraction(key[1])
-        for key, load in dict(zip(keys, loads, strict=True)).items()
-        if load > 0
-    }
-    levels = sorted(set(ratio.values()))
-    place = {level: at for at, level in enumerate(levels, 1)}
-    rank = {key: place[level] for key, level in ratio.items()}
-    return tuple(reversed(levels)), [rank.get(key, 0) for key in keys]
-
-
-def _check_question(network: Network, source: str, sink: str, loads: Sequence[Fraction]) -> None:
+def _check_arguments(network: Network, source: str, sink: str, loads: Sequence[Fraction]) -> None:
+    """Raise InputError if the arguments do not fit together."""
     if len(loads) != len(network.links):
         raise InputError(
             f"certificate: {len(loads)} loads for {len(network.links)} links; give one a link"
@@ -99,72 +97,125 @@ def _check_question(network: Network, source: str, sink: str, loads: Sequence[Fr
 
 
 def _barred_links(network: Network, source: str, sink: str) -> list[bool]:
-    """Which links leave or enter a host that is neither end? Such a host would have to forward."""
+    """Return for each link whether using it would require a host to forward."""
     silent = network.silent_hosts - {source, sink}
     return [link.source in silent or link.target in silent for link in network.links]
 
 
-def _unsound_loads(
+def _invalid_loads(
     network: Network, source: str, sink: str, loads: Sequence[Fraction]
 ) -> list[str]:
-    found = []
-    for link, load, barred in zip(
-        network.links, loads, _barred_links(network, source, sink), strict=True
-    ):
+    """Return one line for each load that is negative or that a host would have to forward."""
+    violations = []
+    barred_links = _barred_links(network, source, sink)
+    for link, load, barred in zip(network.links, loads, barred_links, strict=True):
         if load.numerator < 0:
-            found.append(f"link {link.label}: negative load {load}")
+            violations.append(f"link {link.label}: negative load {load}")
         elif barred and load.numerator > 0:
-            found.append(f"link {link.label}: load {load} through a host, which does not forward")
-    return found
+            violations.append(
+                f"link {link.label}: load {load} through a host, which does not forward"
+            )
+    return violations
 
 
 def _unbalanced_nodes(
     network: Network, source: str, sink: str, loads: Sequence[Fraction]
 ) -> list[str]:
+    """Return one line for each node that does not conserve the flow."""
     scale = math.lcm(*{load.denominator for load in loads})
-    balance = {node.id: 0 for node in network.nodes}  # in units of 1 / scale
+    # What each node sends out minus what it receives, as an integer in units of 1 / scale.
+    net_output = {node.id: 0 for node in network.nodes}
     for link, load in zip(network.links, loads, strict=True):
         if load:
             amount = load.numerator * (scale // load.denominator)
-            balance[link.source] += amount
-            balance[link.target] -= amount
+            net_output[link.source] += amount
+            net_output[link.target] -= amount
     required = {source: 1, sink: -1}
-    return [
-        f"node {node}: sends out {Fraction(net, scale)} more than it takes in instead of {required.get(node, 0)}"
-        for node, net in balance.items()
-        if net != required.get(node, 0) * scale
-    ]
+    violations = []
+    for node, net in net_output.items():
+        expected = required.get(node, 0)
+        if net != expected * scale:
+            violations.append(
+                f"node {node}: sends out {Fraction(net, scale)} more than it takes in instead of "
+                f"{expected}"
+            )
+    return violations
 
 
-def _relievable(network: Network, source: str, sink: str, ranks: Sequence[int]) -> list[int]:
-    """Links whose level can be lowered; ``ranks[i]`` orders the levels, 0 for no load. Int arrays of length links."""
-    index, count = network.node_index, len(network.nodes)
-    tail = np.array([index[link.source] for link in network.links], dtype=np.int64)
-    head = np.array([index[link.target] for link in network.links], dtype=np.int64)
+def _rank_levels(
+    network: Network, loads: Sequence[Fraction]
+) -> tuple[tuple[Fraction, ...], list[int]]:
+    """Sort the levels of load over capacity.
+
+    Returns:
+        The levels in descending order, and for each link the rank of its level: 1 for the lowest
+        level, 0 for a link without load.
+    """
+    reference = Fraction(max((link.capacity_bps for link in network.links), default=1))
+    # Most equal loads are the same object. Dividing and comparing once for each object instead of
+    # once for each link saves most of the time.
+    keys = [(id(load), link.capacity_bps) for load, link in zip(loads, network.links, strict=True)]
+    level_of_key = {}
+    for key, load in zip(keys, loads, strict=True):
+        if load > 0 and key not in level_of_key:
+            level_of_key[key] = load * reference / Fraction(key[1])
+    levels = sorted(set(level_of_key.values()))
+    rank_of_level = {level: rank for rank, level in enumerate(levels, 1)}
+    rank_of_key = {key: rank_of_level[level] for key, level in level_of_key.items()}
+    return tuple(reversed(levels)), [rank_of_key.get(key, 0) for key in keys]
+
+
+def _relievable_links(network: Network, source: str, sink: str, ranks: Sequence[int]) -> list[int]:
+    """Return the indices of the links whose level can be lowered.
+
+    Args:
+        network: The network.
+        source: Id of the source.
+        sink: Id of the sink.
+        ranks: Rank of each link's level, 0 for no load.
+    """
+    nodes = len(network.nodes)
+    tail = np.zeros(len(network.links), dtype=np.int64)
+    head = np.zeros(len(network.links), dtype=np.int64)
+    for i, link in enumerate(network.links):
+        tail[i] = network.node_index[link.source]
+        head[i] = network.node_index[link.target]
     rank = np.array(ranks, dtype=np.int64)
-    alive = ~np.array(_barred_links(network, source, sink), dtype=bool)
-    component: IntArray = np.zeros(count, dtype=np.int64)
-    found: list[int] = []
-    while bool(np.any(rank[alive])):
-        top = np.zeros(count, dtype=np.int64)  # one a component: the highest level inside it
-        np.maximum.at(top, component[tail[alive]], rank[alive])
-        limit = top[component[tail]]
-        forward, backward = (
-            alive & (rank < limit),
-            alive & (rank > 0),
-        )  # can take more; can give back
-        rows = np.concatenate([tail[forward], head[backward]])
-        columns = np.concatenate([head[forward], tail[backward]])
-        changeable = csr_array(
-            (np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(count, count)
-        )
-        component = np.asarray(
-            connected_components(changeable, directed=True, connection="strong")[1]
-        )
+    # Links that are inside a component and not yet decided. At first all nodes are one component.
+    undecided = ~np.array(_barred_links(network, source, sink), dtype=bool)
+    component: IntArray = np.zeros(nodes, dtype=np.int64)
+    relievable: list[int] = []
+    while bool(np.any(rank[undecided])):
+        # Highest level inside each component.
+        highest_rank = np.zeros(nodes, dtype=np.int64)
+        np.maximum.at(highest_rank, component[tail[undecided]], rank[undecided])
+        limit = highest_rank[component[tail]]
+        can_take_more = undecided & (rank < limit)
+        can_give_back = undecided & (rank > 0)
+        component = _strong_components(nodes, tail, head, can_take_more, can_give_back)
         inside = component[tail] == component[head]
-        highest = alive & (
-            rank == limit
-        )  # where nothing has load, no two nodes are of one component
-        found += np.flatnonzero(highest & inside).tolist()
-        alive &= inside & ~highest
-    return sorted(found)
+        at_limit = undecided & (rank == limit)
+        # In a component without any load no arcs exist, so no two nodes of it are connected, and no
+        # link of it counts as relievable.
+        relievable += np.flatnonzero(at_limit & inside).tolist()
+        undecided &= inside & ~at_limit
+    return sorted(relievable)
+
+
+def _strong_components(
+    nodes: int, tail: IntArray, head: IntArray, forward: BoolArray, backward: BoolArray
+) -> IntArray:
+    """Return the number of each node's strongly connected component.
+
+    Args:
+        nodes: Number of nodes.
+        tail: Node from which each link leads.
+        head: Node to which each link leads.
+        forward: Mask of the links that are arcs in their direction.
+        backward: Mask of the links that are arcs in the opposite direction.
+    """
+    rows = np.concatenate([tail[forward], head[backward]])
+    columns = np.concatenate([head[forward], tail[backward]])
+    arcs = csr_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(nodes, nodes))
+    _, component = connected_components(arcs, directed=True, connection="strong")
+    return np.asarray(component)

@@ -1,6 +1,7 @@
 """Pieces of the capillary recursion, and the solver of one piece in exact integers.
 
-A piece is a part of the network in which known amounts are still to be moved; solving it splits it into components.
+A piece is a part of the network in which known amounts are still to be sent. Solving a piece
+divides it into components.
 """
 
 import math
@@ -14,8 +15,16 @@ from testbed.routing.flows import flow_steps as flow
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Piece:
-    """Nodes among which ``demand / denominator`` is to be moved; ``bound`` is the level of the piece it was cut
-    from."""
+    """A set of nodes between which flow is still to be sent.
+
+    Attributes:
+        nodes: The nodes.
+        demand: Amount that each node sends (positive) or receives (negative), times
+            ``denominator``.
+        denominator: Common denominator of the demands.
+        bound: Level of the piece from which this one was divided; None for the complete network.
+        in_integers: Whether the piece must be solved in integers.
+    """
 
     nodes: list[int]
     demand: list[int]
@@ -25,7 +34,14 @@ class Piece:
 
 
 class Split(NamedTuple):
-    """A piece's components (how many, the number of each node's) and the links between them, full (1) or empty (0)."""
+    """A division of a piece into components.
+
+    Attributes:
+        parts: Number of components.
+        component: Number of the component of each node.
+        crossing: The links between components.
+        full: 1 for each crossing link that is full, 0 for each that is empty.
+    """
 
     parts: int
     component: list[int]
@@ -34,8 +50,16 @@ class Split(NamedTuple):
 
 
 class IntegerSolver:
-    """Splits the pieces of one network into components, wave after wave, in plain integers: exact, and slow on large
-    networks."""
+    """Divides the pieces of one network into components, in Python integers.
+
+    The result is exact, but the solver is slow on large networks.
+
+    Args:
+        nodes: Number of nodes.
+        tail: Node from which each link leads.
+        head: Node to which each link leads.
+        weight: Capacity of each link.
+    """
 
     def __init__(
         self, nodes: int, tail: Sequence[int], head: Sequence[int], weight: Sequence[int]
@@ -44,52 +68,70 @@ class IntegerSolver:
         self._graph.weight[:] = weight
 
     def finish(self, links: Sequence[int]) -> None:
-        """The load of these links is final: they leave the network."""
+        """Remove links whose load is final from the network."""
         for link in links:
             self._graph.weight[link] = 0
 
     def split(self, pieces: Sequence[Piece]) -> list[Split | None]:
-        """Components and crossing links of each piece; None where no links lead to where flow is wanted."""
-        found: list[Split | None] = []
+        """Divide pieces into components.
+
+        Returns:
+            One division for each piece; None if no links lead to a node that must receive.
+        """
+        return [self._split_piece(piece) for piece in pieces]
+
+    def _split_piece(self, piece: Piece) -> Split | None:
         graph = self._graph
-        for piece in pieces:
-            size = len(piece.nodes)
-            graph.order[:size] = piece.nodes
-            for node, demand in zip(piece.nodes, piece.demand, strict=True):
-                graph.demand[node] = demand
-            count = _solve_piece(graph, size)
-            if count < 0:
-                found.append(None)
-                continue
-            arcs = sum(graph.last[node] - graph.first[node] for node in piece.nodes)
-            crossing, full = [0] * arcs, [0] * arcs
-            links = flow.list_crossing(graph, 0, size, crossing, full, 0)
-            found.append(
-                Split(
-                    count, [graph.component[n] for n in piece.nodes], crossing[:links], full[:links]
-                )
-            )
-        return found
+        size = len(piece.nodes)
+        graph.order[:size] = piece.nodes
+        for node, demand in zip(piece.nodes, piece.demand, strict=True):
+            graph.demand[node] = demand
+        parts = _solve_piece(graph, size)
+        if parts < 0:
+            return None
+        arcs = sum(graph.last[node] - graph.first[node] for node in piece.nodes)
+        crossing = [0] * arcs
+        full = [0] * arcs
+        links = flow.list_crossing(graph, 0, size, crossing, full, 0)
+        return Split(
+            parts=parts,
+            component=[graph.component[node] for node in piece.nodes],
+            crossing=crossing[:links],
+            full=full[:links],
+        )
 
 
 def _solve_piece(graph: flow.Residual, size: int) -> int:
-    """Dinkelbach's iteration with everything scaled to integers: load p/q means capacity p * weight, need q *
-    demand."""
+    """Find the smallest load at which a piece's demands can be sent (Dinkelbach 1967).
+
+    The load is a fraction p / q. To remain in integers, capacities are p * weight and needs are
+    q * demand.
+
+    Args:
+        graph: The residual graph; the piece is the first ``size`` nodes of its ``order``.
+        size: Number of nodes of the piece.
+
+    Returns:
+        Number of components at that load, or -1 if no load suffices.
+    """
     flow.drop_final_arcs(graph, 0, size)
     p, q = flow.first_share(graph, 0, size)
     while True:
         if q == 0:
             return -1
         divisor = math.gcd(p, q)
-        p, q = p // divisor, q // divisor
+        p //= divisor
+        q //= divisor
         for node in graph.order[:size]:
             graph.need[node] = q * graph.demand[node]
             for link in graph.arc_link[graph.first[node] : graph.last[node]]:
-                graph.capacity[link], graph.flow[link] = p * graph.weight[link], 0
-        found = flow.spread_levels(graph, 0, size, 0, 0)
-        while found == flow.PUSHABLE:
+                graph.capacity[link] = p * graph.weight[link]
+                graph.flow[link] = 0
+        result = flow.spread_levels(graph, 0, size, 0, 0)
+        while result == flow.PUSHABLE:
             flow.push_flow(graph, 0, size, 0, 0)
-            found = flow.spread_levels(graph, 0, size, 0, 0)
-        if found == flow.MET:
+            result = flow.spread_levels(graph, 0, size, 0, 0)
+        if result == flow.MET:
             return int(flow.label_components(graph, 0, size, 0))
+        # The cut that prevents the rest from being sent requires a higher load.
         p, q = flow.cut_share(graph, 0, size)

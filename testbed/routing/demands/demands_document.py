@@ -1,4 +1,4 @@
-"""The document of ``testbed demands`` and ``testbed.demands`` for a demand matrix."""
+"""The JSON object of ``testbed demands`` and ``testbed.demands`` for a demand matrix."""
 
 from __future__ import annotations
 
@@ -31,30 +31,48 @@ def read_matrix(
 
     Args:
         network: The network.
-        name: How the caller names the network, which says where "own" demands are.
+        name: Name by which the caller loaded the network; "own" demands come from there.
         matrix: "uniform", "gravity", "own" or a file.
         between: The end points of a uniform or gravity matrix, "switches" or "hosts".
-        total_bps: The sum to which the matrix is scaled, or None.
+        total_bps: Sum of all demands in bits per second, to which the matrix is scaled, or None.
+
+    Raises:
+        InputError: There are no such demands or end points.
     """
-    ends = [node.id for node in (network.hosts if between == "hosts" else network.switches)]
     if matrix in ("uniform", "gravity"):
-        if len(ends) < 2:
-            raise InputError(
-                f"network {network.name!r} has {len(ends)} {between}; choose other ends by --end-points"
-            )
-        demands = (uniform_matrix if matrix == "uniform" else gravity_matrix)(network, ends)
+        demands = _model_matrix(network, matrix, between)
     elif matrix == "own":
-        family, _, key = name.partition(":")
-        rates = read_topohub_demands(key) if family == "topohub" else {}
-        if not rates:
-            raise InputError(
-                f"--matrix own: {name} has no demands; take one of topohub:sndlib/..., or --matrix gravity"
-            )
-        demands = given_matrix(network, "own", rates)
+        demands = _own_matrix(network, name)
     else:
         hint = "give uniform, gravity, own or a file of demands"
         demands = read_matrix_file(matrix, network, hint)
     return demands if total_bps is None else demands.scaled_to(total_bps)
+
+
+def _model_matrix(network: Network, model: str, between: str) -> DemandMatrix:
+    """Return the uniform or the gravity matrix between the network's switches or hosts."""
+    nodes = network.hosts if between == "hosts" else network.switches
+    ends = [node.id for node in nodes]
+    if len(ends) < 2:
+        raise InputError(
+            f"network {network.name!r} has {len(ends)} {between}; choose other end points with "
+            "--end-points"
+        )
+    if model == "uniform":
+        return uniform_matrix(network, ends)
+    return gravity_matrix(network, ends)
+
+
+def _own_matrix(network: Network, name: str) -> DemandMatrix:
+    """Return the demands that topohub has for the network."""
+    family, _, key = name.partition(":")
+    rates = read_topohub_demands(key) if family == "topohub" else {}
+    if not rates:
+        raise InputError(
+            f"--matrix own: {name} has no demands; take one of topohub:sndlib/..., or --matrix "
+            "gravity"
+        )
+    return given_matrix(network, "own", rates)
 
 
 def demands_document(
@@ -66,26 +84,33 @@ def demands_document(
     links: bool,
     now: Callable[[], float],
 ) -> tuple[JsonObject, dict[str, RoutedDemands]]:
-    """Return the object of ``testbed demands --json``, and what each method routes.
+    """Return the object of ``testbed demands --json``, and the routing of each method.
 
     Args:
         matrix: The demands.
-        methods: Routing methods; the optimum and capillary routing are computed in any case.
+        methods: Names of routing methods. The optimum and capillary routing are always computed.
         coding: How each pair's stream is coded.
         seed: Seed of the routing trees.
         links: Whether the load of every link is listed.
         now: The clock that measures how long a method takes, in seconds.
     """
-    every = list(dict.fromkeys(("optimum", "capillary", *methods)))
-    timed = {name: (routed, s) for name, routed, s in timed_routings(matrix, every, seed, now)}
-    optimum, forced = timed["optimum"][0], unavoidable_links(timed["capillary"][0])
-    rated, found = [], {}
+    all_methods = list(dict.fromkeys(("optimum", "capillary", *methods)))
+    routings = {}
+    duration_s = {}
+    for method, routed, method_s in timed_routings(matrix, all_methods, seed, now):
+        routings[method] = routed
+        duration_s[method] = method_s
+    optimum = routings["optimum"]
+    forced = unavoidable_links(routings["capillary"])
+    rows = []
     for method in methods:
-        found[method], taken = timed[method]
-        rated.append(
-            _rated(found[method], method, taken, optimum, (coding, forced))
-            | (link_list(found[method]) if links else {})
-        )
+        routed = routings[method]
+        row: JsonObject = {"method": method} | _figures(routed, optimum, coding, forced)
+        row["seconds"] = round(duration_s[method], 4)
+        row["violations"] = list(checked(routed).violations)
+        if links:
+            row |= link_list(routed)
+        rows.append(row)
     best = checked(optimum)
     document = {
         "network": matrix.network.name,
@@ -103,24 +128,28 @@ def demands_document(
             "static_tolerance": coding.tolerance,
             "source_packets": coding.source_packets,
             "decoding_error_rate": coding.decoding_error_rate,
-        }
-        | {"labels": coding.labels, "large_blocks": coding.large_blocks},
-        "methods": rated,
+            "labels": coding.labels,
+            "large_blocks": coding.large_blocks,
+        },
+        "methods": rows,
     }
-    return document, found
+    return document, {method: routings[method] for method in methods}
 
 
-def _rated(
-    routed: RoutedDemands,
-    method: str,
-    seconds: float,
-    optimum: RoutedDemands,
-    rating: tuple[Coding, csr_array],
+def _figures(
+    routed: RoutedDemands, optimum: RoutedDemands, coding: Coding, forced: csr_array
 ) -> JsonObject:
-    found, redundancy = checked(routed), total_ror(routed, *rating)
+    """Return the figures of a routing.
+
+    Args:
+        routed: The routing.
+        optimum: The multicommodity optimum, to compare with.
+        coding: How each pair's stream is coded.
+        forced: The result of ``unavoidable_links``.
+    """
+    redundancy = total_ror(routed, coding, forced)
     rates = fair_rates(routed)
     return {
-        "method": method,
         "utilisation": routed.greatest_utilisation,
         "over_optimum": routed.greatest_utilisation / optimum.greatest_utilisation,
         "mean_links": float(routed.loads_bps.sum()) / routed.matrix.total_bps,
@@ -130,22 +159,15 @@ def _rated(
         "ror_without_exposed": redundancy.of_others,
         "ror_weighted": None if redundancy.exposed else redundancy.weighted,
         "exposed_pairs": redundancy.exposed,
-        "seconds": round(seconds, 4),
-        "violations": list(found.violations),
     }
 
 
 def link_list(routed: RoutedDemands) -> JsonObject:
     """Return the load of every link of a routing, under ``links``."""
-    rows = zip(
-        routed.matrix.network.links,
-        routed.loads_bps.tolist(),
-        routed.utilisations.tolist(),
-        strict=True,
-    )
-    return {
-        "links": [
-            link_fields(link.id) | {"load_bps": load, "utilisation": used}
-            for link, load, used in rows
-        ]
-    }
+    rows = []
+    links = routed.matrix.network.links
+    loads_bps = routed.loads_bps.tolist()
+    utilisations = routed.utilisations.tolist()
+    for link, load_bps, utilisation in zip(links, loads_bps, utilisations, strict=True):
+        rows.append(link_fields(link.id) | {"load_bps": load_bps, "utilisation": utilisation})
+    return {"links": rows}

@@ -1,7 +1,8 @@
-"""Routings of demand matrices by name, as the command and the studies give them; the door for those of other packages.
+"""Routings of demand matrices by name, and the registry for routings of other packages.
 
-A routing of demands is ``f(matrix, *, seed)``; one named with a colon is made by a function of the text after it. Any
-routing of one flow (``testbed.routing.methods``) is one as well, pair by pair.
+A routing of demands is a function ``f(matrix, *, seed)``. A name with a colon stands for a function
+of the text after the colon that returns such a routing. Any routing of one flow
+(``testbed.routing.methods``) also routes demands, pair by pair.
 """
 
 import math
@@ -20,8 +21,11 @@ from topologies import TopologyError, nearest
 from topologies.registry import PluginError, Registry, function_check
 
 MAX_PATHS = 1000
+
+# Default number of paths per pair, as in Kumar et al. 2018.
 USUAL_PATHS = 4
-"""Paths a pair, as Kumar et al. 2018."""
+
+# The methods that ``testbed demands`` compares by default.
 USUAL_METHODS = (
     "single",
     "ecmp",
@@ -33,22 +37,46 @@ USUAL_METHODS = (
     "optimum",
 )
 
+DEMAND_ROUTINGS: Registry[Callable[..., Any]] = Registry(
+    "testbed.demand_routings",
+    "routing of demands",
+    function_check("a matrix"),
+    (TestbedError, TopologyError),
+)
+
 
 class DemandRouting(Protocol):
-    """``seed``: of whatever is drawn at random."""
+    """A function that routes a demand matrix."""
 
-    def __call__(self, matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands: ...
+    def __call__(self, matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
+        """Return the routing of the matrix; ``seed`` is the seed of all random choices."""
+        ...
 
 
 def route_demands(matrix: DemandMatrix, method: str, seed: int = 1) -> RoutedDemands:
-    """The matrix routed by a method: those of ``testbed route`` pair by pair, or one of DEMAND_ROUTINGS.
+    """Route a demand matrix by the method with this name.
 
-    ``ksp:K``: equal parts over the K shortest paths; ``raecke``: over Raecke's trees; ``semi-ksp:K`` and ``smore:K``:
-    the same paths (of the trees the K heaviest of each pair), rates by linear programme; ``optimum``: least greatest
-    utilisation; ``fair``: least, then the next fullest link, to the last; ``max-min``: rates that are as even as routes
-    allow (water filling); ``least-ror:B``: least total ROR (eq. 29) with no link fuller than B times the optimum's
-    fullest. ``seed``: of the trees. Raises InputError, NoPathError, and PluginError where another package's routing
-    gives what is none.
+    The method is one of ``testbed route``, applied to each pair, or one of DEMAND_ROUTINGS:
+
+    - ``ksp:K``: equal parts over the K shortest paths;
+    - ``raecke``: over Raecke's trees;
+    - ``semi-ksp:K`` and ``smore:K``: the same paths (of the trees' paths the K with the largest
+      weight for each pair), with rates by a linear programme;
+    - ``optimum``: the smallest maximum link utilisation;
+    - ``fair``: the same, then for the next fullest link, and so on to the last;
+    - ``max-min``: the fairest rates that any routes allow (water filling);
+    - ``least-ror:B``: the smallest total ROR (equation 29) with no link fuller than B times the
+      fullest link of the optimum.
+
+    Args:
+        matrix: The demands.
+        method: Name of the method.
+        seed: Seed of the trees.
+
+    Raises:
+        InputError: The method is unknown, or cannot route these demands.
+        NoPathError: A sink cannot be reached.
+        PluginError: A routing of another package returns something else than a routing.
     """
     routed = demand_routing(method)(matrix, seed=seed)
     if not isinstance(routed, RoutedDemands) or routed.matrix is not matrix:
@@ -61,106 +89,152 @@ def route_demands(matrix: DemandMatrix, method: str, seed: int = 1) -> RoutedDem
 def timed_routings(
     matrix: DemandMatrix, methods: Sequence[str], seed: int, now: Callable[[], float]
 ) -> Iterator[tuple[str, RoutedDemands, float]]:
-    """Each method, its routing of the matrix and what that took by the clock ``now``, in seconds."""
+    """Route a matrix by several methods, and measure how long each takes.
+
+    Args:
+        matrix: The demands.
+        methods: Names of the methods.
+        seed: Seed of the trees.
+        now: The clock, in seconds.
+
+    Yields:
+        The method, its routing, and the time in seconds.
+    """
     for method in methods:
-        began = now()
+        start_s = now()
         routed = route_demands(matrix, method, seed)
-        yield method, routed, now() - began
+        yield method, routed, now() - start_s
 
 
 def demand_routing(method: str) -> DemandRouting:
-    """The routing of that name. InputError for a name or a number that is none, before any network is read."""
-    name, colon, number = method.partition(":")
-    if not colon and method in _WITH_PATHS:
+    """Return the routing of demands with this name.
+
+    Raises:
+        InputError: The name is unknown, or a number in it is invalid.
+    """
+    name, colon, text = method.partition(":")
+    if not colon and method in _PATH_METHODS:
         return demand_routing(f"{method}:{USUAL_PATHS}")
-    found = DEMAND_ROUTINGS.find(method)
-    if found is not None:
-        made: DemandRouting = found(number) if colon else found
-        return made
+    registered = DEMAND_ROUTINGS.find(method)
+    if registered is not None:
+        routing: DemandRouting = registered(text) if colon else registered
+        return routing
     if method == "least-ror":
         return demand_routing("least-ror:")
-    if ROUTINGS.find(method) is None and name not in {
-        known.partition(":")[0] for known in ROUTINGS.builtin_names()
-    }:
-        every = dict.fromkeys([*ROUTINGS.names(), *DEMAND_ROUTINGS.names()])
-        raise InputError(
-            f"routing method {method!r} is not known; {nearest(method, every, 'choose one of ', len(every))}"
-        )
+    builtin_names = {builtin.partition(":")[0] for builtin in ROUTINGS.builtin_names()}
+    if ROUTINGS.find(method) is None and name not in builtin_names:
+        all_names = dict.fromkeys([*ROUTINGS.names(), *DEMAND_ROUTINGS.names()])
+        choice = nearest(method, all_names, "choose one of ", len(all_names))
+        raise InputError(f"routing method {method!r} is not known; {choice}")
+    # Raises InputError for an invalid number before any network is read.
     routing_method(method)
     if method == "capillary":
-        return lambda matrix, *, seed=1: capillary_demands(matrix)
-    return lambda matrix, *, seed=1: demands_by_method(matrix, method)
+        return _capillary
+
+    def route_each_pair(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
+        return demands_by_method(matrix, method)
+
+    return route_each_pair
 
 
-def _with_paths(name: str) -> Callable[[str], DemandRouting]:
-    """From the text after the colon, a number of paths, to the routing."""
+def _capillary(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
+    return capillary_demands(matrix)
 
-    def made(number: str) -> DemandRouting:
-        if not (
-            number.isascii()
-            and number.isdigit()
-            and len(number) < 5
-            and 1 <= int(number) <= MAX_PATHS
-        ):
+
+def _optimum(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
+    return optimal_demands(matrix)
+
+
+def _fair(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
+    return fair_demands(matrix)
+
+
+def _max_min(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
+    return water_filling(matrix).routed
+
+
+def _raecke(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
+    return tree_path_set(matrix, seed).routed("raecke")
+
+
+def _ksp(matrix: DemandMatrix, paths: int, seed: int, method: str) -> RoutedDemands:
+    return shortest_path_set(matrix, paths).routed(method)
+
+
+def _semi_ksp(matrix: DemandMatrix, paths: int, seed: int, method: str) -> RoutedDemands:
+    return best_rates(shortest_path_set(matrix, paths), method)
+
+
+def _smore(matrix: DemandMatrix, paths: int, seed: int, method: str) -> RoutedDemands:
+    return best_rates(tree_path_set(matrix, seed).heaviest(paths), method)
+
+
+# Methods with a number of paths: functions of matrix, number of paths, seed and the full name.
+_PATH_METHODS: dict[str, Callable[[DemandMatrix, int, int, str], RoutedDemands]] = {
+    "ksp": _ksp,
+    "semi-ksp": _semi_ksp,
+    "smore": _smore,
+}
+
+
+def _path_method(name: str) -> Callable[[str], DemandRouting]:
+    """Return a function that turns the text after the colon, a number of paths, into a routing."""
+
+    def parse(text: str) -> DemandRouting:
+        # Longer numbers are refused before int() reads them.
+        is_number = text.isascii() and text.isdigit() and len(text) < 5
+        if not is_number or not 1 <= int(text) <= MAX_PATHS:
             raise InputError(
-                f"method '{name}:{number}': {number!r} must be a whole number of paths, 1 to {MAX_PATHS}"
+                f"method '{name}:{text}': {text!r} must be a whole number of paths, 1 to "
+                f"{MAX_PATHS}"
             )
-        return lambda matrix, *, seed=1: _WITH_PATHS[name](
-            matrix, int(number), seed, f"{name}:{number}"
-        )
 
-    return made
+        def route(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
+            return _PATH_METHODS[name](matrix, int(text), seed, f"{name}:{text}")
+
+        return route
+
+    return parse
 
 
-def _least_ror(number: str) -> DemandRouting:
-    method = f"least-ror:{number}".rstrip(":")
+def _least_ror(text: str) -> DemandRouting:
+    """Return the routing of minimum total ROR within a limit.
+
+    Args:
+        text: The limit as a multiple of the optimum's maximum link utilisation, at least 1.
+    """
+    method = f"least-ror:{text}".rstrip(":")
     try:
-        above = float(number)
+        factor = float(text)
     except ValueError:
-        above = math.nan
-    if not above >= 1:
+        factor = math.nan
+    if not factor >= 1:
         raise InputError(
-            f"method {method!r}: give the limit in optima, 1 or more, such as least-ror:1.05"
+            f"method {method!r}: give the limit as a multiple of the optimum's greatest "
+            "utilisation, 1 or more, such as least-ror:1.05"
         )
 
     def route(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
-        limit = (
-            above * optimal_demands(matrix).greatest_utilisation if math.isfinite(above) else above
-        )
-        found = least_ror_demands(matrix, unavoidable_links(capillary_demands(matrix)), limit)
-        if found is None:
+        limit = math.inf
+        if math.isfinite(factor):
+            limit = factor * optimal_demands(matrix).greatest_utilisation
+        forced = unavoidable_links(capillary_demands(matrix))
+        result = least_ror_demands(matrix, forced, limit)
+        if result is None:
             raise InputError(
-                f"method {method!r}: no routing of {matrix.name!r} that leaves every pair two ways keeps that limit; "
-                "raise it"
+                f"method {method!r}: no routing of {matrix.name!r} that gives every pair a second "
+                "path stays within this limit; give a higher one"
             )
-        return replace(found.routed, method=method)
+        return replace(result.routed, method=method)
 
     return route
 
 
-DEMAND_ROUTINGS: Registry[Callable[..., Any]] = Registry(
-    "testbed.demand_routings",
-    "routing of demands",
-    function_check("a matrix"),
-    (TestbedError, TopologyError),
-)
-_WITH_PATHS: dict[str, Callable[[DemandMatrix, int, int, str], RoutedDemands]] = {
-    "ksp": lambda matrix, paths, seed, method: shortest_path_set(matrix, paths).routed(method),
-    "semi-ksp": lambda matrix, paths, seed, method: best_rates(
-        shortest_path_set(matrix, paths), method
-    ),
-    "smore": lambda matrix, paths, seed, method: best_rates(
-        tree_path_set(matrix, seed).heaviest(paths), method
-    ),
-}
-"""Methods that a number of paths makes: functions of matrix, paths, seed and the whole name."""
-DEMAND_ROUTINGS.register("ksp:K", _with_paths("ksp"))
-DEMAND_ROUTINGS.register("semi-ksp:K", _with_paths("semi-ksp"))
-DEMAND_ROUTINGS.register(
-    "raecke", lambda matrix, *, seed=1: tree_path_set(matrix, seed).routed("raecke")
-)
-DEMAND_ROUTINGS.register("smore:K", _with_paths("smore"))
-DEMAND_ROUTINGS.register("optimum", lambda matrix, *, seed=1: optimal_demands(matrix))
-DEMAND_ROUTINGS.register("fair", lambda matrix, *, seed=1: fair_demands(matrix))
-DEMAND_ROUTINGS.register("max-min", lambda matrix, *, seed=1: water_filling(matrix).routed)
+DEMAND_ROUTINGS.register("ksp:K", _path_method("ksp"))
+DEMAND_ROUTINGS.register("semi-ksp:K", _path_method("semi-ksp"))
+DEMAND_ROUTINGS.register("raecke", _raecke)
+DEMAND_ROUTINGS.register("smore:K", _path_method("smore"))
+DEMAND_ROUTINGS.register("optimum", _optimum)
+DEMAND_ROUTINGS.register("fair", _fair)
+DEMAND_ROUTINGS.register("max-min", _max_min)
 DEMAND_ROUTINGS.register("least-ror:B", _least_ror)

@@ -1,7 +1,7 @@
 """Demand matrices that are written as n x n numbers, with or without names of nodes.
 
-A file holds one matrix in n rows, or one matrix of n x n numbers in every row, a row for each step
-of time (as YATES writes them).
+A file has either one matrix in n rows, or one matrix of n x n numbers in every row. In the latter
+case each row is a step of time (as YATES writes them).
 """
 
 import csv
@@ -15,19 +15,23 @@ from testbed.errors import InputError
 from topologies import Network
 from topologies.files.foreign import NetworkNote
 
+# Source, sink, rate, and the position in the file.
 Entry = tuple[str, str, float, str]
-"""Source, sink, rate and where it stands."""
-_SIGNS = re.compile(r"[,;\t]")
+
+_DELIMITERS = re.compile(r"[,;\t]")
+
+# Number of names that a note shows.
+_SHOWN_NAMES = 3
 
 
 @dataclass(frozen=True)
 class _Table:
-    """Rows of numbers.
+    """A table of numbers.
 
     Attributes:
         names: The names of the columns, if the table has any.
         rows: The numbers.
-        lines: The number of the line of each row.
+        lines: The line number of each row.
     """
 
     names: tuple[str, ...]
@@ -41,13 +45,13 @@ def square_entries(text: str, network: Network, where: str, step: int | None) ->
     Args:
         text: The text of the file.
         network: The network, whose hosts, switches or nodes are the rows in their order.
-        where: What messages begin with.
-        step: Which step of time is read, from 1; None reads the first.
+        where: The text with which messages begin.
+        step: Number of the step of time, from 1; None reads the first.
 
     Raises:
         InputError: The table is not square, or has another size than the network.
     """
-    table = _table(text)
+    table = _parse_table(text)
     if table is None or _is_list_of_demands(table, network):
         return None
     columns = len(table.rows[0])
@@ -73,22 +77,31 @@ def square_entries(text: str, network: Network, where: str, step: int | None) ->
 def _step_entries(
     table: _Table, names: Sequence[str], network: Network, where: str, step: int | None
 ) -> list[Entry]:
-    """Return the demands of one row of n x n numbers."""
+    """Return the demands of one row of n x n numbers.
+
+    Args:
+        table: The table.
+        names: The n nodes.
+        network: The network.
+        where: The text with which messages begin.
+        step: Number of the row, from 1; None reads the first.
+    """
     number = step or 1
     if not 1 <= number <= len(table.rows):
         raise InputError(f"{where}: it has {len(table.rows)} steps of time; give one of them")
     size = len(names)
-    row = table.rows[number - 1]
-    rows = [row[i * size : (i + 1) * size] for i in range(size)]
-    more = "" if step or len(table.rows) == 1 else " (FILE:2 for the next)"
+    numbers = table.rows[number - 1]
+    rows = [numbers[i * size : (i + 1) * size] for i in range(size)]
+    hint = "" if step or len(table.rows) == 1 else " (FILE:2 for the next)"
     _note(
-        f"{where}: step {number} of {len(table.rows)}{more}; rows and columns are"
+        f"{where}: step {number} of {len(table.rows)}{hint}; rows and columns are"
         f" {_described(names, network)}, in bits a second"
     )
     return _entries(names, rows, [table.lines[number - 1]] * size)
 
 
 def _named_entries(table: _Table, network: Network, where: str) -> list[Entry]:
+    """Return the demands of a table with named columns."""
     if len(table.rows) != len(table.rows[0]) or len(table.names) != len(table.rows):
         raise InputError(
             f"{where}: {len(table.rows)} rows and {len(table.names)} named columns; give as many"
@@ -100,6 +113,7 @@ def _named_entries(table: _Table, network: Network, where: str) -> list[Entry]:
 def _entries(
     names: Sequence[str], rows: Sequence[Sequence[float]], lines: Sequence[int]
 ) -> list[Entry]:
+    """Return the demands of square rows, without the diagonal and without zeros."""
     entries = []
     for source, row, line in zip(names, rows, lines, strict=True):
         for sink, rate in zip(names, row, strict=True):
@@ -108,23 +122,30 @@ def _entries(
     return entries
 
 
-def _table(text: str) -> _Table | None:
-    """Return the rows of a text in which all cells are numbers, but for names at the borders."""
+def _parse_table(text: str) -> _Table | None:
+    """Return the table in a text, or None if a cell inside its borders is not a number.
+
+    The first row and the first column may have names, which must agree.
+    """
     names: tuple[str, ...] = ()
     row_names: list[str] = []
     rows: list[tuple[float, ...]] = []
     lines: list[int] = []
-    sign = _sign(text)
+    delimiter = _delimiter(text)
     for number, line in enumerate(text.splitlines(), start=1):
-        line = line.partition("#")[0] if not rows else line
-        cells = _cells(line, sign)
+        # Comments are accepted before the first row only.
+        content = line if rows else line.partition("#")[0]
+        cells = _cells(content, delimiter)
         if not cells:
             continue
         numbers = _numbers(cells)
-        if numbers is None and not rows and not names:
+        is_header = numbers is None and not rows and not names
+        if is_header:
             names = tuple(cells[1:] if not cells[0] else cells)
             continue
-        if numbers is None or (names and len(numbers) == len(cells) and len(cells) > len(names)):
+        longer_than_header = bool(names) and len(cells) > len(names)
+        if numbers is None or longer_than_header:
+            # The first cell is the name of the row.
             row_names.append(cells[0])
             numbers = _numbers(cells[1:])
         if numbers is None:
@@ -134,27 +155,30 @@ def _table(text: str) -> _Table | None:
     if not rows or len(rows[0]) < 2:
         return None
     if row_names and names[1:] == tuple(row_names):
-        names = names[1:]  # the corner has a title
+        names = names[1:]  # The corner of the table has a title.
     if row_names and names != tuple(row_names):
         return None
     return _Table(names, tuple(rows), tuple(lines))
 
 
-def _sign(text: str) -> str:
-    match = _SIGNS.search(text)
+def _delimiter(text: str) -> str:
+    """Return the character between cells; empty if they are separated by blanks."""
+    match = _DELIMITERS.search(text)
     return "" if match is None else match[0]
 
 
-def _cells(line: str, sign: str) -> list[str]:
-    if not sign:
+def _cells(line: str, delimiter: str) -> list[str]:
+    """Return the cells of a line, without empty ones at its end."""
+    if not delimiter:
         return line.split()
-    cells = [cell.strip() for cell in next(csv.reader([line], delimiter=sign), [])]
+    cells = [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
     while cells and not cells[-1]:
         cells.pop()
     return cells
 
 
 def _numbers(cells: Sequence[str]) -> tuple[float, ...] | None:
+    """Return the cells as numbers, or None if one is not a number."""
     try:
         return tuple(float(cell) for cell in cells)
     except ValueError:
@@ -165,12 +189,14 @@ def _is_list_of_demands(table: _Table, network: Network) -> bool:
     """Return whether rows of three numbers are source, sink and rate."""
     if table.names or len(table.rows[0]) != 3:
         return False
-    ends = [f"{value:g}" for row in table.rows for value in row[:2]]
-    return all(end in network.node_index for end in ends)
+    for row in table.rows:
+        if any(f"{value:g}" not in network.node_index for value in row[:2]):
+            return False
+    return True
 
 
 def _names(network: Network, size: int) -> list[str] | None:
-    """Return the hosts, the switches or all nodes, whatever has this number."""
+    """Return the hosts, the switches or all nodes, whichever have this number, or None."""
     for nodes in (network.hosts, network.switches, network.nodes):
         if len(nodes) == size > 1:
             return [node.id for node in nodes]
@@ -178,12 +204,15 @@ def _names(network: Network, size: int) -> list[str] | None:
 
 
 def _described(names: Sequence[str], network: Network) -> str:
+    """Return a description of the nodes for a note."""
     kind = "nodes"
     if len(names) == len(network.hosts):
         kind = "hosts"
     elif len(names) == len(network.switches):
         kind = "switches"
-    shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    shown = ", ".join(names[:_SHOWN_NAMES])
+    if len(names) > _SHOWN_NAMES:
+        shown += ", ..."
     return f"the {len(names)} {kind} in their order ({shown})"
 
 

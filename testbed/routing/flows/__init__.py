@@ -1,1 +1,1 @@
-"""Flows that every routing is made of: end points, cheapest flows, linear programmes, exact repair."""
+"""Network flows that all routings share: end points, min-cost flow, linear programmes, rounding."""

@@ -1,9 +1,12 @@
-"""What every routing asks first: are the two ends sound, which links may carry the flow, what are they worth in
-integers.
+"""The flow problem of one source and one sink, and exact flows from a solver's floats.
 
-A flow leaves its source, enters its sink and passes through switches and hosts that forward; other hosts pass nothing
-on. Floats that nearly conserve a flow, as a solver finds them, become an exact one (``exact_route``): each node hands
-on exactly what it takes in, in the proportions of the floats, after circulations are taken out.
+A flow leaves its source and enters its sink. In between it passes through switches, and through
+hosts that forward; all other hosts are end points only. ``flow_problem`` checks the two ends,
+selects the links that the flow may use, and turns the capacities into integers.
+
+``exact_route`` turns floats that nearly conserve a flow, such as the result of a solver, into exact
+fractions: after circulations are removed, each node forwards exactly what it receives, in the
+proportions of the floats.
 """
 
 import math
@@ -17,10 +20,22 @@ from testbed.model.naming.names import no_node
 from testbed.model.routes import Layer, SplitRoute
 from topologies import Network, NoPathError
 
+N = TypeVar("N", int, float, Fraction)
+
+# The loads of ``exact_route`` are multiples of 1 / SCALE. No solver can distinguish smaller shares.
+SCALE = 1 << 120
+
 
 @dataclass(frozen=True, kw_only=True)
 class LinkArrays:
-    """A network as numbers: ends of each link, and its capacity as an integer in a unit common to all."""
+    """A directed graph as arrays of integers.
+
+    Attributes:
+        nodes: Number of nodes; nodes are numbered from 0.
+        tail: Node from which each link leads.
+        head: Node to which each link leads.
+        weight: Capacity of each link as an integer, in a unit common to all links.
+    """
 
     nodes: int
     tail: Sequence[int]
@@ -30,8 +45,18 @@ class LinkArrays:
 
 @dataclass(frozen=True, kw_only=True)
 class FlowProblem(LinkArrays):
-    """The usable links of a network: ``links[i]`` is the network's index of the i-th, ``tail`` and ``head`` are its
-    ends as positions in ``network.nodes``; ``largest_weight`` is the largest of the whole network's."""
+    """The links of a network that a flow from one node to another may use.
+
+    The arrays ``tail``, ``head`` and ``weight`` list the usable links only. Nodes are positions in
+    ``network.nodes``.
+
+    Attributes:
+        network: The network.
+        source: Position of the source.
+        sink: Position of the sink.
+        links: Index in ``network.links`` of each usable link.
+        largest_weight: Largest weight of all links of the network, usable or not.
+    """
 
     network: Network
     source: int
@@ -40,17 +65,20 @@ class FlowProblem(LinkArrays):
     largest_weight: int
 
     def demand(self, amount: int = 1) -> list[int]:
-        """What each node sends (positive) or receives of so much from the source to the sink."""
-        found = [0] * self.nodes
-        found[self.source], found[self.sink] = amount, -amount
-        return found
+        """Return what each node sends (positive) or receives (negative) of the flow's amount."""
+        demand = [0] * self.nodes
+        demand[self.source] = amount
+        demand[self.sink] = -amount
+        return demand
 
     def no_path(self) -> NoPathError:
-        """The error to raise where the sink cannot be reached."""
-        source, sink = (self.network.nodes[i].id for i in (self.source, self.sink))
+        """Return the error to raise if the sink cannot be reached."""
+        source = self.network.nodes[self.source].id
+        sink = self.network.nodes[self.sink].id
         return NoPathError(
             f"network {self.network.name!r}: no path leads from {source!r} to {sink!r} "
-            "(hosts do not forward unless they say forwarding: true); choose other end points or add links"
+            "(hosts do not forward unless they say forwarding: true); choose other end points or "
+            "add links"
         )
 
     def route(
@@ -60,15 +88,21 @@ class FlowProblem(LinkArrays):
         layers: tuple[Layer, ...] = (),
         link_layers: tuple[int, ...] = (),
     ) -> SplitRoute:
-        """The split route in which the i-th usable link carries ``shares[i]``."""
+        """Return the split route that gives each usable link its share of the flow.
+
+        Args:
+            method: Name of the routing method.
+            shares: Share of each usable link, 0 to 1. All other links carry nothing.
+            layers: The layers of a capillary route.
+            link_layers: Number of the layer of each link of the network, 0 for no layer.
+        """
         loads = [Fraction(0)] * len(self.network.links)
         for link, share in zip(self.links, shares, strict=True):
             loads[link] = share
-        source, sink = (self.network.nodes[i].id for i in (self.source, self.sink))
         return SplitRoute(
             network=self.network,
-            source=source,
-            sink=sink,
+            source=self.network.nodes[self.source].id,
+            sink=self.network.nodes[self.sink].id,
             method=method,
             loads=tuple(loads),
             layers=layers,
@@ -77,10 +111,11 @@ class FlowProblem(LinkArrays):
 
 
 def flow_problem(network: Network, source: str, sink: str) -> FlowProblem:
-    """The problem of sending one unit from ``source`` to ``sink``.
+    """Return the problem of sending one unit from ``source`` to ``sink``.
 
-    Raises InputError for a node that is not in the network and for a source that is the sink, UsageError for what is no
-    network or no id.
+    Raises:
+        InputError: A node is not in the network, or source and sink are the same node.
+        UsageError: An argument is not a network or not a node id.
     """
     require_type(network, Network, "network", "a Network; load_network makes one of a name")
     index = network.node_index
@@ -90,133 +125,192 @@ def flow_problem(network: Network, source: str, sink: str) -> FlowProblem:
             raise InputError(no_node(node_id, network))
     if source == sink:
         raise InputError(f"source and sink are both {source!r}; choose two different nodes")
-    silent = network.silent_hosts - {source, sink}
-    usable = [
-        i
-        for i, link in enumerate(network.links)
-        if link.source not in silent
-        and link.target not in silent
-        and link.source != sink
-        and link.target != source
-    ]
-    weights = integer_capacities(network)
+    usable = _usable_links(network, source, sink)
+    all_weights = integer_capacities(network)
+    tails = []
+    heads = []
+    weights = []
+    for i in usable:
+        tails.append(index[network.links[i].source])
+        heads.append(index[network.links[i].target])
+        weights.append(all_weights[i])
     return FlowProblem(
         nodes=len(network.nodes),
         network=network,
         source=index[source],
         sink=index[sink],
         links=tuple(usable),
-        tail=tuple(index[network.links[i].source] for i in usable),
-        head=tuple(index[network.links[i].target] for i in usable),
-        weight=tuple(weights[i] for i in usable),
-        largest_weight=max(weights, default=1),
+        tail=tuple(tails),
+        head=tuple(heads),
+        weight=tuple(weights),
+        largest_weight=max(all_weights, default=1),
     )
 
 
+def _usable_links(network: Network, source: str, sink: str) -> list[int]:
+    """Return the indices of the links that a flow from ``source`` to ``sink`` may use."""
+    silent = network.silent_hosts - {source, sink}
+    usable = []
+    for i, link in enumerate(network.links):
+        through_silent_host = link.source in silent or link.target in silent
+        leads_back = link.source == sink or link.target == source
+        if not through_silent_host and not leads_back:
+            usable.append(i)
+    return usable
+
+
 def integer_capacities(network: Network) -> list[int]:
-    """The links' capacities as exact integers without a common factor: all 1 where they are equal."""
-    exact = {
-        capacity: Fraction(capacity) for capacity in {link.capacity_bps for link in network.links}
-    }
-    if not exact:
+    """Return the capacity of each link as an exact integer.
+
+    The integers have no common factor, so equal capacities are all 1.
+    """
+    if not network.links:
         return []
+    # Few distinct capacities occur, so each is converted once.
+    exact: dict[float, Fraction] = {}
+    for link in network.links:
+        if link.capacity_bps not in exact:
+            exact[link.capacity_bps] = Fraction(link.capacity_bps)
     scale = math.lcm(*(value.denominator for value in exact.values()))
-    whole = {capacity: int(value * scale) for capacity, value in exact.items()}
-    unit = math.gcd(*whole.values())
-    return [whole[link.capacity_bps] // unit for link in network.links]
-
-
-N = TypeVar("N", int, float, Fraction)
+    integers = {capacity: int(value * scale) for capacity, value in exact.items()}
+    unit = math.gcd(*integers.values())
+    return [integers[link.capacity_bps] // unit for link in network.links]
 
 
 def drop_circulations(nodes: int, tail: Sequence[int], head: Sequence[int], flow: list[N]) -> None:
-    """Take circulations out of the flow (numbers of any kind, one a link; changed in place), link by link.
+    """Remove all circulations from a flow, in place.
 
-    Walk along loaded links; where the walk meets itself, take the least load off that circle and start again."""
-    leaving: list[list[int]] = [[] for _ in range(nodes)]
+    A walk follows loaded links. When it meets itself, the smallest load of that cycle is subtracted
+    from all links of the cycle, and the walk starts again.
+
+    Args:
+        nodes: Number of nodes.
+        tail: Node from which each link leads.
+        head: Node to which each link leads.
+        flow: Flow on each link, in any kind of number; changed in place.
+    """
+    outgoing: list[list[int]] = [[] for _ in range(nodes)]
     for link, node in enumerate(tail):
-        leaving[node].append(link)
-    clear: set[int] = set()  # nodes from which no circle can be reached
+        outgoing[node].append(link)
+    # Nodes from which no cycle can be reached.
+    acyclic: set[int] = set()
     for start in range(nodes):
         walk: list[int] = []
-        place = {start: 0}
+        # Number of links walked before each node of the walk.
+        steps_before = {start: 0}
         node = start
-        while node not in clear:
-            onward = [i for i in leaving[node] if flow[i] and head[i] not in clear]
-            if not onward:
-                clear.add(node)
-                del place[node]
-                node = tail[walk.pop()] if walk else node
+        while node not in acyclic:
+            next_link = _loaded_link(outgoing[node], head, flow, acyclic)
+            if next_link is None:
+                acyclic.add(node)
+                del steps_before[node]
+                if walk:
+                    node = tail[walk.pop()]
                 continue
-            walk.append(onward[0])
-            node = head[onward[0]]
-            if node in place:
-                circle = walk[place[node] :]
-                least = min(flow[i] for i in circle)
-                for i in circle:
-                    flow[i] -= least
-                walk, place, node = [], {start: 0}, start
-            else:
-                place[node] = len(walk)
+            walk.append(next_link)
+            node = head[next_link]
+            if node not in steps_before:
+                steps_before[node] = len(walk)
+                continue
+            cycle = walk[steps_before[node] :]
+            smallest = min(flow[i] for i in cycle)
+            for i in cycle:
+                flow[i] -= smallest
+            walk = []
+            steps_before = {start: 0}
+            node = start
 
 
-SCALE = 1 << 120
-"""Loads are whole multiples of 1/SCALE: smaller shares than any solver tells apart."""
+def _loaded_link(
+    links: Sequence[int], head: Sequence[int], flow: Sequence[N], acyclic: set[int]
+) -> int | None:
+    """Return the first of these links that carries flow to a node that may be on a cycle."""
+    for i in links:
+        if flow[i] and head[i] not in acyclic:
+            return i
+    return None
 
 
 def exact_route(
-    problem: FlowProblem, method: str, flow: Sequence[float], least: float = 1e-12
+    problem: FlowProblem, method: str, flow: Sequence[float], negligible: float = 1e-12
 ) -> SplitRoute:
-    """The split route near ``flow`` (one number a usable link, of one unit); loads below ``least`` count as none.
+    """Return the split route nearest to a flow in floats, with the flow conserved exactly.
 
-    Circulations are taken out. Cost: linear in the links. Raises NoPathError where the flow leads nowhere, and
-    InputError where it ends at a node from which nothing goes on (it was no flow).
+    Circulations are removed. The cost is linear in the number of links.
+
+    Args:
+        problem: The flow problem.
+        method: Name of the routing method.
+        flow: Flow of one unit on each usable link.
+        negligible: Loads up to this value count as zero.
+
+    Raises:
+        NoPathError: No flow leaves the source.
+        InputError: The flow ends at a node other than the sink, so it was not a flow.
     """
-    amounts = [float(x) if x > least else 0.0 for x in flow]
+    amounts = [float(amount) if amount > negligible else 0.0 for amount in flow]
     drop_circulations(problem.nodes, problem.tail, problem.head, amounts)
-    leaving: list[list[int]] = [[] for _ in range(problem.nodes)]
-    waiting = [0] * problem.nodes
+    outgoing: list[list[int]] = [[] for _ in range(problem.nodes)]
+    # Number of loaded links into each node whose exact load is not known yet.
+    unknown_inputs = [0] * problem.nodes
     for link, amount in enumerate(amounts):
         if amount > 0:
-            leaving[problem.tail[link]].append(link)
-            waiting[problem.head[link]] += 1
-    if not leaving[problem.source]:
+            outgoing[problem.tail[link]].append(link)
+            unknown_inputs[problem.head[link]] += 1
+    if not outgoing[problem.source]:
         raise problem.no_path()
-    excess = [0] * problem.nodes
-    excess[problem.source] = SCALE
-    whole = [0] * len(amounts)
-    ready = [node for node in range(problem.nodes) if not waiting[node]]
+
+    # Visit the nodes in topological order, so that a node is complete before it forwards.
+    received = [0] * problem.nodes
+    received[problem.source] = SCALE
+    exact = [0] * len(amounts)
+    ready = [node for node in range(problem.nodes) if not unknown_inputs[node]]
     while ready:
         node = ready.pop()
-        if excess[node] and node != problem.sink:
-            _hand_on(problem, node, excess, whole, [(i, amounts[i]) for i in leaving[node]])
-        for link in leaving[node]:
+        if received[node] and node != problem.sink:
+            shares = [(i, amounts[i]) for i in outgoing[node]]
+            _forward(problem, node, received, exact, shares)
+        for link in outgoing[node]:
             head = problem.head[link]
-            waiting[head] -= 1
-            if not waiting[head]:
+            unknown_inputs[head] -= 1
+            if not unknown_inputs[head]:
                 ready.append(head)
-    return problem.route(method, [Fraction(amount, SCALE) for amount in whole])
+    return problem.route(method, [Fraction(amount, SCALE) for amount in exact])
 
 
-def _hand_on(
+def _forward(
     problem: FlowProblem,
     node: int,
-    excess: list[int],
-    whole: list[int],
+    received: list[int],
+    exact: list[int],
     shares: Sequence[tuple[int, float]],
 ) -> None:
+    """Distribute what a node has received over its outgoing links.
+
+    Args:
+        problem: The flow problem.
+        node: The node.
+        received: Amount that each node has received, in units of 1 / SCALE; updated.
+        exact: Load of each link, in units of 1 / SCALE; updated.
+        shares: The loaded outgoing links, each with its amount in floats.
+    """
     if not shares:
         name = problem.network.nodes[node].id
         raise InputError(
-            f"network {problem.network.name!r}: the flow found ends at {name!r}; this is a solver's error"
+            f"network {problem.network.name!r}: the solver's flow ends at {name!r} instead of the "
+            "sink; this is an error of the solver"
         )
-    weights = [amount.as_integer_ratio() for _, amount in shares]
-    common = max(denominator for _, denominator in weights)  # powers of two
-    numerators = [n * (common // d) for n, d in weights]
-    total, rest = sum(numerators), excess[node]
+    ratios = [amount.as_integer_ratio() for _, amount in shares]
+    # The denominators of floats are powers of two, so the largest is a common one.
+    common = max(denominator for _, denominator in ratios)
+    numerators = [numerator * (common // denominator) for numerator, denominator in ratios]
+    total = sum(numerators)
+    remainder = received[node]
     for (link, _), numerator in zip(shares[1:], numerators[1:], strict=True):
-        whole[link] = excess[node] * numerator // total
-        rest -= whole[link]
-    whole[shares[0][0]] = rest
+        exact[link] = received[node] * numerator // total
+        remainder -= exact[link]
+    # The first link takes the remainder of the integer divisions.
+    first_link = shares[0][0]
+    exact[first_link] = remainder
     for link, _ in shares:
-        excess[problem.head[link]] += whole[link]
+        received[problem.head[link]] += exact[link]

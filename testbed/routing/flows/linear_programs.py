@@ -1,6 +1,7 @@
-"""Linear and integer programmes of one flow, solved by HiGHS: the only module of the routings that calls a solver.
+"""Linear programmes over link flows, solved by HiGHS through scipy.
 
-A programme is over link flows x, one a usable link, and further variables behind them.
+No other module of the routings calls a solver. The variables of a programme are the flows of the
+usable links, followed by any further variables.
 """
 
 import warnings
@@ -16,54 +17,82 @@ from scipy.sparse import csr_array, hstack
 from testbed.arrays import FloatArray
 from testbed.errors import UndecidedError
 
+# Options of the interior-point method. Presolve would set variables that it removes to their
+# bounds, which an interior point does not. With a tolerance below 1e-7, HiGHS sometimes does not
+# terminate.
 INTERIOR = {"run_crossover": "off", "presolve": False, "ipm_optimality_tolerance": 1e-7}
-"""Presolve would put at their bounds what it takes out, which an interior point does not; below 1e-7 HiGHS now and then
-finds no end."""
 
-# The least tolerances that HiGHS takes.
+# The smallest tolerances that HiGHS accepts.
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-# HiGHS ignores matrix entries below 1e-9, and its tolerances are absolute: a programme with a
-# greater ratio between its largest and its smallest number is scaled.
+
+# HiGHS ignores matrix entries below 1e-9, and its tolerances are absolute. A programme is scaled if
+# the ratio between its largest and its smallest number exceeds this.
 WIDE_RATIO = 1e5
+
+# A scaled programme needs an estimate of its result. It is solved again with a better estimate
+# while the result differs from the estimate by more than FAR_FROM_ESTIMATE, at most MAX_ESTIMATES
+# times. An estimate falls by SMALLEST_STEP at most in one step.
 MAX_ESTIMATES = 8
-# Ratio of a result to its estimate beyond which the programme is scaled and solved again.
 FAR_FROM_ESTIMATE = 100.0
 SMALLEST_STEP = 1e-6
-# Price of each link, of 1 for all links together.
+
+# Price that each link has at least, relative to the sum of all prices.
 LEAST_PRICE = 1e-8
-# The solver ignores a link if a flow in full is more than this times the link's capacity.
+
+# The solver ignores a link if a complete flow is more than this times the link's capacity.
 TOO_SMALL = 1e9
-
-
-class UnsolvedError(Exception):
-    """HiGHS found no optimum: infeasible, unbounded or out of its limits; the message is its own."""
-
-
-def is_wide(*values: FloatArray, ratio: float = WIDE_RATIO) -> bool:
-    """Return whether numbers above 0 in one of the arrays are too far apart for the solver."""
-    return any(float(array.max()) > ratio * float(array.min()) for array in values)
-
 
 Ends = Sequence[int] | NDArray[np.int64]
 
 
-def balance_matrix(nodes: int, tail: Ends, head: Ends, columns: int | None = None) -> csr_array:
-    """Sparse (nodes, columns) array: row n times x is what node n sends out less what it takes in.
+class UnsolvedError(Exception):
+    """HiGHS found no optimum: the programme is infeasible, unbounded or beyond its limits.
 
-    ``columns`` is at least the number of links; further columns are empty.
+    The message is the solver's.
+    """
+
+
+def is_wide(*values: FloatArray, ratio: float = WIDE_RATIO) -> bool:
+    """Return whether the numbers in one of the arrays are too far apart for the solver.
+
+    Args:
+        *values: Arrays of numbers above 0.
+        ratio: Largest acceptable ratio of two numbers in one array.
+    """
+    return any(float(array.max()) > ratio * float(array.min()) for array in values)
+
+
+def balance_matrix(nodes: int, tail: Ends, head: Ends, columns: int | None = None) -> csr_array:
+    """Return the incidence matrix of a graph.
+
+    Row n, multiplied by the link flows, is what node n sends out minus what it receives.
+
+    Args:
+        nodes: Number of nodes.
+        tail: Node from which each link leads.
+        head: Node to which each link leads.
+        columns: Number of columns, at least the number of links; further columns are empty.
+
+    Returns:
+        Sparse array of shape (nodes, columns).
     """
     links = len(tail)
     rows = np.concatenate([np.asarray(tail, dtype=np.int64), np.asarray(head, dtype=np.int64)])
-    at = np.concatenate([np.arange(links), np.arange(links)])
-    ones = np.concatenate([np.ones(links), -np.ones(links)])
-    return csr_array((ones, (rows, at)), shape=(nodes, links if columns is None else columns))
+    link_columns = np.concatenate([np.arange(links), np.arange(links)])
+    values = np.concatenate([np.ones(links), -np.ones(links)])
+    width = links if columns is None else columns
+    return csr_array((values, (rows, link_columns)), shape=(nodes, width))
 
 
 @contextmanager
 def solving(problem: str) -> Iterator[None]:
-    """Turn UnsolvedError into UndecidedError; ``problem`` names what the solver was asked for.
+    """Turn UnsolvedError into UndecidedError.
 
-    Only for programmes that have a solution by construction, so the solver alone can be at fault.
+    This is only for programmes that have a solution by construction, so that a failure is the
+    solver's.
+
+    Args:
+        problem: Describes what is solved; the message begins with it.
     """
     try:
         yield
@@ -94,13 +123,14 @@ def emptiest(
     Raises:
         UnsolvedError: The solver found no optimum.
     """
-    free = np.ones(len(capacity), dtype=bool) if levels is None else np.isnan(levels)
-    limit = np.zeros(len(capacity)) if levels is None else np.where(free, 0.0, levels)
+    links = len(capacity)
+    free = np.ones(links, dtype=bool) if levels is None else np.isnan(levels)
+    limit = np.zeros(links) if levels is None else np.where(free, 0.0, levels)
     if estimate is None:
         return _emptiest_once(
-            loads, np.where(free, capacity, 0.0), equal, limit * capacity, tight=False
+            loads, np.where(free, capacity, 0.0), equal, limit * capacity, solve_lp
         )
-    least_estimate = SMALLEST_STEP * float(limit.max())
+    min_estimate = SMALLEST_STEP * float(limit.max())
     for _ in range(MAX_ESTIMATES):
         unit = capacity * np.where(free, estimate, limit)
         x, relative, prices = _emptiest_once(
@@ -108,41 +138,14 @@ def emptiest(
             free.astype(float),
             equal,
             np.where(free, 0.0, 1.0),
-            tight=True,
+            solve_scaled_lp,
         )
         utilisation = relative * estimate
         close = 1 / FAR_FROM_ESTIMATE < relative < FAR_FROM_ESTIMATE
-        if close or utilisation < least_estimate:
+        if close or utilisation < min_estimate:
             break
         estimate *= max(relative, SMALLEST_STEP)
     return x, utilisation, scaled_prices(prices, capacity)
-
-
-def _emptiest_once(
-    loads: csr_array,
-    greatest: FloatArray,
-    equal: tuple[csr_array, FloatArray],
-    limit: FloatArray,
-    *,
-    tight: bool,
-) -> tuple[FloatArray, float, FloatArray]:
-    columns = loads.shape[1]
-    at_most = hstack([loads, csr_array(-greatest[:, None])], format="csr")
-    balance = hstack([equal[0], csr_array((equal[0].shape[0], 1))], format="csr")
-    cost = np.append(np.zeros(columns), 1.0)
-    upper = np.full(columns + 1, np.inf)
-    solve = solve_scaled_lp if tight else solve_lp
-    x, least, prices = solve(cost, (balance, equal[1]), upper, (at_most, limit))
-    return x[:-1], least, prices
-
-
-def scaled_prices(prices: FloatArray, capacity: FloatArray) -> FloatArray:
-    """Return prices of capacity from prices of whole links, each of them above 0.
-
-    The solver ignores links that are too small for a flow, so it gives them no price. A small price
-    on every link keeps the ways over them dear, and lowers the bound by that little only.
-    """
-    return np.asarray((prices + LEAST_PRICE * prices.sum()) / capacity)
 
 
 class LpSolver(Protocol):
@@ -154,7 +157,37 @@ class LpSolver(Protocol):
         equal: tuple[csr_array, FloatArray],
         upper: FloatArray,
         at_most: tuple[csr_array, FloatArray] | None = None,
-    ) -> tuple[FloatArray, float, FloatArray]: ...
+    ) -> tuple[FloatArray, float, FloatArray]:
+        """Return the variables, their cost, and the prices of the inequalities."""
+        ...
+
+
+def _emptiest_once(
+    loads: csr_array,
+    coefficient: FloatArray,
+    equal: tuple[csr_array, FloatArray],
+    limit: FloatArray,
+    solve: LpSolver,
+) -> tuple[FloatArray, float, FloatArray]:
+    """Minimise t subject to ``loads @ x <= coefficient * t + limit`` and the equations."""
+    columns = loads.shape[1]
+    matrix, right_side = equal
+    at_most = hstack([loads, csr_array(-coefficient[:, None])], format="csr")
+    balance = hstack([matrix, csr_array((matrix.shape[0], 1))], format="csr")
+    cost = np.append(np.zeros(columns), 1.0)
+    upper = np.full(columns + 1, np.inf)
+    x, utilisation, prices = solve(cost, (balance, right_side), upper, (at_most, limit))
+    return x[:-1], utilisation, prices
+
+
+def scaled_prices(prices: FloatArray, capacity: FloatArray) -> FloatArray:
+    """Return prices per unit of capacity from prices of whole links, each of them above 0.
+
+    The solver ignores links that are too small for a flow, so it gives them no price. With a small
+    price on every link, paths over such links are not free. This lowers the bound by no more than
+    the small price.
+    """
+    return np.asarray((prices + LEAST_PRICE * prices.sum()) / capacity)
 
 
 def solve_scaled_lp(
@@ -163,22 +196,23 @@ def solve_scaled_lp(
     upper: FloatArray,
     at_most: tuple[csr_array, FloatArray] | None = None,
 ) -> tuple[FloatArray, float, FloatArray]:
-    """Solve as ``solve_lp`` does, with columns scaled and with the solver's least tolerances.
+    """Solve as ``solve_lp`` does, with columns scaled and with the solver's smallest tolerances.
 
-    No variable then changes a row of ``at_most`` by more than its own amount.
+    After scaling, no variable changes a row of ``at_most`` by more than its own amount. Arguments
+    and results are those of ``solve_lp``.
     """
     if at_most is None:
         return solve_lp(cost, equal, upper, options=TIGHT)
     size = np.maximum(abs(at_most[0]).max(axis=0).toarray().ravel(), 1.0)
-    scaled = 1 / size[None, :]
-    x, least, prices = solve_lp(
+    scale = 1 / size[None, :]
+    x, minimum, prices = solve_lp(
         cost / size,
-        (csr_array(equal[0] * scaled), equal[1]),
+        (csr_array(equal[0] * scale), equal[1]),
         upper * size,
-        (csr_array(at_most[0] * scaled), at_most[1]),
+        (csr_array(at_most[0] * scale), at_most[1]),
         options=TIGHT,
     )
-    return x / size, least, prices
+    return x / size, minimum, prices
 
 
 def solve_lp(
@@ -190,36 +224,45 @@ def solve_lp(
     interior: bool = False,
     options: Mapping[str, float] | None = None,
 ) -> tuple[FloatArray, float, FloatArray]:
-    """(x, cost, prices) of the least ``cost @ x`` with 0 <= x <= ``upper``, ``equal[0] @ x == equal[1]``, ``at_most``
-    likewise.
+    """Minimise ``cost @ x`` over 0 <= x <= ``upper``.
 
-    A vertex of the polytope, as the simplex method gives it. ``interior``: where an interior-point method ends instead,
-    inside the face of all optima, so that only what is tight in every optimum is tight. Prices: what one more unit of
-    each right side of ``at_most`` would save, shape (rows,), 0 or more. ``options``: of HiGHS. Raises UnsolvedError.
+    Args:
+        cost: Cost of each variable.
+        equal: Matrix and right side of the equations.
+        upper: Upper bound of each variable.
+        at_most: Matrix and right side of the inequalities "row times x is at most the right side".
+        interior: Use an interior-point method. It ends inside the face of all optima, so that only
+            constraints that are tight in every optimum are tight. By default the result is a vertex
+            of the polytope, as the simplex method returns it.
+        options: Options of HiGHS; ignored if ``interior`` is set.
+
+    Returns:
+        The variables, the minimum, and the price of each inequality: what one more unit of its
+        right side would save, 0 or more.
+
+    Raises:
+        UnsolvedError: The solver found no optimum.
     """
-    a_ub, b_ub = at_most if at_most is not None else (None, None)
+    a_ub, b_ub = (None, None) if at_most is None else at_most
     a_eq, b_eq = equal
     bounds = np.column_stack([np.zeros(len(upper)), upper])
-    method = "highs-ipm" if interior else "highs"
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", OptimizeWarning
-        )  # scipy does not know HiGHS' option, and hands it on
-        found = linprog(
+        # scipy warns about options of HiGHS that it does not know, but passes them on.
+        warnings.simplefilter("ignore", OptimizeWarning)
+        result = linprog(
             cost,
             A_ub=a_ub,
             b_ub=b_ub,
             A_eq=a_eq,
             b_eq=b_eq,
             bounds=bounds,
-            method=method,
+            method="highs-ipm" if interior else "highs",
             options=INTERIOR if interior else options,
         )
-    if found.status != 0:
-        raise UnsolvedError(str(found.message))
-    prices = (
-        np.zeros(0)
-        if at_most is None
-        else np.maximum(-np.asarray(found.ineqlin.marginals, dtype=np.float64), 0.0)
-    )
-    return np.asarray(found.x, dtype=np.float64), float(found.fun), prices
+    if result.status != 0:
+        raise UnsolvedError(str(result.message))
+    if at_most is None:
+        prices = np.zeros(0)
+    else:
+        prices = np.maximum(-np.asarray(result.ineqlin.marginals, dtype=np.float64), 0.0)
+    return np.asarray(result.x, dtype=np.float64), float(result.fun), prices

@@ -1,5 +1,7 @@
-"""A network as arrays and as a graph of least weights, in which hosts are ends unless they forward: what routings in
-floats search in."""
+"""A network as numpy arrays, with shortest paths that do not lead through silent hosts.
+
+A silent host does not forward: a path may begin or end at it, but may not lead through it.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -13,64 +15,87 @@ from topologies import Network, NoPathError
 Ints = NDArray[np.int64]
 
 
+def link_capacities(network: Network) -> FloatArray:
+    """Return the capacity of each link in bits per second, shape (links,)."""
+    return np.array([link.capacity_bps for link in network.links], dtype=np.float64)
+
+
 class ShortestPaths(NamedTuple):
-    """``distance`` (nodes, nodes), infinite where no path leads; ``before[a, b]``: the node before b on the way from
-    a; ``link[a, b]``: the lightest of the links from a to b, the first of equals."""
+    """Shortest paths between all pairs of nodes.
+
+    Attributes:
+        distance: Distance from each node (rows) to each node (columns), infinite if no path leads.
+        before: ``before[a, b]`` is the node before b on the path from a to b.
+        link: ``link[a, b]`` is the lightest link from a to b, the first of equals, or -1.
+    """
 
     distance: FloatArray
     before: Ints
     link: Ints
 
     def way(self, start: int, end: int) -> list[int]:
-        """The links of the path."""
-        links, node = [], end
+        """Return the links of the path from ``start`` to ``end``."""
+        links = []
+        node = end
         while node != start:
-            earlier = int(self.before[start, node])
-            links.append(int(self.link[earlier, node]))
-            node = earlier
+            previous = int(self.before[start, node])
+            links.append(int(self.link[previous, node]))
+            node = previous
         return links[::-1]
 
 
 class LinkGraph:
-    """``tail``, ``head`` (positions of nodes), ``capacity`` in bits a second and ``silent``, shape (links,) or
-    (nodes,)."""
+    """The links and nodes of a network as arrays.
+
+    Attributes:
+        network: The network.
+        nodes: Number of nodes.
+        tail: Position of the node from which each link leads, shape (links,).
+        head: Position of the node to which each link leads, shape (links,).
+        capacity: Capacity of each link in bits per second, shape (links,).
+        silent: Mask of the nodes that do not forward, shape (nodes,).
+    """
 
     def __init__(self, network: Network) -> None:
-        index = network.node_index
         self.network = network
         self.nodes = len(network.nodes)
-        self.tail: Ints = np.array([index[link.source] for link in network.links], dtype=np.int64)
-        self.head: Ints = np.array([index[link.target] for link in network.links], dtype=np.int64)
-        self.capacity: FloatArray = np.array(
-            [link.capacity_bps for link in network.links], dtype=np.float64
-        )
+        self.tail: Ints = np.zeros(len(network.links), dtype=np.int64)
+        self.head: Ints = np.zeros(len(network.links), dtype=np.int64)
+        for i, link in enumerate(network.links):
+            self.tail[i] = network.node_index[link.source]
+            self.head[i] = network.node_index[link.target]
+        self.capacity = link_capacities(network)
         self.silent = np.array([not node.forwards for node in network.nodes], dtype=bool)
 
     def usable_from(self, source: int) -> BoolArray:
-        """Links that a flow from ``source`` may take, shape (links,): none out of another host that does not
-        forward, none back into the source."""
+        """Return a mask of the links that a flow from ``source`` may use, shape (links,).
+
+        Links that leave another silent host, and links that lead back to the source, are excluded.
+        """
         forwards = ~self.silent[self.tail] | (self.tail == source)
         return np.asarray(forwards & (self.head != source))
 
     def usable(self, source: int, sink: int) -> BoolArray:
-        """Links that a flow from ``source`` to ``sink`` may take, shape (links,)."""
-        ends_there = ~self.silent[self.head] | (self.head == sink)
-        return np.asarray(self.usable_from(source) & ends_there & (self.tail != sink))
+        """Return a mask of the links that a flow from ``source`` to ``sink`` may use."""
+        accepts = ~self.silent[self.head] | (self.head == sink)
+        return np.asarray(self.usable_from(source) & accepts & (self.tail != sink))
 
     def shortest_paths(self, weights: FloatArray) -> ShortestPaths:
-        """From every node to every other; ``weights`` above 0, one a link. Of parallel links the lightest counts.
+        """Return the shortest paths between all pairs of nodes.
 
-        A way out of a host that does not forward costs so much that no path leads through one: only its own, which is
-        then taken off again.
+        Args:
+            weights: Length of each link, above 0. Of parallel links the lightest counts.
         """
-        from scipy.sparse import csr_array  # what needs the arrays alone does not wait for scipy
+        # Imported here, because callers that need the arrays only should not wait for scipy.
+        from scipy.sparse import csr_array
         from scipy.sparse.csgraph import dijkstra
 
+        # A link out of a silent host costs so much that no shortest path leads through the host.
+        # A path that begins there pays it once, and the cost is subtracted again below.
         barrier = 1e3 * float(weights.sum()) + 1.0
         cost = weights + barrier * self.silent[self.tail]
-        order = np.argsort(cost, kind="stable")[
-            ::-1
-        ]  # of parallel links the lightest is written last
+        # The lightest of parallel links comes last, so that it overwrites the others.
+        order = np.argsort(cost, kind="stable")[::-1]
         link = np.full((self.nodes, self.nodes), -1, dtype=np.int64)
         link[self.tail[order], self.head[order]] = order
         tail, head = np.nonzero(link >= 0)
@@ -82,18 +107,27 @@ class LinkGraph:
         return ShortestPaths(distance, before, link)
 
     def hops(self, pairs: Iterable[tuple[str, str]] = ()) -> FloatArray:
-        """Links on the shortest path, shape (nodes, nodes), infinite where there is none; NoPathError where one of
-        ``pairs`` has none."""
-        found = self.shortest_paths(np.ones(len(self.tail))).distance
+        """Return the number of links on the shortest path between each two nodes.
+
+        Args:
+            pairs: Pairs of node ids between which a path must exist.
+
+        Returns:
+            Shape (nodes, nodes), infinite if no path leads.
+
+        Raises:
+            NoPathError: There is no path for one of ``pairs``.
+        """
+        distance = self.shortest_paths(np.ones(len(self.tail))).distance
+        index = self.network.node_index
         for source, sink in pairs:
-            if not np.isfinite(
-                found[self.network.node_index[source], self.network.node_index[sink]]
-            ):
+            if not np.isfinite(distance[index[source], index[sink]]):
                 raise NoPathError(
-                    f"network {self.network.name!r}: no path leads from {source!r} to {sink!r}; leave the pair out"
+                    f"network {self.network.name!r}: no path leads from {source!r} to {sink!r}; "
+                    "leave the pair out"
                 )
-        return found
+        return distance
 
     def positions(self, nodes: Sequence[str]) -> Ints:
-        """Positions of nodes by their ids."""
+        """Return the positions of nodes that are given by their ids."""
         return np.array([self.network.node_index[node] for node in nodes], dtype=np.int64)

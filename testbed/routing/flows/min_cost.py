@@ -1,7 +1,7 @@
-"""Flows over the fewest links, in exact integers: what capillary layers leave over, and disjoint paths.
+"""Minimum-cost flows in exact integers.
 
-Source: the "min-cost solution of the remaining flow" of Gabrielyan 2007, section 4.2.1 (Figure 47); every link costs
-one where nothing else is said.
+They route what capillary layers leave over, and they find disjoint paths. The source is the
+"min-cost solution of the remaining flow" of Gabrielyan 2007, section 4.2.1 (Figure 47).
 """
 
 from collections import deque
@@ -18,12 +18,22 @@ def fewest_links_flow(
     demand: Sequence[int],
     cost: Sequence[int] | None = None,
 ) -> tuple[list[int], list[int]]:
-    """(flow a link, demand left unmet a node): as much as the capacities bear, over as few links in sum as that takes.
+    """Return a maximum flow of minimum cost; by default the cost is the number of links used.
 
-    Positive demands send, negative ones receive. ``cost``: of each link, 1 where not given; no cycle may cost nothing.
-    Successive shortest paths, all paths of one length together (primal-dual); equally short ones are tried breadth
-    first in the order of the links: the tie-break, so the result is deterministic. At most one round a path
-    length, O(nodes * links) each in practice.
+    The algorithm is successive shortest paths (primal-dual): each round augments along all shortest
+    paths at once. Paths of equal length are tried breadth first in the order of the links, so the
+    result is deterministic. There is at most one round for each path length, and a round takes
+    O(nodes * links) in practice.
+
+    Args:
+        tail: Node from which each link leads.
+        head: Node to which each link leads.
+        capacity: Capacity of each link.
+        demand: Amount that each node sends (positive) or receives (negative).
+        cost: Cost of a unit of flow on each link, 1 by default. No cycle may have cost 0.
+
+    Returns:
+        The flow on each link, and the demand of each node that remains unmet.
 
     >>> fewest_links_flow([0, 1, 0], [1, 2, 2], [2, 2, 1], [3, 0, -3])
     ([2, 2, 1], [0, 0, 0])
@@ -31,15 +41,24 @@ def fewest_links_flow(
     state = _Flow(tail, head, capacity, cost or [1] * len(tail), [0] * len(tail), list(demand))
     while True:
         distance = _distances(state)
-        if not any(
-            state.need[node] < 0 and distance[node] is not None for node in range(len(demand))
-        ):
+        nearest = _nearest_receiver(state, distance)
+        if nearest is None:
             return state.flow, state.need
-        _push_shortest(state, distance)
+        _push_shortest(state, distance, nearest)
 
 
 class _Flow(NamedTuple):
-    """Links with their capacity and flow, and what each node still has to send (positive) or to receive (negative)."""
+    """The links, their flow, and what each node must still send.
+
+    Attributes:
+        tail: Node from which each link leads.
+        head: Node to which each link leads.
+        capacity: Capacity of each link.
+        cost: Cost of a unit of flow on each link.
+        flow: Flow on each link; changed in place.
+        need: Amount that each node must still send (positive) or receive (negative); changed in
+            place.
+    """
 
     tail: Sequence[int]
     head: Sequence[int]
@@ -50,56 +69,102 @@ class _Flow(NamedTuple):
 
 
 def _distances(state: _Flow) -> list[int | None]:
-    """Least cost (that of a link taken back counts below 0) from any node that still sends; None where out of reach."""
-    tail, head, capacity, costs, flow, need = state
-    nodes = len(need)
-    paths: list[list[tuple[int, int]]] = [[] for _ in range(nodes)]
-    for link, (a, b) in enumerate(zip(tail, head, strict=True)):
-        if flow[link] < capacity[link]:
-            paths[a].append((b, costs[link]))
-        if flow[link] > 0:
-            paths[b].append((a, -costs[link]))
-    found: list[int | None] = [0 if need[node] > 0 else None for node in range(nodes)]
-    queue = deque(node for node in range(nodes) if need[node] > 0)
-    queued = [need[node] > 0 for node in range(nodes)]
+    """Return the minimum cost of reaching each node from any node that still sends.
+
+    Returning flow of a link has the negative of its cost. None marks unreachable nodes.
+    """
+    nodes = len(state.need)
+    arcs = _residual_arcs(state)
+    distance: list[int | None] = [None] * nodes
+    queued = [False] * nodes
+    queue: deque[int] = deque()
+    for node, need in enumerate(state.need):
+        if need > 0:
+            distance[node] = 0
+            queued[node] = True
+            queue.append(node)
+    # Bellman-Ford with a queue, because costs of returned flow are negative.
     while queue:
         node = queue.popleft()
         queued[node] = False
-        here = found[node] or 0
-        for other, cost in paths[node]:
-            known = found[other]
-            if known is None or here + cost < known:
-                found[other] = here + cost
-                if not queued[other]:
-                    queued[other] = True
-                    queue.append(other)
-    return found
+        node_distance = distance[node] or 0
+        for neighbour, cost in arcs[node]:
+            previous = distance[neighbour]
+            if previous is not None and previous <= node_distance + cost:
+                continue
+            distance[neighbour] = node_distance + cost
+            if not queued[neighbour]:
+                queued[neighbour] = True
+                queue.append(neighbour)
+    return distance
 
 
-def _push_shortest(state: _Flow, distance: list[int | None]) -> None:
-    """A greatest flow over the links of shortest paths only, from every sender to the receivers nearest to it."""
-    tail, head, capacity, costs, flow, need = state
-    nodes, tight = len(need), []
-    for link, (a, b) in enumerate(zip(tail, head, strict=True)):
-        near, far = distance[a], distance[b]
-        if near is not None and far is not None and near + costs[link] == far:
-            tight.append(link)
-    nearest = min(
-        (d for node, d in enumerate(distance) if d is not None and need[node] < 0), default=0
-    )
-    graph = integer_residual(
-        nodes, [tail[i] for i in tight], [head[i] for i in tight], [capacity[i] for i in tight]
-    )
-    graph.flow[:] = [flow[link] for link in tight]
-    for node in range(nodes):
-        # a sender that a shorter way reaches (distance below 0) waits: a path from itself would not be a shortest one
-        if (need[node] > 0 and distance[node] == 0) or (
-            need[node] < 0 and distance[node] == nearest
-        ):
-            graph.need[node] = need[node]
+def _residual_arcs(state: _Flow) -> list[list[tuple[int, int]]]:
+    """Return the residual arcs that leave each node, each as the next node and the cost."""
+    arcs: list[list[tuple[int, int]]] = [[] for _ in state.need]
+    for link, (tail, head) in enumerate(zip(state.tail, state.head, strict=True)):
+        if state.flow[link] < state.capacity[link]:
+            arcs[tail].append((head, state.cost[link]))
+        if state.flow[link] > 0:
+            arcs[head].append((tail, -state.cost[link]))
+    return arcs
+
+
+def _nearest_receiver(state: _Flow, distance: list[int | None]) -> int | None:
+    """Return the distance of the nearest node that still receives, or None if none is reachable."""
+    nearest = None
+    for node_distance, need in zip(distance, state.need, strict=True):
+        if node_distance is None or need >= 0:
+            continue
+        if nearest is None or node_distance < nearest:
+            nearest = node_distance
+    return nearest
+
+
+def _push_shortest(state: _Flow, distance: list[int | None], nearest: int) -> None:
+    """Augment by a maximum flow that uses links of shortest paths only.
+
+    The flow leads from every sender to the receivers that are nearest to any sender.
+
+    Args:
+        state: The flow.
+        distance: Distance of each node from any sender, or None.
+        nearest: Smallest distance of a receiver.
+    """
+    need = state.need
+    tight = _links_of_shortest_paths(state, distance)
+    tails = []
+    heads = []
+    capacities = []
+    for link in tight:
+        tails.append(state.tail[link])
+        heads.append(state.head[link])
+        capacities.append(state.capacity[link])
+    graph = integer_residual(len(need), tails, heads, capacities)
+    graph.flow[:] = [state.flow[link] for link in tight]
+    for node, node_need in enumerate(need):
+        # A sender with a negative distance must wait: a path that begins there is not a shortest
+        # one, because a cheaper path leads to the sender itself.
+        sends_now = node_need > 0 and distance[node] == 0
+        receives_now = node_need < 0 and distance[node] == nearest
+        if sends_now or receives_now:
+            graph.need[node] = node_need
             need[node] = 0
     push_all(graph)
-    for at, link in enumerate(tight):
-        flow[link] = graph.flow[at]
-    for node in range(nodes):
+    for position, link in enumerate(tight):
+        state.flow[link] = graph.flow[position]
+    for node in range(len(need)):
         need[node] += graph.need[node]
+
+
+def _links_of_shortest_paths(state: _Flow, distance: list[int | None]) -> list[int]:
+    """Return the links whose cost equals the difference of the distances of their ends."""
+    links = []
+    for link, (tail, head) in enumerate(zip(state.tail, state.head, strict=True)):
+        tail_distance = distance[tail]
+        head_distance = distance[head]
+        if tail_distance is None or head_distance is None:
+            continue
+        if tail_distance + state.cost[link] == head_distance:
+            links.append(link)
+    return links

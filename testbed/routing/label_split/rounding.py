@@ -1,6 +1,7 @@
-"""From exact loads to whole numbers of labels: each link's share of 65,536 rounded up or down, flow conserved.
+"""Rounding of exact loads to numbers of labels.
 
-Pure and exact; which of the possible roundings comes out depends on the order of the network's links only.
+Each link's share of 65,536 labels is rounded up or down so that the flow is conserved. The rounding
+is exact. Of the possible roundings, the order of the network's links selects one.
 """
 
 import math
@@ -11,82 +12,111 @@ from testbed.model.label_split import LABELS
 from testbed.model.routes import SplitRoute
 from topologies import Network
 
+# Number of labels of each loaded link, by the link's index, in the network's order.
 Units = dict[int, int]
-"""Link index -> number of labels, loaded links only, in the network's order."""
+
+# A link of a walk, and whether the walk follows it in its direction.
 Step = tuple[int, bool]
-"""A link of a walk, and whether the walk follows it forwards (else against its direction)."""
 
 
 def round_to_labels(route: SplitRoute) -> Units:
-    """Integers u(l), each the floor or the ceiling of 65536 r(l), that conserve flow; as few loaded links as possible
-    get none.
+    """Round 65,536 r(l) up or down to integers that conserve flow.
 
-    While a link is fractional, a cycle of fractional links exists (ends of the flow included: they send whole labels);
-    pushing around it makes at least one link whole. At most one round a link. Then, where a load below one label was
-    rounded down to nothing, cycles on which more such links gain a label than lose theirs are looked for until there is
-    none.
+    While a link has a fraction, there is a cycle of such links (through any node, because the ends
+    of the flow send whole labels too). Flow is pushed around it until at least one link becomes an
+    integer, so at most one round per link is needed.
+
+    Then as few loaded links as possible should have no label. Where a load below one label was
+    rounded down to zero, cycles are searched on which more of such links gain a label than lose
+    theirs, until there is none.
 
     >>> from fractions import Fraction
     >>> from topologies.network import Link, Node
-    >>> net = Network(name="pair", nodes=(Node(id="a", kind="switch"), Node(id="b", kind="switch")),
-    ...               links=tuple(Link(source="a", target="b", key=k) for k in range(3)))
-    >>> third = Fraction(1, 3)
-    >>> round_to_labels(SplitRoute(network=net, source="a", sink="b", method="thirds", loads=(third, third, third)))
+    >>> nodes = (Node(id="a", kind="switch"), Node(id="b", kind="switch"))
+    >>> links = tuple(Link(source="a", target="b", key=k) for k in range(3))
+    >>> net = Network(name="pair", nodes=nodes, links=links)
+    >>> thirds = SplitRoute(network=net, source="a", sink="b", method="thirds",
+    ...                     loads=(Fraction(1, 3),) * 3)
+    >>> round_to_labels(thirds)
     {0: 21846, 1: 21845, 2: 21845}
     """
     network = route.network
     scale = math.lcm(*{load.denominator for load in route.loads})
-    exact = {
-        i: load.numerator * (scale // load.denominator) * LABELS
-        for i, load in enumerate(route.loads)
-        if load
-    }
-    units = _whole(network, exact, scale)
+    # Number of labels of each loaded link, in units of 1 / scale.
+    exact = {}
+    for i, load in enumerate(route.loads):
+        if load:
+            exact[i] = load.numerator * (scale // load.denominator) * LABELS
+    units = _rounded_along_cycles(network, exact, scale)
+    # Lower bound of each link with a fraction.
     floors = {i: amount // scale for i, amount in exact.items() if amount % scale}
-    if any(not units[i] for i in floors):
+    if 0 in units.values():
         _keep_small_loads(network, units, floors)
-    return {i: u for i, u in units.items() if u}
+    return {i: labels for i, labels in units.items() if labels}
 
 
-def _whole(network: Network, exact: Mapping[int, int], scale: int) -> Units:
-    """``exact`` in multiples of 1/scale, each moved to the whole number below or above it along cycles."""
+def _rounded_along_cycles(network: Network, exact: Mapping[int, int], scale: int) -> Units:
+    """Move every amount to the integer below or above it, by pushing flow around cycles.
+
+    Args:
+        network: The network.
+        exact: Number of labels of each link, in units of 1 / ``scale``.
+        scale: Number of units of one label.
+    """
     amount = dict(exact)
-    around: dict[str, dict[int, bool]] = {}
+    # The links with a fraction at each node, and whether each leaves the node.
+    fractional: dict[str, dict[int, bool]] = {}
     for i, value in amount.items():
         if value % scale:
-            around.setdefault(network.links[i].source, {})[i] = True
-            around.setdefault(network.links[i].target, {})[i] = False
-    while any(around.values()):
-        cycle = _cycle(network, around)
-        room = min((-amount[i] if forward else amount[i]) % scale for i, forward in cycle)
+            fractional.setdefault(network.links[i].source, {})[i] = True
+            fractional.setdefault(network.links[i].target, {})[i] = False
+    while any(fractional.values()):
+        cycle = _cycle(network, fractional)
+        # What each link can gain or lose until it is an integer; the smallest decides.
+        distances = []
         for i, forward in cycle:
-            amount[i] += room if forward else -room
+            signed_amount = -amount[i] if forward else amount[i]
+            distances.append(signed_amount % scale)
+        push = min(distances)
+        for i, forward in cycle:
+            amount[i] += push if forward else -push
             if not amount[i] % scale:
-                del around[network.links[i].source][i]
-                del around[network.links[i].target][i]
+                del fractional[network.links[i].source][i]
+                del fractional[network.links[i].target][i]
     return {i: value // scale for i, value in amount.items()}
 
 
-def _cycle(network: Network, around: Mapping[str, Mapping[int, bool]]) -> list[Step]:
-    """A cycle of the links in ``around`` (node -> links at it, True where it leaves), walked without regard to
-    direction."""
-    node = next(n for n, links in around.items() if links)
-    seen: dict[str, int] = {}
+def _cycle(network: Network, links_at: Mapping[str, Mapping[int, bool]]) -> list[Step]:
+    """Return a cycle, walked without regard to the direction of links.
+
+    Args:
+        network: The network.
+        links_at: The usable links at each node, and whether each leaves the node. Every node with
+            a link has at least two.
+    """
+    node = next(node for node, links in links_at.items() if links)
+    steps_before: dict[str, int] = {}
     walk: list[Step] = []
-    last = -1
-    while node not in seen:
-        seen[node] = len(walk)
-        last, forward = next((i, leaves) for i, leaves in around[node].items() if i != last)
-        walk.append((last, forward))
-        node = network.links[last].target if forward else network.links[last].source
-    return walk[seen[node] :]
+    previous_link = -1
+    while node not in steps_before:
+        steps_before[node] = len(walk)
+        link, leaves = next(step for step in links_at[node].items() if step[0] != previous_link)
+        walk.append((link, leaves))
+        previous_link = link
+        node = network.links[link].target if leaves else network.links[link].source
+    return walk[steps_before[node] :]
 
 
 def _keep_small_loads(network: Network, units: Units, floors: Mapping[int, int]) -> None:
-    """Move labels along cycles of gain until none is left: the greatest number of small loads then has a label.
+    """Move labels around cycles until as many small loads as possible have a label.
 
-    Least-cost flow by negative cycles, each gains one link at least. ``floors``: the fractional links' lower bounds;
-    the upper ones are one more. A link with floor 0 gains 1 when it gets its label.
+    This is a minimum-cost flow by cancelling negative cycles: a link whose floor is 0 has a gain of
+    1 if it gets its label. Each cycle gains at least one link.
+
+    Args:
+        network: The network.
+        units: Number of labels of each link; changed in place.
+        floors: Lower bound of each link with a fraction. The upper bound is one more.
     """
     while cycle := _gaining_cycle(network, units, floors):
         for i, forward in cycle:
@@ -94,19 +124,26 @@ def _keep_small_loads(network: Network, units: Units, floors: Mapping[int, int])
 
 
 def _gaining_cycle(network: Network, units: Units, floors: Mapping[int, int]) -> list[Step]:
-    """A cycle of positive gain in the residual network, or nothing."""
-    import networkx  # rarely needed
+    """Return a cycle of positive gain in the residual network, or an empty list.
+
+    The arguments are those of ``_keep_small_loads``.
+    """
+    import networkx  # Imported here, because it is rarely needed.
 
     graph = networkx.DiGraph()
     for i, floor in floors.items():
-        link, rises = network.links[i], units[i] == floor
-        ends = (link.source, link.target) if rises else (link.target, link.source)
-        cost = (-1 if rises else 1) * (floor == 0)
+        link = network.links[i]
+        can_rise = units[i] == floor
+        ends = (link.source, link.target) if can_rise else (link.target, link.source)
+        cost = 0
+        if floor == 0:
+            cost = -1 if can_rise else 1
         if not graph.has_edge(*ends) or cost < graph.edges[ends]["weight"]:
-            graph.add_edge(*ends, weight=cost, step=(i, rises))
+            graph.add_edge(*ends, weight=cost, step=(i, can_rise))
+    # An artificial node from which every node can be reached.
     graph.add_weighted_edges_from([("", node, 0) for node in graph])
     try:
         cycle = networkx.find_negative_cycle(graph, "")
     except networkx.NetworkXError:
-        return []
+        return []  # There is no negative cycle.
     return [graph.edges[ends]["step"] for ends in pairwise(cycle)]

@@ -1,14 +1,19 @@
-"""What redundancy a route asks of its sender while links fail: the subject of Gabrielyan 2007, 4.3 and appendix G.
+"""The redundancy that a sender needs on a route while links fail.
 
-Theory of operation. Blocks of M source packets are protected by a code, so that a block decodes from any M packets. At
-rest N = FEC_t packets are sent for each block, which survives a loss of t. When link l fails, a share r(l) of all
-packets is lost; the sender answers with N = FEC_r(l). The redundancy overall requirement, ROR, is the sum of FEC_r(l) /
-FEC_t - 1 over the links whose load reaches t (eq. 23; ``fec.redundancy.ror`` computes it, ``fec.redundancy.block_size``
-the block sizes of eq. 24 and 25). A link of load 1 makes it infinite: nothing answers its failure. Spreading the flow
-lowers it, since FEC_r grows faster than r.
+The subject is section 4.3 and appendix G of Gabrielyan 2007. Blocks of M source packets are
+protected by a code, so that a block can be decoded from any M packets. In normal operation
+N = FEC_t packets are sent for each block, which tolerates a loss of t. When link l fails, a share
+r(l) of all packets is lost, and the sender answers with N = FEC_r(l).
 
-- ``coding``: what the figures depend on next to the route; ``ror_study``: the figures of one route.
-- ``least_fec``: the route of least ROR itself, which every other route is held against, with a proved bound.
-- ``failures``: how often failures of independent links overlap (eq. 35 to 45), and what is lost when two do (the
-  function loss(l1, l2) of eq. 51 that the thesis leaves open).
+The redundancy overall requirement, ROR, is the sum of FEC_r(l) / FEC_t - 1 over the links whose
+load is at least t (equation 23). ``fec.redundancy.ror`` computes it, and
+``fec.redundancy.block_size`` computes the block sizes of equations 24 and 25. A link of load 1
+makes the ROR infinite, because no code can repair its failure. Spreading the flow lowers the ROR,
+since FEC_r grows faster than r.
+
+- ``coding``: the parameters on which the ROR depends, besides the route.
+- ``route_ror``: the figures of one route.
+- ``least_fec``: the route of minimum ROR, with a proved bound, to compare other routes with.
+- ``failures``: how often failures of independent links overlap (equations 35 to 45), and the loss
+  while two links are down (the function loss(l1, l2) of equation 51, which the thesis leaves open).
 """

@@ -1,4 +1,4 @@
-"""How a stream is coded, as far as its redundancy depends on it: what every rating of a route is given."""
+"""The parameters of a stream's code on which its redundancy depends."""
 
 from __future__ import annotations
 
@@ -9,18 +9,26 @@ from testbed.model.options import kinds
 from testbed.model.options.option import Only, coded, options
 
 Labels = Literal["random", "stratified"]
+
+# Options that have no effect on the block sizes of equation 29.
 _SMALL = Only(when=lambda a: not a.large_blocks, needs="blocks that are not --large-blocks")
 
 
 @options
 class Coding:
-    """Static ``tolerance`` t, M ``source_packets`` a block, the ``decoding_error_rate`` DER (Gabrielyan 2007, eq. 23 to
-    25).
+    """The code of a stream (Gabrielyan 2007, equations 23 to 25).
 
-    ``large_blocks``: block sizes by eq. 29, whatever M and DER are. ``labels``: with "random" ones the block size is
-    that of eq. 25, with "stratified" ones the least N that decodes for sure.
+    Attributes:
+        tolerance: Static tolerance t: the share of lost packets that is tolerated without failures.
+        source_packets: Number M of source packets per block.
+        decoding_error_rate: Accepted probability (DER) that a block cannot be decoded.
+        large_blocks: Use the block sizes of equation 29, which do not depend on M and DER.
+        labels: Order of the packets' labels. With "random" labels the block size is that of
+            equation 25, with "stratified" labels the smallest N that can always be decoded.
 
-    Raises InputError for a value beyond its bounds, and for stratified large blocks.
+    Raises:
+        InputError: A value is out of its bounds, or large blocks are combined with stratified
+            labels.
     """
 
     tolerance: float = coded(
@@ -35,7 +43,7 @@ class Coding:
         short=("--m",),
         kind=kinds.large_block_packets,
         metavar="M",
-        help="source packets a block",
+        help="source packets per block",
         only=(_SMALL,),
     )
     decoding_error_rate: float = coded(
@@ -48,32 +56,37 @@ class Coding:
     )
     large_blocks: bool = coded(
         default=False,
-        help="equation 29: blocks of thousands of packets",
+        help="use blocks of thousands of packets (equation 29)",
         presets={True: {"labels": "random"}},
     )
     labels: Labels = coded(
         default="random",
         flag="--label-order",
         choices=("random", "stratified"),
-        help="of the packets",
+        help="order of the packets' labels",
     )
 
     def __post_init__(self) -> None:
         if self.large_blocks and self.labels == "stratified":
             raise InputError(
-                "large blocks need M / (1 - p) packets whatever the labels; leave --label-order stratified out"
+                "large blocks need M / (1 - p) packets, whatever the order of the labels; omit "
+                "--label-order stratified"
             )
 
 
 @options
 class RatedCoding(Coding):
-    """What ``testbed ror`` and ``testbed demands`` rate routes by: stratified labels, but for large blocks, which know
-    of none."""
+    """The code for which ``testbed ror`` and ``testbed demands`` rate routes.
+
+    Its default is stratified labels, except with large blocks, for which only random labels are
+    defined.
+    """
 
     labels: Labels = coded(
         default="stratified",
         flag="--label-order",
         choices=("stratified", "random"),
-        help="block sizes for these packet labels (default {default}; testbed demands seeks an order of them for every "
-        "pair and method, which takes 0.1 to 0.3 s unless another pair has the same; random: at once)",
+        help="order of the packets' labels, which decides the block sizes (default {default}; "
+        "testbed demands searches an order for every pair and method, which takes 0.1 to 0.3 s "
+        "unless another pair has the same labels; random takes no time)",
     )

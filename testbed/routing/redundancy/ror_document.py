@@ -1,4 +1,4 @@
-"""The document of ``testbed ror`` and ``testbed.ror`` for one route."""
+"""The JSON object of ``testbed ror`` and ``testbed.ror`` for one route."""
 
 from __future__ import annotations
 
@@ -25,16 +25,20 @@ from testbed.routing.redundancy.route_ror import (
 )
 from topologies import JsonObject, label_of, link_fields
 
+# Erasure codes that the caller can name; "any" does not limit the block size.
 CODES = ("any", "reed-solomon", "raptorq")
 
 
 def full_method_name(method: str, coding: Coding, layers: int | None = None) -> str:
-    """Return a routing method with the number that belongs to it.
+    """Return the name of a routing method together with its parameter.
 
     Args:
-        method: A method; ``least-fec`` alone is the least for the tolerance of the coding.
+        method: Name of the method. ``least-fec`` gets the tolerance of the coding.
         coding: How the stream is coded.
         layers: Number of layers of capillary routing, or None.
+
+    Raises:
+        InputError: Layers are given for another method than "capillary".
     """
     if method == "least-fec":
         return f"least-fec:{coding.tolerance!r}"
@@ -48,12 +52,21 @@ def full_method_name(method: str, coding: Coding, layers: int | None = None) -> 
 def failure_durations(
     failure_s: float | None, between_s: float | None
 ) -> tuple[float, float] | None:
-    """Return both durations, or None if none is given; InputError if one is missing."""
+    """Return both durations, or None if neither is given.
+
+    Args:
+        failure_s: Duration of a failure in seconds.
+        between_s: Mean time between two failures of one link in seconds.
+
+    Raises:
+        InputError: Only one of the two is given.
+    """
     if failure_s is None and between_s is None:
         return None
     if failure_s is None or between_s is None:
         raise InputError(
-            "give --failure-duration and --failure-interval together: how long a failure lasts, how far apart they are"
+            "give --failure-duration and --failure-interval together: how long a failure lasts, "
+            "how far apart they are"
         )
     return failure_s, between_s
 
@@ -73,10 +86,10 @@ def ror_document(
         route: The route that is rated.
         method: The routing method as the caller names it.
         coding: How the stream is coded.
-        code: One of ``CODES``; blocks that are too long for it are refused.
-        failed: Links whose failure together is described, as ``a->b``.
-        durations: Duration of a failure and mean time between two failures of one link, to weigh
-            overlapping failures.
+        code: One of ``CODES``.
+        failed: Links that are down at the same time, as ``a->b``; the object gets the loss.
+        durations: Duration of a failure and mean time between two failures of one link, in
+            seconds; the object gets the ROR with overlapping failures.
 
     Raises:
         InputError: A link is unknown, or a block is too long for the code.
@@ -98,48 +111,61 @@ def ror_document(
         "infinite_links": [links[route.loaded[i]].label for i in terms.infinite],
         "fec_tolerance": block_size_at_rest(coding, terms),
         "per_link": [
-            {
-                **link_fields(links[i].id),
-                "load": _load_text(route.loads[i]),
-                "load_float": float(route.loads[i]),
-                "block_size": term.block_size,
-                "block_size_lower_bound": _bound(term, coding),
-                "overhead": None if term.overhead is None else float(term.overhead),
-            }
+            _link_row(route, i, term, coding)
             for i, term in zip(route.loaded, terms.per_load, strict=True)
         ],
-        "note": _too_long(terms, code),
+        "note": _note_on_long_blocks(terms, code),
     }
     if failed:
         document["failure"] = _failure(route, failed, coding)
     if durations is not None:
-        document["overlap"] = _overlap(route, coding, durations)
+        failure_s, between_s = durations
+        document["overlap"] = _overlap(route, coding, failure_s, between_s)
     return document
 
 
+def _link_row(route: SplitRoute, link: int, term: LoadOverhead, coding: Coding) -> JsonObject:
+    """Return the row of one link of the route."""
+    load = route.loads[link]
+    return {
+        **link_fields(route.network.links[link].id),
+        "load": _load_text(load),
+        "load_float": float(load),
+        "block_size": term.block_size,
+        "block_size_lower_bound": _block_size_lower_bound(term, coding),
+        "overhead": None if term.overhead is None else float(term.overhead),
+    }
+
+
 def _load_text(load: Fraction) -> str:
-    """Return the load as an exact fraction, or as a number if a solver made the fraction."""
+    """Return the load as an exact fraction, or as a float if it comes from a solver."""
     return str(load) if load.denominator < 10**12 else repr(float(load))
 
 
-def _too_long(terms: RorBreakdown, code: str) -> str | None:
-    """Return a note if a block is longer than a Reed-Solomon code can be."""
+def _note_on_long_blocks(terms: RorBreakdown, code: str) -> str | None:
+    """Return a note if a block is too long for Reed-Solomon codes, else None.
+
+    Raises:
+        InputError: Such a block exists and the code is "reed-solomon".
+    """
     longest = longest_block_over_rs_limit(terms)
     if longest is None or code == "raptorq":
         return None
     text = (
-        f"blocks of up to N = {longest} packets: Reed-Solomon codes have at most {REED_SOLOMON_MOST}; "
-        "use RaptorQ (--code raptorq), or fewer source packets (--source-packets)"
+        f"blocks of up to N = {longest} packets: Reed-Solomon codes have at most "
+        f"{REED_SOLOMON_MOST}; use RaptorQ (--code raptorq), or fewer source packets "
+        "(--source-packets)"
     )
     if code == "reed-solomon":
         raise InputError(text)
     return text
 
 
-def _bound(term: LoadOverhead, coding: Coding) -> int | None:
-    """Return the smallest N that any stratified order of labels needs for a link's failure.
+def _block_size_lower_bound(term: LoadOverhead, coding: Coding) -> int | None:
+    """Return the smallest N with which any stratified order of labels survives a link's failure.
 
-    It is None if no block size helps or the labels are random.
+    Returns:
+        The number of packets per block; None if no block size helps or the labels are random.
     """
     if coding.labels != "stratified" or term.block_size is None:
         return None
@@ -148,7 +174,13 @@ def _bound(term: LoadOverhead, coding: Coding) -> int | None:
 
 
 def _failure(route: SplitRoute, names: Sequence[str], coding: Coding) -> JsonObject:
-    """Return the loss while these links are down, by both models, and the block size for it."""
+    """Return the loss while links are down, in both models, and the block size that it needs.
+
+    Args:
+        route: The route.
+        names: The links, as ``a->b``.
+        coding: How the stream is coded.
+    """
     try:
         links = [read_link(name, route.network) for name in names]
     except InputError as error:
@@ -156,32 +188,41 @@ def _failure(route: SplitRoute, names: Sequence[str], coding: Coding) -> JsonObj
     failed = [route.network.link_index[link] for link in links]
     loss = rates.failure_loss(route, failed)
     on_switches = rates.interval_loss(spray(route), failed)
-    m, der = coding.source_packets, coding.decoding_error_rate
+    block_size = None
+    if loss < 1:
+        block_size = fec_block_size(coding.source_packets, loss, coding.decoding_error_rate)
     return {
         "links": [label_of(link) for link in links],
         "loss": float(loss),
         "loss_by_label_intervals": float(on_switches),
-        "block_size": fec_block_size(m, loss, der) if loss < 1 else None,
+        "block_size": block_size,
     }
 
 
-def _overlap(route: SplitRoute, coding: Coding, times: tuple[float, float]) -> JsonObject:
-    """Return how often failures of the route overlap, and ROR with two at once (Appendix G)."""
+def _overlap(route: SplitRoute, coding: Coding, failure_s: float, between_s: float) -> JsonObject:
+    """Return how often failures overlap, and the ROR with two at once (appendix G).
+
+    Args:
+        route: The route.
+        coding: How the stream is coded.
+        failure_s: Duration of a failure in seconds.
+        between_s: Mean time between two failures of one link in seconds.
+    """
     links = len(route.loaded)
-    one = route_ror(route, coding)["ror_of_others"]
-    two = pair_ror(route, coding)
-    share = rates.single_share_of_two(links, *times)
-    unavailable = rates.unavailability(*times)
+    single_ror = route_ror(route, coding)["ror_of_others"]
+    double = pair_ror(route, coding)
+    k1_of_two = rates.single_share_of_two(links, failure_s, between_s)
+    unavailable = rates.unavailability(failure_s, between_s)
     return {
         "links": links,
-        "overlap_probability": rates.overlap_probability(links, *times),
-        "k1": rates.single_share(links, *times),
-        "k1_of_two": share,
-        "k2_of_two": 1 - share,
-        "ror_1": one,
-        "ror_2": two.all_pairs,
-        "ror_2_as_printed": two.printed,
-        "infinite_pairs": two.infinite_pairs,
-        "ror": rates.overlapping_ror(one, two.all_pairs, links, unavailable),
-        "ror_as_printed": share * one + (1 - share) * two.printed,
+        "overlap_probability": rates.overlap_probability(links, failure_s, between_s),
+        "k1": rates.single_share(links, failure_s, between_s),
+        "k1_of_two": k1_of_two,
+        "k2_of_two": 1 - k1_of_two,
+        "ror_1": single_ror,
+        "ror_2": double.all_pairs,
+        "ror_2_as_printed": double.printed,
+        "infinite_pairs": double.infinite_pairs,
+        "ror": rates.overlapping_ror(single_ror, double.all_pairs, links, unavailable),
+        "ror_as_printed": k1_of_two * single_ror + (1 - k1_of_two) * double.printed,
     }

@@ -1,1 +1,1 @@
-"""The thesis' exact search, its full teams, and the linear programme."""
+"""The exact search of the thesis, its full teams, and the integer programme."""

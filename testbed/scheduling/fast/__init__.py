@@ -1,1 +1,1 @@
-"""The fast method: classes, orbits, edge colouring, weighted ejection, compiled."""
+"""The fast method, compiled: classes, orbits, edge colouring and weighted ejection."""

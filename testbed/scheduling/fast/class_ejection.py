@@ -1,13 +1,19 @@
-"""Schedules of classes: units of one class need the same resources, so that frames, weights and tabus are the class's.
+"""Schedules of classes of transfers, by weighted ejection.
 
-A class is a set of transfers that only differ in which of several alike links (or processors) each one uses. Class c
-has ``demand[c]`` units, each of which needs one place of every resource of the class; a resource, a pool of alike
-links, has as many places in each frame as there are links. Units are placed in order of load; for those that find no
-room, the method is weighted ejection as in testbed.scheduling.fast.unit_ejection, but of classes: on Swiss-T1 what to
-avoid is so learnt in a tenth of the steps. Which link of its pool a unit gets is decided afterwards, by edge colouring
-(twin_links): it always can be.
+A class is a set of transfers that differ only in which of several interchangeable links (or
+processors) each one uses. All units of a class need the same resources, so frames, weights and
+tabus belong to the class. Class c has ``demand[c]`` units, each of which needs one place of every
+resource of the class. A resource is a pool of interchangeable links; in each frame it has as many
+places as it has links.
 
-Compiled by testbed.scheduling.fast.portfolio; tests run it as it is.
+Units are placed in order of load. Those that find no room are placed by weighted ejection, as in
+``testbed.scheduling.fast.unit_ejection``, but for classes: on Swiss-T1 this needs a tenth of the
+steps to learn what to avoid. Afterwards edge colouring (``twin_links``) decides which link of its
+pool each unit gets; this is always possible.
+
+The functions are compiled by ``testbed.scheduling.fast.portfolio``. Compiled code counts the
+references of every array at each call, so the longest functions cannot be divided without becoming
+slower. Tests run them uncompiled.
 """
 
 from typing import NamedTuple
@@ -17,15 +23,24 @@ import numpy.typing as npt
 
 from testbed.scheduling.fast.steps import LARGE, Ints, RandomState, next_random, seeded_state
 
+# No class.
 NONE = -1
+
+# A class that was just put into a frame is not ejected from it for this number of steps.
 TABU_STEPS = 2
-"""A class that was just put into a frame is not ejected from it for so many steps."""
+
 Small = npt.NDArray[np.int32]
 
 
 class ClassNeeds(NamedTuple):
-    """Class c is ``demand[c]`` units, each with one place of every ``resources[own[c]:own[c + 1]]``; resource r has
-    ``cap[r]`` places."""
+    """The classes and their resources.
+
+    Attributes:
+        own: Start of each class's resources in ``resources``, and the end of the last.
+        resources: The resources of the classes.
+        demand: Number of units of each class.
+        cap: Number of places of each resource per frame.
+    """
 
     own: Ints
     resources: Ints
@@ -34,19 +49,34 @@ class ClassNeeds(NamedTuple):
 
 
 class UnitList(NamedTuple):
-    """The class (``kind``) and the frame (``position``) of each unit."""
+    """The units of a schedule.
+
+    Attributes:
+        kind: Class of each unit.
+        position: Frame of each unit.
+    """
 
     kind: Ints
     position: Ints
 
 
 class ClassTable(NamedTuple):
-    """Which classes have how many units in which frame.
+    """The frames, and the number of units of each class in them.
 
-    ``held[base[r] * frames + f * cap[r] + i]``, i below ``filled[r, f]``, are the classes with a place of r in frame f.
-    ``units[c, f]``: units of the class in the frame; ``tabu[c, f]``: the step until which they stay; ``waiting``:
-    classes of units without a frame; ``victims``, ``leaving``: who would have to leave the frame in view, and the best
-    one.
+    The classes with a place of resource r in frame f are
+    ``held[base[r] * frames + f * cap[r] + i]`` for i below ``filled[r, f]``.
+
+    Attributes:
+        needs: The classes and their resources.
+        base: Number of places of all lower resources.
+        held: Class at each place.
+        filled: Number of used places of each resource (rows) in each frame (columns).
+        units: Number of units of each class (rows) in each frame (columns).
+        tabu: Step until which the units of a class stay in a frame.
+        weight: Weight of each class: 1 plus the number of its ejections.
+        waiting: Classes of the units without a frame.
+        victims: Classes that would have to leave the frame in view.
+        leaving: Classes that have to leave the best frame so far.
     """
 
     needs: ClassNeeds
@@ -62,56 +92,83 @@ class ClassTable(NamedTuple):
 
 
 def class_table(needs: ClassNeeds, frames: int) -> ClassTable:
-    """An empty table."""
+    """Return a table in which no unit has a frame."""
+    resources = len(needs.cap)
     classes = len(needs.demand)
-    base, places, units, widest = np.zeros(len(needs.cap), dtype=np.int64), 0, 0, 0
-    for r in range(len(needs.cap)):
+    base = np.zeros(resources, dtype=np.int64)
+    places = 0
+    for r in range(resources):
         base[r] = places
         places += needs.cap[r]
+    units = 0
+    most_resources = 0
     for c in range(classes):
-        widest = max(widest, needs.own[c + 1] - needs.own[c])
+        most_resources = max(most_resources, needs.own[c + 1] - needs.own[c])
         units += needs.demand[c]
+    # In the order of the fields.
     return ClassTable(
         needs,
         base,
         np.full(places * frames, NONE, dtype=np.int32),
-        np.zeros((len(needs.cap), frames), dtype=np.int32),
+        np.zeros((resources, frames), dtype=np.int32),
         np.zeros((classes, frames), dtype=np.int32),
         np.zeros((classes, frames), dtype=np.int32),
         np.ones(classes, dtype=np.int64),
         np.zeros(units, dtype=np.int32),
-        np.zeros(widest, dtype=np.int32),
-        np.zeros(widest, dtype=np.int32),
+        np.zeros(most_resources, dtype=np.int32),
+        np.zeros(most_resources, dtype=np.int32),
     )
 
 
 def schedule_units(needs: ClassNeeds, frames: int, steps: int, seed: int) -> tuple[int, Ints, Ints]:
-    """(how many units found no frame in so many steps, class and frame of all units where none is left)."""
+    """Schedule all units of the classes.
+
+    Args:
+        needs: The classes and their resources.
+        frames: Number of frames.
+        steps: Largest number of ejection steps.
+        seed: Seed of the random choices.
+
+    Returns:
+        The number of units without a frame. If it is 0, also the class and the frame of each unit.
+    """
     table = class_table(needs, frames)
-    left = place_classes(table, class_order(needs))
-    left = eject_classes(table, left, steps, seeded_state(seed))
+    without_frame = place_classes(table, class_order(needs))
+    without_frame = eject_classes(table, without_frame, steps, seeded_state(seed))
     units = list_units(table)
-    return left, units.kind, units.position
+    return without_frame, units.kind, units.position
+
+
+def place_units(needs: ClassNeeds, frames: int, steps: int, seed: int, position: Ints) -> int:
+    """Write the frame of each unit into ``position``, and return the number of units without a frame.
+
+    If there are any, ``position`` is not written.
+    """
+    left, _, found = schedule_units(needs, frames, steps, seed)
+    if left == 0:
+        position[:] = found
+    return left
 
 
 def place_class(table: ClassTable, c: int, frame: int) -> None:
-    """One unit of the class enters the frame."""
-    (own, resources, _, cap), base = table.needs, table.base
+    """Put one unit of the class into the frame."""
+    starts, resources, _, cap = table.needs
     frames = table.filled.shape[1]
-    for k in range(own[c], own[c + 1]):
+    for k in range(starts[c], starts[c + 1]):
         r = resources[k]
-        table.held[base[r] * frames + frame * cap[r] + table.filled[r, frame]] = c
+        first = table.base[r] * frames + frame * cap[r]
+        table.held[first + table.filled[r, frame]] = c
         table.filled[r, frame] += 1
     table.units[c, frame] += 1
 
 
 def remove_class(table: ClassTable, c: int, frame: int) -> None:
-    """One unit of the class leaves the frame."""
-    (own, resources, _, cap), base = table.needs, table.base
+    """Remove one unit of the class from the frame."""
+    starts, resources, _, cap = table.needs
     frames = table.filled.shape[1]
-    for k in range(own[c], own[c + 1]):
+    for k in range(starts[c], starts[c + 1]):
         r = resources[k]
-        slot = base[r] * frames + frame * cap[r]
+        slot = table.base[r] * frames + frame * cap[r]
         last = slot + table.filled[r, frame] - 1
         while table.held[slot] != c:
             slot += 1
@@ -121,137 +178,181 @@ def remove_class(table: ClassTable, c: int, frame: int) -> None:
 
 
 def place_classes(table: ClassTable, order: Ints) -> int:
-    """Units of each class, in order, into the first frames that have room; how many wait instead."""
-    own, resources, demand, cap = table.needs
-    frames, left = table.filled.shape[1], 0
+    """Put the units of each class into the first frames that have room.
+
+    Args:
+        table: The table.
+        order: The classes in the order in which they are placed.
+
+    Returns:
+        The number of units that found no room and now wait.
+    """
+    starts, resources, demand, cap = table.needs
+    frames = table.filled.shape[1]
+    waiting = 0
     for c in order:
-        more = demand[c]
+        remaining = demand[c]
         for frame in range(frames):
-            room = more
-            for k in range(own[c], own[c + 1]):
+            room = remaining
+            for k in range(starts[c], starts[c + 1]):
                 r = resources[k]
                 room = min(room, cap[r] - table.filled[r, frame])
             for _ in range(room):
                 place_class(table, c, frame)
-            more -= room
-            if more == 0:
+            remaining -= room
+            if remaining == 0:
                 break
-        for _ in range(more):
-            table.waiting[left] = c
-            left += 1
-    return left
+        for _ in range(remaining):
+            table.waiting[waiting] = c
+            waiting += 1
+    return waiting
 
 
 def cheapest_frame(table: ClassTable, c: int, step: int, state: RandomState) -> tuple[int, int]:
-    """(frame, how many leave it for one unit of the class, listed in ``leaving``): where these weigh least; ties at
-    random.
+    """Find the frame into which a unit of the class can be put at the smallest cost.
 
-    Of each full resource the cheapest class leaves.
+    From each full resource, a unit of the class with the smallest weight has to leave. The cost is
+    the sum of these weights. Of equal frames, a random one is chosen.
 
-    One function: compiled code counts the references of every array at each call, which here would take longer than the
-    work.
+    This is the innermost loop of the search. It is one function, because a call in compiled code
+    would take longer than the work.
+
+    Args:
+        table: The table; ``leaving`` receives the classes that have to leave the frame.
+        c: The class.
+        step: Number of the step.
+        state: State of the random generator.
+
+    Returns:
+        The frame, and the number of units that have to leave it.
     """
-    (own, resources, _, cap), base, occupied, filled = (
-        table.needs,
-        table.base,
-        table.held,
-        table.filled,
-    )
-    tabu, weight, victims, leaving = table.tabu, table.weight, table.victims, table.leaving
+    starts, resources, _, cap = table.needs
+    # Local names save the compiled loop a look-up for each access.
+    base = table.base
+    class_at = table.held
+    filled = table.filled
+    tabu = table.tabu
+    weight = table.weight
+    victims = table.victims
     frames = filled.shape[1]
-    best, best_frame, ties, leave = LARGE * 64, 0, 0, 0
+    best_cost = LARGE * 64
+    best_frame = 0
+    best_victims = 0
+    ties = 0
     start = next_random(state) % frames
     for offset in range(frames):
         frame = (start + offset) % frames
-        cost, found = 0, 0
-        for k in range(own[c], own[c + 1]):
+        cost = 0
+        victim_count = 0
+        for k in range(starts[c], starts[c + 1]):
             r = resources[k]
             if filled[r, frame] < cap[r]:
                 continue
-            cheapest, least = NONE, LARGE * 2
-            for slot in range(
-                base[r] * frames + frame * cap[r], base[r] * frames + (frame + 1) * cap[r]
-            ):
-                other = occupied[slot]
-                known = False
-                for v in range(found):
-                    known = known or victims[v] == other
-                if known:  # the place that it leaves is enough
-                    cheapest, least = NONE, 0
+            cheapest = NONE
+            smallest_weight = LARGE * 2
+            first = base[r] * frames + frame * cap[r]
+            for slot in range(first, first + cap[r]):
+                other = class_at[slot]
+                leaves_already = False
+                for v in range(victim_count):
+                    leaves_already = leaves_already or victims[v] == other
+                if leaves_already:
+                    # The place that it leaves is enough.
+                    cheapest = NONE
+                    smallest_weight = 0
                     break
-                worth = weight[other] + (LARGE if tabu[other, frame] > step else 0)
-                if worth < least:
-                    cheapest, least = other, worth
+                other_weight = weight[other] + (LARGE if tabu[other, frame] > step else 0)
+                if other_weight < smallest_weight:
+                    cheapest = other
+                    smallest_weight = other_weight
             if cheapest != NONE:
-                victims[found] = cheapest
-                found += 1
-                cost += least
-                if cost > best:
+                victims[victim_count] = cheapest
+                victim_count += 1
+                cost += smallest_weight
+                if cost > best_cost:
                     break
-        if cost > best:
+        if cost > best_cost:
             continue
-        ties = ties + 1 if cost == best else 1
-        if cost < best or next_random(state) % ties == 0:
-            best, best_frame, leave = cost, frame, found
-            for v in range(found):
-                leaving[v] = victims[v]
-        if best == 0:
+        ties = ties + 1 if cost == best_cost else 1
+        if cost < best_cost or next_random(state) % ties == 0:
+            best_cost = cost
+            best_frame = frame
+            best_victims = victim_count
+            for v in range(victim_count):
+                table.leaving[v] = victims[v]
+        if best_cost == 0:
             break
-    return best_frame, leave
+    return best_frame, best_victims
 
 
-def eject_classes(table: ClassTable, left: int, steps: int, state: RandomState) -> int:
-    """At most ``steps`` steps of weighted ejection, fewer where none waits any more; how many of ``waiting`` wait then.
+def eject_classes(table: ClassTable, waiting: int, steps: int, state: RandomState) -> int:
+    """Place waiting units by weighted ejection, until none waits.
 
-    ``left``: how many wait at the beginning.
+    A step puts a random waiting unit into its cheapest frame. The units that have to leave wait in
+    turn, and the weights of their classes rise by 1. A class that is often in the way thus becomes
+    expensive to move, which keeps the search from going in circles.
+
+    Args:
+        table: The table.
+        waiting: Number of units that wait.
+        steps: Largest number of steps.
+        state: State of the random generator.
+
+    Returns:
+        The number of units that wait at the end.
     """
     for step in range(steps):
-        if left == 0:
+        if waiting == 0:
             break
-        pick = next_random(state) % left
+        pick = next_random(state) % waiting
         c = table.waiting[pick]
-        left -= 1
-        table.waiting[pick] = table.waiting[left]
-        frame, leave = cheapest_frame(table, c, step, state)
-        for v in range(leave):
+        waiting -= 1
+        table.waiting[pick] = table.waiting[waiting]
+        frame, victims = cheapest_frame(table, c, step, state)
+        for v in range(victims):
             other = table.leaving[v]
             remove_class(table, other, frame)
             table.weight[other] += 1
-            table.waiting[left] = other
-            left += 1
+            table.waiting[waiting] = other
+            waiting += 1
         place_class(table, c, frame)
         table.tabu[c, frame] = step + TABU_STEPS
-    return left
+    return waiting
 
 
 def class_order(needs: ClassNeeds) -> Ints:
-    """Classes, those over the most loaded resource first, then by summed load (each in shares of its places)."""
-    own, resources, demand, cap = needs
+    """Return the classes in the order in which they are placed.
+
+    Classes over the most loaded resource come first, then those with the largest sum of loads. A
+    load is relative to the number of places of the resource.
+    """
+    starts, resources, demand, cap = needs
     load = np.zeros(len(cap), dtype=np.int64)
     for c in range(len(demand)):
-        for k in range(own[c], own[c + 1]):
+        for k in range(starts[c], starts[c + 1]):
             load[resources[k]] += demand[c]
     key = np.zeros(len(demand), dtype=np.float64)
     for c in range(len(demand)):
-        most, everything = 0.0, 0.0
-        for k in range(own[c], own[c + 1]):
-            share = load[resources[k]] / cap[resources[k]]
-            most = max(most, share)
-            everything += share
-        key[c] = -(most * 1e6 + everything)
+        greatest_load = 0.0
+        total_load = 0.0
+        for k in range(starts[c], starts[c + 1]):
+            relative_load = load[resources[k]] / cap[resources[k]]
+            greatest_load = max(greatest_load, relative_load)
+            total_load += relative_load
+        # The factor makes the greatest load decide, and the total only between equals.
+        key[c] = -(greatest_load * 1e6 + total_load)
     return np.argsort(key, kind="mergesort")
 
 
 def list_units(table: ClassTable) -> UnitList:
-    """Class and frame of each unit, by class and then by frame."""
-    kind, position = (
-        np.zeros(len(table.waiting), dtype=np.int64),
-        np.zeros(len(table.waiting), dtype=np.int64),
-    )
+    """Return the class and the frame of each unit, sorted by class and then by frame."""
+    kind = np.zeros(len(table.waiting), dtype=np.int64)
+    position = np.zeros(len(table.waiting), dtype=np.int64)
     unit = 0
     for c in range(table.units.shape[0]):
         for frame in range(table.units.shape[1]):
             for _ in range(table.units[c, frame]):
-                kind[unit], position[unit] = c, frame
+                kind[unit] = c
+                position[unit] = frame
                 unit += 1
     return UnitList(kind, position)

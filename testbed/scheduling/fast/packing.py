@@ -1,7 +1,8 @@
-"""Packing of lightpaths into bins in which every fibre bears so many of them: frames bear one, rounds of converting
-switches W.
+"""Packing of paths into bins, in each of which every link can have a limited number of paths.
 
-``pack``: greedy first fit, then weighted ejection, which proves nothing; ``solve_packing``: CP-SAT, which may.
+Bins are time frames, in which a link has one transfer, or the rounds of wavelength-converting
+switches, in which a fibre has W lightpaths. ``pack`` uses first fit and weighted ejection, and
+proves nothing if it fails. ``solve_packing`` uses CP-SAT, which can prove that no packing exists.
 """
 
 from collections.abc import Sequence
@@ -12,20 +13,32 @@ from typing import Literal
 import numpy as np
 
 from testbed.jit import compiled_entry
-from testbed.scheduling.fast.class_ejection import ClassNeeds, schedule_units
+from testbed.scheduling.fast.class_ejection import ClassNeeds, place_units
 from topologies import lists_by_key
 
+# Largest number of variables (paths times bins) of a CP-SAT model.
 MAX_VARIABLES = 60_000
-SCHEDULE_UNITS = compiled_entry(schedule_units)
+
+PLACE_UNITS = compiled_entry(place_units)
 
 
 def pack(
     paths: Sequence[Sequence[int]], bins: int, capacity: int, *, seed: int = 1, steps: int = 20_000
 ) -> list[int] | None:
-    """The bin of every path such that each link is in at most ``capacity`` paths of a bin; None where none was found.
+    """Pack paths into bins by first fit and weighted ejection.
 
-    ``paths``: the links (numbers from 0) of each path, each link once. Equal paths are units of one class, bins its
-    frames, links its resources (``class_ejection``). O(steps * bins * length).
+    Equal paths are units of one class, bins are its frames, and links are its resources (see
+    ``class_ejection``). The cost is O(steps * bins * length of a path).
+
+    Args:
+        paths: The links of each path, numbered from 0, each link once.
+        bins: Number of bins.
+        capacity: Largest number of paths of a bin over the same link.
+        seed: Seed of the random choices.
+        steps: Largest number of ejection steps.
+
+    Returns:
+        The bin of every path, or None if no packing was found.
 
     >>> pack([(0, 1), (1, 2), (2, 0)], 2, 1) is None
     True
@@ -40,8 +53,8 @@ def pack(
         demand=np.array([len(own) for own in members.values()], dtype=np.int64),
         cap=np.full(1 + max(resources, default=-1), capacity, dtype=np.int64),
     )
-    left, _, position = SCHEDULE_UNITS(needs, bins, steps, seed)
-    if left:
+    position = np.zeros(len(paths), dtype=np.int64)
+    if PLACE_UNITS(needs, bins, steps, seed, position):
         return None
     placed = dict(zip(chain.from_iterable(members.values()), position.tolist(), strict=True))
     return [placed[i] for i in range(len(paths))]
@@ -49,8 +62,13 @@ def pack(
 
 @dataclass(frozen=True, kw_only=True)
 class PackingAnswer:
-    """``found``: with ``bins`` the bin of each path; ``impossible``: proved; ``unknown``: the time, or the size, was
-    too much."""
+    """The result of CP-SAT.
+
+    Attributes:
+        state: "found"; "impossible" if no packing exists (proved); "unknown" if the time ran out or
+            the model would be too large.
+        bins: The bin of each path, if a packing was found.
+    """
 
     state: Literal["found", "impossible", "unknown"]
     bins: tuple[int, ...] = ()
@@ -59,10 +77,18 @@ class PackingAnswer:
 def solve_packing(
     paths: Sequence[Sequence[int]], bins: int, capacity: int, *, time_limit_s: float, seed: int = 1
 ) -> PackingAnswer:
-    """Whether paths (link numbers, each once) fit into so many bins, every link in at most ``capacity`` paths of a bin.
+    """Decide by CP-SAT whether paths fit into bins.
 
-    Paths over one most loaded link are spread over the first bins in their order, which breaks the bins' symmetry. One
-    worker, so that the same seed gives the same answer unless the time runs out.
+    Bins are interchangeable. To break this symmetry, the paths over a link with the most paths are
+    only allowed in the first bins, in their order. The solver has one worker, so that the same seed
+    gives the same answer unless the time runs out.
+
+    Args:
+        paths: The links of each path, each link once.
+        bins: Number of bins.
+        capacity: Largest number of paths of a bin over the same link.
+        time_limit_s: Time limit in seconds.
+        seed: Seed of the solver.
 
     >>> solve_packing([(0, 1), (1, 2), (2, 0)], 2, 1, time_limit_s=10).state
     'impossible'

@@ -1,15 +1,24 @@
-"""All-to-all on tori whose sides are the same power of two, by arithmetic: as many frames as the fullest link has
-transfers.
+"""All-to-all on tori whose sides are the same power of two, by arithmetic.
 
-On a ring of n, seen modulo h = n / 2, the shorter arcs from p over d and from p + d over h - d, each twice, go once
-round it. So the pairs {p, p + d} of a matching of steps d are blocks: in a frame every row is gone round by one block's
-arcs, and the messages turn into the columns of that block. There are n / 2 matchings a dimension: two for each d below
-h / 2, one for h / 2, and one in which antipodal arcs of even places stand next to messages that stay in their column,
-of odd ones; the other way round, antipodal arcs are those of odd places. A frame takes a matching in each dimension,
-the blocks whose numbers have one sum modulo n / 4, so that each row has one block, and two opposite ways of going, the
-second with the next sum, so that no host sends or receives twice (from n = 8 on). Frames: n^(dimensions + 1) / 8, the
-load. Phases of that number are known since the 1990s (Tseng and others; Coolsaet and Fack 1994); these keep to
-dimension order and need no parts of messages.
+The schedule has as many frames as the fullest link has transfers.
+
+Consider a ring of n hosts modulo h = n / 2. The shorter arcs from p over the distance d, and from
+p + d over the distance h - d, each twice, go once round the ring. The pairs {p, p + d} of a
+matching of steps d are therefore blocks: in a frame, the arcs of one block go round every row, and
+the messages turn into the columns of that block.
+
+There are n / 2 matchings per dimension: two for each d below h / 2, one for h / 2, and one for the
+antipodal arcs. In this last one, antipodal arcs of even positions go together with messages of odd
+positions that stay in their column; in the other direction, antipodal arcs are those of odd
+positions.
+
+A frame has a matching in each dimension. It has the blocks whose numbers have one sum modulo n / 4,
+so that each row has one block. It has two opposite directions, the second one with the next sum, so
+that no host sends or receives twice (from n = 8 on). The number of frames is
+n^(dimensions + 1) / 8, which is the load.
+
+Schedules with this number of phases are known since the 1990s (Tseng and others; Coolsaet and Fack
+1994). These keep to dimension order, and do not divide messages.
 """
 
 import math
@@ -17,66 +26,108 @@ import re
 
 import numpy as np
 
-from testbed.arrays import IntArray
+from testbed.arrays import BoolArray, IntArray
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from topologies.routing_tables import equal_powers
 
 
 def torus_phases(traffic: Traffic) -> Schedule | None:
-    """A schedule of what goes over ``topologies.routing_tables.balanced_parts``, to be checked; None on other
-    networks."""
+    """Return a schedule of all-to-all on a torus; the caller must check it.
+
+    The routes must be those of ``topologies.routing_tables.balanced_parts``.
+
+    Returns:
+        The schedule, or None if the network is no torus with sides of one power of two.
+    """
     shape = traffic.symmetry_shape
     if not shape or not equal_powers(shape) or not len(traffic.ends):
         return None
-    node = re.compile(r"\d+")
-    known = {
-        name: [int(part) for part in node.findall(name)]
-        for pair in set(traffic.ends)
-        for name in pair
-    }
+    side = shape[0]
+    # ``balanced_parts`` breaks ties by the parity of position plus part. Part k is therefore routed
+    # like a message between hosts that are k positions further.
     part = np.arange(len(traffic)) // (len(traffic) // traffic.parts)
-    source, sink = (
-        np.array([known[pair[end]] for pair in traffic.ends]) + part[:, None] for end in (0, 1)
-    )
-    side, frame = shape[0], part.astype(np.int64)
-    blocks = np.zeros(len(traffic), dtype=np.int64)
+    sources, sinks = _coordinates(traffic)
+    sources = (sources + part[:, None]) % side
+    sinks = (sinks + part[:, None]) % side
+    frame = part.astype(np.int64)
+    block_sum = np.zeros(len(traffic), dtype=np.int64)
     first_up = np.zeros(len(traffic), dtype=bool)
     for dimension in range(len(shape)):
-        matching, block, up = _on_ring(source[:, dimension] % side, sink[:, dimension] % side, side)
+        matching, block, up = _on_ring(sources[:, dimension], sinks[:, dimension], side)
         if dimension == 0:
             first_up = up
         else:
-            frame = frame * 2 + (up == first_up)
-        frame, blocks = frame * (side // 2) + matching, blocks + block
-    frame = frame * (side // 4) + (blocks + ~first_up) % (side // 4)
-    frames = np.unique(frame, return_inverse=True)[1].astype(np.int32)
+            same_direction = up == first_up
+            frame = frame * 2 + same_direction
+        frame = frame * (side // 2) + matching
+        block_sum = block_sum + block
+    frame = frame * (side // 4) + (block_sum + ~first_up) % (side // 4)
+    _, frame_of = np.unique(frame, return_inverse=True)
     return Schedule.of(
-        frames, traffic.bottleneck_load, method="liquid", detail="phases of the torus"
+        frame_of.astype(np.int32),
+        traffic.bottleneck_load,
+        method="liquid",
+        detail="phases of the torus",
     )
 
 
-def _on_ring(source: IntArray, sink: IntArray, side: int) -> tuple[IntArray, IntArray, IntArray]:
-    """(matching, block, whether it goes up) of each message's arc; arcs of 0 and of half the ring have the matching 0.
+def _coordinates(traffic: Traffic) -> tuple[IntArray, IntArray]:
+    """Return the coordinates of each transfer's source and sink, shape (transfers, dimensions)."""
+    number = re.compile(r"\d+")
+    coordinates: dict[str, list[int]] = {}
+    for source, sink in set(traffic.ends):
+        for name in (source, sink):
+            coordinates[name] = [int(text) for text in number.findall(name)]
+    sources = np.array([coordinates[source] for source, _ in traffic.ends])
+    sinks = np.array([coordinates[sink] for _, sink in traffic.ends])
+    return sources, sinks
 
-    A matching of steps d: along the circle p, p + d, ... modulo h, begun at p modulo gcd(d, h), every second step.
+
+def _on_ring(source: IntArray, sink: IntArray, side: int) -> tuple[IntArray, IntArray, BoolArray]:
+    """Assign the arc of each message to a matching and a block.
+
+    Arcs of length 0 and of half the ring have the matching 0. A matching of steps d goes along the
+    cycle p, p + d, ... modulo h, beginning with p modulo gcd(d, h), and takes every second step.
+
+    Args:
+        source: Position of each source on the ring.
+        sink: Position of each sink.
+        side: Number of positions.
+
+    Returns:
+        The matching, the block, and whether the message goes up.
     """
     half = side // 2
     ahead = (sink - source) % side
-    turned = ahead % half == 0
-    up = np.where(turned, (source % 2 == 0) == (ahead == half), ahead < half)
+    no_shorter_way = ahead % half == 0
+    up = np.where(no_shorter_way, (source % 2 == 0) == (ahead == half), ahead < half)
     length = np.where(up, ahead, side - ahead) % half
     step = np.minimum(length, half - length)
-    short = length == step
-    begin = np.where(short == up, source, sink) % half
-    matching, block = np.zeros_like(source), begin // 2
+    is_short = length == step
+    begin = np.where(is_short == up, source, sink) % half
+    matching = np.zeros_like(source)
+    block = begin // 2
     for d in range(1, half // 2 + 1):
-        circle = math.gcd(d, half)
-        unit = half // circle
-        inverse = pow(d // circle, -1, unit)
-        place = begin // circle * inverse % unit
-        own = ~turned & (step == d)
-        odd = place % 2 if 2 * d < half else 0
-        matching = np.where(own, 2 * d - 1 + odd, matching)
-        block = np.where(own, begin % circle * (unit // 2) + place // 2, block)
+        of_this_step = ~no_shorter_way & (step == d)
+        position, block_of_step = _position_on_cycle(begin, d, half)
+        # Only one matching has the step of a quarter of the ring.
+        odd = position % 2 if 2 * d < half else 0
+        matching = np.where(of_this_step, 2 * d - 1 + odd, matching)
+        block = np.where(of_this_step, block_of_step, block)
     return matching, block, up
+
+
+def _position_on_cycle(begin: IntArray, d: int, half: int) -> tuple[IntArray, IntArray]:
+    """Return the position of each arc on its cycle of steps d, and the number of its block.
+
+    Args:
+        begin: Position where each arc begins, modulo half the ring.
+        d: Length of the steps.
+        half: Half the number of positions of the ring.
+    """
+    cycles = math.gcd(d, half)
+    cycle_length = half // cycles
+    inverse = pow(d // cycles, -1, cycle_length)
+    position = begin // cycles * inverse % cycle_length
+    return position, begin % cycles * (cycle_length // 2) + position // 2

@@ -1,8 +1,8 @@
-"""The fast method: classes with edge colouring, cyclic shifts, first fit, weighted ejection, CP-SAT last; and CP-SAT
-alone.
+"""The fast method, which tries several searches one after another; and CP-SAT alone.
 
-A heuristic's failure is never taken for a proof: "no-liquid-schedule" comes from an exhausted search or an infeasible
-model.
+The searches are: classes with edge colouring, cyclic shifts, first fit, orbits of symmetries,
+weighted ejection and finally CP-SAT. The failure of a heuristic is never treated as a proof:
+"no-liquid-schedule" comes from an exhausted search or an infeasible model.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,19 +34,37 @@ EJECT, ENTER, PLACE = (
     compiled_entry(place_greedily),
 )
 Frames = npt.NDArray[np.int32]
+
+# Approximate number of positions that are examined per second. Without a clock, a time limit is
+# measured by it.
 PRICES_A_SECOND = 20_000_000
-"""Positions weighed a second, roughly; what a time limit is counted in where no clock is given."""
+
+# Number of ejection steps of the first and of the last attempt by classes.
 FIRST_STEPS, MAX_STEPS = 3_000, 400_000
+
+# Up to this number of transfers, finding classes is faster than sorting the transfers by their
+# ends, so it is tried first.
 MAX_FOR_TWINS_FIRST = 4_096
-"""Transfers of which classes are found sooner than their ends are sorted."""
+
+# Largest number of transfers times frames for a proof by CP-SAT, and largest number of transfers
+# for the exact search.
 MAX_FOR_PROOF, MAX_FOR_EXACT = 60_000, 40
+
+# Largest number of links times frames for which weighted ejection is tried; it then needs a
+# gigabyte of memory.
 MAX_STORED = 1 << 28
-"""Places (links times frames) that weighted ejection is tried on: a gigabyte."""
 
 
 @dataclass
 class _Budget:
-    """What is left of the time limit: by the clock, or by work counted at a nominal speed."""
+    """The time limit, measured by a clock, or by work that is counted at a nominal speed.
+
+    Attributes:
+        limit_s: Time limit in seconds.
+        now: The clock in seconds, or None.
+        started: Time of the clock at the start.
+        spent_s: Time of the counted work in seconds.
+    """
 
     limit_s: float
     now: Clock | None
@@ -69,10 +87,19 @@ class _Budget:
 def liquid_schedule(
     traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
 ) -> Schedule:
-    """A schedule as short as the bottleneck's load wherever one is found within the limit, else the shortest found.
+    """Return a liquid schedule if one is found within the time limit, else the shortest one found.
 
-    Every schedule has passed the independent checker. The same seed gives the same schedule unless time runs out.
-    UsageError for what is no traffic.
+    Every schedule has passed the independent checker. The same seed gives the same schedule unless
+    time runs out.
+
+    Args:
+        traffic: The traffic.
+        seed: Seed of the searches.
+        time_limit_s: Time limit in seconds.
+        now: A clock in seconds. None counts the work and assumes a nominal speed.
+
+    Raises:
+        UsageError: The argument is not a Traffic.
 
     >>> traffic = Traffic.from_transfers([["a", "x"], ["b", "x"], ["b", "y"]])
     >>> schedule = liquid_schedule(traffic)
@@ -97,12 +124,16 @@ def liquid_schedule(
             break
         if budget.left_s() <= 0:
             break
-    assert best is not None  # first fit always gives a schedule
+    assert best is not None  # First fit always returns a schedule.
     check_schedule(traffic, best)
     return best
 
 
 def _attempts(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
+    """Yield the schedules of all searches, the fastest searches first.
+
+    None is yielded between attempts of one search, so that the caller can check the time.
+    """
     bound = traffic.bottleneck_load
     if (
         (phases := torus_phases(traffic)) is not None
@@ -134,13 +165,17 @@ def _sets(traffic: Traffic) -> LinkSets:
 
 
 def _by_twins(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
-    """By classes of transfers over links that may change places, attempt after attempt."""
+    """Search by classes of transfers over interchangeable links until the budget is used.
+
+    Each attempt has more steps than the previous one. A quarter of the remaining time is used.
+    """
     if len(traffic.links) * traffic.bottleneck_load > MAX_STORED:
         return
     bound, steps, attempt = traffic.bottleneck_load, FIRST_STEPS, 0
     until = budget.used_s() + max(0.0, budget.left_s()) / 4
     while steps <= MAX_STEPS and (attempt == 0 or budget.used_s() < until):
-        state, frame_of = SEARCH_TWINS(_sets(traffic), bound, steps, seed * 1000 + attempt)
+        frame_of = np.zeros(len(traffic.offsets) - 1, dtype=np.int32)
+        state = SEARCH_TWINS(_sets(traffic), bound, steps, seed * 1000 + attempt, frame_of)
         if state < 0:
             return
         if state == 1:
@@ -153,7 +188,11 @@ def _by_twins(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule
 
 
 def _orders(traffic: Traffic) -> Iterator[npt.NDArray[np.int64]]:
-    """Cyclic shifts where ends are known; last those over the most loaded links first."""
+    """Yield orders in which transfers are placed.
+
+    If the ends are known, the first order is by cyclic shifts. The last order begins with the
+    transfers over the most loaded links.
+    """
     if len(traffic.ends):
         shift = _shifts(traffic)
         yield np.argsort(shift, kind="stable").astype(np.int64)
@@ -164,10 +203,10 @@ def _orders(traffic: Traffic) -> Iterator[npt.NDArray[np.int64]]:
 
 
 def _shifts(traffic: Traffic) -> npt.NDArray[np.int64]:
-    """Cyclic distance from source to destination, nodes numbered in order of first appearance."""
+    """Return the cyclic distance from source to sink; nodes are numbered as they first appear."""
     starts, stops = zip(*traffic.ends, strict=True)
     sources, sinks = dict.fromkeys(starts), dict.fromkeys(stops)
-    if sources.keys() & sinks.keys():  # one set of nodes that send and receive
+    if sources.keys() & sinks.keys():  # The same nodes send and receive.
         sources = sinks = sources | sinks
     first, last = _numbered(sources, starts), _numbered(sinks, stops)
     shift: npt.NDArray[np.int64] = (last - first) % max(len(sources), len(sinks))
@@ -175,20 +214,23 @@ def _shifts(traffic: Traffic) -> npt.NDArray[np.int64]:
 
 
 def _numbered(names: Iterable[str], of: Sequence[str]) -> npt.NDArray[np.int64]:
-    """The place of each name ``of`` these among them."""
+    """Return the position in ``names`` of each of the names ``of``."""
     place = {name: number for number, name in enumerate(names)}
     return np.fromiter(map(place.__getitem__, of), dtype=np.int64, count=len(of))
 
 
 def _fitted(traffic: Traffic, order: npt.NDArray[np.int64], frames: int) -> Frames:
-    """The frame of each transfer by first fit, -1 where none of so many is free."""
+    """Return the frame of each transfer by first fit, or -1 if none of the frames is free."""
     frame_of = np.full(len(traffic), -1, dtype=np.int32)
     FIRST_FIT(_sets(traffic), order, frames, frame_of)
     return frame_of
 
 
 def _open_first_fit(traffic: Traffic, orders: list[npt.NDArray[np.int64]]) -> Schedule:
-    """The shortest first fit of the orders, however many frames it takes: what is always there."""
+    """Return the shortest first fit of the orders, with as many frames as it needs.
+
+    This schedule always exists.
+    """
     lengths = np.diff(traffic.offsets)
     most = int(min(len(traffic), (traffic.bottleneck_load - 1) * int(lengths.max()) + 1))
     found = [_fitted(traffic, order, most) for order in orders]
@@ -202,7 +244,17 @@ def _open_first_fit(traffic: Traffic, orders: list[npt.NDArray[np.int64]]) -> Sc
 
 
 def _ejected(table: UnitTable, left: int, budget: _Budget, until_s: float) -> bool:
-    """Weighted ejection until none of the ``left`` units waits (True) or the time is over."""
+    """Run weighted ejection until no unit waits or the time is over.
+
+    Args:
+        table: The table.
+        left: Number of units that wait.
+        budget: The time limit.
+        until_s: Used time in seconds at which the search ends.
+
+    Returns:
+        Whether all units have a position.
+    """
     prices = table.holder.shape[1] * len(table.moved)
     steps = max(20, min(20_000, PRICES_A_SECOND // (20 * prices)))
     while left and budget.used_s() < until_s:
@@ -212,7 +264,7 @@ def _ejected(table: UnitTable, left: int, budget: _Budget, until_s: float) -> bo
 
 
 def _mended(traffic: Traffic, fitted: Frames, frames: int, seed: int) -> tuple[UnitTable, int]:
-    """(a table of single transfers begun from a first fit, how many of them wait)."""
+    """Return a table that begins with a first fit, and the number of transfers that wait."""
     unmoved = np.arange(len(traffic.links), dtype=np.int64).reshape(1, -1)
     table = unit_table(_sets(traffic), unmoved, frames, seeded_state(seed))
     return table, ENTER(table, fitted)
@@ -221,7 +273,10 @@ def _mended(traffic: Traffic, fitted: Frames, frames: int, seed: int) -> tuple[U
 def _by_ejection(
     traffic: Traffic, seed: int, budget: _Budget, fitted: Frames
 ) -> Iterator[Schedule | None]:
-    """Weighted ejection of single transfers in as many frames as the bottleneck's load, begun from a first fit."""
+    """Search a liquid schedule by weighted ejection of single transfers.
+
+    The search begins with a first fit. Half of the remaining time is used.
+    """
     bound = traffic.bottleneck_load
     if len(traffic.links) * bound > MAX_STORED:
         return
@@ -229,7 +284,7 @@ def _by_ejection(
     if len(traffic) <= MAX_FOR_EXACT:
         until = min(
             until, budget.used_s() + 0.2
-        )  # an exhausted search answers sooner than this would give up
+        )  # For small traffics the exact search, which follows, decides in less time.
     table, left = _mended(traffic, fitted, bound, seed)
     if _ejected(table, left, budget, until):
         yield Schedule.of(
@@ -238,7 +293,7 @@ def _by_ejection(
 
 
 def _lengthened(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
-    """Weighted ejection in a few frames more, ever fewer more, while time is left."""
+    """Search by weighted ejection with a few additional frames, and then with ever fewer."""
     bound = traffic.bottleneck_load
     if len(traffic.links) * bound > MAX_STORED:
         return
@@ -257,10 +312,11 @@ def _lengthened(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedu
 
 
 def _by_orbits(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
-    """One representative of each orbit of a symmetry group is placed; its images follow in the images of its frame.
+    """Search by orbits of symmetry groups.
 
-    First in as many frames as the bottleneck's load, by the two largest groups; then in one base frame more, where that
-    costs little; then by the other groups.
+    One representative of each orbit is placed, and its images follow in the images of its frame.
+    The two best groups are tried first. Then the same is tried with one additional base frame, for
+    groups where this costs little, and finally the other groups are tried.
     """
     from testbed.scheduling.fast.symmetry import MAX_WASTE, Orbits, subgroups
 
@@ -288,7 +344,10 @@ def _by_orbits(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedul
 
 
 def _proof(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
-    """Small traffics: exhausted search, else CP-SAT; a schedule of the least length, or none within the time."""
+    """Return a shortest schedule of a small traffic, by the exact search or by CP-SAT.
+
+    If time runs out, the schedule may be longer, and its ``proved`` says how far the proof came.
+    """
     if len(traffic) <= MAX_FOR_EXACT:
         from testbed.scheduling.theory_methods import exact
 
@@ -303,8 +362,17 @@ def _proof(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
 def cp_sat_schedule(
     traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
 ) -> Schedule:
-    """CP-SAT on transfers, one number of frames after another from the bottleneck's load; first fit where time runs
-    out."""
+    """Return a shortest schedule by CP-SAT.
+
+    Numbers of frames are tried from the bottleneck load upwards. If time runs out, the schedule is
+    by first fit.
+
+    Args:
+        traffic: The traffic.
+        seed: Seed of the solver.
+        time_limit_s: Time limit in seconds.
+        now: A clock in seconds, or None.
+    """
     from testbed.scheduling.fast.packing import solve_packing
 
     bound, paths = traffic.bottleneck_load, traffic.paths()

@@ -1,6 +1,7 @@
-"""What the steps of the fast method share: sets of links as arrays, random numbers, first fit, edge colouring.
+"""Steps that the searches of the fast method share.
 
-Written so that numba compiles it (see testbed.scheduling.fast.portfolio) and that tests can run it as it is.
+They are sets of links as arrays, random numbers, first fit and edge colouring. The functions are
+compiled by ``testbed.scheduling.fast.portfolio``; tests run them uncompiled.
 """
 
 from typing import Any, NamedTuple
@@ -13,21 +14,33 @@ from testbed.jit import first_bit
 Ints = npt.NDArray[np.int64]
 RandomState = npt.NDArray[np.uint64]
 
+# A unit or transfer without a position.
 UNPLACED = -1
+
+# Weight added to a unit that must stay (tabu). No sum of weights from ejections can reach it.
 LARGE = 1 << 40
-"""The weight of what must stay (tabu): more than all weights that ejections can sum up to."""
 
 
 class Pools(NamedTuple):
-    """Members that may stand for one another: ``of`` is the number of each one's pool, ``size`` how much there is in
-    each pool."""
+    """A partition of members into pools of interchangeable ones.
+
+    Attributes:
+        of: Pool of each member.
+        size: Number of members of each pool.
+    """
 
     of: Ints
     size: Ints
 
 
 class LinkSets(NamedTuple):
-    """The links of each transfer: ``indices[offsets[t]:offsets[t + 1]]`` of transfer t, numbers below ``links``."""
+    """The links of each transfer.
+
+    Attributes:
+        offsets: Start of each transfer's links in ``indices``, and the end of the last.
+        indices: The links of the transfers.
+        links: Number of links.
+    """
 
     offsets: Ints
     indices: npt.NDArray[np.int32] | Ints
@@ -35,12 +48,12 @@ class LinkSets(NamedTuple):
 
 
 def seeded_state(seed: int) -> RandomState:
-    """The state of ``next_random``: an array of one entry, never zero."""
+    """Return a state for ``next_random``: an array with one entry that is not zero."""
     return np.full(1, seed * 2 + 88172645463325252, dtype=np.uint64)
 
 
 def next_random(state: RandomState) -> Any:
-    """The next number of 31 bits (xorshift64*; Vigna 2016); ``state`` is changed."""
+    """Return the next random number of 31 bits (xorshift64*; Vigna 2016), and change the state."""
     x = state[0]
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
@@ -50,10 +63,19 @@ def next_random(state: RandomState) -> Any:
 
 
 def first_fit(sets: LinkSets, order: Ints, frames: int, frame_of: npt.NDArray[np.int32]) -> int:
-    """Each transfer of ``order`` into the first frame, below ``frames``, where all its links are free; how many found
-    none.
+    """Put each transfer into the first frame in which all its links are free.
 
-    ``frame_of`` is filled in, UNPLACED for those without a frame. A link's taken frames are the bits of its words.
+    The frames in which a link is used are the bits of 64-bit words, so 64 frames are tested at
+    once.
+
+    Args:
+        sets: The links of the transfers.
+        order: The transfers in the order in which they are placed.
+        frames: Number of frames.
+        frame_of: Receives the frame of each transfer, or UNPLACED.
+
+    Returns:
+        The number of transfers without a frame.
     """
     offsets, indices, links = sets
     words = (frames + 63) // 64
@@ -68,7 +90,7 @@ def first_fit(sets: LinkSets, order: Ints, frames: int, frame_of: npt.NDArray[np
                 taken |= used[indices[k] * words + w]
             if taken == full:
                 continue
-            bit = first_bit(~taken)
+            bit = first_bit(np.int64(~taken))
             if w * 64 + bit < frames:
                 found = w * 64 + bit
                 for k in range(offsets[transfer], offsets[transfer + 1]):
@@ -82,10 +104,17 @@ def first_fit(sets: LinkSets, order: Ints, frames: int, frame_of: npt.NDArray[np
 def colour_edges(
     left: Ints, right: Ints, sides: tuple[int, int], colours: int, colour: Ints
 ) -> None:
-    """Proper edge colouring of a bipartite multigraph of degree at most ``colours`` (König: alternating paths).
+    """Colour the edges of a bipartite multigraph, so that no two edges of a node have one colour.
 
-    Edge e joins ``left[e]``, below ``sides[0]``, and ``right[e]``, below ``sides[1]``; its colour is written to
-    ``colour[e]``. Time: edges times the longest alternating path. Source: König 1916.
+    The method is König's (König 1916): alternating paths. The time is the number of edges times the
+    length of the longest alternating path.
+
+    Args:
+        left: Left node of each edge.
+        right: Right node of each edge.
+        sides: Number of left nodes and of right nodes.
+        colours: Number of colours, at least the largest degree of a node.
+        colour: Receives the colour of each edge.
     """
     ends, taken = (
         np.zeros((2, len(left)), dtype=np.int64),
@@ -101,7 +130,8 @@ def colour_edges(
         while taken[1, v + b] != UNPLACED:
             b += 1
         if taken[1, v + a] != UNPLACED:
-            # swap a and b along the path that leaves v by colour a; it cannot reach u
+            # Swap a and b along the path that leaves v by colour a. It cannot reach u, because u
+            # has no edge of colour a, and the path could only arrive there by this colour.
             node, side, find, give = v, 1, a, b
             carried = taken[1, v + a]
             taken[1, v + a] = UNPLACED

@@ -1,11 +1,13 @@
-"""Classes found in the links alone: links that may change places without changing the traffic are twins, and make a
-pool.
+"""Classes of transfers that are found from the links alone.
 
-So a traffic is scheduled by classes (testbed.scheduling.fast.class_ejection) without a word about its switches,
-whatever the order of its links and however many pools a transfer uses. Pool after pool, an edge colouring then gives
-each unit of a class its link.
+Links that can be exchanged without changing the traffic are twins, and form a pool. The traffic is
+then scheduled by classes (``testbed.scheduling.fast.class_ejection``) without any knowledge of its
+switches, whatever the order of its links and however many pools a transfer uses. Pool after pool,
+an edge colouring then gives each unit of a class its link.
 
-Compiled by testbed.scheduling.fast.portfolio; tests run it as it is.
+The functions are compiled by ``testbed.scheduling.fast.portfolio``; tests run them uncompiled.
+Compiled code counts the references of every array at each call, so the longest functions cannot be
+divided without becoming slower.
 """
 
 from typing import Any, NamedTuple
@@ -16,17 +18,26 @@ import numpy.typing as npt
 from testbed.scheduling.fast.class_ejection import ClassNeeds, UnitList, schedule_units
 from testbed.scheduling.fast.steps import UNPLACED, Ints, LinkSets, Pools, colour_edges
 
+# Largest number of classes times frames that is searched; it needs half a gigabyte of memory.
 MAX_CLASS_FRAMES = 1 << 26
-"""Classes times frames that are searched: half a gigabyte."""
+
+# Larger traffics without twins are left to the search of single transfers.
 MAX_SINGLES = 256
-"""Larger traffics without twins are left to the search of single transfers."""
+
+# Largest number of transfers times links of the largest pool; the colouring then needs half a
+# gigabyte of memory.
 MAX_VERTICES = 1 << 26
-"""Transfers times the largest pool's links: half a gigabyte for the colouring."""
 
 
 class TwinClasses(NamedTuple):
-    """``kind``: the class of each transfer; class c's are ``transfers[begin[c]:begin[c + 1]]``, sorted by their
-    combination of links."""
+    """The classes of a traffic.
+
+    Attributes:
+        needs: The resources of the classes; they are the pools.
+        kind: Class of each transfer.
+        begin: Start of each class's transfers in ``transfers``, and the end of the last.
+        transfers: The transfers by class, sorted by their combination of links.
+    """
 
     needs: ClassNeeds
     kind: Ints
@@ -35,7 +46,7 @@ class TwinClasses(NamedTuple):
 
 
 def mixed(number: Any) -> Any:
-    """Numbers of 64 bits that look random (SplitMix64; Steele, Lea and Flood 2014)."""
+    """Return 64-bit numbers that look random (SplitMix64; Steele, Lea and Flood 2014)."""
     x = number + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -43,184 +54,265 @@ def mixed(number: Any) -> Any:
 
 
 def numbered(keys: npt.NDArray[np.uint64]) -> Pools:
-    """Equal keys in one pool, the pools numbered as they first come; fast where the keys' lowest bits look random."""
+    """Return pools of equal keys, numbered in the order in which they first appear.
+
+    A hash table with open addressing finds equal keys. It is fast if the lowest bits of the keys
+    look random.
+    """
     slots = 1
     while slots < 2 * len(keys):
         slots *= 2
-    first = np.full(slots, UNPLACED, dtype=np.int64)
-    number, count, values = (
-        np.zeros(len(keys), dtype=np.int64),
-        np.zeros(len(keys), dtype=np.int64),
-        0,
-    )
+    # Index of the first member of the pool in each slot.
+    first_member = np.full(slots, UNPLACED, dtype=np.int64)
+    pool = np.zeros(len(keys), dtype=np.int64)
+    size = np.zeros(len(keys), dtype=np.int64)
+    pools = 0
     for i in range(len(keys)):
         slot = np.int64(keys[i] & np.uint64(slots - 1))
-        while first[slot] != UNPLACED and keys[first[slot]] != keys[i]:
+        while first_member[slot] != UNPLACED and keys[first_member[slot]] != keys[i]:
             slot = (slot + 1) % slots
-        if first[slot] == UNPLACED:
-            first[slot], number[i] = i, values
-            values += 1
+        if first_member[slot] == UNPLACED:
+            first_member[slot] = i
+            pool[i] = pools
+            pools += 1
         else:
-            number[i] = number[first[slot]]
-        count[number[i]] += 1
-    shortened = np.zeros(values, dtype=np.int64)
-    for value in range(values):
-        shortened[value] = count[value]
-    return Pools(number, shortened)
+            pool[i] = pool[first_member[slot]]
+        size[pool[i]] += 1
+    size_of_pool = np.zeros(pools, dtype=np.int64)
+    for p in range(pools):
+        size_of_pool[p] = size[p]
+    return Pools(pool, size_of_pool)
 
 
 def twin_pools(sets: LinkSets) -> Pools:
-    """Pools of links: two links are in one where their transfers are the same but for them.
+    """Return pools of links: two links are twins if their transfers differ in nothing but them.
 
-    Compares sums of 64 bits: alike by chance once in 2^64; what follows from it would not pass the count of
-    ``find_classes``.
+    The transfers of each link are compared by 64-bit sums. Different links have the same sum with a
+    probability of 2^-64; ``find_classes`` would reject the result.
     """
     offsets, indices, links = sets
-    keys, own = np.zeros(links, dtype=np.uint64), mixed(np.arange(links).astype(np.uint64))
+    keys = np.zeros(links, dtype=np.uint64)
+    link_key = mixed(np.arange(links).astype(np.uint64))
     for t in range(len(offsets) - 1):
         total = np.uint64(0)
         for k in range(offsets[t], offsets[t + 1]):
-            total += own[indices[k]]
+            total += link_key[indices[k]]
         for k in range(offsets[t], offsets[t + 1]):
-            keys[indices[k]] += mixed(total - own[indices[k]])
+            other_links = total - link_key[indices[k]]
+            keys[indices[k]] += mixed(other_links)
     return numbered(keys)
 
 
 def find_classes(sets: LinkSets, pools: Pools) -> tuple[bool, TwinClasses]:
-    """Classes of transfers over the same pools; False where some combination of their links comes more often than
-    another."""
-    offsets, indices, pool, n = sets.offsets, sets.indices, pools.of, len(sets.offsets) - 1
-    keys, key_of = np.zeros(n, dtype=np.uint64), mixed(pool.astype(np.uint64))
-    for t in range(n):
-        for k in range(offsets[t], offsets[t + 1]):
-            keys[t] += key_of[indices[k]]
-    kind, demand = numbered(keys)
-    own, begin = (
-        np.zeros(len(demand) + 1, dtype=np.int64),
-        np.zeros(len(demand) + 1, dtype=np.int64),
-    )
-    for t in range(n):
-        own[kind[t] + 1] = offsets[t + 1] - offsets[t]
+    """Find the classes of transfers over the same pools.
+
+    Returns:
+        Whether, in every class, each combination of links is used by the same number of transfers;
+        and the classes, which are usable only then.
+    """
+    offsets = sets.offsets
+    kind, demand = number_classes(sets, pools)
+    resource_starts = np.zeros(len(demand) + 1, dtype=np.int64)
+    transfer_starts = np.zeros(len(demand) + 1, dtype=np.int64)
+    for t in range(len(kind)):
+        resource_starts[kind[t] + 1] = offsets[t + 1] - offsets[t]
     for c in range(len(demand)):
-        own[c + 1] += own[c]
-        begin[c + 1] = begin[c] + demand[c]
-    resources, known = np.zeros(own[len(demand)], dtype=np.int64), 0
-    for t in range(n):
-        if kind[t] < known:
+        resource_starts[c + 1] += resource_starts[c]
+        transfer_starts[c + 1] = transfer_starts[c] + demand[c]
+    resources = class_resources(sets, pools, kind, resource_starts)
+    needs = ClassNeeds(resource_starts, resources, demand, pools.size)
+    unsorted = np.zeros(len(kind), dtype=np.int64)
+    classes = TwinClasses(needs, kind, transfer_starts, unsorted)
+    return sort_classes(sets, pools, classes), classes
+
+
+def number_classes(sets: LinkSets, pools: Pools) -> Pools:
+    """Return the class of each transfer; transfers over the same pools are one class."""
+    offsets = sets.offsets
+    keys = np.zeros(len(offsets) - 1, dtype=np.uint64)
+    pool_key = mixed(pools.of.astype(np.uint64))
+    for t in range(len(offsets) - 1):
+        for k in range(offsets[t], offsets[t + 1]):
+            keys[t] += pool_key[sets.indices[k]]
+    return numbered(keys)
+
+
+def class_resources(sets: LinkSets, pools: Pools, kind: Ints, resource_starts: Ints) -> Ints:
+    """Return the pools of each class, in ascending order.
+
+    Args:
+        sets: The links of the transfers.
+        pools: The pools of links.
+        kind: Class of each transfer.
+        resource_starts: Start of each class's pools in the result, and the end of the last.
+    """
+    resources = np.zeros(resource_starts[-1], dtype=np.int64)
+    # Classes are numbered in the order of their first transfers, which give their pools.
+    listed_classes = 0
+    for t in range(len(kind)):
+        if kind[t] < listed_classes:
             continue
-        first, known = own[kind[t]], kind[t] + 1
-        for k in range(offsets[t + 1] - offsets[t]):
-            at = first + k  # insertion: ascending
-            while at > first and resources[at - 1] > pool[indices[offsets[t] + k]]:
-                resources[at] = resources[at - 1]
-                at -= 1
-            resources[at] = pool[indices[offsets[t] + k]]
-    unsorted = TwinClasses(
-        ClassNeeds(own, resources, demand, pools.size), kind, begin, np.zeros(n, dtype=np.int64)
-    )
-    return sort_classes(sets, pools, unsorted), unsorted
+        listed_classes = kind[t] + 1
+        first = resource_starts[kind[t]]
+        start = sets.offsets[t]
+        for k in range(sets.offsets[t + 1] - start):
+            # Sort by insertion.
+            resource = pools.of[sets.indices[start + k]]
+            position = first + k
+            while position > first and resources[position - 1] > resource:
+                resources[position] = resources[position - 1]
+                position -= 1
+            resources[position] = resource
+    return resources
 
 
 def sort_classes(sets: LinkSets, pools: Pools, classes: TwinClasses) -> bool:
-    """Fill in ``transfers``; whether every combination of links comes equally often in its class."""
-    offsets, indices, pool, size = sets.offsets, sets.indices, pools.of, pools.size
-    (own, resources, demand, _), kind, begin, n = (
-        classes.needs,
-        classes.kind,
-        classes.begin,
-        len(classes.kind),
-    )
-    within, count = np.zeros(len(pool), dtype=np.int64), np.zeros(len(size), dtype=np.int64)
-    for link in range(len(pool)):
-        within[link] = count[pool[link]]
-        count[pool[link]] += 1
-    copies, met = np.ones(len(demand), dtype=np.int64), np.zeros(n, dtype=np.int64)
-    for t in range(n):
-        c = kind[t]
-        product, combination = 1, 0
-        for j in range(own[c], own[c + 1]):
-            if size[resources[j]] == 1:
+    """Fill in ``transfers``: sort the transfers of each class by their combination of links.
+
+    Returns:
+        Whether, in every class, each combination is used by the same number of transfers.
+    """
+    starts, resources, demand, size = classes.needs
+    number_in_pool = numbers_in_pools(pools)
+    # Number of transfers so far, by the start of their combination in ``transfers``.
+    entered = np.zeros(len(classes.kind), dtype=np.int64)
+    for t in range(len(classes.kind)):
+        c = classes.kind[t]
+        combinations = 1
+        combination = 0
+        for j in range(starts[c], starts[c + 1]):
+            pool = resources[j]
+            if size[pool] == 1:
                 continue
-            product *= size[resources[j]]
-            for k in range(offsets[t], offsets[t + 1]):
-                if pool[indices[k]] == resources[j]:
-                    combination = combination * size[resources[j]] + within[indices[k]]
-        copies[c] = max(1, demand[c] // product)
-        place = begin[c] + combination * copies[c]
-        if place >= begin[c + 1] or met[place] == copies[c]:
+            combinations *= size[pool]
+            for k in range(sets.offsets[t], sets.offsets[t + 1]):
+                link = sets.indices[k]
+                if pools.of[link] == pool:
+                    combination = combination * size[pool] + number_in_pool[link]
+        # Number of transfers with the same combination.
+        copies = max(1, demand[c] // combinations)
+        start = classes.begin[c] + combination * copies
+        if start >= classes.begin[c + 1] or entered[start] == copies:
             return False
-        classes.transfers[place + met[place]] = t
-        met[place] += 1
+        classes.transfers[start + entered[start]] = t
+        entered[start] += 1
     return True
 
 
-def search_twins(
-    sets: LinkSets, frames: int, steps: int, seed: int
-) -> tuple[int, npt.NDArray[np.int32]]:
-    """A schedule of ``frames`` frames by pools of twin links: (state, frame of each transfer).
+def numbers_in_pools(pools: Pools) -> Ints:
+    """Return the number of each member within its pool."""
+    number_in_pool = np.zeros(len(pools.of), dtype=np.int64)
+    counted = np.zeros(len(pools.size), dtype=np.int64)
+    for member in range(len(pools.of)):
+        pool = pools.of[member]
+        number_in_pool[member] = counted[pool]
+        counted[pool] += 1
+    return number_in_pool
 
-    State: 1 found, 0 not found in so many steps, -1 no twins in a large traffic, or too many transfers for what the
-    colouring needs.
+
+def search_twins(
+    sets: LinkSets, frames: int, steps: int, seed: int, frame_of: npt.NDArray[np.int32]
+) -> int:
+    """Search for a schedule by pools of twin links.
+
+    Args:
+        sets: The links of the transfers.
+        frames: Number of frames.
+        steps: Largest number of ejection steps.
+        seed: Seed of the random choices.
+        frame_of: The frame of each transfer is written here, or UNPLACED if none is found.
+
+    Returns:
+        1 if a schedule was found, 0 if none was found in this number of steps, and -1 if a large
+        traffic has no twins or the search would need too much memory.
     """
-    n = len(sets.offsets) - 1
-    frame_of = np.full(n, UNPLACED, dtype=np.int32)
+    transfers = len(sets.offsets) - 1
+    frame_of[:] = UNPLACED
     pools = twin_pools(sets)
-    largest = 1
+    largest_pool = 1
     for p in range(len(pools.size)):
-        largest = max(largest, pools.size[p])
-    if (largest == 1 and n > MAX_SINGLES) or n * largest > MAX_VERTICES:
-        return -1, frame_of
-    good, classes = find_classes(sets, pools)
-    if not good or len(classes.needs.demand) * frames > MAX_CLASS_FRAMES:
-        return -1, frame_of
-    left, kind, position = schedule_units(classes.needs, frames, steps, seed)
-    if left > 0:
-        return 0, frame_of
+        largest_pool = max(largest_pool, pools.size[p])
+    if (largest_pool == 1 and transfers > MAX_SINGLES) or transfers * largest_pool > MAX_VERTICES:
+        return -1
+    usable, classes = find_classes(sets, pools)
+    if not usable or len(classes.needs.demand) * frames > MAX_CLASS_FRAMES:
+        return -1
+    without_frame, kind, position = schedule_units(classes.needs, frames, steps, seed)
+    if without_frame > 0:
+        return 0
     units = UnitList(kind, position)
-    done = give_links(units, classes.needs, classes.begin, frames)
-    given = np.zeros(n, dtype=np.int64)
-    for unit in range(n):
-        place = classes.begin[units.kind[unit]] + done[unit]
-        frame_of[classes.transfers[place + given[place]]] = units.position[unit]
-        given[place] += 1
-    return 1, frame_of
+    combination_start = give_links(units, classes.needs, classes.begin, frames)
+    # Number of units so far, by the start of their combination in ``transfers``.
+    entered = np.zeros(transfers, dtype=np.int64)
+    for unit in range(transfers):
+        start = classes.begin[units.kind[unit]] + combination_start[unit]
+        frame_of[classes.transfers[start + entered[start]]] = units.position[unit]
+        entered[start] += 1
+    return 1
 
 
 def give_links(units: UnitList, needs: ClassNeeds, begin: Ints, frames: int) -> Ints:
-    """Where each unit's transfers begin within its class's. Pool after pool, edge colouring gives each unit a link of
-    it.
+    """Give each unit a combination of links, pool after pool, by edge colouring.
 
-    The units of a class that have the same links so far are cut into pieces as large as the pool; frames and pieces are
-    the multigraph's sides, links its colours: no link twice in a frame, and every link once in a piece.
+    The units of a class that have the same links so far are divided into groups as large as the
+    pool. Frames and groups are the two sides of a multigraph, units are its edges, and links are
+    its colours. Then no link is used twice in a frame, and every link is used once in a group.
+
+    Args:
+        units: The units, sorted by class.
+        needs: The resources of the classes.
+        begin: Start of each class's units, and the end of the last.
+        frames: Number of frames.
+
+    Returns:
+        For each unit, the start of its combination among the transfers of its class.
     """
-    position, (own, resources, demand, size), n = units.position, needs, len(units.kind)
-    done, spread = np.zeros(n, dtype=np.int64), np.ones(len(demand), dtype=np.int64)
-    mine, left, right, colour, met, piece = np.zeros((6, n), dtype=np.int64)
+    demand = needs.demand
+    size = needs.cap
+    count = len(units.kind)
+    # Number of each unit's combination of the links so far, and number of combinations of each
+    # class.
+    combination = np.zeros(count, dtype=np.int64)
+    combinations = np.ones(len(demand), dtype=np.int64)
+    # The edges: the unit, its frame, its group, and its link.
+    edge_unit, left, right, colour = np.zeros((4, count), dtype=np.int64)
+    # Number of units so far, and current group, by the start of their combination.
+    entered, group = np.zeros((2, count), dtype=np.int64)
     for p in range(len(size)):
         if size[p] == 1:
             continue
-        found, pieces = 0, 0
-        met[:] = 0
+        edges = 0
+        groups = 0
+        entered[:] = 0
         for c in range(len(demand)):
-            uses = False
-            for k in range(own[c], own[c + 1]):
-                uses = uses or resources[k] == p
-            if not uses:
+            if not needs_resource(needs, c, p):
                 continue
-            alike = demand[c] // spread[c]  # units of the class with the same links so far
+            # Number of units of the class with the same links so far.
+            alike = demand[c] // combinations[c]
             for unit in range(begin[c], begin[c + 1]):
-                place = begin[c] + done[unit] * alike
-                if met[place] % size[p] == 0:
-                    piece[place] = pieces
-                    pieces += 1
-                mine[found], left[found], right[found] = unit, position[unit], piece[place]
-                met[place] += 1
-                found += 1
-            spread[c] *= size[p]
-        colour_edges(left[:found], right[:found], (frames, pieces), size[p], colour)
-        for i in range(found):
-            done[mine[i]] = done[mine[i]] * size[p] + colour[i]
+                start = begin[c] + combination[unit] * alike
+                if entered[start] % size[p] == 0:
+                    group[start] = groups
+                    groups += 1
+                edge_unit[edges] = unit
+                left[edges] = units.position[unit]
+                right[edges] = group[start]
+                entered[start] += 1
+                edges += 1
+            combinations[c] *= size[p]
+        colour_edges(left[:edges], right[:edges], (frames, groups), size[p], colour)
+        for i in range(edges):
+            unit = edge_unit[i]
+            combination[unit] = combination[unit] * size[p] + colour[i]
     for c in range(len(demand)):
         for unit in range(begin[c], begin[c + 1]):
-            done[unit] *= demand[c] // spread[c]
-    return done
+            combination[unit] *= demand[c] // combinations[c]
+    return combination
+
+
+def needs_resource(needs: ClassNeeds, c: int, resource: int) -> bool:
+    """Return whether the units of the class need the resource."""
+    for k in range(needs.own[c], needs.own[c + 1]):
+        if needs.resources[k] == resource:
+            return True
+    return False

@@ -1,13 +1,16 @@
-"""Weighted ejection: how the fast method repairs a first fit that found no frame for some transfers.
+"""Weighted ejection of units: repairs a first fit that found no frame for some transfers.
 
-A unit is a transfer, or an orbit's representative of a symmetric traffic; its position is a time frame, or a frame and
-an element of the symmetry group that moves its links (``frame * shifts + shift``). A link is held by at most one unit
-in each frame. A step takes a random unit that waits, looks for the position where the units that hold its links weigh
-least, and puts it there: those units leave, wait in their turn, and weigh one more each. So a unit that is often in the
-way becomes dear to move, and the search leaves the places where it would go in circles. What was just put somewhere is
-tabu: it stays for the next step (Glover 1989).
+A unit is a transfer, or the representative of an orbit of a symmetric traffic. Its position is a
+time frame, or a frame together with an element of the symmetry group that moves its links
+(``frame * shifts + shift``). In each frame a link belongs to at most one unit.
 
-Compiled by testbed.scheduling.fast.portfolio; tests run it as it is.
+A step takes a random unit that waits, and looks for the position where the units that have its
+links have the smallest total weight. It puts the unit there. The other units leave, wait in turn,
+and their weights rise by 1. A unit that is often in the way thus becomes expensive to move, which
+keeps the search from going in circles. A unit that was just placed is tabu: it stays for the next
+step (Glover 1989).
+
+The functions are compiled by ``testbed.scheduling.fast.portfolio``; tests run them uncompiled.
 """
 
 from typing import NamedTuple
@@ -17,20 +20,32 @@ import numpy.typing as npt
 
 from testbed.scheduling.fast.steps import LARGE, UNPLACED, Ints, LinkSets, RandomState, next_random
 
+# A unit that was just placed is not ejected for this number of steps.
 TABU_STEPS = 1
-"""A unit that was just put somewhere is not ejected for so many steps."""
+
+# If there are more than five times as many positions as this, a step examines only this number of
+# them: those where the fewest links are in use.
 MAX_WEIGHED = 96
-"""Positions that a step weighs where there are more than five times as many: only those where fewest links are held."""
 
 
 class UnitTable(NamedTuple):
-    """Where the units of a traffic are. Shapes: U units, L links, F frames, S shifts.
+    """The positions of the units of a traffic.
 
-    ``moved``: shape (S, L), the image of each link under each shift. ``holder``: shape (L, F), the unit that has the
-    link in the frame, or UNPLACED. ``position``: shape (U,), UNPLACED for units that wait; those are listed in
-    ``waiting``. ``weight``: shape (U,); ``tabu``: shape (U,), the step until which a unit stays; ``steps``: one entry,
-    the steps so far. ``victims`` and ``leaving``: room for the units that would leave the position in view, and the
-    best one.
+    There are U units, L links, F frames and S shifts.
+
+    Attributes:
+        offsets: Start of each unit's links in ``indices``, and the end of the last.
+        indices: The links of the units.
+        moved: Image of each link under each shift, shape (S, L).
+        holder: Unit that has the link in the frame, or UNPLACED, shape (L, F).
+        position: Position of each unit, or UNPLACED for units that wait, shape (U,).
+        waiting: The units that wait.
+        weight: Weight of each unit: 1 plus the number of its ejections, shape (U,).
+        tabu: Step until which each unit stays, shape (U,).
+        steps: Number of steps so far, one entry.
+        victims: Units that would have to leave the position in view.
+        leaving: Units that have to leave the best position so far.
+        random: State of the random generator.
     """
 
     offsets: Ints
@@ -48,8 +63,16 @@ class UnitTable(NamedTuple):
 
 
 def unit_table(sets: LinkSets, moved: Ints, frames: int, random: RandomState) -> UnitTable:
-    """A table in which no unit has a position."""
-    units, widest = len(sets.offsets) - 1, int(np.diff(sets.offsets).max())
+    """Return a table in which no unit has a position.
+
+    Args:
+        sets: The links of the units.
+        moved: Image of each link under each shift, shape (shifts, links).
+        frames: Number of frames.
+        random: State of the random generator.
+    """
+    units = len(sets.offsets) - 1
+    most_links = int(np.diff(sets.offsets).max())
     return UnitTable(
         offsets=sets.offsets.astype(np.int64),
         indices=sets.indices.astype(np.int64),
@@ -60,153 +83,224 @@ def unit_table(sets: LinkSets, moved: Ints, frames: int, random: RandomState) ->
         weight=np.ones(units, dtype=np.int64),
         tabu=np.zeros(units, dtype=np.int64),
         steps=np.zeros(1, dtype=np.int64),
-        victims=np.zeros(widest, dtype=np.int64),
-        leaving=np.zeros(widest, dtype=np.int64),
+        victims=np.zeros(most_links, dtype=np.int64),
+        leaving=np.zeros(most_links, dtype=np.int64),
         random=random,
     )
 
 
-def place(table: UnitTable, unit: int, at: int) -> None:
-    """Enter the unit at position ``at``: it holds its links, moved by the shift, in the frame."""
+def place(table: UnitTable, unit: int, position: int) -> None:
+    """Put the unit at a position: it gets its links, moved by the shift, in the frame."""
     shifts = len(table.moved)
+    frame = position // shifts
+    shift = position % shifts
     for k in range(table.offsets[unit], table.offsets[unit + 1]):
-        table.holder[table.moved[at % shifts, table.indices[k]], at // shifts] = unit
-    table.position[unit] = at
+        table.holder[table.moved[shift, table.indices[k]], frame] = unit
+    table.position[unit] = position
 
 
 def remove(table: UnitTable, unit: int) -> None:
-    """Free the unit's links at its position."""
-    shifts, at = len(table.moved), table.position[unit]
+    """Remove the unit from its position, and release its links."""
+    shifts = len(table.moved)
+    frame = table.position[unit] // shifts
+    shift = table.position[unit] % shifts
     for k in range(table.offsets[unit], table.offsets[unit + 1]):
-        table.holder[table.moved[at % shifts, table.indices[k]], at // shifts] = UNPLACED
+        table.holder[table.moved[shift, table.indices[k]], frame] = UNPLACED
     table.position[unit] = UNPLACED
 
 
 def enter_positions(table: UnitTable, frame_of: npt.NDArray[np.int32]) -> int:
-    """Enter every unit that has a frame (of a table with one shift); those without one wait: how many."""
-    left = 0
+    """Put every unit into its frame, in a table with one shift.
+
+    Args:
+        table: The table.
+        frame_of: Frame of each unit, or UNPLACED.
+
+    Returns:
+        The number of units without a frame, which wait.
+    """
+    waiting = 0
     for unit in range(len(frame_of)):
         if frame_of[unit] == UNPLACED:
-            table.waiting[left] = unit
-            left += 1
+            table.waiting[waiting] = unit
+            waiting += 1
         else:
             place(table, unit, frame_of[unit])
-    return left
+    return waiting
 
 
 def place_greedily(table: UnitTable, order: Ints) -> int:
-    """Each unit, in order, at the first position where nothing has to leave; how many wait instead."""
-    offsets, indices = table.offsets, table.indices
+    """Put each unit at the first position that no other unit has to leave.
+
+    Args:
+        table: The table.
+        order: The units in the order in which they are placed.
+
+    Returns:
+        The number of units that found no position and now wait.
+    """
     positions = table.holder.shape[1] * len(table.moved)
-    left, before, begin = 0, indices[:0], 0
+    waiting = 0
+    previous_links = table.indices[:0]
+    position = 0
     for unit in order:
-        # what the unit before it could not have, one with the same links cannot have either: nothing leaves meanwhile
-        links = indices[offsets[unit] : offsets[unit + 1]]
-        begin = begin if np.array_equal(links, before) else 0
-        before = links
-        while begin < positions and not is_free(table, unit, begin):
-            begin += 1
-        if begin < positions:
-            place(table, unit, begin)
+        # No unit leaves meanwhile. Positions that were not free for a unit are not free for the
+        # next one either, if it has the same links.
+        links = table.indices[table.offsets[unit] : table.offsets[unit + 1]]
+        if not np.array_equal(links, previous_links):
+            position = 0
+        previous_links = links
+        while position < positions and not is_free(table, unit, position):
+            position += 1
+        if position < positions:
+            place(table, unit, position)
         else:
-            table.waiting[left] = unit
-            left += 1
-    return left
+            table.waiting[waiting] = unit
+            waiting += 1
+    return waiting
 
 
-def is_free(table: UnitTable, unit: int, at: int) -> bool:
-    """Whether no other unit holds a link that the unit would have at the position."""
+def is_free(table: UnitTable, unit: int, position: int) -> bool:
+    """Return whether no unit has a link that this unit would get at the position."""
     shifts = len(table.moved)
+    frame = position // shifts
+    shift = position % shifts
     for k in range(table.offsets[unit], table.offsets[unit + 1]):
-        if table.holder[table.moved[at % shifts, table.indices[k]], at // shifts] != UNPLACED:
+        if table.holder[table.moved[shift, table.indices[k]], frame] != UNPLACED:
             return False
     return True
 
 
 def count_removed(table: UnitTable, unit: int, taken: npt.NDArray[np.int32]) -> int:
-    """How many of the unit's links are held in each frame, into ``taken``; the least of these numbers."""
+    """Count how many of the unit's links are in use in each frame.
+
+    Args:
+        table: The table.
+        unit: The unit.
+        taken: Receives the number for each frame.
+
+    Returns:
+        The smallest of these numbers.
+    """
     taken[:] = 0
     for k in range(table.offsets[unit], table.offsets[unit + 1]):
         row = table.holder[table.indices[k]]
         for frame in range(len(taken)):
+            # Adding the comparison avoids a branch in the innermost loop.
             taken[frame] += row[frame] != UNPLACED
     return taken.min()  # type: ignore[no-any-return]
 
 
 def cheapest_position(table: UnitTable, unit: int, taken: npt.NDArray[np.int32]) -> tuple[int, int]:
-    """(position, how many have to leave it, listed in ``leaving``): where these weigh least; ties at random.
+    """Find the position where the units that have to leave have the smallest total weight.
 
-    ``taken``: one entry a frame where positions are so many that only the best frames are weighed, else one entry in
-    all. One function: compiled code counts the references of every array at each call, which here would take longer
-    than the work.
+    Of equal positions, a random one is chosen.
+
+    This is the innermost loop of the search. It is one function, because a call in compiled code
+    counts the references of every array, which would take longer than the work.
+
+    Args:
+        table: The table; ``leaving`` receives the units that have to leave the position.
+        unit: The unit.
+        taken: Room for one entry per frame, if there are so many frames that only the best ones are
+            examined; otherwise one entry in all.
+
+    Returns:
+        The position, and the number of units that have to leave it.
     """
-    offsets, indices, moved, holder = table.offsets, table.indices, table.moved, table.holder
-    weight, tabu, victims, leaving = table.weight, table.tabu, table.victims, table.leaving
-    shifts, step, positions = len(moved), table.steps[0], holder.shape[1] * len(moved)
-    best, best_at, leave, ties = LARGE * 64, 0, 0, 0
+    # Local names save the compiled loop a look-up for each access.
+    offsets = table.offsets
+    indices = table.indices
+    moved = table.moved
+    holder = table.holder
+    weight = table.weight
+    tabu = table.tabu
+    victims = table.victims
+    leaving = table.leaving
+    shifts = len(moved)
+    step = table.steps[0]
+    positions = holder.shape[1] * shifts
+    best_cost = LARGE * 64
+    best_position = 0
+    best_victims = 0
+    ties = 0
     start = next_random(table.random) % positions
-    many, fewest, weighed = len(taken) == positions and positions > 1, 0, 0
-    if many:
-        fewest = count_removed(table, unit, taken)
+    only_best_frames = len(taken) == positions and positions > 1
+    fewest_taken = 0
+    examined = 0
+    if only_best_frames:
+        fewest_taken = count_removed(table, unit, taken)
     for offset in range(positions):
-        at = start + offset
-        if at >= positions:
-            at -= positions
-        if many:
-            if taken[at] > fewest:
+        position = start + offset
+        if position >= positions:
+            position -= positions
+        if only_best_frames:
+            if taken[position] > fewest_taken:
                 continue
-            weighed += 1
-            if weighed > MAX_WEIGHED:
+            examined += 1
+            if examined > MAX_WEIGHED:
                 break
-        frame, shift = at // shifts, at % shifts
-        cost, found = 0, 0
+        frame = position // shifts
+        shift = position % shifts
+        cost = 0
+        victim_count = 0
         for k in range(offsets[unit], offsets[unit + 1]):
             other = holder[moved[shift, indices[k]], frame]
-            known = other == UNPLACED
-            for v in range(found):
-                known = known or victims[v] == other
-            if known:
+            counted = other == UNPLACED
+            for v in range(victim_count):
+                counted = counted or victims[v] == other
+            if counted:
                 continue
-            victims[found] = other
-            found += 1
+            victims[victim_count] = other
+            victim_count += 1
             cost += weight[other] + (LARGE if tabu[other] > step else 0)
-            if cost > best:
+            if cost > best_cost:
                 break
-        if cost > best:
+        if cost > best_cost:
             continue
-        ties = ties + 1 if cost == best else 1
-        if cost < best or next_random(table.random) % ties == 0:
-            best, best_at, leave = cost, at, found
-            for v in range(found):
+        ties = ties + 1 if cost == best_cost else 1
+        if cost < best_cost or next_random(table.random) % ties == 0:
+            best_cost = cost
+            best_position = position
+            best_victims = victim_count
+            for v in range(victim_count):
                 leaving[v] = victims[v]
-        if best == 0:
+        if best_cost == 0:
             break
-    return best_at, leave
+    return best_position, best_victims
 
 
-def eject(table: UnitTable, left: int, steps: int) -> int:
-    """At most ``steps`` steps of weighted ejection, fewer where none waits any more; how many of ``waiting`` wait then.
+def eject(table: UnitTable, waiting: int, steps: int) -> int:
+    """Place waiting units by weighted ejection, until none waits.
 
-    ``left``: how many wait at the beginning. Time of a step: positions times links of a unit.
+    The time of a step is the number of positions times the number of links of a unit.
+
+    Args:
+        table: The table.
+        waiting: Number of units that wait.
+        steps: Largest number of steps.
+
+    Returns:
+        The number of units that wait at the end.
     """
     positions = table.holder.shape[1] * len(table.moved)
-    many = len(table.moved) == 1 and positions > 5 * MAX_WEIGHED
-    taken = np.zeros(positions if many else 1, dtype=np.int32)
+    only_best_frames = len(table.moved) == 1 and positions > 5 * MAX_WEIGHED
+    taken = np.zeros(positions if only_best_frames else 1, dtype=np.int32)
     for _ in range(steps):
-        if left == 0:
+        if waiting == 0:
             break
         table.steps[0] += 1
-        pick = next_random(table.random) % left
+        pick = next_random(table.random) % waiting
         unit = table.waiting[pick]
-        left -= 1
-        table.waiting[pick] = table.waiting[left]
-        at, leave = cheapest_position(table, unit, taken)
-        for v in range(leave):
+        waiting -= 1
+        table.waiting[pick] = table.waiting[waiting]
+        position, victims = cheapest_position(table, unit, taken)
+        for v in range(victims):
             other = table.leaving[v]
             remove(table, other)
             table.weight[other] += 1
-            table.waiting[left] = other
-            left += 1
-        place(table, unit, at)
+            table.waiting[waiting] = other
+            waiting += 1
+        place(table, unit, position)
         table.tabu[unit] = table.steps[0] + TABU_STEPS
-    return left
+    return waiting

@@ -1,2 +1,4 @@
-"""Schedulers of other authors, through the same door as ours: frames by linear programme, and two-level rotation
-between groups."""
+"""Schedulers of other authors, with the same signature as the other methods.
+
+They are frames by linear programming, and two-level rotation between groups of senders.
+"""

@@ -1,14 +1,17 @@
-"""Frames by decomposition of a flow: how long each possible frame should last (linear programme), and whole frames out
-of that.
+"""Frames by decomposition of a flow (after Basu et al. 2023, arXiv 2309.13541).
 
-Theory. Basu et al. 2023 (arXiv 2309.13541) see all-to-all as a concurrent multicommodity flow and take its rates apart
-into steps. With paths that are given, and frames in which no link is used twice, the flow is a duration x[F] >= 0 for
-each possible frame F, of the least sum such that every transfer is sent once: a programme with a column a frame.
-Columns are generated: the programme's prices say how much a transfer is worth, a frame of greater worth than one is
-sought greedily, until none is found. The frames of the longest durations are then taken whole, one after another, each
-filled up with whatever else fits.
+The paper describes all-to-all as a concurrent multicommodity flow, whose rates are decomposed into
+steps. With given paths, and frames in which no link is used twice, the flow is a duration
+x[F] >= 0 for each possible frame F, with the smallest sum such that every transfer is sent once.
+This is a linear programme with a column per frame.
+
+Columns are generated: the prices of the programme say how much each transfer is worth, and a greedy
+search looks for frames that are worth more than one, until it finds none. Then the frames with the
+longest durations are used completely, one after another, and each is filled up with whatever else
+fits.
 """
 
+import itertools
 import random
 from collections.abc import Sequence
 
@@ -21,117 +24,178 @@ from testbed.model.schedule import Clock, Schedule
 from testbed.model.traffic import Traffic
 
 Frame = frozenset[int]
+
+# Largest number of programmes.
 ROUNDS = 40
-"""Programmes solved at most."""
+
+# Number of frames that are searched in each round.
 TRIES = 8
-"""Frames sought a round."""
+
+# Traffics with more transfers are scheduled without the programme, by filling frames greedily.
 MOST_TRANSFERS = 3000
-"""Above it the programme is left out, and frames are filled greedily alone."""
+
+# A frame is used only if at least this part of its transfers has not been sent yet.
+_MIN_UNSENT_PART = 0.6
+
+# Largest relative change of a transfer's worth in the search for new frames.
+_NOISE = 0.4
 
 
 def flow_frames(
     traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
 ) -> Schedule:
-    """Half of the time limit at most goes into the programme (without ``now``: ROUNDS of it). Proves no more than the
-    length shows."""
+    """Schedule a traffic by decomposition of a flow.
+
+    The result proves only what follows from the length of the schedule.
+
+    Args:
+        traffic: The traffic.
+        seed: Seed of the search for frames.
+        time_limit_s: Time limit in seconds. The programmes use at most half of it.
+        now: A clock in seconds; None limits the programmes to ROUNDS.
+    """
     paths = traffic.paths()
-    chance = random.Random(f"flow frames {seed}")
-    end = None if now is None else now() + time_limit_s / 2
-    found = _greedy_cover(paths, np.ones(len(paths)), chance)
+    rng = random.Random(f"flow frames {seed}")
+    end_s = None if now is None else now() + time_limit_s / 2
+    frames = _greedy_cover(paths, rng)
     detail = "no programme: too many transfers"
     if len(paths) <= MOST_TRANSFERS:
-        durations: FloatArray = np.ones(len(found))
-        least, rounds = float(len(found)), 0
-        while rounds < ROUNDS and not (now is not None and end is not None and now() >= end):
-            durations, least, prices = _durations(found, len(paths))
-            new = _worthy_frames(paths, prices, chance, set(found))
-            rounds += 1
-            if not new or least <= traffic.bottleneck_load * (1 + 1e-9):
+        durations: FloatArray = np.ones(len(frames))
+        total_duration = float(len(frames))
+        rounds = 0
+        while rounds < ROUNDS:
+            if now is not None and end_s is not None and now() >= end_s:
                 break
-            found += new
-            durations = np.concatenate([durations, np.zeros(len(new))])
-        found = [found[i] for i in np.argsort(-durations, kind="stable")]
-        detail = f"flow of {least:.2f} frames after {rounds} programmes"
-    frames = _whole_frames(paths, found)
-    return Schedule.of_frames(frames, traffic.bottleneck_load, method="flow-frames", detail=detail)
+            durations, total_duration, prices = _durations(frames, len(paths))
+            new_frames = _worthy_frames(paths, prices, rng, set(frames))
+            rounds += 1
+            if not new_frames or total_duration <= traffic.bottleneck_load * (1 + 1e-9):
+                break
+            frames += new_frames
+            durations = np.concatenate([durations, np.zeros(len(new_frames))])
+        frames = [frames[i] for i in np.argsort(-durations, kind="stable")]
+        detail = f"flow of {total_duration:.2f} frames after {rounds} programmes"
+    return Schedule.of_frames(
+        _complete_frames(paths, frames),
+        traffic.bottleneck_load,
+        method="flow-frames",
+        detail=detail,
+    )
 
 
 def _durations(frames: Sequence[Frame], transfers: int) -> tuple[FloatArray, float, FloatArray]:
-    """(durations, their sum, what each transfer is worth) of the least sum that sends every transfer once."""
-    rows = np.array([i for frame in frames for i in frame])
+    """Find the durations with the smallest sum that send every transfer once.
+
+    Args:
+        frames: The frames.
+        transfers: Number of transfers.
+
+    Returns:
+        The duration of each frame, their sum, and the price of each transfer.
+    """
+    rows = np.array(list(itertools.chain(*frames)))
     columns = np.repeat(np.arange(len(frames)), [len(frame) for frame in frames])
     sent = csc_array((-np.ones(len(rows)), (rows, columns)), shape=(transfers, len(frames)))
-    found = linprog(
+    result = linprog(
         np.ones(len(frames)), A_ub=sent, b_ub=-np.ones(transfers), bounds=(0, None), method="highs"
     )
-    return (
-        np.asarray(found.x),
-        float(found.fun),
-        np.maximum(-np.asarray(found.ineqlin.marginals), 0.0),
-    )
+    prices = np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
+    return np.asarray(result.x), float(result.fun), prices
 
 
 def _worthy_frames(
-    paths: Sequence[Sequence[int]], prices: FloatArray, chance: random.Random, known: set[Frame]
+    paths: Sequence[Sequence[int]], prices: FloatArray, rng: random.Random, known_frames: set[Frame]
 ) -> list[Frame]:
-    """New frames whose transfers are together worth more than one."""
+    """Return new frames whose transfers are together worth more than one.
+
+    Args:
+        paths: The links of each transfer.
+        prices: Price of each transfer.
+        rng: Random generator; each try changes the prices a little more.
+        known_frames: The existing frames; the new ones are added.
+    """
+    # A transfer with a long path blocks more of the others.
     worth = prices / np.sqrt([len(path) for path in paths])
-    found: list[Frame] = []
+    new_frames: list[Frame] = []
     for number in range(TRIES):
-        noise = np.array([1 + 0.4 * number / TRIES * (2 * chance.random() - 1) for _ in paths])
+        amplitude = _NOISE * number / TRIES
+        noise = np.array([1 + amplitude * (2 * rng.random() - 1) for _ in paths])
         order = np.argsort(-(worth + 1e-9) * noise, kind="stable")
-        frame = frozenset(_fill(paths, order.tolist())[0])
-        if frame not in known and prices[list(frame)].sum() > 1 + 1e-6:
-            known.add(frame)
-            found.append(frame)
-    return found
+        transfers, _ = _fill(paths, order.tolist())
+        frame = frozenset(transfers)
+        if frame not in known_frames and prices[list(frame)].sum() > 1 + 1e-6:
+            known_frames.add(frame)
+            new_frames.append(frame)
+    return new_frames
 
 
-def _greedy_cover(
-    paths: Sequence[Sequence[int]], worth: FloatArray, chance: random.Random
-) -> list[Frame]:
-    """Frames that send every transfer: the busiest links' transfers first."""
-    load = np.bincount([link for path in paths for link in path])
-    left = sorted(
-        range(len(paths)), key=lambda i: (-max(load[link] for link in paths[i]), chance.random())
-    )
-    found = []
-    while left:
-        frame, left = _fill(paths, left)
-        found.append(frozenset(frame))
-    return found
+def _greedy_cover(paths: Sequence[Sequence[int]], rng: random.Random) -> list[Frame]:
+    """Return frames that send every transfer, beginning with the transfers of the busiest links."""
+    load = np.bincount(list(itertools.chain(*paths)))
+
+    def by_load(i: int) -> tuple[int, float]:
+        return -max(load[link] for link in paths[i]), rng.random()
+
+    remaining = sorted(range(len(paths)), key=by_load)
+    frames = []
+    while remaining:
+        frame, remaining = _fill(paths, remaining)
+        frames.append(frozenset(frame))
+    return frames
 
 
-def _whole_frames(paths: Sequence[Sequence[int]], frames: Sequence[Frame]) -> list[list[int]]:
-    """Every transfer once: frames in their order, less what was sent, filled up with what is left, the fullest links'
-    first."""
-    left = set(range(len(paths)))
-    remaining = np.bincount([link for path in paths for link in path])
-    found = []
-    for frame in [*frames, *[frozenset[int]()] * len(paths)]:
-        if not left:
+def _complete_frames(paths: Sequence[Sequence[int]], frames: Sequence[Frame]) -> list[list[int]]:
+    """Return frames that send every transfer exactly once.
+
+    The frames are used in their order, without transfers that were already sent, and are filled up
+    with other transfers, those over the fullest links first.
+
+    Args:
+        paths: The links of each transfer.
+        frames: The frames in order of preference.
+    """
+    unsent = set(range(len(paths)))
+    # Number of unsent transfers over each link.
+    load = np.bincount(list(itertools.chain(*paths)))
+
+    def by_load(i: int) -> tuple[int, int]:
+        return -max(load[link] for link in paths[i]), i
+
+    complete_frames = []
+    # Empty frames follow, until every transfer is sent.
+    candidates = [*frames, *[frozenset[int]()] * len(paths)]
+    for frame in candidates:
+        if not unsent:
             break
-        own = sorted(frame & left)
-        if frame and len(own) < 0.6 * len(frame):
+        preferred = sorted(frame & unsent)
+        if frame and len(preferred) < _MIN_UNSENT_PART * len(frame):
             continue
-        order = own + sorted(
-            left - set(own), key=lambda i: (-max(remaining[link] for link in paths[i]), i)
-        )
-        sent, _ = _fill(paths, order)
+        fillers = sorted(unsent - set(preferred), key=by_load)
+        sent, _ = _fill(paths, preferred + fillers)
         for i in sent:
-            remaining[list(paths[i])] -= 1
-        left -= set(sent)
-        found.append(sent)
-    return found
+            load[list(paths[i])] -= 1
+        unsent -= set(sent)
+        complete_frames.append(sent)
+    return complete_frames
 
 
 def _fill(paths: Sequence[Sequence[int]], order: Sequence[int]) -> tuple[list[int], list[int]]:
-    """(transfers that fit together, taken in this order; the others, in this order)."""
-    taken, others, busy = [], [], set[int]()
+    """Fill a frame with transfers in this order.
+
+    Args:
+        paths: The links of each transfer.
+        order: The transfers.
+
+    Returns:
+        The transfers of the frame, and the others, both in this order.
+    """
+    in_frame = []
+    remaining = []
+    used_links = set[int]()
     for i in order:
-        if busy.isdisjoint(paths[i]):
-            taken.append(i)
-            busy.update(paths[i])
+        if used_links.isdisjoint(paths[i]):
+            in_frame.append(i)
+            used_links.update(paths[i])
         else:
-            others.append(i)
-    return taken, others
+            remaining.append(i)
+    return in_frame, remaining

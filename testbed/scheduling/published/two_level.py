@@ -1,10 +1,10 @@
-"""Two-level scheduling of all-to-all: balance within groups of senders, then rotate between the groups, one stage after
-another.
+"""Two-level scheduling of all-to-all, after FLASH (Lei et al. 2025, arXiv 2505.09764).
 
-After FLASH (Lei et al. 2025, arXiv 2505.09764), whose groups are servers with several processors: here a group are the
-senders, or receivers, of one switch. In stage k group g sends to group g + k only; within a stage every sender goes
-round the receivers from its own place on, so that all carry equal parts. A stage begins when the one before has ended.
-No search: its merit is time.
+FLASH balances the messages within groups of senders, and then rotates between the groups, one stage
+after another. Its groups are servers with several processors; here a group is the senders, or the
+receivers, of one switch. In stage k, group g sends to group g + k only. Within a stage every sender
+goes round the receivers, beginning with its own number, so that all carry equal parts. A stage
+begins when the previous one has ended. There is no search, so the method is fast.
 """
 
 from collections.abc import Sequence
@@ -17,43 +17,59 @@ from testbed.scheduling.baselines import split_rounds
 def two_level(
     traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None
 ) -> Schedule:
-    """Cost: transfers times frames of a stage. Where a traffic does not say its nodes, each sender is a group of its
-    own."""
+    """Schedule a traffic in stages.
+
+    If the traffic does not name its switches, each sender is a group of its own. Only ``traffic``
+    is used. The cost is the number of transfers times the number of frames of a stage.
+    """
     paths = traffic.paths()
-    sources, sinks = _groups(traffic, paths)
-    senders, receivers = (
-        _places([path[end] for path in paths], own) for end, own in ((0, sources), (-1, sinks))
-    )
-    number = 1 + max(*sources, *sinks)
-    size = 1 + max(*senders, *receivers)
+    source_groups, sink_groups = _groups(traffic, paths)
+    senders = _numbers_in_group([path[0] for path in paths], source_groups)
+    receivers = _numbers_in_group([path[-1] for path in paths], sink_groups)
+    groups = 1 + max(*source_groups, *sink_groups)
+    group_size = 1 + max(*senders, *receivers)
+    # Each transfer of a stage, with its round within the stage.
     stages: dict[int, list[tuple[int, int]]] = {}
     for i in range(len(paths)):
-        turn = (receivers[i] - senders[i]) % size
-        stages.setdefault((sinks[i] - sources[i]) % number, []).append((turn, i))
-    frames = split_rounds(
-        paths, [[i for _, i in sorted(stages[stage])] for stage in sorted(stages)]
-    )
+        round_number = (receivers[i] - senders[i]) % group_size
+        stage = (sink_groups[i] - source_groups[i]) % groups
+        stages.setdefault(stage, []).append((round_number, i))
+    transfers_of_stages = []
+    for stage in sorted(stages):
+        transfers_of_stages.append([i for _, i in sorted(stages[stage])])
+    frames = split_rounds(paths, transfers_of_stages)
     return Schedule.of_frames(
         frames, traffic.bottleneck_load, method="two-level", detail=f"{len(stages)} stages"
     )
 
 
 def _groups(traffic: Traffic, paths: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-    """Group of each transfer's sender and of its receiver, numbered alike: a switch, or the sender itself."""
+    """Return the group of each transfer's sender, and of its receiver.
+
+    Both are numbered alike. A group is a switch, or the sender or receiver itself.
+    """
     if traffic.first_node is not None and traffic.last_node is not None:
         return traffic.first_node.tolist(), traffic.last_node.tolist()
-    numbers = [
-        {link: n for n, link in enumerate(dict.fromkeys(path[end] for path in paths))}
-        for end in (0, -1)
-    ]
-    return [numbers[0][path[0]] for path in paths], [numbers[1][path[-1]] for path in paths]
+    sender_numbers: dict[int, int] = {}
+    receiver_numbers: dict[int, int] = {}
+    source_groups = []
+    sink_groups = []
+    for path in paths:
+        source_groups.append(sender_numbers.setdefault(path[0], len(sender_numbers)))
+        sink_groups.append(receiver_numbers.setdefault(path[-1], len(receiver_numbers)))
+    return source_groups, sink_groups
 
 
-def _places(ends: Sequence[int], groups: Sequence[int]) -> list[int]:
-    """The place of each transfer's end (a link) in its group, in the order in which the transfers name them."""
-    known: dict[int, dict[int, int]] = {}
-    found = []
+def _numbers_in_group(ends: Sequence[int], groups: Sequence[int]) -> list[int]:
+    """Return the number of each transfer's end within its group, in the order of the transfers.
+
+    Args:
+        ends: The link at the end of each transfer, which identifies the host.
+        groups: The group of this end.
+    """
+    numbers_of_group: dict[int, dict[int, int]] = {}
+    numbers = []
     for end, group in zip(ends, groups, strict=True):
-        own = known.setdefault(group, {})
-        found.append(own.setdefault(end, len(own)))
-    return found
+        group_numbers = numbers_of_group.setdefault(group, {})
+        numbers.append(group_numbers.setdefault(end, len(group_numbers)))
+    return numbers

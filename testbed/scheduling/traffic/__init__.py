@@ -1,1 +1,1 @@
-"""Traffics: of allocations, patterns, fat trees, files."""
+"""Traffics of allocations, of patterns, of fat trees and from files."""

@@ -1,6 +1,6 @@
-"""Which nodes of Swiss-T1 to give to a job: the allocations of highest liquid throughput, and the range of it.
+"""The nodes of Swiss-T1 to give to a job: allocations with the highest liquid throughput.
 
-Source: Gabrielyan 2007, 3.8.1, Figures 40 and 41.
+Source: Gabrielyan 2007, section 3.8.1, Figures 40 and 41.
 """
 
 from dataclasses import dataclass
@@ -13,35 +13,54 @@ from numpy.typing import NDArray
 from testbed.errors import InputError
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES, bottleneck_loads
 
+# Number of nodes of each switch.
 Counts = tuple[int, ...]
+
 NOTHING: Counts = (0,) * SWITCHES
+
+# A number above every bottleneck load; these are at most 256.
+_MORE_THAN_ANY_LOAD = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class RatedAllocation:
-    """How many nodes of each of the eight switches, and what their all-to-all exchange can get of the network."""
+    """An allocation of nodes, with the bottleneck load of its all-to-all exchange.
+
+    Attributes:
+        counts: Number of nodes of each of the eight switches.
+        bottleneck_load: Number of transfers over the busiest link.
+    """
 
     counts: Counts
     bottleneck_load: int
 
     @property
     def nodes(self) -> int:
+        """Total number of nodes."""
         return sum(self.counts)
 
     @property
     def liquid_throughput(self) -> Fraction:
-        """In links: nodes squared over the bottleneck load (Gabrielyan 2007, eq. 3)."""
+        """Nodes squared over the bottleneck load, in links (Gabrielyan 2007, equation 3)."""
         return Fraction(self.nodes**2, self.bottleneck_load)
 
     @property
     def name(self) -> str:
+        """The counts as text, such as "4-4-0-0-0-0-0-0"."""
         return "-".join(map(str, self.counts))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The ``best`` allocations, the ``worst`` one, how many there are (``candidates``), and the different bottleneck
-    loads among them, ascending, with the number of allocations of each."""
+    """The result of a search for allocations.
+
+    Attributes:
+        best: The best allocations.
+        worst: The worst allocation.
+        candidates: Number of possible allocations.
+        loads: The distinct bottleneck loads in ascending order, each with the number of allocations
+            that have it.
+    """
 
     best: tuple[RatedAllocation, ...]
     worst: RatedAllocation
@@ -50,60 +69,73 @@ class Choice:
 
 
 def choose_allocations(nodes: int, *, count: int = 5, occupied: Counts = NOTHING) -> Choice:
-    """The ``count`` allocations of so many nodes with the highest liquid throughput for an all-to-all exchange.
+    """Find the allocations with the highest liquid throughput of an all-to-all exchange.
 
-    ``occupied``: nodes of each switch that are not free. Of equal throughput, those on fewer switches come first, then
-    the ones with more nodes on the lower switches. All allocations that fit are rated, at most 38,165 of the 390,624.
-    Raises InputError where so many nodes are not free.
+    Of equal throughput, allocations on fewer switches come first, then those with more nodes on the
+    lower switches. All possible allocations are rated: at most 38,165 of the 390,624.
+
+    Args:
+        nodes: Number of nodes of the job.
+        count: Number of best allocations to return.
+        occupied: Number of nodes of each switch that are not free.
+
+    Raises:
+        InputError: There are not enough free nodes, or an argument is invalid.
     """
     if len(occupied) != SWITCHES or not all(0 <= taken <= NODES_PER_SWITCH for taken in occupied):
         raise InputError(
-            f"occupied {'-'.join(map(str, occupied))}: give {SWITCHES} counts from 0 to {NODES_PER_SWITCH}, "
-            "as in 4-4-0-0-0-0-0-0"
+            f"occupied {'-'.join(map(str, occupied))}: give {SWITCHES} counts from 0 to "
+            f"{NODES_PER_SWITCH}, as in 4-4-0-0-0-0-0-0"
         )
-    free = NODES_PER_SWITCH * SWITCHES - sum(occupied)
+    all_nodes = NODES_PER_SWITCH * SWITCHES
+    free = all_nodes - sum(occupied)
     if not 1 <= nodes <= free:
-        most = NODES_PER_SWITCH * SWITCHES
         raise InputError(
-            f"nodes {nodes}: {free} of {most} are free; give 1 or more of those, or occupy fewer"
+            f"nodes {nodes}: {free} of {all_nodes} are free; give 1 or more of those, or occupy "
+            "fewer"
         )
     if count < 1:
         raise InputError(f"count {count}: give 1 or more")
     table = _all_allocations()
-    fits = (table.sum(axis=1) == nodes) & (table <= NODES_PER_SWITCH - np.array(occupied)).all(
-        axis=1
-    )
-    found = table[fits]
-    loads = bottleneck_loads(found)
-    order = np.lexsort((*(-found.T[::-1]), (found > 0).sum(axis=1), loads))
-    different, numbers = np.unique(loads, return_counts=True)
+    free_of_switch = NODES_PER_SWITCH - np.array(occupied)
+    possible = (table.sum(axis=1) == nodes) & (table <= free_of_switch).all(axis=1)
+    candidates = table[possible]
+    loads = bottleneck_loads(candidates)
+    # The last key of lexsort is the most significant one.
+    more_on_lower_switches = -candidates.T[::-1]
+    used_switches = (candidates > 0).sum(axis=1)
+    order = np.lexsort((*more_on_lower_switches, used_switches, loads))
+    distinct_loads, numbers = np.unique(loads, return_counts=True)
     return Choice(
-        best=tuple(_rated(found[k], loads[k]) for k in order[:count]),
-        worst=_rated(found[order[-1]], loads[order[-1]]),
-        candidates=len(found),
-        loads=tuple(zip(different.tolist(), numbers.tolist(), strict=True)),
+        best=tuple(_rated(candidates[k], loads[k]) for k in order[:count]),
+        worst=_rated(candidates[order[-1]], loads[order[-1]]),
+        candidates=len(candidates),
+        loads=tuple(zip(distinct_loads.tolist(), numbers.tolist(), strict=True)),
     )
 
 
 @cache
 def distinct_allocations() -> tuple[RatedAllocation, ...]:
-    """One allocation for each pair of (nodes, bottleneck load): the 362 traffic patterns, by nodes and then by rising
-    liquid throughput (Gabrielyan 2007, Figure 41). Of those with the same pair the first in lexicographic order stands
-    for all."""
+    """Return one allocation for each pair of number of nodes and bottleneck load.
+
+    These are the 362 traffic patterns of Gabrielyan 2007, Figure 41, sorted by the number of nodes
+    and then by rising liquid throughput. Of the allocations with the same pair, the first in
+    lexicographic order is returned.
+    """
     table = _all_allocations()[1:]
     loads = bottleneck_loads(table)
-    keys = table.sum(axis=1) * 10_000 - loads  # loads are at most 256
-    first = np.unique(keys, return_index=True)[1]
+    keys = table.sum(axis=1) * _MORE_THAN_ANY_LOAD - loads
+    _, first = np.unique(keys, return_index=True)
     return tuple(_rated(table[k], loads[k]) for k in first)
 
 
 def _rated(counts: NDArray[np.int64], load: np.int64) -> RatedAllocation:
-    return RatedAllocation(counts=tuple(int(c) for c in counts), bottleneck_load=int(load))
+    return RatedAllocation(counts=tuple(counts.tolist()), bottleneck_load=int(load))
 
 
 @cache
 def _all_allocations() -> NDArray[np.int64]:
-    shape = (NODES_PER_SWITCH + 1,) * SWITCHES
-    return np.stack(
-        np.unravel_index(np.arange((NODES_PER_SWITCH + 1) ** SWITCHES), shape), axis=1
-    ).astype(np.int64)
+    """Return all allocations in lexicographic order, shape (allocations, switches)."""
+    choices = NODES_PER_SWITCH + 1
+    allocations = np.unravel_index(np.arange(choices**SWITCHES), (choices,) * SWITCHES)
+    return np.stack(allocations, axis=1).astype(np.int64)

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any, cast
 
 import numpy as np
 
-from fec import EngineUnavailable, ReedSolomonCode
+from fec import EngineUnavailable
 from fec.adapters.raw_sockets import (
     DatagramReceiver,
     Messages,
@@ -24,8 +24,7 @@ from fec.adapters.raw_sockets import (
 )
 from fec.protocol.batches import BatchReceiver, BatchSender
 from fec.protocol.compiled.receiver import CompiledReceiver
-from fec.protocol.compiled.sender import CompiledSender
-from fec.protocol.receiver_types import ReceiverParameters
+from fec.protocol.row_seals import SLOWER, c_module
 from fec.protocol.wire import HEADER_BYTES
 from testbed.model.label_split import LabelSplit
 from testbed.openflow.rules import label_prefixes
@@ -38,8 +37,6 @@ from testbed.stream.prediction.active_faults import RETURN_LABELS
 from topologies.text.json_types import JsonObject
 
 LOGGER = logging.getLogger(__name__)
-K = TypeVar("K")
-E = TypeVar("E")
 _CLOCKS_WITHIN_S = 5e-5
 _WARM_PACE_S, _WARM_REST_S = 0.001, 0.2
 _SPARED_S = 0.05
@@ -64,13 +61,16 @@ Run = Callable[[float], object]
 """Runs one end of the stream from the given time zero (monotonic clock) and returns its result."""
 
 
-def fastest(build: Callable[[K], E], kinds: Sequence[K]) -> E:
-    """An end of the first of the kinds, or of the last, where this machine lacks what that takes."""
+def build_batch_receiver(plan: StreamPlan, key: bytes | None) -> BatchReceiver:
+    """Return a receiver that uses the C module, or one in Python if there is no such module or no memory for its
+    tables."""
+    receiver: Any
     try:
-        return build(kinds[0])
+        receiver = build_receiver(plan, key, CompiledReceiver)
     except (EngineUnavailable, MemoryError) as missing:
         _say(str(missing))
-        return build(kinds[-1])
+        receiver = build_receiver(plan, key, BatchReceiver)
+    return cast(BatchReceiver, receiver)
 
 
 @cache
@@ -78,11 +78,10 @@ def _say(missing: str) -> None:
     LOGGER.warning("%s", missing)
 
 
-@cache
 def say_what_is_missing() -> None:
     """Before ends are forked, so that not each of them says it."""
-    small = ReceiverParameters(source_packets=2, symbol_bytes=9)
-    fastest(lambda kind: kind(small, ReedSolomonCode(2)), (CompiledReceiver, BatchReceiver))
+    if c_module() is None:
+        _say(SLOWER)
 
 
 def prepare_sender(
@@ -95,10 +94,7 @@ def prepare_sender(
 ) -> Run:
     """``backward``: where reports come, and what takes them; ``gauge``: packets sent, and N of the last one."""
     headers = frames.template.headers_for(HEADER_BYTES + plan.stream.symbol_bytes)
-    kinds = (CompiledSender, BatchSender) if plan.stream.labels == "stratified" else (BatchSender,)
-    sender: Any = fastest(
-        lambda kind: build_sender(plan, key=key, kind=partial(kind, headers=headers)), kinds
-    )
+    sender: Any = build_sender(plan, key=key, kind=partial(BatchSender, headers=headers))
     log, loss_reports, rows = SentLog(), LossReportRecorder(), Messages(sender.rows)
     reports, reported = backward
     sender.on_judgement = loss_reports.record_decision
@@ -147,9 +143,7 @@ def prepare_receiver(
     gauge: memoryview[float],
 ) -> Run:
     """``stream``: where packets of ``peer`` come; ``gauge``: packets that came."""
-    receiver: Any = fastest(
-        lambda kind: build_receiver(plan, key, kind), (CompiledReceiver, BatchReceiver)
-    )
+    receiver: Any = build_batch_receiver(plan, key)
     log, content, arrivals = ReceivedLog(), ContentCheck(plan), RowArrivals(stream, receiver, peer)
 
     warm_up(frames, RETURN_LABELS, HEADER_BYTES)

@@ -1,8 +1,10 @@
-"""What a diagnosing sender believed to be broken, and whether it was right."""
+"""The beliefs of a diagnosing sender about what is broken, and their accuracy."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+
+import numpy as np
 
 from fec.redundancy.candidates import CandidateTable
 from fec.redundancy.labels import LABELS
@@ -14,7 +16,7 @@ from topologies import Json
 
 @dataclass(frozen=True, kw_only=True)
 class DiagnosisAccuracy:
-    """How often a diagnosing sender knew what had failed.
+    """The share of failures that a diagnosing sender knew.
 
     Attributes:
         spoke: Share of the time in which the diagnosis decided, not the estimator.
@@ -67,7 +69,8 @@ def mistaken_beliefs(
     """Yield when the sender began to be certain of a loss that did not exist.
 
     What it named loses another number of labels than it said, or packets under those labels arrived
-    and it was still certain when reports had long told of them.
+    and it was still certain when reports had long told of them. While nodes move, several splits may
+    lose that number: the belief is wrong if packets contradict it under all of them.
 
     Args:
         theory: What follows from the plan.
@@ -83,8 +86,8 @@ def mistaken_beliefs(
         return
     tables = [candidate_table(split) for split in plan.splits]
     for belief, after in certain:
-        candidates = _candidates(tables, belief)
-        if candidates is None:
+        candidates = list(_candidates(tables, belief))
+        if not candidates:
             yield belief["at_s"]
             continue
         unheard = any(
@@ -98,9 +101,13 @@ def mistaken_beliefs(
         share = belief["lost_fraction"]
         for begin_s, end_s in _interruptions(epochs, share, theory.allowed_reaction_s):
             telling &= (sent.time_s < begin_s) | (sent.time_s >= end_s)
-        table, lost_labels = candidates
-        if any(table.bit_of(label) & lost_labels for label in sent.label[telling].tolist()):
+        arrived_labels = np.unique(sent.label[telling]).tolist()
+        if all(_loses_one_of(arrived_labels, *candidate) for candidate in candidates):
             yield belief["at_s"]
+
+
+def _loses_one_of(labels: Sequence[int], table: CandidateTable, lost_labels: int) -> bool:
+    return any(table.bit_of(label) & lost_labels for label in labels)
 
 
 def _interruptions(
@@ -118,17 +125,15 @@ def _interruptions(
 
 def _candidates(
     tables: Sequence[CandidateTable], belief: Json
-) -> tuple[CandidateTable, int] | None:
-    """Return the first table whose named candidates lose the number of labels that the belief says.
+) -> Iterator[tuple[CandidateTable, int]]:
+    """Yield the tables whose named candidates lose the number of labels that the belief says.
 
-    Returns:
-        The table and the labels as a bit set, or None if there is no such table.
+    Each comes with the lost labels as a bit set.
     """
     for table in tables:
         labels = _lost_together(table, belief["names"])
         if table.labels_in(labels) == round(belief["lost_fraction"] * LABELS):
-            return table, labels
-    return None
+            yield table, labels
 
 
 def _lost_together(table: CandidateTable, names: Sequence[str]) -> int:

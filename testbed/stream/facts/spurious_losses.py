@@ -2,7 +2,11 @@
 
 import numpy as np
 
-from testbed.stream.measurements import BoolArray, FloatArray, StreamMeasurements
+from testbed.stream.measurements import (
+    BoolArray,
+    FloatArray,
+    StreamMeasurements,
+)
 from testbed.stream.options import StreamParameters
 
 

@@ -1,5 +1,7 @@
-"""Ways over links in virtual time, with their delays, impairments and breaks: packets come to each impaired link in the
-order of their times, whatever path they take."""
+"""Paths over links in virtual time, with the delays, impairments and failures of the links.
+
+Packets reach each impaired link in the order of their times, whatever path they take.
+"""
 
 import bisect
 import random
@@ -8,16 +10,24 @@ from typing import NamedTuple
 
 from testbed.faults.fault import Fault
 from testbed.faults.impaired_link import ImpairedLink, queue_bytes
-from testbed.stream.prediction.active_faults import faulty_links, impaired_spans
+from testbed.stream.prediction.active_faults import (
+    faulty_links,
+    impaired_spans,
+)
 from topologies import Network
 
+# Ethernet, IPv4 and UDP around a datagram.
 FRAME_HEADERS_BYTES = 14 + 20 + 8
-"""Ethernet, IPv4 and UDP around a datagram."""
 
 
 class PacketInTransit(NamedTuple):
-    """A packet of so many bytes that has come to the link at ``place`` of its path; after the last one it has
-    arrived."""
+    """A packet that has reached a link of its path, or the end of it.
+
+    Attributes:
+        links: The links of its path, by index.
+        place: The position in ``links`` of the link that it has reached.
+        frame_bytes: Its size.
+    """
 
     links: tuple[int, ...]
     place: int
@@ -25,17 +35,20 @@ class PacketInTransit(NamedTuple):
 
     @property
     def arrived(self) -> bool:
+        """True if the packet has crossed all links."""
         return self.place == len(self.links)
 
 
-class _InForce(NamedTuple):
+class _ActiveImpairment(NamedTuple):
+    """An impairment of a link, and its time."""
+
     start_s: float
     stop_s: float
     link: ImpairedLink
 
 
 class Break(NamedTuple):
-    """A link loses packets with probability ``loss`` from ``start_s`` to ``stop_s``."""
+    """A time in which a link loses packets with the probability ``loss``."""
 
     start_s: float
     stop_s: float
@@ -43,35 +56,40 @@ class Break(NamedTuple):
 
 
 class _BreaksInTime:
-    """Of one link, by the times between which none begins or ends."""
+    """The breaks of one link, by the times between which none begins or ends."""
 
     def __init__(self, breaks: Sequence[Break]) -> None:
-        self._edges = sorted({at_s for one in breaks for at_s in (one.start_s, one.stop_s)})
-        self._losses: list[list[float]] = [[] for _ in range(len(self._edges) + 1)]
-        for one in breaks:
-            for place in range(
-                *(bisect.bisect_right(self._edges, at_s) for at_s in (one.start_s, one.stop_s))
-            ):
-                self._losses[place].append(one.loss)
+        edges_s = set()
+        for each in breaks:
+            edges_s |= {each.start_s, each.stop_s}
+        self._edges_s = sorted(edges_s)
+        self._losses: list[list[float]] = [[] for _ in range(len(self._edges_s) + 1)]
+        for each in breaks:
+            first = bisect.bisect_right(self._edges_s, each.start_s)
+            end = bisect.bisect_right(self._edges_s, each.stop_s)
+            for position in range(first, end):
+                self._losses[position].append(each.loss)
 
-    def take(self, at_s: float, chance: random.Random) -> bool:
-        """Whether a packet that comes to the link then is lost."""
-        losses = self._losses[bisect.bisect_right(self._edges, at_s)]
-        return any(loss == 1 or chance.random() < loss for loss in losses)
+    def take(self, at_s: float, rng: random.Random) -> bool:
+        """Return whether a packet that reaches the link at this time is lost."""
+        losses = self._losses[bisect.bisect_right(self._edges_s, at_s)]
+        return any(loss == 1 or rng.random() < loss for loss in losses)
 
 
 def breaks_by_faults(network: Network, faults: Sequence[Fault]) -> dict[int, list[Break]]:
-    """Link index -> when faults are in force on it, but for those that impair it."""
-    found: dict[int, list[Break]] = {}
+    """Return the breaks of each link by its index; faults that impair a link are left out."""
+    breaks: dict[int, list[Break]] = {}
     for fault in faults:
+        if fault.kind == "impaired":
+            continue
         loss = fault.loss_fraction if fault.kind == "loss" else 1.0
-        for index in faulty_links(network, fault) if fault.kind != "impaired" else ():
-            found.setdefault(index, []).append(Break(fault.start_s, fault.stop_s, loss))
-    return found
+        for index in faulty_links(network, fault):
+            breaks.setdefault(index, []).append(Break(fault.start_s, fault.stop_s, loss))
+    return breaks
 
 
 class ImpairedPaths:
-    """Paths over the network's links, what the network and its faults impair, and ``breaks`` of links (by index)."""
+    """Paths over the links of a network with their delays, breaks and impairments."""
 
     def __init__(
         self,
@@ -79,49 +97,73 @@ class ImpairedPaths:
         faults: Sequence[Fault],
         seed: int,
         breaks: Mapping[int, Sequence[Break]],
-        chance: random.Random,
+        rng: random.Random,
     ) -> None:
+        """Create the paths.
+
+        Args:
+            network: The network, which may impair links itself.
+            faults: The faults, of which some may impair links.
+            seed: The seed of the first impairment; the others have the numbers after it.
+            breaks: The breaks of links, by index.
+            rng: The random generator of breaks that lose a share of the packets.
+        """
         self._delays = [link.delay_s for link in network.links]
-        self._breaks, self._chance = (
-            {link: _BreaksInTime(ones) for link, ones in breaks.items()},
-            chance,
-        )
-        self._met: dict[int, list[_InForce]] = {}
+        self._breaks = {link: _BreaksInTime(of_link) for link, of_link in breaks.items()}
+        self._rng = rng
+        self._impairments: dict[int, list[_ActiveImpairment]] = {}
         for number, span in enumerate(impaired_spans(network, faults)):
             link = network.links[span.link]
             room = queue_bytes(link.capacity_bps, packets=link.queue_packets)
-            chain = ImpairedLink(span.impairments, link.id, seed=seed + number, queue_bytes=room)
-            self._met.setdefault(span.link, []).append(_InForce(span.start_s, span.stop_s, chain))
+            chain = ImpairedLink(
+                span.impairments,
+                link.id,
+                seed=seed + number,
+                queue_bytes=room,
+            )
+            active = _ActiveImpairment(span.start_s, span.stop_s, chain)
+            self._impairments.setdefault(span.link, []).append(active)
 
     def next_hop_times(
         self, journey: PacketInTransit, at_s: float, now: float
     ) -> Iterator[tuple[float, PacketInTransit]]:
-        """Where the packet is next, and when: at the first impaired link that it comes to later than now, or at its
-        end; nowhere where it is lost, several times where it is duplicated."""
+        """Yield when the packet reaches its next stop, and the stop.
+
+        This is the first impaired link that it reaches later than now, or its end. A packet that is lost
+        has none, and a packet that is duplicated has several.
+
+        Args:
+            journey: The packet and its position.
+            at_s: When it is there.
+            now: The present time.
+        """
         links, first, frame_bytes = journey
         for place in range(first, len(links)):
             link = links[place]
-            met = (
-                [one for one in self._met[link] if one.start_s <= at_s < one.stop_s]
-                if link in self._met
-                else []
-            )
+            met = []
+            if link in self._impairments:
+                active = self._impairments[link]
+                met = [each for each in active if each.start_s <= at_s < each.stop_s]
             if met and at_s > now:
                 yield at_s, PacketInTransit(links, place, frame_bytes)
                 return
-            if link in self._breaks and self._breaks[link].take(at_s, self._chance):
+            if link in self._breaks and self._breaks[link].take(at_s, self._rng):
                 return
             if met:
                 further = PacketInTransit(links, place + 1, frame_bytes)
-                for leaves in _through(met, at_s, frame_bytes):
-                    yield from self.next_hop_times(further, leaves + self._delays[link], now)
+                for leaves_s in _through(met, at_s, frame_bytes):
+                    yield from self.next_hop_times(further, leaves_s + self._delays[link], now)
                 return
             at_s += self._delays[link]
         yield at_s, PacketInTransit(links, len(links), frame_bytes)
 
 
-def _through(met: Sequence[_InForce], at_s: float, frame_bytes: int) -> list[float]:
-    times = [at_s]
-    for one in met:
-        times = [later for at in times for later in one.link.offer(at, frame_bytes)]
-    return times
+def _through(met: Sequence[_ActiveImpairment], at_s: float, frame_bytes: int) -> list[float]:
+    """Return when the copies of a packet leave the impairments of a link."""
+    times_s = [at_s]
+    for impairment in met:
+        leaving_s = []
+        for reached_s in times_s:
+            leaving_s += impairment.link.offer(reached_s, frame_bytes)
+        times_s = leaving_s
+    return times_s

@@ -1,5 +1,4 @@
-"""The packets of a run that crossed each impaired link, in the order in which they came to it, and what became of them;
-pure numpy."""
+"""The packets of a run that crossed each impaired link, in the order in which they reached it."""
 
 import math
 from dataclasses import dataclass
@@ -7,23 +6,34 @@ from dataclasses import dataclass
 import numpy as np
 
 from testbed.model.label_split import LabelSplit
+from testbed.stream.facts.loss_bounds import split_paths
 from testbed.stream.facts.run_facts import RunFacts
-from testbed.stream.impaired.burst_loss import longest_wait_s
-from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamMeasurements
-from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.active_faults import ImpairedSpan, faulty_links, stream_spans
+from testbed.stream.impaired.delay_spread import longest_wait_s
+from testbed.stream.measurements import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+)
+from testbed.stream.prediction.active_faults import (
+    ImpairedSpan,
+    faulty_links,
+)
 
+# Packets that were in transit at the beginning or the end of an impairment are not counted.
 GUARD_S = 0.05
-"""At the beginning and the end of an impairment: packets that were in transit then are not counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinkTraversal:
-    """Packets (indices into the sent log, in order) that came to the span's link while it was surely impaired.
+    """The packets that reached a link while it was surely impaired.
 
-    ``alone``: on no other impaired or faulty link on their way; ``base_s``: how long they would be under way otherwise.
-    ``unrest_s``: by how much packets that met nothing differ in that, 99 of 100 and at most (0 where all met
-    something).
+    Attributes:
+        span: The link, its impairments and their time.
+        packets: The indices of the packets in the sender's log, in order.
+        alone: A mask of those that crossed no other impaired or faulty link.
+        base_s: How long each would be in transit without the impairment.
+        unrest_s: By how much packets that met no impairment differ in their time in transit: 99 of 100
+            of them, and all of them; 0 if there are none.
     """
 
     span: ImpairedSpan
@@ -34,60 +44,73 @@ class LinkTraversal:
 
     @property
     def own(self) -> IntArray:
-        """Those that met nothing else."""
+        """The packets that met nothing else."""
         return self.packets[self.alone]
 
 
 def link_traversals(facts: RunFacts) -> tuple[LinkTraversal, ...]:
-    """One of each impaired span that the stream's packets cross, in the plan's order."""
-    plan, run, deliveries = facts.plan, facts.run, facts.run.deliveries
-    path = _path_numbers(plan.forward, run.sent.label)
-    delays = np.array(
-        [sum(plan.network.links[i].delay_s for i in p.links) for p in plan.forward.paths]
-    )[path]
-    spans = [span for span in facts.theory.impaired_spans if span.link in plan.forward.loaded]
-    times = [_times(run, plan, span) for span in spans]
-    over = [_crosses(plan.forward, span.link)[path] for span in spans]
+    """Return the packets of each impaired span that the stream crosses, in the plan's order."""
+    plan = facts.plan
+    run = facts.run
+    split = plan.forward
     sent_s = run.sent.time_s
-    touched = np.zeros(len(sent_s), dtype=np.int64)
-    for (start, stop), crossed in zip(times, over, strict=True):
-        touched += crossed & (sent_s >= start - GUARD_S) & (sent_s < stop + GUARD_S)
-    for fault in run.faults:
-        if fault.fault.kind != "impaired":
-            for link in faulty_links(plan.network, fault.fault):
-                hit = _crosses(plan.forward, link)[path]
-                touched += 2 * (
-                    hit & (sent_s >= fault.start_s - GUARD_S) & (sent_s < fault.stop_s + GUARD_S)
-                )
-    calm = (touched == 0) & (deliveries.copies > 0)
-    calm_s = (deliveries.transit_s - delays)[calm] if calm.any() else np.zeros(1)
-    usual_s = float(np.median(calm_s))
-    unrest = (float(np.quantile(calm_s, 0.99)) - usual_s, float(calm_s.max()) - usual_s)
-    found = []
-    last_s = _last_complete_s(plan)
-    for span, (start, stop), crossed in zip(spans, times, over, strict=True):
-        until_s = min(stop, last_s) - GUARD_S
-        own = np.flatnonzero(crossed & (sent_s >= start + GUARD_S) & (sent_s < until_s))
-        alone, base_s = touched[own] == 1, delays[own] + usual_s
-        found.append(
-            LinkTraversal(span=span, packets=own, alone=alone, base_s=base_s, unrest_s=unrest)
+    path = split_paths(split, run.sent.label)
+    delays_s = _path_delays_s(split)[path]
+    spans = [span for span in facts.theory.impaired_spans if span.link in split.loaded]
+    met = np.zeros(len(sent_s), dtype=np.int64)
+    for span in spans:
+        start_s, stop_s = _times_of(facts, span)
+        crossed = _crosses(split, span.link)[path]
+        met += crossed & (sent_s >= start_s - GUARD_S) & (sent_s < stop_s + GUARD_S)
+    for times in run.faults:
+        if times.fault.kind == "impaired":
+            continue
+        during = (sent_s >= times.start_s - GUARD_S) & (sent_s < times.stop_s + GUARD_S)
+        for link in faulty_links(plan.network, times.fault):
+            # A packet that met a failure is never alone.
+            met += 2 * (_crosses(split, link)[path] & during)
+    undisturbed = (met == 0) & ~run.lost
+    excess_s = np.zeros(1)
+    if undisturbed.any():
+        excess_s = (run.deliveries.transit_s - delays_s)[undisturbed]
+    usual_s = float(np.median(excess_s))
+    unrest_s = (
+        float(np.quantile(excess_s, 0.99)) - usual_s,
+        float(excess_s.max()) - usual_s,
+    )
+    last_s = _last_complete_s(facts)
+    traversals = []
+    for span in spans:
+        start_s, stop_s = _times_of(facts, span)
+        until_s = min(stop_s, last_s) - GUARD_S
+        crossed = _crosses(split, span.link)[path]
+        packets = np.flatnonzero(crossed & (sent_s >= start_s + GUARD_S) & (sent_s < until_s))
+        traversal = LinkTraversal(
+            span=span,
+            packets=packets,
+            alone=met[packets] == 1,
+            base_s=delays_s[packets] + usual_s,
+            unrest_s=unrest_s,
         )
-    return tuple(found)
+        traversals.append(traversal)
+    return tuple(traversals)
 
 
-def _times(run: StreamMeasurements, plan: StreamPlan, span: ImpairedSpan) -> tuple[float, float]:
-    """Return from when to when the link was really impaired; nothing of a fault that never came."""
+def _times_of(facts: RunFacts, span: ImpairedSpan) -> tuple[float, float]:
+    """Return from when to when the link was impaired; an empty time for a fault that never came."""
     if span.fault is None:
         return -GUARD_S, math.inf
-    fault = plan.faults[span.fault]
-    times = next((t for t in run.faults if t.fault == fault), None)
-    return (times.start_s, times.stop_s) if times is not None else (0.0, 0.0)
+    for times in facts.run.faults:
+        if times.fault == facts.plan.faults[span.fault]:
+            return times.start_s, times.stop_s
+    return 0.0, 0.0
 
 
-def _last_complete_s(plan: StreamPlan) -> float:
-    """Return until when packets are sent that can still arrive before the run ends, however late."""
+def _last_complete_s(facts: RunFacts) -> float:
+    """Return until when packets are sent that can arrive before the run ends, however late."""
+    plan = facts.plan
     wait_s: dict[int, float] = {}
-    for span in stream_spans(plan):
+    for span in facts.theory.impaired_spans:
         wait_s[span.link] = wait_s.get(span.link, 0.0) + longest_wait_s(span.impairments)
     longest_s = 0.0
     for path in plan.forward.paths:
@@ -96,11 +119,14 @@ def _last_complete_s(plan: StreamPlan) -> float:
     return plan.duration_s - max(plan.stream.playback_s, longest_s)
 
 
-def _path_numbers(split: LabelSplit, labels: IntArray) -> IntArray:
-    starts = np.array([path.start for path in split.paths])
-    return np.asarray(np.searchsorted(starts, labels, side="right") - 1, dtype=np.int64)
+def _path_delays_s(split: LabelSplit) -> FloatArray:
+    """Return the propagation of each path of the split."""
+    delays_s = []
+    for path in split.paths:
+        delays_s.append(sum(split.network.links[index].delay_s for index in path.links))
+    return np.array(delays_s)
 
 
 def _crosses(split: LabelSplit, link: int) -> BoolArray:
-    """Shape (paths,)."""
+    """Return a mask of the split's paths that cross the link."""
     return np.array([link in path.links for path in split.paths], dtype=np.bool_)

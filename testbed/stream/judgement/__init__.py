@@ -1,10 +1,16 @@
-"""From packet logs to a verdict; pure.
+"""The judgement of a stream: from packet logs to a verdict; pure.
 
-Theory of operation. Both ends log every packet. ``packet_logs`` turns the logs into the outcome of each
-block. ``testbed.stream.facts`` has what the plan and the logs say together: epochs, what was to become
-of each packet, which N answers each epoch, and when the sender had answered. ``fault_figures`` and
-``run_figures`` are sums over packets, blocks and epochs; a fault that overlaps no other one is an epoch.
-``analysis`` has the facts with these figures. ``checks`` compares every figure with its prediction,
-``validity`` says why a run says nothing, and ``verdict`` combines both. ``streams`` writes down what was
-found, for the result store and for ``--json``.
+Theory of operation. Both ends log every packet.
+
+1. ``packet_logs`` turns the logs into the outcome of each block.
+2. ``testbed.stream.facts`` has what follows from plan and logs together: the epochs, the fate that theory
+   gives each packet, the N that answers each epoch, and when the sender had answered.
+3. ``fault_figures`` and ``run_figures`` are sums over packets, blocks and epochs. A fault that overlaps no
+   other one is an epoch. ``analysis`` has the facts with these figures.
+4. ``checks`` compares every figure with its prediction. ``validity`` gives the reasons why a run says nothing,
+   with ``end_counters`` and ``timing_errors``. ``verdict`` combines them.
+5. ``streams`` builds the documents and records, with ``overview``, ``path_results`` and ``packet_totals``.
+   ``closing_lines`` has the lines that a command prints.
+
+``failure_costs`` and ``outcome`` give figures for experiments.
 """

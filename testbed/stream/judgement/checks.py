@@ -212,7 +212,10 @@ def _undecodable_at_rest(facts: RunFacts) -> Check:
 def _undecodable_within_reach(facts: Analysis) -> Check:
     result = facts.epochs_result
     blocks = facts.blocks_within_reach
-    claim = Claim("undecodable blocks within the code's reach", "undecodable-within-reach")
+    claim = Claim(
+        "undecodable blocks within the code's reach",
+        "undecodable-within-reach",
+    )
     check = claim.equal(0, result.undecodable_within_reach, chance_failures(facts, blocks))
     at_once = f"up to {result.most_at_once} at once, {result.overlapping_s:.1f} s of overlap"
     return check.noting(f"{result.faults} faults, {at_once}").of(blocks)
@@ -224,14 +227,20 @@ def _undecodable_beyond_reach(facts: Analysis) -> Check:
     high = sum(outage.predicted_most for outage in outages)
     measured = sum(outage.measured for outage in outages)
     blocks = sum(outage.blocks for outage in outages)
-    claim = Claim("undecodable blocks beyond the code's reach", "undecodable-beyond-reach")
+    claim = Claim(
+        "undecodable blocks beyond the code's reach",
+        "undecodable-beyond-reach",
+    )
     check = _within(claim, (low + high) / 2, measured, (high - low) / 2)
     return check.noting(f"in {len(outages)} outages, listed in the run's figures").of(blocks)
 
 
 def _redundancy(facts: Analysis) -> Check:
     result = facts.epochs_result
-    claim = Claim("redundancy of what was sent once the sender had answered", "redundancy")
+    claim = Claim(
+        "redundancy of what was sent once the sender had answered",
+        "redundancy",
+    )
     predicted = result.redundancy_predicted
     check = _within(claim, predicted, result.redundancy_measured, result.ror_tolerance)
     over = f"mean of N/FEC_t - 1 over {result.redundancy_over_s:.1f} s of blocks"
@@ -312,4 +321,7 @@ def _against_none(check: Check) -> Check:
     apart = abs(check.predicted or 0) > (check.tolerance or 0)
     if apart:
         return replace(check, rival=0.0, rival_note="no redundancy is added")
-    return replace(check, rival_note="none: the prediction is too near to no redundancy at all")
+    return replace(
+        check,
+        rival_note="none: the prediction is too near to no redundancy at all",
+    )

@@ -5,15 +5,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fec.redundancy.block_size import binomial_interval, order_share, window_share_error
+from fec.redundancy.block_size import (
+    binomial_interval,
+    order_share,
+    window_share_error,
+)
 from fec.redundancy.label_layout import block_size_bound
 from fec.redundancy.labels import LABELS
 from testbed.faults.fault import FaultTimes, names_of_faults
 from testbed.model.run_records import FaultOutcome
 from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.measurements import BoolArray
-from testbed.stream.planning import predicted_loss
-from testbed.stream.prediction.active_faults import cable_name, fault_intervals
+from testbed.stream.prediction.active_faults import (
+    cable_name,
+    fault_intervals,
+)
 from topologies import label_of
 
 # The probability that a normal variable lies within four standard deviations.
@@ -73,7 +79,7 @@ class FaultResult(FaultOutcome):
 
     @property
     def impaired(self) -> bool:
-        """Whether the link was impaired; its kind is then the text that says how."""
+        """True if the link was impaired; its kind is then the text that says how."""
         return self.kind not in ("down", "blackhole", "loss")
 
     def to_json(self) -> dict[str, object]:
@@ -101,9 +107,10 @@ def fault_figures(facts: RunFacts) -> tuple[FaultResult, ...]:
     if not facts.theory.faults_alone:
         return ()
     names = names_of_faults(facts.plan.faults, facts.run.faults)
-    return tuple(
-        _figures(facts, times, about) for times, about in zip(facts.run.faults, names, strict=True)
-    )
+    figures = []
+    for times, about in zip(facts.run.faults, names, strict=True):
+        figures.append(_figures(facts, times, about))
+    return tuple(figures)
 
 
 def _figures(facts: RunFacts, times: FaultTimes, about: str) -> FaultResult:
@@ -118,7 +125,7 @@ def _figures(facts: RunFacts, times: FaultTimes, about: str) -> FaultResult:
     sizes = run.size_begun[blocks.compared]
     met = facts.surely_met(times)
     packets = int(met.sum())
-    loss = predicted_loss(facts.plan, fault)
+    loss = facts.theory.loss_of(fault)
     needs_more = facts.theory.adaptive and loss < 1 and required.low > facts.theory.policy.base
     reaction_s = _reaction_s(facts, times, required.low) if needs_more else None
     mistaken = required.exact and any(
@@ -216,8 +223,14 @@ def _bound(facts: RunFacts, times: FaultTimes, loss: float) -> int:
     """Return ceil(M / (1 - r)) or the base; r is the share of the order's packets that is lost."""
     stream = facts.plan.stream
     if _labels_decide(facts, times):
-        loss = min(loss, order_share(fault_intervals(facts.plan, times.fault), stream.label_rule))
-    return max(facts.theory.policy.base, block_size_bound(loss, stream.source_packets))
+        loss = min(
+            loss,
+            order_share(fault_intervals(facts.plan, times.fault), stream.label_rule),
+        )
+    return max(
+        facts.theory.policy.base,
+        block_size_bound(loss, stream.source_packets),
+    )
 
 
 def _loss_interval(facts: RunFacts, times: FaultTimes, met: BoolArray) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""How a stream fared, from the logs of both ends: what experiments compare streams by."""
+"""Figures by which experiments compare streams, from the logs of both ends."""
 
 import numpy as np
 
@@ -8,31 +8,35 @@ from topologies import JsonObject
 
 
 def stream_outcome(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
-    """How one stream fared, from the logs of both ends. Fractions are of the source packets but for ``undecodable`` (of
-    the blocks).
+    """Return overhead, losses and delays of one stream, from the logs of both ends.
 
-    ``overhead``: packets sent beyond the source packets; ``wasted``: parity that came and was not needed; ``late``:
-    source packets that neither came nor were recovered in time. ``first_decode_s``: for each failure, how long after it
-    the first block begun since was decoded (None: none was before the repair).
+    Returns:
+        Fractions of the source packets, but for ``undecodable``, a fraction of the blocks. ``overhead``:
+        packets sent beyond the source packets. ``wasted``: parity that arrived and was not needed.
+        ``late``: source packets that neither arrived nor were recovered in time. ``first_decode_s``: for
+        each failure, how long after it the first block was decoded that began in it; None if none was
+        before the repair.
     """
-    m, blocks = plan.stream.source_packets, run.blocks
-    source = int((run.sent.symbol < m).sum())
-    late = int(blocks.late_source_packets.sum())
+    source = int((run.sent.symbol < plan.stream.source_packets).sum())
+    late = int(run.blocks.late_source_packets.sum())
+    first_decode_s = []
+    for times in run.faults:
+        first_decode_s.append(_first_decode_s(run, times.start_s, times.stop_s))
     return {
         "overhead": len(run.sent.symbol) / source - 1,
         "wasted": float(run.counters.get("unused_parity", 0)) / source,
         "late": late / source,
         "undecodable": float(run.never_complete.mean()),
-        "blocks": len(blocks.block),
-        "first_decode_s": [
-            _first_decode_s(run, times.start_s, times.stop_s) for times in run.faults
-        ],
+        "blocks": len(run.blocks.block),
+        "first_decode_s": first_decode_s,
     }
 
 
 def _first_decode_s(run: StreamMeasurements, start_s: float, stop_s: float) -> float | None:
     blocks = run.blocks
-    done = blocks.complete_s[(blocks.started_s >= start_s) & (blocks.started_s < stop_s)]
-    done = done[~np.isnan(done)]
-    first = float(done.min()) if len(done) else float("inf")
-    return first - start_s if first < stop_s else None
+    during = (blocks.started_s >= start_s) & (blocks.started_s < stop_s)
+    decoded_s = blocks.complete_s[during & ~run.never_complete]
+    first_s = float(np.min(decoded_s, initial=np.inf))
+    if first_s >= stop_s:
+        return None
+    return first_s - start_s

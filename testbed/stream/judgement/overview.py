@@ -3,46 +3,67 @@
 import numpy as np
 
 from fec import ror_breakdown
+from testbed.judgement.bins import TimeBins
 from testbed.model.run_records import TimelineRecord
 from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.prediction.block_size_policy import link_block_size
 
 
 def timeline(facts: RunFacts, session: int, bin_s: float = 0.1) -> TimelineRecord:
-    """Per bin of time: packets sent a second, fraction lost, mean block size, redundancy N/M - 1 (None where idle)."""
-    plan, run = facts.plan, facts.run
-    bins = max(1, int(np.ceil(plan.duration_s / bin_s)))
-    index = np.clip((run.sent.time_s / bin_s).astype(int), 0, bins - 1)
-    sent = np.bincount(index, minlength=bins)
-    lost = np.bincount(index, weights=run.lost, minlength=bins)
-    size = np.bincount(index, weights=run.sent.block_size, minlength=bins)
-    m = plan.stream.source_packets
-    busy = [int(n) for n in sent]
+    """Return figures for each interval of time; a mean over packets is None if none was sent.
+
+    These are packets sent per second, the fraction lost, the mean block size and the redundancy N/M - 1.
+    """
+    run = facts.run
+    m = facts.plan.stream.source_packets
+    count = max(1, int(np.ceil(facts.plan.duration_s / bin_s)))
+    # Packets that leave after the end count for the last interval.
+    sent_s = np.minimum(run.sent.time_s, (count - 0.5) * bin_s)
+    packets = TimeBins(sent_s, start_s=0.0, bin_s=bin_s, count=count)
+    sent = packets.counts()
+    losses: list[float | None] = []
+    sizes: list[float | None] = []
+    redundancies: list[float | None] = []
+    totals = zip(
+        sent,
+        packets.sums(run.lost),
+        packets.sums(run.sent.block_size),
+        strict=True,
+    )
+    for number, lost, size in totals:
+        if number:
+            losses.append(round(lost / number, 6))
+            sizes.append(round(size / number, 3))
+            redundancies.append(round(size / number / m - 1, 6))
+        else:
+            losses.append(None)
+            sizes.append(None)
+            redundancies.append(None)
     return TimelineRecord(
         session=session,
         bin_s=bin_s,
-        t_s=tuple(round(k * bin_s, 6) for k in range(bins)),
-        sent_pps=tuple(round(n / bin_s, 3) for n in busy),
-        loss=tuple(round(float(lost[k]) / n, 6) if n else None for k, n in enumerate(busy)),
-        block_size=tuple(round(float(size[k]) / n, 3) if n else None for k, n in enumerate(busy)),
-        redundancy=tuple(
-            round(float(size[k]) / n / m - 1, 6) if n else None for k, n in enumerate(busy)
-        ),
+        t_s=tuple(round(k * bin_s, 6) for k in range(count)),
+        sent_pps=tuple(round(number / bin_s, 3) for number in sent),
+        loss=tuple(losses),
+        block_size=tuple(sizes),
+        redundancy=tuple(redundancies),
     )
 
 
-def whole_route_rors(facts: RunFacts) -> tuple[float, float | None, tuple[str, ...]]:
-    """Over every loaded link that some code helps: ROR by Gabrielyan 2007, eq. 23 and 25, for random labels, and that
-    of this order of labels in any phase of a block (None where losses do not follow from labels); and the other
-    links."""
-    plan, policy, stream, split = (
-        facts.plan,
-        facts.theory.policy,
-        facts.plan.stream,
-        facts.plan.forward,
-    )
+def whole_route_rors(
+    facts: RunFacts,
+) -> tuple[float, float | None, tuple[str, ...]]:
+    """Return ROR over every loaded link that some code helps, and the other links.
+
+    Returns:
+        ROR by Gabrielyan 2007, eq. 23 and 25, for random labels; ROR of this order of labels in any phase
+        of a block, None if losses do not follow from labels; the names of the links that no code helps.
+    """
+    plan = facts.plan
+    stream = plan.stream
+    split = plan.forward
     stated = ror_breakdown(
-        [split.load(i) for i in split.loaded],
+        [split.load(link) for link in split.loaded],
         tolerance=stream.tolerance,
         source_packets=stream.source_packets,
         decoding_error_rate=stream.decoding_error_rate,
@@ -50,9 +71,9 @@ def whole_route_rors(facts: RunFacts) -> tuple[float, float | None, tuple[str, .
     infinite = tuple(plan.network.links[split.loaded[k]].label for k in stated.infinite)
     if not facts.theory.deterministic:
         return stated.finite, None, infinite
-    sizes = [
-        link_block_size(plan, i) or 0
-        for i in split.loaded
-        if stream.tolerance <= float(split.load(i)) < 1
-    ]
-    return stated.finite, float(sum(max(size / policy.base - 1, 0) for size in sizes)), infinite
+    order = 0.0
+    for link in split.loaded:
+        if stream.tolerance <= float(split.load(link)) < 1:
+            size = link_block_size(plan, link) or 0
+            order += max(size / facts.theory.policy.base - 1, 0)
+    return stated.finite, order, infinite

@@ -6,11 +6,16 @@ import numpy as np
 
 from testbed.model.verdict import Check, Claim
 from testbed.stream.facts.run_facts import RunFacts
-from testbed.stream.impaired.burst_loss import longest_wait_s, mean_of, share_error
-from testbed.stream.impaired.checks import SIGMAS, span_label
+from testbed.stream.impaired.burst_loss import mean_of, share_error
+from testbed.stream.impaired.checks import span_label
+from testbed.stream.impaired.delay_spread import longest_wait_s
+from testbed.stream.impaired.tolerances import SIGMAS
 from testbed.stream.impaired.traversals import link_traversals
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.active_faults import mean_share_lost, planned_epochs
+from testbed.stream.prediction.active_faults import (
+    mean_share_lost,
+    planned_epochs,
+)
 from topologies import Json, JsonObject
 from topologies.impairments import RateTrace
 
@@ -55,10 +60,12 @@ def residual_check(facts: RunFacts) -> Check | None:
     if plan.stream.block_size != plan.stream.source_packets or plan.changes:
         return None
     claim = Claim("share of source packets lost, without a code", "residual-loss")
-    impairments = [one for span in facts.theory.impaired_spans for one in span.impairments]
     totals = packet_totals(facts)
-    traced = any(isinstance(one, RateTrace) for one in impairments)
-    waits_s = [longest_wait_s(span.impairments) for span in facts.theory.impaired_spans]
+    traced = False
+    waits_s = []
+    for span in facts.theory.impaired_spans:
+        traced |= any(isinstance(step, RateTrace) for step in span.impairments)
+        waits_s.append(longest_wait_s(span.impairments))
     if traced or sum(waits_s) > plan.stream.playback_s / 2 or not totals["source"]:
         why = "packets lost in the queue of a trace, or too late to be played, are not predicted"
         unpredicted = Check.unmeasured(claim.name, why)

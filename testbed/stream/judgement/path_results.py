@@ -1,4 +1,4 @@
-"""Loss by path: prediction, logs and reports side by side."""
+"""Loss by path: the prediction, the logs and the loss reports side by side."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,17 +8,33 @@ import numpy as np
 
 from testbed.model.label_split import LABELS
 from testbed.stream.facts.run_facts import RunFacts
-from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, number_paths, path_of_label
+from testbed.stream.prediction.loss_by_path import (
+    REPORTS,
+    is_numbered,
+    number_paths,
+    path_of_label,
+)
 from topologies import JsonObject
 
 
 @dataclass(frozen=True, kw_only=True)
 class PathResult:
-    """One path of a run. Losses are fractions over the ``certain`` packets, those under way at no change.
+    """One path of a run. Losses are fractions of the packets that were in transit during no change.
 
-    ``sent`` and ``arrived`` are of all packets; ``reported_lost`` and ``reported_received`` what loss reports had told the
-    sender by the end (None: nothing): what a silent path loses is told once it carries again. ``tolerance`` of the
-    measured loss: four standard deviations where faults lose at random, one packet and one in a thousand.
+    Attributes:
+        path: The number of the path.
+        links: The names of its links.
+        share: The share of labels that take it.
+        sent: All packets sent.
+        arrived: All packets that arrived.
+        certain: The packets in transit during no change.
+        predicted_loss: The share of these that theory says is lost.
+        measured_loss: The share of these that was lost.
+        tolerance: The largest allowed difference: four standard deviations if faults lose at random, and
+            one packet and one in a thousand.
+        reported_lost: The losses that loss reports had told the sender by the end; None if nothing. The
+            losses of a silent path are told once it carries packets again.
+        reported_received: The arrivals that reports had told.
     """
 
     path: int
@@ -35,38 +51,46 @@ class PathResult:
 
     @property
     def agrees(self) -> bool:
-        lost, came = self.reported_lost or 0, self.reported_received or 0
-        if min(lost, came, self.arrived - came, self.sent - came - lost) < 0:
+        """True if prediction, logs and reports are compatible."""
+        lost = self.reported_lost or 0
+        received = self.reported_received or 0
+        unreported = self.sent - received - lost
+        if min(lost, received, self.arrived - received, unreported) < 0:
             return False
         if self.predicted_loss is None or self.measured_loss is None or self.tolerance is None:
             return True
         return abs(self.predicted_loss - self.measured_loss) <= self.tolerance
 
     def to_json(self) -> JsonObject:
-        """The keys of ``testbed stream --json``'s ``per_path``."""
+        """Return the keys of ``testbed stream --json``'s ``per_path``."""
         return {**self.__dict__, "links": list(self.links)}
 
 
 def path_results(facts: RunFacts) -> tuple[PathResult, ...]:
-    """Every path of the plan's split, in the order of numbers. Cost: a few passes over the packet log."""
-    plan, run, bounds = facts.plan, facts.run, facts.loss_bounds
+    """Return every path of the plan's split, in the order of numbers.
+
+    Cost: a few passes over the packet log.
+    """
+    plan = facts.plan
     if not is_numbered(plan):
         return ()
-    of_label = np.frombuffer(path_of_label(plan.forward), dtype=np.uint8)
-    taken = of_label[run.sent.label]
-    reports: Mapping[Any, tuple[int | None, int | None]] = run.counters.get(REPORTS, {})
-    found = []
+    bounds = facts.loss_bounds
+    number_of_label = np.frombuffer(path_of_label(plan.forward), dtype=np.uint8)
+    number_of_packet = number_of_label[facts.run.sent.label]
+    reports: Mapping[Any, tuple[int | None, int | None]] = facts.run.counters.get(REPORTS, {})
+    results = []
     for path in number_paths(plan.forward):
-        own, (lost, came) = taken == path.number, reports.get(path.number, (None, None))
-        one = PathResult(
+        on_path = number_of_packet == path.number
+        lost, received = reports.get(path.number, (None, None))
+        result = PathResult(
             path=path.number,
-            links=tuple(plan.network.links[i].label for i in path.links),
+            links=tuple(plan.network.links[index].label for index in path.links),
             share=path.labels / LABELS,
-            sent=int(own.sum()),
-            arrived=int((own & ~bounds.lost).sum()),
-            **vars(bounds.share(own)),
+            sent=int(on_path.sum()),
+            arrived=int((on_path & ~bounds.lost).sum()),
+            **vars(bounds.share(on_path)),
             reported_lost=lost,
-            reported_received=came,
+            reported_received=received,
         )
-        found.append(one)
-    return tuple(found)
+        results.append(result)
+    return tuple(results)

@@ -8,7 +8,10 @@ import numpy as np
 
 from testbed.stream.facts.beliefs import DiagnosisAccuracy
 from testbed.stream.facts.run_facts import RunFacts
-from testbed.stream.judgement.fault_figures import FaultResult, sent_per_source
+from testbed.stream.judgement.fault_figures import (
+    FaultResult,
+    sent_per_source,
+)
 from testbed.stream.measurements import BoolArray
 from testbed.stream.prediction.active_faults import NEVER, Epoch
 
@@ -39,7 +42,7 @@ class SplitPeriod:
 
     @property
     def agrees(self) -> bool:
-        """Whether the measured loss is the predicted one."""
+        """True if the measured loss is the predicted one."""
         return abs(self.predicted_loss - self.measured_loss) <= self.tolerance
 
 
@@ -96,7 +99,7 @@ class Redundancy:
 
     @property
     def ror_tolerance(self) -> float:
-        """How far the redundancy that was sent may differ from the predicted one."""
+        """The largest allowed difference between sent and predicted redundancy."""
         share = REDUNDANCY_TOLERANCE_SHARE * self.redundancy_predicted
         return self.redundancy_tolerance + max(MIN_REDUNDANCY_TOLERANCE, share)
 
@@ -228,8 +231,8 @@ def _ror(
     """
     stream = facts.plan.stream
     base = facts.theory.policy.base
-    rest, rest_error = sent_per_source(facts, blocks & _at_rest(facts))
-    at_rest = rest or base_block_size(facts) / stream.source_packets
+    ratio_at_rest, rest_error = sent_per_source(facts, blocks & _at_rest(facts))
+    at_rest = ratio_at_rest or base_block_size(facts) / stream.source_packets
     predicted = 0.0
     total = 0.0
     slack = 0.0
@@ -289,7 +292,11 @@ def epochs_result(facts: RunFacts) -> EpochsResult:
         uncertain=int((~bounds.certain).sum()),
         wrongly_lost=int((bounds.certain & bounds.wrongly_lost).sum()),
         wrongly_arrived=int((bounds.certain & bounds.wrongly_arrived).sum()),
-        random_losses=(float(chance.sum()), float(lost.sum()), 4 * deviation),
+        random_losses=(
+            float(chance.sum()),
+            float(lost.sum()),
+            4 * deviation,
+        ),
         undecodable=int(run.never_complete.sum()),
         undecodable_within_reach=int((run.never_complete & ~beyond).sum()),
         sender_redundancy=_sender_redundancy(facts),
@@ -306,11 +313,12 @@ def _sender_redundancy(facts: RunFacts) -> float:
 
 
 def _frames(facts: RunFacts) -> tuple[SplitPeriod, ...]:
-    return tuple(
-        _frame(facts, number, epochs)
-        for number in range(len(facts.plan.splits))
-        if (epochs := [epoch for epoch in facts.epochs if epoch.split == number])
-    )
+    frames = []
+    for number in range(len(facts.plan.splits)):
+        epochs = [epoch for epoch in facts.epochs if epoch.split == number]
+        if epochs:
+            frames.append(_frame(facts, number, epochs))
+    return tuple(frames)
 
 
 def _frame(facts: RunFacts, number: int, epochs: Sequence[Epoch]) -> SplitPeriod:
@@ -344,15 +352,21 @@ def _outages(facts: RunFacts) -> tuple[tuple[Outage, ...], BoolArray]:
     playback_s = facts.plan.stream.playback_s
     count = len(blocks.block)
     surely = np.bincount(
-        run.place_of_block, weights=facts.loss_bounds.highest == 0, minlength=count
+        run.place_of_block,
+        weights=facts.loss_bounds.highest == 0,
+        minlength=count,
     )
-    perhaps = np.bincount(run.place_of_block, weights=facts.loss_bounds.lowest < 1, minlength=count)
+    perhaps = np.bincount(
+        run.place_of_block,
+        weights=facts.loss_bounds.lowest < 1,
+        minlength=count,
+    )
     m = facts.plan.stream.source_packets
     covered = np.zeros(count, dtype=np.bool_)
     outages = []
     for epochs in _beyond_reach(facts):
         begin_s = epochs[0].start_s
-        end_s = epochs[-1].stop_s
+        end_s = max(epoch.stop_s for epoch in epochs)
         open_then = (blocks.started_s < end_s) & (blocks.started_s + playback_s > begin_s)
         open_then &= ~covered
         covered |= open_then
@@ -376,13 +390,20 @@ def _outages(facts: RunFacts) -> tuple[tuple[Outage, ...], BoolArray]:
 
 
 def _beyond_reach(facts: RunFacts) -> list[list[Epoch]]:
-    """Return the epochs beyond reach, grouped if they are no further apart than the playback buffer."""
+    """Return the epochs beyond reach, grouped if they are no further apart than the playback buffer.
+
+    Joined epochs are included.
+    """
     groups: list[list[Epoch]] = []
-    for epoch, required in zip(facts.epochs, facts.required, strict=True):
-        if required.within_reach:
+    epochs = [*facts.epochs, *facts.joined_epochs]
+    stop_s = 0.0
+    for epoch in sorted(epochs, key=lambda epoch: epoch.start_s):
+        if facts.theory.requirement(epoch).within_reach:
             continue
-        if groups and epoch.start_s - groups[-1][-1].stop_s <= facts.plan.stream.playback_s:
+        if groups and epoch.start_s - stop_s <= facts.plan.stream.playback_s:
             groups[-1].append(epoch)
+            stop_s = max(stop_s, epoch.stop_s)
         else:
             groups.append([epoch])
+            stop_s = epoch.stop_s
     return groups

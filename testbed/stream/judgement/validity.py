@@ -1,20 +1,24 @@
-"""Why a run says nothing: the machine did not keep up, clocks differ, or faults did not come as planned."""
-
-import numpy as np
+"""Reasons why a run says nothing: a late machine, clocks that differ, or faults that did not come."""
 
 from testbed.faults.fault import fault_not_in_force
 from testbed.faults.impaired_link import MAX_LATE_S, most_late_s
+from testbed.judgement.validity import (
+    MAX_UNPLANNED,
+    NOTHING_SENT,
+    arrived_early,
+    dropped_reason,
+    first_reason,
+    lost_in_no_fault,
+)
 from testbed.model.machine.load import (
     LOWER_PACKET_RATE,
-    MAX_UNPLANNED,
-    dropped_reason,
     first_exceeded,
     overload_message,
 )
 from testbed.stream.impaired.checks import unrest_s
 from testbed.stream.judgement.analysis import Analysis
 from testbed.stream.judgement.checks import MAX_WRONG
-from testbed.stream.judgement.packet_logs import miscounted
+from testbed.stream.judgement.end_counters import miscounted
 from testbed.stream.measurements import RELAYED
 
 # On each side of a fault: clocks that are further apart say too little.
@@ -36,8 +40,8 @@ def invalid_reason(facts: Analysis) -> str | None:
     run = facts.run
     sent = len(run.sent.time_s)
     if not sent:
-        return "no packet was sent"
-    reasons = (
+        return NOTHING_SENT
+    return first_reason(
         first_exceeded(facts.lateness, LOWER_PACKET_RATE),
         clock_reason(facts),
         _delayed(facts),
@@ -46,8 +50,7 @@ def invalid_reason(facts: Analysis) -> str | None:
         _lost_in_no_fault(facts, sent),
         _strange(facts, sent),
         dropped_reason(run.health.unplanned_drops, sent, "at a full socket or queue"),
-    )
-    return next(filter(None, reasons), None) or miscounted(plan, run)
+    ) or miscounted(facts)
 
 
 def _lost_in_no_fault(facts: Analysis, sent: int) -> str | None:
@@ -55,16 +58,17 @@ def _lost_in_no_fault(facts: Analysis, sent: int) -> str | None:
         return None
     lost = int(facts.loss_bounds.wrongly_lost.sum())
     limit = MAX_UNPLANNED if facts.theory.faults_alone else MAX_WRONG
-    if not len(facts.run.received.time_s) or lost <= limit * sent:
+    if not len(facts.run.received.time_s):
         return None
-    return f"{lost} of {sent} packets were lost in no planned fault"
+    return lost_in_no_fault(lost, sent, limit)
 
 
 def _strange(facts: Analysis, sent: int) -> str | None:
     strange = abs(len(facts.run.received.time_s) - int((~facts.run.lost).sum()))
     if strange <= MAX_UNPLANNED * sent or facts.theory.impaired_spans:
         return None
-    return f"{strange} packets were sent or arrived twice, or were never sent, and no link makes copies"
+    twice = f"{strange} packets were sent or arrived twice, or were never sent"
+    return f"{twice}, and no link makes copies"
 
 
 def clock_reason(facts: Analysis) -> str | None:
@@ -88,9 +92,7 @@ def clock_reason(facts: Analysis) -> str | None:
         allows = f"the playback buffer allows {buffer_ms:.0f} ms"
         return f"{_known(through_s)} from sending to arrival, and {allows}"
     transit_s = run.deliveries.transit_s[~run.lost]
-    if len(transit_s) and np.median(transit_s) < -MAX_QUEUEING_S - through_s:
-        return f"packets arrived {-1000 * np.median(transit_s):.1f} ms before they were sent"
-    return None
+    return arrived_early(transit_s, 50, MAX_QUEUEING_S + through_s)
 
 
 def _known(uncertainty_s: float) -> str:

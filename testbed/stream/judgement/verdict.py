@@ -5,7 +5,12 @@ from collections.abc import Iterator
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.impaired.checks import impairment_checks
 from testbed.stream.judgement.analysis import Analysis
-from testbed.stream.judgement.checks import checks, content, loss, residual_checks
+from testbed.stream.judgement.checks import (
+    checks,
+    content,
+    loss,
+    residual_checks,
+)
 from testbed.stream.judgement.validity import invalid_reason
 
 UNPREDICTED = (
@@ -17,9 +22,17 @@ def judge(facts: Analysis) -> Verdict:
     """Return all checks of the run; it is invalid, never passed, if the machine did not keep up."""
     notes = facts.run.health.notes
     if facts.theory.impaired_spans:
-        found = tuple(_checks_of_impaired_run(facts))
-        return Verdict(checks=found, invalid=invalid_reason(facts), notes=(*notes, UNPREDICTED))
-    return Verdict(checks=tuple(checks(facts)), invalid=invalid_reason(facts), notes=notes)
+        impaired_checks = tuple(_checks_of_impaired_run(facts))
+        return Verdict(
+            checks=impaired_checks,
+            invalid=invalid_reason(facts),
+            notes=(*notes, UNPREDICTED),
+        )
+    return Verdict(
+        checks=tuple(checks(facts)),
+        invalid=invalid_reason(facts),
+        notes=notes,
+    )
 
 
 def _checks_of_impaired_run(facts: Analysis) -> Iterator[Check]:

@@ -1,8 +1,8 @@
-"""What is broken or impaired, and which labels are lost, between one change and the next: faults that overlap, nodes
-that move; and what may break, for a sender that diagnoses.
+"""Broken and impaired links, and the labels that they lose, between one change and the next.
 
-Exact for switches: a label is lost when its path crosses a broken link, so several failures lose the union of their
-labels.
+Faults may overlap, and nodes may move. The prediction is exact for switches: a label is lost if its path
+crosses a broken link, so that several failures lose the union of their labels. For a sender that diagnoses,
+the module also lists everything that may break.
 """
 
 import bisect
@@ -10,7 +10,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,22 +26,37 @@ from testbed.stream.plan import StreamPlan
 from topologies import LinkId, Network, reverse_of
 from topologies.impairments import Impairments, mean_loss
 
+# One label in each half of the label space: every loss report is sent over both return paths.
 RETURN_LABELS = (16384, 49152)
-"""One label in each half of the label space: every loss report goes over both return paths."""
+#: The links that lose packets: (link index, fraction of its packets that is lost).
 Broken = frozenset[tuple[int, float]]
-"""(link index, fraction of its packets that is lost), of the links that lose any."""
+# A block size that stands for none: every label is lost.
 NEVER = 1 << 30
-"""A block size that stands for none: every label is lost."""
+# The name of the sender's counter with what it believed to be broken, and from when on.
+DIAGNOSES = "diagnoses"
+
+# The order of changes at one moment.
+_LINKS_CHANGE = 0
+_FAULT_ENDS = 1
+_FAULT_BEGINS = 2
+_RULES_CHANGE = 3
+_PLAN_ENDS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
-    """A time in which nothing changes: ``split`` numbers ``StreamPlan.splits``, ``broken`` links lose packets.
+    """A time in which nothing changes.
 
-    ``loss``: the fraction of the stream that is lost. ``needed``: the smallest N of which M packets arrive whatever the
-    window, or of random labels by eq. 25 (NEVER: none does; random losses count as if all were lost). ``reports_cut``:
-    no loss report gets back.
-    ``faults``: how many faults are in force on links that carry labels.
+    Attributes:
+        start_s: Its beginning.
+        stop_s: Its end.
+        split: The index of the label split in ``StreamPlan.splits``.
+        broken: The links that lose packets.
+        loss: The fraction of the stream that is lost.
+        needed: The smallest N of which M packets arrive in any window; with random labels by eq. 25.
+            NEVER if there is none. Random losses count as if all packets of the link were lost.
+        reports_cut: True if no loss report gets back.
+        faults: How many faults are active on links that carry labels.
     """
 
     start_s: float
@@ -54,11 +70,16 @@ class Epoch:
 
     @property
     def lasts_s(self) -> float:
+        """The duration in seconds."""
         return self.stop_s - self.start_s
+
+    def continues(self, earlier: "Epoch") -> bool:
+        """Return whether this epoch differs from an earlier one in its time only."""
+        return replace(self, start_s=0.0, stop_s=0.0) == replace(earlier, start_s=0.0, stop_s=0.0)
 
 
 def path_losses(split: LabelSplit, broken: Broken) -> FloatArray:
-    """Shape (paths,): the probability that a packet on each path of the split is lost."""
+    """Return the probability that a packet on each path of the split is lost, shape (paths,)."""
     lost = dict(broken)
     retained = np.ones(len(split.paths))
     for number, path in enumerate(split.paths):
@@ -66,6 +87,12 @@ def path_losses(split: LabelSplit, broken: Broken) -> FloatArray:
             if link in lost:
                 retained[number] *= 1 - lost[link]
     return 1 - retained
+
+
+def share_lost(split: LabelSplit, broken: Broken) -> float:
+    """Return the share of a split's packets that the broken links lose."""
+    widths = np.array([path.stop - path.start for path in split.paths])
+    return float((path_losses(split, broken) * widths).sum() / LABELS)
 
 
 def mean_share_lost(split: LabelSplit, broken: Broken) -> float:
@@ -78,12 +105,13 @@ def mean_share_lost(split: LabelSplit, broken: Broken) -> float:
         impaired = mean_loss(link.impaired_by)
         if impaired > 0:
             losses[index] = 1 - (1 - losses.get(index, 0.0)) * (1 - impaired)
-    widths = np.array([path.stop - path.start for path in split.paths])
-    return float((path_losses(split, frozenset(losses.items())) * widths).sum() / LABELS)
+    return share_lost(split, frozenset(losses.items()))
 
 
 def lost_intervals(split: LabelSplit, broken: Broken) -> tuple[Interval, ...]:
-    """Label intervals of which packets are lost: the union over the broken links, adjacent ones merged.
+    """Return the label intervals of which packets are lost: the union over the broken links.
+
+    Adjacent intervals are merged.
 
     >>> from topologies import load_network
     >>> from testbed.routing import route_by_name
@@ -96,147 +124,265 @@ def lost_intervals(split: LabelSplit, broken: Broken) -> tuple[Interval, ...]:
     return joined_intervals((path.start, path.stop) for path, loss in losses if loss > 0)
 
 
+def _failed(links: Iterable[int]) -> Broken:
+    """Return the links as ones that lose everything."""
+    return frozenset((link, 1.0) for link in links)
+
+
 def planned_epochs(plan: StreamPlan) -> tuple[Epoch, ...]:
-    """The plan as it would go if every change took no time."""
-    faults = [FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s) for f in plan.faults]
-    changes = [
-        ChangeTimes(
-            began_s=c.at_s,
-            links_s=c.at_s,
-            switch_start_s=c.at_s,
-            switch_stop_s=c.at_s,
-            done_s=c.at_s,
+    """Return the epochs of the plan as if every change took no time."""
+    faults = []
+    for fault in plan.faults:
+        faults.append(FaultTimes(fault=fault, start_s=fault.start_s, stop_s=fault.stop_s))
+    changes = []
+    for change in plan.changes:
+        at_once = ChangeTimes(
+            began_s=change.at_s,
+            links_s=change.at_s,
+            switch_start_s=change.at_s,
+            switch_stop_s=change.at_s,
+            done_s=change.at_s,
         )
-        for c in plan.changes
-    ]
+        changes.append(at_once)
     return epochs(plan, faults, changes)
 
 
-def epochs(
-    plan: StreamPlan, faults: Iterable[FaultTimes], changes: Sequence[ChangeTimes]
-) -> tuple[Epoch, ...]:
-    """All epochs of a run, in order, without gaps from 0 to the plan's end.
+def joined_epochs(plan: StreamPlan, course: Sequence[Epoch], transit_s: float) -> tuple[Epoch, ...]:
+    """Return an epoch for the packets that are in transit from each epoch to a later one.
 
-    Each costs one pass over the paths, and one over the labels where something is lost; equal ones are computed once.
+    Such a packet may cross one link in the first epoch and another link in a later one. The broken
+    links of these epochs are therefore joined. The time of a joined epoch is when the packet is sent.
+
+    Args:
+        plan: The plan of the stream.
+        course: All epochs, in order.
+        transit_s: The longest transit time.
     """
-    ledger = _Ledger(plan)
-    moments: list[tuple[float, int, Callable[[], None]]] = []
-    for times in faults:
-        moments.append((times.start_s, 2, lambda f=times.fault: ledger.fault(f, 1)))  # type: ignore[misc]
-        moments.append((times.stop_s, 1, lambda f=times.fault: ledger.fault(f, -1)))  # type: ignore[misc]
-    for number, (change, when) in enumerate(zip(plan.changes, changes, strict=False)):
-        moments.append((when.links_s, 0, lambda c=change.vanished: ledger.absent(c, 1)))  # type: ignore[misc]
-        moments.append((when.began_s, 0, lambda c=change.appeared: ledger.absent(c, -1)))  # type: ignore[misc]
-        moments.append((when.switch_stop_s, 3, lambda n=number + 1: ledger.switch(n)))  # type: ignore[misc]
-    moments.sort(key=lambda moment: moment[:2])
-    found: list[Epoch] = []
+    state = _NetworkState(plan)
+    joined = []
+    for number, first in enumerate(course):
+        broken = dict(first.broken)
+        for last in course[number + 1 :]:
+            start_s = max(first.start_s, last.start_s - transit_s)
+            if start_s >= first.stop_s or last.split != first.split:
+                break
+            for link, loss in last.broken:
+                broken[link] = max(loss, broken.get(link, 0.0))
+            joined.append(state.joined(first, start_s, frozenset(broken.items())))
+    return tuple(joined)
+
+
+class _Moment(NamedTuple):
+    """A change, and when it comes; ``order`` decides between changes at one time."""
+
+    at_s: float
+    order: int
+    act: Callable[[], None]
+
+
+def epochs(
+    plan: StreamPlan,
+    faults: Iterable[FaultTimes],
+    changes: Sequence[ChangeTimes],
+) -> tuple[Epoch, ...]:
+    """Return all epochs of a run, in order, without gaps from 0 to the plan's end.
+
+    Cost: one pass over the paths for each, and one over the labels if something is lost. Equal states are
+    computed once.
+    """
+    state = _NetworkState(plan)
+    moments = _moments(plan, state, faults, changes)
+    course: list[Epoch] = []
     at_s = 0.0
-    for time_s, _, act in [*moments, (plan.duration_s, 4, lambda: None)]:
-        until = min(max(time_s, 0.0), plan.duration_s)
-        if until > at_s:
-            new = ledger.epoch(at_s, until)
-            if found and replace(new, start_s=found[-1].start_s) == replace(
-                found[-1], stop_s=until
-            ):
-                new = replace(new, start_s=found.pop().start_s)
-            found.append(new)
-            at_s = until
-        act()
-    return tuple(found)
+    for moment in sorted(moments, key=lambda moment: moment[:2]):
+        until_s = min(max(moment.at_s, 0.0), plan.duration_s)
+        if until_s > at_s:
+            epoch = state.epoch(at_s, until_s)
+            if course and epoch.continues(course[-1]):
+                epoch = replace(epoch, start_s=course.pop().start_s)
+            course.append(epoch)
+            at_s = until_s
+        moment.act()
+    return tuple(course)
 
 
-class _Ledger:
-    """Faults and absent links that are in force at the moment, counted, so that those that overlap end one by one."""
+def _moments(
+    plan: StreamPlan,
+    state: "_NetworkState",
+    faults: Iterable[FaultTimes],
+    changes: Sequence[ChangeTimes],
+) -> list[_Moment]:
+    """Return everything that changes the state of the network, and the end of the plan."""
+    moments = [_Moment(plan.duration_s, _PLAN_ENDS, lambda: None)]
+    for times in faults:
+        begin = partial(state.count_fault, times.fault, 1)
+        end = partial(state.count_fault, times.fault, -1)
+        moments.append(_Moment(times.start_s, _FAULT_BEGINS, begin))
+        moments.append(_Moment(times.stop_s, _FAULT_ENDS, end))
+    for number, (change, when) in enumerate(zip(plan.changes, changes, strict=False), start=1):
+        vanish = partial(state.count_absent, change.vanished, 1)
+        appear = partial(state.count_absent, change.appeared, -1)
+        switch = partial(state.use_split, number)
+        moments.append(_Moment(when.links_s, _LINKS_CHANGE, vanish))
+        moments.append(_Moment(when.began_s, _LINKS_CHANGE, appear))
+        moments.append(_Moment(when.switch_stop_s, _RULES_CHANGE, switch))
+    return moments
+
+
+class _NetworkState:
+    """The split, the faults and the absent links at one moment.
+
+    Faults are counted, so that those that overlap end one by one.
+    """
 
     def __init__(self, plan: StreamPlan) -> None:
         self._plan = plan
         self._index = plan.network.link_index
         self._split = 0
-        self._full: Counter[int] = Counter()
-        self._partly: Counter[tuple[int, float]] = Counter()
-        self._running: Counter[Fault] = Counter()
-        self._described = lru_cache(maxsize=None)(self._describe)
-        self.absent(plan.absent, 1)
+        self._failures: Counter[int] = Counter()
+        self._partial_losses: Counter[tuple[int, float]] = Counter()
+        self._faults: Counter[Fault] = Counter()
+        self._described = cache(self._describe)
+        self.count_absent(plan.absent, 1)
 
-    def absent(self, links: Iterable[LinkId], step: int) -> None:
+    def count_absent(self, links: Iterable[LinkId], step: int) -> None:
+        """Add links that are absent, or with a step of -1 remove them."""
         for link in links:
-            self._full[self._index[link]] += step
+            self._failures[self._index[link]] += step
 
-    def fault(self, fault: Fault, step: int) -> None:
-        self._running[fault] += step
+    def count_fault(self, fault: Fault, step: int) -> None:
+        """Add an active fault, or with a step of -1 remove it."""
+        self._faults[fault] += step
         for link in faulty_links(self._plan.network, fault):
-            if not fault.partial:
-                self._full[link] += step
+            if fault.partial:
+                self._partial_losses[link, fault.loss_fraction] += step
             else:
-                self._partly[link, fault.loss_fraction] += step
+                self._failures[link] += step
 
-    def switch(self, number: int) -> None:
+    def use_split(self, number: int) -> None:
+        """Send by the split of this number from now on."""
         self._split = number
 
     def epoch(self, start_s: float, stop_s: float) -> Epoch:
+        """Return the present state as an epoch."""
+        broken = self._broken()
+        loss, needed, reports_cut = self._described(self._split, broken)
+        return Epoch(
+            start_s=start_s,
+            stop_s=stop_s,
+            split=self._split,
+            broken=broken,
+            loss=loss,
+            needed=needed,
+            reports_cut=reports_cut,
+            faults=self._active_faults(),
+        )
+
+    def joined(self, first: Epoch, start_s: float, broken: Broken) -> Epoch:
+        """Return the end of an epoch, from ``start_s`` on, with these links broken.
+
+        Reports count as if they got back: they are cut for no longer than the transit.
+        """
+        loss, needed, _ = self._described(first.split, broken)
+        return replace(
+            first, start_s=start_s, broken=broken, loss=loss, needed=needed, reports_cut=False
+        )
+
+    def _broken(self) -> Broken:
+        """Return the links that lose packets now."""
         retained: dict[int, float] = {}
-        for (link, fraction), count in self._partly.items():
+        for (link, fraction), count in self._partial_losses.items():
             if count > 0:
                 retained[link] = retained.get(link, 1.0) * (1 - fraction) ** count
-        broken = {(link, 1 - share) for link, share in retained.items() if self._full[link] <= 0}
-        broken |= {(link, 1.0) for link, count in self._full.items() if count > 0}
-        split = self._plan.splits[self._split]
-        loss, needed, cut = self._described(self._split, frozenset(broken))
-        loaded = set(split.loaded)
-        counted = sum(
-            bool(loaded.intersection(faulty_links(self._plan.network, f)))
-            for f, count in self._running.items()
-            if count > 0
-        )
-        return Epoch(
-            start_s=start_s, stop_s=stop_s, split=self._split, broken=frozenset(broken), loss=loss, needed=needed,
-            reports_cut=cut, faults=counted,
-        )  # fmt: skip
+        losses = {link: 1 - share for link, share in retained.items()}
+        for link, count in self._failures.items():
+            if count > 0:
+                losses[link] = 1.0
+        return frozenset(losses.items())
+
+    def _active_faults(self) -> int:
+        """Return the number of active faults on links that carry labels."""
+        loaded = set(self._plan.splits[self._split].loaded)
+        active = 0
+        for fault, count in self._faults.items():
+            links = faulty_links(self._plan.network, fault)
+            if count > 0 and loaded.intersection(links):
+                active += 1
+        return active
 
     def _describe(self, number: int, broken: Broken) -> tuple[float, int, bool]:
-        split = self._plan.splits[number]
-        widths = np.array([path.stop - path.start for path in split.paths])
-        loss = float((path_losses(split, broken) * widths).sum() / LABELS)
-        hit = lost_intervals(split, broken)
-        stream, m = self._plan.stream, self._plan.stream.source_packets
-        if not hit:
-            needed = m
-        elif sum(stop - start for start, stop in hit) == LABELS:
-            needed = NEVER
-        elif stream.labels == "random":
-            needed = fec_block_size(m, round(min(loss, 0.9), 4), stream.decoding_error_rate)
-        else:
-            needed = block_size_of_order(hit, m, stream.label_rule) or NEVER
-        backward = (self._plan.backward, *(c.backward for c in self._plan.changes))[number]
+        """Return the loss, the N that is needed, and whether all reports are cut."""
+        loss = share_lost(self._plan.splits[number], broken)
+        needed = self._needed(number, broken, loss)
+        change = self._plan.changes[number - 1] if number else self._plan
+        backward = change.backward
         losses = path_losses(backward, broken)
         starts = [path.start for path in backward.paths]
-        cut = all(losses[bisect.bisect_right(starts, label) - 1] >= 1 for label in RETURN_LABELS)
-        return loss, needed, cut
+        for label in RETURN_LABELS:
+            if losses[bisect.bisect_right(starts, label) - 1] < 1:
+                return loss, needed, False
+        return loss, needed, True
+
+    def _needed(self, number: int, broken: Broken, loss: float) -> int:
+        stream = self._plan.stream
+        m = stream.source_packets
+        hit = lost_intervals(self._plan.splits[number], broken)
+        if not hit:
+            return m
+        if labels_in(hit) == LABELS:
+            return NEVER
+        if stream.labels == "random":
+            return fec_block_size(m, round(min(loss, 0.9), 4), stream.decoding_error_rate)
+        return block_size_of_order(hit, m, stream.label_rule) or NEVER
+
+
+def labels_in(intervals: Iterable[Interval]) -> int:
+    """Return the number of labels in intervals that do not overlap."""
+    return sum(stop - start for start, stop in intervals)
 
 
 def faulty_links(network: Network, fault: Fault) -> list[int]:
-    """Indices of the directed links that the fault breaks."""
-    ids = (fault.link, reverse_of(fault.link)) if fault.direction == "both" else (fault.link,)
-    return [network.link_index[i] for i in ids if i in network.link_index]
+    """Return the indices of the directed links that the fault breaks."""
+    directions = [fault.link]
+    if fault.direction == "both":
+        directions.append(reverse_of(fault.link))
+    return [network.link_index[link] for link in directions if link in network.link_index]
 
 
 def fault_intervals(plan: StreamPlan, fault: Fault) -> tuple[Interval, ...]:
-    """Label intervals that the fault breaks at the plan's start, whichever direction of the cable carries them."""
-    return lost_intervals(
-        plan.forward, frozenset((link, 1.0) for link in faulty_links(plan.network, fault))
-    )
+    """Return the label intervals that the fault breaks at the plan's start, in both directions."""
+    return lost_intervals(plan.forward, _failed(faulty_links(plan.network, fault)))
+
+
+def predicted_loss(plan: StreamPlan, fault: Fault) -> float:
+    """Return the fraction of the stream that the fault takes.
+
+    This is the share of labels on the links that fail, times the fraction that these lose.
+    """
+    broken = set(faulty_links(plan.network, fault))
+    labels = 0
+    for path in plan.forward.paths:
+        if broken.intersection(path.links):
+            labels += path.stop - path.start
+    return labels / LABELS * fault.loss_fraction
 
 
 def is_campaign(plan: StreamPlan) -> bool:
-    """Whether faults overlap or nodes move: then single failures cannot be distinguished, and epochs are judged
-    instead."""
+    """Return whether faults overlap or nodes move, so that single failures cannot be distinguished."""
     return bool(plan.changes) or overlapping(plan.faults)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImpairedSpan:
-    """One directed link (index), impaired from ``start_s`` to ``stop_s``; ``fault``: number of the fault, None where
-    the network says so."""
+    """One directed link, and the time for which it is impaired.
+
+    Attributes:
+        link: The index of the link.
+        impairments: Its impairments.
+        start_s: The beginning.
+        stop_s: The end.
+        fault: The number of the fault that impairs it; None if the network does.
+    """
 
     link: int
     impairments: Impairments
@@ -246,58 +392,55 @@ class ImpairedSpan:
 
 
 def impaired_spans(network: Network, faults: Sequence[Fault]) -> tuple[ImpairedSpan, ...]:
-    """All of a plan, whether or not its packets cross them: the network's own first, then those of faults, in order."""
-    own = [
-        ImpairedSpan(link=number, impairments=link.impaired_by)
-        for number, link in enumerate(network.links)
-        if link.impairments
-    ]
-    timed = [
-        ImpairedSpan(
-            link=index,
-            impairments=fault.impaired_by,
-            start_s=fault.start_s,
-            stop_s=fault.stop_s,
-            fault=number,
-        )
-        for number, fault in enumerate(faults)
-        if fault.kind == "impaired"
-        for index in faulty_links(network, fault)
-    ]
-    return (*own, *timed)
+    """Return all impaired links, whether or not packets cross them: first the network's, then faults'."""
+    spans = []
+    for number, link in enumerate(network.links):
+        if link.impairments:
+            spans.append(ImpairedSpan(link=number, impairments=link.impaired_by))
+    for number, fault in enumerate(faults):
+        if fault.kind != "impaired":
+            continue
+        for index in faulty_links(network, fault):
+            span = ImpairedSpan(
+                link=index,
+                impairments=fault.impaired_by,
+                start_s=fault.start_s,
+                stop_s=fault.stop_s,
+                fault=number,
+            )
+            spans.append(span)
+    return tuple(spans)
 
 
 def stream_spans(plan: StreamPlan) -> tuple[ImpairedSpan, ...]:
-    """Those on links that the stream, or its loss reports on their way back, may cross."""
-    crossed = {
-        *plan.forward.loaded,
-        *(i for label in RETURN_LABELS for i in plan.backward.path_of(label).links),
-    }
-    return tuple(span for span in impaired_spans(plan.network, plan.faults) if span.link in crossed)
+    """Return the impaired links that the stream, or a loss report on its way back, may cross."""
+    crossed = set(plan.forward.loaded)
+    for label in RETURN_LABELS:
+        crossed.update(plan.backward.path_of(label).links)
+    spans = impaired_spans(plan.network, plan.faults)
+    return tuple(span for span in spans if span.link in crossed)
 
 
 def is_impaired(plan: StreamPlan) -> bool:
-    """Whether the stream or its reports may meet an impairment."""
+    """Return whether the stream or its reports may meet an impairment."""
     return bool(stream_spans(plan))
 
 
-DIAGNOSES = "diagnoses"
-"""Name of the sender's counter that holds what it believed was broken, and from when on."""
-
-
 def is_diagnosing(plan: StreamPlan) -> bool:
-    """Whether the plan's sender diagnoses: it is to, and it decides N."""
+    """Return whether the plan's sender diagnoses: it is asked to, and it chooses N."""
     return plan.stream.diagnosis and plan.stream.block_size is None
 
 
 def is_exact(plan: StreamPlan, *faults: Fault) -> bool:
-    """Whether the sender can know the labels that are lost while these are in force: it diagnoses, and each loses all
-    that crosses it."""
+    """Return whether the sender can know the lost labels while these faults are active.
+
+    It can if it diagnoses and each of them loses all packets that cross it.
+    """
     return is_diagnosing(plan) and not any(fault.partial for fault in faults)
 
 
 def cable_name(link: LinkId) -> str:
-    """A cable by its two ends in alphabetical order, and its key where there are parallel ones.
+    """Return the two ends of a cable in alphabetical order, with its key if there are parallel ones.
 
     >>> cable_name(("s2", "s1", 0)), cable_name(("s1", "s2", 1))
     ('s1-s2', 's1-s2#1')
@@ -307,49 +450,52 @@ def cable_name(link: LinkId) -> str:
 
 
 def candidate_table(split: LabelSplit) -> CandidateTable:
-    """Cables first, each with the labels of both directions; single directions where both carry labels; nodes but for
-    the ends."""
+    """Return everything that may break on the split's links, with the labels that it would lose.
+
+    These are the cables with the labels of both directions, then single directions if both carry labels,
+    then nodes other than the two ends.
+    """
     network = split.network
-    by_cable: dict[str, set[int]] = {}
-    by_node: dict[str, set[str]] = {}
+    links_of_cable: dict[str, set[int]] = {}
+    cables_of_node: dict[str, set[str]] = {}
     for index in split.loaded:
         link = network.links[index]
-        by_cable.setdefault(cable_name(link.id), set()).add(index)
+        cable = cable_name(link.id)
+        links_of_cable.setdefault(cable, set()).add(index)
         for node in (link.source, link.target):
-            by_node.setdefault(node, set()).add(cable_name(link.id))
+            cables_of_node.setdefault(node, set()).add(cable)
 
-    def intervals(links: set[int]) -> tuple[Interval, ...]:
-        return lost_intervals(split, frozenset((index, 1.0) for index in links))
+    def candidate(name: str, links: Iterable[int], cables: int = 1) -> FailureCandidate:
+        intervals = lost_intervals(split, _failed(links))
+        return FailureCandidate(name=name, intervals=intervals, cables=cables)
 
-    candidates = [
-        FailureCandidate(name=name, intervals=intervals(links)) for name, links in by_cable.items()
-    ]
-    for name, links in by_cable.items():
+    candidates = [candidate(name, links) for name, links in links_of_cable.items()]
+    for name, links in links_of_cable.items():
         if len(links) > 1:
-            candidates += [
-                FailureCandidate(
-                    name=f"{name} ({network.links[i].label})", intervals=intervals({i})
-                )
-                for i in sorted(links)
-            ]
-    for node, cables in by_node.items():
+            for index in sorted(links):
+                candidates.append(candidate(f"{name} ({network.links[index].label})", [index]))
+    for node, cables in cables_of_node.items():
         if node not in (split.source, split.sink) and len(cables) > 1:
-            links = set().union(*(by_cable[name] for name in cables))
-            candidates.append(
-                FailureCandidate(
-                    name=f"node {node}", intervals=intervals(links), cables=len(cables)
-                )
-            )
+            links_of_node: set[int] = set()
+            for name in cables:
+                links_of_node |= links_of_cable[name]
+            candidates.append(candidate(f"node {node}", links_of_node, len(cables)))
     return CandidateTable(candidates)
 
 
-def exact_block_size(plan: StreamPlan) -> Callable[[tuple[Interval, ...]], int | None]:
-    """N for a set of lost labels, None where all are lost: the worst window of stratified labels, FEC_p at exactly the
-    share of random ones (Gabrielyan 2007, eq. 25)."""
-    m, stream = plan.stream.source_packets, plan.stream
+def exact_block_size(
+    plan: StreamPlan,
+) -> Callable[[tuple[Interval, ...]], int | None]:
+    """Return a function from a set of lost labels to N, or None if all are lost.
+
+    With stratified labels N is the worst window, with random ones FEC_p at exactly the lost share
+    (Gabrielyan 2007, eq. 25).
+    """
+    stream = plan.stream
+    m = stream.source_packets
 
     def size_of(lost: tuple[Interval, ...]) -> int | None:
-        labels = sum(stop - start for start, stop in lost)
+        labels = labels_in(lost)
         if labels == LABELS:
             return None
         if stream.labels == "stratified":

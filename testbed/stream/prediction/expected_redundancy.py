@@ -1,7 +1,7 @@
-"""The redundancy that random failures call for, before any happens: Gabrielyan 2007, eq. 45 as corrected, and without
-its truncation.
+"""The redundancy that random failures call for, before any happens.
 
-Failures of cables are independent; each is broken for a share u of the time. Losses of several are the union of their
+This is Gabrielyan 2007, eq. 45 as corrected, and the same without its truncation. Failures of cables are
+independent, and each cable is broken for a share u of the time. Several failures lose the union of their
 labels.
 """
 
@@ -17,96 +17,125 @@ from testbed.faults.fault import PoissonFaults, cables_of
 from testbed.model.label_split import LABELS
 from testbed.stream.measurements import BoolArray, FloatArray
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.active_faults import RETURN_LABELS, exact_block_size
+from testbed.stream.prediction.active_faults import (
+    RETURN_LABELS,
+    exact_block_size,
+)
 from testbed.stream.prediction.block_size_policy import block_size_policy
 from topologies import JsonObject, LinkId
 
 SAMPLES = 20_000
+# Random faults end this time before the last block can be played.
+_QUIET_END_S = 0.5
 
 
 class StateCosts:
-    """What the states of a route's cables call for, by which of them are broken. Each set of lost paths is computed
-    once: for stratified labels that takes a pass over 65,536 labels.
+    """The block sizes for the states of a route's cables, by which of them are broken.
 
-    ``cables``: one direction of every loaded cable, in the order of the columns. ``base``: N at rest. ``reports``:
-    states in which no loss report gets back are beyond reach; without it every state is priced as if the sender knew,
-    which is what theory does.
+    The N of each set of lost paths is computed once: with stratified labels that takes a pass over 65,536
+    labels.
+
+    Attributes:
+        cables: One direction of every loaded cable, in the order of the columns.
+        base: N at rest.
     """
 
     def __init__(self, plan: StreamPlan, *, reports: bool = True) -> None:
+        """Create the costs.
+
+        Args:
+            plan: A plan whose routes do not change.
+            reports: Whether states in which no loss report gets back are beyond reach. If not, every
+                state is priced as if the sender knew it, as theory does.
+        """
         self.cables = loaded_cables(plan)
         self._paths = plan.forward.paths
-        self._crossed, self._widths = cable_paths(plan)
-        returning = [
-            path
-            for label in RETURN_LABELS
-            for path in plan.backward.paths
-            if path.start <= label < path.stop
-        ]
+        crossed, self._widths = cable_paths(plan)
+        self._crossed = crossed.astype(np.float32)
         self._reports = reports
-        row = {cable: k for k, cable in enumerate(self.cables)}
-        self._returning = np.zeros((len(row), len(returning)), dtype=np.float32)
-        for number, path in enumerate(returning):
-            for cable in cables_of(plan.network.links[i].id for i in path.links):
-                if cable in row:
-                    self._returning[row[cable], number] = 1
+        self._returning = _crossed_by_reports(plan, self.cables)
         policy = block_size_policy(plan)
-        self.base, self._largest = policy.base, policy.largest
+        self.base = policy.base
+        self._largest = policy.largest
         self._size_of = exact_block_size(plan)
-        self._known: dict[bytes, float] = {}
+        self._sizes: dict[bytes, float] = {}
 
     def losses(self, broken: BoolArray) -> FloatArray:
-        """Shape (states,): the fraction of labels lost; ``broken``: shape (states, cables)."""
+        """Return the fraction of labels lost in each state; ``broken`` has the shape (states, cables)."""
         return np.asarray(self._lost_paths(broken) @ self._widths, dtype=np.float64)
 
     def block_sizes(self, broken: BoolArray) -> FloatArray:
-        """Shape (states,): N, never below the base; nan beyond reach: where no N up to the plan's largest helps, and
-        where more than the base is called for but no loss report gets back."""
-        kinds, where = np.unique(
-            np.packbits(self._lost_paths(broken), axis=1), axis=0, return_inverse=True
-        )
-        sizes = np.array([self._size(kind) for kind in kinds])[where.reshape(-1)]
+        """Return N in each state, never below the base; nan beyond reach.
+
+        A state is beyond reach if no N up to the plan's largest helps, or if no loss report gets back to
+        ask for more than the base.
+        """
+        packed = np.packbits(self._lost_paths(broken), axis=1)
+        kinds, kind_of_state = np.unique(packed, axis=0, return_inverse=True)
+        sizes_of_kinds = np.array([self._size(kind) for kind in kinds])
+        sizes = sizes_of_kinds[kind_of_state.reshape(-1)]
         if not self._reports:
             return np.asarray(sizes, dtype=np.float64)
         cut = (broken.astype(np.float32) @ self._returning > 0).all(axis=1)
         return np.where(cut & (sizes > self.base), np.nan, sizes)
 
     def redundancies(self, broken: BoolArray) -> FloatArray:
-        """Shape (states,): N/FEC_t - 1; nan beyond reach."""
+        """Return N/FEC_t - 1 in each state; nan beyond reach."""
         return self.block_sizes(broken) / self.base - 1
 
     def singles(self) -> BoolArray:
-        """Shape (cables, cables): every cable broken by itself."""
+        """Return the states in which one cable is broken, shape (cables, cables)."""
         return np.eye(len(self.cables), dtype=np.bool_)
 
     def pairs(self) -> BoolArray:
-        """Shape (cables (cables - 1) / 2, cables): every two of them broken."""
-        rows, columns = np.triu_indices(len(self.cables), 1)
-        broken: BoolArray = np.zeros((len(rows), len(self.cables)), dtype=np.bool_)
-        broken[np.arange(len(rows)), rows] = broken[np.arange(len(rows)), columns] = True
+        """Return the states in which two cables are broken, shape (pairs, cables)."""
+        first, second = np.triu_indices(len(self.cables), 1)
+        broken: BoolArray = np.zeros((len(first), len(self.cables)), dtype=np.bool_)
+        state = np.arange(len(first))
+        broken[state, first] = True
+        broken[state, second] = True
         return broken
 
     def _lost_paths(self, broken: BoolArray) -> BoolArray:
-        return np.asarray(broken.astype(np.float32) @ self._crossed.astype(np.float32) > 0)
+        """Return which paths are lost in each state, shape (states, paths)."""
+        return np.asarray(broken.astype(np.float32) @ self._crossed > 0)
 
     def _size(self, kind: npt.NDArray[np.uint8]) -> float:
+        """Return N for a set of lost paths, one bit each; nan if no N helps."""
         key = kind.tobytes()
-        if key not in self._known:
+        if key not in self._sizes:
             lost = zip(self._paths, np.unpackbits(kind), strict=False)
             intervals = joined_intervals((path.start, path.stop) for path, gone in lost if gone)
             size = self._size_of(intervals) if intervals else self.base
-            self._known[key] = (
-                math.nan if size is None or size > self._largest else max(self.base, size)
-            )
-        return self._known[key]
+            if size is None or size > self._largest:
+                self._sizes[key] = math.nan
+            else:
+                self._sizes[key] = max(self.base, size)
+        return self._sizes[key]
+
+
+def _crossed_by_reports(plan: StreamPlan, cables: Sequence[LinkId]) -> npt.NDArray[np.float32]:
+    """Return which cables each return path of loss reports crosses, shape (cables, return paths)."""
+    row = {cable: k for k, cable in enumerate(cables)}
+    returning = [plan.backward.path_of(label) for label in RETURN_LABELS]
+    crossed = np.zeros((len(cables), len(returning)), dtype=np.float32)
+    for number, path in enumerate(returning):
+        for cable in cables_of(plan.network.links[i].id for i in path.links):
+            if cable in row:
+                crossed[row[cable], number] = 1
+    return crossed
 
 
 @dataclass(frozen=True, kw_only=True)
 class RedundancyMeans:
-    """Means over time of N/FEC_t - 1 at one unavailability, and their parts: states of one, two and more broken cables.
+    """Means over time of N/FEC_t - 1 at one unavailability.
 
-    ``spread``: standard deviation over the states; ``beyond``: share of the time beyond reach, which counts as 0 in the
-    others.
+    Attributes:
+        one: The part of states with one broken cable.
+        two: The part of states with two.
+        more: The part of all others.
+        spread: The standard deviation over the states.
+        beyond: The share of the time beyond reach, which counts as 0 in the other fields.
     """
 
     one: float
@@ -117,75 +146,99 @@ class RedundancyMeans:
 
     @property
     def mean(self) -> float:
+        """The mean over all states."""
         return self.one + self.two + self.more
 
 
 def redundancy_means(
-    costs: StateCosts, unavailabilities: Sequence[float], draws: FloatArray
+    costs: StateCosts,
+    unavailabilities: Sequence[float],
+    draws: FloatArray,
 ) -> list[RedundancyMeans]:
-    """At each unavailability. States of one and of two broken cables are all computed, those of more are drawn.
+    """Return the means at each unavailability.
 
-    ``draws``: shape (states, cables), uniform in [0, 1): a cable is broken where its number is below the
-    unavailability. The same draws for the same cables let routes be compared. Cost: cables^2 times paths, and states
-    times paths for each unavailability.
+    All states of one and of two broken cables are computed, those of more are drawn. Cost: cables^2 times
+    paths, and states times paths for each unavailability.
+
+    Args:
+        costs: The block sizes of the states.
+        unavailabilities: The shares of the time for which each cable is broken.
+        draws: Uniform numbers in [0, 1), shape (states, cables). A cable is broken if its number is below
+            the unavailability, so that the same draws allow a comparison of routes with the same cables.
     """
-    count, found = len(costs.cables), []
+    count = len(costs.cables)
     singles = float(np.nansum(costs.redundancies(costs.singles())))
-    pairs = float(np.nansum(costs.redundancies(costs.pairs()))) if count > 1 else 0.0
+    pairs = 0.0
+    if count > 1:
+        pairs = float(np.nansum(costs.redundancies(costs.pairs())))
+    means = []
     for u in unavailabilities:
         broken = draws < u
         sampled = costs.redundancies(broken)
         beyond = np.isnan(sampled)
         sampled = np.where(beyond, 0.0, sampled)
-        found.append(
-            RedundancyMeans(
-                one=u * (1 - u) ** (count - 1) * singles,
-                two=u**2 * (1 - u) ** (count - 2) * pairs if count > 1 else 0.0,
-                more=float(np.where(broken.sum(axis=1) > 2, sampled, 0.0).mean()),
-                spread=float(sampled.std()),
-                beyond=float(beyond.mean()),
-            )
+        several = broken.sum(axis=1) > 2
+        mean = RedundancyMeans(
+            one=u * (1 - u) ** (count - 1) * singles,
+            two=u**2 * (1 - u) ** (count - 2) * pairs if count > 1 else 0.0,
+            more=float(np.where(several, sampled, 0.0).mean()),
+            spread=float(sampled.std()),
+            beyond=float(beyond.mean()),
         )
-    return found
+        means.append(mean)
+    return means
 
 
 def expected_redundancy(plan: StreamPlan, faults: PoissonFaults) -> JsonObject:
-    """Means over time of N/FEC_t - 1, with N as the labels that are lost call for, by name; for a plan whose routes do
-    not change. Cost: cables^2 times paths, and SAMPLES times paths.
+    """Return means over time of N/FEC_t - 1 by name, with the N that the lost labels call for.
 
-    ``equation_45``: states of one and two failed cables only, weighted u (1-u)^(n-1) and u^2 (1-u)^(n-2) over all
-    pairs; ``singles_only`` is its first term. ``mean``: all states, those of three and more from ``SAMPLES`` draws.
-    ``spread``: standard deviation of the mean over a run of the given length. ``cables``: how many can fail.
-    ``beyond``: share of the time in which no N up to the plan's largest helps, or no report gets back to ask for one;
-    it counts as 0 in all of these, pairs of equation 45 included.
+    The routes of the plan do not change. Cost: cables^2 times paths, and SAMPLES times paths.
+
+    Returns:
+        ``equation_45``: states of one and two failed cables only, weighted u (1-u)^(n-1) and
+        u^2 (1-u)^(n-2) over all pairs; ``singles_only`` is its first term. ``mean``: all states, those of
+        three and more from ``SAMPLES`` draws. ``spread``: standard deviation of the mean over a run of the
+        given length. ``cables``: how many can fail. ``beyond``: share of the time in which no N up to the
+        plan's largest helps, or no report gets back to ask for one; it counts as 0 in all of these, pairs
+        of equation 45 included.
     """
     costs = StateCosts(plan)
-    count, u = len(costs.cables), faults.unavailability
-    (means,) = redundancy_means(costs, [u], np.random.default_rng(1).random((SAMPLES, count)))
-    active = max(0.0, plan.duration_s - plan.stream.playback_s - 0.5 - faults.start_s)
-    share = active / plan.duration_s
+    count = len(costs.cables)
+    u = faults.unavailability
+    draws = np.random.default_rng(1).random((SAMPLES, count))
+    (means,) = redundancy_means(costs, [u], draws)
+    quiet_s = plan.stream.playback_s + _QUIET_END_S
+    active_s = max(0.0, plan.duration_s - quiet_s - faults.start_s)
+    share = active_s / plan.duration_s
+    # The mean of independent states is that much less spread than a single one.
+    narrower = math.sqrt(faults.lasts_s / max(active_s, faults.lasts_s))
     return {
         "cables": count,
         "unavailability": u,
         "singles_only": means.one * share,
         "equation_45": (means.one + means.two) * share,
         "mean": means.mean * share,
-        "spread": means.spread * math.sqrt(faults.lasts_s / max(active, faults.lasts_s)) * share,
+        "spread": means.spread * narrower * share,
         "beyond": means.beyond * share,
     }
 
 
 def loaded_cables(plan: StreamPlan) -> tuple[LinkId, ...]:
-    """One direction of every cable that carries labels, sorted."""
+    """Return one direction of every cable that carries labels, sorted."""
     return cables_of(plan.network.links[i].id for i in plan.forward.loaded)
 
 
 def cable_paths(plan: StreamPlan) -> tuple[FloatArray, FloatArray]:
-    """Shape (cables, paths): 1 where a path crosses a loaded cable either way; shape (paths,): the paths' shares."""
+    """Return which paths cross which loaded cables, and the shares of the paths.
+
+    Returns:
+        Shape (cables, paths), 1 if the path crosses the cable in either direction; shape (paths,).
+    """
     split = plan.forward
     row = {cable: k for k, cable in enumerate(loaded_cables(plan))}
     crossed = np.zeros((len(row), len(split.paths)))
     for number, path in enumerate(split.paths):
-        for (cable,) in (cables_of([plan.network.links[i].id]) for i in path.links):
+        for cable in cables_of(plan.network.links[i].id for i in path.links):
             crossed[row[cable], number] = 1
-    return crossed, np.array([(path.stop - path.start) / LABELS for path in split.paths])
+    shares = [(path.stop - path.start) / LABELS for path in split.paths]
+    return crossed, np.array(shares)

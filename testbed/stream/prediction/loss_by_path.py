@@ -1,8 +1,6 @@
-"""Loss by path: the paths of a label split with the numbers that packets carry, and prediction, logs and reports side
-by side; pure.
+"""Numbers of the paths of a label split, by which packets carry their path and both ends count losses.
 
-A split says which links each label takes, so that it is a set of paths already; labels on one sequence of links are one
-path.
+A split says which links each label takes. Labels that take the same sequence of links are one path.
 """
 
 from dataclasses import dataclass
@@ -11,14 +9,19 @@ from fec.protocol.loss_report import MAX_PATH
 from testbed.model.label_split import LABELS, LabelSplit
 from testbed.stream.plan import StreamPlan
 
+# The name of the sender's counter with what reports told: number of the path -> [lost, received].
 REPORTS = "path_reports"
-"""Name of the sender's counter that holds what reports told: number of the path -> [lost, came]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NumberedPath:
-    """Number 1 to 255 (0: all paths that have none), its links as indices in order, how many of the 65,536 labels take
-    it."""
+    """A path, or all paths without a number.
+
+    Attributes:
+        number: 1 to 255; 0 for all paths that have no number.
+        links: The indices of its links in order; empty for the number 0.
+        labels: How many of the 65,536 labels take it.
+    """
 
     number: int
     links: tuple[int, ...]
@@ -26,10 +29,10 @@ class NumberedPath:
 
 
 def number_paths(split: LabelSplit) -> tuple[NumberedPath, ...]:
-    """The split's paths in the order of their first labels, numbered from 1.
+    """Return the split's paths in the order of their first labels, numbered from 1.
 
-    Where there are more than 255, those with the most labels have numbers, and the rest are one entry, number 0, of no
-    links.
+    If there are more than 255, those with the most labels have numbers. The others are one entry with the
+    number 0.
 
     >>> from topologies import load_network
     >>> from testbed.routing import route_by_name
@@ -41,24 +44,28 @@ def number_paths(split: LabelSplit) -> tuple[NumberedPath, ...]:
     labels: dict[tuple[int, ...], int] = {}
     for path in split.paths:
         labels[path.links] = labels.get(path.links, 0) + path.stop - path.start
-    most = set(sorted(labels, key=lambda links: -labels[links])[:MAX_PATH])
-    chosen = [links for links in labels if links in most]
-    found = [
-        NumberedPath(number=k, links=links, labels=labels[links])
-        for k, links in enumerate(chosen, start=1)
-    ]
-    rest = LABELS - sum(path.labels for path in found)
-    return (*found, NumberedPath(number=0, links=(), labels=rest)) if rest else tuple(found)
+    by_labels = sorted(labels, key=lambda links: -labels[links])
+    with_number = set(by_labels[:MAX_PATH])
+    paths: list[NumberedPath] = []
+    without_number = LABELS
+    for links, count in labels.items():
+        if links in with_number:
+            paths.append(NumberedPath(number=len(paths) + 1, links=links, labels=count))
+            without_number -= count
+    if without_number:
+        paths.append(NumberedPath(number=0, links=(), labels=without_number))
+    return tuple(paths)
 
 
 def path_of_label(split: LabelSplit) -> bytes:
-    """65,536 bytes: the number of each label's path, 0 where it has none."""
+    """Return 65,536 bytes: the number of each label's path, 0 if it has none."""
     numbers = {path.links: path.number for path in number_paths(split)}
-    return b"".join(
-        bytes([numbers.get(path.links, 0)]) * (path.stop - path.start) for path in split.paths
-    )
+    of_labels = bytearray()
+    for path in split.paths:
+        of_labels += bytes([numbers.get(path.links, 0)]) * (path.stop - path.start)
+    return bytes(of_labels)
 
 
 def is_numbered(plan: StreamPlan) -> bool:
-    """Whether packets carry the numbers of their paths: not where nodes move, since paths then come and go."""
+    """Return whether packets carry the numbers of their paths: not if nodes move and paths change."""
     return not plan.changes

@@ -1,6 +1,7 @@
-"""Propagation along a stream's paths: what its sender knows of it, and what a schedule and a verdict allow for it."""
+"""Propagation along a stream's paths, and the times that a schedule and a verdict allow for it."""
 
 from collections.abc import Hashable
+from typing import NamedTuple
 
 from fec.protocol.path_deadlines import JITTER
 from testbed.faults.fault import Fault
@@ -9,9 +10,18 @@ from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import cable_name, faulty_links
 from topologies import lists_by_key
 
+# Time allowed from a failure to redundancy that answers it, beside propagation: a report interval, the
+# way back, and a block. It was measured (docs/measurements/stream_conditions.md).
 REACTION_S = 0.45
-"""Allowed from a failure to redundancy that answers it, beside what propagation takes: a report interval, the way back,
-a block; measured: see docs."""
+
+
+class _Hop(NamedTuple):
+    """A link of a path, and when a packet enters and leaves it after it was sent."""
+
+    path: int
+    link: int
+    enters_s: float
+    leaves_s: float
 
 
 def delay_of_label(split: LabelSplit) -> tuple[float, ...]:
@@ -20,66 +30,94 @@ def delay_of_label(split: LabelSplit) -> tuple[float, ...]:
 
 
 def longest_path_delay_s(plan: StreamPlan) -> float:
-    """Propagation over the longest path of any of the plan's splits, in seconds."""
+    """Return the propagation over the longest path of any of the plan's splits."""
     return max(max(_delays_s(split)) for split in plan.splits)
 
 
 def path_spread_s(plan: StreamPlan) -> float:
-    """By how much the longest path of any of the plan's splits takes longer than the shortest."""
-    return longest_path_delay_s(plan) - min(min(_delays_s(split)) for split in plan.splits)
+    """Return by how much the longest path of any split takes longer than the shortest."""
+    shortest_s = min(min(_delays_s(split)) for split in plan.splits)
+    return longest_path_delay_s(plan) - shortest_s
+
+
+def return_spread_s(plan: StreamPlan) -> float:
+    """Return by how much the longest return path of any split takes longer than the shortest."""
+    delays_s: list[float] = []
+    for split in _return_splits(plan):
+        delays_s += _delays_s(split)
+    return max(delays_s) - min(delays_s)
 
 
 def round_trip_s(plan: StreamPlan) -> float:
-    """Propagation over the longest path there and the longest that reports take back."""
-    returns = (plan.backward, *(change.backward for change in plan.changes))
-    return longest_path_delay_s(plan) + max(max(_delays_s(split)) for split in returns)
+    """Return the propagation over the longest path there and the longest path of reports back."""
+    returns_s = [max(_delays_s(split)) for split in _return_splits(plan)]
+    return longest_path_delay_s(plan) + max(returns_s)
 
 
 def delay_to_fault_s(plan: StreamPlan, fault: Fault) -> float:
-    """How long packets take to the end of a failed link at most: those sent so long before a repair, or before the
-    failure, may come through or be lost."""
-    hit = set(faulty_links(plan.network, fault))
-    reached = (
-        at_s for split in plan.splits for _, index, at_s in _hops(split, ends=True) if index in hit
-    )
-    return max(reached, default=0.0)
+    """Return how long packets take to the end of a failed link at most.
+
+    Packets sent for this time before a repair, or before the failure, may arrive or be lost.
+    """
+    broken = set(faulty_links(plan.network, fault))
+    latest_s = 0.0
+    for split in plan.splits:
+        for hop in _hops(split):
+            if hop.link in broken:
+                latest_s = max(latest_s, hop.leaves_s)
+    return latest_s
 
 
 def candidate_spread_s(plan: StreamPlan) -> float:
-    """By how much packets of different paths may differ in the time that they take to anything that may break."""
+    """Return by how much paths may differ in the time that packets take to anything that may break."""
     widest_s = 0.0
     for split in plan.splits:
-        reached: dict[tuple[Hashable, Hashable], list[float]] = {}
-        for path, index, at_s in _hops(split):
-            link = split.network.links[index]
-            for one in (cable_name(link.id), (link.source,), (link.target,)):
-                if one not in ((split.source,), (split.sink,)):
-                    reached.setdefault((one, path), []).append(at_s)
-        times = lists_by_key((one, min(found)) for (one, _), found in reached.items())
-        spreads = (
-            (1 + JITTER) * max(found) - (1 - JITTER) * min(found) for found in times.values()
-        )
-        widest_s = max(widest_s, *spreads)
+        first_s: dict[tuple[Hashable, int], float] = {}
+        for hop in _hops(split):
+            link = split.network.links[hop.link]
+            for candidate in (
+                cable_name(link.id),
+                (link.source,),
+                (link.target,),
+            ):
+                if candidate in ((split.source,), (split.sink,)):
+                    continue
+                key = (candidate, hop.path)
+                first_s[key] = min(hop.enters_s, first_s.get(key, hop.enters_s))
+        times_s = lists_by_key((candidate, at_s) for (candidate, _), at_s in first_s.items())
+        for at_s in times_s.values():
+            spread_s = (1 + JITTER) * max(at_s) - (1 - JITTER) * min(at_s)
+            widest_s = max(widest_s, spread_s)
     return widest_s
 
 
 def allowed_reaction_s(plan: StreamPlan) -> float:
-    """``REACTION_S``, the report's way, and what the ways to a broken link differ by: what left less apart proves
-    nothing."""
+    """Return the time that a sender may take to answer a failure.
+
+    Packets that were sent less apart than paths to a broken link differ by prove nothing.
+    """
     return REACTION_S + round_trip_s(plan) + candidate_spread_s(plan)
 
 
+def _return_splits(plan: StreamPlan) -> tuple[LabelSplit, ...]:
+    return (plan.backward, *(change.backward for change in plan.changes))
+
+
 def _delays_s(split: LabelSplit) -> list[float]:
-    return [sum(split.network.links[i].delay_s for i in path.links) for path in split.paths]
+    """Return the propagation of each path of the split."""
+    delays_s = []
+    for path in split.paths:
+        delays_s.append(sum(split.network.links[index].delay_s for index in path.links))
+    return delays_s
 
 
-def _hops(split: LabelSplit, *, ends: bool = False) -> list[tuple[int, int, float]]:
-    """(path, link, when a packet comes to it, or with ``ends`` has passed it)."""
-    found = []
+def _hops(split: LabelSplit) -> list[_Hop]:
+    """Return all links of all paths of the split."""
+    hops = []
     for number, path in enumerate(split.paths):
         at_s = 0.0
         for index in path.links:
-            delay_s = split.network.links[index].delay_s
-            found.append((number, index, at_s + delay_s if ends else at_s))
-            at_s += delay_s
-    return found
+            after_s = at_s + split.network.links[index].delay_s
+            hops.append(_Hop(number, index, at_s, after_s))
+            at_s = after_s
+    return hops

@@ -1,4 +1,4 @@
-"""Which N answers one state of the network, and which N a sender may choose that has to estimate."""
+"""The block size N that answers one state of the network, and the range of a sender that estimates."""
 
 import math
 from typing import NamedTuple
@@ -10,9 +10,13 @@ from testbed.stream.prediction.active_faults import (
     Epoch,
     exact_block_size,
     is_diagnosing,
+    labels_in,
     lost_intervals,
 )
-from testbed.stream.prediction.block_size_policy import BlockSizePolicy, is_deterministic
+from testbed.stream.prediction.block_size_policy import (
+    BlockSizePolicy,
+    is_deterministic,
+)
 
 # A stratified share is known to a packet per window; a random one to this, and more for few packets.
 _STRATIFIED_SPREAD = 0.02
@@ -36,12 +40,12 @@ class Requirement(NamedTuple):
 
     @property
     def within_reach(self) -> bool:
-        """Whether some N helps."""
+        """True if some N helps."""
         return not math.isnan(self.size)
 
     @property
     def slack(self) -> float:
-        """How far an N of the range may be from the required one; 0 beyond reach."""
+        """The largest difference of an N of the range from the required one; 0 beyond reach."""
         if not self.within_reach:
             return 0.0
         return max(self.high - self.size, self.size - self.low, 0)
@@ -76,9 +80,8 @@ def _size(plan: StreamPlan, policy: BlockSizePolicy, epoch: Epoch, *, known: boo
     if epoch.loss == 0:
         return policy.base
     hit = lost_intervals(plan.splits[epoch.split], epoch.broken)
-    every_label = sum(stop - start for start, stop in hit) == LABELS
     if known:
-        needed = None if every_label else exact_block_size(plan)(hit)
+        needed = None if labels_in(hit) == LABELS else exact_block_size(plan)(hit)
         return math.inf if needed is None else max(policy.base, needed)
     if epoch.loss >= 1:
         return math.inf
@@ -89,7 +92,9 @@ def _size(plan: StreamPlan, policy: BlockSizePolicy, epoch: Epoch, *, known: boo
     if size > policy.largest and stream.labels == "stratified":
         # No more than the labels that are hit can be lost.
         needed = exact_block_size(plan)(hit)
-        return policy.largest if needed is not None and needed <= policy.largest else math.inf
+        if needed is None or needed > policy.largest:
+            return math.inf
+        return policy.largest
     return size
 
 

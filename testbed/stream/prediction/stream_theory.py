@@ -1,14 +1,16 @@
-"""What follows from the plan of a stream, before anything is measured."""
+"""All theory of one plan of a stream, each part computed once."""
 
 from functools import cached_property
 
 from testbed.faults.fault import Fault
+from testbed.model.label_split import LABELS
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import (
     Epoch,
     ImpairedSpan,
     is_campaign,
     is_diagnosing,
+    predicted_loss,
     stream_spans,
 )
 from testbed.stream.prediction.block_size_policy import (
@@ -22,7 +24,10 @@ from testbed.stream.prediction.path_delays import (
     longest_path_delay_s,
     round_trip_s,
 )
-from testbed.stream.prediction.required_size import Requirement, required_size
+from testbed.stream.prediction.required_size import (
+    Requirement,
+    required_size,
+)
 
 
 class StreamTheory:
@@ -38,22 +43,22 @@ class StreamTheory:
 
     @cached_property
     def adaptive(self) -> bool:
-        """Whether the sender chooses N."""
+        """True if the sender chooses N."""
         return self.plan.stream.block_size is None
 
     @cached_property
     def diagnosing(self) -> bool:
-        """Whether the sender finds out what failed."""
+        """True if the sender finds out what failed."""
         return is_diagnosing(self.plan)
 
     @cached_property
     def deterministic(self) -> bool:
-        """Whether losses follow from labels alone."""
+        """True if losses follow from labels alone."""
         return is_deterministic(self.plan)
 
     @cached_property
     def faults_alone(self) -> bool:
-        """Whether no two faults overlap and no node moves, so that each fault is an epoch."""
+        """True if no two faults overlap and no node moves, so that each fault is an epoch."""
         return not is_campaign(self.plan)
 
     @cached_property
@@ -84,6 +89,33 @@ class StreamTheory:
     def reach_s(self, fault: Fault) -> float:
         """Return how long packets take to the end of the fault's link at most."""
         return delay_to_fault_s(self.plan, fault)
+
+    def loss_of(self, fault: Fault) -> float:
+        """Return the fraction of the stream that the fault takes."""
+        return predicted_loss(self.plan, fault)
+
+    @cached_property
+    def largest_planned(self) -> int:
+        """The largest N that the plan's faults call for."""
+        if self.plan.stream.block_size is not None:
+            return self.plan.stream.block_size
+        if not self.faults_alone:
+            return self.policy.largest
+        sizes = [self.policy.base]
+        for fault in self.plan.faults:
+            if self.loss_of(fault) < 1:
+                sizes.append(self.policy(self.loss_of(fault)))
+        return max(sizes)
+
+    def uncounted_s(self, fault: Fault) -> float:
+        """Return the duration of a fault of which no packet counts: blocks may have met it in part."""
+        return 2 * self.plan.stream.block_s + self.reach_s(fault)
+
+    def least_share_pps(self, labels: int) -> float:
+        """Return the rate of the packets with this number of labels, at the smallest N."""
+        stream = self.plan.stream
+        size = stream.block_size or self.policy.base
+        return stream.rate_pps * size / stream.source_packets * labels / LABELS
 
     def requirement(self, epoch: Epoch) -> Requirement:
         """Return which N answers an epoch."""

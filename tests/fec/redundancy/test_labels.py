@@ -9,6 +9,7 @@ from fec.errors import FecError
 from fec.redundancy.labels import (
     LABELS,
     WEYL_MULTIPLIER,
+    LabelOrder,
     LabelRule,
     RandomLabels,
     SlottedLabels,
@@ -17,6 +18,15 @@ from fec.redundancy.labels import (
     slot_edges,
     stratified_labels,
 )
+
+
+@pytest.mark.parametrize("order", [StratifiedLabels(), SlottedLabels((1, 0, 2)), RandomLabels(-7)])
+@pytest.mark.parametrize("start", [0, 65530, 2**40])
+def test_labels_of_many_packets_are_those_of_each(order: LabelOrder, start: int) -> None:
+    indices = np.arange(start, start + 1000)
+    labels = order.labels(indices)
+    assert labels.dtype == np.int64
+    assert labels.tolist() == list(map(order.label, indices.tolist()))
 
 
 @pytest.mark.parametrize("rule", [WEYL_MULTIPLIER, (1, 0, 2)])

@@ -127,7 +127,7 @@ class Requirement(NamedTuple):
     exact: bool
 
 
-def requirement(facts: Facts, state: State) -> Requirement:
+def requirement(facts: Facts, state: State, *, reports_arrive: bool = False) -> Requirement:
     """As docs/explanation/stream_verdict.md says which N is right."""
     loss, share = loss_of(facts, state), state.share.values()
     exact = facts.diagnosing and not any(0 < one < 1 for one in share)
@@ -145,6 +145,7 @@ def requirement(facts: Facts, state: State) -> Requirement:
             fits = not every and exact_size(facts, hit) <= facts.largest
             size = facts.largest if fits else math.inf
     cut_off = all(any(state.share.get(i, 0) >= 1 for i in way) for way in facts.back)
+    cut_off = cut_off and not reports_arrive
     if size > facts.largest or (cut_off and size > facts.base):
         size = math.inf
     if facts.fixed is not None:
@@ -357,16 +358,38 @@ def beyond_rest(facts: Facts) -> dict[str, float]:
     }
 
 
+def spans_beyond_reach(facts: Facts) -> list[tuple[float, float]]:
+    """Return (start, stop) of each time in which no N up to the largest helped, or no report got back to ask for one.
+
+    A packet that is sent near the end of a state may meet a later state too, within the longest path's delay.
+    """
+    course = states(facts, False)
+    spans = []
+    for state in course:
+        if math.isinf(requirement(facts, state).size):
+            spans.append((state.start_s, state.stop_s))
+    longest_s = max(path[3] for path in facts.paths)
+    for k, state in enumerate(course):
+        share = dict(state.share)
+        for later in course[k + 1 :]:
+            for link, loss in later.share.items():
+                share[link] = max(loss, share.get(link, 0.0))
+            both = State(max(state.start_s, later.start_s - longest_s), state.stop_s, share)
+            size = requirement(facts, both, reports_arrive=True).size
+            if both.start_s < both.stop_s and math.isinf(size):
+                spans.append((both.start_s, both.stop_s))
+    return sorted(spans)
+
+
 def beyond_reach(facts: Facts) -> tuple[int, int, int, int, int]:
     """Blocks that were open while no N up to the largest helped, or no report got back to ask for one; how many of them
     must lack M packets, and may; and how many blocks beside them were not decoded."""
     groups: list[list[float]] = []
-    for state in states(facts, False):
-        if math.isinf(requirement(facts, state).size):
-            if groups and state.start_s - groups[-1][1] <= facts.playback_s:
-                groups[-1][1] = state.stop_s
-            else:
-                groups.append([state.start_s, state.stop_s])
+    for start_s, stop_s in spans_beyond_reach(facts):
+        if groups and start_s - groups[-1][1] <= facts.playback_s:
+            groups[-1][1] = max(groups[-1][1], stop_s)
+        else:
+            groups.append([start_s, stop_s])
     spans = [(start, stop) for start, stop in groups]
     open_then = [
         b

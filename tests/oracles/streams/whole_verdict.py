@@ -73,7 +73,7 @@ def said_of_all(facts: Facts, seed: int, figures: list[dict[str, Any]]) -> Told:
         put("undecodable-blocks", (0, sum(map(facts.undecodable, safe)), 0, None), len(safe))
     open_then, must, may, failed, beside = fates.beyond_reach(facts)
     within = len(facts.blocks) - open_then
-    outages = any(math.isinf(size) for size in fates.epochs_of(facts).sizes)
+    outages = bool(fates.spans_beyond_reach(facts))
     if within or not outages:
         put("undecodable-within-reach", (0, beside, chance(within), None), within)
     if outages:

@@ -56,7 +56,7 @@ def test_a_dead_way_is_found_within_twice_the_time_limit(tmp_path: Path) -> None
         said, errors = process.communicate(timeout=60)
         seconds, _, text = said.partition(" ")
         assert "p1:" in text, f"{when}: {errors}"
-        assert "stood still" not in text and "moved no byte" not in text
+        assert "stood still" not in text and "transferred no byte" not in text
         assert float(seconds) < 2 * TIMEOUT_S + 0.5, f"{when}: {text}"
 
 

@@ -128,7 +128,7 @@ def test_what_is_missing_or_there_already_is_an_error_of_the_operating_system(
     with pytest.raises(FileExistsError) as caught:
         files.open("there", "xb")
     assert caught.value.errno == errno.EEXIST and caught.value.filename == "there"
-    with files.transaction, pytest.raises(NotImplementedError, match="no transactions"):
+    with files.transaction, pytest.raises(NotImplementedError, match="do not support transactions"):
         files.open("new", "wb")
 
 

@@ -339,6 +339,6 @@ def test_rounds_complete_in_any_order_of_arrival_and_of_any_cutting_of_the_strea
                 assert stream.recv(len(due), socket.MSG_WAITALL) == due
         lost = data.draw(st.integers(0, size - 1))
         streams[lost].close()
-        told = failure(f"rank {lost} of the process group died or was cut off", lost).encode()
+        told = failure(f"rank {lost} of the process group died or was disconnected", lost).encode()
         for rank, stream in enumerate(streams):
             assert rank == lost or stream.recv(len(told), socket.MSG_WAITALL) == told

@@ -35,9 +35,9 @@ def test_a_file_that_a_client_left_half_written_is_made_whole(
         os.truncate(tmp_path / "p2" / "a", 10)
         assert main([NAME]) == 1
         said = capsys.readouterr().out.splitlines()
-        assert said[0] == f"{NAME}: 100 bytes, whole"
+        assert said[0] == f"{NAME}: 100 bytes, complete"
         assert said[1].endswith(
-            "55 bytes in its subfiles, readable without a gap up to byte 30, its furthest byte at 84: not the sizes of"
+            "55 bytes in its subfiles, readable without a gap up to byte 30, its last byte at 84: these are not the sizes of"
             " one file; give --cut or --fill"
         )
         with StripedFile.open(NAME, 10, session=session) as file:
@@ -69,7 +69,7 @@ def test_a_file_is_repaired_among_the_processes_of_a_group(
             monkeypatch.setenv(f"SFIO_{name}", value)
         use(None)
         assert main(["p1/a"]) == 0  # it does not wait for the others
-    assert capsys.readouterr().out == "p1/a: 0 bytes, whole\n"
+    assert capsys.readouterr().out == "p1/a: 0 bytes, complete\n"
 
 
 class _Killed(BaseException):
@@ -107,7 +107,7 @@ def test_an_appender_that_dies_between_two_nodes_loses_nothing_acknowledged(
         found = other.extent()
         assert not found.whole and 100 <= found.readable < found.end <= 100 + size
         assert other.pread(100, 0) == acknowledged
-        with pytest.warns(RuntimeWarning, match="not whole"):
+        with pytest.warns(RuntimeWarning, match="not complete"):
             other.pwrite(b"a" * size, 100 if again else found.end)
         assert other.extent().whole
         assert other.pread(100, 0) == acknowledged
@@ -147,7 +147,7 @@ def test_a_file_without_a_layout_wants_its_stripe_unit(
         assert main(["p1/plain", "--stripe-unit", "5"]) == 0
         told = capsys.readouterr()
         assert told.err == "repair: no stripe unit is stored with the file: give --stripe-unit\n"
-        assert told.out == "p1/plain: 3 bytes, whole\n"
+        assert told.out == "p1/plain: 3 bytes, complete\n"
         assert main(["p1/plain", "--stripe-unit", "0"]) == 2
         use(None)
 
@@ -173,5 +173,7 @@ def test_a_subfile_without_its_attributes_is_taken_as_it_is(
         os.mkfifo(tmp_path / "p2" / "a")
         capsys.readouterr()
         assert main([NAME, "--cut"]) == 2 == main([NAME])
-        assert capsys.readouterr().err == 2 * "repair: p2/a is no subfile but a pipe: name a file\n"
+        assert (
+            capsys.readouterr().err == 2 * "repair: p2/a is not a subfile but a pipe: name a file\n"
+        )
         use(None)

@@ -64,7 +64,7 @@ def test_a_file_is_what_all_its_subfiles_are(nodes: object, tmp_path: Path) -> N
         UsageError, match="p2/runs/a is subfile 2 of 2 of its file, here it is 1 of 2"
     ):
         mstat("p2/runs/a;p1/runs/a")
-    with pytest.raises(UsageError, match="p1/runs is no subfile but a folder"):
+    with pytest.raises(UsageError, match="p1/runs is not a subfile but a folder"):
         mstat("p1/runs;p2/runs")
     os.truncate(tmp_path / "p1" / "runs" / "a", 0)
     assert not mstat(NAME).whole
@@ -150,7 +150,7 @@ def test_only_plain_files_are_deleted_and_nothing_beside_one_that_is_none(
             ("socket", "a socket"),
         ):
             with pytest.raises(
-                UsageError, match=f"p2/{name} is no subfile but {kind}: nothing is deleted"
+                UsageError, match=f"p2/{name} is not a subfile but {kind}: nothing is deleted"
             ):
                 mdelete(f"p1/a;p2/{name}")
     assert (tmp_path / "p1" / "a").exists()

@@ -146,7 +146,7 @@ def test_a_disk_that_stands_still_in_the_middle_of_a_long_read_spoils_no_answer(
 def test_all_clients_give_up_a_disk_that_does_not_come_back(tmp_path: Path) -> None:
     disk, words = (
         Disk(),
-        "p1: its listener has moved no byte for {} s: its disk is slow, or it was stopped",
+        "p1: its listener has transferred no byte for {} s: its disk is slow, or the process was stopped",
     )
     with listening(tmp_path, subfiles=disk.subfiles) as addresses:
         one, other = (

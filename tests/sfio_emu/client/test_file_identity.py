@@ -309,7 +309,7 @@ def test_a_lock_ends_with_its_client_and_is_waited_for_no_longer_than_said(
     with locked(sessions[0], name):
         monkeypatch.setattr(opening, "MAX_TRIES", 3)
         with pytest.raises(
-            PeerError, match="p1: somebody else has been changing a for long: try again"
+            PeerError, match="p1: another client has been changing a for a long time: try again"
         ):
             write(sessions[1], NAME, 5, b"")
         monkeypatch.undo()
@@ -433,7 +433,7 @@ def test_a_write_to_a_file_that_is_not_whole_says_so(nodes: Nodes, sessions: lis
     for late in (file, StripedFile.open(NAME, 1000, session=sessions[1])):
         with pytest.warns(
             RuntimeWarning,
-            match=r"is not whole: .*`python -m sfio_emu.adapters.repair NAME` says what",
+            match=r"is not complete: .*`python -m sfio_emu.adapters.repair NAME` says what",
         ):
             late.pwrite(b"y", 0)
     file.truncate(100)

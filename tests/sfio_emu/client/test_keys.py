@@ -37,7 +37,7 @@ def test_only_those_with_the_same_key_speak_to_each_other(
     if key == theirs:
         assert StripedFile.open("p1/a", 5, session=session).pwrite(b"data", 0) == 4
         return
-    why = "asks for the key of its run" if key is None else "does not have the key of this run"
+    why = "requires the key of its run" if key is None else "does not have the key of this run"
     for _ in range(2):
         with pytest.raises(ProtocolError, match=f"p1: its listener {why}"):
             StripedFile.open("p1/a", 5, session=session)
@@ -100,7 +100,7 @@ def test_a_client_of_an_older_version_is_told_so_in_one_line(tmp_path: Path) -> 
         said = stream.recv(head_back.body_bytes, socket.MSG_WAITALL).decode()
         assert (
             said
-            == f"version 2 of the protocol; this side speaks version {wire.VERSION}: bring the older one up to date"
+            == f"version 2 of the protocol; this side speaks version {wire.VERSION}: update the older one"
         )
 
 

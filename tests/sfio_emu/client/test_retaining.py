@@ -161,7 +161,7 @@ def test_a_deletion_whose_client_is_killed_is_undone_by_repair(
         mdelete(NEW)
     dying.close()
     use(session_of(nodes.places))
-    assert main([NEW]) == 1 and "--cut or --fill ends it" in capsys.readouterr().out
+    assert main([NEW]) == 1 and "--cut or --fill completes it" in capsys.readouterr().out
     assert main([NEW, "--cut"]) == 0 and content(NEW) == NEW.encode() and not retained(tmp_path)
 
 

@@ -221,7 +221,7 @@ def test_a_listener_that_stands_still_does_not_hang_its_client(tmp_path: Path) -
         file = StripedFile.open("p1/a", 5, session=session_of(addresses, stall_s=0.5))
         process.send_signal(signal.SIGSTOP)
         try:
-            with pytest.raises(ListenerLost, match=r"moved no byte for 0\.5 s"):
+            with pytest.raises(ListenerLost, match=r"transferred no byte for 0\.5 s"):
                 file.pwrite(b"data", 0)
         finally:
             process.send_signal(signal.SIGCONT)

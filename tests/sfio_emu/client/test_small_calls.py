@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from sfio_emu import RemoteFailure, message_bodies, wire
-from sfio_emu.client.connection import Link, SmallCall
+from sfio_emu.client.connection import Link, SmallCall, SmallRequest
 from sfio_emu.client.small_access import block_pieces, write_message
 from sfio_emu.errors import ProtocolError
 from sfio_emu.layout.striping import Layout
@@ -22,8 +22,7 @@ def answered(stream: bytes, step: int = 1 << 20) -> tuple[SmallCall, list[tuple[
     call = SmallCall(
         "p1",
         link,
-        (7, b"message"),
-        0,
+        SmallRequest(7, b"message", 0),
         lambda body, data: got.append((bytes(body), bytes(data))),
         TransferCounters(),
     )
@@ -59,15 +58,15 @@ def test_a_failure_names_the_call_and_the_path() -> None:
     ("stream", "why"),
     [
         (ANSWER[:-1] + bytes([ANSWER[-1] ^ 1]), "the data of a message are corrupted"),
-        (wire.encode_header(Kind.DONE, 8, b""), "an answer to message 8, which is not awaited"),
+        (wire.encode_header(Kind.DONE, 8, b""), "unexpected answer to message 8"),
         (wire.encode_header(Kind.OPEN, 7, b""), "an answer of kind 2"),
-        (ANSWER + ANSWER, "more than the answer"),
+        (ANSWER + ANSWER, "more bytes than the expected answer"),
         (wire.encode_header(Kind.REFUSED, 0, b"too long"), "it refused a message: too long"),
         (
             wire.encode_header(Kind.DONE, 7, b"", 1 << 20),
             "an answer of 1048604 bytes to a small call",
         ),
-        (b"x" * 28, "no message of this protocol"),
+        (b"x" * 28, "not a message of this protocol"),
     ],
 )
 def test_what_is_no_answer_ends_the_connection(stream: bytes, why: str) -> None:

@@ -125,7 +125,7 @@ def test_a_write_that_was_interrupted_is_in_doubt(
     with pytest.raises(KeyboardInterrupt):
         file.pwrite(bytes(4_000_000), 0)
     assert not file.extent().whole
-    with pytest.warns(RuntimeWarning, match="is not whole"):
+    with pytest.warns(RuntimeWarning, match="is not complete"):
         file.pwrite(b"small", 0)
         file.pwrite(bytes(4_000_000), 0)
     assert file.extent().whole

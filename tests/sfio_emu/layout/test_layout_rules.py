@@ -157,7 +157,7 @@ def test_empty_blocks_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("offsets", "memory", "sizes", "words"),
     [
-        ([0, 5], [0, 5], [5], "2 offsets for 1 sizes: give one of each a block"),
+        ([0, 5], [0, 5], [5], "2 offsets for 1 sizes: give one of each per block"),
         ([0, 5], [0], [5, 5], "2 offsets for 2 sizes"),
         ([0, 5, -1], [0, 5, 9], [5, 5, 5], "the offset of block 2 is -1: it must be 0 to 2"),
         ([0, 5, 2**62 + 1], [0, 5, 9], [5, 5, 5], "the offset of block 2 is 4611686018427387905"),

@@ -95,17 +95,17 @@ def test_a_failed_call_is_answered_with_its_name_and_the_bytes_done() -> None:
     [
         (Kind.WRITE, runs((1, 3, 0)), b"ab", "do not add up"),
         (Kind.WRITE, runs((9, 2, 0)), b"ab", "handle 9 is not open"),
-        (Kind.READ, runs((1, 9000, 0)) * 8, b"", "more than a message holds"),
+        (Kind.READ, runs((1, 9000, 0)) * 8, b"", "more than fits into a message"),
         (
             Kind.READ,
             runs((1, 0xFFFFFFFF, 0)) * 2,
             b"",
-            "a read of 8589934590 bytes in 2 runs, more than a message holds",
+            "a read of 8589934590 bytes in 2 runs, more than fits into a message",
         ),
         (Kind.READ, b"short", b"", "a list of runs of 5 bytes"),
-        (Kind.SIZE, b"", b"", "a body of 0 bytes where 4 are due"),
-        (Kind.CREATE, b"a", b"data", "no listener takes"),
-        (Kind.DONE, b"", b"", "no listener takes"),
+        (Kind.SIZE, b"", b"", "a body of 0 bytes where 4 are expected"),
+        (Kind.CREATE, b"a", b"data", "no listener accepts"),
+        (Kind.DONE, b"", b"", "no listener accepts"),
         (Kind.OPEN, b"", b"", "an open without a path"),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_corrupted_message_is_refused_and_the_next_one_read(place: int) -> Non
 def test_a_wrong_head_is_fatal_and_has_no_number() -> None:
     reader = Reader(BufferPool(LIMIT_BYTES, LIMIT_BYTES))
     parts_of(reader, message(Kind.HELLO, b""))
-    with pytest.raises(Malformed, match="no message of this protocol") as caught:
+    with pytest.raises(Malformed, match="not a message of this protocol") as caught:
         parts_of(reader, b"GET / HTTP/1.1\r\nHost: nobody\r\n"[: wire.HEADER_BYTES])
     assert (caught.value.fatal, reader.sequence) == (True, 0)
 

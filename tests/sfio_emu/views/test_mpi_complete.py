@@ -14,11 +14,11 @@ from sfio_emu.client.session import Session
 from sfio_emu.errors import PeerError, SfioError, UsageError
 from sfio_emu.ports import SoloGroup
 from sfio_emu.views.access_modes import Amode
-from sfio_emu.views.data_access import _counted
 from sfio_emu.views.data_representation import Status
 from sfio_emu.views.datatypes import BYTE, DOUBLE, INT16, INT32, contiguous, resized, struct, vector
 from sfio_emu.views.dealt_arrays import darray
 from sfio_emu.views.mpi_file import MpiFile
+from sfio_emu.views.shared_counters import _counted
 from tests.sfio_emu.views.test_views_on_striped_files import NAME, in_every_process
 
 

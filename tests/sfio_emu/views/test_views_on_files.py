@@ -199,10 +199,10 @@ def test_one_access_is_one_request_below() -> None:
         (lambda mpi: mpi.write_at(-1, b"abcd"), "the offset (etypes of the view) is -1"),
         (lambda mpi: mpi.read_at(0, b"abcd"), "the buffer to read into is read-only"),
         (lambda mpi: mpi.read_at(0, np.zeros((4, 4))[:, 1]), "the buffer is not contiguous"),
-        (lambda mpi: mpi.read_at(0, 17), "a int is no buffer"),
+        (lambda mpi: mpi.read_at(0, 17), "a int is not a buffer"),
         (
             lambda mpi: mpi.read_at(0, np.zeros(2, "datetime64[s]")),
-            "gives no bytes, cannot include dtype 'M'",
+            "has no bytes, cannot include dtype 'M'",
         ),
         (lambda mpi: mpi.write_at(0, np.array([None, 1])), "holds Python objects"),
         (lambda mpi: mpi.write_at(1.7, b"abcd"), "the offset (etypes of the view) is 1.7"),

@@ -10,14 +10,8 @@ from typing import Any
 import pytest
 
 from testbed.bulk.calibration import concurrent_goodput, machine_lag, single_path_goodput
-from testbed.bulk.judgement import (
-    busy_fractions,
-    counter_error,
-    expected_bytes,
-    judge_bulk,
-    retransmission_time_s,
-    retransmitted_bytes,
-)
+from testbed.bulk.facts import BulkFacts, expected_bytes
+from testbed.bulk.judgement import judge_bulk
 from testbed.bulk.measurements import BulkMeasurements, Goodput, LinkCount, TcpRetransmissions
 from testbed.bulk.messages import OVERHEAD_BYTES
 from testbed.bulk.plan import BulkPlan
@@ -76,7 +70,7 @@ def test_links_carry_messages_with_headers_and_half_as_many_acknowledgements_com
 def test_what_tcp_sent_again_counts_on_every_link_of_its_path() -> None:
     plan = plan_of(1_000_000)
     again = {0: TcpRetransmissions(1000, 2), 1: TcpRetransmissions(500, 1, 3)}
-    found = retransmitted_bytes(plan, on_switches(plan, retransmitted=again))
+    found = BulkFacts(plan, on_switches(plan, retransmitted=again)).retransmitted_bytes
     for link in plan.loads:
         paths = [plan.transfers[number].path for number in (0, 1)]
         assert found.get(link, 0) == (link in paths[0]) * 1132 + (link in paths[1]) * 566
@@ -85,23 +79,23 @@ def test_what_tcp_sent_again_counts_on_every_link_of_its_path() -> None:
 def test_the_worst_link_is_the_one_that_differs_most_in_its_own_bytes() -> None:
     plan = plan_of(1_000_000)
     run = on_switches(plan)
-    error, _ = counter_error(plan, run)
+    error, _ = BulkFacts(plan, run).counter_error
     assert error < 1e-6
     link = plan.transfers[0].path[1]
     expected = expected_bytes(plan, 1448)[link]
     for factor in (0.9, 1.1):
         changed = {**run.links, link: replace(run.links[link], bytes=round(factor * expected))}
-        error, worst = counter_error(plan, replace(run, links=changed))
+        error, worst = BulkFacts(plan, replace(run, links=changed)).counter_error
         assert (error, worst) == (pytest.approx(0.1, rel=1e-3), link)
     unused = next(one.id for one in plan.network.links if one.id not in expected_bytes(plan, 1448))
     astray = replace(
         run, links={**run.links, unused: LinkCount(packets=9, bytes=500_000, queue_drops=0)}
     )
-    assert counter_error(plan, astray) == (0.5, unused), "in parts of a message"
+    assert BulkFacts(plan, astray).counter_error == (0.5, unused), "in parts of a message"
     missing = replace(run, links={one: count for one, count in run.links.items() if one != link})
-    assert counter_error(plan, missing) == (1.0, link)
+    assert BulkFacts(plan, missing).counter_error == (1.0, link)
     virtual = SimulatedBulkFabric().run(plan)
-    assert counter_error(plan, virtual)[0] == 0, "no headers in virtual time"
+    assert BulkFacts(plan, virtual).counter_error[0] == 0, "no headers in virtual time"
 
 
 def test_a_link_is_busy_while_a_transfer_of_that_frame_sends_over_it() -> None:
@@ -114,7 +108,7 @@ def test_a_link_is_busy_while_a_transfer_of_that_frame_sends_over_it() -> None:
         record = replace(run.transfers[number], transfer=number, started_s=start_s, done_s=done_s)
         one = replace(run, transfers=(record,), frame_times_s=frames)
         link = record.path[0]
-        ((found, shares),) = busy_fractions(plan, one, [link]).items()
+        ((found, shares),) = BulkFacts(plan, one).busy_fractions([link]).items()
         assert (
             found == link
             and len(shares) == 3
@@ -133,7 +127,7 @@ def test_a_link_is_busy_while_a_transfer_of_that_frame_sends_over_it() -> None:
     both = [replace(run.transfers[n], started_s=1.0, done_s=3.0) for n in plan.frames[0]]
     first = both[0].path[0]
     doubled = replace(run, transfers=(both[0], both[0]), frame_times_s=frames[:1])
-    assert busy_fractions(plan, doubled, [first]) == {first: (1.0,)}
+    assert BulkFacts(plan, doubled).busy_fractions([first]) == {first: (1.0,)}
 
 
 def test_tcp_takes_of_each_frame_as_long_as_the_transfer_that_repeats_for_longest() -> None:
@@ -141,7 +135,7 @@ def test_tcp_takes_of_each_frame_as_long_as_the_transfer_that_repeats_for_longes
     (first, second), third = plan.frames[0][:2], plan.frames[1][0]
 
     def took_s(again: dict[int, TcpRetransmissions]) -> float:
-        return retransmission_time_s(plan, on_switches(plan, retransmitted=again))
+        return BulkFacts(plan, on_switches(plan, retransmitted=again)).retransmission_s
 
     one, two = TcpRetransmissions(9934, 1), TcpRetransmissions(19868, 2)
     assert took_s({}) == 0

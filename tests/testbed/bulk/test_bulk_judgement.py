@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import pytest
 
-from testbed.bulk.judgement import expected_bytes, judge_bulk
+from testbed.bulk.facts import expected_bytes
+from testbed.bulk.judgement import judge_bulk
 from testbed.bulk.measurements import BulkMeasurements, Goodput, LinkCount, TcpRetransmissions
 from testbed.bulk.plan import BulkPlan, KilledProcess
 from testbed.bulk.simulated import SimulatedBulkFabric

@@ -21,7 +21,8 @@ def carried(
 ) -> list[dict[str, Any]]:
     """Inside a sandbox: the run of each switching on one network, as its row and what the switches say."""
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
-    from testbed.bulk.judgement import counter_error, judge_bulk
+    from testbed.bulk.facts import BulkFacts
+    from testbed.bulk.judgement import judge_bulk
     from testbed.bulk.plan import KilledProcess
     from testbed.bulk.workload import bulk_plan
     from testbed.faults.fault import Fault
@@ -48,7 +49,7 @@ def carried(
                 {
                     **judge_bulk(plan, run).rows[0],
                     "by_switch": dict(run.dropped),
-                    "counter_error": counter_error(plan, run)[0],
+                    "counter_error": BulkFacts(plan, run).counter_error[0],
                     "paths": [[f"{a}->{b}" for a, b, _ in r.path] for r in run.transfers],
                     "deliveries": [r.deliveries for r in run.transfers],
                     "lost": [f"{a}->{b}" for a, b, _ in run.lost_links],

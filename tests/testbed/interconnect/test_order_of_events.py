@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fec.jit import as_records
 from testbed.interconnect.compiled.kernel_events import next_event, pop_event, push
 from testbed.interconnect.compiled.kernel_records import (
     ARRIVAL,
@@ -25,7 +26,6 @@ from testbed.interconnect.compiled.kernel_state import build_state
 from testbed.interconnect.engine_inputs import Recording, build_inputs
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.jit import as_records
 from tests.helpers.injected_messages import messages
 from topologies import load_network
 

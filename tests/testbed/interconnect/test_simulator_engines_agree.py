@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fec.jit import as_records
 from testbed.faults.cable_faults import cable_fault, random_faults, switch_cables
 from testbed.interconnect import static_paths
 from testbed.interconnect.compiled import compiled_run, kernel_loop
@@ -27,7 +28,6 @@ from testbed.interconnect.traffic.injection import (
     build_injections,
     build_pattern,
 )
-from testbed.jit import as_records
 from tests.helpers.unequal_links import with_drawn_capacities
 from tests.oracles.interconnect import simulate
 from topologies import load_network

@@ -61,7 +61,10 @@ def test_a_run_whose_delays_were_in_time_counts(monkeypatch: pytest.MonkeyPatch)
             {"late_s": 0.0031},
             r"s1->s9 delay_s=0.01: packets were sent on 3.1 ms late \(99 of 100; limit 2.5 ms\)",
         ),
-        ({"missed": 3}, "s1->s9 delay_s=0.01: 3 packets found the process that delays them full"),
+        (
+            {"missed": 3},
+            "s1->s9 delay_s=0.01: 3 packets were lost because the process that delays them was full",
+        ),
     ],
 )
 def test_a_run_whose_delays_were_late_or_lost_packets_is_invalid(

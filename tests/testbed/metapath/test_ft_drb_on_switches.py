@@ -16,7 +16,6 @@ pytestmark = pytest.mark.emulation
 
 
 def _run(kind: str, notify: str) -> dict[str, Any]:
-    import numpy as np
 
     from testbed.errors import InvalidRunError
     from testbed.faults.fault import Fault
@@ -39,7 +38,7 @@ def _run(kind: str, notify: str) -> dict[str, Any]:
     invalid = judge_metapaths(plan, run).verdict.invalid
     if invalid is not None:
         raise InvalidRunError(invalid)
-    times, lost = run.faults[0], np.isnan(run.arrival_s())
+    times, lost = run.faults[0], run.deliveries.lost
     whole = set(run.sent.message[~lost].tolist())
     missing = [m for m in range(int(run.sent.message.max()) + 1) if m not in whole]
     sent_at = run.sent.time_s[run.sent.copy == 0]

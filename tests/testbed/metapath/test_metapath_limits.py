@@ -11,7 +11,7 @@ import pytest
 from testbed.faults.fault import Fault, FaultTimes
 from testbed.metapath.analysis import (
     MessageDeliveries,
-    analyse_metapaths,
+    MetapathFacts,
     episode_of,
     fault_timeline,
     latency_of,
@@ -97,7 +97,7 @@ def test_a_cut_may_cost_a_twentieth_of_a_second_and_silence_its_time_and_a_slack
 ) -> None:
     plan = _plan(kind=kind)
     run = _run(plan)
-    outcome = replace(analyse_metapaths(plan, run).faults[0], escaped=5, probes=0)
+    outcome = replace(MetapathFacts(plan, run).faults[0], escaped=5, probes=0)
     limit_s = limit_s or plan.found_s("blackhole") + SLACK_S
     for factor, passed in ((0.999, True), (1.001, False)):
         changed = (
@@ -113,7 +113,7 @@ def test_a_cut_may_cost_a_twentieth_of_a_second_and_silence_its_time_and_a_slack
 
 def test_packets_over_the_dead_cable_are_probes_and_two_more() -> None:
     plan, run = _plan(), _run(_plan())
-    outcome = analyse_metapaths(plan, run).faults[0]
+    outcome = MetapathFacts(plan, run).faults[0]
     every = plan.options.probe_every
     assert outcome.reconfigured_s == pytest.approx(0.02)
     most = 0.98 * plan.rate_pps / every + 2
@@ -135,7 +135,7 @@ def test_packets_over_the_dead_cable_are_probes_and_two_more() -> None:
 
 def test_off_the_path_nothing_may_be_lost_and_a_fault_for_good_has_no_return() -> None:
     plan, run = _plan(), _run(_plan())
-    outcome = analyse_metapaths(plan, run).faults[0]
+    outcome = MetapathFacts(plan, run).faults[0]
     off = FaultTimes(
         fault=Fault(link=("s3_3", "s3_2", 0), start_s=1.0, stop_s=2.0), start_s=1.0, stop_s=2.0
     )
@@ -220,7 +220,7 @@ def test_figures_of_a_fault_by_hand() -> None:
     latency_s = np.where(run.sent.time_s < 1.0, 0.1, np.where(run.sent.time_s < 2.05, 0.3, 0.2))
     there = ~((run.sent.time_s >= 1.0) & (run.sent.time_s < 1.004))
     received = replace(run.received, time_s=(run.sent.time_s + latency_s)[there])
-    (found,) = analyse_metapaths(plan, replace(run, received=received)).faults
+    (found,) = MetapathFacts(plan, replace(run, received=received)).faults
     assert found.latency_before_ms == (100.0, 100.0)
     assert found.latency_escaped_ms == found.latency_during_ms == (300.0, 300.0)
     assert found.latency_after_ms == (200.0, 200.0)
@@ -229,10 +229,10 @@ def test_figures_of_a_fault_by_hand() -> None:
     late = replace(
         run, faults=(replace(run.faults[0], start_s=1.25, stop_s=2.25, port_status_s=None),)
     )
-    assert analyse_metapaths(plan, late).faults[0].port_status_s is None
-    outside = analyse_metapaths(plan, run)
+    assert MetapathFacts(plan, late).faults[0].port_status_s is None
+    outside = MetapathFacts(plan, run)
     assert (outside.messages, outside.sent_outside, outside.lost_outside) == (3000, 3000 - 1100, 0)
-    before = analyse_metapaths(plan, _run(plan, lost=(0.9, 0.96)))
+    before = MetapathFacts(plan, _run(plan, lost=(0.9, 0.96)))
     assert before.lost_outside == 50, "those sent 50 ms before it may have met it"
 
 

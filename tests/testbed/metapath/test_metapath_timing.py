@@ -12,7 +12,7 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
-from testbed.metapath.analysis import analyse_metapaths
+from testbed.metapath.analysis import MetapathFacts
 from testbed.metapath.judgement import ft_drb_checks, judge_metapaths
 from testbed.metapath.options import MetapathOptions
 from testbed.metapath.plan import MetapathPlan, ReceivedDatagrams
@@ -60,7 +60,7 @@ def test_the_default_length_leaves_the_source_time_to_return(rate_pps: float) ->
 
 def test_one_packet_lost_at_a_cut_is_borne_at_a_low_rate_and_two_are_not() -> None:
     run = _run(_plan())
-    outcome = analyse_metapaths(_plan(), run).faults[0]
+    outcome = MetapathFacts(_plan(), run).faults[0]
     slow = replace(_plan(), rate_pps=10.0, duration_s=20.0)
     one, two = (replace(outcome, lost=lost, lost_s=lost / 10) for lost in (1, 2))
     assert [ft_drb_checks(slow, each, run.faults[0])[0].passed for each in (one, two)] == [

@@ -14,7 +14,7 @@ from experiments.stream.ft_drb_fabric import CODED, CROWDED, NAMES, STUDY
 from testbed.commands.studies.study_runner import drawn
 from testbed.errors import InputError
 from testbed.faults.fault import Fault, FaultTimes
-from testbed.metapath.analysis import analyse_metapaths, message_deliveries, path_shares
+from testbed.metapath.analysis import MetapathFacts, message_deliveries, path_shares
 from testbed.metapath.coded_deliveries import coded_deliveries
 from testbed.metapath.figures import metapath_figures
 from testbed.metapath.judgement import judge_metapaths, lost_share
@@ -119,7 +119,7 @@ def _verdict(plan: MetapathPlan, run: MetapathRun) -> Any:
 
 def test_a_cut_that_is_escaped_is_told_from_the_logs() -> None:
     plan = _plan()
-    (found,) = analyse_metapaths(plan, _run(plan)).faults
+    (found,) = MetapathFacts(plan, _run(plan)).faults
     assert (found.lost, found.escaped, found.lost_after_reroute) == (4, 16, 0)
     assert found.lost_s == pytest.approx(0.004)
     assert found.first_escape_s == pytest.approx(0.004)
@@ -190,7 +190,7 @@ def _overlapping_run(
 
 def test_faults_that_overlap_are_told_apart() -> None:
     plan, run = _overlapping_run()
-    first, second, third = analyse_metapaths(plan, run).faults
+    first, second, third = MetapathFacts(plan, run).faults
     assert (first.lost, second.lost, third.lost) == (4, 10, 0)
     assert first.lost_after_reroute == second.lost_after_reroute == third.lost_after_reroute == 0
     assert second.reconfigured_s == pytest.approx(0.02) and third.reconfigured_s == 0
@@ -222,7 +222,7 @@ def test_what_is_lost_to_a_fault_that_is_not_answered_yet_is_not_held_against_an
     """The third cut, off the path, begins while the source may still send into the second."""
     plan, run = _overlapping_run((1.7, 1.72))
     events = tuple(replace(e, at_s=answered_s) if e.at_s == 1.52 else e for e in run.events)
-    third = analyse_metapaths(plan, replace(run, events=events)).faults[2]
+    third = MetapathFacts(plan, replace(run, events=events)).faults[2]
     assert (third.lost, third.lost_after_reroute) == (20, lost_after_reroute)
 
 
@@ -259,7 +259,7 @@ def test_cut_affects_packets_in_transit_over_long_paths() -> None:
     links = tuple(replace(link, delay_s=0.06) for link in NETWORK.links)
     plan = replace(_plan(), network=replace(NETWORK, links=links))
     run = _run(plan, lost=(0.9, 1.004))
-    assert analyse_metapaths(plan, run).lost_outside == 0
+    assert MetapathFacts(plan, run).lost_outside == 0
     assert "no planned fault" not in (_verdict(plan, run).invalid or "")
     earlier = _run(plan, lost=(0.2, 0.21))
     assert "no planned fault" in (_verdict(plan, earlier).invalid or "")
@@ -286,7 +286,7 @@ def test_one_path_loses_all_and_a_recomputed_route_its_share() -> None:
         Rerouting(notified_s=2.004, routed_s=2.04, done_s=2.12, rules=300),
     )
     run = replace(_with_events(_run(again, lost=(1.0, 1.03))), rerouted=rerouted)
-    (found,) = analyse_metapaths(again, run).faults
+    (found,) = MetapathFacts(again, run).faults
     assert (found.reconfigured_s, found.returned_s) == (pytest.approx(0.12), pytest.approx(0.12))
     assert _verdict(again, run).passed
     assert not _verdict(again, replace(run, rerouted=())).passed

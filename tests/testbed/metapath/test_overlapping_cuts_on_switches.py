@@ -16,7 +16,7 @@ def _two_cuts() -> dict[str, Any]:
     longer."""
     from testbed.errors import InvalidRunError
     from testbed.faults.fault import Fault
-    from testbed.metapath.analysis import analyse_metapaths
+    from testbed.metapath.analysis import MetapathFacts
     from testbed.metapath.emulated.fabric import run_metapath_stream
     from testbed.metapath.judgement import judge_metapaths
     from testbed.metapath.options import MetapathOptions
@@ -35,7 +35,7 @@ def _two_cuts() -> dict[str, Any]:
         options=MetapathOptions(notify="header"),
     )
     run = run_metapath_stream(plan)
-    analysis = analyse_metapaths(plan, run)
+    analysis = MetapathFacts(plan, run)
     verdict = judge_metapaths(plan, run).verdict
     if verdict.invalid is not None:
         raise InvalidRunError(verdict.invalid)

@@ -115,11 +115,11 @@ def one(switch: dict[str, Any], **link: Any) -> Any:
         (one({}, port1=65280), "'h': port 65280 towards 's'; give 0 to 65279"),
         (
             one({"dpid": "xyz"}),
-            "dpid 'xyz' is no datapath id; write 1 to 16 hexadecimal digits as text, not 0",
+            "dpid 'xyz' is not a datapath id; write 1 to 16 hexadecimal digits as text, not 0",
         ),
-        (one({"dpid": "0" * 16}), "is no datapath id"),
-        (one({"dpid": 7}), "dpid 7 is no datapath id"),
-        (one({"dpid": "f" * 17}), "is no datapath id"),
+        (one({"dpid": "0" * 16}), "is not a datapath id"),
+        (one({"dpid": 7}), "dpid 7 is not a datapath id"),
+        (one({"dpid": "f" * 17}), "is not a datapath id"),
         (
             {"nodes": [{"id": "a", "dpid": "A"}, {"id": "b", "dpid": "00:0a"}], "links": []},
             "'a' and 'b' have the datapath id a; change one",

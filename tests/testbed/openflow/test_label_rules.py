@@ -261,9 +261,9 @@ def test_packets_that_go_round_in_a_circle_are_an_error() -> None:
     wiring = wire(network)
     path = [("s0", "s1", 0), ("s1", "s2", 0), ("s2", "s0", 0)]
     walker = RuleWalker(wiring, pair_rules(wiring, "h0", "h1", path))
-    with pytest.raises(InputError, match="round in a circle"):
+    with pytest.raises(InputError, match="round in a cycle"):
         walker.walk("h0", other_packets(wiring, "h0", "h1")[0])
-    with pytest.raises(InputError, match="round in a circle"):
+    with pytest.raises(InputError, match="round in a cycle"):
         label_loads(walker, "h0", "h1", PORT)
 
 

@@ -38,9 +38,7 @@ def test_shared_seeds_give_the_rows_of_one_process_in_the_order_of_the_seeds() -
     assert run_seeds(SMALL, seeds, processes=2) == run_seeds(SMALL, seeds, processes=1)
 
 
-def refuses_later_seeds(
-    experiment: Experiment, seed: int, *, processors: int = 1
-) -> dict[str, Any]:
+def refuses_later_seeds(experiment: Experiment, seed: int) -> dict[str, Any]:
     if seed > 0 and multiprocessing.parent_process() is not None:
         raise InputError(f"seed {seed} is refused")
     return {"packet_hops": 1}

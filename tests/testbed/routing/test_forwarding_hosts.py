@@ -91,13 +91,13 @@ def test_a_host_that_does_not_forward_is_still_no_way() -> None:
         ({"forwarding": "yes"}, "node 'a': forwarding 'yes' must be true or false"),
         (
             {"ip": "10.0.0.300"},
-            "node 'a': ip '10.0.0.300' is no IPv4 address; write 10.0.0.1 or 10.0.0.1/24",
+            "node 'a': ip '10.0.0.300' is not an IPv4 address; write 10.0.0.1 or 10.0.0.1/24",
         ),
-        ({"ip": "10.0.0.0/24"}, "node 'a': ip '10.0.0.0/24' is no address that a host can have"),
-        ({"ip": "127.0.0.1"}, "no address that a host can have"),
-        ({"ip": ["10.0.0.1", "10.0.0.1/8"]}, "ip '10.0.0.1/8' is there twice"),
-        ({"ip": 7}, "ip 7 is no address; write"),
-        ({"mac": "01:00:00:00:00:01"}, "mac '01:00:00:00:00:01' is no address of one interface"),
+        ({"ip": "10.0.0.0/24"}, "node 'a': ip '10.0.0.0/24' cannot be the address of a host"),
+        ({"ip": "127.0.0.1"}, "cannot be the address of a host"),
+        ({"ip": ["10.0.0.1", "10.0.0.1/8"]}, "ip '10.0.0.1/8' is listed twice"),
+        ({"ip": 7}, "ip 7 is not an address; write"),
+        ({"mac": "01:00:00:00:00:01"}, "mac '01:00:00:00:00:01' is not a unicast MAC address"),
     ],
 )
 def test_a_wrong_attribute_of_a_host_is_refused_with_what_to_write(

@@ -118,8 +118,9 @@ def test_classes_found_in_the_links_alone_give_schedules(
             links += [chance.sample(path, len(path)) for _ in range(copies)]
     traffic = Traffic.from_transfers(links)
     bound = traffic.bottleneck_load
-    state, frame_of = SEARCH_TWINS(
-        LinkSets(traffic.offsets, traffic.indices, len(traffic.links)), bound, 5000, 1
+    frame_of = np.zeros(len(links), dtype=np.int32)
+    state = SEARCH_TWINS(
+        LinkSets(traffic.offsets, traffic.indices, len(traffic.links)), bound, 5000, 1, frame_of
     )
     assert state in (-1, 0, 1)
     if state == 1:

@@ -71,11 +71,11 @@ def test_with_room_for_all_messages_at_once_the_two_switch_example_is_nearly_liq
 
 
 def test_what_cannot_be_run_is_refused() -> None:
-    with pytest.raises(InputError, match="every transfer once"):
+    with pytest.raises(InputError, match="every transfer must be in exactly one frame"):
         run_queues([[0], [1]], [[0]], stored_fraction=0.0)
     with pytest.raises(InputError, match="0 to 1"):
         run_queues([[0]], [[0]], stored_fraction=1.5)
     with pytest.raises(InputError, match="1 or more"):
         run_virtual_links([[0]], [[0]], number=0)
-    with pytest.raises(InputError, match="every transfer once"):
+    with pytest.raises(InputError, match="every transfer must be in exactly one frame"):
         run_virtual_links([[0]], [[0, 0]], number=2)

@@ -80,7 +80,7 @@ def test_two_that_share_a_link_over_virtual_channels_take_twice_as_long() -> Non
 
 
 def test_frames_must_hold_every_transfer_once() -> None:
-    with pytest.raises(InputError, match="every transfer once"):
+    with pytest.raises(InputError, match="every transfer must be in exactly one frame"):
         run_wormhole([[0], [1]], [[0, 0]], barrier=True)
 
 

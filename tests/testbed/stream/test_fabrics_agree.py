@@ -22,7 +22,7 @@ from testbed.stream.judgement.packet_logs import block_outcomes
 from testbed.stream.judgement.verdict import invalid_reason, judge
 from testbed.stream.measurements import ReceivedPackets, RunHealth, SentPackets, StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import predicted_loss
+from testbed.stream.prediction.active_faults import predicted_loss
 from testbed.stream.prediction.path_delays import REACTION_S
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies.network import Link, Network, Node

@@ -13,10 +13,10 @@ from testbed.errors import InputError
 from testbed.faults.grammar import parse_fault_list
 from testbed.model.verdict import Check
 from testbed.stream.facts.run_facts import RunFacts
-from testbed.stream.impaired.checks import (
+from testbed.stream.impaired.checks import impairment_checks
+from testbed.stream.impaired.tolerances import (
     MIN_PACKETS,
     burst_tolerance,
-    impairment_checks,
     loss_tolerance,
     packets_needed,
 )

@@ -196,7 +196,7 @@ def test_checker_names_what_is_wrong() -> None:
             (tuple(replace(p, wavelengths=(3,) * len(p.wavelengths)) for p in lit),),
             "uses wavelength 3",
         ),
-        ((tuple(replace(p, wavelengths=(0,)) for p in lit),), "give one a fibre"),
+        ((tuple(replace(p, wavelengths=(0,)) for p in lit),), "give one for each fibre"),
         (((changed, *lit[1:]),), "changes its wavelength"),
         (((*lit, replace(lit[0], lightpath=5)),), "there is no lightpath 5"),
     ):

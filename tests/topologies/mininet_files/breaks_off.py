@@ -1,4 +1,4 @@
-# lab: 2 hosts, 1 switches, 2 cables; the program broke off when its network was built (line 8: ValueError: invalid literal
+# lab: 2 hosts, 1 switches, 2 cables; the program failed after its network was built (line 8: ValueError: invalid literal
 from mininet.net import Mininet
 from mininet.topo import SingleSwitchTopo
 

@@ -1,4 +1,4 @@
-# __main__: error: it lays cables by commands (h1: ip link add
+# __main__: error: it creates cables by commands (h1: ip link add
 from mininet.net import Mininet
 
 net = Mininet(controller=None)

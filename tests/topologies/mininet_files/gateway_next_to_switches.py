@@ -1,4 +1,4 @@
-# mytopo: 2 hosts, 1 switches, 2 cables; root would lie next to the switches (inNamespace=False)
+# mytopo: 2 hosts, 1 switches, 2 cables; root would be next to the switches (inNamespace=False)
 from mininet.topo import Topo
 
 

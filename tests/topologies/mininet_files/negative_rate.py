@@ -1,4 +1,4 @@
-# mytopo: error: links[0]: bw -5 is no rate; give Mbit/s above 0, as bw=10
+# mytopo: error: links[0]: bw -5 is not a rate; give Mbit/s above 0, as bw=10
 from mininet.topo import Topo
 
 

@@ -1,4 +1,4 @@
-# mytopo: error: no node is in it; give at least one
+# mytopo: error: it has no node; give at least one
 from mininet.topo import Topo
 
 topos = {"mytopo": Topo}

@@ -1,4 +1,4 @@
-# mytopo: error: line 7 is no Python 3: 'print "Simple topology"'; the file is Python 2: run 2to3 -w on it
+# mytopo: error: line 7 is not Python 3: 'print "Simple topology"'; the file is Python 2: run 2to3 -w on it
 from mininet.topo import Topo
 
 

@@ -1,4 +1,4 @@
-# mytopo: error: line 10 is no Python 3: 'sudo mn --custom shell_lines.py --topo mytopo'
+# mytopo: error: line 10 is not Python 3: 'sudo mn --custom shell_lines.py --topo mytopo'
 from mininet.topo import Topo
 
 

@@ -1,1 +1,1 @@
-"""Impaired links of an emulated network: by a process that packets pass on their way."""
+"""Impairs links of an emulated network: a process delays, drops or copies their packets."""

@@ -1,8 +1,11 @@
-"""Detours of impaired and delayed links: a veth pair each, next to the cable, whose far end the relay reads and whose
-packets it sends on.
+"""Redirects the packets of impaired and delayed links through a process, the relay.
 
-A packet that leaves a switch or host on an impaired link is redirected before the queues of its interface; it comes
-back marked, passes the redirecting rule, and goes through the link's own queue, capacity and faults like any other.
+Each such link has a detour: a veth pair next to the cable. The relay reads packets at its far end
+and sends them on.
+
+A packet that leaves a switch or host on an impaired link is redirected before the queues of its
+interface. It returns with a mark, passes the redirecting rule, and goes through the queue,
+capacity and faults of the link like any other packet.
 """
 
 import os
@@ -24,56 +27,101 @@ from testbed.faults.impaired_link import MIN_QUEUE_PACKETS, ImpairedLink
 from topologies.impairments import Impairments, impairment_text, to_text
 from topologies.network import LinkId, label_of
 
-LANES_OF_RELAY, MOST_RELAYS = 32, 4
-"""A process has so many lanes where there are processors for more."""
+# One more relay process is started for this many lanes, if there are processors for it.
+LANES_OF_RELAY = 32
+MOST_RELAYS = 4
+
+# The rule comes before the one that drops packets (2). A packet that returns from its detour may
+# still be dropped, but only once.
 _DETOUR_PRIORITY = 1
-"""Before the rule that drops packets (2): a packet that comes back from its detour may still be dropped, once."""
+
 _NESTED = 0x8000
+
+# Indices of the interfaces of detours are above those of all cables.
 _FIRST_INDEX = 1_000_000
+
+# Marks are unlikely to be those of a user's own rules.
 _FIRST_MARK = 0x7E570000
-_RECEIVE_BYTES, _SEND_BYTES = 4 << 20, 4 << 20
-_EVERYTHING = 3  # ETH_P_ALL
-_IGNORE_OUTGOING = (263, 23)  # SOL_PACKET, PACKET_IGNORE_OUTGOING
+
+# Room for a burst while the relay waits for a processor.
+_RECEIVE_BYTES = 4 << 20
+_SEND_BYTES = 4 << 20
+
+_ETH_P_ALL = 3
+_SOL_PACKET = 263
+_PACKET_IGNORE_OUTGOING = 23
+
+# A packet of the default MTU with its Ethernet header.
+_FRAME_BYTES = 1514
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImpairedEnd:
-    """An end that sends a link's packets, and what is to happen to them. ``delay_s``: the link's own delay where the
-    relay has to make it, else 0."""
+    """An interface that sends a link's packets, and what happens to these packets.
+
+    Attributes:
+        end: The interface.
+        link: The link.
+        impairments: The impairments of the packets.
+        queue_bytes: Length of the link's queue in bytes.
+        delay_s: Delay of the link in seconds, if the relay has to make it; otherwise 0.
+    """
 
     end: CableEnd
     link: LinkId
     impairments: Impairments
-    queue_bytes: int = MIN_QUEUE_PACKETS * 1514
+    queue_bytes: int = MIN_QUEUE_PACKETS * _FRAME_BYTES
     delay_s: float = 0.0
 
     @property
     def key(self) -> tuple[str, str]:
-        """(interface, what happens there, "" for nothing): ends with one key have one detour."""
-        return self.end.interface, " ".join(_words(impairment_text(self.impairments), self.delay_s))
+        """The interface, and the impairments and delay as text, which is empty for neither.
+
+        Ends with the same key share a detour.
+        """
+        return self.end.interface, _text(impairment_text(self.impairments), self.delay_s)
 
     @property
     def name(self) -> str:
-        """For a person, and in reports."""
-        return " ".join([label_of(self.link), *_words(to_text(self.impairments), self.delay_s)])
+        """The link, its impairments and its delay as text, for reports."""
+        text = _text(to_text(self.impairments), self.delay_s)
+        return f"{label_of(self.link)} {text}" if text else label_of(self.link)
 
 
-def _words(impairments: str, delay_s: float) -> list[str]:
-    return [word for word in (impairments, f"delay_s={delay_s:g}" if delay_s else "") if word]
+def _text(impairments: str, delay_s: float) -> str:
+    """Return impairments (as text) and a delay as one text."""
+    parts = []
+    if impairments:
+        parts.append(impairments)
+    if delay_s:
+        parts.append(f"delay_s={delay_s:g}")
+    return " ".join(parts)
 
 
 class Redirects:
-    """All detours of one network. ``seed``: of what chance decides."""
+    """The detours of one network.
+
+    Args:
+        namespaces: The namespaces of the hosts.
+        mtu: MTU of the detours, in bytes.
+        seed: Seed of random impairments.
+    """
 
     def __init__(self, namespaces: HostNamespaces, *, mtu: int, seed: int) -> None:
-        self._namespaces, self._mtu, self._seed = namespaces, mtu, seed
-        self._through: dict[tuple[str, str], int] = {}
+        self._namespaces = namespaces
+        self._mtu = mtu
+        self._seed = seed
         self._relays: list[Relay] = []
-        self._taken: dict[str, int] = {}
+
+        # Key of an end -> index of the interface at which its detour begins.
+        self._detour_index: dict[tuple[str, str], int] = {}
+
+        # Interface -> index of the detour that its packets take now; 0 for none.
+        self._active: dict[str, int] = {}
 
     @cached_property
     def has_netem(self) -> bool:
-        """Whether the kernel delays and loses packets by itself."""
+        """True if the kernel itself can delay and drop packets."""
         return has_netem(self._namespaces.netlink_of(None))
 
     def expect(self) -> None:
@@ -81,51 +129,71 @@ class Redirects:
         prepare_processes(relay.__name__)
 
     def prepare(self, required: Sequence[ImpairedEnd]) -> None:
-        """Lay the detours that are not there yet, and start a process for them, or two where there are many lanes and
-        processors; no packet takes them before ``switch``."""
-        new = {one.key: one for one in required if one.key[1]}
-        lanes = [self._lane(key, one) for key, one in new.items() if key not in self._through]
-        count = min(MOST_RELAYS, len(os.sched_getaffinity(0)), -(-len(lanes) // LANES_OF_RELAY))
-        shares = [lanes[k::count] for k in range(count)]
-        self._relays += [Relay(share) for share in shares]
+        """Create the missing detours, and start processes for them.
+
+        No packet takes a detour before ``switch``.
+        """
+        new_ends = {}
+        for impaired in required:
+            _, text = impaired.key
+            if text:
+                new_ends[impaired.key] = impaired
+        lanes = []
+        for key, impaired in new_ends.items():
+            if key not in self._detour_index:
+                lanes.append(self._lane(key, impaired))
+        processors = len(os.sched_getaffinity(0))
+        count = min(MOST_RELAYS, processors, -(-len(lanes) // LANES_OF_RELAY))
+        for number in range(count):
+            self._relays.append(Relay(lanes[number::count]))
 
     def switch(self, required: ImpairedEnd) -> None:
-        """The end's packets take the detour of these impairments and this delay from now on, or none where there are
-        neither."""
-        end, netlink = required.end, self._namespaces.netlink_of(required.end.host)
+        """Let the packets of an end take another detour from now on.
+
+        Args:
+            required: The end. Without impairments and delay, its packets take no detour.
+        """
+        end = required.end
+        netlink = self._namespaces.netlink_of(end.host)
         self.prepare([required])
-        through = self._through.get(required.key, 0)
-        taken = self._taken.get(end.interface, 0)
-        if taken == through:
+        new = self._detour_index.get(required.key, 0)
+        old = self._active.get(end.interface, 0)
+        if old == new:
             return
         messages = [rtnl.packet_gate(end.index)]
-        if taken:
-            messages.append(detour_rule(end.index, mark=_mark(end), through=taken, action="remove"))
-        if through:
-            messages.append(detour_rule(end.index, mark=_mark(end), through=through))
+        if old:
+            messages.append(detour_rule(end.index, mark=_mark(end), through=old, action="remove"))
+        if new:
+            messages.append(detour_rule(end.index, mark=_mark(end), through=new))
         netlink.apply(messages)
-        self._taken[end.interface] = through
+        self._active[end.interface] = new
 
     def reports(self) -> dict[str, LaneReport]:
-        """Link and words -> what became of its packets."""
+        """Return what happened to the packets of each lane, by ``ImpairedEnd.name``."""
         reports: dict[str, LaneReport] = {}
         for process in self._relays:
             reports.update(process.reports())
         return reports
 
     def forget(self) -> None:
-        """What was late until now is not reported any more."""
+        """Leave delays and losses of the relays until now out of later reports."""
         for process in self._relays:
             process.forget()
 
     def close(self) -> None:
+        """End all relays."""
         for process in self._relays:
             process.stop()
         self._relays.clear()
 
     def _lane(self, key: tuple[str, str], required: ImpairedEnd) -> Lane:
-        number, end = len(self._through), required.end
-        near, far, index = f"im{number}a", f"im{number}b", _FIRST_INDEX + 2 * number
+        """Create a detour, and return the lane through which the relay serves it."""
+        number = len(self._detour_index)
+        end = required.end
+        near = f"im{number}a"
+        far = f"im{number}b"
+        index = _FIRST_INDEX + 2 * number
+        # A locally administered address, which differs from those of all cables.
         mac = struct.pack("=BBI", 0x02, 0x7E, index)
         pair = rtnl.make_veth(
             rtnl.VethEnd(name=near, index=index, mac=mac),
@@ -136,17 +204,9 @@ class Redirects:
         self._namespaces.netlink_of(end.host).apply([pair, rtnl.set_up(index + 1, True)])
         with self._namespaces.open_socket(end.host, socket.AF_INET, socket.SOCK_DGRAM) as control:
             rtnl.compute_checksums(near, control)
-        reading = self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW)
-        reading.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
-        reading.setsockopt(*_IGNORE_OUTGOING, 1)
-        reading.setblocking(False)
-        reading.bind((far, _EVERYTHING))
-        writing = self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW)
-        writing.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
-        writing.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, _mark(end))
-        writing.setblocking(False)
-        writing.bind((end.interface, 0))
-        self._through[key] = index
+        reading = self._reading_socket(end, far)
+        writing = self._writing_socket(end)
+        self._detour_index[key] = index
         make_link = partial(
             ImpairedLink,
             required.impairments,
@@ -164,36 +224,82 @@ class Redirects:
             delay_s=required.delay_s,
         )
 
+    def _reading_socket(self, end: CableEnd, far: str) -> socket.socket:
+        """Return a packet socket that receives what arrives at the far end of a detour."""
+        sock = self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
+        sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+        sock.setblocking(False)
+        # Packets are received from here on, so all options are set before.
+        sock.bind((far, _ETH_P_ALL))
+        return sock
+
+    def _writing_socket(self, end: CableEnd) -> socket.socket:
+        """Return a packet socket that sends marked packets through the interface of an end."""
+        sock = self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, _mark(end))
+        sock.setblocking(False)
+        # Protocol 0: the socket receives nothing.
+        sock.bind((end.interface, 0))
+        return sock
+
 
 def _mark(end: CableEnd) -> int:
-    """Of its own for each interface: a switch in the kernel may pass a packet on with the mark that it came with."""
+    """Return the mark of packets that return to an interface from its detour.
+
+    Each interface has its own, because a switch in the kernel may forward a packet with the mark
+    that it had when it arrived.
+    """
     return _FIRST_MARK + end.index
 
 
 def detour_rule(
     index: int, *, mark: int, through: int, action: Literal["add", "remove"] = "add"
 ) -> rtnl.Message:
-    """Send what the interface sends out of the interface ``through`` instead, but for packets with that mark: those
-    have been there.
+    """Return the message that redirects packets of an interface, except those with a mark.
 
-    A classic BPF classifier and a redirecting action, at the interface's hook before its queues (clsact); ordinary
-    users may set both in namespaces of their own, which they may not do with extended BPF programs.
+    Marked packets have already taken the detour. The rule is a classic BPF classifier with a
+    redirecting action, at the hook before the queues of the interface (clsact). Ordinary users may
+    use both in their own namespaces, which they may not do with extended BPF programs.
+
+    Args:
+        index: Index of the interface.
+        mark: The mark.
+        through: Index of the interface that sends the packets instead.
+        action: ``"remove"`` returns the message that removes the rule.
     """
     if action == "remove":
         return rtnl.remove_bpf_rule(index, rtnl.CLSACT_EGRESS, _DETOUR_PRIORITY)
-    load_word, jump_if_equal, answer = 0x20, 0x15, 0x06
-    ancillary_mark, no_match, match = 0xFFFFF000 + 20, 0, 0xFFFFFFFF
+    load_word = 0x20
+    jump_if_equal = 0x15
+    return_constant = 0x06
+    skf_ad_mark = 0xFFFFF000 + 20
+    no_match = 0
+    match = 0xFFFFFFFF
     steps = (
-        (load_word, 0, 0, ancillary_mark),
+        (load_word, 0, 0, skf_ad_mark),
         (jump_if_equal, 0, 1, mark),
-        (answer, 0, 0, no_match),
-        (answer, 0, 0, match),
-    )
-    stolen, redirect = 4, 1
-    target = struct.pack("=IIiiiiI", 0, 0, stolen, 0, 0, redirect, through)
-    mirred = rtnl.attribute(
-        1, rtnl.text(1, "mirred") + rtnl.attribute(2 | _NESTED, rtnl.attribute(2, target))
+        (return_constant, 0, 0, no_match),
+        (return_constant, 0, 0, match),
     )
     return rtnl.bpf_rule(
-        index, rtnl.CLSACT_EGRESS, _DETOUR_PRIORITY, steps, rtnl.attribute(1 | _NESTED, mirred)
+        index, rtnl.CLSACT_EGRESS, _DETOUR_PRIORITY, steps, _redirect_action(through)
     )
+
+
+def _redirect_action(through: int) -> bytes:
+    """Return the attribute of a filter that sends matching packets through an interface."""
+    tca_bpf_act = 1
+    tca_act_kind = 1
+    tca_act_options = 2
+    tca_mirred_parms = 2
+    tc_act_stolen = 4
+    tca_egress_redir = 1
+    # struct tc_mirred.
+    target = struct.pack("=IIiiiiI", 0, 0, tc_act_stolen, 0, 0, tca_egress_redir, through)
+    options = rtnl.attribute(tca_mirred_parms, target)
+    mirred = rtnl.text(tca_act_kind, "mirred")
+    mirred += rtnl.attribute(tca_act_options | _NESTED, options)
+    first_action = rtnl.attribute(1, mirred)
+    return rtnl.attribute(tca_bpf_act | _NESTED, first_action)

@@ -1,2 +1,1 @@
-"""What the network asks of the kernel: interfaces and queues by rtnetlink, hosts as namespaces, packets as they
-pass."""
+"""Interfaces, queues, routes, namespaces and packet captures of the Linux kernel."""

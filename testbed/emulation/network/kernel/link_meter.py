@@ -1,4 +1,4 @@
-"""What links have carried and which have no carrier, read from files of the kernel's, for whoever watches a network."""
+"""Reads the byte counters and carriers of links from the kernel, to display a running network."""
 
 import fcntl
 import socket
@@ -10,47 +10,59 @@ from pathlib import Path
 from testbed.model.progress import CounterReading
 from topologies.network import LinkId
 
-_SIOCGIFFLAGS, _IFF_RUNNING = 0x8913, 0x40
+_SIOCGIFFLAGS = 0x8913
+_IFF_RUNNING = 0x40
+
+# struct ifreq with flags: name, flags, padding.
+_IFREQ = "16sH14x"
+
+# Columns of /proc/net/dev after the interface's name, which is column 0.
+_RECEIVED_BYTES = 1
+_SENT_BYTES = 9
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinkMeter:
-    """Reads how many bytes each link has carried, from one file of the kernel's, with no socket, lock or command of the
-    run's.
+    """Reads how many bytes each link has carried.
 
-    ``sent``: link -> the interface next to the switches that sends it; ``came``: where a host or another machine sends
-    it, the one at which it arrives. May be used in any thread that begins next to the switches.
+    It needs one read of one file of the kernel's, and uses no socket, lock or command of the run.
+    Any thread that starts in the namespace of the switches may use it.
+
+    Attributes:
+        sent: Link -> the interface next to the switches that sends onto the link.
+        received: Link -> the interface at which the link arrives, for links that a host or another
+            machine sends.
     """
 
     sent: Mapping[LinkId, str]
     received: Mapping[LinkId, str]
 
     def carried_bytes(self) -> dict[LinkId, int]:
-        """Link -> bytes since its interfaces were made."""
-        rows = [
-            line.split()
-            for line in Path("/proc/thread-self/net/dev")
-            .read_text()
-            .replace(":", " ")
-            .splitlines()[2:]
-        ]
-        counted = {row[0]: (int(row[1]), int(row[9])) for row in rows}
-        found = {link: counted[name][1] for link, name in self.sent.items()}
-        return found | {link: counted[name][0] for link, name in self.received.items()}
+        """Return the number of bytes that each link has carried since its interfaces exist."""
+        table = Path("/proc/thread-self/net/dev").read_text()
+        columns: dict[str, list[str]] = {}
+        for line in table.replace(":", " ").splitlines()[2:]:
+            row = line.split()
+            columns[row[0]] = row
+        carried = {link: int(columns[name][_SENT_BYTES]) for link, name in self.sent.items()}
+        for link, name in self.received.items():
+            carried[link] = int(columns[name][_RECEIVED_BYTES])
+        return carried
 
     def without_carrier(self) -> tuple[LinkId, ...]:
-        """Links whose interface next to the switches is down, or has no carrier."""
+        """Return the links whose interface next to the switches is down or has no carrier."""
         dead: set[str] = set()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             for name in {*self.sent.values(), *self.received.values()}:
-                answer = fcntl.ioctl(sock, _SIOCGIFFLAGS, struct.pack("16sH14x", name.encode(), 0))
-                if not struct.unpack("16sH14x", answer)[1] & _IFF_RUNNING:
+                request = struct.pack(_IFREQ, name.encode(), 0)
+                answer = fcntl.ioctl(sock, _SIOCGIFFLAGS, request)
+                _, flags = struct.unpack(_IFREQ, answer)
+                if not flags & _IFF_RUNNING:
                     dead.add(name)
-        return tuple(
-            link for link, name in (*self.sent.items(), *self.received.items()) if name in dead
-        )
+        links = (*self.sent.items(), *self.received.items())
+        return tuple(link for link, name in links if name in dead)
 
 
 def read_counters(meter: LinkMeter) -> CounterReading:
-    """What the links' counters say now, for whoever watches a network and knows nothing of what runs on it."""
+    """Return the counters of the links, for a display that does not know the workload."""
     return CounterReading(link_bytes=meter.carried_bytes(), down=meter.without_carrier())

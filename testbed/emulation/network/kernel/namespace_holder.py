@@ -1,10 +1,12 @@
-"""Holds emulated hosts' namespaces (network, host name, mounts): a stand-alone program, one sleeping thread a host.
-
-``host_namespaces`` runs it with ``python -I -S``; it prints the threads' ids, one a line, and lives until its input
-closes. A thread's namespaces are entered as a process' are, by /proc/ID/ns; a thread needs some 30 kB where a process
-of this program needs 600.
+"""Keeps the namespaces of emulated hosts (network, host name, mounts) alive: a program of its own.
 
     namespace_holder.py HOSTNAME ...
+
+It has one sleeping thread for each host. ``host_namespaces`` runs it with ``python -I -S``. It
+prints the ids of the threads, one per line, and lives until its standard input is closed.
+
+A thread's namespaces are entered like those of a process, through /proc/ID/ns. A thread needs some
+30 kB of memory, and a process of this program 600 kB.
 """
 
 import _thread
@@ -14,89 +16,126 @@ import os
 import socket
 import sys
 
-# ``python -I`` leaves the program's folder out.
+# ``python -I`` does not add the program's folder to the search path.
 sys.path.insert(0, os.path.dirname(__file__))  # noqa: PTH120 - pathlib takes time
-import host_view  # type: ignore[import-not-found] # it lies beside this program
+import host_view  # type: ignore[import-not-found] # it is in this program's folder
 
-CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWNET = 0x00020000, 0x04000000, 0x40000000
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWNET = 0x40000000
 MNT_DETACH = 2
-MS_BIND, MS_REC, READ_ONLY = (
-    4096,
-    16384,
-    1 | 2 | 4 | 8,
-)  # without devices, programs and their rights
+MS_RDONLY = 1
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_BIND = 4096
+MS_REC = 16384
+
+# Settings below /proc/sys/net of each host.
+#
+# A full queue of the host drops packets for its cable. The kernel takes that for congestion of the
+# machine: it tries again twice a second, and ends a connection after ``tcp_retries2`` drops in a
+# row. The default of 15 would be 7.5 s.
 SETTINGS = {
-    "ipv6/conf/default/disable_ipv6": "1", "ipv6/conf/all/disable_ipv6": "1", "ipv4/tcp_retries2": "255",
-}  # fmt: skip
-"""Of each host's network. A host's own queue stands for its cable's and drops; the kernel takes that for congestion of
-its own, tries twice a second, and ends a connection after ``tcp_retries2`` drops in a row: 15 would be 7.5 s."""
+    "ipv6/conf/default/disable_ipv6": "1",
+    "ipv6/conf/all/disable_ipv6": "1",
+    "ipv4/tcp_retries2": "255",
+}
+
+# The threads only sleep. The default stack of 8 MiB each would count against ``ulimit -v``.
 _STACK_BYTES = 128 << 10
+
+_CONTROL_GROUPS = "/sys/fs/cgroup"
 _libc = ctypes.CDLL(None, use_errno=True)
-_for_ever = _thread.allocate_lock()
+
+# The threads sleep by waiting for this lock, which is never released.
+_never_released = _thread.allocate_lock()
 
 
 def main(names: list[str]) -> int:
-    """One thread a host, whose UTS namespace has that name. Print the threads' ids and wait; the kernel ends them with
-    this process."""
-    # The hosts' mount namespaces are copies of this program's own.
+    """Start one thread for each host, print the ids of the threads, and wait.
+
+    The kernel ends the threads with this process.
+
+    Args:
+        names: Host name of each host, which its UTS namespace gets.
+    """
+    # The mount namespaces of the hosts are copies of this program's. Whatever is hidden here, once,
+    # is hidden in all of them.
     if _libc.unshare(CLONE_NEWNS) != 0:
-        return _refuse(ctypes.get_errno())
+        return _report_refusal(ctypes.get_errno())
     _uncover_interfaces()
     try:
         host_view.hide_machine()
         host_view.hide_open_vswitch()
     except OSError as error:
-        return _refuse(error.errno or errno.EPERM)
-    _for_ever.acquire()
+        return _report_refusal(error.errno or errno.EPERM)
+    _never_released.acquire()
     _thread.stack_size(_STACK_BYTES)
     ready, report = os.pipe()
     holders = [0] * len(names)
     for number, name in enumerate(names):
         try:
             _thread.start_new_thread(_hold, (holders, number, report, name))
-        except RuntimeError:  # no more threads
-            return _refuse(errno.EAGAIN)
-        # One after the other: hundreds at once turn round a lock of the kernel's that lets one through.
+        except RuntimeError:
+            # The limit on threads is reached.
+            return _report_refusal(errno.EAGAIN)
+        # Wait for each thread before the next is started. Hundreds of them would spin on a lock of
+        # the kernel's that admits one at a time.
         answer = os.read(ready, 1)
         if answer != b"+":
-            return _refuse(answer[0])
+            return _report_refusal(answer[0])
     print("\n".join(map(str, holders)), flush=True)
     sys.stdin.read()
     return 0
 
 
-def _refuse(code: int) -> int:
+def _report_refusal(code: int) -> int:
+    """Print the errno that the kernel gave, for ``HostNamespaces.wait``."""
     print(f"refused {code}", flush=True)
     return 3
 
 
 def _uncover_interfaces() -> None:
-    """Take away the /sys of the sandbox's network, which lies over the machine's.
+    """Unmount the sandbox's /sys, which is mounted over the machine's.
 
-    Each host mounts its own, and each mount below would be copied for each host.
+    Each host mounts a /sys of its own. The mounts below would be copied for each host.
     """
     with open("/proc/self/mountinfo") as file:
-        points = [line.split()[4] for line in file]
-    if points.count("/sys") > 1:
+        mount_points = [line.split()[4] for line in file]
+    if mount_points.count("/sys") > 1:
         _libc.umount2(b"/sys", MNT_DETACH)
 
 
 def show_own_interfaces() -> None:
-    """/sys shows the interfaces of the network in which it was mounted: mount it again, with the control groups that
-    lie in it. It stays as it was where the kernel refuses (in a container that hides a part of it)."""
-    groups = "/sys/fs/cgroup"
-    retained = os.open(groups, os.O_PATH) if os.path.isdir(groups) else None  # noqa: PTH112 - pathlib takes time
-    if (
-        _libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(READ_ONLY), None) == 0
-        and retained is not None
-    ):
-        seen = f"/proc/thread-self/fd/{retained}"
-        _libc.mount(seen.encode(), groups.encode(), None, ctypes.c_ulong(MS_BIND | MS_REC), None)
-    if retained is not None:
-        os.close(retained)
+    """Mount /sys again, because it shows the interfaces of the network in which it was mounted.
+
+    The control groups in it are retained. /sys stays as it was if the kernel refuses, as in a
+    container that hides a part of it.
+    """
+    # Opened before the mount covers it.
+    groups = None
+    if os.path.isdir(_CONTROL_GROUPS):  # noqa: PTH112 - pathlib takes time
+        groups = os.open(_CONTROL_GROUPS, os.O_PATH)
+    flags = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
+    mounted = _libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(flags), None) == 0
+    if groups is not None:
+        if mounted:
+            source = f"/proc/thread-self/fd/{groups}".encode()
+            bind = ctypes.c_ulong(MS_BIND | MS_REC)
+            _libc.mount(source, _CONTROL_GROUPS.encode(), None, bind, None)
+        os.close(groups)
 
 
 def _hold(holders: list[int], number: int, report: int, name: str) -> None:
+    """Create the namespaces of one host, and sleep.
+
+    Args:
+        holders: Thread ids by host, of which this thread sets its own.
+        number: Index of the host.
+        report: Pipe to which one byte is written: ``+``, or the errno of a refusal.
+        name: Host name of the host.
+    """
     if _libc.unshare(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS) != 0:
         os.write(report, bytes([ctypes.get_errno()]))
         return
@@ -107,11 +146,13 @@ def _hold(holders: list[int], number: int, report: int, name: str) -> None:
             with open(f"/proc/sys/net/{path}", "w") as file:
                 file.write(value)
         except OSError:
-            continue  # a kernel without IPv6 has nothing to switch off
+            # A kernel without IPv6 has no such settings, and needs none.
+            continue
     holders[number] = _thread.get_native_id()
     os.write(report, b"+")
-    _for_ever.acquire()
+    _never_released.acquire()
 
 
 if __name__ == "__main__":
-    os._exit(main(sys.argv[1:]))  # without waiting for the threads
+    # ``sys.exit`` would wait for the threads.
+    os._exit(main(sys.argv[1:]))

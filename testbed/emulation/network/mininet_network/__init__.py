@@ -1,1 +1,1 @@
-"""Mininet builds the networks: its own life cycle and classes, whose effects on the kernel are made in batches."""
+"""Builds networks with Mininet, whose classes make their changes to the kernel in batches."""

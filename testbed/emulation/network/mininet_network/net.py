@@ -1,5 +1,7 @@
-"""Mininet itself, whose hosts, switches and links are made in batches; a user's topology, classes and parameters as
-Mininet takes them."""
+"""Mininet's own network class, whose hosts, switches and links are built in batches.
+
+A user's topology, classes and parameters work as they do with Mininet.
+"""
 
 import gc
 import json
@@ -22,41 +24,57 @@ from testbed.errors import InputError
 from testbed.model.naming.device_names import device_names
 from topologies.text.json_types import JsonObject
 
+# Time limit for the connection of a measurement by iperf, and for all of it but the measurement.
 _CONNECT_MS = 5000
-_IPERF_REST_S = 15.0
-_BEFORE_SWITCH, _BEFORE_CONTROLLER = 1, 3
-"""Positional arguments of Mininet's before these two."""
+_IPERF_EXTRA_S = 15.0
+
+# Number of Mininet's positional arguments before these two parameters.
+_BEFORE_SWITCH = 1
+_BEFORE_CONTROLLER = 3
 
 
 class TestbedMininet(Mininet):  # type: ignore[misc]
-    """Mininet, inside the sandbox. ``requests``: where its nodes send theirs (default: a ``Batch`` with ``mtu`` bytes a
-    cable); all else as Mininet's documentation says. Without a switch class and a controller its switches learn.
+    """Mininet, inside the sandbox.
+
+    Without a switch class and a controller, its switches learn. Everything else is as Mininet's
+    documentation says.
 
         net = TestbedMininet(topo=TreeTopo(depth=2, fanout=3))
         net.start()
         net.pingAll()
         net.stop()
 
-    CapabilityError where the kernel or Open vSwitch refuses, InputError while another network of the program runs.
+    Args:
+        args: Positional arguments of Mininet.
+        requests: The requests of its nodes; by default a new ``Batch``.
+        mtu: MTU of every cable of the new batch, in bytes.
+        options: Keyword arguments of Mininet.
+
+    Raises:
+        CapabilityError: The kernel or Open vSwitch refuses.
+        InputError: Another network of the program is running.
     """
 
-    __test__ = False  # of pytest
+    # pytest takes classes whose names begin with "Test" for tests.
+    __test__ = False
 
     def __init__(
         self, *args: object, requests: Requests | None = None, mtu: int = 1500, **options: object
     ) -> None:
-        before = Requests.current
-        if requests is None and isinstance(before, Batch) and not before.closed:
-            if before.running and _is_referenced(before):
+        previous = Requests.current
+        if requests is None and isinstance(previous, Batch) and not previous.closed:
+            if previous.running and _is_referenced(previous):
                 raise InputError(
-                    "the program's first network still runs; call net.stop() before it makes another"
+                    "the program's first network still runs; call net.stop() before it makes "
+                    "another"
                 )
-            before.close()
+            previous.close()
         self.requests = Batch(mtu=mtu) if requests is None else requests
         self.requests.owner = weakref.ref(self)
-        alone = len(args) <= _BEFORE_CONTROLLER and options.setdefault("controller", None) is None
-        if alone and len(args) <= _BEFORE_SWITCH:
-            options.setdefault("switch", OVSBridge)
+        controller_not_given = len(args) <= _BEFORE_CONTROLLER
+        if controller_not_given and options.setdefault("controller", None) is None:
+            if len(args) <= _BEFORE_SWITCH:
+                options.setdefault("switch", OVSBridge)
         try:
             with refusals():
                 super().__init__(*args, **options)
@@ -65,30 +83,45 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
             raise
 
     def buildFromTopo(self, topo: Topo | None = None) -> None:  # noqa: N802 - Mininet's name
-        """All names are known before the first object: namespaces and switch daemons begin meanwhile."""
+        """Build a topology.
+
+        All names are known before the first object is created. So namespaces and switch daemons
+        start while Mininet creates its objects.
+        """
         assert topo is not None
-        tops = {name: max(topo.ports.get(name, ()), default=0) for name in topo.nodes()}
-        hosts, switches = topo.hosts(), topo.switches()
+        ports = {name: list(topo.ports.get(name, ())) for name in topo.nodes()}
+        hosts = topo.hosts()
+        switches = topo.switches()
         if not self.requests.devices:
+            highest_port = {name: max(ports[name], default=0) for name in topo.nodes()}
             devices = device_names(
-                {name: tops[name] for name in hosts}, {name: tops[name] for name in switches}
+                {name: highest_port[name] for name in hosts},
+                {name: highest_port[name] for name in switches},
             )
             self.requests.devices.update(devices)
-        own = [name for name in hosts if topo.nodeInfo(name).get("inNamespace", True)]
-        self.requests.begin(
-            own, {name: [("", port) for port in topo.ports.get(name, ())] for name in switches}
-        )
+        hosts_with_namespaces = [
+            name for name in hosts if topo.nodeInfo(name).get("inNamespace", True)
+        ]
+        ports_of_bridges = {}
+        for name in switches:
+            # Only the numbers of the ports matter now.
+            ports_of_bridges[name] = [("", port) for port in ports[name]]
+        self.requests.begin(hosts_with_namespaces, ports_of_bridges)
         super().buildFromTopo(topo)
 
-    def addHost(self, name: str, cls: type | None = None, **params: object) -> Node:  # noqa: N802 - Mininet's name
-        """Made with all others, or at once while the network runs."""
+    def addHost(  # noqa: N802 - Mininet's name
+        self, name: str, cls: type | None = None, **params: object
+    ) -> Node:
+        """Add a host, which is built with all others, or at once while the network runs."""
         Requests.current = self.requests
         host = super().addHost(name, cls=late(cls or self.host), **params)
         self.nameToNode.setdefault(host.name, host)
         return host
 
-    def addSwitch(self, name: str, cls: type | None = None, **params: object) -> Node:  # noqa: N802 - Mininet's name
-        """Likewise; while the network runs it begins with its ``start``."""
+    def addSwitch(  # noqa: N802 - Mininet's name
+        self, name: str, cls: type | None = None, **params: object
+    ) -> Node:
+        """Add a switch; while the network runs, it begins with its ``start``."""
         Requests.current = self.requests
         switch = super().addSwitch(name, cls=late(cls or self.switch), **params)
         self.nameToNode.setdefault(switch.name, switch)
@@ -97,36 +130,38 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
     def addController(  # noqa: N802
         self, name: object = "c0", controller: object = None, **params: object
     ) -> object:
-        """As Mininet's; none where there is no class of them."""
+        """Add a controller, or return None if the network has no controller class."""
         Requests.current = self.requests
         if isinstance(name, str) and controller is None and self.controller is None:
             return None
         return super().addController(name, controller=late(controller or self.controller), **params)
 
     def start(self) -> None:
-        """Controllers, then all switches at once. What was made is taken down again where a step fails."""
+        """Start the controllers, and then all switches at once.
+
+        If a step fails, what was built is taken down.
+        """
         try:
             with refusals():
                 super().start()
-                self.requests.flush()  # a network without switches starts none
+                # In a network without switches, nothing has been carried out yet.
+                self.requests.flush()
         except BaseException:
             self.stop()
             raise
         self.requests.running = True
 
     def stop(self) -> None:
-        """Take everything down, however far it was built."""
+        """Take everything down, however much of it was built."""
         if not self.requests.closed:
             super().stop()
             self.requests.close()
 
-    def made(self) -> JsonObject:
-        """Mininet's version, and its classes with how many of each."""
-        objects = Counter(
-            type(one).__name__
-            for one in (*self.controllers, *self.hosts, *self.switches, *self.links)
-        )
-        return {"mininet": VERSION, "classes": dict(objects)}
+    def composition(self) -> JsonObject:
+        """Return Mininet's version, and the number of its objects by class."""
+        objects = (*self.controllers, *self.hosts, *self.switches, *self.links)
+        counts = Counter(type(thing).__name__ for thing in objects)
+        return {"mininet": VERSION, "classes": dict(counts)}
 
     def iperf(
         self,
@@ -137,10 +172,22 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
         seconds: int = 5,
         port: int = 5001,
     ) -> list[str]:
-        """Goodput between two hosts by iperf3; Mininet's own waits permanently on what iperf 2.1 prints.
+        """Measure the goodput between two hosts by iperf3, and print it.
 
-        Returns the rates at the server and the client (first the asked one for UDP), and prints them. Nothing, and why
-        on Mininet's log, where they do not reach each other, or it is not over 15 seconds after ``seconds``.
+        Mininet's own method waits permanently for text that iperf 2.1 does not print.
+
+        Args:
+            hosts: Client and server; by default the first and the last host.
+            l4Type: ``"TCP"`` or ``"UDP"``.
+            udpBw: Rate of UDP in iperf's notation.
+            fmt: Ignored; Mininet has this parameter.
+            seconds: Duration of the measurement in seconds.
+            port: Port of the server.
+
+        Returns:
+            The rates at the server and at the client as text; for UDP, the requested rate comes
+            first. The list is empty if the hosts do not reach each other, or if the measurement
+            takes 15 s longer than ``seconds``; Mininet's log then says why.
         """
         client, server = hosts or (self.hosts[:1] + self.hosts[-1:])
         if client is server or client not in self.hosts or server not in self.hosts:
@@ -150,31 +197,33 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
         listening = server.popen(
             ["iperf3", "-s", "-1", "-p", str(port), "--forceflush"], stderr=subprocess.STDOUT
         )
-        words = ["iperf3", "-c", server.IP(), "-p", str(port), "-t", str(seconds), "-J"]
-        words += [
-            "--connect-timeout",
-            str(_CONNECT_MS),
-            *(("-u", "-b", udpBw) if l4Type == "UDP" else ()),
-        ]
+        argv = ["timeout", f"{seconds + _IPERF_EXTRA_S:g}"]
+        argv += ["iperf3", "-c", server.IP(), "-p", str(port), "-t", str(seconds), "-J"]
+        argv += ["--connect-timeout", str(_CONNECT_MS)]
+        if l4Type == "UDP":
+            argv += ["-u", "-b", udpBw]
         try:
+            # The server listens when it prints its first line.
             listening.stdout.readline()
-            said, _ = client.popen(
-                ["timeout", f"{seconds + _IPERF_REST_S:g}", *words]
-            ).communicate()
+            report, _ = client.popen(argv).communicate()
         finally:
             listening.kill()
             listening.communicate()
-        rates, why = _judged(said)
-        result = ([udpBw] if l4Type == "UDP" else []) + rates
+        rates, reason = _rates(report)
         if not rates:
-            error(f"iperf from {client} to {server} measured nothing: {why}\n")
+            error(f"iperf from {client} to {server} measured nothing: {reason}\n")
             return []
+        result = [udpBw, *rates] if l4Type == "UDP" else rates
         output(f"*** Results: {result}\n")
         return result
 
 
 class ScriptedMininet(TestbedMininet):
-    """With a controller unless a script gives another, or none, as Mininet's documentation says."""
+    """Mininet as scripts expect it.
+
+    As Mininet's documentation says, it has a controller unless the script gives another one or
+    None.
+    """
 
     def __init__(self, *args: object, **options: Any) -> None:
         if len(args) <= _BEFORE_CONTROLLER:
@@ -183,19 +232,30 @@ class ScriptedMininet(TestbedMininet):
 
 
 def _is_referenced(requests: Requests) -> bool:
-    """Return whether the script still has the network: a failed test leaves one that runs."""
+    """Return whether the program can still use the network of these requests.
+
+    A test that failed may have left a running network behind.
+    """
     gc.collect()
     return requests.owner() is not None
 
 
-def _judged(report: bytes) -> tuple[list[str], str]:
-    """Receiver's and sender's rate from iperf3's JSON, as text; where it has none, why."""
+def _rates(report: bytes) -> tuple[list[str], str]:
+    """Return the receiver's and the sender's rate from iperf3's JSON report.
+
+    Returns:
+        The rates as text, or an empty list and the reason why there are none.
+    """
+    text = report.decode(errors="replace").strip()
     try:
-        said = json.loads(report)
+        document = json.loads(report)
     except ValueError:
-        return [], report.decode(errors="replace").strip() or "it took too long"
-    end = said.get("end", {})
-    parts = [end.get(name) or end.get("sum") for name in ("sum_received", "sum_sent")]
-    if None in parts:
-        return [], str(said.get("error", report.decode(errors="replace").strip()))
-    return [f"{part['bits_per_second'] / 1e6:.2f} Mbits/sec" for part in parts], ""
+        return [], text or "it took too long"
+    end = document.get("end", {})
+    rates = []
+    for name in ("sum_received", "sum_sent"):
+        totals = end.get(name) or end.get("sum")
+        if totals is None:
+            return [], str(document.get("error", text))
+        rates.append(f"{totals['bits_per_second'] / 1e6:.2f} Mbits/sec")
+    return rates, ""

@@ -1,8 +1,11 @@
-"""Mininet's own hosts, switches, interfaces and links, made late: what they do to the kernel is requested and made in
-batches, and a shell starts with the first command that needs one.
+"""Late hosts, switches, interfaces and links: Mininet's own, built in batches.
 
-``late(cls)`` makes any class of Mininet's, or of a user's that is derived from one, late; topologies and scripts stay
-as they are. Where a node cannot know better (an interface that some command has made) Mininet's own commands run.
+Late classes request their changes to the kernel, which are then carried out in batches. The shell
+of a node starts with the first command that needs one.
+
+``late(cls)`` makes a late class of any class of Mininet's, or of a user's class that derives from
+one. Topologies and scripts need no change. Mininet's own commands run if a late class does not know
+enough, as for an interface that some command has created.
 """
 
 import functools
@@ -44,119 +47,177 @@ from testbed.model.naming.printable import printable
 from topologies.text.addresses import packed_mac
 from topologies.text.json_types import JsonObject
 
-Mininet.inited = True  # Mininet's own start-up would change limits of the whole machine
+# Mininet's own initialization would change limits of the whole machine.
+Mininet.inited = True
+
+#: Mininet's parameters of a link that become queues.
 SHAPING = ("bw", "delay", "jitter", "loss", "max_queue_size")
-"""Mininet's parameters of a link that become queues."""
-_NOT_CARRIED_OUT = "enable_ecn", "enable_red", "latency_ms", "speedup"
-_NONE = "0.0.0.0"
-"""The address that MiniEdit gives a router: none."""
+
+# Parameters of a link that are not supported.
+_NOT_CARRIED_OUT = ("enable_ecn", "enable_red", "latency_ms", "speedup")
+
+# The address that MiniEdit gives to a router that shall have none.
+_NO_ADDRESS = "0.0.0.0"
+
 _SYSCTL = re.compile(r"(?:sudo )?sysctl (?:-w )?(net\.[\w./-]+?) ?= ?(\S+)")
 _ROUTE = re.compile(r"via (?P<gateway>[0-9.]+)(?: dev (?P<out>\S+))?|(?:dev )?(?P<only>\S+)")
 
 
-def _requests_of_now() -> Requests:
-    """Those that Mininet's nodes are made for; begun here where a plain Mininet was given late classes."""
-    found = Requests.current
-    if found is None or found.closed:
-        found = Requests.current = Batch()
-    return found
+def _current_requests() -> Requests:
+    """Return the requests of the network that Mininet creates now.
+
+    If late classes were given to a plain Mininet, there is none yet, and a batch begins here.
+    """
+    requests = Requests.current
+    if requests is None or requests.closed:
+        requests = Batch()
+        Requests.current = requests
+    return requests
 
 
 class LateNode(LateShell, Node):  # type: ignore[misc]
-    """A node whose namespaces and shell come late. ``given``: its name in the network, of which ``name`` is the
-    printable form; ``device``: what its interfaces, and its bridge, are called after."""
+    """A node whose namespaces and shell are created late.
+
+    Attributes:
+        given: Its name in the network; ``name`` is the printable form.
+        requests: The requests of its network.
+    """
 
     def __init__(self, name: str, *args: object, **params: object) -> None:
-        self.given, self.requests = name, _requests_of_now()
+        self.given = name
+        self.requests = _current_requests()
         super().__init__(printable(name), *args, **params)
 
     @property
     def device(self) -> str:
-        """As the network's names have it."""
+        """The name after which its interfaces, and its bridge, are called."""
         return self.requests.devices.get(self.given, self.given)
 
     @property
     def host(self) -> str | None:
-        """The name of its namespaces; None where it has none of its own."""
+        """The name of its namespaces, or None if it has none of its own."""
         return self.given if self.inNamespace else None
 
     def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802 - Mininet's name
-        """Not yet: the node is requested."""
+        """Request the node's namespaces; the shell starts later."""
         if self.inNamespace:
             self.requests.add_host(self.given)
 
     def mountPrivateDirs(self) -> None:  # noqa: N802 - Mininet's name
-        """With the host, in mounts of its own; a node next to the switches shares all files."""
-        for one in self.privateDirs if self.inNamespace else ():
-            seen, source = one if isinstance(one, tuple) else (one, "")
-            self.requests.add_directory(self.given, seen, source % self.__dict__)
-        if self.privateDirs and not self.inNamespace:
-            warn(f"*** {self.name}: no private directories here; it sees those of all\n")
+        """Request the private directories of a host.
+
+        A node next to the switches has no mount namespace of its own, and sees all files.
+        """
+        if not self.inNamespace:
+            if self.privateDirs:
+                warn(f"*** {self.name}: no private directories here; it sees those of all\n")
+            return
+        for directory in self.privateDirs:
+            if isinstance(directory, tuple):
+                mount_point, source = directory
+            else:
+                mount_point = directory
+                source = ""
+            self.requests.add_directory(self.given, mount_point, source % self.__dict__)
 
     @property
     def pid(self) -> int | None:
-        """A process, or thread, that is in the node's namespaces; of a node next to the switches its shell's."""
-        found = self.requests.pid(self.given) if self.inNamespace else None
-        return found if found is not None or self._started is None else self._started.pid
+        """A process or thread in the node's namespaces.
+
+        For a node next to the switches it is the shell, if it has started.
+        """
+        pid = self.requests.pid(self.given) if self.inNamespace else None
+        if pid is not None or self._started is None:
+            return pid
+        return self._started.pid
 
     @pid.setter
     def pid(self, value: int | None) -> None:
-        """Mininet sets None while it makes the node."""
+        """Ignore the None that Mininet sets when it creates the node."""
 
     def cmd(self, *args: object, **options: object) -> object:
-        """As Mininet's; what it, or LinuxRouter, sets by commands is requested and not run."""
-        words = args[0] if len(args) == 1 and isinstance(args[0], list) else args
-        text = " ".join(map(str, words)).strip()
+        """Run a command, as Mininet does.
+
+        A command by which Mininet, or a script's LinuxRouter, changes a setting is requested if
+        nothing has run in the node yet.
+        """
+        parts = args[0] if len(args) == 1 and isinstance(args[0], list) else args
+        text = " ".join(map(str, parts)).strip()
         if text == "ifconfig lo up":
+            # The loopback interface is set up with the host.
             return ""
         early = self.inNamespace and self._started is None and self.requests.takes_settings
-        if early and (known := _SYSCTL.fullmatch(text)):
-            self.requests.set_sysctl(self.given, known[1], known[2])
-            return f"{known[1]} = {known[2]}\r\n"
+        if early:
+            setting = _SYSCTL.fullmatch(text)
+            if setting:
+                name, value = setting.groups()
+                self.requests.set_sysctl(self.given, name, value)
+                # The shell would print what sysctl prints.
+                return f"{name} = {value}\r\n"
         answer = self.requests.answer(self, text)
-        if answer is None:
-            self.requests.flush()
-            answer = super().cmd(*args, **options)
-            if "add-port" in text:
-                self.requests.restore_queues(text.split())
-        return answer
+        if answer is not None:
+            return answer
+        self.requests.flush()
+        output = super().cmd(*args, **options)
+        if "add-port" in text:
+            self.requests.restore_queues(text.split())
+        return output
 
     def addIntf(self, intf: Intf, **options: object) -> None:  # noqa: N802 - Mininet's name
-        """One that was requested takes settings from now on."""
-        intf.values, intf.given_index = {}, self.requests.indices.get((self.host, intf.name))
+        """Add an interface; one that was requested takes settings from now on."""
+        intf.values = {}
+        intf.given_index = self.requests.indices.get((self.host, intf.name))
         super().addIntf(intf, **options)
 
     def setARP(self, ip: str, mac: str) -> object:  # noqa: N802 - Mininet's name
-        """A permanent neighbour."""
+        """Request a permanent neighbour at the default interface."""
         index = getattr(self.intf(), "index", None)
         if index is None:
             return super().setARP(ip, mac)
         self.requests.apply(self.host, add_neighbour(index, socket.inet_aton(ip), packed_mac(mac)))
         return ""
 
-    def setDefaultRoute(self, intf: Intf | str | None = None) -> object:  # noqa: N802 - Mininet's name
-        """Through an interface, or ``via`` an address; without ``dev`` through the interface whose subnet has it."""
-        found = _ROUTE.fullmatch(str(intf).strip())
-        gateway, name = (found["gateway"], found["out"] or found["only"]) if found else (None, None)
-        near = [
-            one
-            for one in self.intfList()
-            if gateway and one.ip and _same_subnet(one.ip, gateway, one.prefixLen)
-        ]
-        index = getattr(self.intf(name) if name else next(iter(near), self.intf()), "index", None)
-        if found is None or index is None:
+    def setDefaultRoute(  # noqa: N802 - Mininet's name
+        self, intf: Intf | str | None = None
+    ) -> object:
+        """Request the default route.
+
+        Args:
+            intf: An interface or its name, or ``via ADDRESS [dev NAME]``. Without ``dev`` it is the
+                interface whose subnet contains the address.
+        """
+        route = _ROUTE.fullmatch(str(intf).strip())
+        gateway = None
+        name = None
+        if route:
+            gateway = route["gateway"]
+            name = route["out"] or route["only"]
+        index = getattr(self._interface_towards(name, gateway), "index", None)
+        if route is None or index is None:
             return super().setDefaultRoute(intf)
         self.requests.apply(self.host, add_route(None, index=index, via=gateway))
         return ""
 
+    def _interface_towards(self, name: str | None, gateway: str | None) -> Intf | None:
+        """Return the interface with this name, in the gateway's subnet, or by default."""
+        if name:
+            return self.intf(name)
+        for intf in self.intfList():
+            if gateway and intf.ip and _same_subnet(intf.ip, gateway, intf.prefixLen):
+                return intf
+        return self.intf()
+
 
 def _same_subnet(a: str, b: str, prefix: int | str) -> bool:
-    one, other = (int.from_bytes(socket.inet_aton(ip)) >> (32 - int(prefix)) for ip in (a, b))
-    return one == other
+    return _subnet(a, prefix) == _subnet(b, prefix)
+
+
+def _subnet(ip: str, prefix: int | str) -> int:
+    return int.from_bytes(socket.inet_aton(ip)) >> (32 - int(prefix))
 
 
 class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
-    """An Open vSwitch bridge that is made with all others, when Mininet starts its switches."""
+    """An Open vSwitch bridge that is created with all others, when Mininet starts its switches."""
 
     OVSVersion = "3.0"
     numbered = True
@@ -164,18 +225,18 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
 
     @classmethod
     def setup(cls) -> None:
-        """Nothing runs yet that could be asked for its version."""
+        """Do nothing: no daemon runs yet whose version could be queried."""
 
     @classmethod
     def isOldOVS(cls) -> bool:  # noqa: N802 - Mininet's name
-        """Older than 1.10."""
+        """Return whether Open vSwitch is older than 1.10."""
         return False
 
     def defaultDpid(self, dpid: str | None = None) -> str:  # noqa: N802 - Mininet's name
         """Return the datapath id that Mininet derives from the name.
 
-        Where switches are ``numbered``, a name without digits gets the next number that is above
-        those of all other names; otherwise Mininet refuses it.
+        If switches are ``numbered``, a name without digits gets the next number that is above those
+        of all other names; otherwise Mininet refuses it.
         """
         self.given_dpid = dpid
         if self.numbered and not dpid and not re.search(r"\d", self.name):
@@ -183,66 +244,93 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
         return str(super().defaultDpid(dpid))
 
     def vsctl(self, *args: object, **options: object) -> object:
-        """Mininet's ``start`` makes its bridge by this command, of which the controllers are taken."""
-        words = " ".join(map(str, args))
-        if " -- add-br " not in words:
+        """Run ovs-vsctl.
+
+        Mininet's ``start`` creates the bridge by this command. It is requested instead, with the
+        controllers that the command names.
+        """
+        command = " ".join(map(str, args))
+        if " -- add-br " not in command:
             return self.cmd("ovs-vsctl", *self.requests.database_words(self), *args, **options)
-        targets = re.findall(r'target=\\"([^"\\]+)', words)
+        targets = re.findall(r'target=\\"([^"\\]+)', command)
+        # A passive target (ptcp:) is not a controller that the switch waits for.
         self._has_controller = any(not target.startswith("p") for target in targets)
         if self._requested and not self.requests.withdraw_bridge(self):
+            # The bridge exists already, and Mininet starts it again.
             self.vsctl("--if-exists", "del-br", self.device)
         self._requested = True
         self.requests.add_bridge(self, targets)
         return ""
 
     @classmethod
-    def batchStartup(cls, switches: Sequence[Node], run: object = None) -> Sequence[Node]:  # noqa: N802
-        """All bridges, with whatever was requested before them."""
-        for requests in {id(one.requests): one.requests for one in switches}.values():
+    def batchStartup(  # noqa: N802 - Mininet's name
+        cls, switches: Sequence[Node], run: object = None
+    ) -> Sequence[Node]:
+        """Create all bridges, and everything that was requested before them."""
+        for requests in _requests_of(switches):
             requests.flush()
             requests.running = True
         return switches
 
     @classmethod
-    def batchShutdown(cls, switches: Sequence[Node], run: object = None) -> Sequence[Node]:  # noqa: N802
-        """The network goes as a whole."""
+    def batchShutdown(  # noqa: N802 - Mininet's name
+        cls, switches: Sequence[Node], run: object = None
+    ) -> Sequence[Node]:
+        """Take down the networks of these switches as a whole."""
         for switch in switches:
             switch.terminate()
-        for requests in {id(one.requests): one.requests for one in switches}.values():
+        for requests in _requests_of(switches):
             requests.close()
         return switches
 
     def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 - Mininet's name
-        """Of one switch, while the network runs."""
+        """Stop one switch while the network runs."""
         if not self.requests.closed:
             self.vsctl("--if-exists", "del-br", self.device)
             if deleteIntfs:
                 self.deleteIntfs(checkName=False)
 
     def connected(self) -> bool:
-        """Whether it forwards by itself, has no controller to wait for, or is connected to one."""
+        """Return whether the switch forwards packets or is connected to its controller.
+
+        A switch forwards packets by itself if it learns or waits for no controller.
+        """
         if isinstance(self, OVSBridge):
             return bool(super().connected())
-        alone = self.failMode == "standalone" or not getattr(self, "_has_controller", False)
-        return alone or self.device in self.requests.connected()
+        if self.failMode == "standalone" or not getattr(self, "_has_controller", False):
+            return True
+        return self.device in self.requests.connected()
 
     def attach(self, intf: Intf) -> None:
-        """Another port of the bridge, while the network runs."""
+        """Add a port to the bridge while the network runs."""
         self.requests.add_port(self, self.intf(intf))
 
     def detach(self, intf: Intf) -> None:
-        """The bridge without that port."""
+        """Remove a port from the bridge."""
         self.vsctl("--if-exists", "del-port", self.device, intf)
 
     def dpctl(self, *args: str) -> str:
-        """ovs-ofctl on this bridge, in an OpenFlow version that it speaks."""
+        """Run ovs-ofctl on this bridge, with an OpenFlow version that it supports."""
         version = (self.protocols or "OpenFlow10,OpenFlow13").replace(" ", ",")
         return str(self.cmd("ovs-ofctl", "-O", version, args[0], self.device, *args[1:]))
 
 
+def _requests_of(switches: Sequence[Node]) -> list[Requests]:
+    """Return the requests of the switches' networks, each once."""
+    requests_by_id = {id(switch.requests): switch.requests for switch in switches}
+    return list(requests_by_id.values())
+
+
 class LateIntf(Intf):  # type: ignore[misc]
-    """What Mininet's interfaces do where they are a late node's: settings are requested. Their own class, a user's one
-    too, is as it was. ``values``: what shapes it (``SHAPING``); ``given_index``: as the kernel numbers it."""
+    """Methods of Mininet's interfaces for those of late nodes: settings are requested.
+
+    The methods are installed in Mininet's own classes (see below), so that an interface keeps its
+    class, which may be a user's.
+
+    Attributes:
+        values: Parameters that shape it (``SHAPING``).
+        given_index: Index of the interface, if it was requested.
+    """
 
     ip: str | None
     mac: str | None
@@ -252,61 +340,79 @@ class LateIntf(Intf):  # type: ignore[misc]
 
     @property
     def host(self) -> str | None:
-        """In whose namespace it lies, None next to the switches."""
-        found: str | None = self.node.host
-        return found
+        """The host whose namespace contains it; None for an interface next to the switches."""
+        host: str | None = self.node.host
+        return host
 
     @property
     def index(self) -> Any:
-        """As the kernel numbers it; None where commands set it."""
-        return self.given_index if self.given_index and self.node.requests.takes_settings else None
+        """The index in the kernel, or None if it is configured by commands."""
+        if self.given_index and self.node.requests.takes_settings:
+            return self.given_index
+        return None
 
     def config(self, **params: object) -> JsonObject:
-        """Mininet's, and the queues of TCIntf: bw, delay, jitter, loss, max_queue_size; what is given replaces all that
-        was, and nothing, or a jitter alone, leaves it."""
-        given = {key: params[key] for key in SHAPING if params.get(key) is not None}
-        if given.keys() & {"bw", "max_queue_size"} or given.get("delay") or given.get("loss"):
-            self.values = given
-            self.node.requests.set_queue(self, given)
+        """Request Mininet's settings, and the queues of TCIntf.
+
+        The parameters of queues (``SHAPING``) replace all earlier ones. If there are none, or a
+        jitter alone, the queues stay as they are.
+        """
+        values = {key: params[key] for key in SHAPING if params.get(key) is not None}
+        limited = "bw" in values or "max_queue_size" in values
+        if limited or values.get("delay") or values.get("loss"):
+            self.values = values
+            self.node.requests.set_queue(self, values)
         for name in _NOT_CARRIED_OUT:
             if params.get(name) and name not in self.node.requests.reported:
                 self.node.requests.reported.add(name)
                 warn(f"*** {name} of links is not carried out here\n")
-        # Interfaces are taken up with their cables.
-        return dict(
-            _USUAL["config"](
-                self, up=None, **{key: params.get(key) for key in ("mac", "ip", "ifconfig")}
-            )
-        )
+        # Interfaces are set up together with their cables, so Mininet must not do it.
+        settings = {key: params.get(key) for key in ("mac", "ip", "ifconfig")}
+        return dict(_USUAL["config"](self, up=None, **settings))
 
     def ifconfig(self, *args: object) -> object:
-        """``up`` and ``down`` are requested, anything else is a command."""
+        """Request ``up`` or ``down``; anything else is a command."""
         if args not in (("up",), ("down",)):
             return _USUAL["ifconfig"](self, *args)
         self.node.requests.apply(self.host, set_up(self.index, args == ("up",)))
         return ""
 
-    def setIP(self, ipstr: str, prefixLen: int | str | None = None) -> object:  # noqa: N802, N803 - Mininet's names
-        """In place of the address before."""
+    def setIP(  # noqa: N802 - Mininet's names
+        self,
+        ipstr: str,
+        prefixLen: int | str | None = None,  # noqa: N803
+    ) -> object:
+        """Request an address, which replaces the previous one.
+
+        Args:
+            ipstr: The address, maybe with its prefix length.
+            prefixLen: The prefix length, if the address has none.
+
+        Raises:
+            InputError: There is no prefix length.
+        """
         ip, _, prefix = ipstr.partition("/")
         length = prefix or prefixLen
         if not length:
             raise InputError(f"{self.name}: no prefix length for the address {ipstr}")
-        try:
-            messages: list[Message] = (
-                [] if ip == _NONE else [add_address(self.index, ip, int(length))]
-            )
-        except OSError:
-            return _USUAL["setIP"](self, ipstr, prefixLen)
-        if self.ip not in (None, _NONE) and (self.ip, str(self.prefixLen)) != (ip, str(length)):
+        messages: list[Message] = []
+        if ip != _NO_ADDRESS:
+            try:
+                messages.append(add_address(self.index, ip, int(length)))
+            except OSError:
+                # It is not an IPv4 address. Mininet's command says why.
+                return _USUAL["setIP"](self, ipstr, prefixLen)
+        has_other_address = (self.ip, str(self.prefixLen)) != (ip, str(length))
+        if self.ip not in (None, _NO_ADDRESS) and has_other_address:
             messages.insert(0, remove_address(self.index, self.ip, int(self.prefixLen)))
-        self.ip, self.prefixLen = ip, length
+        self.ip = ip
+        self.prefixLen = length
         self.node.requests.addressed[self.node.given] = self.node
         self.node.requests.apply(self.host, *messages)
         return ""
 
     def setMAC(self, macstr: str) -> object:  # noqa: N802 - Mininet's name
-        """Another MAC address."""
+        """Request another MAC address."""
         if macstr != self.mac:
             self.mac = macstr
             self.node.requests.apply(self.host, set_mac(self.index, macstr))
@@ -316,17 +422,19 @@ class LateIntf(Intf):  # type: ignore[misc]
         """Remove the interface, and the other end of its cable with it."""
         requests = self.node.requests
         if not requests.closed:
-            # What was requested of the interface comes first, and a later one may have its name.
+            # Earlier requests are about this interface. A later one may have the same name.
             requests.flush()
-            with suppress(NetlinkError):  # It has gone with the other end.
+            # The interface may have been deleted with the other end.
+            with suppress(NetlinkError):
                 requests.apply(self.host, delete_link(self.index))
                 requests.flush()
         self.node.delIntf(self)
         self.link = None
 
 
-_OF_LINKS = "makeIntfPair", "intfName", "stop"
-_USUAL = {**{name: vars(Link)[name] for name in _OF_LINKS}, **vars(Intf)}
+# Mininet's own methods of links and interfaces, by name.
+_USUAL = {name: vars(Link)[name] for name in ("makeIntfPair", "intfName", "stop")}
+_USUAL |= vars(Intf)
 
 
 def _make_interfaces(
@@ -338,68 +446,78 @@ def _make_interfaces(
     *nodes: Any,
     **options: Any,
 ) -> Any:
-    """Two interfaces by one message; the end next to the switches is up at once.
+    """Request both interfaces of a link (``Link.makeIntfPair``).
 
-    A node that a script has made by itself (``Node("root", inNamespace=False)``) has commands: they find it made.
+    A node that a script has created by itself (``Node("root", inNamespace=False)``) is configured
+    by commands, so the interfaces are created before Mininet runs these.
     """
-    known = [node for node in nodes if hasattr(node, "requests")]
-    if not known:
-        return _USUAL["makeIntfPair"].__get__(None, cls)(
-            name1, name2, addr1, addr2, *nodes, **options
-        )
+    late_nodes = [node for node in nodes if hasattr(node, "requests")]
+    if not late_nodes:
+        make_usual = _USUAL["makeIntfPair"].__get__(None, cls)
+        return make_usual(name1, name2, addr1, addr2, *nodes, **options)
     for node in nodes:
-        if node not in known and node.inNamespace:
+        if node not in late_nodes and node.inNamespace:
             raise InputError(
-                f"{node.name} was made outside the network, which cannot join it; make it by addHost"
+                f"{node.name} was made outside the network, which cannot join it; "
+                "make it by addHost"
             )
-    hosts = [node.host if node in known else None for node in nodes]
-    requests = known[0].requests
+    hosts = [node.host if node in late_nodes else None for node in nodes]
+    requests = late_nodes[0].requests
     requests.add_interfaces((name1, hosts[0], addr1), (name2, hosts[1], addr2))
     for node, host, name in zip(nodes, hosts, (name1, name2), strict=True):
         if host is None and not isinstance(node, Switch):
             requests.senders_next_to_switches.append(name)
-    if len(known) < len(nodes):
+    if len(late_nodes) < len(nodes):
         requests.flush()
     return None
 
 
 def _stop_link(self: Link) -> None:
-    """A network of late nodes goes as a whole."""
+    """Do nothing for a link of late nodes, whose network is taken down as a whole."""
     if not hasattr(self.intf1.node, "requests"):
         _USUAL["stop"](self)
 
 
 def _either(usual: Any, of_late: Any) -> Any:
+    """Return a method that calls ``of_late`` for interfaces of late nodes, and else ``usual``."""
+
     @functools.wraps(usual)
     def method(self: Any, *args: Any, **params: Any) -> Any:
-        return (usual if self.index is None else of_late)(self, *args, **params)
+        chosen = usual if self.index is None else of_late
+        return chosen(self, *args, **params)
 
     return method
 
 
-# A user's classes call Mininet's by name, so that these, and no class before them, have to know late nodes.
+# Install the late methods in Mininet's classes themselves. A user's classes call the methods of
+# their base class by name, so a class in between would be skipped.
 for _name in ("config", "ifconfig", "setIP", "setMAC", "delete"):
-    for _kind in (Intf, TCIntf) if _name == "config" else (Intf,):
-        setattr(_kind, _name, _either(vars(_kind)[_name], vars(LateIntf)[_name]))
-Intf.index, Intf.host, Intf.given_index = LateIntf.index, LateIntf.host, None
-Link.makeIntfPair, Link.stop = classmethod(_make_interfaces), _stop_link
-OVSLink.__init__, OVSLink.isPatchLink = (
-    Link.__init__,
-    False,
-)  # a cable, where Open vSwitch would have two patch ports
+    setattr(Intf, _name, _either(vars(Intf)[_name], vars(LateIntf)[_name]))
+TCIntf.config = _either(vars(TCIntf)["config"], vars(LateIntf)["config"])
+Intf.index = LateIntf.index
+Intf.host = LateIntf.host
+Intf.given_index = None
+Link.makeIntfPair = classmethod(_make_interfaces)
+Link.stop = _stop_link
 Link.intfName = lambda _, node, n: interface_name(getattr(node, "device", node.name), n)
 
+# An ordinary cable, where Open vSwitch would use two patch ports.
+OVSLink.__init__ = Link.__init__
+OVSLink.isPatchLink = False
 
-_INSTEAD = {
+# Classes that are replaced: by which class, and the reason in the words of a warning.
+_REPLACED = {
     CPULimitedHost: (Host, "no CPU limits here"),
     UserSwitch: (OVSSwitch, "an Open vSwitch bridge instead"),
+    IVSSwitch: (OVSSwitch, "an Open vSwitch bridge instead"),
 }
-_INSTEAD |= {IVSSwitch: _INSTEAD[UserSwitch]}
-_made: dict[type, type] = {}
+_late_classes: dict[type, type] = {}
 
 
 def late(cls: Any) -> Any:
-    """The class, or partial of one, made late; any other function is left as it is (a controller's, for one).
+    """Return the late class for a class, or for a partial of a class.
+
+    Classes that are not nodes, such as controllers, and functions are returned unchanged.
 
     >>> from mininet.node import OVSBridge
     >>> issubclass(late(OVSBridge), OVSBridge), late(late(OVSBridge)) is late(OVSBridge)
@@ -409,17 +527,24 @@ def late(cls: Any) -> Any:
         return functools.partial(late(cls.func), *cls.args, **cls.keywords)
     if not isinstance(cls, type) or issubclass(cls, LateNode):
         return cls
-    if cls not in _made:
-        base, reason = next(
-            ((new, why) for old, (new, why) in _INSTEAD.items() if issubclass(cls, old)), (cls, "")
-        )
-        if reason:
+    if cls not in _late_classes:
+        _late_classes[cls] = _make_late(cls)
+    return _late_classes[cls]
+
+
+def _make_late(cls: type) -> type:
+    """Derive a late class from a class, or from the class that replaces it."""
+    base = cls
+    for replaced, (replacement, reason) in _REPLACED.items():
+        if issubclass(cls, replaced):
             warn(f"*** {cls.__name__}: {reason}\n")
-        kinds = ((OVSSwitch, LateSwitch), (Switch, None), (Node, LateNode))
-        mixin = next((mixin for kind, mixin in kinds if issubclass(base, kind)), None)
-        _made[cls] = (
-            cls
-            if mixin is None
-            else type(cls.__name__, (mixin, base), {"__module__": cls.__module__})
-        )
-    return _made[cls]
+            base = replacement
+            break
+    if issubclass(base, OVSSwitch):
+        mixin = LateSwitch
+    elif issubclass(base, Node) and not issubclass(base, Switch):
+        mixin = LateNode
+    else:
+        # Other switches, and classes that are not nodes.
+        return cls
+    return type(cls.__name__, (mixin, base), {"__module__": cls.__module__})

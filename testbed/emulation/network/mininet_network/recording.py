@@ -1,9 +1,11 @@
-"""Mininet on requests that nobody carries out, so that a program says what it builds: no process, namespace, interface
-or command of it is made.
+"""Records what a Mininet program builds, without building it.
 
-For a process of its own that ends afterwards: what else of Python and Mininet starts programs, or waits, is replaced. A
-program runs until it would use its network. Links are taken as they are when the network starts; addresses and
-forwarding, which many programs set afterwards, as they are in the end.
+No process, namespace or interface is created, and no command of the program is run.
+
+The module is for a process of its own that ends afterwards, because it replaces everything in
+Python and Mininet that starts programs or waits. A program runs until it would use its network. Its
+links are recorded as they are when the network starts. Addresses and forwarding, which many
+programs set afterwards, are recorded as they are in the end.
 """
 
 import itertools
@@ -17,10 +19,8 @@ from typing import IO, Any, ClassVar, NoReturn
 
 import mininet.clean
 import mininet.cli
-import mininet.link
 import mininet.net
 import mininet.node
-import mininet.nodelib
 import mininet.util
 from mininet.link import Intf
 from mininet.node import Controller, Node, OVSSwitch
@@ -35,21 +35,32 @@ from topologies.mininet.address_commands import address_commands
 from topologies.mininet.topo import forwarding_of_command
 
 FORWARDING = "net.ipv4.ip_forward"
+
 # Calls of time.sleep after the start of the network, after which a program is in a loop.
 _MAX_PAUSES = 200
-# The largest number that Linux gives a process is one less.
+
+# A process id that does not exist: the largest one in Linux is one less.
 _NO_PROCESS = 1 << 22
+
+# Commands that Mininet itself gives, which are not worth a note.
 _QUIET = re.compile(r"ifconfig lo up|ethtool -K .*|sysctl net\.ipv6\..*|sysctl -n .*")
-"""Commands that Mininet gives by itself."""
 
 
 class EndOfBuilding(BaseException):
-    """The program has built its network; BaseException, so that its own ``except Exception`` lets it pass."""
+    """The program has built its network.
+
+    It is a BaseException, so that an ``except Exception`` of the program does not catch it.
+    """
 
 
 class RecordedRequests(Requests):
-    """Of a topology that is read: commands are noted as (node, command), and say nothing. ``notes``: what of it is not
-    taken over."""
+    """The requests of a program that is read.
+
+    Attributes:
+        commands: Commands that are not run, as pairs of the node's name and the command.
+        notes: What of the network is not taken over, as sentences for the user.
+        limit_time: Called when the program has started its network.
+    """
 
     makes_devices = False
 
@@ -66,9 +77,9 @@ class RecordedRequests(Requests):
         return ""
 
     def _set_addresses(self, node: Node, command: str) -> bool:
-        """Give interfaces the addresses that a command gives them, and return whether that is all.
+        """Give interfaces the addresses in a command, and return whether that is all it does.
 
-        A second address of an interface is left to the note: ``ip address add`` leaves the first.
+        A second address of an interface is left to the note: ``ip address add`` keeps the first.
         """
         commands = address_commands(command) or []
         if any(entry.interface not in node.nameToIntf for entry in commands):
@@ -83,26 +94,33 @@ class RecordedRequests(Requests):
         return bool(commands)
 
     def _set_forwarding(self, who: str, command: str) -> bool:
-        """Take a command over that switches forwarding on or off, and return whether it does."""
+        """Take over a command that switches forwarding on or off, and return whether it does."""
         forwards = forwarding_of_command(command)
         if forwards is None:
             return False
-        self.set_sysctl(who, FORWARDING, "1" if forwards else "0")
+        value = "1" if forwards else "0"
+        self.set_sysctl(who, FORWARDING, value)
         return True
 
     def forwards(self, host: str) -> bool:
-        """Return whether the last setting of the host says that it forwards."""
-        settings = [
-            forwarding_of_command(f"sysctl {name}={value}")
-            for who, name, value in self.sysctls
-            if who == host
-        ]
-        return next((one for one in reversed(settings) if one is not None), False)
+        """Return whether the host forwards, according to its last setting."""
+        for who, name, value in reversed(self.sysctls):
+            if who == host:
+                forwards = forwarding_of_command(f"sysctl {name}={value}")
+                if forwards is not None:
+                    return forwards
+        return False
 
-    def note(self, who: str, *words: object) -> None:
-        """A command that is not run."""
-        listed = words[0] if len(words) == 1 and isinstance(words[0], list | tuple) else words
-        text = " ".join(map(str, listed)).strip()
+    def note(self, who: str, *command: object) -> None:
+        """Note a command that is not run, unless it is a setting that is taken over.
+
+        Args:
+            who: The node that would run it.
+            command: The command and its arguments, or one list of them.
+        """
+        is_list = len(command) == 1 and isinstance(command[0], list | tuple)
+        parts: Any = command[0] if is_list else command
+        text = " ".join(map(str, parts)).strip()
         if self._set_forwarding(who, text):
             return
         node = _node_of(who)
@@ -111,17 +129,18 @@ class RecordedRequests(Requests):
         if not _QUIET.fullmatch(text):
             self.commands.append((who, text))
 
-    def add_directory(self, host: str, seen: str, source: str) -> None:
-        """Not in what is read."""
+    def add_directory(self, host: str, mount_point: str, source: str) -> None:
+        """Note that the host has no private directory."""
         note = f"{host}: no private directories here; it sees those of all"
-        self.notes += [note] if note not in self.notes else []
+        if note not in self.notes:
+            self.notes.append(note)
 
     def close(self) -> None:
-        """What was noted stays."""
+        """Do nothing: the records are still needed."""
 
 
 class RecordedMininet(ScriptedMininet):
-    """A network that notes what is requested.
+    """A network that records what is requested.
 
     Attributes:
         networks: All networks of the program.
@@ -138,16 +157,23 @@ class RecordedMininet(ScriptedMininet):
         self.networks.append(self)
         self.stated: dict[str, dict[str, Any]] = {}
         self.ends_at_start: dict[Intf, dict[str, Any]] = {}
-        ours = options | {"xterms": False, "cleanup": False, "waitConnected": False}
-        super().__init__(*args, requests=Requests.current, **ours)
+        # These would start programs or wait.
+        harmless = options | {"xterms": False, "cleanup": False, "waitConnected": False}
+        super().__init__(*args, requests=Requests.current, **harmless)
 
-    def addHost(self, name: str, cls: type | None = None, **params: object) -> Node:  # noqa: N802 - Mininet's name
+    def addHost(  # noqa: N802 - Mininet's name
+        self, name: str, cls: type | None = None, **params: object
+    ) -> Node:
+        """Add a host, and record its parameters."""
         self.stated[name] = params
         return super().addHost(name, cls, **params)
 
-    def addSwitch(self, name: str, cls: type | None = None, **params: object) -> Node:  # noqa: N802 - Mininet's name
-        """An Open vSwitch one, whatever its class, and with whatever name."""
-        kind, notes = late(cls or self.switch), self.requests.notes
+    def addSwitch(  # noqa: N802 - Mininet's name
+        self, name: str, cls: type | None = None, **params: object
+    ) -> Node:
+        """Add an Open vSwitch, whatever its class and name."""
+        kind = late(cls or self.switch)
+        notes = self.requests.notes
         if isinstance(kind, type) and not issubclass(kind, LateNode):
             notes.append(f"{name} is made as any switch, not by {kind.__name__}")
             kind = OVSSwitch
@@ -159,21 +185,24 @@ class RecordedMininet(ScriptedMininet):
         return switch
 
     def addLink(self, *args: object, **params: object) -> object:  # noqa: N802 - Mininet's name
-        """With the MAC addresses that the program gives: Mininet draws others."""
+        """Add a link, and record MAC addresses that the program gives; Mininet draws the others."""
         link = super().addLink(*args, **params)
         link.stated = {name: params[name] for name in ("addr1", "addr2") if params.get(name)}
         return link
 
-    def addNAT(self, name: str = "nat0", connect: object = True, **_: object) -> Node:  # noqa: N802 - Mininet's name
+    def addNAT(  # noqa: N802 - Mininet's name
+        self, name: str = "nat0", connect: object = True, **_: object
+    ) -> Node:
         """Add a host that forwards."""
         self.requests.notes.append(f"{name} is an ordinary host: nothing leads out of the sandbox")
-        made = self.addHost(name)
+        host = self.addHost(name)
         self.requests.set_sysctl(name, FORWARDING, "1")
-        self.addLink(made, self.switches[0] if connect is True else connect)
-        return made
+        neighbour = self.switches[0] if connect is True else connect
+        self.addLink(host, neighbour)
+        return host
 
     def start(self) -> None:
-        """Note the parameters of the links: the program has built its network."""
+        """Record the parameters of the links, because the program has built its network."""
         if not self.built:
             self.build()
         for link in self.links:
@@ -184,15 +213,18 @@ class RecordedMininet(ScriptedMininet):
             self.requests.limit_time()
 
     def stop(self) -> None:
-        """End the reading of a program that has used its network."""
+        """End the program, which has used its network."""
         if RecordedMininet.started is not None:
             raise EndOfBuilding
 
 
 def _node_of(name: str) -> Node | None:
     """Return the node that a network of the program has under this name, or None."""
-    nodes = (network.nameToNode.get(name) for network in RecordedMininet.networks)
-    return next((node for node in nodes if node is not None), None)
+    for network in RecordedMininet.networks:
+        node = network.nameToNode.get(name)
+        if node is not None:
+            return node
+    return None
 
 
 def parameters_of(intf: Intf) -> dict[str, Any]:
@@ -202,7 +234,7 @@ def parameters_of(intf: Intf) -> dict[str, Any]:
 
 
 class _Program(subprocess.Popen):  # type: ignore[type-arg]
-    """A program that was not run: it has ended well, and printed nothing."""
+    """A program that was not run: it has ended successfully, and printed nothing."""
 
     def __init__(
         self,
@@ -243,72 +275,95 @@ class _Program(subprocess.Popen):  # type: ignore[type-arg]
         """Return the exit code."""
         return self.returncode
 
-    def communicate(self, input: object = None, timeout: float | None = None) -> tuple[Any, Any]:
+    def communicate(self, *_: object, **__: object) -> tuple[Any, Any]:
         """Return the empty outputs that were requested."""
-        outputs = [None if file is None else file.read() for file in (self.stdout, self.stderr)]
-        return outputs[0], outputs[1]
+        output = None if self.stdout is None else self.stdout.read()
+        errors = None if self.stderr is None else self.stderr.read()
+        return output, errors
 
     def send_signal(self, sig: int) -> None:
         """Do nothing: the program has ended."""
 
 
 def install() -> RecordedRequests:
-    """Take Mininet's place, and that of what else of Python starts programs or waits; what will be noted."""
-    requests = Requests.current = RecordedRequests()
+    """Replace Mininet, and everything in Python that starts programs or waits.
+
+    Returns:
+        The requests in which the network is recorded.
+    """
+    requests = RecordedRequests()
+    Requests.current = requests
     mininet.net.Mininet = RecordedMininet
-    setattr(nodes, "warn", lambda text: requests.notes.append(text.strip("* \n")))  # noqa: B010 - not exported
-    _silence(RecordedMininet, _nothing, "configureControlNetwork", "startTerms", "staticArp")
-    _silence(RecordedMininet, _end, "ping", "pingFull", "iperf", "run", "monitor", "interact")
-    _silence(mininet.cli.CLI, _end, "__init__")
+
+    def note_warning(text: str) -> None:
+        requests.notes.append(text.strip("* \n"))
+
+    # The name is not exported, so an assignment would be an error for mypy.
+    setattr(nodes, "warn", note_warning)  # noqa: B010
+    _replace(RecordedMininet, _nothing, "configureControlNetwork", "startTerms", "staticArp")
+    _replace(RecordedMininet, _end, "ping", "pingFull", "iperf", "run", "monitor", "interact")
+    _replace(mininet.cli.CLI, _end, "__init__")
     _replace_nodes(requests)
     for module in (mininet.util, mininet.net, mininet.node):
         module.numCores = lambda: 1
     for module in (subprocess, mininet.util, mininet.node, mininet.clean):
         setattr(module, "Popen", _Program)  # noqa: B010 - a program, to every other module
-    mininet.clean.cleanup = mininet.clean.Cleanup.cleanup = _nothing
+    mininet.clean.Cleanup.cleanup = _nothing
+    mininet.clean.cleanup = _nothing
     os.system = lambda command: _Program(command).wait()
-    pauses = itertools.count()
-    time.sleep = lambda *_: _end() if _is_loop(pauses) else None
     os.fork = lambda: _NO_PROCESS
+    pauses = itertools.count()
+
+    def sleep(*_: object) -> None:
+        """Return at once, unless the program waits in a loop."""
+        if _is_loop(pauses):
+            _end()
+
+    time.sleep = sleep
     return requests
 
 
 def _replace_nodes(requests: RecordedRequests) -> None:
-    """Of every node, those too that a program makes by itself, outside a network."""
+    """Let every node record its commands, even nodes that a program creates outside a network."""
 
-    def said(self: Node, *words: object, **_: object) -> str:
-        return requests.answer(
-            self, " ".join(map(str, words[0] if isinstance(words[0], list) else words))
-        )
+    def answer(self: Node, *words: object, **_: object) -> str:
+        parts = words[0] if isinstance(words[0], list) else words
+        return requests.answer(self, " ".join(map(str, parts)))
 
     def popen(self: Node, words: object, **options: object) -> _Program:
         return _Program(words, who=self.given, **options)
 
-    Node.cmd, Node.host, Node.given = said, None, cached_property(lambda self: self.name)
+    def set_default_route(self: Node, intf: object = None) -> None:
+        self.default_route = str(intf)
+
+    def no_output(*_: object, **__: object) -> str:
+        return ""
+
+    Node.cmd = answer
+    Node.host = None
+    Node.given = cached_property(lambda self: self.name)
+    # Only a class statement does this by itself.
     Node.given.__set_name__(Node, "given")
-    Node.requests = LateShell.requests = requests
+    Node.requests = requests
+    LateShell.requests = requests
     Node.checkSetup = classmethod(_nothing)
-    _silence(
-        LateNode,
-        lambda self, intf=None: setattr(self, "default_route", str(intf)),
-        "setDefaultRoute",
-    )
+    _replace(LateNode, set_default_route, "setDefaultRoute")
     for kind in (Node, LateShell):
-        _silence(kind, said, "sendCmd")
-        _silence(kind, popen, "_popen")
-        _silence(kind, _nothing, "startShell", "terminate", "write", "sendInt")
-        _silence(kind, lambda *_, **__: "", "read", "monitor", "waitOutput", "readline")
+        _replace(kind, answer, "sendCmd")
+        _replace(kind, popen, "_popen")
+        _replace(kind, _nothing, "startShell", "terminate", "write", "sendInt")
+        _replace(kind, no_output, "read", "monitor", "waitOutput", "readline")
     NAT.config = _config_nat
     _record_interfaces(requests)
     Intf.isUp = lambda *_, **__: True
-    for one in vars(mininet.node).values():
-        if isinstance(one, type) and issubclass(one, Controller):
-            _silence(one, _nothing, "checkListening", "start", "stop")
+    for value in vars(mininet.node).values():
+        if isinstance(value, type) and issubclass(value, Controller):
+            _replace(value, _nothing, "checkListening", "start", "stop")
     mininet.node.findController = lambda *_: Controller
 
 
 def _is_loop(pauses: Iterator[int]) -> bool:
-    """Count a pause, and return whether the program has paused too often since it started its network."""
+    """Count a pause, and return whether there were too many since the network started."""
     return RecordedMininet.started is not None and next(pauses) > _MAX_PAUSES
 
 
@@ -322,15 +377,15 @@ def _config_nat(self: NAT, **params: object) -> object:
 
 
 def _record_interfaces(requests: RecordedRequests) -> None:
-    """Note the MAC addresses that interfaces are given, and which interfaces are taken down."""
+    """Record the MAC addresses that interfaces get, and which interfaces are set down."""
     set_mac = Intf.setMAC
     ifconfig = Intf.ifconfig
 
-    def noted_mac(self: Intf, macstr: str) -> object:
+    def recorded_mac(self: Intf, macstr: str) -> object:
         self.stated_mac = macstr
         return set_mac(self, macstr)
 
-    def noted_status(self: Intf, *args: object) -> object:
+    def recorded_ifconfig(self: Intf, *args: object) -> object:
         if args in (("up",), ("down",)):
             self.is_down = args == ("down",)
             if self.is_down and RecordedMininet.started is not None:
@@ -338,13 +393,14 @@ def _record_interfaces(requests: RecordedRequests) -> None:
                 requests.notes.append(note)
         return ifconfig(self, *args)
 
-    Intf.setMAC = noted_mac
-    Intf.ifconfig = noted_status
+    Intf.setMAC = recorded_mac
+    Intf.ifconfig = recorded_ifconfig
 
 
-def _silence(kind: type, instead: Callable[..., object], *names: str) -> None:
+def _replace(kind: type, replacement: Callable[..., object], *names: str) -> None:
+    """Replace attributes of a class."""
     for name in names:
-        setattr(kind, name, instead)
+        setattr(kind, name, replacement)
 
 
 def _nothing(*_: object, **__: object) -> None:

@@ -1,7 +1,8 @@
-"""What Mininet's objects request of the kernel and of Open vSwitch while Mininet walks a topology: noted, not made.
+"""Records what Mininet's objects request of the kernel and of Open vSwitch.
 
-These requests alone are how a topology is read that is never built, and how a network is described that stands in
-another process. ``batch.Batch`` carries them out.
+Mininet's objects make requests while Mininet walks a topology. ``batch.Batch`` carries them out.
+Alone, this module's ``Requests`` serve to read a topology that is never built, and to describe a
+network that another process has built.
 """
 
 from __future__ import annotations
@@ -21,42 +22,65 @@ if TYPE_CHECKING:
     from mininet.link import Intf
     from mininet.node import Node, OVSSwitch
 
-_FIRST_INDEX, _FIRST_HOST_INDEX = 10_000, 2  # loopback is 1
-_MOST_BYTES, _NO_DEVICES = 15, ("", ".", "..", "lo")
+# Indices of interfaces next to the switches leave room for those that the sandbox has already.
+_FIRST_INDEX = 10_000
+
+# In a host, the loopback interface has the index 1.
+_FIRST_HOST_INDEX = 2
+
+# The kernel's limit on the name of an interface (IFNAMSIZ, with a zero byte), and names that it
+# refuses or that exist already.
+_MAX_NAME_BYTES = 15
+_REFUSED_NAMES = ("", ".", "..", "lo")
+
+# Datapath ids of switches whose names contain no digits that could be their number.
 _FIRST_DATAPATH_ID = 0x7E57_0001
-"""Of switches whose names have no digits that could be their number."""
 
-
+# Returns the messages that create interfaces, which are the arguments (``VethEnd``).
 MakeInterfaces = Callable[..., list[Message]]
-"""The messages that make these interfaces (``VethEnd``s)."""
 
 
 class Requests:
-    """The parts of a network that were requested and are not made yet.
+    """The parts of a network that were requested and are not built yet.
 
-    ``addressed``: nodes with an address, by name; ``owner``: the network (Mininet) that made the
-    requests, or None if the program has dropped it. ``devices``: node's name -> what its interfaces are called after, where
-    that is not the name; ``takes_settings``: of interfaces and routes, which are commands otherwise; ``running``: each
-    request is carried out at once; ``closed``: nothing is, any more.
+    Args:
+        words: For a network that another process has built: returns the command line that runs a
+            program, given the node's name and the program with its arguments.
 
-    ``words``: of a network that stands in another process, how programs begin there (node's name, program and
-    arguments). ``queues``: interface (Mininet's Intf) -> Mininet's parameters of it; ``bridges``: Mininet's switches
-    with the targets of their controllers; ``reported``: parameters that are not carried out; ``messages``: host (None:
-    next to the switches) and a setting of its interfaces.
+    Attributes:
+        current: The requests of the nodes that Mininet creates now.
+        takes_settings: Settings of interfaces and routes are requested; if false, they are
+            commands.
+        makes_devices: The kernel will create the interfaces, and does not accept every name.
+        devices: Node's name -> the name after which its interfaces are called, if it differs.
+        hosts: Hosts with namespaces of their own.
+        interfaces: Interfaces, and the function that returns the messages that create them (None
+            for a veth pair).
+        senders_next_to_switches: Interfaces of hosts that have no namespaces of their own.
+        bridges: Mininet's switches, and the addresses of their controllers.
+        queues: Mininet's interface -> its parameters.
+        messages: Settings of interfaces, with their host (None for those next to the switches).
+        sysctls: Host, name and value of network settings.
+        directories: Host, mount point and source of private directories.
+        indices: Host and name of an interface -> its index.
+        reported: Parameters of links that are not supported, and of which the user was warned.
+        addressed: Nodes with an address, by name.
+        owner: Returns the network (Mininet) that makes the requests, or None if the program has
+            dropped it.
+        datapath_ids: The next datapath ids of switches without a number.
+        running: Each request is carried out at once.
+        closed: No request is carried out any more.
     """
 
     current: ClassVar[Requests | None] = None
-    """Of nodes that Mininet makes now."""
     takes_settings = True
     makes_devices = True
-    """Of which the kernel takes not every name."""
 
     def __init__(self, words: Callable[[str, Sequence[str]], list[str]] | None = None) -> None:
-        self._words = words
+        self._argv_at = words
         self.devices: dict[str, str] = {}
         self.hosts: list[str] = []
         self.interfaces: list[tuple[MakeInterfaces | None, tuple[VethEnd, ...]]] = []
-        # Interfaces of hosts outside namespaces of their own.
         self.senders_next_to_switches: list[str] = []
         self.bridges: list[tuple[OVSSwitch, Sequence[str]]] = []
         self.queues: dict[Intf, Json] = {}
@@ -68,73 +92,95 @@ class Requests:
         self.addressed: dict[str, Node] = {}
         self.owner: Callable[[], object] = lambda: self
         self.datapath_ids = itertools.count(_FIRST_DATAPATH_ID)
-        self.running = self.closed = False
-        self._next: dict[str | None, int] = {None: _FIRST_INDEX}
+        self.running = False
+        self.closed = False
+        self._next_index: dict[str | None, int] = {None: _FIRST_INDEX}
 
     def begin(self, hosts: Sequence[str], ports: PortsOfBridges) -> None:
-        """These hosts and bridges will be requested: what takes time of its own may begin."""
+        """Start what takes long, before it is requested.
+
+        Args:
+            hosts: Hosts that will be requested.
+            ports: Bridges that will be requested, with their ports.
+        """
 
     def flush(self) -> None:
-        """Carry out what was requested meanwhile."""
+        """Carry out all requests made since the last flush."""
 
     def close(self) -> None:
         """Take everything down."""
         self.closed = True
 
     def pid(self, host: str) -> int | None:
-        """A process that has the host's namespaces; None where that is not known here."""
+        """Return a process in the host's namespaces, or None if none is known here."""
         return None
 
     def words_at(self, node: Node, argv: Sequence[str]) -> list[str]:
-        """The words that run a program in a host, or next to a switch."""
-        if self._words is None:
+        """Return the command line that runs a program in a host, or next to a switch.
+
+        Raises:
+            SessionClosedError: The network is only described.
+        """
+        if self._argv_at is None:
             raise SessionClosedError(
                 f"{node.given}: the network is described, not built; nothing runs there"
             )
-        return self._words(node.given, argv)
+        return self._argv_at(node.given, argv)
 
     def answer(self, node: Node, command: str) -> str | None:
-        """What a command says that is not to be run; None for one that is."""
+        """Return the output of a command that is not to be run, or None if it is to be run."""
         return None
 
     def database_words(self, node: Node) -> list[str]:
-        """How ovs-vsctl finds the database that has the switch's bridge."""
+        """Return the option of ovs-vsctl that selects the database with the switch's bridge."""
         return []
 
     def connected(self) -> set[str]:
-        """Bridges that are connected to a controller now."""
+        """Return the bridges that are connected to a controller now."""
         return set()
 
     def add_host(self, name: str) -> None:
-        """A host with namespaces of its own."""
+        """Request a host with namespaces of its own."""
         self.hosts.append(name)
-        self._request()
+        self._carry_out_if_running()
 
     def add_interfaces(
         self, *ends: tuple[str, str | None, str | None], make: MakeInterfaces | None = None
     ) -> None:
-        """Interfaces as (name, host or None, MAC or None), made by one batch of messages: a veth pair unless ``make``
-        says otherwise. InputError for a name that none can have."""
-        made = []
+        """Request interfaces that belong together.
+
+        Args:
+            ends: Name, host (None for next to the switches) and MAC address (None for a random
+                one) of each interface.
+            make: Returns the messages that create them; None for a veth pair.
+
+        Raises:
+            InputError: The kernel does not accept a name.
+        """
+        requested = []
         for name, host, mac in ends:
             self._require_device(name, "an interface")
-            index = self._next.setdefault(host, _FIRST_HOST_INDEX)
-            self._next[host] = index + 1
+            index = self._next_index.setdefault(host, _FIRST_HOST_INDEX)
+            self._next_index[host] = index + 1
             self.indices[host, name] = index
-            made.append(
-                VethEnd(
-                    name=name, index=index, host=host, mac=None if mac is None else packed_mac(mac)
-                )
-            )
-        self.interfaces.append((make, tuple(made)))
-        self._request()
+            packed = None if mac is None else packed_mac(mac)
+            requested.append(VethEnd(name=name, index=index, host=host, mac=packed))
+        self.interfaces.append((make, tuple(requested)))
+        self._carry_out_if_running()
 
     def add_bridge(self, switch: OVSSwitch, targets: Sequence[str]) -> None:
-        """The switch's bridge, with the interfaces that it has when that is made. InputError for a name that no bridge
-        can have."""
+        """Request the bridge of a switch, with the interfaces that it has when it is built.
+
+        Args:
+            switch: The switch.
+            targets: Addresses of its controllers.
+
+        Raises:
+            InputError: The kernel does not accept its name.
+        """
         self._require_device(switch.device, "a switch")
         self.bridges.append((switch, targets))
-        self._request()
+        self._carry_out_if_running()
 
     def withdraw_bridge(self, switch: OVSSwitch) -> bool:
         """Withdraw the request for the switch's bridge, and return whether there was one."""
@@ -144,42 +190,60 @@ class Requests:
         return withdrawn
 
     def add_port(self, switch: OVSSwitch, interface: Intf) -> None:
-        """Another port of a bridge that is there."""
+        """Add an interface to a running bridge."""
 
     def set_queue(self, interface: Intf, values: Json) -> None:
-        """Shape what the interface sends (``messages.queue_messages``)."""
+        """Request the queues of an interface (``messages.queue_messages``)."""
         self.queues[interface] = values
-        self._request()
+        self._carry_out_if_running()
 
     def restore_queues(self, interfaces: Collection[str]) -> None:
-        """Shape interfaces again that a command of the script's made ports of a bridge."""
+        """Shape interfaces again that a command of a script has made ports of a bridge."""
 
     def apply(self, host: str | None, *messages: Message) -> None:
-        """Settings of interfaces."""
+        """Request settings of interfaces of a host (None for those next to the switches)."""
         self.messages += [(host, message) for message in messages]
-        self._request()
+        self._carry_out_if_running()
 
-    def add_directory(self, host: str, seen: str, source: str) -> None:
-        """A directory that the host sees there and others do not: ``source``, or an empty one that goes with it."""
-        self.directories.append((host, seen, source))
-        self._request()
+    def add_directory(self, host: str, mount_point: str, source: str) -> None:
+        """Request a directory that only one host sees.
+
+        Args:
+            host: The host.
+            mount_point: Path at which the host sees it.
+            source: The directory; if empty, an empty one that disappears with the host.
+        """
+        self.directories.append((host, mount_point, source))
+        self._carry_out_if_running()
 
     def set_sysctl(self, host: str, name: str, value: str) -> None:
-        """A setting of the host's network."""
+        """Request a network setting of a host."""
         self.sysctls.append((host, name, value))
-        self._request()
+        self._carry_out_if_running()
 
-    def _require_device(self, name: str, what: str) -> None:
-        """InputError where the kernel takes no such name."""
-        if self.makes_devices and len(name.encode()) > _MOST_BYTES:
+    def _require_device(self, name: str, device: str) -> None:
+        """Check that the kernel accepts a name.
+
+        Args:
+            name: The name.
+            device: The kind of device, for the message.
+
+        Raises:
+            InputError: It does not.
+        """
+        if not self.makes_devices:
+            return
+        if len(name.encode()) > _MAX_NAME_BYTES:
             raise InputError(
-                f"{what} called {name!r}: {_MOST_BYTES} bytes at most; give its node a shorter name"
+                f"{device} called {name!r}: {_MAX_NAME_BYTES} bytes at most; "
+                "give its node a shorter name"
             )
-        if self.makes_devices and (name in _NO_DEVICES or re.search(r"[\s/:]", name)):
+        if name in _REFUSED_NAMES or re.search(r"[\s/:]", name):
             raise InputError(
-                f"{what} called {name!r}: give its node a name without spaces, / and :, and not lo"
+                f"{device} called {name!r}: give its node a name without spaces, / and :, and not "
+                "lo"
             )
 
-    def _request(self) -> None:
+    def _carry_out_if_running(self) -> None:
         if self.running:
             self.flush()

@@ -1,4 +1,7 @@
-"""A wiring as Mininet's topology and network: the same names, ports, addresses and datapath ids."""
+"""A wiring as Mininet's topology and network.
+
+Names, ports, addresses and datapath ids are those of the wiring.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
@@ -15,55 +18,73 @@ from testbed.model.naming.device_names import interface_name
 from testbed.model.wiring import Wiring
 from topologies import Json, LinkId
 
+# Cuts all cables between two nodes, or restores them: node, node, and whether they shall be up.
 SetCables = Callable[[str, str, bool], object]
-"""(node, node, up): cut the cables between the two, or bring them back."""
+
+# Returns the command line that runs a program: the node's name, and the program with its arguments.
 WordsAt = Callable[[str, Sequence[str]], list[str]]
-"""(node's name, program and arguments) -> the words that run it there."""
+
+# All hosts are in one subnet, 10.0.0.0/8.
 _PREFIX = 8
 
 
 class WiringTopo(Topo):  # type: ignore[misc]
-    """``document``: as of ``testbed.model.wiring.wiring_document`` with its cables; ``here``: of these nodes alone, and
-    the cables between them (None: all)."""
+    """A wiring as a topology of Mininet's.
 
-    def build(self, document: Json, here: Collection[str] | None = None) -> None:
-        """In the wiring's order; a host has one MAC address, whatever the interface."""
+    Args:
+        document: The wiring (``testbed.model.wiring.wiring_document`` with its cables).
+        local_nodes: Build only these nodes and the cables between them; None for all.
+    """
+
+    def build(self, document: Json, local_nodes: Collection[str] | None = None) -> None:
+        """Add the nodes and cables in the wiring's order.
+
+        All interfaces of a host have the same MAC address.
+        """
         macs = {host["name"]: host["mac"] for host in document["hosts"]}
         for switch in document["switches"]:
-            if here is None or switch["name"] in here:
-                self.addSwitch(
-                    switch["name"], dpid=f"{switch['dpid']:016x}", protocols="OpenFlow13"
-                )
+            if local_nodes is None or switch["name"] in local_nodes:
+                dpid = f"{switch['dpid']:016x}"
+                self.addSwitch(switch["name"], dpid=dpid, protocols="OpenFlow13")
         for host in document["hosts"]:
-            if here is None or host["name"] in here:
+            if local_nodes is None or host["name"] in local_nodes:
                 self.addHost(host["name"], ip=f"{host['ip']}/{_PREFIX}", mac=host["mac"])
         for cable in document["cables"]:
-            (a, port1, _), (b, port2, _) = cable["a"], cable["b"]
-            if here is None or (a in here and b in here):
+            a, port1, _ = cable["a"]
+            b, port2, _ = cable["b"]
+            if local_nodes is None or (a in local_nodes and b in local_nodes):
                 self.addLink(a, b, port1=port1, port2=port2, addr1=macs.get(a), addr2=macs.get(b))
 
     @staticmethod
     def sorted(items: Iterable[str]) -> list[str]:
-        """As they are: Mininet's order needs names that it can take apart."""
+        """Return the items as they are; Mininet's order requires names that end with a number."""
         return list(items)
 
     def links(self, sort: bool = False, **options: object) -> object:
-        """Likewise."""
+        """Return the links in the wiring's order, even if Mininet wants them sorted."""
         return super().links(**options)
 
 
 class RunningController(LateNode, RemoteController):  # type: ignore[misc]
-    """A controller that runs already, on 127.0.0.1."""
+    """A controller that already runs, on 127.0.0.1."""
 
     def checkListening(self) -> None:  # noqa: N802 - Mininet's name
-        """It does."""
+        """Do nothing, because the controller listens."""
 
 
 class WiredMininet(TestbedMininet):
-    """The network of a wiring, built with its hosts and cables when it is made, with the rest when it starts.
+    """The network of a wiring.
 
-    ``outgoing``: cables to nodes that are not ``here``, as (node, port, how its one interface is made);
-    ``controller_port``: of the controller that the switches obey, None for none.
+    Hosts and cables are built when the object is created, and the rest when it starts.
+
+    Args:
+        document: The wiring (``testbed.model.wiring.wiring_document`` with its cables).
+        requests: The requests of its nodes.
+        set_cables: Cuts or restores the cables between two nodes.
+        local_nodes: Build only these nodes; None for all.
+        outgoing: Cables to nodes that are not built here: the node and port at this end, and the
+            function that returns the messages that create its one interface.
+        controller_port: TCP port of the controller; None for no controller.
     """
 
     def __init__(
@@ -72,32 +93,41 @@ class WiredMininet(TestbedMininet):
         requests: Requests,
         *,
         set_cables: SetCables,
-        here: Collection[str] | None = None,
+        local_nodes: Collection[str] | None = None,
         outgoing: Sequence[tuple[str, int, MakeInterfaces]] = (),
         controller_port: int | None = None,
     ) -> None:
-        self._set_cables, self._outgoing = set_cables, outgoing
+        self._set_cables = set_cables
+        self._outgoing = outgoing
         self._macs = {host["name"]: host["mac"] for host in document["hosts"]}
-        requests.devices.update(
-            {one["name"]: one["device"] for one in (*document["hosts"], *document["switches"])}
-        )
-        topo = WiringTopo(document=document, here=here)
-        controller = (
-            None if controller_port is None else partial(RunningController, port=controller_port)
-        )
+        for node in (*document["hosts"], *document["switches"]):
+            requests.devices[node["name"]] = node["device"]
+        topo = WiringTopo(document=document, local_nodes=local_nodes)
+        controller = None
+        if controller_port is not None:
+            controller = partial(RunningController, port=controller_port)
         super().__init__(topo, OVSSwitch, Host, controller, Link, requests=requests)
 
     def buildFromTopo(self, topo: Topo | None = None) -> None:  # noqa: N802 - Mininet's name
-        """An interface without a link, as Mininet attaches those of hardware, is what goes to another machine."""
+        """Build the topology, and the interfaces of cables to other machines.
+
+        Each of these is an interface without a link, as Mininet attaches hardware interfaces.
+        """
         super().buildFromTopo(topo)
         for name, port, make in self._outgoing:
-            node, mac = self[name], self._macs.get(name)
+            node = self[name]
+            mac = self._macs.get(name)
             interface = interface_name(node.device, port)
             self.requests.add_interfaces((interface, node.host, mac), make=make)
+            # The interface is created in the namespace of its node, so it need not be moved.
             Intf(interface, node, port=port, mac=mac, moveIntfFn=lambda *_: None)
 
     def configHosts(self) -> None:  # noqa: N802 - Mininet's name
-        """Hosts and cables are made; the addresses are noted only, for whom each knows is the network's to say."""
+        """Build hosts and cables.
+
+        The addresses are only recorded: the network decides which hosts know each other
+        (``HostAddresses``).
+        """
         for host in self.hosts:
             if host.intfs:
                 first = host.intf()
@@ -105,22 +135,26 @@ class WiredMininet(TestbedMininet):
         self.requests.flush()
 
     def configLinkStatus(self, src: str, dst: str, status: str) -> None:  # noqa: N802
-        """Every cable between the two nodes, up or down."""
-        a, b = (self[name].given if name in self else name for name in (src, dst))
-        self._set_cables(a, b, status == "up")
+        """Set every cable between two nodes up or down, as Mininet's ``link`` command does."""
+        self._set_cables(self._network_name(src), self._network_name(dst), status == "up")
+
+    def _network_name(self, name: str) -> str:
+        """Return the name in the network of the node that Mininet calls so."""
+        return str(self[name].given) if name in self else name
 
     def cable_plan(self, wiring: Wiring) -> CablePlan:
-        """Which interface sends, and which receives, the packets of each link."""
+        """Return which interface sends, and which receives, the packets of each link."""
         sending: dict[LinkId, CableEnd] = {}
         receiving: dict[LinkId, CableEnd] = {}
         hosts: dict[str, dict[int, CableEnd]] = {}
         for cable in wiring.cables:
-            sides = (
-                (cable.a, cable.a_port, cable.forward),
-                (cable.b, cable.b_port, cable.backward),
+            end_a = self._end(wiring, cable.a, cable.a_port, cable.forward)
+            end_b = self._end(wiring, cable.b, cable.b_port, cable.backward)
+            directions = (
+                (cable.a_port, cable.forward, end_a, end_b),
+                (cable.b_port, cable.backward, end_b, end_a),
             )
-            ends = [self._end(wiring, *side) for side in sides]
-            for (_, port, link), near, far in zip(sides, ends, ends[::-1], strict=True):
+            for port, link, near, far in directions:
                 if link is not None and near is not None:
                     sending[link] = near
                 if link is not None and far is not None:
@@ -130,7 +164,14 @@ class WiredMininet(TestbedMininet):
         return CablePlan(wiring=wiring, sending=sending, receiving=receiving, hosts=hosts)
 
     def _end(self, wiring: Wiring, name: str, port: int, link: LinkId | None) -> CableEnd | None:
-        """The interface; None where its node is on another machine."""
+        """Return one end of a cable, or None if its node is on another machine.
+
+        Args:
+            wiring: The wiring.
+            name: The node at this end.
+            port: The port of the node.
+            link: The link that the end sends, if any.
+        """
         node = self.nameToNode.get(name)
         if node is None:
             return None
@@ -140,8 +181,15 @@ class WiredMininet(TestbedMininet):
 
 
 def described_mininet(document: Json, words_at: WordsAt, set_cables: SetCables) -> WiredMininet:
-    """A network that stands already, maybe in another process: its nodes run commands by ``words_at(name, argv)``."""
+    """Return a Mininet network that describes a running network, maybe of another process.
+
+    Args:
+        document: The wiring (``testbed.model.wiring.wiring_document`` with its cables).
+        words_at: Returns the command line that runs a program in a node.
+        set_cables: Cuts or restores the cables between two nodes.
+    """
     requests = Requests(words_at)
     net = WiredMininet(document, requests, set_cables=set_cables)
-    requests.takes_settings = False  # what is set from now on is set by commands
+    # The network exists, so settings from now on are commands.
+    requests.takes_settings = False
     return net

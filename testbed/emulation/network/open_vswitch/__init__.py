@@ -1,1 +1,1 @@
-"""The private Open vSwitch of a sandbox: its daemons, and the bridges of a wiring as one transaction."""
+"""The private Open vSwitch of a sandbox: its daemons, and bridges as one database transaction."""

@@ -1,6 +1,7 @@
-"""Bridges and their ports as one transaction for the switch database.
+"""Bridges and their ports as one transaction of the switch database (OVSDB, RFC 7047).
 
-Everything is created at once: the daemon configures all bridges in one pass instead of one a command.
+Everything is created at once, so the daemon configures all bridges in one pass. With one command
+per bridge, it would need one pass for each.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,55 +11,79 @@ from testbed.model.naming.printable import printable
 from testbed.model.wiring import Wiring, WiringPart
 from topologies.text.json_types import JsonObject
 
+# A bridge tries to connect to its controller at least once a second.
 _MAX_BACKOFF_MS = 1000
+
+# Silence after which a bridge probes its controller, and then gives it up. With Open vSwitch's
+# default of 5 s, a controller that was busy with the rules of 2000 switches lost a fifth of them.
+# A controller that dies is noticed at once, because its connections are closed.
 _PROBE_MS = 60_000
-"""Of silence, before a bridge asks whether its controller still lives and gives it up: busy with the rules of 2000
-switches, it needed more than Open vSwitch's 5 s, and lost a fifth of them. A controller that dies is known at once: its
-connections are closed."""
 
-
+# Name of a switch -> interface and number of each port of its bridge, in the wiring's order.
 PortsOfBridges = Mapping[str, Sequence[tuple[str, int]]]
-"""Name of a switch -> its bridge's ports: interface and number; in the wiring's order."""
 
 
 def ports_of_bridges(wiring: Wiring, part: WiringPart | None = None) -> PortsOfBridges:
-    """Of every bridge that is here (of the part), as the wiring numbers them."""
-    found: dict[str, list[tuple[str, int]]] = {
-        one.name: [] for one in wiring.switches if part is None or one.name in part.devices
-    }
+    """Return the ports of every bridge of a wiring, or of a part of it."""
+    ports: dict[str, list[tuple[str, int]]] = {}
+    for switch in wiring.switches:
+        if part is None or switch.name in part.devices:
+            ports[switch.name] = []
     for cable in wiring.cables:
-        for (device, port), interface in zip(
-            cable.ends, (cable.a_interface, cable.b_interface), strict=True
-        ):
-            if device in found:
-                found[device].append((interface, port))
-    return found
+        interfaces = (cable.a_interface, cable.b_interface)
+        for (device, port), interface in zip(cable.ends, interfaces, strict=True):
+            if device in ports:
+                ports[device].append((interface, port))
+    return ports
 
 
 def shares_of(
     ports: PortsOfBridges, most_ports: int, share_ports: int
 ) -> tuple[tuple[str, ...], ...]:
-    """Bridges in shares, in order: one where there are ``most_ports`` ports or fewer, else of about ``share_ports``
-    each.
+    """Divide bridges among several daemons.
 
-    A bridge's own port counts as one. A share has a bridge at least, however many ports that has.
+    The own port of a bridge counts as one port. A share has at least one bridge, even if that has
+    more ports than the share should have.
+
+    Args:
+        ports: The bridges with their ports.
+        most_ports: One share has all bridges if they have at most this many ports.
+        share_ports: Otherwise each share has about this many ports.
+
+    Returns:
+        The names of the bridges of each share, in order.
     """
-    weights = {name: 1 + len(own) for name, own in ports.items()}
+    weights = {name: 1 + len(ports_of_bridge) for name, ports_of_bridge in ports.items()}
     total = sum(weights.values())
-    count = 1 if total <= most_ports else min(len(weights), -(-total // share_ports))
+    if total <= most_ports:
+        count = 1
+    else:
+        count = min(len(weights), -(-total // share_ports))
     shares: list[list[str]] = [[] for _ in range(count)]
-    done = 0
+    weight_before = 0
     for name, weight in weights.items():
-        shares[min(count - 1, (2 * done + weight) * count // (2 * total))].append(name)
-        done += weight
+        # A bridge belongs to the share in which its middle port lies.
+        share = (2 * weight_before + weight) * count // (2 * total)
+        shares[min(count - 1, share)].append(name)
+        weight_before += weight
     return tuple(tuple(share) for share in shares if share) or ((),)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bridge:
-    """What one bridge is to be. ``ports``: interface and number; ``controllers``: targets as Open vSwitch writes them
-    (tcp:127.0.0.1:6653); ``protocols``: versions of OpenFlow, none for all that it knows; ``learns``: forwards by
-    itself where it has no controller, else what its rules say alone."""
+    """A bridge to be created.
+
+    Attributes:
+        name: Name of the switch.
+        device: Name of the bridge and of its own port.
+        dpid: Its OpenFlow datapath id.
+        ports: Interface and number of each port.
+        controllers: Its controllers in Open vSwitch's notation (tcp:127.0.0.1:6653).
+        protocols: Versions of OpenFlow; all that Open vSwitch has if empty.
+        learns: Without a controller, forward like a learning switch; otherwise, forward only what
+            rules say.
+        spanning_tree: Use the spanning tree protocol.
+    """
 
     name: str
     device: str
@@ -71,41 +96,20 @@ class Bridge:
 
 
 def bridge_operations(bridges: Sequence[Bridge], datapath_type: str) -> list[JsonObject]:
-    """RFC 7047 operations that create these bridges with their ports.
+    """Return the operations that create these bridges with their ports.
 
-    Without a controller they keep their rules (fail mode secure), and forward nothing unasked, but for those that
-    learn.
+    Without a controller, a bridge keeps its rules (fail mode secure) and forwards only what they
+    say, unless it learns.
+
+    Args:
+        bridges: The bridges.
+        datapath_type: Open vSwitch's name for the kind of datapath.
     """
     operations: list[JsonObject] = []
     references = []
     for number, bridge in enumerate(bridges):
-        made = [_port(f"b{number}", bridge.device, None)]
-        made += [_port(f"b{number}p{port}", name, port) for name, port in bridge.ports]
-        for operation_pair, _ in made:
-            operations += operation_pair
-        other = {
-            "datapath-id": f"{bridge.dpid:016x}",
-            "disable-in-band": "true",
-            "dp-desc": printable(bridge.name),
-        }
-        row: JsonObject = {
-            "name": bridge.device,
-            "ports": ["set", [reference for _, reference in made]],
-            "datapath_type": datapath_type,
-            "fail_mode": "standalone" if bridge.learns else "secure",
-            "other_config": ["map", [list(pair) for pair in other.items()]],
-            "stp_enable": bridge.spanning_tree,
-        }
-        if bridge.protocols:
-            row["protocols"] = ["set", list(bridge.protocols)]
-        keys = [f"c{number}x{k}" for k in range(len(bridge.controllers))]
-        operations += [
-            _insert("Controller", key, _controller(target))
-            for key, target in zip(keys, bridge.controllers, strict=True)
-        ]
-        row["controller"] = ["set", [["named-uuid", key] for key in keys]]
-        operations.append(_insert("Bridge", f"br{number}", row))
-        references.append(["named-uuid", f"br{number}"])
+        operations += _operations_of_bridge(bridge, number, datapath_type)
+        references.append(_reference(f"br{number}"))
     mutation = ["bridges", "insert", ["set", references]]
     operations.append(
         {"op": "mutate", "table": "Open_vSwitch", "where": [], "mutations": [mutation]}
@@ -113,29 +117,84 @@ def bridge_operations(bridges: Sequence[Bridge], datapath_type: str) -> list[Jso
     return operations
 
 
+def _operations_of_bridge(bridge: Bridge, number: int, datapath_type: str) -> list[JsonObject]:
+    """Return the operations that insert one bridge, its ports and its controllers.
+
+    Args:
+        bridge: The bridge.
+        number: Its number, from which the names of its rows are made.
+        datapath_type: Open vSwitch's name for the kind of datapath.
+    """
+    operations = _port(f"b{number}", bridge.device, None)
+    references = [_port_reference(f"b{number}")]
+    for interface, port in bridge.ports:
+        key = f"b{number}p{port}"
+        operations += _port(key, interface, port)
+        references.append(_port_reference(key))
+    other_config = [
+        ["datapath-id", f"{bridge.dpid:016x}"],
+        ["disable-in-band", "true"],
+        ["dp-desc", printable(bridge.name)],
+    ]
+    fail_mode = "standalone" if bridge.learns else "secure"
+    row: JsonObject = {
+        "name": bridge.device,
+        "ports": ["set", references],
+        "datapath_type": datapath_type,
+        "fail_mode": fail_mode,
+        "other_config": ["map", other_config],
+        "stp_enable": bridge.spanning_tree,
+    }
+    if bridge.protocols:
+        row["protocols"] = ["set", list(bridge.protocols)]
+    controllers = []
+    for k, target in enumerate(bridge.controllers):
+        key = f"c{number}x{k}"
+        operations.append(_insert("Controller", key, _controller(target)))
+        controllers.append(_reference(key))
+    row["controller"] = ["set", controllers]
+    operations.append(_insert("Bridge", f"br{number}", row))
+    return operations
+
+
 def port_operations(device: str, interface: str, number: int) -> list[JsonObject]:
-    """RFC 7047 operations that give a bridge which is there another port."""
-    operations, reference = _port("new", interface, number)
-    mutation = ["ports", "insert", ["set", [reference]]]
+    """Return the operations that add a port to an existing bridge.
+
+    Args:
+        device: Name of the bridge.
+        interface: Name of the interface.
+        number: Number of the port.
+    """
+    mutation = ["ports", "insert", ["set", [_port_reference("new")]]]
     where = [["name", "==", device]]
     return [
-        *operations,
+        *_port("new", interface, number),
         {"op": "mutate", "table": "Bridge", "where": where, "mutations": [mutation]},
     ]
 
 
-def _port(key: str, name: str, number: int | None) -> tuple[list[JsonObject], list[str]]:
-    """The two rows of one port, and the reference to it; ``number`` None: the bridge's own internal port."""
-    interface: JsonObject = (
-        {"name": name, "type": "internal"} if number is None else {"name": name, "type": ""}
-    )
+def _port(key: str, name: str, number: int | None) -> list[JsonObject]:
+    """Return the operations that insert a port and its interface.
+
+    Args:
+        key: Key from which the names of the two rows are made.
+        name: Name of port and interface.
+        number: Number of the port; None for the bridge's own internal port.
+    """
+    interface: JsonObject = {"name": name, "type": "internal"}
     if number is not None:
-        interface["ofport_request"] = number
-    port = {"name": name, "interfaces": ["named-uuid", f"i{key}"]}
-    return [_insert("Interface", f"i{key}", interface), _insert("Port", f"p{key}", port)], [
-        "named-uuid",
-        f"p{key}",
-    ]
+        interface = {"name": name, "type": "", "ofport_request": number}
+    port = {"name": name, "interfaces": _reference(f"i{key}")}
+    return [_insert("Interface", f"i{key}", interface), _insert("Port", f"p{key}", port)]
+
+
+def _port_reference(key: str) -> list[str]:
+    return _reference(f"p{key}")
+
+
+def _reference(row_name: str) -> list[str]:
+    """Return a reference to a row that the same transaction inserts."""
+    return ["named-uuid", row_name]
 
 
 def _controller(target: str) -> JsonObject:

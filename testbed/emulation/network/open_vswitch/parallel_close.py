@@ -1,10 +1,11 @@
-"""Ends a process that owns many packet sockets in a fraction of the time: a stand-alone program.
-
-The kernel waits for a grace period (10 ms and more) at the last close of every packet socket, one after the other. Here
-helper processes take a share of the sockets each (pidfd_getfd); the process then ends at once, and the helpers' ends,
-all at the same time, share their grace periods.
+"""Ends a process that has many packet sockets in a fraction of the time: a stand-alone program.
 
     parallel_close.py PID HELPERS
+
+At the last close of a packet socket the kernel waits for a grace period (10 ms or more), for one
+socket after the other. Here each of several helper processes obtains a share of the sockets
+(pidfd_getfd). So the process itself ends at once. The helpers end at the same time and share their
+grace periods.
 """
 
 import ctypes
@@ -13,13 +14,22 @@ import select
 import signal
 import sys
 
-_PIDFD_GETFD = 438  # the same number on every architecture
-_PATIENCE_MS = 3000
+# The system call has the same number on every architecture.
+_PIDFD_GETFD = 438
+
+_END_LIMIT_MS = 3000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main(pid: int, helpers: int) -> int:
-    """Share the sockets out, kill, end. Where the kernel refuses, the process is killed all the same."""
+    """Share out the sockets of a process, and kill it.
+
+    If the kernel refuses to share them, the process is killed all the same.
+
+    Args:
+        pid: The process.
+        helpers: Largest number of helper processes.
+    """
     sockets = _socket_descriptors(pid)
     count = min(helpers, len(sockets) // 4 + 1)
     ready, report = os.pipe()
@@ -29,7 +39,8 @@ def main(pid: int, helpers: int) -> int:
             os.close(hold)
             _take(pid, sockets[share::count])
             os.write(report, b"+")
-            os.read(end, 1)  # returns when this program, which alone holds the other end, has ended
+            # Returns when this program has ended, because no other process has the writing end.
+            os.read(end, 1)
             os._exit(0)
     os.close(report)
     answers = 0
@@ -37,15 +48,16 @@ def main(pid: int, helpers: int) -> int:
         answers += len(part)
     pidfd = os.pidfd_open(pid)
     os.kill(pid, signal.SIGKILL)
-    gone = select.poll()
-    gone.register(pidfd, select.POLLIN)
-    gone.poll(
-        _PATIENCE_MS
-    )  # its closes must come before the helpers', or the last ones are its own again
+    # Wait until the process has closed its sockets. If the helpers closed theirs first, the last
+    # closes would be those of the process again.
+    end_of_process = select.poll()
+    end_of_process.register(pidfd, select.POLLIN)
+    end_of_process.poll(_END_LIMIT_MS)
     return 0
 
 
 def _take(pid: int, descriptors: list[int]) -> None:
+    """Obtain open files of a process; stop if the kernel refuses one."""
     pidfd = os.pidfd_open(pid)
     for descriptor in descriptors:
         if _libc.syscall(_PIDFD_GETFD, pidfd, descriptor, 0) < 0:
@@ -53,14 +65,16 @@ def _take(pid: int, descriptors: list[int]) -> None:
 
 
 def _socket_descriptors(pid: int) -> list[int]:
-    found = []
-    for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - pathlib costs a third of this program's start
+    descriptors = []
+    # pathlib would cost a third of this program's start.
+    for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
         try:
             if os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:"):  # noqa: PTH115
-                found.append(int(name))
+                descriptors.append(int(name))
         except OSError:
+            # The process has closed the file.
             continue
-    return sorted(found)
+    return sorted(descriptors)
 
 
 if __name__ == "__main__":

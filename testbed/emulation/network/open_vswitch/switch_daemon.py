@@ -1,6 +1,7 @@
-"""One Open vSwitch of the sandbox: a database server and a switch daemon, started, spoken to and stopped.
+"""One Open vSwitch of the sandbox: starts, configures and stops a database server and a daemon.
 
-Settings go to the database as one transaction (RFC 7047) over its socket; the daemon reports when it has applied them.
+Settings are sent to the database (OVSDB, RFC 7047) as one transaction over its socket. The daemon
+reports when it has applied them.
 """
 
 import contextlib
@@ -22,98 +23,143 @@ from testbed.errors import CapabilityError
 from topologies.text.json_types import JsonObject
 
 Datapath = Literal["kernel", "user"]
-_SCHEMA_PLACES = ("/usr/share/openvswitch", "/usr/local/share/openvswitch")
+_SCHEMA_FOLDERS = ("/usr/share/openvswitch", "/usr/local/share/openvswitch")
+_SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 _PARALLEL_CLOSE = Path(__file__).with_name("parallel_close.py")
+_PROGRAMS = ("ovsdb-server", "ovs-vswitchd")
+
+# Helper processes that close the sockets of all daemons together, and at least for one daemon.
 _CLOSING_PROCESSES = 32
+_MIN_CLOSING_PROCESSES = 4
+
 _START_LIMIT_S = 60.0
 _ANSWER_LIMIT_S = 60.0
 _RELEASE_LIMIT_S = 5.0
+
 # Time for a program that has closed its connection to end.
 _END_S = 1.0
-_PROGRAMS = ("ovsdb-server", "ovs-vswitchd")
+
+_POLL_S = 0.005
+
+# Interval between two readings of interface statistics. The daemon needs none. Each reading waits
+# for a lock that all network namespaces of the machine share, and no packet moves meanwhile.
 _STATISTICS_MS = 600_000
-"""Between two readings of interface statistics, which nobody here asks the daemon for: each waits for a lock that all
-network namespaces of the machine share, and no packet moves meanwhile."""
+
+# The daemon reports its connections to controllers within this time.
 _REPORT_S = 0.5
-_TRIES = 10
+
+# The daemon closes a connection on which it has received nothing for a second, as may happen on a
+# busy machine. A program that had not yet sent its request prints this error, and is run again.
 _GREETED_LATE = re.compile(
     r"failed to (open|connect to) socket \((Broken pipe|Connection reset by peer)\)$"
 )
-"""What a program says that has asked nothing yet: the daemon closes a connection on which it hears nothing for a
-second, as on a machine that is too busy."""
+_TRIES = 10
+
+# A switch that waits for a processor loses packets, which no network of the model does.
 _NICENESS = -10
-"""Of the switch daemon: a switch that waits for a processor loses packets, which no network of the model does."""
 
 
 class SwitchDaemon:
-    """One ovsdb-server and one ovs-vswitchd. ``number``: of the sandbox's daemons, from 0; ``directory``: the
-    sandbox's.
+    """One ovsdb-server and one ovs-vswitchd.
 
-    ``alone``: it has all bridges. Daemons that share a network namespace must not make tap interfaces, whose names
-    would meet (``ovs-netdev``): they run the same user-space datapath as Open vSwitch's class ``dummy``, which differs
-    in that only.
+    Daemons that share a network namespace must not create tap interfaces, because their names would
+    collide (``ovs-netdev``). They run the same user-space datapath as Open vSwitch's class
+    ``dummy``, which differs only in that.
+
+    Args:
+        datapath: Switch packets in the kernel or in user space.
+        directory: The directory of the sandbox.
+        number: Number of this daemon among those of the sandbox, from 0.
+        alone: This daemon has all bridges.
+
+    Attributes:
+        datapath_type: Open vSwitch's name for the kind of datapath.
+        database: Path of the database's socket.
     """
 
     def __init__(
         self, datapath: Datapath, directory: Path, *, number: int = 0, alone: bool = True
     ) -> None:
-        self.datapath_type = "system" if datapath == "kernel" else "netdev" if alone else "dummy"
+        if datapath == "kernel":
+            self.datapath_type = "system"
+        elif alone:
+            self.datapath_type = "netdev"
+        else:
+            self.datapath_type = "dummy"
         self._suffix = f"-{number}" if number else ""
         self._directory = directory
         self.database = directory / "run" / f"db{self._suffix}.sock"
         self._processes: list[subprocess.Popen[bytes]] = []
         self._connection: socket.socket | None = None
         self._buffer = ""
-        self._requests = 0
-        self._awaited = 0
+        self._last_request = 0
+        self._awaited_config = 0
         self._statistics_ms = _STATISTICS_MS
 
     def start(self) -> None:
-        """Start both; CapabilityError where a program is missing or does not come up in time."""
+        """Start both programs.
+
+        Raises:
+            CapabilityError: A program is missing, or does not start in time.
+        """
         database = self._directory / "db" / f"conf{self._suffix}.db"
         database.unlink(missing_ok=True)
         run_tool("ovsdb-tool", "create", str(database), str(_schema()), limit_s=_START_LIMIT_S)
-        run, path = self._directory / "run", self.database
-        control = [] if not self._suffix else [f"--unixctl={run}/ovsdb-server{self._suffix}.ctl"]
-        self._spawn("ovsdb-server", str(database), f"--remote=punix:{path}", "--no-chdir", *control)
-        self._connect(path)
-        self._request([{"op": "insert", "table": "Open_vSwitch", "row": self._settings()}])
-        # Nothing here is tunnelled by the daemon: following the routing table costs it a list of all interfaces a
-        # bridge.
-        system = (
-            () if self.datapath_type == "system" else ("--disable-system", "--disable-system-route")
-        )
-        without_taps = ("--enable-dummy",) if self.datapath_type == "dummy" else ()
-        control = [] if not self._suffix else [f"--unixctl={run}/ovs-vswitchd{self._suffix}.ctl"]
-        pidfile = f"--pidfile={run}/ovs-vswitchd{self._suffix}.pid"
+        run = self._directory / "run"
         self._spawn(
-            "ovs-vswitchd", f"unix:{path}", "--no-chdir", pidfile, *control, *system, *without_taps
+            "ovsdb-server",
+            str(database),
+            f"--remote=punix:{self.database}",
+            "--no-chdir",
+            *self._control_options("ovsdb-server"),
         )
-        with contextlib.suppress(
-            PermissionError
-        ):  # an ordinary user's switches wait their turn like everything else
+        self._connect(self.database)
+        self._request([{"op": "insert", "table": "Open_vSwitch", "row": self._settings()}])
+
+        options = [f"--pidfile={run}/ovs-vswitchd{self._suffix}.pid"]
+        options += self._control_options("ovs-vswitchd")
+        if self.datapath_type != "system":
+            # The daemon makes no tunnels. If it followed the routing table, it would list all
+            # interfaces for each bridge.
+            options += ["--disable-system", "--disable-system-route"]
+        if self.datapath_type == "dummy":
+            options.append("--enable-dummy")
+        self._spawn("ovs-vswitchd", f"unix:{self.database}", "--no-chdir", *options)
+        # An ordinary user may not raise the priority, so that his switches wait their turn.
+        with contextlib.suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, self._processes[-1].pid, _NICENESS)
 
-    def transact(self, operations: Sequence[JsonObject]) -> list[JsonObject]:
-        """Carry out one transaction and have the daemon apply it (``is_applied``).
+    def _control_options(self, program: str) -> list[str]:
+        """Return the option that names the control socket; the first daemon has the default."""
+        if not self._suffix:
+            return []
+        return [f"--unixctl={self._directory}/run/{program}{self._suffix}.ctl"]
 
-        Raises CapabilityError with the database's words where an operation is refused.
+    def transact(self, operations: Sequence[JsonObject]) -> list[JsonObject]:
+        """Carry out one transaction, which the daemon then applies (``is_applied``).
+
+        Returns:
+            The database's result of each operation.
+
+        Raises:
+            CapabilityError: An operation is refused; the message is the database's.
         """
         root: JsonObject = {"table": "Open_vSwitch", "where": []}
-        bump = [
-            {"op": "mutate", **root, "mutations": [["next_cfg", "+=", 1]]},
-            {"op": "select", **root, "columns": ["next_cfg"]},
-        ]
-        results = self._request([*operations, *bump])
-        self._awaited = results[-1]["rows"][0]["next_cfg"]
+        increment = {"op": "mutate", **root, "mutations": [["next_cfg", "+=", 1]]}
+        select = {"op": "select", **root, "columns": ["next_cfg"]}
+        results = self._request([*operations, increment, select])
+        self._awaited_config = results[-1]["rows"][0]["next_cfg"]
         return results
 
     def is_applied(self) -> bool:
-        """Whether the daemon has done what the last transaction requested. CapabilityError where it has ended."""
-        rows = self._request(
-            [{"op": "select", "table": "Open_vSwitch", "where": [], "columns": ["cur_cfg"]}]
-        )
-        if rows[0]["rows"][0]["cur_cfg"] >= self._awaited:
+        """Return whether the daemon has applied the last transaction.
+
+        Raises:
+            CapabilityError: The daemon has ended.
+        """
+        select = {"op": "select", "table": "Open_vSwitch", "where": [], "columns": ["cur_cfg"]}
+        results = self._request([select])
+        if results[0]["rows"][0]["cur_cfg"] >= self._awaited_config:
             return True
         ended = self.ended()
         if ended is not None:
@@ -127,38 +173,51 @@ class SwitchDaemon:
             wait_s: Time for a program that is just ending.
         """
         for program, process in zip(_PROGRAMS, self._processes, strict=False):
+            # A program that still runs lets ``wait`` time out.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 status = process.wait(wait_s)
                 return f"{program} ended: {self._reason(program, status)}"
         return None
 
     def _reason(self, program: str, status: int) -> str:
+        """Return why a program has ended.
+
+        Args:
+            program: The program.
+            status: Its exit code, or minus the number of the signal.
+        """
         if status == -signal.SIGKILL:
             return "it was killed (signal 9); the machine may be out of memory"
         if status < 0:
-            return f"signal {-status} ended it; {self._last_words(program)}"
-        return self._last_words(program)
+            return f"signal {-status} ended it; {self._last_line(program)}"
+        return self._last_line(program)
 
     def errors(self) -> list[tuple[str, str]]:
-        """Interfaces that the daemon could not set up, and its reason for each."""
+        """Return each interface that the daemon could not set up, and the daemon's reason."""
         query = {"op": "select", "table": "Interface", "where": [], "columns": ["name", "error"]}
-        rows = self._request([query])[0]["rows"]
-        return [
-            (row["name"], f"{row['name']}: {row['error']}")
-            for row in rows
-            if isinstance(row["error"], str) and row["error"]
-        ]
+        errors = []
+        for row in self._request([query])[0]["rows"]:
+            name = row["name"]
+            error = row["error"]
+            # An interface without an error has an empty set here.
+            if isinstance(error, str) and error:
+                errors.append((name, f"{name}: {error}"))
+        return errors
 
     def connected(self) -> list[str]:
-        """Bridges that are connected to a controller. The daemon tells the database with its statistics only, and
-        makes those at once where the time between two of them is changed."""
+        """Return the bridges that are connected to a controller.
+
+        The daemon reports connections to the database together with its statistics, and only then.
+        It reads these at once when their interval is changed.
+        """
         self._statistics_ms += 1
         self.transact(
             [{"op": "update", "table": "Open_vSwitch", "where": [], "row": self._settings()}]
         )
-        limit = time.monotonic() + _REPORT_S
-        while not self.is_applied() and time.monotonic() < limit:
-            time.sleep(0.005)
+        deadline_s = time.monotonic() + _REPORT_S
+        while not self.is_applied() and time.monotonic() < deadline_s:
+            time.sleep(_POLL_S)
+        # The statistics follow the settings shortly.
         time.sleep(_REPORT_S / 10)
         live = {
             "op": "select",
@@ -166,34 +225,36 @@ class SwitchDaemon:
             "where": [["is_connected", "==", True]],
             "columns": ["_uuid"],
         }
-        bridges = {
+        all_bridges = {
             "op": "select",
             "table": "Bridge",
             "where": [],
             "columns": ["name", "controller"],
         }
-        controllers, found = self._request([live, bridges])
-        numbers = [row["_uuid"][1] for row in controllers["rows"]]
-        return [
-            row["name"]
-            for row in found["rows"]
-            if any(one in str(row["controller"]) for one in numbers)
-        ]
+        controllers, bridges = self._request([live, all_bridges])
+        uuids = [row["_uuid"][1] for row in controllers["rows"]]
+        connected = []
+        for row in bridges["rows"]:
+            references = str(row["controller"])
+            if any(uuid in references for uuid in uuids):
+                connected.append(row["name"])
+        return connected
 
     def _settings(self) -> JsonObject:
         return {"other_config": ["map", [["stats-update-interval", str(self._statistics_ms)]]]}
 
     def _request(self, operations: Sequence[JsonObject]) -> list[JsonObject]:
+        """Carry out a transaction, and return the result of each operation."""
         assert self._connection is not None
-        self._requests += 1
+        self._last_request += 1
         message = {
             "method": "transact",
             "params": ["Open_vSwitch", *operations],
-            "id": self._requests,
+            "id": self._last_request,
         }
         try:
             self._connection.sendall(json.dumps(message).encode())
-            answer = self._answer(self._requests)
+            answer = self._answer(self._last_request)
         except TimeoutError:
             raise CapabilityError(
                 f"ovsdb-server gave no answer within {_ANSWER_LIMIT_S:g} s"
@@ -202,14 +263,15 @@ class SwitchDaemon:
             ended = self.ended(_END_S) or f"ovsdb-server ended: {error.strerror}"
             raise CapabilityError(ended) from None
         results: list[JsonObject] = answer.get("result") or []
-        wrong = [r for r in results if r and r.get("error")]
-        if answer.get("error") or wrong:
+        refused = [result for result in results if result and result.get("error")]
+        if answer.get("error") or refused:
             raise CapabilityError(
-                f"Open vSwitch refused a setting: {json.dumps(wrong or answer.get('error'))}"
+                f"Open vSwitch refused a setting: {json.dumps(refused or answer.get('error'))}"
             )
         return results
 
     def _answer(self, request: int) -> JsonObject:
+        """Return the database's answer to a request; answer its own echo requests meanwhile."""
         assert self._connection is not None
         decoder = json.JSONDecoder()
         while True:
@@ -217,6 +279,7 @@ class SwitchDaemon:
             try:
                 message, end = decoder.raw_decode(text)
             except json.JSONDecodeError:
+                # The message is incomplete.
                 part = self._connection.recv(1 << 20)
                 if not part:
                     raise ConnectionResetError(
@@ -232,18 +295,26 @@ class SwitchDaemon:
                 return dict(message)
 
     def pause(self, *, on: bool = True) -> None:
-        """Let the daemon do nothing, or go on."""
+        """Stop the daemon by SIGSTOP, or let it continue.
+
+        Args:
+            on: Stop if true, and continue if not.
+        """
         if len(self._processes) == 2 and self._processes[1].poll() is None:
-            self._processes[1].send_signal(signal.SIGSTOP if on else signal.SIGCONT)
+            number = signal.SIGSTOP if on else signal.SIGCONT
+            self._processes[1].send_signal(number)
 
     @property
     def switch_pid(self) -> int | None:
-        """The process of ovs-vswitchd, while it runs."""
+        """The process id of ovs-vswitchd, or None if it does not run."""
         running = len(self._processes) == 2 and self._processes[1].poll() is None
         return self._processes[1].pid if running else None
 
     def stop(self) -> None:
-        """End both at once (see ``release_sockets``); what they made is the network's to remove."""
+        """End both programs at once (see ``release_sockets``).
+
+        The caller removes the interfaces that they created.
+        """
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -255,91 +326,101 @@ class SwitchDaemon:
         self._processes.clear()
 
     def _remove_control_sockets(self) -> None:
-        """Those that were killed leave them behind, and the sandbox's next network would be ordered about by them
-        too."""
+        """Delete the control sockets, which killed programs leave behind.
+
+        Otherwise the commands of the sandbox's next network would be sent to them too.
+        """
         for program, process in zip(_PROGRAMS, self._processes, strict=False):
-            name = f"{program}{self._suffix or f'.{process.pid}'}.ctl"
-            (self._directory / "run" / name).unlink(missing_ok=True)
+            suffix = self._suffix or f".{process.pid}"
+            (self._directory / "run" / f"{program}{suffix}.ctl").unlink(missing_ok=True)
 
     def _spawn(self, program: str, *arguments: str) -> None:
+        logging = ("-vconsole:warn", "-vsyslog:off", "-vfile:off")
         with open(self._log(program), "ab") as log:
-            words = [_program(program), *arguments, "-vconsole:warn", "-vsyslog:off", "-vfile:off"]
-            self._processes.append(
-                subprocess.Popen(
-                    words,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd="/",
-                    start_new_session=True,
-                )
+            process = subprocess.Popen(
+                [_program(program), *arguments, *logging],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                start_new_session=True,
             )
+        self._processes.append(process)
 
     def _connect(self, path: Path) -> None:
-        limit = time.monotonic() + _START_LIMIT_S
-        while time.monotonic() < limit and self._processes[-1].poll() is None:
+        """Connect to the database as soon as its server listens."""
+        deadline_s = time.monotonic() + _START_LIMIT_S
+        while time.monotonic() < deadline_s and self._processes[-1].poll() is None:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 connection.connect(str(path))
             except OSError:
+                # The server does not listen yet.
                 connection.close()
-                time.sleep(0.005)
+                time.sleep(_POLL_S)
                 continue
             connection.settimeout(_ANSWER_LIMIT_S)
             self._connection = connection
             return
-        ended = self.ended() or f"ovsdb-server does not answer: {self._last_words('ovsdb-server')}"
+        ended = self.ended() or f"ovsdb-server does not answer: {self._last_line('ovsdb-server')}"
         raise CapabilityError(ended)
 
     def _log(self, program: str) -> Path:
         return self._directory / "log" / f"{program}{self._suffix}.log"
 
-    def _last_words(self, program: str) -> str:
+    def _last_line(self, program: str) -> str:
+        """Return the last line of a program's log, with a hint if there is one."""
         lines = self._log(program).read_text(errors="replace").strip().splitlines()
         return with_hint(lines[-1]) if lines else "it wrote nothing"
 
 
-def with_hint(words: str) -> str:
-    """A daemon's last words, and what to do about them where that is known: its temporary files are always in /tmp.
+def with_hint(line: str) -> str:
+    """Add to the last line of a daemon's log what to do about it, if that is known.
+
+    The temporary files of a daemon are always in /tmp.
 
     >>> with_hint("failed to create temporary file (Read-only file system)").split("; ")[1]
     'it needs a /tmp that can be written: mount a tmpfs there (containers: --tmpfs /tmp)'
     """
-    if "failed to create temporary file" not in words:
-        return words
-    return f"{words}; it needs a /tmp that can be written: mount a tmpfs there (containers: --tmpfs /tmp)"
+    if "failed to create temporary file" not in line:
+        return line
+    return (
+        f"{line}; it needs a /tmp that can be written: mount a tmpfs there "
+        "(containers: --tmpfs /tmp)"
+    )
 
 
 def release_sockets(pids: Sequence[int]) -> None:
-    """End these daemons without waiting a grace period for every port (see ``parallel_close``)."""
-    helpers = max(4, _CLOSING_PROCESSES // max(1, len(pids)))
-    words = [sys.executable, "-I", "-S", str(_PARALLEL_CLOSE)]
+    """End these daemons without a grace period for every port (see ``parallel_close``)."""
+    helpers = max(_MIN_CLOSING_PROCESSES, _CLOSING_PROCESSES // max(1, len(pids)))
+    program = [sys.executable, "-I", "-S", str(_PARALLEL_CLOSE)]
     quiet = subprocess.DEVNULL
-    closing = [
-        subprocess.Popen([*words, str(pid), str(helpers)], stdin=quiet, stdout=quiet, stderr=quiet)
-        for pid in pids
-    ]
-    limit = time.monotonic() + _RELEASE_LIMIT_S * len(closing)
-    for one in closing:
+    closers = []
+    for pid in pids:
+        argv = [*program, str(pid), str(helpers)]
+        closers.append(subprocess.Popen(argv, stdin=quiet, stdout=quiet, stderr=quiet))
+    deadline_s = time.monotonic() + _RELEASE_LIMIT_S * len(closers)
+    for closer in closers:
         try:
-            one.wait(max(0.0, limit - time.monotonic()))
+            closer.wait(max(0.0, deadline_s - time.monotonic()))
         except subprocess.TimeoutExpired:
-            one.kill()
-            one.wait()
+            closer.kill()
+            closer.wait()
 
 
 def _program(name: str) -> str:
-    found = shutil.which(name) or shutil.which(name, path="/usr/local/sbin:/usr/sbin:/sbin")
-    if found is None:
+    """Return the path of a program of Open vSwitch, which may be missing in an ordinary PATH."""
+    path = shutil.which(name) or shutil.which(name, path=_SYSTEM_PATH)
+    if path is None:
         raise CapabilityError(
             f"{name} is not installed; install Open vSwitch: apt-get install openvswitch-switch"
         )
-    return found
+    return path
 
 
 def _schema() -> Path:
-    for place in _SCHEMA_PLACES:
-        path = Path(place) / "vswitch.ovsschema"
+    for folder in _SCHEMA_FOLDERS:
+        path = Path(folder) / "vswitch.ovsschema"
         if path.exists():
             return path
     raise CapabilityError(
@@ -347,13 +428,24 @@ def _schema() -> Path:
     )
 
 
-def run_tool(name: str, *words: str, limit_s: float, input_text: str = "") -> str:
-    """What one of Open vSwitch's programs prints; CapabilityError where it fails, or does not end in time."""
-    command, said = [_program(name), *words], " ".join([name, *words])
+def run_tool(name: str, *arguments: str, limit_s: float, input_text: str = "") -> str:
+    """Run one of Open vSwitch's programs, and return its output.
+
+    Args:
+        name: The program.
+        arguments: Its arguments.
+        limit_s: Time limit in seconds.
+        input_text: Its standard input.
+
+    Raises:
+        CapabilityError: It fails, or does not end in time.
+    """
+    argv = [_program(name), *arguments]
+    command = " ".join([name, *arguments])
     for _ in range(_TRIES):
         try:
-            done = subprocess.run(
-                command,
+            finished = subprocess.run(
+                argv,
                 input=input_text,
                 capture_output=True,
                 text=True,
@@ -361,18 +453,18 @@ def run_tool(name: str, *words: str, limit_s: float, input_text: str = "") -> st
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise CapabilityError(f"{said} did not end within {limit_s:g} s") from None
-        if done.returncode == 0:
-            return done.stdout
-        if not _GREETED_LATE.search(done.stderr.rstrip()):
+            raise CapabilityError(f"{command} did not end within {limit_s:g} s") from None
+        if finished.returncode == 0:
+            return finished.stdout
+        if not _GREETED_LATE.search(finished.stderr.rstrip()):
             break
-    raise CapabilityError(f"{said}: {_failure(done)}")
+    raise CapabilityError(f"{command}: {_failure(finished)}")
 
 
-def _failure(done: subprocess.CompletedProcess[str]) -> str:
+def _failure(finished: subprocess.CompletedProcess[str]) -> str:
     """Return why a program has failed."""
-    if done.returncode == -signal.SIGXFSZ:
+    if finished.returncode == -signal.SIGXFSZ:
         return "its file is larger than this process may write; raise the limit (ulimit -f)"
-    if done.returncode < 0:
-        return f"signal {-done.returncode} ended it"
-    return " ".join(done.stderr.strip().splitlines()[-1:]) or "refused"
+    if finished.returncode < 0:
+        return f"signal {-finished.returncode} ended it"
+    return " ".join(finished.stderr.strip().splitlines()[-1:]) or "refused"

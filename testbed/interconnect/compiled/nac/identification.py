@@ -15,10 +15,7 @@ from testbed.interconnect.compiled.nac.throttle import avoidance_buffer_is_free
 from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.parameters import MAX_CYCLE
 from testbed.interconnect.static_paths import NONE
-from testbed.jit import inline, prefetch
-
-AHEAD = 4
-"""So many identification packets ahead, what is needed is fetched into the cache."""
+from testbed.jit import inline
 
 
 def pass_identifications(net: Tables, o: EngineOptions, s: State, hook: Hook, limit: int) -> int:
@@ -30,9 +27,6 @@ def pass_identifications(net: Tables, o: EngineOptions, s: State, hook: Hook, li
         if key >= limit:
             return NONE
         s.run[0].arrived_identifications += 1
-        ahead = s.run[0].arrived_identifications + AHEAD
-        if ahead < s.run[0].identifications:
-            prefetch(s.links, s.identifications[ahead & kr.ID_MASK].at)
         s.run[0].now = key >> kr.KEY_SHIFT
         router = receive_identification(net, o, s, hook, key & kr.ID_MASK, key >> kr.KEY_SHIFT)
         if router >= 0:

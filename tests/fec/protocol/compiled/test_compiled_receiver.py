@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fec import jit
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import EngineUnavailable
-from fec.jit import CompiledEntry
 from fec.protocol.batches import MOST
+from fec.protocol.compiled import receiver as receiver_module
 from fec.protocol.compiled.receiver import BatchEvents, CompiledReceiver
 from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import Event, ReceiverParameters, SourceDelivered
+from fec.protocol.row_seals import c_module
 from fec.protocol.sender import SenderParameters, StreamSender
 from fec.redundancy.labels import LABELS, StratifiedLabels
 from tests.helpers.compiled_packets import PlannedBlockSize
@@ -251,7 +251,44 @@ def test_of_blocks_that_a_forged_symbol_spoilt_nothing_is_kept() -> None:
 
 
 def test_it_says_so_where_it_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit, "kernels", lambda: None)
-    monkeypatch.setattr(CompiledEntry, "missed", None)
+    monkeypatch.setattr(receiver_module, "c_module", lambda: None)
     with pytest.raises(EngineUnavailable, match="one by one"):
         CompiledReceiver(ReceiverParameters(source_packets=2, symbol_bytes=9), ReedSolomonCode(2))
+
+
+def test_tables_of_other_sizes_are_refused() -> None:
+    receiver = CompiledReceiver(
+        ReceiverParameters(source_packets=2, symbol_bytes=9), ReedSolomonCode(2)
+    )
+    receive = c_module().receive
+    tables = list(receiver._tables)
+    assert receive(*tables) == 0
+    with pytest.raises(TypeError):
+        receive(*tables[:-1])
+    for k, table in enumerate(tables):
+        cut = [*tables[:k], table.reshape(-1).view(np.uint8)[:-1].copy(), *tables[k + 1 :]]
+        with pytest.raises(ValueError, match="sizes"):
+            receive(*cut)
+    for name, value in {"next": -1, "count": MOST + 1, "m": 0, "symbol_bytes": 1000}.items():
+        before = receiver.table[name].item()
+        receiver.write(**{name: value})
+        with pytest.raises(ValueError, match="sizes"):
+            receive(*tables)
+        receiver.write(**{name: before})
+
+
+def test_without_isal_python_decodes() -> None:
+    values: dict[str, Any] = {"source_packets": 20, "symbol_bytes": 40}
+    code = ReedSolomonCode(20, "numpy")
+    sender = StreamSender(
+        SenderParameters(rate_pps=1000.0, session=1, **values),
+        code,
+        StratifiedLabels(),
+        PlannedBlockSize(lambda _: 22),
+        lambda i: b"payload",
+    )
+    receiver = CompiledReceiver(ReceiverParameters(**values), code)
+    for k in range(50):
+        packets = [p for p in sender.packets_due(0.01 * k) if p.symbol not in (3, 7)]
+        hand_in(receiver, [(0.01 * k, packet.data) for packet in packets])
+    assert receiver.counters["recovered"] >= 40 and not receiver.counters["undecodable_blocks"]

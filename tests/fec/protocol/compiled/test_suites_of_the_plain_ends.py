@@ -1,19 +1,15 @@
-"""The tests of the plain ends, forged packets among them, hold for the compiled ones."""
+"""The tests of the plain receiver, forged packets among them, hold for the compiled one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
 
 import numpy as np
 import pytest
 
-from fec.errors import EngineUnavailable
 from fec.protocol.compiled.receiver import CompiledReceiver
-from fec.protocol.compiled.sender import CompiledSender
 from fec.protocol.receiver_types import Event
-from fec.protocol.sender import StreamSender
 from tests.helpers import delay_loop
 
 NAMES = (
@@ -22,7 +18,6 @@ NAMES = (
     "playout_clock",
     "stream_delivery",
     "stream_receiver",
-    "stream_sender",
 )
 SUITES = [import_module(f"tests.fec.protocol.test_{name}") for name in NAMES]
 globals().update(
@@ -56,23 +51,12 @@ class OneByOne(CompiledReceiver):
             self.within = False
 
 
-def sender(*arguments: Any, **named: Any) -> StreamSender:
-    """A compiled one but for labels that are drawn."""
-    try:
-        return CompiledSender(*arguments, **named)
-    except EngineUnavailable as told:
-        assert "at random" in str(told)
-        return StreamSender(*arguments, **named)
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _compiled_ends(_compiled: None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(delay_loop, "StreamReceiver", OneByOne)
-        patched.setattr(delay_loop, "StreamSender", sender)
         yield
 
 
-def test_the_ends_of_these_tests_are_compiled() -> None:
+def test_the_receiver_of_these_tests_is_compiled() -> None:
     assert isinstance(delay_loop.build_receiver(), CompiledReceiver)
-    assert isinstance(delay_loop.build_sender(), CompiledSender)

@@ -237,7 +237,7 @@ def test_private_directories_are_a_hosts_own(tmp_path: Path) -> None:
     )
     assert "KEPT bound [] h1" in done.stdout
     assert not (tmp_path / "made").exists()
-    assert done.stderr.count("/proc/none/here is not private, it sees that of all (mkdir:") == 2
+    assert done.stderr.count("/proc/none/here is not private; all nodes see it (mkdir:") == 2
 
 
 @pytest.mark.parametrize("words", [[], ["none_here.py"], ["."]])

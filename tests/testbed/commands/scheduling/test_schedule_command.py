@@ -108,7 +108,7 @@ def test_bad_arguments_are_one_line(
         ('{"transfers": [["a"], []]}', "transfer 1 uses no link"),
         ('{"transfers": [["a", "a"]]}', "names a link twice"),
         ('{"transfers": [[1, "1"]]}', "names a link twice"),
-        ('{"transfers": [["a"], "b"]}', "transfer 1 is no list"),
+        ('{"transfers": [["a"], "b"]}', "transfer 1 is not a list"),
         ('{"transfers": [[1.5]]}', "neither text nor"),
         ('{"transfers": [["a", "b"]], "links": ["a"]}', "'b', which the network does not have"),
         ('{"transfer": [["a"]], "transfers": [["a"]]}', "unknown key 'transfer'"),

@@ -373,7 +373,7 @@ def test_taken_port_is_said_at_once() -> None:
 
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
-        pytest.raises(CapabilityError, match=r"port \d+ of 127.0.0.1 cannot be had"),
+        pytest.raises(CapabilityError, match=r"port \d+ of 127.0.0.1 is not available"),
     ):
         ControllerLink(taken.getsockname()[1]).start()
 

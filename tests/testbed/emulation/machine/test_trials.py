@@ -40,7 +40,7 @@ def test_smallest_of_the_delays_is_reported() -> None:
     [
         ([0.069, 0.071], "netem delays a packet by 69 ms instead of 20"),
         ([0.001, 0.03], "netem delays a packet by 1 ms instead of 20"),
-        ([math.inf, math.inf], "netem is there, but no packet passes it"),
+        ([math.inf, math.inf], "netem exists, but no packet passes it"),
     ],
 )
 def test_wrong_delay_is_no_capability(delays_s: list[float], message: str) -> None:

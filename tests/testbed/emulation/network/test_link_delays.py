@@ -151,7 +151,7 @@ def test_capacity_delay_and_loss_are_set_while_packets_pass_and_stand_beside_fau
         "nothing"
     ] == []
     assert min(waited for _, waited, _ in found["whole"]) >= DELAY_S - 1e-4
-    assert "holds links to nothing" in found["unshaped"]
+    assert "links of this network are not shaped" in found["unshaped"]
 
 
 @given(

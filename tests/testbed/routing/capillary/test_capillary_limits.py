@@ -116,7 +116,7 @@ def test_capacities_ten_thousand_times_apart_are_near_enough_for_the_thesis_loop
     near, far = (build("st sa at", 1e9, thin, thin) for thin in (1e5, 0.9e5))
     exact = [float(load) for load in capillary_route(near, "s", "t").loads]
     assert hunt_layers(near, "s", "t", basic=basic).loads == pytest.approx(exact, abs=1e-6)
-    with pytest.raises(InputError, match="10,000 times apart"):
+    with pytest.raises(InputError, match="a factor of more than 10,000"):
         hunt_layers(far, "s", "t", basic=basic)
 
 
@@ -157,12 +157,13 @@ def test_the_first_layers_alone_hold_their_loads_at_unequal_capacities() -> None
     assert [layer.factor for layer in full.layers] == [Fraction(1, 2), Fraction(5, 2)]
 
 
-def test_small_networks_are_solved_in_integers_until_the_links_are_many(
+def test_large_networks_are_solved_by_the_compiled_solver(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    links = LinkArrays(nodes=2, tail=(0, 0), head=(1, 1), weight=(1, 1))
+    two_links = LinkArrays(nodes=2, tail=(0, 0), head=(1, 1), weight=(1, 1))
+    three_links = LinkArrays(nodes=2, tail=(0,) * 3, head=(1,) * 3, weight=(1,) * 3)
     chosen: list[bool] = []
-    solve = capillary_recursion._run
+    solve = capillary_recursion._solve
 
     def noted(
         links: LinkArrays, source: int, sink: int, *, compiled: bool
@@ -170,12 +171,12 @@ def test_small_networks_are_solved_in_integers_until_the_links_are_many(
         chosen.append(compiled)
         return solve(links, source, sink, compiled=False)
 
-    monkeypatch.setattr(capillary_recursion, "_run", noted)
-    monkeypatch.setattr(capillary_recursion, "COMPILE_FROM_LINKS", 5)
-    monkeypatch.setattr(capillary_recursion, "_solved_in_integers", 0)
+    monkeypatch.setattr(capillary_recursion, "_solve", noted)
+    monkeypatch.setattr(capillary_recursion, "COMPILE_FROM_LINKS", 3)
     for _ in range(4):
-        assert final_loads(links, 0, 1).levels == (Fraction(1, 2),)
-    assert chosen == [False, False, True, True], "two and two are no more than five"
+        assert final_loads(two_links, 0, 1).levels == (Fraction(1, 2),)
+    assert final_loads(three_links, 0, 1).levels == (Fraction(1, 3),)
+    assert chosen == [False] * 4 + [True], "the choice depends on nothing but the links"
     with pytest.raises(DisconnectedError):
         final_loads(LinkArrays(nodes=2, tail=(), head=(), weight=()), 0, 1)
 

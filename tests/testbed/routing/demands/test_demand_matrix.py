@@ -240,7 +240,7 @@ def test_sndlib_demand_is_in_routing_units_of_its_unit(
 @pytest.mark.parametrize("meta", ["unit = PACKETS", "unit = GBIT;granularity = often"])
 def test_sndlib_unit_that_is_no_rate_is_refused(meta: str) -> None:
     for text in sndlib(meta, "1"):
-        with pytest.raises(InputError, match="is no rate; give MBITPERSEC"):
+        with pytest.raises(InputError, match="is not a rate; give MBITPERSEC"):
             parse_matrix(text, LINE, "file")
 
 

@@ -177,7 +177,7 @@ def test_the_checker_names_what_is_wrong() -> None:
         ([[0], [2]], r"transfer 1 is in no frame"),
         ([[0, 2], [1], [2]], "transfer 2 is in frames 0 and 2"),
         ([[0, 2], [1], []], "frame 2 is empty"),
-        ([[0, 2], [3]], "3 is no transfer"),
+        ([[0, 2], [3]], "3 is not a transfer"),
     ):
         with pytest.raises(InputError, match=words):
             check_frames(traffic, frames)
@@ -232,8 +232,8 @@ def test_twins_of_three_pools_give_every_combination_once() -> None:
     sets = LinkSets(traffic.offsets, traffic.indices, len(traffic.links))
     pools = twin_pools(sets)
     assert sorted(pools.size.tolist()) == [2, 2, 3] and len(set(pools.of.tolist())) == 3
-    state, frame_of = search_twins(sets, 6, 500, 1)
-    assert state == 1
+    frame_of = np.zeros(len(links), dtype=np.int32)
+    assert search_twins(sets, 6, 500, 1, frame_of) == 1
     check_schedule(traffic, Schedule.of(frame_of, 6, method="twins"))
 
 

@@ -118,8 +118,8 @@ def test_units_that_have_the_same_links_share_out_the_transfers(times: int) -> N
     """Pools {0, 1} and {2, 3, 4}: each combination ``times`` times, and the first pool alone."""
     paths = [[a, b] for a in (0, 1) for b in (2, 3, 4)] * times + [[0], [1]]
     sets, frames = link_sets(paths, 5), 3 * times + 1
-    state, frame_of = search_twins(sets, frames, 2000, 1)
-    assert state == 1
+    frame_of = np.zeros(len(paths), dtype=np.int32)
+    assert search_twins(sets, frames, 2000, 1, frame_of) == 1
     assert_no_link_twice(paths, frame_of, frames)
 
 

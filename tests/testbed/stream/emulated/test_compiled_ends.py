@@ -1,56 +1,41 @@
-"""The ends of an emulated stream are compiled where they can be, and plain elsewhere: the same packets, events, reports
-and logs."""
+"""The receiver of an emulated stream is compiled where it can be, and plain elsewhere: the same events, reports and
+logs. Its sender makes packets in batches."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 import socket
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import testbed
-from fec import jit
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, Messages
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.code import reed_solomon
 from fec.engines import load_engine
-from fec.jit import CompiledEntry
+from fec.protocol import row_seals
 from fec.protocol.batches import BatchReceiver, BatchSender
-from fec.protocol.compiled import receiver_steps, sender_steps
+from fec.protocol.compiled import receiver as receiver_module
 from fec.protocol.compiled.receiver import CompiledReceiver
-from fec.protocol.compiled.sender import CompiledSender
 from testbed.stream.emulated import ends
-from testbed.stream.emulated.ends import fastest, prepare_sender
+from testbed.stream.emulated.ends import prepare_sender
 from testbed.stream.emulated.frames import LabelledFrames
-from testbed.stream.endpoints import build_receiver, build_sender
+from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.packet_logs import SentLog
 from testbed.stream.plan import StreamPlan
-from tests.helpers.compiled_packets import compile_ends
+from tests.helpers.compiled_packets import skip_without_c_module
 
-FALL_BACK = [
-    "missing",
-    "damaged",
-    "processor",
-    "instructions",
-    "asked",
-    "no ISA-L",
-    "not compiled at all",
-]
 NO_LINES: list[str] = []
-ONE_LINE = ["packets are handled one by one"]
+ONE_LINE = [row_seals.SLOWER.partition(":")[0]]
 
 
 @pytest.fixture(autouse=True)
-def _compiled() -> Iterator[None]:
+def _compiled() -> None:
     ends._say.cache_clear()
-    with pytest.MonkeyPatch.context() as patched:
-        compile_ends(patched)
-        yield
+    skip_without_c_module()
 
 
 def plan_of(**options: Any) -> StreamPlan:
@@ -61,29 +46,13 @@ def plan_of(**options: Any) -> StreamPlan:
     return plan
 
 
-def take_away(case: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """What compiled ends need."""
-    changes: dict[str, Callable[[], None]] = {
-        "missing": lambda: monkeypatch.setattr(jit, "KERNELS", folder / "missing.so"),
-        "damaged": lambda: monkeypatch.setattr(jit, "KERNELS", folder / "damaged.so"),
-        "processor": lambda: monkeypatch.setattr(jit.platform, "machine", lambda: "aarch64"),
-        "instructions": lambda: monkeypatch.setattr(jit, "PROCESSOR", frozenset({"avx1024"})),
-        "asked": lambda: monkeypatch.setenv("TESTBED_KERNELS", "numba"),
-        "no ISA-L": lambda: monkeypatch.setattr(
-            reed_solomon, "best_engine", lambda: load_engine("numpy")
-        ),
-        "not compiled at all": lambda: (
-            monkeypatch.setattr(receiver_steps, "TAKE", receiver_steps.take),
-            monkeypatch.setattr(sender_steps, "FILL", sender_steps.fill),
-        )[0],
-    }
-    (folder / "damaged.so").write_text("no object")
-    if case == "damaged":  # its digest is right, so that loading it fails
-        monkeypatch.setattr(jit, "kernels_are_intact", lambda: True)
-    changes[case]()
-    if case not in ("no ISA-L", "not compiled at all"):
-        monkeypatch.setattr(jit, "kernels", jit.kernels.__wrapped__)
-        monkeypatch.setattr(CompiledEntry, "missed", None)
+def take_away(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away something that compiled ends use."""
+    if case == "no ISA-L":
+        monkeypatch.setattr(reed_solomon, "best_engine", lambda: load_engine("numpy"))
+        return
+    for module in (ends, receiver_module, row_seals):
+        monkeypatch.setattr(module, "c_module", lambda: None)
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -94,13 +63,11 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-def streamed() -> tuple[list[type], str]:
-    """Of a stream of which much is lost for a while: the kinds of its ends, and a digest of all that they make."""
+def streamed() -> tuple[type, str]:
+    """Of a stream of which much is lost for a while: the kind of its receiver, and a digest of all that the ends make."""
     plan, digest = plan_of(), hashlib.sha256()
-    sender: Any = fastest(lambda kind: build_sender(plan, kind=kind), (CompiledSender, BatchSender))
-    receiver: Any = fastest(
-        lambda kind: build_receiver(plan, None, kind), (CompiledReceiver, BatchReceiver)
-    )
+    sender: Any = build_sender(plan, kind=BatchSender)
+    receiver: Any = ends.build_batch_receiver(plan, None)
     for step in range(375):
         now = 0.004 * step
         made = sender.fill(now)
@@ -128,57 +95,42 @@ def streamed() -> tuple[list[type], str]:
     counted = sender.counters, sorted(receiver.counters.items()), sender.path_reports
     assert sender.counters["late_parity"] and receiver.counters["recovered"] and sender.path_reports
     digest.update(repr(counted).encode())
-    return [type(sender), type(receiver)], digest.hexdigest()
+    return type(receiver), digest.hexdigest()
 
 
-@pytest.mark.parametrize("case", FALL_BACK)
-def test_without_what_compiled_ends_need_plain_ones_do_the_same_and_one_line_says_so(
-    case: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_ends_without_the_c_module_do_the_same_and_one_line_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kinds, digest = streamed()
-    assert kinds == [CompiledSender, CompiledReceiver] and told(caplog) == NO_LINES
-    take_away(case, monkeypatch, tmp_path)
-    assert streamed() == ([BatchSender, BatchReceiver], digest)
+    kind, digest = streamed()
+    assert kind is CompiledReceiver and told(caplog) == NO_LINES
+    take_away("C module", monkeypatch)
+    assert streamed() == (BatchReceiver, digest)
+    ends.say_what_is_missing()
     assert told(caplog) == ONE_LINE
 
 
-def test_ends_in_processes_of_their_own_do_not_say_it_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_ends_without_isal_do_the_same(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    take_away("missing", monkeypatch, tmp_path)
-    ends.say_what_is_missing.__wrapped__()
-    assert told(caplog) == ONE_LINE
-    streamed()
-    assert told(caplog) == ONE_LINE
+    before = streamed()
+    take_away("no ISA-L", monkeypatch)
+    assert streamed() == before and told(caplog) == NO_LINES
 
 
-@pytest.mark.parametrize(
-    ("options", "without", "kind", "lines"),
-    [
-        ({}, None, CompiledSender, NO_LINES),
-        ({"label_slots": (0, 2, 1, 3)}, None, CompiledSender, NO_LINES),
-        ({"labels": "random"}, None, BatchSender, NO_LINES),  # nothing is missing
-        ({"labels": "random"}, "missing", BatchSender, NO_LINES),
-        ({}, "missing", BatchSender, ONE_LINE),
-        ({}, "no ISA-L", BatchSender, ONE_LINE),
-        ({}, "memory", BatchSender, ["no room"]),
-    ],
-)
-def test_a_sender_is_compiled_where_it_can_be(
-    options: dict[str, Any],
-    without: str | None,
-    kind: type,
-    lines: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+def test_receiver_without_memory_for_its_tables_is_in_python(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    plan, chosen = plan_of(**options), []
-    if without == "memory":
-        monkeypatch.setattr(CompiledSender, "_prepare_parity", None)
-        monkeypatch.setattr(np, "full", lambda *_: (_ for _ in ()).throw(MemoryError("no room")))
-    elif without:
-        take_away(without, monkeypatch, tmp_path)
+    def no_room(*_: object) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(CompiledReceiver, "_lay_out", no_room)
+    assert type(ends.build_batch_receiver(plan_of(), None)) is BatchReceiver
+    assert told(caplog) == ["no room"]
+
+
+@pytest.mark.parametrize("labels", ["stratified", "random"])
+def test_a_sender_makes_frames_in_batches(labels: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, chosen = plan_of(labels=labels), []
 
     def build(*arguments: Any, **named: Any) -> Any:
         chosen.append(build_sender(*arguments, **named))
@@ -197,7 +149,7 @@ def test_a_sender_is_compiled_where_it_can_be(
         prepare_sender(
             plan, bytes(32), frames, (sock, DatagramReceiver(sock)), 0.0, cast(Any, [0.0, 0.0])
         )
-    assert [type(one) for one in chosen] == [kind] and told(caplog) == lines
+    assert [type(one) for one in chosen] == [BatchSender]
     headers = template.headers_for(len(chosen[0].rows[0]) - template.header_bytes)
     assert chosen[0].rows[5, : len(headers)].tobytes() == headers
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -29,7 +28,7 @@ from testbed.stream.emulated.ends import (
 )
 from testbed.stream.endpoints import build_sender, label_sequence
 from testbed.stream.plan import StreamPlan
-from tests.helpers.compiled_packets import compile_ends
+from tests.helpers.compiled_packets import skip_without_c_module
 from tests.testbed.stream.emulated.test_compiled_ends import plan_of, take_away
 
 SINK, SOURCE, OTHER = "127.0.0.1", "127.0.0.2", "127.0.0.3"
@@ -42,10 +41,8 @@ Lost = Callable[[int, int], bool]
 
 
 @pytest.fixture(autouse=True)
-def _compiled() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patched:
-        compile_ends(patched)
-        yield
+def _compiled() -> None:
+    skip_without_c_module()
 
 
 @pytest.fixture
@@ -123,11 +120,10 @@ def test_what_is_sent_arrives_whole_under_the_labels_of_the_plan(
     without: str | None,
     opened: ExitStack,
     monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
 ) -> None:
     """Of each block a source packet is lost."""
     if without:
-        take_away(without, monkeypatch, tmp_path)
+        take_away(without, monkeypatch)
     plan = plan_of(labels=labels, block_size=24, playback_s=0.6)
     sent, came = run_both(opened, plan, lambda block, symbol: symbol == block % 20)
     numbers = list(zip(sent.log.block.tolist(), sent.log.symbol.tolist(), strict=True))
@@ -148,11 +144,11 @@ def test_what_is_sent_arrives_whole_under_the_labels_of_the_plan(
 
 @pytest.mark.parametrize("without", [None, "missing"])
 def test_a_receiver_kept_waiting_closes_no_block_before_the_packets_that_came_in_time_are_read(
-    without: str | None, opened: ExitStack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    without: str | None, opened: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Foreign datagrams fill the batch in between."""
     if without:
-        take_away(without, monkeypatch, tmp_path)
+        take_away(without, monkeypatch)
     plan = plan_of(block_size=7, playback_s=0.5, source_packets=5)
     source, sink, other = (
         datagrams(opened, SOURCE),

@@ -15,7 +15,7 @@ from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.model.verdict import Verdict
 from testbed.stream.facts.run_facts import RunFacts
-from testbed.stream.judgement.packet_logs import miscounted
+from testbed.stream.judgement.end_counters import miscounted
 from testbed.stream.judgement.streams import judge_stream
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
@@ -50,7 +50,9 @@ def verdict_of(plan: StreamPlan, run: StreamMeasurements, **counted: Any) -> Ver
 def test_counters_that_the_logs_contradict_say_nothing(name: str) -> None:
     plan, run = PLANS[name]()
     counts = run.counters
-    assert judge_stream(plan, run).verdict.invalid is None and miscounted(plan, run) is None
+    assert (
+        judge_stream(plan, run).verdict.invalid is None and miscounted(RunFacts(plan, run)) is None
+    )
     tried = [
         (one, int(counts[one] * factor))
         for one in COUNTED
@@ -60,7 +62,7 @@ def test_counters_that_the_logs_contradict_say_nothing(name: str) -> None:
     tried += [(one, 1000 * max(1, counts.get(one, 0))) for one in AT_MOST if name != "copies"]
     assert len(tried) > 18
     for counter, number in tried:
-        said = str(miscounted(plan, replace(run, counters={**counts, counter: number})))
+        said = str(miscounted(RunFacts(plan, replace(run, counters={**counts, counter: number}))))
         assert "and what was logged makes" in said or "is below 0" in said, (counter, number)
     assert "and what was logged makes" in str(verdict_of(plan, run, accepted=1).invalid)
 

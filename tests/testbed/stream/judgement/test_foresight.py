@@ -12,7 +12,7 @@ from testbed.download.prediction import foreseen as foreseen_of_download
 from testbed.download.simulated import simulate_download
 from testbed.download.workload import download_plan
 from testbed.stream.judgement.analysis import Analysis
-from testbed.stream.judgement.streams import foreseen
+from testbed.stream.judgement.closing_lines import foreseen
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.options import StreamOptions
 from testbed.stream.plan import StreamPlan

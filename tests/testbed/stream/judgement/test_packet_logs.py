@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from testbed.judgement.deliveries import packet_deliveries
 from testbed.stream.judgement.packet_logs import (
     ReceivedLog,
     SentLog,
     block_outcomes,
     undecided_arrivals,
 )
-from testbed.stream.measurements import ReceivedPackets, SentPackets, packet_deliveries
+from testbed.stream.measurements import ReceivedPackets, SentPackets
 
 
 def _logs(lost: set[tuple[int, int]], blocks: int = 3, m: int = 4, n: int = 6, late: float = 0.0):
@@ -76,7 +77,7 @@ def test_arrivals_that_clocks_cannot_hold_against_the_playback_buffer_are_counte
         block=np.zeros(5, dtype=np.int64),
         symbol=np.array([0, 2, 1, 3, 2]),
     )
-    deliveries = packet_deliveries(sent, received)
+    deliveries = packet_deliveries(sent.key, sent.time_s, received.key, received.time_s)
     assert undecided_arrivals(deliveries, 0.4, 0.0) == 0
     assert undecided_arrivals(deliveries, 0.4, 0.003) == 1  # symbol 2 by its first arrival
     assert undecided_arrivals(deliveries, 0.4, 0.06) == 2

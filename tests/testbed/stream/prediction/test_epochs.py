@@ -13,7 +13,7 @@ from testbed.faults.fault import ChangeTimes, Fault, PoissonFaults
 from testbed.model.label_split import LABELS, LabelPath, LabelSplit
 from testbed.stream.facts.run_facts import RunFacts
 from testbed.stream.judgement.analysis import Analysis
-from testbed.stream.judgement.streams import campaign_lines
+from testbed.stream.judgement.closing_lines import campaign_lines
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.mobility import frame_network, recomputed
 from testbed.stream.plan import RouteChange, StreamParameters, StreamPlan, plan_to_json
@@ -21,6 +21,7 @@ from testbed.stream.prediction.active_faults import (
     NEVER,
     epochs,
     is_campaign,
+    joined_epochs,
     lost_intervals,
     planned_epochs,
 )
@@ -99,6 +100,28 @@ def test_overlapping_failures_lose_the_union_of_their_labels() -> None:
     assert [e.needed for e in found[:2]] == [20, stratified_block_size([(0, 16384)], 20)]
     assert lost_intervals(plan.forward, found[3].broken) == ((0, 32768),)
     assert [e.reports_cut for e in found] == [False, False, False, True, True, False, False]
+
+
+def test_packets_in_transit_may_meet_the_failures_of_two_epochs() -> None:
+    plan = small_plan(down("a", "b", 1, 3), down("a", "c", 1, 3), down("e", "d", 3.1, 5))
+    course = planned_epochs(plan)
+    joined = joined_epochs(plan, course, 0.3)
+    times_s = [(round(epoch.start_s, 6), epoch.stop_s, epoch.loss) for epoch in joined]
+    assert times_s == [
+        (0.7, 1, 0.5),
+        (2.7, 3, 0.5),
+        (2.8, 3, 1.0),
+        (3, 3.1, 0.5),
+        (4.7, 5, 0.5),
+    ]
+    assert [StreamTheory(plan).requirement(epoch).within_reach for epoch in joined] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert all(epoch.start_s >= 3 for epoch in joined_epochs(plan, course, 0.1) if epoch.loss == 1)
 
 
 def test_loss_of_everything_has_no_block_size() -> None:

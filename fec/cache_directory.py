@@ -1,0 +1,79 @@
+"""The user's directory of compiled code, which is loaded as code: nobody else may write into it."""
+
+import contextlib
+import functools
+import os
+import pwd
+import stat
+from collections.abc import Collection
+from pathlib import Path
+
+_CACHE = ("parallel-communications-testbed", "numba")
+
+
+@functools.cache
+def own_cache() -> str:
+    """Return the user's cache directory, and create it if it is missing.
+
+    Each folder from / to it must belong to the user or to root, and nobody else may write into it:
+    another user could exchange what is in it, and it is loaded as code. No folder that exists is
+    changed, and no link below the user's own cache directory is followed.
+
+    Returns:
+        The path, or "" if another user has a say in it (HOME is theirs), or it cannot be created.
+    """
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute()
+        owners = _trusted_owners(base)
+        for folder in (base, *base.parents):
+            # A link is as safe as the folder in which it lies.
+            if os.path.lexists(folder) and folder.lstat().st_uid not in owners:
+                return ""
+        place = base.resolve().joinpath(*_CACHE)
+        for folder in reversed((place, *place.parents)):
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir(mode=0o700)
+            if not _only_for(folder, owners, sticky_suffices=folder.name not in _CACHE):
+                return ""
+    except (OSError, RuntimeError):
+        return ""
+    return str(place)
+
+
+def _only_for(folder: Path, owners: Collection[int], *, sticky_suffices: bool) -> bool:
+    """Return whether only the owners can exchange what is in the folder, which may not be a link.
+
+    Args:
+        folder: The folder.
+        owners: User ids.
+        sticky_suffices: The folder may be one like /tmp, in which nobody can exchange our folder.
+    """
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid not in owners:
+        return False
+    if sticky_suffices and status.st_mode & stat.S_ISVTX:
+        return True
+    writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    # A group with the user's own number has no other members (user private groups).
+    private = status.st_gid == os.getegid() == os.geteuid()
+    return not writable or (private and writable == stat.S_IWGRP)
+
+
+def _uid_map() -> str:
+    return Path("/proc/self/uid_map").read_text()
+
+
+def _trusted_owners(base: Path) -> set[int]:
+    """Return the ids of root and this user.
+
+    In a user namespace, as of a sandbox, all other users have one id, root too. It is trusted if
+    the folder is below the home directory that the system knows.
+    """
+    owners = {0, os.geteuid()}
+    inside, outside, count = map(int, _uid_map().split()[:3])
+    if inside == os.geteuid() and count == 1:
+        with contextlib.suppress(KeyError):
+            home = Path(pwd.getpwuid(outside).pw_dir)
+            if base.is_relative_to(home):
+                owners.add(int(Path("/proc/sys/kernel/overflowuid").read_text()))
+    return owners

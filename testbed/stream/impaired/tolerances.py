@@ -1,0 +1,88 @@
+"""Limits of the difference between measured and predicted losses of an impaired link.
+
+A tolerance is what chance alone makes of the packets that crossed the link. From it follows how many packets
+have to cross a link so that its losses can be distinguished from their rival.
+"""
+
+import math
+
+from testbed.stream.impaired.burst_loss import (
+    follows_a_loss,
+    mean_of,
+    share_error,
+)
+from topologies.impairments import (
+    Duplication,
+    GilbertElliott,
+    Impairments,
+    RateTrace,
+)
+
+# Tolerances are this number of standard deviations.
+SIGMAS = 4.0
+# Fewer packets are not compared.
+MIN_PACKETS = 200
+# No run has more packets.
+_MAX_PACKETS = 1e7
+_STEP = 1.25
+
+
+def packets_needed(impairments: Impairments) -> float:
+    """Return how many packets have to cross a link alone so that its checks can tell; infinite if none can.
+
+    The checks distinguish the link from one that loses nothing, and from one that loses as much
+    independently. The number is right to a quarter.
+    """
+    mean = mean_of(impairments)
+    needed = float(MIN_PACKETS)
+    if not mean or any(isinstance(step, RateTrace) for step in impairments):
+        return needed
+    losing = without_copies(impairments)
+    excess = math.inf
+    if number_of_chains(losing) == 1:
+        excess = abs(follows_a_loss(losing) - mean_of(losing))
+    while needed < _MAX_PACKETS:
+        loss_tells = loss_tolerance(impairments, int(needed)) < mean
+        if loss_tells and burst_tolerance(losing, int(needed * mean)) < excess:
+            return needed
+        needed *= _STEP
+    return math.inf
+
+
+def number_of_chains(impairments: Impairments) -> int:
+    """Return how many of the impairments lose packets in bursts."""
+    return sum(isinstance(step, GilbertElliott) for step in impairments)
+
+
+def without_copies(impairments: Impairments) -> Impairments:
+    """Return the impairments but for those that copy packets."""
+    return tuple(step for step in impairments if not isinstance(step, Duplication))
+
+
+def loss_tolerance(impairments: Impairments, packets: int) -> float:
+    """Return how far the share that is lost may be from its mean.
+
+    This is what chance makes of a number of packets, and what copies repair at most.
+    """
+    fractions = [step.fraction for step in impairments if isinstance(step, Duplication)]
+    repaired = mean_of(impairments) * math.prod(fractions) if fractions else 0.0
+    return SIGMAS * share_error(without_copies(impairments), packets) + 1 / packets + repaired
+
+
+def burst_tolerance(impairments: Impairments, losses: int) -> float:
+    """Return how far the share of losses that follow a loss may be from its mean.
+
+    It is 0 if no impairment loses in bursts.
+    """
+    chain = next(
+        (step for step in impairments if isinstance(step, GilbertElliott)),
+        None,
+    )
+    if chain is None:
+        return 0.0
+    expected = follows_a_loss(impairments)
+    memory = max(0.0, chain.memory)
+    simple = chain.bad_loss == 1 and chain.good_loss == 0 and len(impairments) == 1
+    correlation = 1.0 if simple else (1 + memory) / (1 - memory)
+    variance = expected * (1 - expected) * correlation / max(1, losses)
+    return SIGMAS * math.sqrt(variance) + 1 / max(1, losses)
