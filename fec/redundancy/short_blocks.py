@@ -33,7 +33,7 @@ class ShortBlocks:
         sets: Sequence[Sequence[Interval]],
         source_packets: int,
         rule: LabelRule,
-        rest: int = 0,
+        base_size: int = 0,
     ) -> None:
         """Compute the parity of every k; this walks M times over the 65,536 labels.
 
@@ -41,7 +41,7 @@ class ShortBlocks:
             sets: The label intervals that each failure loses.
             source_packets: M, the source packets of a full block.
             rule: The rule of the order of labels.
-            rest: N in steady state. Up to this N, late parity answers failures.
+            base_size: N in steady state. Up to this N, late parity answers failures.
 
         Raises:
             FecError: There are no failures.
@@ -49,7 +49,7 @@ class ShortBlocks:
         if not sets:
             raise FecError("no failures: give the label intervals that each of them loses")
         self._m = source_packets
-        self._rest = rest
+        self._base_size = base_size
         # sizes_of_k[k - 1][i]: block size of k source packets for failure i.
         sizes_of_k = [
             WorstWindows(sets, k).sizes(rule).tolist() for k in range(1, source_packets + 1)
@@ -84,7 +84,7 @@ class ShortBlocks:
             return spare
         tolerated = bisect_right(self._full_sizes, size)
         covered = 0
-        if tolerated and size > self._rest:
+        if tolerated and size > self._base_size:
             covered = self._parity[tolerated - 1][k - 1]
         share = -(-spare * k // self._m)
         return min(spare, max(covered, share))
