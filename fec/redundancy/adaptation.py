@@ -117,7 +117,7 @@ class LossEstimator:
         """Rate at which these packets were sent (packets per second)."""
         if len(self._sent_s) <= 1:
             return 0.0
-        duration_s = max(1e-9, self._sent_s[-1] - self._sent_s[0])
+        duration_s = max(1e-9, float(self._sent_s[-1] - self._sent_s[0]))
         return (len(self._sent_s) - 1) / duration_s
 
     @property
