@@ -1,1 +1,1 @@
-"""The erasure code: Reed-Solomon over GF(2^8), whole blocks in and out."""
+"""The erasure code: Reed-Solomon over GF(2^8), which encodes and decodes complete blocks."""

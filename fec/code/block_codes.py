@@ -1,4 +1,7 @@
-"""Reed-Solomon as a code for large transfers: at most 254 source symbols, its 255 symbols sent round and round."""
+"""Reed-Solomon as a code for large transfers.
+
+A block has at most 254 source symbols. Its 255 symbols are sent repeatedly.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ _SYMBOLS = 255
 
 
 class ReedSolomonBlocks:
-    """``BlockCode`` over the stream's Reed-Solomon code (RFC 5510 field and matrix); symbol n is symbol n mod 255."""
+    """The Reed-Solomon code of the streams (RFC 5510) as a ``BlockCode``.
+
+    Symbol n is symbol n mod 255 of the Reed-Solomon block.
+    """
 
     name = "reed-solomon"
     most_symbols = 254

@@ -1,6 +1,7 @@
-"""What every code checks where its caller's values come in: whole numbers, bytes, blocks cut into symbols.
+"""Checks of the values that callers give to a code: integers, bytes, and blocks of symbols.
 
-Each raises FecError with the value and what to give instead, so that no code ends in an error of the library under it.
+Each check raises FecError with the value and what to give instead, so that no error of the library
+below reaches the caller.
 """
 
 from collections.abc import Collection
@@ -8,15 +9,27 @@ from numbers import Integral
 
 from fec.errors import FecError
 
+# The largest number of a symbol: the encoding symbol id of RFC 6330 has 24 bits.
 MOST_NUMBER = (1 << 24) - 1
-"""The largest number of a symbol: 24 bits, as a packet has for it (RFC 6330, encoding symbol id)."""
+# The largest symbol: the symbol size of RFC 6330 has 16 bits.
 MOST_SYMBOL_BYTES = 65_535
-"""RFC 6330: the symbol size has 16 bits."""
 _BYTES = (bytes, bytearray, memoryview)
 
 
 def whole(value: object, what: str, least: int, most: int) -> int:
-    """The whole number; numpy's are whole numbers, a truth value and 2.0 are none."""
+    """Return the value as an int.
+
+    numpy integers are accepted; bool and float are not.
+
+    Args:
+        value: The value to check.
+        what: Its name, for the error message.
+        least: Smallest accepted value.
+        most: Largest accepted value.
+
+    Raises:
+        FecError: The value is not an integer within these limits.
+    """
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     if number is None or not least <= number <= most:
         raise FecError(f"{what} {str(value)[:40]!r}: give a whole number from {least} to {most}")
@@ -24,17 +37,29 @@ def whole(value: object, what: str, least: int, most: int) -> int:
 
 
 def plain(values: Collection[object], kind: type) -> bool:
-    """Whether all are of exactly this kind: others are checked one by one, which takes longer."""
+    """Return whether all values are of exactly this type.
+
+    If they are, the caller need not check them one by one, which takes longer.
+    """
     return [*map(type, values)].count(kind) == len(values)
 
 
 def symbol_bytes_of(value: object) -> int:
-    """The size of a symbol."""
+    """Return the size of a symbol in bytes, after checking it."""
     return whole(value, "symbol_bytes", 1, MOST_SYMBOL_BYTES)
 
 
 def octets(value: object, what: str, length: int | None = None) -> int:
-    """How many bytes they are. FecError unless the value is bytes, one or more, or as many as ``length``."""
+    """Return the length of a bytes-like value.
+
+    Args:
+        value: The value to check.
+        what: Its name, for the error message.
+        length: Required length in bytes; None for any length from 1.
+
+    Raises:
+        FecError: The value is not bytes-like, or has another length.
+    """
     if not isinstance(value, _BYTES) or (
         isinstance(value, memoryview) and not (value.itemsize == 1 and value.contiguous)
     ):
@@ -47,7 +72,16 @@ def octets(value: object, what: str, length: int | None = None) -> int:
 
 
 def block(data: object, symbol_bytes: int, most_symbols: int) -> int:
-    """How many symbols of ``symbol_bytes`` the block has; FecError where they do not come out even, or are too many."""
+    """Return the number of symbols of a block.
+
+    Args:
+        data: The block.
+        symbol_bytes: Size of a symbol.
+        most_symbols: Largest number of symbols.
+
+    Raises:
+        FecError: The block is no multiple of the symbol size, or too large.
+    """
     size = symbol_bytes_of(symbol_bytes)
     length = octets(data, "block")
     if length % size or length > most_symbols * size:

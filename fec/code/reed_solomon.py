@@ -1,6 +1,7 @@
-"""The systematic Reed-Solomon code of RFC 5510 over packets: one code, several engines, the same bytes from each.
+"""The systematic Reed-Solomon code of RFC 5510 over packets.
 
-Any M of a block's symbols decode it, and parity can be added to a block at any time, up to 255 symbols in all.
+Several engines compute it, and all give the same bytes. A block can be decoded from any M of its
+symbols. Parity can be added to a block at any time, up to 255 symbols in all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,17 +17,18 @@ from fec.engines.galois_field import ORDER
 from fec.errors import FecError, NotDecodable
 
 BytesLike: TypeAlias = bytes | bytearray | memoryview
+# Symbols in one block over GF(2^8).
 MAX_BLOCK = ORDER
-"""Symbols in one block over GF(2^8)."""
 
+# Memory for prepared matrices.
 _CACHE_BYTES = 16 << 20
 
 
 class ReedSolomonCode:
-    """The code with ``source_packets`` = M source symbols a block, 1 <= M <= 254.
+    """The code with M source symbols per block.
 
-    ``engine``: "isal", "numpy", "reedsolo", or None for the fastest that this machine has. All give the same bytes.
-    FecError for an M outside its range, EngineUnavailable for an engine that this machine is missing.
+    Attributes:
+        source_packets: M.
 
     >>> code = ReedSolomonCode(source_packets=2)
     >>> symbols = code.encode([b"capillary", b"routing.."], count=4)
@@ -35,6 +37,16 @@ class ReedSolomonCode:
     """
 
     def __init__(self, source_packets: int, engine: str | None = None) -> None:
+        """Select the engine.
+
+        Args:
+            source_packets: M, from 1 to 254.
+            engine: "isal", "numpy", "reedsolo", or None for the fastest on this machine.
+
+        Raises:
+            FecError: M is outside its range, or there is no such engine.
+            EngineUnavailable: The engine does not work on this machine.
+        """
         if (
             not isinstance(source_packets, (int, Integral))
             or isinstance(source_packets, bool)
@@ -57,19 +69,25 @@ class ReedSolomonCode:
 
     @property
     def engine(self) -> str:
-        """Name of the engine in use."""
+        """Name of the engine."""
         return self._engine.name
 
     @property
     def engine_addresses(self) -> tuple[int, int]:
-        """The addresses of ISA-L's functions ``ec_init_tables`` and ``ec_encode_data``, or zeros with another
-        engine."""
+        """Addresses of ISA-L's ``ec_init_tables`` and ``ec_encode_data``; zeros without ISA-L."""
         return getattr(self._engine, "addresses", (0, 0))
 
     def encode(self, packets: Sequence[BytesLike], count: int) -> list[bytes]:
-        """The block's symbols 0 .. count - 1: the M packets themselves (equal lengths), then count - M parity symbols.
+        """Return the symbols of a block: the packets themselves, then parity symbols.
 
-        FecError unless M <= count <= 255 and there are M packets of one length. Cost: M (count - M) length operations.
+        This takes M (count - M) operations per byte of a packet.
+
+        Args:
+            packets: The M source packets, all of the same length.
+            count: Number of symbols, from M to 255.
+
+        Raises:
+            FecError: The count or the packets are invalid.
         """
         if not isinstance(count, (int, Integral)) or not self.source_packets <= count <= MAX_BLOCK:
             raise FecError(self._outside("block size", count))
@@ -79,17 +97,33 @@ class ReedSolomonCode:
         )
 
     def parity(self, packets: Sequence[BytesLike], first: int, stop: int) -> list[bytes]:
-        """The block's symbols first .. stop - 1 (ids from M to 254), equal to those of an ``encode`` of any size."""
+        """Return the parity symbols first .. stop - 1, which equal those of ``encode``.
+
+        Args:
+            packets: The M source packets, all of the same length.
+            first: Id of the first symbol, from M.
+            stop: Id after the last symbol, at most 255.
+
+        Raises:
+            FecError: The ids or the packets are invalid.
+        """
         ends_are_whole = isinstance(first, (int, Integral)) and isinstance(stop, (int, Integral))
         if not ends_are_whole or not self.source_packets <= first <= stop <= MAX_BLOCK:
             raise FecError(self._outside(f"parity symbols {first} up to", stop))
         return self._rows(self._own, tuple(range(first, stop)), self._stacked(packets))
 
     def decode(self, symbols: Mapping[int, BytesLike]) -> list[bytes]:
-        """The M source symbols from any M symbols {symbol id: bytes}; those beyond M are not looked at.
+        """Return the M source symbols.
 
-        NotDecodable for fewer than M, FecError for ids outside 0..254 or lengths that differ. Source symbols that are
-        there are handed back as they are; the rest costs M times their number times the length.
+        Source symbols that have arrived are returned unchanged. Each of the others takes M
+        operations per byte.
+
+        Args:
+            symbols: The symbols that have arrived, by id. Those beyond the first M are ignored.
+
+        Raises:
+            NotDecodable: There are fewer than M symbols.
+            FecError: An id is outside 0..254, or lengths differ.
         """
         m = self.source_packets
         known = self._ids(symbols)[:m]
@@ -117,7 +151,7 @@ class ReedSolomonCode:
         return [joined[at : at + length] for at in range(0, len(joined), length)]
 
     def _ids(self, symbols: Mapping[int, BytesLike]) -> list[int]:
-        """The ids in order; FecError for what is no id."""
+        """Return the ids in ascending order; raise FecError if one is invalid."""
         if not isinstance(symbols, (dict, Mapping)):
             raise FecError(f"symbols: got a {type(symbols).__name__}; give {{symbol id: bytes}}")
         ids = sorted(symbols) if plain(symbols, int) else []
@@ -129,7 +163,11 @@ class ReedSolomonCode:
         return ids
 
     def _check_packets(self, packets: Sequence[BytesLike]) -> int:
-        """The length of the packets; FecError unless they are M, of bytes, and of one length."""
+        """Return the length of the packets.
+
+        Raises:
+            FecError: They are not M bytes-like values of the same length.
+        """
         m = self.source_packets
         if not isinstance(packets, (list, Sequence)):
             raise FecError(f"packets: got a {type(packets).__name__}; give a list of bytes")
@@ -149,7 +187,8 @@ class ReedSolomonCode:
 
     def _stacked(self, packets: Sequence[BytesLike]) -> Symbols:
         length = self._check_packets(packets)
-        # a bytearray, because its array is writable: compiled kernels are then built for one kind of array only
+        # The array of a bytearray is writable. Compiled kernels are then built for one kind of
+        # array only.
         return np.ndarray((self.source_packets, length), np.uint8, bytearray().join(packets))
 
     def _outside(self, what: str, value: object) -> str:
@@ -160,5 +199,5 @@ class ReedSolomonCode:
 
 
 def _as_bytes(packets: Sequence[BytesLike]) -> list[bytes]:
-    """Copies of those that are not bytes already."""
+    """Return the packets as bytes; packets that are bytes already are not copied."""
     return [packet if type(packet) is bytes else bytes(packet) for packet in packets]

@@ -1,5 +1,7 @@
-"""A block code for symbols of different lengths: zeros fill the shorter ones up for the code alone (RFC 6363, section
-4.3)."""
+"""A block code for symbols of different lengths (RFC 6363, section 4.3).
+
+Shorter symbols are padded with zeros for the code; the padding is not sent.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,9 +9,10 @@ from fec.code.reed_solomon import BytesLike, ReedSolomonCode
 
 
 class VariableLengthCode(ReedSolomonCode):
-    """The Reed-Solomon code of M source symbols of 0 bytes or more each; parity is as long as the longest of them.
+    """The Reed-Solomon code of M source symbols of 0 bytes or more each.
 
-    Decoded symbols end in the zeros that filled them up: they must know their own lengths.
+    Parity symbols are as long as the longest source symbol. Decoded symbols still end in the
+    padding, so that their contents must tell their lengths.
 
     >>> code = VariableLengthCode(2, "reedsolo")
     >>> parity = code.parity([b"capillary", b"route"], 2, 3)
@@ -18,12 +21,12 @@ class VariableLengthCode(ReedSolomonCode):
     """
 
     def parity(self, packets: Sequence[BytesLike], first: int, stop: int) -> list[bytes]:
-        """See ``ReedSolomonCode.parity``."""
+        """Return parity symbols; see ``ReedSolomonCode.parity``."""
         size = max(1, *map(len, packets))
         return super().parity([_filled(packet, size) for packet in packets], first, stop)
 
     def decode(self, symbols: Mapping[int, BytesLike]) -> list[bytes]:
-        """See ``ReedSolomonCode.decode``."""
+        """Return the source symbols; see ``ReedSolomonCode.decode``."""
         size = max(1, *map(len, symbols.values()))
         return super().decode({number: _filled(symbol, size) for number, symbol in symbols.items()})
 

@@ -1,9 +1,9 @@
-"""The engines that a Reed-Solomon code can run on, fastest first; each module is loaded when first requested.
+"""The engines that compute a Reed-Solomon code, fastest first; each is loaded on its first use.
 
-An engine applies interpolation rows to symbols (``Engine``); which one runs never changes a byte.
-The package ``reedsolo`` is the reference: the generator matrix is by definition what it makes of unit vectors
-(``tests/fec/code/test_erasure_engines.py`` holds the closed form of the others against it). It is a dependency, not
-only a test's oracle, because it is also the engine of a machine on which no other works.
+An engine multiplies symbols by interpolation rows (``Engine``). All engines give the same bytes.
+The package ``reedsolo`` is the reference: it defines the generator matrix, as the parity of unit
+vectors. ``tests/fec/code/test_erasure_engines.py`` compares the other engines with it. It is a
+dependency because it is also the engine of machines on which no other works.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,19 +17,26 @@ from numpy.typing import NDArray
 
 from fec.errors import EngineUnavailable, FecError
 
+# uint8 of shape (symbols, symbol_bytes), C-contiguous: one symbol per row.
 Symbols: TypeAlias = NDArray[np.uint8]
-"""uint8 of shape (symbols, symbol_bytes), C-contiguous: one symbol a row."""
+# Computes the required symbols from the known ones (first argument) and writes them to the second.
 Interpolation: TypeAlias = Callable[[Symbols, Symbols], None]
-"""Writes the requested symbols to the second from the known ones in the first (rows in those orders)."""
 
 
 class Engine(Protocol):
-    """Applies a matrix over GF(2^8) to symbols: the one costly operation of encoding and decoding."""
+    """Multiplies symbols by a matrix over GF(2^8), the costly part of encoding and decoding."""
 
     name: str
 
     def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Interpolation:
-        """What gives the ``required`` symbols from the ``known`` M (cached by the code)."""
+        """Return the function that computes the required symbols from the M known ones.
+
+        The caller caches it.
+
+        Args:
+            known: Ids of M symbols.
+            required: Ids of the symbols to compute.
+        """
         ...
 
 
@@ -42,7 +49,12 @@ _MAKERS = {
 
 @cache
 def load_engine(name: str) -> Engine:
-    """The engine called ``name``: FecError for an unknown name, EngineUnavailable where this machine is missing it."""
+    """Return the engine of this name.
+
+    Raises:
+        FecError: There is no such engine.
+        EngineUnavailable: It does not work on this machine.
+    """
     if name not in _MAKERS:
         raise FecError(f"engine {name!r} is not known; choose one of {', '.join(_MAKERS)}")
     module_name, maker = _MAKERS[name]
@@ -54,7 +66,7 @@ def load_engine(name: str) -> Engine:
 
 
 def _working() -> Iterator[Engine]:
-    """Those that this machine has, fastest first; each is loaded when its turn comes."""
+    """Yield the engines that work on this machine, fastest first, and load each only then."""
     for name in _MAKERS:
         with suppress(EngineUnavailable):
             yield load_engine(name)
@@ -62,7 +74,7 @@ def _working() -> Iterator[Engine]:
 
 @cache
 def available_engines() -> tuple[str, ...]:
-    """Names of the engines that work on this machine, fastest first.
+    """Return the names of the engines that work on this machine, fastest first.
 
     >>> "reedsolo" in available_engines()
     True
@@ -72,5 +84,5 @@ def available_engines() -> tuple[str, ...]:
 
 @cache
 def best_engine() -> Engine:
-    """The fastest engine here, without loading slower ones."""
+    """Return the fastest engine on this machine, without loading slower ones."""
     return next(_working())

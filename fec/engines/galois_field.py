@@ -1,6 +1,7 @@
 """The field GF(2^8) of the code (polynomial 0x11d, generator 2) and interpolation over it.
 
-A block is a polynomial's values: any M of them give all others. Encoding, late parity and decoding are one function.
+The symbols of a block are values of a polynomial, and any M of them determine the others. Encoding,
+late parity and decoding are therefore the same function.
 """
 
 from collections.abc import Sequence
@@ -9,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 POLYNOMIAL = 0x11D
+# Nonzero elements of the field, and therefore the largest number of symbols of a block.
 ORDER = 255
-"""Nonzero elements of the field, and so the most symbols a block can have."""
 
 
 def _build_powers() -> NDArray[np.uint8]:
@@ -30,22 +31,31 @@ def _build_logarithms(powers: NDArray[np.uint8]) -> NDArray[np.int64]:
     return logarithms
 
 
+# POWERS[e] = 2^e for 0 <= e < 510: two periods, so that a sum of two logarithms needs no reduction.
 POWERS = _build_powers()
-"""POWERS[e] = 2^e for 0 <= e < 510 (twice around, so that a sum of two logarithms needs no reduction)."""
 
+# LOGARITHMS[POWERS[e]] = e for 0 <= e < 255. LOGARITHMS[0] is 0 and has no meaning.
 LOGARITHMS = _build_logarithms(POWERS)
-"""LOGARITHMS[POWERS[e]] = e for 0 <= e < 255; LOGARITHMS[0] is 0 and means nothing."""
 
+# Logarithm of x_a - x_b for the points x_j = 2^j. It is 0 on the diagonal, so that a product may
+# include it.
 _DISTANCES = LOGARITHMS[POWERS[:ORDER, None] ^ POWERS[None, :ORDER]]
-"""Logarithm of x_a - x_b for the points x_j = 2^j; 0 on the diagonal, so that products may run over it."""
 
 
 def interpolation_rows(known: Sequence[int], required: Sequence[int]) -> NDArray[np.uint8]:
-    """Coefficients that give the block's ``wanted`` symbols from its ``known`` ones (M distinct ids, 0 <= id < 255).
+    """Return the coefficients that give the required symbols of a block from M known ones.
 
-    The systematic code of RFC 5510 is the values at x_j = 2^j of the polynomial of degree below M that takes the source
-    symbols at x_0 .. x_{M-1}. Lagrange: row w, column r is the product over k != r of (x_w - x_k)/(x_r - x_k). No
-    matrix is inverted and no set of M symbols is singular. Returns uint8 of shape (len(wanted), M); O(M (M + wanted)).
+    A polynomial of degree below M has the source symbols as its values at x_0 .. x_{M-1}, with
+    x_j = 2^j. Its values at all x_j are the systematic code of RFC 5510. By Lagrange, row w and
+    column r is the product over k != r of (x_w - x_k)/(x_r - x_k). No matrix is inverted, and no
+    set of M symbols is singular. This takes O(M (M + len(required))) operations.
+
+    Args:
+        known: M distinct symbol ids, 0 <= id < 255.
+        required: Ids of the symbols to compute.
+
+    Returns:
+        uint8 of shape (len(required), M).
 
     >>> interpolation_rows([0], [0, 7]).tolist()  # M = 1 repeats its packet
     [[1], [1]]

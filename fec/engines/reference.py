@@ -1,7 +1,7 @@
-"""The reference engine: the reedsolo package encodes and decodes whole codewords, a byte column at a time.
+"""The reference engine: the reedsolo package codes one byte column at a time.
 
-It shares no arithmetic with the other engines, which is what makes it their judge: the generator matrix is by
-definition what the package makes of unit vectors. About 0.1-1 MB/s.
+It shares no arithmetic with the other engines, so that they can be checked against it. The package
+defines the generator matrix, as the parity of unit vectors. Its speed is about 0.1 to 1 MB/s.
 """
 
 import reedsolo
@@ -11,11 +11,16 @@ from fec.engines.galois_field import ORDER, POLYNOMIAL
 
 
 class ReedsoloEngine:
-    """nsym = 255 - M and fcr = M: its first parity symbols are those of RFC 5510, whatever number of them is sent."""
+    """Encodes and decodes with the reedsolo package.
+
+    With nsym = 255 - M and fcr = M its first parity symbols are those of RFC 5510, however many of
+    them are sent.
+    """
 
     name = "reedsolo"
 
     def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Interpolation:
+        """Return the function that computes the required symbols from the M known ones."""
         m = len(known)
         code = reedsolo.RSCodec(
             ORDER - m, nsize=ORDER, fcr=m, prim=POLYNOMIAL, generator=2, c_exp=8

@@ -1,4 +1,4 @@
-"""The numpy engine: products looked up in a table of the field, added by exclusive or; on every machine."""
+"""The numpy engine, which works on every machine: it looks up products in a table of the field."""
 
 import numpy as np
 
@@ -10,11 +10,12 @@ _PRODUCTS[0] = _PRODUCTS[:, 0] = 0
 
 
 class NumpyEngine:
-    """A thirtieth of ISA-L's speed: some 10 MB/s."""
+    """Multiplies at some 10 MB/s, a thirtieth of the speed of ISA-L."""
 
     name = "numpy"
 
     def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Interpolation:
+        """Return the function that computes the required symbols from the M known ones."""
         rows = interpolation_rows(known, required)[:, :, None]
 
         def apply(source: Symbols, out: Symbols) -> None:

@@ -1,6 +1,7 @@
-"""From the fates of packets to a loss estimate and a block size: up within one report, down after a hold.
+"""Estimates the loss from the packets that were lost, and chooses the block size N by it.
 
-The estimate restarts where the loss changes, so that after a failure only packets sent since then count.
+N rises with the next report after the loss has risen, and falls after a hold time. The estimate
+restarts when the loss changes, so that after a failure only packets sent since then count.
 """
 
 import bisect
@@ -17,34 +18,45 @@ from fec.redundancy.block_size_control import MAX_BLOCK, PacketReport
 from fec.redundancy.congestion import CongestionBreaker
 from fec.redundancy.loss_bursts import SHORT_GAP, BurstChain, LossBursts
 
+# Largest number of packets on which an estimate rests.
 MAX_MEMORY = 2048
-"""Packets that an estimate rests on at most."""
+# Packets after a change during which the estimate still becomes more precise. N follows it down
+# without a hold during that time.
 CONVERGING = 1024
-"""Packets after a change during which an estimate is still told more exactly: N follows it down without a hold."""
 
+# Shares of stratified labels that differ by less are not distinguished: the share of a window
+# deviates that much from the exact one.
 _MIN_GAP = 0.02
-"""Stratified shares nearer than this are not distinguished: the windows in between err by as much."""
-_SURE_OF_FIRST, _SURE_OF_OTHER = 7.0, 10.0
-"""Log likelihood ratios at which a change of a stratified share is believed: after no loss at all, and between two
-losses. Stratified labels vary less than chance does; over 25 random placements of 1 to 8 intervals each, shares from
-0.06 to 0.7 and 3,000 packets, the second gave no false alarm but with eight intervals (one in ten runs)."""
+# Log likelihood ratios from which a change of a stratified share is accepted: after no loss at
+# all, and between two losses. Stratified labels vary less than random ones. With 25 random
+# placements of 1 to 8 intervals each, shares from 0.06 to 0.7 and 3,000 packets, the second value
+# gave false alarms only with eight intervals (in one run of ten).
+_MIN_RATIO_AFTER_NONE = 7.0
+_MIN_RATIO_BETWEEN = 10.0
+# The same for independent losses: e^-12, for some 10^3 positions of the change.
+_MIN_RATIO_RANDOM = 12.0
+# Consecutive losses that form an outage. No block size answers an outage, so that it does not
+# count as a loss to code for.
 _OUTAGE = 128
-"""So many packets lost one after another are an outage, which no block size answers: they do not count as a loss to
-code for."""
-_SURE = 12.0
-"""Log likelihood ratio at which chance no longer explains a change of a random loss (e^-12, for some 10^3 places)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptationParameters:
-    """``base``: block size at rest; ``largest``: cap; ``hold_s``: how long a lower loss must last before N falls.
+    """Parameters of a ``BlockSizeController``.
 
-    ``report_timeout_s``: after a silence this long the hold begins again. ``deterministic``: losses follow from labels
-    (stratified), so that a few packets tell a change; otherwise they are judged as independent random ones.
-    ``apart_s``: the news of packets sent so much later may come before that of others, which is waited for.
-    ``return_apart_s``: reports over different return paths may take times that differ by this.
-    ``bursts_pass``: blocks can wait for parity that is sent when a burst of losses is over, which N need not answer.
-    ``report_interval_s``: of which a congestion breaker counts three.
+    Attributes:
+        base: N in steady state.
+        largest: Largest N.
+        hold_s: How long a lower loss must last before N falls.
+        report_timeout_s: The hold time begins again after no report has arrived for this long.
+        deterministic: Losses follow from stratified labels, so that few packets show a change.
+            Otherwise losses are treated as independent random ones.
+        apart_s: A report may contain packets that were sent so much later than others that a later
+            report contains. The controller waits for these.
+        return_apart_s: Reports on different return paths may take times that differ by this.
+        bursts_pass: Blocks can wait for parity that is sent after a burst of losses, so that N
+            need not answer bursts.
+        report_interval_s: Time between reports; the congestion breaker judges three of them.
     """
 
     base: int
@@ -60,20 +72,25 @@ class AdaptationParameters:
     def __post_init__(self) -> None:
         if not 1 <= self.base <= self.largest <= MAX_BLOCK:
             raise FecError(
-                f"block sizes: base {self.base}, largest {self.largest}; give 1 <= base <= largest <= 255"
+                f"block sizes: base {self.base}, largest {self.largest};"
+                " give 1 <= base <= largest <= 255"
             )
         if not (self.hold_s >= 0 and self.report_timeout_s > 0):
             raise FecError(
-                f"hold {self.hold_s} s, report timeout {self.report_timeout_s} s: 0 or more, above 0"
+                f"hold {self.hold_s} s, report timeout {self.report_timeout_s} s:"
+                " 0 or more, above 0"
             )
 
 
 class LossEstimator:
-    """Loss since the last change, from packets whose fate is known, in the order in which they were sent.
+    """Estimates the loss since its last change, from packets in the order of sending.
 
-    A change is the place that splits the remembered packets best into two losses (largest likelihood ratio), where the
-    two differ by more than stratified labels (``deterministic``) or chance can explain. Cost: O(packets remembered) a
-    call.
+    A change is the position that best splits the remembered packets into two losses (the largest
+    likelihood ratio), if the two differ by more than stratified labels (``deterministic``) or
+    chance can explain. A call takes time proportional to the number of packets remembered.
+
+    Attributes:
+        fell: Whether the change that the last ``add`` found was a fall.
 
     >>> estimator = LossEstimator(deterministic=True)
     >>> estimator.add([False] * 100, [0.01 * i for i in range(100)])
@@ -89,106 +106,130 @@ class LossEstimator:
         self._sent_s: NDArray[np.float64] = np.empty(0, dtype=np.float64)
         self._rose = False
         self.fell = False
-        """Whether the change that the last ``add`` found was a fall."""
 
     @property
     def packets(self) -> int:
-        """How many packets the estimate rests on."""
+        """Number of packets on which the estimate rests."""
         return len(self._lost)
 
     @property
     def sent_pps(self) -> float:
-        """Rate of those packets."""
-        return (
-            (len(self._sent_s) - 1) / max(1e-9, self._sent_s[-1] - self._sent_s[0])
-            if len(self._sent_s) > 1
-            else 0.0
-        )
+        """Rate at which these packets were sent (packets per second)."""
+        if len(self._sent_s) <= 1:
+            return 0.0
+        duration_s = max(1e-9, float(self._sent_s[-1] - self._sent_s[0]))
+        return (len(self._sent_s) - 1) / duration_s
 
     @property
     def loss(self) -> float:
-        """Fraction lost since the last change (0 where nothing is known)."""
+        """Fraction lost since the last change; 0 without packets."""
         if not len(self._lost):
             return 0.0
         lost = float(self._lost.sum())
-        # A window that begins with the first loss after a change is half a gap between losses too short.
-        return max(0.0, lost - 0.5 * self._rose) / len(self._lost)
+        if self._rose:
+            # The window begins with the first loss after the change. It is too short by half the
+            # distance between two losses.
+            lost = max(0.0, lost - 0.5)
+        return lost / len(self._lost)
 
     @property
     def margin(self) -> float:
-        """How far above the estimate the loss may well be: a packet in stratified order, half a deviation at random."""
+        """The amount by which the loss may well exceed the estimate.
+
+        It is one packet of a stratified order, and half a standard deviation of random losses.
+        """
         count = len(self._lost)
         if not count:
             return 1.0
+        if self._deterministic:
+            return 1 / count
         loss = max(self.loss, 1 / count)
-        return (
-            1 / count
-            if self._deterministic
-            else float(0.5 * np.sqrt(loss * max(0.0, 1 - loss) / count))
-        )
+        return float(0.5 * np.sqrt(loss * max(0.0, 1 - loss) / count))
 
     def restart(self) -> None:
-        """Forget everything: what was added turned out wrong."""
-        self._lost, self._sent_s, self._rose = self._lost[:0], self._sent_s[:0], False
+        """Forget all packets, because what was added turned out to be wrong."""
+        self._lost = self._lost[:0]
+        self._sent_s = self._sent_s[:0]
+        self._rose = False
 
     def add(self, lost: Sequence[bool], sent_s: Sequence[float]) -> float | None:
-        """Fates and send times of more packets; the send time of the first packet after a change, or None."""
-        self._lost = np.concatenate((self._lost, np.asarray(lost, dtype=np.int64)))[-MAX_MEMORY:]
-        self._sent_s = np.concatenate((self._sent_s, np.asarray(sent_s, dtype=np.float64)))[
-            -MAX_MEMORY:
-        ]
+        """Add packets in the order of sending.
+
+        Args:
+            lost: For each packet whether it was lost.
+            sent_s: When each was sent, in seconds.
+
+        Returns:
+            The send time of the first packet after a change of the loss, or None without a change.
+        """
+        all_lost = np.concatenate((self._lost, np.asarray(lost, dtype=np.int64)))
+        all_sent_s = np.concatenate((self._sent_s, np.asarray(sent_s, dtype=np.float64)))
+        self._lost = all_lost[-MAX_MEMORY:]
+        self._sent_s = all_sent_s[-MAX_MEMORY:]
         changed_s: float | None = None
         while (split := self._best_split()) is not None:
-            before, after = self._lost[:split].mean(), self._lost[split:].mean()
-            self.fell, self._rose = bool(after < before), bool(after > before)
-            self._lost, self._sent_s = self._lost[split:], self._sent_s[split:]
+            before = self._lost[:split].mean()
+            after = self._lost[split:].mean()
+            self.fell = bool(after < before)
+            self._rose = bool(after > before)
+            self._lost = self._lost[split:]
+            self._sent_s = self._sent_s[split:]
             changed_s = float(self._sent_s[0])
         return changed_s
 
     def _best_split(self) -> int | None:
-        """How many packets lie before the change, or None where there is none."""
+        """Return the number of packets before the change, or None without a change."""
         count = len(self._lost)
         total = int(self._lost.sum())
         if total in (0, count):
             return None
-        n1 = np.arange(1, count)
-        k1 = np.cumsum(self._lost)[:-1]
-        n2, k2 = count - n1, total - k1
-        gap = np.abs(k2 / n2 - k1 / n1)
+        sent_before = np.arange(1, count)
+        lost_before = np.cumsum(self._lost)[:-1]
+        sent_after = count - sent_before
+        lost_after = total - lost_before
+        gap = np.abs(lost_after / sent_after - lost_before / sent_before)
         ratio = (
-            _log_likelihood(k1, n1)
-            + _log_likelihood(k2, n2)
+            _log_likelihood(lost_before, sent_before)
+            + _log_likelihood(lost_after, sent_after)
             - _log_likelihood(np.array(total), np.array(count))
         )
         if self._deterministic:
-            found = (ratio > np.where(k1 == 0, _SURE_OF_FIRST, _SURE_OF_OTHER)) & (gap > _MIN_GAP)
+            min_ratio = np.where(lost_before == 0, _MIN_RATIO_AFTER_NONE, _MIN_RATIO_BETWEEN)
+            accepted = (ratio > min_ratio) & (gap > _MIN_GAP)
         else:
-            found = ratio > _SURE
-        return int(n1[np.argmax(np.where(found, ratio, -1.0))]) if found.any() else None
+            accepted = ratio > _MIN_RATIO_RANDOM
+        if not accepted.any():
+            return None
+        return int(sent_before[np.argmax(np.where(accepted, ratio, -1.0))])
 
 
 def _log_likelihood(lost: NDArray[np.int64], sent: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Of ``lost`` among ``sent`` packets at the loss that explains them best."""
-    retained = sent - lost
+    """Return the largest log likelihood of ``lost`` losses among ``sent`` packets."""
+    arrived = sent - lost
     with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(lost > 0, lost * np.log(lost / sent), 0.0) + np.where(
-            retained > 0, retained * np.log(retained / sent), 0.0
-        )
-    return np.asarray(terms, dtype=np.float64)
+        lost_terms = np.where(lost > 0, lost * np.log(lost / sent), 0.0)
+        arrived_terms = np.where(arrived > 0, arrived * np.log(arrived / sent), 0.0)
+    return np.asarray(lost_terms + arrived_terms, dtype=np.float64)
 
 
 class BlockSizeController:
-    """Holds N. ``policy`` maps a loss to a block size; N stays within [base, largest].
+    """Chooses N, within [base, largest], from an estimate of the loss.
 
-    A loss that rose is answered at once. After a loss that fell, N stays at what it was then, at least, until
-    ``hold_s`` after the first packet of lower loss: what another rise calls for at first, from a few packets, is
-    corrected meanwhile. Where the loss is only told more exactly, N follows the estimate (with its margin, against
-    flapping) down while it converges, later once it has called for less throughout ``hold_s``. N is kept while no
-    report comes. Losses while a queue stands, of far more packets than TCP would send, raise nothing: N goes back to
-    what it was before (``CongestionBreaker``), and late parity ends, until that is over.
+    A loss that has risen is answered at once. After the loss has fallen, N does not fall below its
+    value at that moment until ``hold_s`` after the first packet with the lower loss. A rise during
+    this time calls at first for an N from a few packets, which is corrected later.
 
-    ``of_bursts``: the N that stands the bursts of a chain, which may be above ``largest``; it answers losses that come
-    in bursts, unless those pass, and N is that at least while something else fails besides.
+    If only the precision of the estimate improves, N follows the estimate plus its margin (against
+    oscillation) down while the estimate converges. Later it follows after the estimate has called
+    for less throughout ``hold_s``. N is constant while no report arrives.
+
+    Losses while a queue has built up, at a rate far above that of TCP, do not raise N. N returns
+    to its value before the congestion (``CongestionBreaker``), and no late parity is sent, until
+    the congestion is over.
+
+    Attributes:
+        of_bursts: N that answers the present bursts of losses, or 0 if there are none. It may be
+            above the ``largest`` of the parameters. N is at least this while there are bursts.
     """
 
     def __init__(
@@ -197,26 +238,41 @@ class BlockSizeController:
         policy: Callable[[float], int],
         of_bursts: Callable[[BurstChain], int] | None = None,
     ) -> None:
+        """Start with the base N.
+
+        Args:
+            parameters: The parameters.
+            policy: Maps a loss to N.
+            of_bursts: Maps a channel with bursts to the N that answers them. None if bursts need
+                no answer of their own.
+        """
         self._parameters = parameters
-        self._policy, self._size_of_bursts = policy, of_bursts
+        self._policy = policy
+        self._size_of_bursts = of_bursts
         self.of_bursts = 0
-        """N that answers the bursts that are known now; 0: none are."""
         self._estimator = LossEstimator(deterministic=parameters.deterministic)
-        self._hold_until_s, self._in_use = 0.0, parameters.base
+        self._hold_until_s = 0.0
+        # N at the beginning of the hold time; N does not fall below it.
+        self._held_size = parameters.base
+        # When the estimate last called for the present N.
         self._needed_s = 0.0
         self._last_report_s: float | None = None
+        # N by the estimate, without regard to congestion.
         self._answer = parameters.base
+        # Packets reported before packets that were sent earlier.
         self._early: list[PacketReport] = []
         self._breaker = CongestionBreaker(
             interval_s=parameters.report_interval_s,
             spread_s=parameters.apart_s + parameters.return_apart_s,
             hold_s=parameters.hold_s,
         )
-        self._calm = parameters.base
+        # N before the congestion.
+        self._calm_size = parameters.base
         self._bursts = LossBursts() if of_bursts is None else LossBursts(SHORT_GAP)
 
     @property
     def largest(self) -> int:
+        """The largest N that is chosen at present."""
         return max(self._parameters.largest, self.of_bursts)
 
     @property
@@ -226,32 +282,38 @@ class BlockSizeController:
 
     @property
     def block_size(self) -> int:
-        return min(self._answer, self._calm) if self._breaker.open else self._answer
+        """The present N."""
+        return min(self._answer, self._calm_size) if self._breaker.open else self._answer
 
     @property
     def late_parity(self) -> bool:
-        """Not while what is lost is taken for losses of a queue that the stream itself fills."""
+        """True unless the losses seem to come from a queue that the stream itself fills."""
         return not self._breaker.open
 
     def block_size_at(self, begins_s: float) -> int:
-        """N as it is now, whenever the block begins."""
+        """Return the present N, whenever the block begins."""
         return self.block_size
 
     def on_packet_reports(
         self, reports: Sequence[PacketReport], now_s: float, round_trip_s: float = 0.0
     ) -> None:
-        """One report's news in the order of sending, but for outages, which no block size answers."""
+        """Process one loss report; outages are ignored, because no block size answers them.
+
+        Args:
+            reports: The packets in the order in which they were sent.
+            now_s: Present stream time.
+            round_trip_s: Round trip of the newest packet that arrived.
+        """
         self._estimate(reports, now_s)
-        estimator, breaker = self._estimator, self._breaker
-        breaker.add(
+        self._breaker.add(
             now_s,
             round_trip_s=round_trip_s,
-            loss=estimator.loss,
-            sent_pps=estimator.sent_pps,
+            loss=self._estimator.loss,
+            sent_pps=self._estimator.sent_pps,
             raised=self._answer > self._parameters.base,
         )
-        if breaker.calm and not breaker.open:
-            self._calm = self._answer
+        if self._breaker.calm and not self._breaker.open:
+            self._calm_size = self._answer
 
     def _estimate(self, reports: Sequence[PacketReport], now_s: float) -> None:
         if self._parameters.apart_s:
@@ -263,52 +325,71 @@ class BlockSizeController:
             self._estimator.restart()
             self._answer = self._parameters.base
             return
-        known = _without_outages(losses, [report.sent_s for report in reports])
+        lost, sent_s = _without_outages(losses, [report.sent_s for report in reports])
         if self._size_of_bursts is not None and self._answers_bursts(self._size_of_bursts, now_s):
-            self._estimator.add(*known)
+            self._estimator.add(lost, sent_s)
         else:
-            self.add(*known, now_s)
+            self.add(lost, sent_s, now_s)
 
     def _answers_bursts(self, size_of: Callable[[BurstChain], int], now_s: float) -> bool:
-        chain, hold_s = self._bursts.chain, self._parameters.hold_s
-        self.of_bursts = 0 if chain is None else max(self._parameters.base, size_of(chain))
-        if chain is None or not self._bursts.under_way:
+        """Update N for bursts, and return whether the present losses are bursts."""
+        chain = self._bursts.chain
+        if chain is None:
+            self.of_bursts = 0
+            return False
+        self.of_bursts = max(self._parameters.base, size_of(chain))
+        if not self._bursts.under_way:
             return False
         self._last_report_s = now_s
-        if self.of_bursts >= self._answer or now_s - self._needed_s >= hold_s:
-            self._answer, self._needed_s = self.of_bursts, now_s
+        hold_over = now_s - self._needed_s >= self._parameters.hold_s
+        if self.of_bursts >= self._answer or hold_over:
+            self._answer = self.of_bursts
+            self._needed_s = now_s
         return True
 
     def restart_estimate(self) -> None:
-        """Losses that were reported were none; N is kept until something else is known."""
+        """Forget the estimate, because packets reported as lost were only overtaken.
+
+        N is unchanged until the next estimate.
+        """
         self._early.clear()
         self._estimator.restart()
 
     def _in_order(self, reports: Sequence[PacketReport]) -> list[PacketReport]:
-        """What is known up to a moment before which all is known: the news of long paths comes later."""
-        known = sorted([*self._early, *reports], key=_sent_s)
-        until_s = known[-1].sent_s - self._parameters.apart_s if known else 0.0
-        ready = bisect.bisect_right(known, until_s, key=_sent_s)
-        self._early = known[ready:]
-        return known[:ready]
+        """Return the packets, old and new, before the time up to which all have been reported.
+
+        Packets on long paths are reported later than those on short paths.
+        """
+        reported = sorted([*self._early, *reports], key=_sent_s)
+        until_s = reported[-1].sent_s - self._parameters.apart_s if reported else 0.0
+        ready = bisect.bisect_right(reported, until_s, key=_sent_s)
+        self._early = reported[ready:]
+        return reported[:ready]
 
     def add(self, lost: Sequence[bool], sent_s: Sequence[float], now_s: float) -> bool:
-        """One report's news in the order of sending; True where N rose."""
+        """Process the packets of one report, and return whether N rose.
+
+        Args:
+            lost: For each packet, in the order of sending, whether it was lost.
+            sent_s: When each was sent.
+            now_s: Present time.
+        """
         if (
             self._last_report_s is not None
             and now_s - self._last_report_s > self._parameters.report_timeout_s
         ):
-            self._hold_until_s, self._in_use = now_s + self._parameters.hold_s, self._answer
+            self._hold_until_s = now_s + self._parameters.hold_s
+            self._held_size = self._answer
         self._last_report_s = now_s
         if not len(lost):
             return False
         changed_s = self._estimator.add(lost, sent_s)
         if changed_s is not None and self._estimator.fell:
             self._hold_until_s = max(self._hold_until_s, changed_s + self._parameters.hold_s)
-            self._in_use = self._answer
+            self._held_size = self._answer
         before = self._answer
-        # A settled estimate has to move by its margin before N follows: without that every excursion would ratchet N
-        # up.
+        # An estimate that has converged has to rise by its margin before N follows. Otherwise
+        # every fluctuation would raise N a little further.
         slack = self._estimator.margin if self._estimator.packets > CONVERGING else 0.0
         required = self._bounded(max(0.0, self._estimator.loss - slack))
         if required >= before:
@@ -319,17 +400,19 @@ class BlockSizeController:
         return self._answer > before
 
     def _lower(self, now_s: float) -> None:
+        """Lower N to the estimate plus its margin, unless the hold time forbids it."""
         cautious = self._bounded(self._estimator.loss + self._estimator.margin)
         if cautious >= self._answer:
             self._needed_s = now_s
         converging = self._estimator.packets <= CONVERGING
         if now_s < self._hold_until_s:
-            cautious = max(cautious, self._in_use)
+            cautious = max(cautious, self._held_size)
         if converging or now_s - self._needed_s >= self._parameters.hold_s:
             self._answer = min(self._answer, cautious)
 
     def _bounded(self, loss: float) -> int:
-        # No block size answers a loss of everything, so no policy is requested it.
+        """Return N for a loss, within the limits."""
+        # No block size answers a loss of everything, so the policy is never asked for it.
         required = max(self._parameters.base, self._policy(min(loss, 0.99)))
         return max(self.of_bursts, min(self._parameters.largest, required))
 
@@ -338,12 +421,12 @@ _sent_s = operator.attrgetter("sent_s")
 
 
 def _without_outages(lost: list[bool], sent_s: list[float]) -> tuple[list[bool], list[float]]:
-    """Fates and times but for runs of ``_OUTAGE`` or more losses."""
+    """Return the losses and send times without runs of ``_OUTAGE`` or more losses."""
     if sum(lost) < _OUTAGE:
         return lost, sent_s
     retained: list[int] = []
-    for gone, run in itertools.groupby(range(len(lost)), key=lost.__getitem__):
-        places = list(run)
-        if not gone or len(places) < _OUTAGE:
-            retained += places
+    for is_lost, run in itertools.groupby(range(len(lost)), key=lost.__getitem__):
+        positions = list(run)
+        if not is_lost or len(positions) < _OUTAGE:
+            retained += positions
     return [lost[i] for i in retained], [sent_s[i] for i in retained]

@@ -1,20 +1,25 @@
-"""How many packets a block needs: FEC_p of the thesis for random losses, and an exact bound for stratified labels.
+"""Block sizes: FEC_p of the thesis for random losses, and an exact bound for stratified labels.
 
-Theory of operation. A block of M source packets is sent as N packets and decodes from any M of them. There are two
-answers to the question how large N has to be when a fraction p of the packets is lost.
+Theory of operation. A block of M source packets is sent as N packets and can be decoded from any M
+of them. There are two answers to the question how large N has to be if a fraction p of the packets
+is lost.
 
-*Random losses.* Each packet is lost with probability p by itself, so that n of N are lost with the binomial probability
-of Gabrielyan 2007, eq. 24. A block fails when fewer than M arrive: delta, the sum over n > N - M (eq. 25). FEC_p is the
-smallest N at which delta is at most the decoding error rate DER. Equations 26 and 27 (M = 1: p^N = DER) and equation 28
-(N/M tends to 1/(1 - p) as M grows) are its limits; the tests hold ``fec_block_size`` against both.
+*Random losses.* Each packet is lost independently with probability p, so that the number n of lost
+packets has the binomial distribution of Gabrielyan 2007, eq. 24. Decoding fails if fewer than M
+packets arrive. The probability delta of a failure is the sum over n > N - M (eq. 25). FEC_p is the
+smallest N at which delta is at most the decoding error rate DER. Equations 26 and 27 (M = 1:
+p^N = DER) and equation 28 (N/M tends to 1/(1 - p) as M grows) are its limits; the tests compare
+``fec_block_size`` with both.
 
-*Stratified labels.* Where the sender chooses its labels in an order that covers the label space evenly
-(``fec.redundancy.labels``) and a broken link takes certain intervals of labels, nothing is random: which packets of a
-block are lost follows from the index of its first label. ``stratified_block_size`` is the smallest N of which M arrive
-in every window of N consecutive labels, so that no block ever fails. It is between ceil(M / (1 - p)) and FEC_p as a
-rule.
+*Stratified labels.* The sender chooses its labels in an order that covers the label space evenly
+(``fec.redundancy.labels``), and a failed link takes certain intervals of labels. Then nothing is
+random: the index of its first label determines which packets of a block are lost.
+``stratified_block_size`` is the smallest N such that M packets arrive in every window of N
+consecutive labels, so that decoding never fails. It usually lies between ceil(M / (1 - p)) and
+FEC_p.
 
-The reverse question is answered here as well: after how many packets a loss is known to a given precision.
+This module also answers the reverse question: after how many packets a loss is known to a given
+precision.
 """
 
 import math
@@ -31,86 +36,120 @@ from numpy.typing import NDArray
 from fec.errors import FecError
 from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, LabelRule, label_table
 
+#: Half-open range [start, stop) of labels.
 Interval = tuple[int, int]
-"""Half-open range [start, stop) of labels."""
+#: N of an order in which nothing arrives, if a number is required.
 UNBOUNDED = 1 << 40
-"""N of an order in which nothing arrives, where a number must stand."""
+#: Packets of the longest block that is computed; codes have at most 56,403 source packets.
 LONGEST = 10**9
-"""Packets of a block that are reckoned with; codes have 56,403 source packets at most."""
 
 
-def as_fraction(value: float | Fraction | str, what: str) -> Fraction:
-    """The number that is meant: a float stands for its shortest decimal, so that 0.1 is one tenth.
+def as_fraction(value: float | Fraction | str, name: str) -> Fraction:
+    """Return a number as an exact fraction.
+
+    A float stands for its shortest decimal representation, so that 0.1 is one tenth.
+
+    Args:
+        value: The number.
+        name: What the number is, for the error message.
+
+    Raises:
+        FecError: The value is not a finite number.
 
     >>> as_fraction(0.1, "loss")
     Fraction(1, 10)
     """
     try:
-        return (
-            Fraction(value) if isinstance(value, Rational | str) else Fraction(repr(float(value)))
-        )
+        if isinstance(value, Rational | str):
+            return Fraction(value)
+        return Fraction(repr(float(value)))
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
-        raise FecError(f"{what} {value!r} is not a finite number") from None
+        raise FecError(f"{name} {value!r} is not a finite number") from None
 
 
 def fec_block_size(
     source_packets: int, loss: float | Fraction | str, decoding_error_rate: float | Fraction | str
 ) -> int:
-    """FEC_p: the smallest block size N at which M of N packets arrive but for the decoding error rate
-    (Gabrielyan 2007, eq. 24 and 25).
+    """Return FEC_p, the smallest block size for independent losses (Gabrielyan 2007, eq. 24, 25).
 
-    Exact: decided in integers wherever floating point is near the boundary. ``loss`` is the probability p of losing a
-    packet, 0 <= p < 1; FecError for p >= 1 (no N suffices), an error rate outside (0, 1), or M < 1.
-    Cost: O(M log N), remembered for repeated questions.
+    It is the smallest N such that fewer than M of N packets arrive no more often than the decoding
+    error rate. The result is exact: it is decided in integers if floating point is near the
+    boundary. It takes O(M log N) operations and is cached.
+
+    Args:
+        source_packets: M, the number of packets that are needed to decode a block.
+        loss: Probability of losing a packet, 0 <= p < 1.
+        decoding_error_rate: Accepted probability that decoding fails, between 0 and 1.
+
+    Raises:
+        FecError: A value is outside its range.
 
     >>> fec_block_size(20, 0.1, 1e-5), fec_block_size(1, 0.1, 1e-5)
     (32, 5)
     """
-    return _block_size(
-        source_packets, *_checked(source_packets, loss), _checked_rate(decoding_error_rate)
-    )
+    p = _checked_loss(source_packets, loss)
+    rate = _checked_rate(decoding_error_rate)
+    return _block_size(source_packets, p.numerator, p.denominator, rate)
 
 
 def decoding_failure_probability(
     source_packets: int, block_size: int, loss: float | Fraction | str
 ) -> Fraction:
-    """Exact probability that fewer than M of N packets arrive at independent loss p: delta of Gabrielyan 2007, eq. 25.
+    """Return the exact probability that decoding fails (delta of Gabrielyan 2007, eq. 25).
+
+    Args:
+        source_packets: M, the number of packets that are needed to decode a block.
+        block_size: N, the number of packets that are sent.
+        loss: Probability of losing a packet, independently of the others.
+
+    Raises:
+        FecError: A value is outside its range.
 
     >>> decoding_failure_probability(1, 2, 0.1)
     Fraction(1, 100)
     """
-    lost, whole = _checked(source_packets, loss)
+    p = _checked_loss(source_packets, loss)
     if block_size < source_packets:
         return Fraction(1)
-    return Fraction(
-        _failing_combinations(source_packets, block_size, lost, whole), whole**block_size
-    )
+    failing = _failing_combinations(source_packets, block_size, p.numerator, p.denominator)
+    return Fraction(failing, p.denominator**block_size)
 
 
 def stratified_block_size(
     intervals: Sequence[Interval], source_packets: int, rule: LabelRule = WEYL_MULTIPLIER
 ) -> int:
-    """Smallest N such that of *every* N consecutive stratified labels at least M lie outside the intervals.
+    """Return the smallest N that can always be decoded while a link with these labels is down.
 
-    ``intervals``: half-open label ranges, the ones that a failed link carried. Exact over all offsets of the order, so
-    a block of N packets always decodes while that link is down. FecError where the intervals cover every label. Cost:
-    one pass over the label space.
+    Of *every* N consecutive labels of the order, at least M lie outside the intervals. The result
+    is exact over all offsets of the order. It takes one pass over the label space.
+
+    Args:
+        intervals: Half-open label ranges that the failed link carried.
+        source_packets: M, the number of packets that are needed to decode a block.
+        rule: The rule of the order of labels.
+
+    Raises:
+        FecError: The intervals cover every label.
 
     >>> stratified_block_size([(0, 32768)], 20)
     42
     """
-    found = block_size_of_order(intervals, source_packets, rule)
-    if found is None:
+    block_size = block_size_of_order(intervals, source_packets, rule)
+    if block_size is None:
         raise FecError(
-            "the intervals cover every label: nothing arrives while this link is down, no N suffices"
+            "the intervals cover every label: nothing arrives while this link is down,"
+            " no N suffices"
         )
-    return found
+    return block_size
 
 
 def block_size_of_order(
     intervals: Sequence[Interval], source_packets: int, rule: LabelRule
 ) -> int | None:
-    """The same; None where the order, which may leave labels out, has none outside the intervals."""
+    """Return ``stratified_block_size``, or None if no label of the order is outside the intervals.
+
+    An order of slots does not use all labels.
+    """
     _check_source_packets(source_packets)
     return _worst_window(tuple((start, stop) for start, stop in intervals), source_packets, rule)
 
@@ -123,20 +162,29 @@ def _worst_window(
     survivors = np.flatnonzero(~lost)
     if not len(survivors):
         return None
-    # the longest window with M - 1 survivors reaches from just after one survivor to just before the M-th after it
-    rounds, rest = divmod(source_packets, len(survivors))
-    reached = np.concatenate((survivors[rest:], survivors[:rest] + len(lost))) + len(lost) * rounds
+    # The longest window with M - 1 survivors reaches from just after one survivor to just before
+    # the M-th after it.
+    rounds, steps = divmod(source_packets, len(survivors))
+    following = np.concatenate((survivors[steps:], survivors[:steps] + len(lost)))
+    reached = following + len(lost) * rounds
     return int((reached - survivors).max())
 
 
 def stratified_tolerance_block_size(
     tolerance: float | Fraction | str, source_packets: int, multiplier: int = WEYL_MULTIPLIER
 ) -> int:
-    """``stratified_block_size`` for one interval of share ``tolerance``, the worst over all its 65,536 positions, of an
-    order by a multiplier.
+    """Return the smallest N that tolerates the loss of one interval, wherever it lies.
 
-    Such labels are multiples of an odd number, so moving the interval only moves the offset of the window: one
-    position (judged over all offsets) stands for all. FecError for a tolerance outside [0, 1).
+    The labels are multiples of an odd number, so that moving the interval only moves the offset of
+    the window. One position, judged over all offsets, represents all 65,536 positions.
+
+    Args:
+        tolerance: The interval's share of the labels, from 0 to below 1.
+        source_packets: M, the number of packets that are needed to decode a block.
+        multiplier: The multiplier of the order of labels.
+
+    Raises:
+        FecError: The tolerance is outside its range.
 
     >>> stratified_tolerance_block_size(0.05, 20)
     22
@@ -153,10 +201,18 @@ def stratified_tolerance_block_size(
 def window_share_error(
     intervals: Sequence[Interval], window: int, rule: LabelRule = WEYL_MULTIPLIER
 ) -> float:
-    """Largest difference between the intervals' share of ``window`` consecutive stratified labels and their exact
-    share.
+    """Return the largest error of a loss that is measured over ``window`` packets.
 
-    Over all offsets of the order: a loss measured over that many packets of a cut link errs by no more.
+    It is the largest difference between the intervals' share of so many consecutive labels and
+    their share of all labels, over all offsets of the order.
+
+    Args:
+        intervals: Half-open label ranges that a failed link carries.
+        window: Number of packets, from 1.
+        rule: The rule of the order of labels.
+
+    Raises:
+        FecError: The window is below 1.
 
     >>> window_share_error([(0, 32768)], 65536)
     0.0
@@ -169,8 +225,9 @@ def window_share_error(
 
 
 def order_share(intervals: Sequence[Interval], rule: LabelRule = WEYL_MULTIPLIER) -> float:
-    """The part of an order's packets whose labels lie in the intervals: their share of the labels, where the order
-    takes all of them.
+    """Return the fraction of an order's packets whose labels lie in the intervals.
+
+    It equals the intervals' share of the labels if the order uses all labels.
 
     >>> order_share([(0, 32768)])
     0.5
@@ -181,10 +238,20 @@ def order_share(intervals: Sequence[Interval], rule: LabelRule = WEYL_MULTIPLIER
 def stratified_window_for(
     intervals: Sequence[Interval], precision: float, rule: LabelRule = WEYL_MULTIPLIER
 ) -> int:
-    """Smallest W such that *every* window of W or more packets tells the intervals' share within ``precision``.
+    """Return the number of packets after which a stratified loss is known to a precision.
 
-    Exact: walks down from where the excess over the whole label space bounds all longer windows, skipping windows that
-    cannot be the last bad one (one packet more or less moves the excess by at most one).
+    It is the smallest W such that *every* window of W or more packets gives the intervals' share
+    within ``precision``. The search is exact. It begins with a window above which the excess over
+    the whole label space bounds the error, and goes down. It skips windows that cannot be the last
+    bad one: one packet more or less changes the excess by at most one.
+
+    Args:
+        intervals: Half-open label ranges that a failed link carries.
+        precision: Accepted error of the loss, above 0.
+        rule: The rule of the order of labels.
+
+    Raises:
+        FecError: The precision is not above 0.
     """
     if not precision > 0:
         raise FecError(f"precision {precision!r}: give a fraction of loss above 0, such as 0.01")
@@ -200,10 +267,18 @@ def stratified_window_for(
 
 
 def binomial_window_for(loss: float | Fraction, precision: float, confidence: float = 0.99) -> int:
-    """Packets after which an independent loss is known within ``precision`` (one side) at the given confidence.
+    """Return the number of packets after which an independent loss is known to a precision.
 
-    The normal approximation, and where loss is near 0 or 1 what it takes for a deviation of ``precision`` to show at
-    all.
+    This is the normal approximation. If the loss is near 0 or 1, it is the number of packets that
+    show a deviation of ``precision`` at all.
+
+    Args:
+        loss: The loss, 0 to 1.
+        precision: Accepted error of the loss on either side, above 0.
+        confidence: Probability that the error is not larger, between 0 and 1.
+
+    Raises:
+        FecError: A value is outside its range.
 
     >>> binomial_window_for(0.5, 0.01)
     16588
@@ -211,7 +286,8 @@ def binomial_window_for(loss: float | Fraction, precision: float, confidence: fl
     share = float(loss)
     if not 0 <= share <= 1 or not precision > 0 or not 0 < confidence < 1:
         raise FecError(
-            f"loss {loss!r}, precision {precision!r}, confidence {confidence!r}: 0..1, above 0, within (0, 1)"
+            f"loss {loss!r}, precision {precision!r}, confidence {confidence!r}:"
+            " 0..1, above 0, within (0, 1)"
         )
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     normal = z * z * share * (1 - share) / (precision * precision)
@@ -219,8 +295,20 @@ def binomial_window_for(loss: float | Fraction, precision: float, confidence: fl
 
 
 def binomial_interval(lost: int, sent: int, confidence: float = 0.99) -> tuple[float, float]:
-    """Clopper-Pearson interval of the loss probability after ``lost`` of ``sent`` packets: never covers less than
-    asked.
+    """Return the Clopper-Pearson interval of a loss probability.
+
+    It contains the true probability at least as often as ``confidence`` says.
+
+    Args:
+        lost: Number of packets lost.
+        sent: Number of packets sent.
+        confidence: Between 0 and 1.
+
+    Returns:
+        The lower and the upper limit.
+
+    Raises:
+        FecError: A value is outside its range.
 
     >>> low, high = binomial_interval(0, 100, 0.95)
     >>> low, round(high, 4)
@@ -228,11 +316,11 @@ def binomial_interval(lost: int, sent: int, confidence: float = 0.99) -> tuple[f
     """
     if not 0 <= lost <= sent or sent < 1 or not 0 < confidence < 1:
         raise FecError(
-            f"{lost} lost of {sent} sent at confidence {confidence!r}: give 0 <= lost <= sent, sent >= 1"
+            f"{lost} lost of {sent} sent at confidence {confidence!r}:"
+            " give 0 <= lost <= sent, sent >= 1"
         )
-    from scipy.special import (
-        betaincinv,
-    )  # scipy takes a while to import and most users never get here
+    # scipy takes a while to import, and few callers need it.
+    from scipy.special import betaincinv
 
     tail = (1 - confidence) / 2
     low = float(betaincinv(lost, sent - lost + 1, tail)) if lost else 0.0
@@ -247,8 +335,8 @@ def _check_source_packets(source_packets: int) -> None:
         )
 
 
-def _checked(source_packets: int, loss: float | Fraction | str) -> tuple[int, int]:
-    """Loss as numerator and denominator."""
+def _checked_loss(source_packets: int, loss: float | Fraction | str) -> Fraction:
+    """Return the loss as an exact fraction, after checking both values."""
     _check_source_packets(source_packets)
     p = as_fraction(loss, "loss")
     if p < 0:
@@ -257,28 +345,32 @@ def _checked(source_packets: int, loss: float | Fraction | str) -> tuple[int, in
         raise FecError(
             f"loss {loss!r}: where every packet is lost no block size suffices (infinite)"
         )
-    return p.numerator, p.denominator
+    return p
 
 
 def _checked_rate(decoding_error_rate: float | Fraction | str) -> Fraction:
     rate = as_fraction(decoding_error_rate, "decoding error rate")
     if not 0 < rate < 1:
         raise FecError(
-            f"decoding error rate {decoding_error_rate!r} is not between 0 and 1 (exclusive), such as 1e-5"
+            f"decoding error rate {decoding_error_rate!r} is not between 0 and 1 (exclusive),"
+            " such as 1e-5"
         )
     return rate
 
 
+# In the functions below, the loss is the fraction lost / sent of two integers.
+
+
 @lru_cache(maxsize=65536)
-def _block_size(m: int, lost: int, whole: int, rate: Fraction) -> int:
-    """Doubling, then bisection: the failure probability falls with N."""
+def _block_size(m: int, lost: int, sent: int, rate: Fraction) -> int:
+    """Return FEC_p by doubling N and then by bisection: the failure probability falls with N."""
 
     def suffices(n: int) -> bool:
-        return not _fails_too_often(m, n, lost, whole, rate)
+        return not _fails_too_often(m, n, lost, sent, rate)
 
-    if m * whole > LONGEST * (whole - lost):
+    if m * sent > LONGEST * (sent - lost):
         raise FecError(
-            f"loss {lost / whole:.12g}: blocks of more than {LONGEST:g} packets; no code has such"
+            f"loss {lost / sent:.12g}: blocks of more than {LONGEST:g} packets; no code has such"
         )
     high = m
     while not suffices(high):
@@ -286,51 +378,65 @@ def _block_size(m: int, lost: int, whole: int, rate: Fraction) -> int:
     return bisect_left(range(high), True, lo=max(m, high // 2), key=suffices)
 
 
-def _fails_too_often(m: int, n: int, lost: int, whole: int, rate: Fraction) -> bool:
-    """Whether delta of Gabrielyan 2007, eq. 25, is above DER: by logarithms where that is clear, else in integers."""
+def _fails_too_often(m: int, n: int, lost: int, sent: int, rate: Fraction) -> bool:
+    """Return whether delta (Gabrielyan 2007, eq. 25) exceeds the decoding error rate.
+
+    Logarithms decide if the difference is clear, and integers otherwise.
+    """
     if lost == 0:
         return False
-    gap = _log_failure(m, n, lost, whole) - (math.log(rate.numerator) - math.log(rate.denominator))
-    # some hundred times what rounding adds up to: a few ulps of log delta itself and of m sums of logarithms below 100
+    log_rate = math.log(rate.numerator) - math.log(rate.denominator)
+    gap = _log_failure(m, n, lost, sent) - log_rate
+    # This is about a hundred times the accumulated rounding error: a few ulps of log delta itself
+    # and of m sums of logarithms below 100.
     if abs(gap) > 1e-12 * (100 + m):
         return gap > 0
-    return bool(
-        _failing_combinations(m, n, lost, whole) * rate.denominator > rate.numerator * whole**n
-    )
+    failing = _failing_combinations(m, n, lost, sent)
+    return bool(failing * rate.denominator > rate.numerator * sent**n)
 
 
-def _log_failure(m: int, n: int, lost: int, whole: int) -> float:
-    """Natural logarithm of P(at most m - 1 of n arrive), by floating point."""
-    log_whole = math.log(whole)
-    log_p, log_q = math.log(lost) - log_whole, math.log(whole - lost) - log_whole
-    if 2 * lost > whole:
-        log_p = math.log1p(-((whole - lost) / whole))
+def _log_failure(m: int, n: int, lost: int, sent: int) -> float:
+    """Return the natural logarithm of P(at most m - 1 of n packets arrive), as a float."""
+    log_sent = math.log(sent)
+    log_lost = math.log(lost) - log_sent
+    log_arrived = math.log(sent - lost) - log_sent
+    # The logarithm of the larger probability is near 0, where log1p is more accurate.
+    if 2 * lost > sent:
+        log_lost = math.log1p(-((sent - lost) / sent))
     else:
-        log_q = math.log1p(-(lost / whole))
-    log_combinations, terms = 0.0, []
+        log_arrived = math.log1p(-(lost / sent))
+    log_combinations = 0.0
+    terms = []
     for k in range(m):
-        terms.append(log_combinations + k * log_q + (n - k) * log_p)
+        terms.append(log_combinations + k * log_arrived + (n - k) * log_lost)
         log_combinations += math.log(n - k) - math.log(k + 1)
     largest = max(terms)
-    return largest + math.log(math.fsum(math.exp(t - largest) for t in terms))
+    return largest + math.log(math.fsum(math.exp(term - largest) for term in terms))
 
 
-def _failing_combinations(m: int, n: int, lost: int, whole: int) -> int:
-    """P(at most m - 1 of n arrive) times whole^n, an integer: sum over k arriving of C(n,k) (whole-lost)^k
-    lost^(n-k)."""
-    retained = whole - lost
+def _failing_combinations(m: int, n: int, lost: int, sent: int) -> int:
+    """Return P(at most m - 1 of n packets arrive) times sent^n, an integer.
+
+    It is the sum over k < m of C(n, k) (sent - lost)^k lost^(n - k).
+    """
+    arrived = sent - lost
     if lost == 0:
         return 0
-    # Horner from k = m - 1 down: lost^(n-m+1) * sum over k of C(n,k) kept^k lost^(m-1-k)
-    total, power = 0, 1
+    # Horner's scheme computes the sum over k of C(n, k) arrived^k lost^(m - 1 - k).
+    total = 0
+    power = 1
     for k in range(m):
         total = total * lost + math.comb(n, k) * power
-        power *= retained
+        power *= arrived
     return int(total * lost ** (n - m + 1))
 
 
 def _on_link(intervals: Sequence[Interval], rule: LabelRule) -> NDArray[np.bool_]:
-    """For each packet of one period of the order whether its label is in the intervals; bool of shape (period,)."""
+    """Return for each packet of one period whether its label is in the intervals.
+
+    Returns:
+        bool of shape (period,).
+    """
     inside = np.zeros(LABELS, dtype=np.bool_)
     for start, stop in intervals:
         if not 0 <= start <= stop <= LABELS:
@@ -340,15 +446,19 @@ def _on_link(intervals: Sequence[Interval], rule: LabelRule) -> NDArray[np.bool_
 
 
 def _running_excess(lost: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Losses among the first i packets of a period, less their share of i; float64 of shape (period,), periodic."""
-    hits, period = np.cumsum(lost, dtype=np.int64), len(lost)
-    before = np.concatenate(([0], hits[:-1]))
-    # in parts of the period, so that the differences are exact
-    return np.asarray(
-        (before * period - np.arange(period) * int(hits[-1])) / period, dtype=np.float64
-    )
+    """Return the losses among the first i packets of a period, less their expected number.
+
+    Returns:
+        float64 of shape (period,). The excess is periodic.
+    """
+    losses = np.cumsum(lost, dtype=np.int64)
+    period = len(lost)
+    before = np.concatenate(([0], losses[:-1]))
+    # The differences are computed in integers, as multiples of 1 / period, and so are exact.
+    difference = before * period - np.arange(period) * int(losses[-1])
+    return np.asarray(difference / period, dtype=np.float64)
 
 
 def _worst_excess(excess: NDArray[np.float64], window: int) -> float:
-    """Largest |losses in a window - share * window| over all offsets."""
+    """Return the largest |losses in a window - share * window| over all offsets."""
     return float(np.abs(np.roll(excess, -(window % len(excess))) - excess).max())

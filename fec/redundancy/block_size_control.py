@@ -1,7 +1,7 @@
-"""Who decides N, the block size: the port that a sender asks and hands the fates of its packets to, and the two
-simplest answers.
+"""The interface through which a sender chooses N, its block size, and the simplest implementation.
 
-``fec.redundancy.adaptation`` estimates a loss, ``fec.redundancy.diagnosis`` finds out which links failed.
+A sender asks for N and passes on which of its packets were lost. ``fec.redundancy.adaptation``
+estimates the loss; ``fec.redundancy.diagnosis`` finds out which links have failed.
 """
 
 from collections.abc import Sequence
@@ -10,12 +10,18 @@ from typing import NamedTuple, Protocol
 
 from fec.errors import FecError
 
+# Symbols in one block over GF(2^8).
 MAX_BLOCK = 255
-"""Symbols in one block over GF(2^8)."""
 
 
 class PacketReport(NamedTuple):
-    """What became of one packet: its label, whether it was lost, and when it was sent (seconds of stream time)."""
+    """The fate of one packet.
+
+    Attributes:
+        label: The packet's label.
+        lost: Whether it was lost.
+        sent_s: When it was sent, in seconds of stream time.
+    """
 
     label: int
     lost: bool
@@ -23,14 +29,17 @@ class PacketReport(NamedTuple):
 
 
 class BlockSizeControl(Protocol):
-    """Decides N. ``largest``: N is never above it; ``late_parity``: whether blocks that lack packets are helped with
-    more."""
+    """Chooses N, the number of packets of a block."""
 
     @property
-    def largest(self) -> int: ...
+    def largest(self) -> int:
+        """The largest N that is ever chosen."""
+        ...
 
     @property
-    def late_parity(self) -> bool: ...
+    def late_parity(self) -> bool:
+        """True if the sender sends more parity for blocks that lack packets."""
+        ...
 
     @property
     def loss(self) -> float:
@@ -38,24 +47,30 @@ class BlockSizeControl(Protocol):
         ...
 
     def block_size_at(self, begins_s: float) -> int:
-        """N of a block that begins then."""
+        """Return N of a block that begins at this stream time (s)."""
         ...
 
     def on_packet_reports(
         self, reports: Sequence[PacketReport], now_s: float, round_trip_s: float = 0.0
     ) -> None:
-        """What a report told, in the order in which the packets were sent; ``round_trip_s``: of the newest that came,
-        the report's own way included."""
+        """Process the packets of one loss report.
+
+        Args:
+            reports: The packets in the order in which they were sent.
+            now_s: Present stream time.
+            round_trip_s: From the sending of the newest packet that arrived to the arrival of the
+                report.
+        """
         ...
 
     def restart_estimate(self) -> None:
-        """Losses that were reported were none: packets had overtaken each other."""
+        """Forget the estimate, because packets reported as lost were only overtaken."""
         ...
 
 
 @dataclass(frozen=True)
 class FixedBlockSize:
-    """N for good, without late parity; reports change nothing."""
+    """A constant N without late parity; reports change nothing."""
 
     size: int
     largest: int = MAX_BLOCK
@@ -63,19 +78,23 @@ class FixedBlockSize:
     loss: float = 0.0
 
     def block_size_at(self, begins_s: float) -> int:
+        """Return N."""
         return self.size
 
     def on_packet_reports(
         self, reports: Sequence[PacketReport], now_s: float, round_trip_s: float = 0.0
     ) -> None:
-        """Nothing is learnt."""
+        """Ignore the report."""
 
     def restart_estimate(self) -> None:
-        """There is no estimate."""
+        """Do nothing, because there is no estimate."""
 
 
 def fixed_block_size(size: int) -> FixedBlockSize:
-    """N for good. FecError for one that no block has.
+    """Return a control with a constant N.
+
+    Raises:
+        FecError: No block has this size.
 
     >>> fixed_block_size(25).block_size_at(3.0)
     25

@@ -1,31 +1,35 @@
-"""Which failure explains the fates of packets: the smallest set of suspects that all that was lost has in common.
+"""Diagnosis of failures: the smallest set of candidates that explains which packets were lost.
 
-Theory of operation. A sender knows which labels cross which cable: for each *suspect* (a cable, one direction of it, a
-node with all its cables) the label intervals that are lost while it is broken. A report tells the fate of every label
-that was sent. A lost label accuses the suspects on its path, one that arrived clears them. What is left explains the
-losses; where several suspects break at once, the smallest set of them whose labels cover everything lost and nothing
-that arrived does.
+Theory of operation. A sender knows which labels cross which cable. For each *candidate* (a cable,
+one direction of it, or a node with all its cables) it knows the label intervals that are lost while
+the candidate is down. A report tells for every label that was sent whether the packet arrived. A
+lost label suspects the candidates on its path, and a label that arrived clears them. The candidates
+that are left explain the losses. If several candidates fail at once, the explanation is the
+smallest set of them whose labels cover everything that was lost and nothing that arrived.
 
-Evidence grows old: a label that arrived before a link failed clears nobody of that failure. Evidence therefore begins
-again with the first lost label that nothing known explains (``_open``), and is closed in one of three ways:
+Evidence becomes outdated: a label that arrived before a link failed clears no candidate of that
+failure. Evidence therefore begins again with the first lost label that no known failure explains.
+It is closed in one of three ways:
 
-- All sets left lose the same labels: the diagnosis is *certain*. Suspects in series, which carry the same labels,
-  cannot be distinguished and need not be: the answer is the same, and all of them are named. Two small failures look
-  like one large one until a label tells them apart, so explanations by two cables have to be ruled out as well. Where a
-  loss contradicts the one cable that was left, that may be another failure on top of it, or two others from the
-  beginning: both stay possible.
-- A label arrives that was lost before: the failure is over. Closed ones end likewise, each by itself. One of few labels
-  may be over without a label that tells: where another failure has begun since and none of its labels was lost, the
-  whole is *uncertain*.
-- No set is left: what was lost is *unexplained*, as independent random loss, congestion and links that lose some of
-  their packets are. Where that happens ``_BAFFLING`` times within a while, labels explain nothing and an estimator has
-  to speak.
+- All sets that are left lose the same labels: the diagnosis is *certain*. Candidates in series,
+  which carry the same labels, cannot be distinguished. They need not be, because the answer is the
+  same, and all of them are named. Two small failures look like one large failure until a label
+  distinguishes them, so explanations by two cables have to be ruled out as well. If a loss
+  contradicts the one cable that was left, there may be another failure besides it, or there were
+  two other failures from the beginning; both remain possible.
+- A label arrives that was lost before: the failure is over. Closed failures end in the same way,
+  each by itself. A failure with few labels may be over without a label that shows it. If another
+  failure has begun since and none of its labels was lost, the diagnosis is *uncertain*.
+- No set is left: the losses are *unexplained*. Independent random losses, congestion, and links
+  that lose some of their packets are of this kind. If this happens ``_MAX_UNEXPLAINED`` times
+  within a time window, labels explain nothing, and the loss has to be estimated instead.
 
-Labels not seen since the failure began leave several sets possible. All are listed, and the block size is the largest
-that any of them asks for, so that nothing is lost by waiting for certainty.
+Labels that have not been seen since the failure began leave several sets possible. All are listed,
+and the block size is the largest that any of them requires, so that waiting for certainty loses no
+packets.
 
-Pure and without a clock. A packet costs a few operations on integers used as bit sets, one bit for each elementary
-interval of labels.
+The diagnosis has no clock and does no I/O. A packet costs a few operations on integers used as bit
+sets, with one bit for each elementary interval of labels.
 """
 
 import functools
@@ -39,25 +43,33 @@ from dataclasses import dataclass, field
 from fec.redundancy.block_size_control import PacketReport
 from fec.redundancy.candidates import CandidateTable
 
+# Candidates in one explanation of the losses since the last change, besides closed failures.
 _MAX_AT_ONCE = 3
-"""Suspects in one explanation of what was lost since the last change; settled ones come on top."""
+# Losses since the evidence began before a diagnosis is used. One packet may be lost by chance, and
+# FEC_t answers it.
 _MIN_EVIDENCE = 2
-"""Losses since the evidence began before a diagnosis is acted upon: one packet may be lost by chance, and FEC_t answers
-it."""
+# Losses after which an explanation is reliable. A contradiction is then another failure, or the
+# end of this one.
 _WELL_EXPLAINED = 5
-"""Losses after which an explanation stands: what contradicts it is then another failure, or the end of this one."""
+# Losses that are too many for a switch that stalls. They need not be spread over time before a
+# failure is certain.
 _LOSSES_WITHOUT_SPREAD = 25
-"""Losses that are too many for a switch that stalls: so many need not be spread over time before one is certain."""
+# Unexplained losses within the time window after which labels explain nothing.
 _MAX_UNEXPLAINED = 3
+# Combinations of explanations, one for each failure, that are enumerated.
 _MAX_COMBINATIONS = 1000
-"""Choices of explanations, one for each failure, that are gone through."""
+# Sets, the widest ones first, whose block size is computed while several are possible.
 _MAX_SIZED = 4
-"""So many of the widest sets are asked for their block size while several are possible."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """Suspects (indices) that together lose the labels of ``mask``."""
+    """Candidates that are down together.
+
+    Attributes:
+        candidates: Their indices in the table.
+        mask: The bit set of the labels that they lose.
+    """
 
     candidates: tuple[int, ...]
     mask: int
@@ -65,12 +77,20 @@ class Hypothesis:
 
 @dataclass(slots=True, kw_only=True)
 class _Failure:
-    """One cause of losses, from the first lost label that nothing known explains.
+    """One cause of losses, from the first lost label that no known failure explains.
 
-    ``possible``: the smallest explanations left; ``rivals``: explanations by one cable more, which have to be ruled out
-    as well before one is certain (None: not looked for). ``closed``: it takes no more losses than its own. ``seen``: of
-    each lost elementary interval, when the first and the newest lost packet left. ``confirmed``: a label that it alone
-    loses was lost since another failure began.
+    Attributes:
+        began_s: When the first lost packet was sent.
+        newest_s: When the newest lost packet was sent.
+        lost: Bit set of lost labels.
+        arrived: Bit set of labels that arrived since the failure began.
+        losses: Number of losses.
+        possible: The smallest explanations that are left.
+        larger_hypotheses: Explanations by one more cable, which have to be ruled out before the
+            diagnosis is certain; None until they are needed.
+        closed: The failure explains no further labels.
+        confirmed: A label that only this failure loses was lost since another failure began.
+        seen: For each lost elementary interval when its first and its newest lost packet were sent.
     """
 
     began_s: float
@@ -84,48 +104,64 @@ class _Failure:
     confirmed: bool = True
     seen: dict[int, tuple[float, float]] = field(default_factory=dict)
 
+    def may_lose(self, bit: int) -> bool:
+        """Return whether a possible explanation loses this elementary interval."""
+        return any(hypothesis.mask & bit for hypothesis in self.possible)
+
     def lose(self, bit: int, sent_s: float, *, only_cause: bool = True) -> None:
-        """One more loss that it explains; ``alone``: and nothing else does, so that it tells which explanation
-        holds."""
+        """Add a loss that the failure explains.
+
+        Args:
+            bit: Elementary interval of the lost label.
+            sent_s: When the packet was sent.
+            only_cause: No other failure explains the loss, so that it rules out explanations that
+                do not lose this label.
+        """
         self.lost |= bit
         self.losses += 1
         self.newest_s = max(self.newest_s, sent_s)
         self.note_loss_time(bit, sent_s)
         if only_cause:
-            self._keep(lambda mask: bool(mask & bit))
+            self._retain(lambda mask: bool(mask & bit))
 
     def note_loss_time(self, bit: int, sent_s: float) -> None:
-        """When a lost packet left."""
+        """Record when a lost packet was sent."""
         first_s, newest_s = self.seen.get(bit, (sent_s, sent_s))
         self.seen[bit] = min(first_s, sent_s), max(newest_s, sent_s)
 
     def lasted_s(self, outside: int) -> float:
-        """Over how long packets were lost that the labels of ``outside`` do not explain; infinity where there were
-        none."""
-        times = [self.seen[bit] for bit in self.seen if not bit & outside]
-        return max(t for _, t in times) - min(t for t, _ in times) if times else math.inf
+        """Return how long packets were lost that the labels of ``outside`` do not explain.
+
+        Returns:
+            The time between the sending of the first and the last of them; infinity if there were
+            none.
+        """
+        times = [times for bit, times in self.seen.items() if not bit & outside]
+        if not times:
+            return math.inf
+        first_s = min(first for first, _ in times)
+        newest_s = max(newest for _, newest in times)
+        return newest_s - first_s
 
     def add_arrival(self, bit: int) -> None:
-        """A label has arrived that was not lost to it."""
+        """Rule out the explanations that lose a label that has arrived."""
         self.arrived |= bit
-        self._keep(lambda mask: not mask & bit)
+        self._retain(lambda mask: not mask & bit)
 
-    def _keep(self, fits: Callable[[int], bool]) -> None:
-        self.possible = [one for one in self.possible if fits(one.mask)]
+    def _retain(self, fits: Callable[[int], bool]) -> None:
+        self.possible = [hypothesis for hypothesis in self.possible if fits(hypothesis.mask)]
         if self.larger_hypotheses is not None:
-            self.larger_hypotheses = [one for one in self.larger_hypotheses if fits(one.mask)]
+            self.larger_hypotheses = [
+                hypothesis for hypothesis in self.larger_hypotheses if fits(hypothesis.mask)
+            ]
 
 
 class Diagnoser:
-    """Fates in, explanations out. ``memory_s``: how long an unexplained loss is remembered; ``transit_s``: by how much
-    packets may differ in the time that they take to a broken link: what left that shortly before and after a change
-    proves nothing. ``settle_s``: over how long a failure's losses have to spread, or be very many, before one is
-    certain: a switch that stalls delays packets of several ways for a moment, which looks like a node that is down.
-    ``one_path``: labels that no candidate tells apart take one path, so that they come in the order of sending.
+    """Explains lost packets by failures.
 
     >>> from fec.redundancy.candidates import FailureCandidate
-    >>> suspects = (("a", (0, 9)), ("b", (5, 20)), ("c", (12, 20)))
-    >>> table = CandidateTable([FailureCandidate(name=n, intervals=(i,)) for n, i in suspects])
+    >>> links = (("a", (0, 9)), ("b", (5, 20)), ("c", (12, 20)))
+    >>> table = CandidateTable([FailureCandidate(name=n, intervals=(i,)) for n, i in links])
     >>> diagnoser = Diagnoser(table, unexplained_window_s=1.0)
     >>> for label, lost in ((7, True), (2, False), (6, True), (15, True)):
     ...     diagnoser.add(PacketReport(label, lost, 0.0))
@@ -142,147 +178,181 @@ class Diagnoser:
         min_loss_spread_s: float = 0.0,
         one_path: bool = False,
     ) -> None:
-        self.table, self._one_path = table, one_path
-        self._memory_s, self._transit_s, self._settle_s = (
-            unexplained_window_s,
-            transit_s,
-            min_loss_spread_s,
-        )
-        self._resolved: list[_Failure] = []
+        """Start without evidence.
+
+        Args:
+            table: What may fail.
+            unexplained_window_s: How long an unexplained loss is remembered.
+            transit_s: Largest difference between the times that packets take to a failed link.
+                Packets sent shortly before and after a change prove nothing.
+            min_loss_spread_s: The losses of a failure must spread over this time, or be very many,
+                before it is certain. A switch that stalls delays packets of several paths for a
+                moment, which looks like a node that is down.
+            one_path: Labels that no candidate distinguishes take one path, so that their packets
+                arrive in the order of sending.
+        """
+        self.table = table
+        self._one_path = one_path
+        self._window_s = unexplained_window_s
+        self._transit_s = transit_s
+        self._min_loss_spread_s = min_loss_spread_s
+        # Failures whose lost labels are settled.
+        self._closed: list[_Failure] = []
+        # The failure for which evidence is being gathered.
         self._current: _Failure | None = None
+        # Times of unexplained losses.
         self._unexplained: deque[float] = deque(maxlen=_MAX_UNEXPLAINED)
         self._newest_s = 0.0
-        self._over, self._over_until_s = 0, 0.0
+        # The labels of the failure that ended last. Packets sent before this time may still be
+        # lost to it.
+        self._ended_mask = 0
+        self._ended_until_s = 0.0
 
     @property
     def certain(self) -> bool:
-        """Whether one set of lost labels is left (none lost included), and no more of it is believed than was seen of
-        late."""
+        """True if one set of lost labels is left (possibly none), and recent losses confirm it."""
         if self._current is not None or len(self._unions()) > 1:
             return False
-        for failure in self._resolved:
-            own = ~self._mask_of(one for one in self._resolved if one is not failure)
-            if not failure.confirmed and any(one.mask & own for one in failure.possible):
-                return False
-        return True
+        return not any(self._may_be_over(failure) for failure in self._closed)
+
+    def _may_be_over(self, failure: _Failure) -> bool:
+        """Return whether the end of a failure that has labels of its own may have been missed."""
+        if failure.confirmed:
+            return False
+        covered = self._mask_of(other for other in self._closed if other is not failure)
+        return failure.may_lose(~covered)
 
     @property
     def unexplained(self) -> bool:
-        """Whether too many losses of late had no explanation."""
+        """True if too many recent losses had no explanation."""
         return (
             len(self._unexplained) == _MAX_UNEXPLAINED
-            and self._newest_s - self._unexplained[0] <= self._memory_s
+            and self._newest_s - self._unexplained[0] <= self._window_s
         )
 
     @property
     def possible_losses(self) -> tuple[int, ...]:
-        """Bit sets of labels, one of which is lost now: one where certain; the widest ones where several are
-        possible."""
+        """Bit sets of labels, one of which is lost now.
+
+        There is one if the diagnosis is certain, and otherwise the widest ones that are possible.
+        """
         masks = self._unions()
         if self._current is not None and self._current.losses >= _MIN_EVIDENCE:
-            masks = {mask | one.mask for mask in masks for one in self._current.possible}
-        return tuple(
-            sorted(masks, key=lambda mask: (-self.table.labels_in(mask), mask))[:_MAX_SIZED]
-        )
+            pairs = itertools.product(masks, self._current.possible)
+            masks = {mask | hypothesis.mask for mask, hypothesis in pairs}
+        widest_first = sorted(masks, key=lambda mask: (-self.table.labels_in(mask), mask))
+        return tuple(widest_first[:_MAX_SIZED])
 
     def names(self) -> tuple[str, ...]:
-        """Suspects of the present explanations, each once: those that explain the same losses, and those still
-        possible."""
-        failures = [*self._resolved]
+        """Return the names of the candidates in the present explanations, each once.
+
+        These are the ones that explain the same losses, and the ones that are still possible.
+        """
+        failures = [*self._closed]
         if self._current is not None and self._current.losses >= _MIN_EVIDENCE:
             failures.append(self._current)
-        found = dict.fromkeys(
-            i for failure in failures for one in failure.possible for i in one.candidates
-        )
-        return tuple(self.table.candidates[i].name for i in found)
+        indices: dict[int, None] = {}
+        for failure in failures:
+            for hypothesis in failure.possible:
+                indices.update(dict.fromkeys(hypothesis.candidates))
+        return tuple(self.table.candidates[i].name for i in indices)
 
     def restart(self) -> None:
-        """Forget what is not certain yet: some of what was taken for lost came after all. A closed failure that was
-        none ends with the next label that arrives."""
+        """Forget what is not certain yet, because some lost packets have arrived after all.
+
+        A closed failure that did not exist ends with its next label that arrives.
+        """
         self._current = None
         self._unexplained.clear()
 
     def add(self, report: PacketReport) -> None:
-        """The fate of one more packet, in the order of sending."""
+        """Process the fate of one packet; the packets are in the order of sending."""
         bit = self.table.bit_of(report.label)
         self._newest_s = max(self._newest_s, report.sent_s)
         if report.lost:
             self._lose(bit, report.sent_s)
         else:
             self._arrive(bit, report.sent_s)
-        self._resolve_current()
+        self._close_if_settled()
 
     def _lose(self, bit: int, sent_s: float) -> None:
-        if bit & self._over and sent_s < self._over_until_s:
-            return  # left before the repair that a quicker packet told of
-        owners = [one for one in self._resolved if any(each.mask & bit for each in one.possible)]
-        if owners:
-            alone = len(owners) == 1
-            if self._current is not None and any(one.mask & bit for one in self._current.possible):
-                self._current.lose(bit, sent_s, only_cause=False)
-                alone = False
-            for one in owners:
-                one.lose(bit, sent_s, only_cause=alone)
-                one.confirmed = one.confirmed or alone
+        if bit & self._ended_mask and sent_s < self._ended_until_s:
+            # The packet was sent before the repair, which a faster packet has shown.
             return
-        known = self._current
-        if known is None:
+        owners = [failure for failure in self._closed if failure.may_lose(bit)]
+        if owners:
+            self._lose_again(owners, bit, sent_s)
+            return
+        current = self._current
+        if current is None:
             self._begin(bit, sent_s)
-        elif any(one.mask & bit for one in known.possible):
-            known.lose(bit, sent_s)
-        elif known.losses >= _WELL_EXPLAINED or sent_s - known.newest_s > self._memory_s:
-            both = [one for one in self._larger_hypotheses_of(known) if one.mask & bit]
-            self._split_failure(
-                known, both
-            )  # another failure, on top of this one or long after; or two from the beginning
+        elif current.may_lose(bit):
+            current.lose(bit, sent_s)
+        elif current.losses >= _WELL_EXPLAINED or sent_s - current.newest_s > self._window_s:
+            # This is another failure besides this one or long after it, or there were two others
+            # from the beginning.
+            larger = self._larger_hypotheses_of(current)
+            pairs = [hypothesis for hypothesis in larger if hypothesis.mask & bit]
+            self._split_failure(current, pairs)
             self._begin(bit, sent_s)
         else:
-            known.lose(bit, sent_s)
-            known.possible, known.larger_hypotheses = (
-                self._explanations(known.lost, known.arrived),
-                None,
-            )
-            if not known.possible:  # the loss may be the first one of a failure
+            current.lose(bit, sent_s)
+            current.possible = self._explanations(current.lost, current.arrived)
+            current.larger_hypotheses = None
+            if not current.possible:
+                # The loss may be the first of a failure.
                 self._mark_unexplained()
                 self._begin(bit, sent_s)
 
+    def _lose_again(self, owners: Sequence[_Failure], bit: int, sent_s: float) -> None:
+        """Add a loss that closed failures explain."""
+        only_cause = len(owners) == 1
+        if self._current is not None and self._current.may_lose(bit):
+            self._current.lose(bit, sent_s, only_cause=False)
+            only_cause = False
+        for failure in owners:
+            failure.lose(bit, sent_s, only_cause=only_cause)
+            failure.confirmed = failure.confirmed or only_cause
+
     def _arrive(self, bit: int, sent_s: float) -> None:
-        for failure in [
-            one for one in self._resolved if any(each.mask & bit for each in one.possible)
-        ]:
+        for failure in [closed for closed in self._closed if closed.may_lose(bit)]:
             if self._may_have_passed(failure, bit, sent_s):
-                continue  # was past the broken link already
-            if failure.lost & bit or all(one.mask & bit for one in failure.possible):
+                continue
+            if failure.lost & bit or all(each.mask & bit for each in failure.possible):
                 self._end(failure, sent_s)
             else:
                 failure.add_arrival(bit)
-        known = self._current
-        if known is None or known.arrived & bit or self._may_have_passed(known, bit, sent_s):
+        current = self._current
+        if current is None or current.arrived & bit:
             return
-        if known.lost & bit:
-            self._end(known, sent_s)
+        if self._may_have_passed(current, bit, sent_s):
             return
-        known.add_arrival(bit)
-        if not known.possible:
-            known.possible = self._explanations(known.lost, known.arrived)
-        if not known.possible:
+        if current.lost & bit:
+            self._end(current, sent_s)
+            return
+        current.add_arrival(bit)
+        if not current.possible:
+            current.possible = self._explanations(current.lost, current.arrived)
+        if not current.possible:
             self._mark_unexplained()
 
     def _may_have_passed(self, failure: _Failure, bit: int, sent_s: float) -> bool:
-        """Whether what left then may have been past the broken link when it broke; not if one lost left before it and
-        took the same path."""
+        """Return whether a packet sent then may have passed the failed link before it failed.
+
+        It may not if a packet that took the same path was sent earlier and lost.
+        """
         lost_before = self._one_path and bit in failure.seen and failure.seen[bit][1] < sent_s
         return sent_s < failure.began_s + self._transit_s and not lost_before
 
     def _begin(self, bit: int, sent_s: float) -> None:
-        possible = [Hypothesis((i,), self.table.masks[i]) for i in self.table.holding(bit)]
-        fewest = min(
-            (self.table.candidates[one.candidates[0]].cables for one in possible), default=0
-        )
+        """Begin the evidence for a new failure with its first loss."""
+        candidates = self.table.candidates
+        holding = self.table.holding(bit)
+        fewest = min((candidates[i].cables for i in holding), default=0)
         cheapest = [
-            one for one in possible if self.table.candidates[one.candidates[0]].cables == fewest
+            Hypothesis((i,), self.table.masks[i]) for i in holding if candidates[i].cables == fewest
         ]
-        for failure in self._resolved:
+        for failure in self._closed:
             failure.confirmed = False
         self._current = _Failure(began_s=sent_s, newest_s=sent_s, lost=bit, possible=cheapest)
         self._current.note_loss_time(bit, sent_s)
@@ -290,137 +360,173 @@ class Diagnoser:
             self._mark_unexplained()
 
     def _end(self, failure: _Failure, sent_s: float) -> None:
-        """A label of it has arrived: it is over, and packets that left before that one may still be lost to it."""
+        """End a failure, because a label that it lost has arrived.
+
+        Packets that were sent before that label may still be lost to it.
+        """
         if failure.losses < _WELL_EXPLAINED:
             self._unexplained.append(self._newest_s)
-        self._over, self._over_until_s = self._mask_of([failure]), sent_s + self._transit_s
+        self._ended_mask = self._mask_of([failure])
+        self._ended_until_s = sent_s + self._transit_s
         if failure is self._current:
             self._current = None
         else:
-            self._resolved.remove(failure)
+            self._closed.remove(failure)
 
     def _mark_unexplained(self) -> None:
-        """Nothing explains what was lost since the evidence began."""
+        """Drop the evidence, because nothing explains what was lost since it began."""
         self._unexplained.append(self._newest_s)
         self._current = None
 
-    def _split_failure(self, failure: _Failure, both: Sequence[Hypothesis]) -> None:
-        """Close it with all that is still possible, ``both``: pairs that explain what it lost and the loss that it does
-        not; a single loss is too little for that."""
+    def _split_failure(self, failure: _Failure, pairs: Sequence[Hypothesis]) -> None:
+        """Close a failure with all explanations that are possible.
+
+        A single loss is too little evidence for that.
+
+        Args:
+            failure: The failure for which evidence is being gathered.
+            pairs: Pairs of cables that explain its losses and also the loss that it does not
+                explain.
+        """
         if failure.losses < _MIN_EVIDENCE:
             self._mark_unexplained()
         else:
-            failure.possible = [*failure.possible, *both]
-            self._resolved.append(failure)
+            failure.possible = [*failure.possible, *pairs]
+            self._closed.append(failure)
             self._current = None
 
-    def _resolve_current(self) -> None:
-        """Close the evidence where all that is possible loses the same labels, labels that are lost anyway left
-        aside."""
-        known = self._current
-        if known is None or known.losses < _MIN_EVIDENCE:
+    def _close_if_settled(self) -> None:
+        """Close the evidence if all possible explanations lose the same labels.
+
+        Labels that closed failures lose anyway are ignored.
+        """
+        current = self._current
+        if current is None or current.losses < _MIN_EVIDENCE:
             return
-        if (
-            known.losses < _LOSSES_WITHOUT_SPREAD
-            and known.newest_s - known.began_s < self._settle_s
-        ):
+        spread_s = current.newest_s - current.began_s
+        if current.losses < _LOSSES_WITHOUT_SPREAD and spread_s < self._min_loss_spread_s:
             return
-        fresh = ~self._mask_of(self._resolved)
-        mask = known.possible[0].mask & fresh
-        if any(one.mask & fresh != mask for one in known.possible):
+        fresh = ~self._mask_of(self._closed)
+        mask = current.possible[0].mask & fresh
+        if any(hypothesis.mask & fresh != mask for hypothesis in current.possible):
             return
-        if any(one.mask & fresh != mask for one in self._larger_hypotheses_of(known)):
+        larger = self._larger_hypotheses_of(current)
+        if any(hypothesis.mask & fresh != mask for hypothesis in larger):
             return
-        if self._is_passing(known):
+        if self._is_passing(current):
             return
-        self._resolved.append(known)
+        self._closed.append(current)
         self._current = None
 
-    def _is_passing(self, known: _Failure) -> bool:
-        """Whether one cable explains all but what was lost within a moment: a switch that stalls next to a failure
-        delays packets of other ways, and the two look like a node that is down, or like several failures, until the
-        late packets come or more are lost."""
-        wide = all(
-            len(one.candidates) > 1 or self.table.candidates[one.candidates[0]].cables > 1
-            for one in known.possible
-        )
-        cables = self._free_cables(known.lost, known.arrived) if wide else ()
-        return any(known.lasted_s(self.table.masks[i]) < self._settle_s for i in cables)
+    def _is_passing(self, failure: _Failure) -> bool:
+        """Return whether one cable explains all losses except some within a moment.
+
+        A switch that stalls next to a failure delays packets of other paths. The two look like a
+        node that is down, or like several failures, until the late packets arrive or more packets
+        are lost.
+        """
+        if not all(self._is_wide(hypothesis) for hypothesis in failure.possible):
+            return False
+        cables = self._free_cables(failure.lost, failure.arrived)
+        return any(failure.lasted_s(self.table.masks[i]) < self._min_loss_spread_s for i in cables)
+
+    def _is_wide(self, hypothesis: Hypothesis) -> bool:
+        """Return whether more than one cable is down."""
+        first = self.table.candidates[hypothesis.candidates[0]]
+        return len(hypothesis.candidates) > 1 or first.cables > 1
 
     def _mask_of(self, failures: Iterable[_Failure]) -> int:
-        """All labels that they may lose, of each one the widest that is possible."""
+        """Return all labels that the failures may lose, by the widest explanation of each."""
         mask = 0
         for failure in failures:
-            mask |= max(failure.possible, key=lambda one: self.table.labels_in(one.mask)).mask
+            masks = [hypothesis.mask for hypothesis in failure.possible]
+            mask |= max(masks, key=self.table.labels_in)
         return mask
 
     def _unions(self) -> set[int]:
-        """What the closed failures may lose together: a choice of each one's explanations that covers all that was
-        lost, or, where there are very many such, the widest of each and what is sure to be among them."""
-        choices = [list({one.mask for one in failure.possible}) for failure in self._resolved]
+        """Return the bit sets that the closed failures may lose together.
+
+        Each is a choice of one explanation per failure that covers everything that was lost. If
+        there are too many choices, the result has the union of the widest explanations, and the
+        explanations themselves.
+        """
+        choices = []
+        for failure in self._closed:
+            choices.append(list({hypothesis.mask for hypothesis in failure.possible}))
         if math.prod(map(len, choices)) > _MAX_COMBINATIONS:
-            return {self._mask_of(self._resolved), *itertools.chain.from_iterable(choices)}
-        lost = functools.reduce(operator.or_, (failure.lost for failure in self._resolved), 0)
-        unions = {
-            functools.reduce(operator.or_, chosen, 0) for chosen in itertools.product(*choices)
-        }
-        return {mask for mask in unions if not lost & ~mask} or unions
+            return {self._mask_of(self._closed), *itertools.chain.from_iterable(choices)}
+        lost = _union(failure.lost for failure in self._closed)
+        unions = {_union(masks) for masks in itertools.product(*choices)}
+        covering = {mask for mask in unions if not lost & ~mask}
+        return covering or unions
 
-    def _larger_hypotheses_of(self, known: _Failure) -> list[Hypothesis]:
-        """Looked for once; from then on evidence rules them out one by one."""
-        if known.larger_hypotheses is None:
-            known.larger_hypotheses = self._larger_hypotheses(known)
-        return known.larger_hypotheses
+    def _larger_hypotheses_of(self, failure: _Failure) -> list[Hypothesis]:
+        """Return the larger explanations: computed once, then ruled out one by one."""
+        if failure.larger_hypotheses is None:
+            failure.larger_hypotheses = self._larger_hypotheses(failure)
+        return failure.larger_hypotheses
 
-    def _larger_hypotheses(self, known: _Failure) -> list[Hypothesis]:
-        """Pairs of cables that would explain as much as the one suspect that is left, each what the other does not."""
-        masks = self.table.masks
-        if any(len(one.candidates) > 1 for one in known.possible):
+    def _larger_hypotheses(self, failure: _Failure) -> list[Hypothesis]:
+        """Return pairs of cables that explain as much as the one candidate that is left.
+
+        Each cable of a pair explains a loss that the other does not.
+        """
+        if any(len(hypothesis.candidates) > 1 for hypothesis in failure.possible):
             return []
-        pairs = self._covers(known.lost, self._free_cables(known.lost, known.arrived), 2)
-        return [
-            one
-            for one in pairs
-            if len(one.candidates) == 2 and all(known.lost & ~masks[i] for i in one.candidates)
-        ]
+        masks = self.table.masks
+        cables = self._free_cables(failure.lost, failure.arrived)
+        pairs = []
+        for hypothesis in self._covers(failure.lost, cables, 2):
+            both_needed = all(failure.lost & ~masks[i] for i in hypothesis.candidates)
+            if len(hypothesis.candidates) == 2 and both_needed:
+                pairs.append(hypothesis)
+        return pairs
 
     def _free_cables(self, lost: int, arrived: int) -> list[int]:
-        masks, candidates = self.table.masks, self.table.candidates
-        return [
-            i
-            for i, mask in enumerate(masks)
-            if candidates[i].cables == 1 and mask & lost and not mask & arrived
-        ]
+        """Return the cables that lose some of ``lost`` and nothing of ``arrived``."""
+        candidates = self.table.candidates
+        return [i for i in self._free_candidates(lost, arrived) if candidates[i].cables == 1]
+
+    def _free_candidates(self, lost: int, arrived: int) -> list[int]:
+        """Return the candidates that lose some of ``lost`` and nothing of ``arrived``."""
+        return [i for i, mask in enumerate(self.table.masks) if mask & lost and not mask & arrived]
 
     def _explanations(self, lost: int, arrived: int) -> list[Hypothesis]:
-        """All sets of fewest suspects that lose ``lost`` and nothing of ``arrived``; single cables before wider
-        suspects."""
-        masks, cables = self.table.masks, self._free_cables(lost, arrived)
-        free = [i for i, mask in enumerate(masks) if not mask & arrived and mask & lost]
-        for most, chosen in (
-            (1, cables),
-            (1, free),
-            *((k, cables) for k in range(2, _MAX_AT_ONCE + 1)),
-        ):
-            found = self._covers(lost, chosen, most)
-            if found:
-                return found
+        """Return the smallest sets of candidates that lose ``lost`` and nothing of ``arrived``.
+
+        Single cables are preferred to wider candidates, and these to several cables.
+        """
+        cables = self._free_cables(lost, arrived)
+        searches = [(1, cables), (1, self._free_candidates(lost, arrived))]
+        for size in range(2, _MAX_AT_ONCE + 1):
+            searches.append((size, cables))
+        for max_size, indices in searches:
+            explanations = self._covers(lost, indices, max_size)
+            if explanations:
+                return explanations
         return []
 
-    def _covers(self, lost: int, chosen: Sequence[int], most: int) -> list[Hypothesis]:
-        masks, found = self.table.masks, dict[tuple[int, ...], int]()
+    def _covers(self, lost: int, indices: Sequence[int], max_size: int) -> list[Hypothesis]:
+        """Return the sets of at most ``max_size`` of these candidates that lose all of ``lost``."""
+        masks = self.table.masks
+        covers: dict[tuple[int, ...], int] = {}
 
-        def extend(taken: tuple[int, ...], mask: int) -> None:
+        def extend(chosen: tuple[int, ...], mask: int) -> None:
             missing = lost & ~mask
             if not missing:
-                found[tuple(sorted(taken))] = mask
+                covers[tuple(sorted(chosen))] = mask
                 return
-            if len(taken) == most:
+            if len(chosen) == max_size:
                 return
-            first = missing & -missing  # whichever it is, one of the set has to lose it
-            for i in chosen:
+            # One candidate of the set has to lose the first missing interval.
+            first = missing & -missing
+            for i in indices:
                 if masks[i] & first:
-                    extend((*taken, i), mask | masks[i])
+                    extend((*chosen, i), mask | masks[i])
 
         extend((), 0)
-        return [Hypothesis(taken, mask) for taken, mask in found.items()]
+        return [Hypothesis(chosen, mask) for chosen, mask in covers.items()]
+
+
+def _union(masks: Iterable[int]) -> int:
+    return functools.reduce(operator.or_, masks, 0)

@@ -1,20 +1,24 @@
-"""Orders of labels made for one route: the label space in equal slots, sent in the order that spreads the route's links
-best.
+"""Finds orders of labels for one route: equal slots of the label space, ordered to suit its links.
 
-Theory of operation. A multiplier (``fec.redundancy.labels.StratifiedLabels``) spreads every interval well and none
-perfectly. A link that carries 1/3 of the labels needs N = 30 for M = 20 only if every third packet goes over it without
-fail; one of load 1/12 needs no more than N at rest only if no 22 packets in a row have three of its own. Orders that do
-this for all links of a route at once are found by annealing: T slots of 1/T of the label space each follow each other
-in some order, over and over, each time with another label of the slot. Two slots change places, and the change is kept
-if fewer windows of any link hold more losses than the link's bound ceil(M / (1 - r)) allows, or if it costs no more
-than a threshold that falls to nearly nothing.
+Theory of operation. A multiplier (``fec.redundancy.labels.StratifiedLabels``) spreads every
+interval well and none perfectly. A link that carries 1/3 of the labels needs N = 30 for M = 20 only
+if exactly every third packet takes it. A link of load 1/12 needs no more than N in steady state
+only if no 22 consecutive packets have three on this link.
 
-First the slots are few (``_COARSE``): the loads of the first capillary layers are multiples of a small fraction, and
-fit whole slots. Then each is divided into ``_FINER`` and the search goes on, mostly among parts of one slot, which
-leaves the coarse pattern whole. A slot counts for every link that has a label in it, so that what fits here fits all
-the more when it is reckoned exactly (``fec.redundancy.label_layout``).
+Orders that achieve this for all links of a route are found by a search. The label space is divided
+into T slots of equal width. The slots follow each other in some order, which is repeated, each time
+with another label of each slot. The search exchanges two slots. It accepts the exchange if fewer
+windows of any link hold more losses than the link's bound ceil(M / (1 - r)) allows, or if the
+exchange costs no more than a threshold, which falls to nearly nothing.
 
-Deterministic: a generator of its own, no clock, and no function but roots, which every machine rounds alike.
+The search begins with few slots (``_COARSE``): the loads of the first capillary layers are
+multiples of a small fraction and fit complete slots. Then each slot is divided into ``_FINER``
+parts, and the search continues, mostly among parts of one slot, which preserves the coarse pattern. A slot counts
+for every link that has a label in it. An order that fits here also fits when it is computed exactly
+(``fec.redundancy.label_layout``).
+
+The result is deterministic: the search has its own random generator, no clock, and no function but
+square roots, which every machine rounds alike.
 """
 
 from __future__ import annotations
@@ -32,86 +36,105 @@ from fec.redundancy.labels import LABELS, slot_edges
 
 Numbers = NDArray[np.number[Any]]
 
+# Numbers of slots of the coarse orders, and of parts into which a slot is divided.
 _COARSE = (24, 20, 28, 30, 36, 40)
 _FINER = 10
+# Number of coarse orders, the best ones, whose slots are divided.
 _REFINED = 2
-"""So many of the coarse orders are divided further."""
-_COARSE_MOVES, _FINE_MOVES = 30_000, 100_000
-_COARSE_WAY = (1.0, 1.0, 0.1)
-_FINE_PATHS = ((0.05, 0.6, 0.1), (0.15, 0.3, 0.05))
-"""Of a search: the share of moves between any two places, not parts of one slot only; thresholds at the beginning and
-at the end, in links times roots of windows. Which of the two is better differs from route to route; both are tried."""
+# Exchanges that a search tries.
+_COARSE_MOVES = 30_000
+_FINE_MOVES = 100_000
+# Links with a larger load are ignored, because their windows are too long.
 _HEAVY = 0.9
-"""Links of more load take no part in the search: their windows are too long."""
 
-
+# The slot at each position of an order.
 Slots = NDArray[np.int64]
-"""Slot by place: an order."""
 
-
-Way = tuple[float, float, float]
+# Parameters of a search: the share of exchanges between any two positions (the others are between
+# parts of one slot), and the first and the last threshold, in links times roots of windows.
+SearchParameters = tuple[float, float, float]
+_COARSE_SEARCH: SearchParameters = (1.0, 1.0, 0.1)
+# Which of the two is better differs from route to route, so that both are tried.
+_FINE_SEARCHES: tuple[SearchParameters, ...] = ((0.05, 0.6, 0.1), (0.15, 0.3, 0.05))
 
 
 class SlotSearch:
-    """Looks for orders for the links of one route. ``sets``: label intervals of its links; ``counts``: how many links
-    carry just these; ``least``: N at rest, which every link may use up. Cost: some tenths of a second for a hundred
-    links."""
+    """Searches for orders of slots for the links of one route.
+
+    A search takes some tenths of a second for a hundred links.
+    """
 
     def __init__(
         self,
         sets: Sequence[Sequence[Interval]],
         counts: Sequence[int],
         source_packets: int,
-        least: int,
+        base_size: int,
     ) -> None:
-        labels = [sum(stop - start for start, stop in intervals) for intervals in sets]
+        """Prepare the search.
+
+        Args:
+            sets: The label intervals of the links.
+            counts: How many links carry exactly these.
+            source_packets: M, the source packets of a block.
+            base_size: N in steady state, which every link may use.
+        """
+        labels = [_label_count(intervals) for intervals in sets]
         chosen = [k for k, count in enumerate(labels) if count <= _HEAVY * LABELS]
         self._sets = [sets[k] for k in chosen]
         self._counts = np.array([counts[k] for k in chosen], dtype=np.float64)
         self._labels = np.array([labels[k] for k in chosen], dtype=np.int64)
-        self._m, self._least = source_packets, least
+        self._m = source_packets
+        self._base_size = base_size
 
     def orders(
-        self, cost_of: Callable[[tuple[int, ...]], tuple[int, ...]], least: tuple[int, ...]
+        self, cost_of: Callable[[tuple[int, ...]], tuple[int, ...]], min_cost: tuple[int, ...]
     ) -> list[tuple[int, ...]]:
-        """Orders worth a trial, coarse ones and divided ones. ``cost_of``: of a whole order, exactly; the cheapest
-        coarse ones are divided. ``least``: what no order costs less than; one that costs it is enough."""
+        """Return orders that are worth a trial: the coarse ones and the divided ones.
+
+        Args:
+            cost_of: Returns the exact cost of an order. The cheapest coarse orders are divided.
+            min_cost: Lower bound of all costs. An order with this cost ends the search.
+        """
+        if not self._sets:
+            return []
         coarse: list[Slots] = []
-        for count in _COARSE if self._sets else ():
-            coarse.append(self._coarse(count))
-            if cost_of(tuple(coarse[-1].tolist())) <= least:
-                return [tuple(coarse[-1].tolist())]
+        for count in _COARSE:
+            slots = self._coarse(count)
+            coarse.append(slots)
+            if cost_of(tuple(slots.tolist())) <= min_cost:
+                return [tuple(slots.tolist())]
         ranked = sorted(coarse, key=lambda slots: cost_of(tuple(slots.tolist())))
-        divided = [self._divided(slots, way) for slots in ranked[:_REFINED] for way in _FINE_PATHS]
+        divided: list[Slots] = []
+        for slots in ranked[:_REFINED]:
+            for parameters in _FINE_SEARCHES:
+                divided.append(self._divided(slots, parameters))
         return [tuple(slots.tolist()) for slots in (*coarse, *divided)]
 
     def _coarse(self, count: int) -> Slots:
-        """From the best multiple, places exchanged at will."""
+        """Return an order of ``count`` slots, from a search that begins with the best multiple."""
         inside = self._inside(count)
-        turns = [
-            np.arange(count) * step % count
-            for step in range(1, count)
-            if math.gcd(step, count) == 1
-        ]
         windows = self._windows(inside)
-        start = min(
-            turns,
-            key=lambda slots: float(
-                _cost_of(slots, inside, windows, windows - self._m, self._counts)
-            ),
-        )
-        return self._annealed(
-            start, inside, np.zeros(count, dtype=np.int64), _COARSE_MOVES, _COARSE_WAY
-        )
 
-    def _divided(self, coarse: Slots, way: Way) -> Slots:
-        """Every slot in parts, one a round; the parts of a slot spread evenly over the rounds."""
+        def cost_of(slots: Slots) -> float:
+            return float(_cost_of(slots, inside, windows, windows - self._m, self._counts))
+
+        steps = [step for step in range(1, count) if math.gcd(step, count) == 1]
+        start = min((np.arange(count) * step % count for step in steps), key=cost_of)
+        one_class = np.zeros(count, dtype=np.int64)
+        return self._annealed(start, inside, one_class, _COARSE_MOVES, _COARSE_SEARCH)
+
+    def _divided(self, coarse: Slots, parameters: SearchParameters) -> Slots:
+        """Return an order of the parts of all slots; each round has one part of every slot."""
         count = len(coarse)
-        part = np.argsort(np.argsort(np.arange(_FINER) * ((math.sqrt(5) - 1) / 2) % 1))
+        # The parts of a slot are spread evenly over the rounds, by the golden ratio.
+        golden = (math.sqrt(5) - 1) / 2
+        part = np.argsort(np.argsort(np.arange(_FINER) * golden % 1))
         turn = np.arange(count)
         slots = np.concatenate([coarse * _FINER + part[(turn + k) % _FINER] for k in range(_FINER)])
         classes = np.tile(turn, _FINER)
-        return self._annealed(slots, self._inside(count * _FINER), classes, _FINE_MOVES, way)
+        inside = self._inside(count * _FINER)
+        return self._annealed(slots, inside, classes, _FINE_MOVES, parameters)
 
     def _annealed(
         self,
@@ -119,8 +142,17 @@ class SlotSearch:
         inside: NDArray[np.bool_],
         classes: NDArray[np.int64],
         moves: int,
-        way: Way,
+        parameters: SearchParameters,
     ) -> Slots:
+        """Return the best order that a search finds.
+
+        Args:
+            slots: The order to start from.
+            inside: Whether each slot has a label of each link.
+            classes: The class of each position; most exchanges are within a class.
+            moves: Exchanges to try.
+            parameters: Parameters of the search.
+        """
         first = np.concatenate(([0], np.cumsum(inside.sum(axis=1))))
         members = np.nonzero(inside)[1].astype(np.int32)
         by_class = np.argsort(classes, kind="stable")
@@ -138,26 +170,36 @@ class SlotSearch:
             windows - self._m,
             self._counts,
             (classes, by_class, starts),
-            (moves, *way),
+            (moves, *parameters),
         )
         return best
 
     def _windows(self, inside: NDArray[np.bool_]) -> Slots:
-        """Shape (links,): the bound ceil(M / (1 - r)), r by labels or, where rounding to labels has made that more, by
-        slots."""
+        """Return the bound ceil(M / (1 - r)) of each link, int64 of shape (links,).
+
+        The load r is the link's share of the labels or of the slots, whichever is smaller: loads
+        are rounded to labels.
+        """
         share = np.minimum(self._labels / LABELS, inside.mean(axis=0))
-        return np.asarray(
-            np.maximum(self._least, np.ceil(self._m / (1 - share) - 1e-9)), dtype=np.int64
-        )
+        bounds = np.ceil(self._m / (1 - share) - 1e-9)
+        return np.asarray(np.maximum(self._base_size, bounds), dtype=np.int64)
 
     def _inside(self, count: int) -> NDArray[np.bool_]:
-        """Shape (slots, links): whether the slot has a label of the link's that is ever sent."""
+        """Return whether each slot has a label in use of each link, of shape (slots, links)."""
         low, high = slot_edges(count)
         inside: NDArray[np.bool_] = np.zeros((count, len(self._sets)), dtype=np.bool_)
         for number, intervals in enumerate(self._sets):
             for start, stop in intervals:
                 inside[:, number] |= (low < stop) & (high >= start)
         return inside
+
+
+def _label_count(intervals: Sequence[Interval]) -> int:
+    return sum(stop - start for start, stop in intervals)
+
+
+# A routine's digest includes the source of the steps below, so that a change of a comment there
+# requires the routines to be built again.
 
 
 def _excess(

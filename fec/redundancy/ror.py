@@ -1,17 +1,21 @@
-"""Redundancy overall requirement (ROR): what a route asks of its sender over all single link failures.
+"""Redundancy overall requirement (ROR): the redundancy that all single link failures require.
 
-Theory of operation. At rest the sender transmits P packets in some time; while link l is down it has to transmit P_l in
-the same time, so that as much arrives. ROR is the sum of P_l / P - 1 over the links (Gabrielyan 2007, eq. 20). If each
-link is down for D seconds of a long communication, D P ROR is the number of packets that the sender really adds (eq. 21
-and 22): ROR rates a route by what its failures cost. With blocks of M source packets, P is FEC_t, the block size that
-tolerates a loss t at rest, and P_l is FEC_r(l), the one that answers the loss of the labels on link l, a share r(l) of
-all. That is equation 23:
+Theory of operation. In steady state the sender transmits P packets in some time. While link l is
+down it has to transmit P_l packets in the same time, so that as much arrives. ROR is the sum of
+P_l / P - 1 over the links (Gabrielyan 2007, eq. 20). If each link is down for D seconds of a long
+communication, D P ROR is the number of packets that the sender adds (eq. 21 and 22). ROR therefore
+rates a route by the cost of its failures.
+
+With blocks of M source packets, P is FEC_t, the block size that tolerates a loss t in steady state.
+P_l is FEC_r(l), the block size that answers the loss of the labels on link l, a share r(l) of all.
+That is equation 23:
 
     ROR = sum over links with t <= r(l) < 1 of FEC_r(l) / FEC_t - 1
 
-Links that carry everything are left out of equation 23 as it is printed; here they make ROR infinite, as the text says
-that their failure does. FEC_p is ``fec.redundancy.block_size.fec_block_size`` (eq. 24 and 25); for large blocks it is M
-/ (1 - p), which gives equation 29. Only the loads of a route's links are needed.
+Equation 23, as printed, leaves out links that carry everything. Here they make ROR infinite,
+because the text says that their failure does. FEC_p is
+``fec.redundancy.block_size.fec_block_size`` (eq. 24 and 25). For large blocks it is M / (1 - p),
+which gives equation 29. Only the loads of a route's links are needed.
 """
 
 import math
@@ -27,9 +31,13 @@ Number = float | Fraction | str
 
 @dataclass(frozen=True, kw_only=True)
 class LoadOverhead:
-    """One link's failure. ``block_size``: N that answers it, None where not counted, infinite or for large blocks.
+    """The term of one link's failure.
 
-    ``overhead``: P_l / P - 1 as an exact fraction; 0 below the tolerance, None (infinite) where the load is 1.
+    Attributes:
+        load: The fraction of the flow on the link.
+        block_size: N that answers the failure. None if the link does not count, if the load is 1,
+            or with large blocks.
+        overhead: P_l / P - 1; 0 below the tolerance, None (infinite) if the load is 1.
     """
 
     load: Fraction
@@ -39,7 +47,12 @@ class LoadOverhead:
 
 @dataclass(frozen=True, kw_only=True)
 class RorBreakdown:
-    """ROR and its terms in the order of the loads. ``base_block_size`` is FEC_t, None for large blocks."""
+    """ROR and its terms.
+
+    Attributes:
+        base_block_size: FEC_t, or None with large blocks.
+        per_load: The terms in the order of the loads.
+    """
 
     base_block_size: int | None
     per_load: tuple[LoadOverhead, ...]
@@ -51,13 +64,15 @@ class RorBreakdown:
 
     @property
     def ror(self) -> float:
-        """Sum of the overheads; infinite where a load is 1 (Gabrielyan 2007, eq. 23, as printed would skip that
-        link)."""
+        """Sum of the overheads, or infinity if a load is 1.
+
+        Gabrielyan 2007, eq. 23, as printed would skip such a link.
+        """
         return math.inf if self.infinite else self.finite
 
     @property
     def finite(self) -> float:
-        """Sum of the overheads but for loads of 1, as eq. 23 is printed."""
+        """Sum of the overheads without loads of 1, as eq. 23 is printed."""
         return float(sum((term.overhead or Fraction(0) for term in self.per_load), Fraction(0)))
 
 
@@ -69,14 +84,30 @@ def ror(
     decoding_error_rate: Number,
     large_blocks: bool = False,
 ) -> float:
-    """Redundancy overall requirement of a route (Gabrielyan 2007, eq. 23; with ``large_blocks`` eq. 29).
+    """Return the redundancy overall requirement of a route (Gabrielyan 2007, eq. 23).
 
-    ``loads``: the fraction of the flow on each link, 0..1, in any order; ``tolerance``: the static tolerance t, 0 <= t
-    < 1. Links below t cost nothing; a link with load 1 makes it ``math.inf``. FecError for values outside their ranges.
+    Args:
+        loads: The fraction of the flow on each link, 0 to 1, in any order.
+        tolerance: The static tolerance t, 0 <= t < 1. Links below t cost nothing.
+        source_packets: M, the source packets of a block.
+        decoding_error_rate: Accepted probability that a block cannot be decoded.
+        large_blocks: Use eq. 29, which holds for large blocks.
+
+    Returns:
+        ROR; infinity if a link has load 1.
+
+    Raises:
+        FecError: A value is outside its range.
 
     >>> round(ror([0.5, 0.5], tolerance=0.05, source_packets=20, decoding_error_rate=1e-5), 4)
     3.4286
-    >>> ror([0.5, 0.5], tolerance=0.05, source_packets=20, decoding_error_rate=1e-5, large_blocks=True)
+    >>> ror(
+    ...     [0.5, 0.5],
+    ...     tolerance=0.05,
+    ...     source_packets=20,
+    ...     decoding_error_rate=1e-5,
+    ...     large_blocks=True,
+    ... )
     1.8
     >>> ror([1], tolerance=0.05, source_packets=20, decoding_error_rate=1e-5)
     inf
@@ -98,22 +129,28 @@ def ror_breakdown(
     decoding_error_rate: Number,
     large_blocks: bool = False,
 ) -> RorBreakdown:
-    """ROR with the block size (Gabrielyan 2007, eq. 25) and overhead of every load, in the order given.
+    """Return ROR with the block size (Gabrielyan 2007, eq. 25) and overhead of every load.
 
-    The arguments are those of ``ror``; with ``large_blocks`` there are no block sizes (eq. 29). FecError for values
-    outside their ranges.
+    Args:
+        loads: The fraction of the flow on each link, 0 to 1; the terms have the same order.
+        tolerance: The static tolerance t, 0 <= t < 1.
+        source_packets: M, the source packets of a block.
+        decoding_error_rate: Accepted probability that a block cannot be decoded.
+        large_blocks: Use eq. 29; there are no block sizes then.
+
+    Raises:
+        FecError: A value is outside its range.
     """
     fractions, t = _checked_loads(loads, tolerance)
     if large_blocks:
-        terms = tuple(_term(r, t, (1 - t) / (1 - r) - 1 if r < 1 else None) for r in fractions)
+        terms = tuple(_large_block_term(load, t) for load in fractions)
         return RorBreakdown(base_block_size=None, per_load=terms)
     base = fec_block_size(source_packets, t, decoding_error_rate)
     sizes = [
-        fec_block_size(source_packets, r, decoding_error_rate) if t <= r < 1 else None
-        for r in fractions
+        fec_block_size(source_packets, load, decoding_error_rate) if t <= load < 1 else None
+        for load in fractions
     ]
-    terms = tuple(_block_term(r, t, size, base) for r, size in zip(fractions, sizes, strict=True))
-    return RorBreakdown(base_block_size=base, per_load=terms)
+    return _breakdown(fractions, t, sizes, base)
 
 
 def ror_of_block_sizes(
@@ -124,18 +161,27 @@ def ror_of_block_sizes(
     tolerance: Number,
     source_packets: int,
 ) -> RorBreakdown:
-    """``ror_breakdown`` with given block sizes in place of eq. 25: the deterministic ones of stratified labels.
+    """Return ``ror_breakdown`` with given block sizes, such as those of stratified labels.
 
-    One size for each load, None where a load is 1 or too small to count. A size below the base counts as the base: the
-    sender never sends less than at rest. FecError where sizes and loads do not fit together.
+    Args:
+        loads: The fraction of the flow on each link, 0 to 1.
+        block_sizes: One N for each load, or None if the load is 1 or too small to count. A size
+            below the base counts as the base, because the sender never sends less than in steady
+            state.
+        base_block_size: N in steady state.
+        tolerance: The static tolerance t, 0 <= t < 1.
+        source_packets: M, the source packets of a block.
+
+    Raises:
+        FecError: A value is outside its range, or sizes and loads do not match.
     """
     fractions, t = _checked_loads(loads, tolerance)
-    base, sizes = _checked_sizes(fractions, t, block_sizes, base_block_size, source_packets)
-    terms = tuple(_block_term(r, t, size, base) for r, size in zip(fractions, sizes, strict=True))
-    return RorBreakdown(base_block_size=base, per_load=terms)
+    sizes = _checked_sizes(fractions, t, block_sizes, base_block_size, source_packets)
+    return _breakdown(fractions, t, sizes, base_block_size)
 
 
 def _checked_loads(loads: Iterable[Number], tolerance: Number) -> tuple[list[Fraction], Fraction]:
+    """Return the loads and the tolerance as exact fractions."""
     t = as_fraction(tolerance, "tolerance")
     if not 0 <= t < 1:
         raise FecError(
@@ -147,10 +193,10 @@ def _checked_loads(loads: Iterable[Number], tolerance: Number) -> tuple[list[Fra
 
 
 def _checked_load(index: int, load: Number) -> Fraction:
-    r = as_fraction(load, f"load {index}")
-    if not 0 <= r <= 1:
+    fraction = as_fraction(load, f"load {index}")
+    if not 0 <= fraction <= 1:
         raise FecError(f"load {index} is {load!r}; a load is a fraction of the flow, from 0 to 1")
-    return r
+    return fraction
 
 
 def _checked_sizes(
@@ -159,32 +205,49 @@ def _checked_sizes(
     sizes: Sequence[int | None],
     base: int,
     source_packets: int,
-) -> tuple[int, list[int | None]]:
+) -> list[int | None]:
+    """Return the block sizes of the loads that count, at least the base; None for the others."""
     if len(sizes) != len(loads):
         raise FecError(
-            f"{len(sizes)} block sizes for {len(loads)} loads; give one each (None where the load is 1)"
+            f"{len(sizes)} block sizes for {len(loads)} loads;"
+            " give one each (None where the load is 1)"
         )
     if base < source_packets:
         raise FecError(f"base_block_size {base} is below source_packets {source_packets}")
-    for i, (r, size) in enumerate(zip(loads, sizes, strict=True)):
-        if t <= r < 1 and (size is None or size < source_packets):
+    checked: list[int | None] = []
+    for i, (load, size) in enumerate(zip(loads, sizes, strict=True)):
+        if not t <= load < 1:
+            checked.append(None)
+        elif size is None or size < source_packets:
             raise FecError(
                 f"block size {size} for load {i}: give at least source_packets {source_packets}"
             )
-    return base, [
-        max(base, size) if size is not None and t <= r < 1 else None
-        for r, size in zip(loads, sizes, strict=True)
-    ]
+        else:
+            checked.append(max(base, size))
+    return checked
 
 
-def _block_term(load: Fraction, t: Fraction, size: int | None, base: int) -> LoadOverhead:
-    return _term(load, t, None if size is None else Fraction(size, base) - 1, size)
+def _breakdown(
+    loads: Sequence[Fraction], t: Fraction, sizes: Sequence[int | None], base: int
+) -> RorBreakdown:
+    """Return ROR of loads with these block sizes (None if a load does not count)."""
+    terms = []
+    for load, size in zip(loads, sizes, strict=True):
+        overhead = None if size is None else Fraction(size, base) - 1
+        terms.append(_term(load, t, overhead, size))
+    return RorBreakdown(base_block_size=base, per_load=tuple(terms))
+
+
+def _large_block_term(load: Fraction, t: Fraction) -> LoadOverhead:
+    """Return a term of eq. 29."""
+    overhead = (1 - t) / (1 - load) - 1 if load < 1 else None
+    return _term(load, t, overhead)
 
 
 def _term(
     load: Fraction, t: Fraction, overhead: Fraction | None, size: int | None = None
 ) -> LoadOverhead:
-    """Of a load that counts, that size and overhead; ``overhead`` None: it does not."""
+    """Return the term of a load; ``overhead`` and ``size`` apply if the load counts."""
     if load == 1:
         return LoadOverhead(load=load, block_size=None, overhead=None)
     if load < t or overhead is None:

@@ -1,6 +1,6 @@
-"""Block sizes of blocks with fewer source packets than usual, by the exact worst window of their own length.
+"""Block sizes of blocks with fewer source packets than usual, by the exact worst window.
 
-Imported when first used: numba takes half a second to load.
+Import this module only where it is used: numba takes half a second to load.
 """
 
 from bisect import bisect_right
@@ -13,16 +13,19 @@ from fec.redundancy.worst_windows import WorstWindows
 
 
 class ShortBlocks:
-    """Parity packets of a block of k < M source packets next to whole blocks of N packets.
+    """Parity of blocks with k < M source packets, while full blocks have N packets.
 
-    ``sets``: the label intervals that each failure loses, of which N is the exact answer. A short block gets what the
-    worst of those failures that N stands asks of its own k; at rest (N up to ``rest``), when failures are answered by
-    late parity, the same spare share as a whole block. What no failure of the sets explains it answers with N - M,
-    which is never too little: fewer losses lie between which fewer packets arrive. Cost: M walks over 65,536 labels.
+    A short block gets as much parity as it needs for the worst of those failures that a full block
+    of N packets tolerates. In steady state, when late parity answers failures, it gets the same
+    share of parity as a full block. A loss that no known failure explains is answered by N - M
+    parity packets, which always suffices: a window in which fewer packets arrive holds fewer
+    losses.
 
     >>> short = ShortBlocks([[(0, 16384)]], 20, 40503)
-    >>> short.whole, [short.parity(k, short.whole) for k in (1, 4, 19)], [short.parity(k, 22) for k in (1, 19)]
-    (28, [1, 3, 8], [1, 2])
+    >>> short.whole, [short.parity(k, short.whole) for k in (1, 4, 19)]
+    (28, [1, 3, 8])
+    >>> [short.parity(k, 22) for k in (1, 19)]
+    [1, 2]
     """
 
     def __init__(
@@ -30,34 +33,58 @@ class ShortBlocks:
         sets: Sequence[Sequence[Interval]],
         source_packets: int,
         rule: LabelRule,
-        rest: int = 0,
+        base_size: int = 0,
     ) -> None:
+        """Compute the parity of every k; this walks M times over the 65,536 labels.
+
+        Args:
+            sets: The label intervals that each failure loses.
+            source_packets: M, the source packets of a full block.
+            rule: The rule of the order of labels.
+            base_size: N in steady state. Up to this N, late parity answers failures.
+
+        Raises:
+            FecError: There are no failures.
+        """
         if not sets:
             raise FecError("no failures: give the label intervals that each of them loses")
-        m = self._m = source_packets
-        self._rest = rest
-        of_k = [WorstWindows(sets, k).sizes(rule).tolist() for k in range(1, m + 1)]
-        order = sorted(range(len(sets)), key=lambda number: of_k[-1][number])
-        self._whole: list[int] = [of_k[-1][number] for number in order]
+        self._m = source_packets
+        self._base_size = base_size
+        # sizes_of_k[k - 1][i]: block size of k source packets for failure i.
+        sizes_of_k = [
+            WorstWindows(sets, k).sizes(rule).tolist() for k in range(1, source_packets + 1)
+        ]
+        full_sizes = sizes_of_k[-1]
+        order = sorted(range(len(sets)), key=full_sizes.__getitem__)
+        # Failures by the N of a full block, and the parity of each k that answers all up to there.
+        self._full_sizes: list[int] = [full_sizes[failure] for failure in order]
         self._parity: list[list[int]] = []
-        worst = [0] * m
-        for number in order:
+        worst = [0] * source_packets
+        for failure in order:
             worst = [
-                max(most, sizes[number] - k)
-                for k, (most, sizes) in enumerate(zip(worst, of_k, strict=True), 1)
+                max(parity, sizes[failure] - k)
+                for k, (parity, sizes) in enumerate(zip(worst, sizes_of_k, strict=True), 1)
             ]
             self._parity.append(worst)
 
     @property
     def whole(self) -> int:
-        """N of a whole block that stands each of the failures."""
-        return max(self._whole)
+        """N of a full block that tolerates each of the failures."""
+        return max(self._full_sizes)
 
     def parity(self, k: int, size: int) -> int:
-        """Of a block of k source packets while whole blocks have N = ``size``."""
+        """Return the number of parity packets of a block.
+
+        Args:
+            k: Source packets of the block.
+            size: N of full blocks at that time.
+        """
         spare = max(0, size - self._m)
         if size > self.whole:
             return spare
-        stood = bisect_right(self._whole, size)
-        covered = self._parity[stood - 1][k - 1] if stood and size > self._rest else 0
-        return min(spare, max(covered, -(-spare * k // self._m)))
+        tolerated = bisect_right(self._full_sizes, size)
+        covered = 0
+        if tolerated and size > self._base_size:
+            covered = self._parity[tolerated - 1][k - 1]
+        share = -(-spare * k // self._m)
+        return min(spare, max(covered, share))

@@ -1,16 +1,18 @@
-"""Worst-window block sizes of many sets of label intervals at once, compiled: what makes a search over orders of labels
-affordable.
+"""Computes the worst-window block sizes of many sets of label intervals at once, by compiled code.
 
-The same numbers as ``fec.redundancy.block_size.stratified_block_size``, a hundred times as fast for a route of a
-hundred links. Theory: k lost packets have to fit a block of N = M - 1 + k or be answered by N = M + k, so N is M plus
-the most losses between which fewer than M packets arrive. One walk over the packets of a period keeps, for every set,
-the losses of that window.
+The results equal those of ``fec.redundancy.block_size.stratified_block_size``. For a route of a
+hundred links they take a hundredth of the time, so that a search over orders of labels is possible.
 
-Imported when first used: numba takes half a second to load.
+Theory: k lost packets must fit a block of N = M - 1 + k packets, or N = M + k answers them. N is
+therefore M plus the largest number of losses between which fewer than M packets arrive. One walk
+over the packets of a period maintains, for every set, the losses of the present window.
+
+Import this module only where it is used: numba takes half a second to load.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,82 +24,105 @@ from fec.redundancy.block_size import UNBOUNDED, Interval, block_size_of_order
 from fec.redundancy.labels import LABELS, LabelRule, label_table
 
 Numbers = NDArray[np.integer[Any]]
+# Per set its number of links and its largest N; N in steady state; and the largest number of
+# packets beyond that which all links together may require. The walk stops at the first excess.
 Limits = tuple[Numbers, Numbers, int, int]
-"""How many links lose each set, the most that each N may be, N at rest, and the most packets beyond it that all links
-together may ask for: an order that goes beyond is of no use, and is walked no further."""
 
+# A set with a larger share of the labels is computed separately, because its windows are too long.
 _HEAVY = 0.9
-"""A set of more of the labels is reckoned by itself: its windows are too long to be kept."""
-_LIGHTEST_ROOM = 256
-"""Lost packets of one window that are kept, at least; a power of two."""
+# Smallest number of lost packets per set for which there is room; a power of two.
+_MIN_ROOM = 256
 
 
 class WorstWindows:
-    """N of every set of label intervals, by the rule of the order of labels. ``source_packets``: M. No set has every
-    label.
+    """Computes N of every set of label intervals, for any order of labels.
 
     >>> WorstWindows([[(0, 32768)], [(0, 3277)]], 20).sizes(40503).tolist()
     [42, 22]
     """
 
     def __init__(self, sets: Sequence[Sequence[Interval]], source_packets: int) -> None:
-        shares = [sum(stop - start for start, stop in intervals) / LABELS for intervals in sets]
-        self._heavy = {
-            number: sets[number] for number, share in enumerate(shares) if share > _HEAVY
-        }
-        sets = [
-            intervals if number not in self._heavy else () for number, intervals in enumerate(sets)
-        ]
-        edges = np.unique(
-            [
-                0,
-                LABELS,
-                *(edge for intervals in sets for interval in intervals for edge in interval),
-            ]
-        )
-        inside: list[list[int]] = [[] for _ in range(len(edges) - 1)]
+        """Divide the label space into elementary intervals.
+
+        Args:
+            sets: The sets of label intervals, none of which contains every label.
+            source_packets: M, the source packets of a block.
+        """
+        shares = [_label_count(intervals) / LABELS for intervals in sets]
+        # Sets that are computed separately, by their index.
+        self._heavy: dict[int, Sequence[Interval]] = {}
+        light_sets: list[Sequence[Interval]] = []
+        edges = {0, LABELS}
         for number, intervals in enumerate(sets):
+            if shares[number] > _HEAVY:
+                self._heavy[number] = intervals
+                light_sets.append(())
+                continue
+            light_sets.append(intervals)
+            for interval in intervals:
+                edges.update(interval)
+        sorted_edges = np.array(sorted(edges))
+        # The sets that contain each elementary interval.
+        sets_of: list[list[int]] = [[] for _ in range(len(edges) - 1)]
+        for number, intervals in enumerate(light_sets):
             for start, stop in intervals:
-                for place in range(*np.searchsorted(edges, (start, stop))):
-                    inside[place].append(number)
-        self._place_of = np.repeat(np.arange(len(edges) - 1, dtype=np.int32), np.diff(edges))
-        self._first = np.cumsum([0, *map(len, inside)])
-        self._members = np.array(
-            [number for members in inside for number in members], dtype=np.int32
-        )
-        self._count, self._m = len(sets), source_packets
-        most = (
-            4
-            * source_packets
-            / (1 - max((share for share in shares if share <= _HEAVY), default=0.0))
-        )
-        self._room = max(_LIGHTEST_ROOM, 1 << int(most).bit_length())
+                for index in range(*np.searchsorted(sorted_edges, (start, stop))):
+                    sets_of[index].append(number)
+        # The elementary interval of each label.
+        numbers = np.arange(len(edges) - 1, dtype=np.int32)
+        self._interval_of = np.repeat(numbers, np.diff(sorted_edges))
+        # The sets of all elementary intervals, one after the other, and where each interval begins.
+        self._members = np.array([*itertools.chain.from_iterable(sets_of)], dtype=np.int32)
+        self._first = np.cumsum([0, *map(len, sets_of)])
+        self._count = len(sets)
+        self._m = source_packets
+        largest_share = max((share for share in shares if share <= _HEAVY), default=0.0)
+        # The longest window holds M / (1 - share) packets on average; four times as many suffice.
+        max_losses = 4 * source_packets / (1 - largest_share)
+        self._room = max(_MIN_ROOM, 1 << int(max_losses).bit_length())
 
     def sizes(self, rule: LabelRule, limits: Limits | None = None) -> NDArray[np.int64]:
-        """Shape (sets,): the smallest N of which M packets arrive in every window of N labels of the order; shape (0,)
-        where that is beyond the limits. UNBOUNDED of a heavy set outside of which the order has no label."""
+        """Return for each set the smallest N that can always be decoded.
+
+        Args:
+            rule: The rule of the order of labels.
+            limits: Limits beyond which the result is not needed.
+
+        Returns:
+            int64 of shape (sets,): N such that M packets arrive in every window of N labels of the
+            order. It is UNBOUNDED if the order has no label outside a set. The shape is (0,) if the
+            result exceeds the limits.
+        """
         if limits is None:
             ones = np.ones(self._count, dtype=np.int64)
             limits = ones, ones * UNBOUNDED, 0, UNBOUNDED
-        retained = np.zeros((self._count, self._room), dtype=np.int32)
-        order = label_table(rule), self._place_of
-        most = np.zeros(self._count, dtype=np.int64)
-        if not _most_lost(order, self._first, self._members, self._m, retained, limits, most):
+        ring = np.zeros((self._count, self._room), dtype=np.int32)
+        order = label_table(rule), self._interval_of
+        losses = np.zeros(self._count, dtype=np.int64)
+        if not _most_lost(order, self._first, self._members, self._m, ring, limits, losses):
             return np.zeros(0, dtype=np.int64)
-        sizes = most + self._m
+        sizes = losses + self._m
         for number, intervals in self._heavy.items():
             sizes[number] = block_size_of_order(intervals, self._m, rule) or UNBOUNDED
         return sizes
 
     def shares(self, rule: LabelRule) -> NDArray[np.float64]:
-        """Shape (sets,): the part of a period's packets that each set loses. Heavy ones (above 0.9): their labels'
-        share."""
-        counts = np.bincount(self._place_of[label_table(rule)], minlength=len(self._first) - 1)
-        members = np.repeat(counts, np.diff(self._first))
-        lost = np.bincount(self._members, weights=members, minlength=self._count) / counts.sum()
+        """Return for each set its share of the packets of a period, float64 of shape (sets,).
+
+        For a set with more than 0.9 of the labels it is the share of the labels.
+        """
+        intervals_of_order = self._interval_of[label_table(rule)]
+        counts = np.bincount(intervals_of_order, minlength=len(self._first) - 1)
+        weights = np.repeat(counts, np.diff(self._first))
+        losses = np.bincount(self._members, weights=weights, minlength=self._count)
+        lost = losses / counts.sum()
         for number, intervals in self._heavy.items():
-            lost[number] = sum(stop - start for start, stop in intervals) / LABELS
+            lost[number] = _label_count(intervals) / LABELS
         return np.asarray(lost, dtype=np.float64)
+
+
+def _label_count(intervals: Sequence[Interval]) -> int:
+    return sum(stop - start for start, stop in intervals)
 
 
 def _walk(

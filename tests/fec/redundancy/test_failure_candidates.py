@@ -91,7 +91,8 @@ def test_a_short_block_has_the_parity_that_the_failures_that_n_stands_ask_for(
 
 def test_parity_at_rest_is_the_same_share_of_a_short_block() -> None:
     quarter = [(0, 16384)]
-    plain, rested = (ShortBlocks([quarter], 20, 40503, rest=rest) for rest in (0, 28))
+    plain = ShortBlocks([quarter], 20, 40503)
+    rested = ShortBlocks([quarter], 20, 40503, base_size=28)
     assert plain.whole == rested.whole == 28
     assert [plain.parity(k, 28) for k in (1, 4, 19, 20)] == [1, 3, 8, 8]
     assert [rested.parity(k, 28) for k in (1, 4, 19, 20)] == [1, 2, 8, 8]
