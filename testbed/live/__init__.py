@@ -1,2 +1,1 @@
-"""The live page of a run: events that a run tells, what a page shows of them, and the process that serves it
-(``adapters``)."""
+"""The live page of a run: the events of a run, their display, and the server (``adapters``)."""

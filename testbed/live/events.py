@@ -1,8 +1,10 @@
-"""What a run tells its live page, as values and as bytes: a scene, samples of it, and the end. No socket, no clock.
+"""The events that a run sends to its live page, and their encoding.
 
-A scene is what is drawn: a network, the loads that theory says, the faults that are planned. Samples follow, until the
-next scene or the end. One message is one event, a JSON object deflated: a message too many can be dropped, since sums
-and not differences are told.
+A view describes the drawing: a network, its predicted loads and its planned faults. Samples follow,
+until the next view or the end of the run. A message is one event, as a compressed JSON object.
+Messages may be dropped, because counters are totals and not differences.
+
+This module uses neither sockets nor clocks.
 """
 
 import json
@@ -24,16 +26,30 @@ from testbed.model.run_records import (
 )
 from topologies import Json, JsonObject, LinkId
 
+# The load of a link is a share of the packets of the source, or of the capacity of the link.
 LoadUnit = Literal["stream", "capacity"]
-"""What a link's load is a share of: of what the source sends, or of what the link can carry."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunView:
-    """What is drawn. ``network``: node-link document (empty: there is none to draw); ``links``: those that are planned
-    to carry, with their planned loads; ``source``, ``sink``: of a stream, else empty; ``source_packets``: M of its
-    code; ``stores``: I/O nodes whose bytes are shown; ``control``: by which name others reach the network, whose cables
-    the page then cuts and repairs."""
+    """The contents of the live page.
+
+    Attributes:
+        title: Title of the page.
+        network: Node-link document of the network, empty if there is no drawing.
+        links: The links that will carry traffic, with their planned loads.
+        faults: The planned faults.
+        source: Source of a stream, or empty.
+        sink: Sink of a stream, or empty.
+        method: Routing method.
+        share: Unit of the loads.
+        duration_s: Planned duration.
+        source_packets: M of the stream's code.
+        stores: I/O nodes whose transferred bytes are shown.
+        control: Name under which the network takes requests. The page then can cut and repair
+            cables.
+        parameters: Further parameters of the stream.
+    """
 
     title: str
     network: Json
@@ -50,7 +66,7 @@ class RunView:
     parameters: Json = field(default_factory=dict)
 
     def session(self, timeline: TimelineRecord | None = None) -> SessionRun:
-        """It as what drawings are made from."""
+        """Return the view as a stream, from which figures are drawn."""
         record = SessionRecord(
             session=0,
             title=self.title,
@@ -72,8 +88,14 @@ class RunView:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One look at the run. ``clock_s``: when, on the machine's monotonic clock; ``done``: share of the run, None where
-    only counters were read."""
+    """The state of the run at one time.
+
+    Attributes:
+        clock_s: The time on the monotonic clock of the machine.
+        reading: The counters.
+        done: Completed share of the run, or None if only counters were read.
+        doing: Description of the current activity, or None.
+    """
 
     clock_s: float
     reading: CounterReading = field(default_factory=CounterReading)
@@ -83,8 +105,13 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class InterimResults:
-    """What the points of a study say so far. ``outcomes``: ("holds", "fails", "cannot-tell" or a run's state, what it
-    is of) one by one; ``figures``: name -> SVG document."""
+    """The results of a study from the points measured up to now.
+
+    Attributes:
+        outcomes: Pairs of an outcome ("holds", "fails", "cannot-tell" or the state of a run) and
+            the name of its check or run.
+        figures: SVG documents by name.
+    """
 
     outcomes: tuple[tuple[str, str], ...] = ()
     figures: Mapping[str, str] = field(default_factory=dict)
@@ -92,8 +119,13 @@ class InterimResults:
 
 @dataclass(frozen=True, kw_only=True)
 class RunEnded:
-    """The run is over: how, and where its own page lies (empty: nothing was stored); ``html``: that page, which the
-    server reads."""
+    """The end of the run.
+
+    Attributes:
+        outcome: The outcome as text.
+        page: Path of the run's stored page, empty if nothing was stored.
+        html: Contents of that page, which the server fills in.
+    """
 
     outcome: str
     page: str = ""
@@ -109,9 +141,10 @@ _KINDS: Mapping[str, type[Event]] = {
 
 
 def encode(event: Event) -> bytes:
-    """The event as one message: its fields that are not None."""
+    """Return the event as a message, without the fields that are None."""
     document: JsonObject = json_ready(event, without=NoneType)
-    if isinstance(event, Sample):  # links are no keys of JSON
+    # The keys of a JSON object are texts, so counters of links become a list.
+    if isinstance(event, Sample):
         links = event.reading.link_bytes.items()
         document["reading"]["link_bytes"] = [[*link, octets] for link, octets in links]
     document["event"] = type(event).__name__.lower()
@@ -119,19 +152,24 @@ def encode(event: Event) -> bytes:
 
 
 def decode(message: bytes) -> Event:
-    """The event of a message. Raises UsageError for bytes that ``encode`` did not write.
+    """Return the event of a message.
+
+    Raises:
+        UsageError: The message is not one of ``encode``.
 
     >>> decode(encode(RunEnded(outcome="passed", page="page.html")))
     RunEnded(outcome='passed', page='page.html', html='')
     """
     try:
-        reported = json.loads(zlib.decompress(message))
-        kind = _KINDS[reported["event"]]
-        counted = reported["reading"].pop("link_bytes") if kind is Sample else ()
-        event: Event = from_json(kind, reported, "event")
+        document = json.loads(zlib.decompress(message))
+        kind = _KINDS[document["event"]]
+        counters = document["reading"].pop("link_bytes") if kind is Sample else ()
+        event: Event = from_json(kind, document, "event")
         if isinstance(event, Sample):
-            carried: dict[LinkId, int] = {(a, b, key): octets for a, b, key, octets in counted}
-            return replace(event, reading=replace(event.reading, link_bytes=carried))
+            link_bytes: dict[LinkId, int] = {}
+            for source, target, key, octets in counters:
+                link_bytes[source, target, key] = octets
+            return replace(event, reading=replace(event.reading, link_bytes=link_bytes))
         return event
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError, InputError) as error:
         raise UsageError(

@@ -1,4 +1,7 @@
-"""The live page's HTML: a shell that a script fills, and the drawings of a run's final page that go into it."""
+"""The HTML of the live page: a frame that a script fills, and the drawings that go into it.
+
+The drawings are those of the final page of a run.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,10 +19,13 @@ from testbed.report.page import page_head, picture, whole_page
 from testbed.report.sections import stream_figure
 from topologies import LinkId, label_of
 
+# Times in seconds with the loads of links at that time.
 Loads = Sequence[tuple[float, Mapping[LinkId, float]]]
-MIN_SAMPLES, MOST_LINES = 3, 6
+# Samples from which the loads are drawn, and links in that drawing.
+MIN_SAMPLES = 3
+MOST_LINES = 6
+# Outcomes of checks with the points measured up to now. Other outcomes are shown unchanged.
 CHECK_OUTCOME_TEXT = {"holds": "holds", "fails": "does not hold", "cannot-tell": "cannot tell"}
-"""How a check stands with the points that there are; other outcomes are told as they are."""
 
 
 def _resource(name: str) -> str:
@@ -27,13 +33,16 @@ def _resource(name: str) -> str:
 
 
 def policy() -> str:
-    """The page's Content-Security-Policy: its own script and nobody else's, events from where it came from, nothing
-    else."""
-    return f"{page.policy(_resource('live.js'), page.page_script())}; connect-src 'self'; frame-ancestors 'none'"
+    """Return the Content-Security-Policy of the live page.
+
+    It allows the scripts of the page and events from its server, and forbids frames.
+    """
+    scripts = page.policy(_resource("live.js"), page.page_script())
+    return f"{scripts}; connect-src 'self'; frame-ancestors 'none'"
 
 
 def live_page(title: str) -> str:
-    """The shell. What is in it comes as events."""
+    """Return the frame of the page, whose contents arrive as events."""
     return whole_page(
         page_head(title, style=_resource("live.css"), forbids=False),
         tag(
@@ -63,67 +72,80 @@ def live_page(title: str) -> str:
 
 
 def view_markup(run: SessionRun) -> Markup:
-    """The network's drawing."""
+    """Return the drawing of the network, or a text if it cannot be drawn."""
     title = run.session.title
     if not run.session.network:
         return tag("div", data_title=title)
     drawn = inlined("live", lambda: {"route": route_figure(run)})
     if not drawn:
         return tag("p", without_matplotlib(), data_title=title)
-    of = (
-        "share of the stream on the link, now"
-        if run.session.source
-        else "share of the link's capacity in use, now"
-    )
-    caption = f"Width: {of}. Red and dashed: a cable without a carrier."
+    width = "share of the link's capacity in use, now"
+    if run.session.source:
+        width = "share of the stream on the link, now"
+    caption = f"Width: {width}. Red and dashed: a cable without a carrier."
     if run.session.parameters.get("control"):
         caption += " A click on a link cuts its cable, another repairs it."
     return stream_figure("route", drawn["route"][0], caption, data_title=title)
 
 
 def curves_markup(run: SessionRun, history: Loads = ()) -> Markup:
-    """Loss and redundancy over time, where packets are counted, and the loads of the busiest links."""
+    """Return the curves of the page.
+
+    They are loss and redundancy over time, if packets are counted, and the loads of the busiest
+    links.
+
+    Args:
+        run: The stream with its timeline.
+        history: Loads over time.
+    """
+    reference = "the stream." if run.session.source else "the link\u2019s capacity."
     captions = {
-        "timeline": "Shaded: a planned fault, with its number; dashed: the loss that it should cause by itself.",
-        "loads": "Each load as a share of "
-        + ("the stream." if run.session.source else "the link\u2019s capacity."),
+        "timeline": "Shaded: a planned fault, with its number; dashed: the loss that it should "
+        "cause by itself.",
+        "loads": f"Each load as a share of {reference}",
     }
 
     def draw() -> dict[str, Figure]:
+        figures = {}
         timeline = timeline_figure(run)
-        return ({} if timeline is None else {"timeline": timeline}) | (
-            {"loads": _loads_figure(history)} if len(history) > MIN_SAMPLES else {}
-        )
+        if timeline is not None:
+            figures["timeline"] = timeline
+        if len(history) > MIN_SAMPLES:
+            figures["loads"] = _loads_figure(history)
+        return figures
 
-    drawn = inlined("live", draw)
-    return join(
-        [stream_figure(name, drawing, captions[name]) for name, (drawing, _) in drawn.items()]
-    )
+    elements = []
+    for name, (drawing, _) in inlined("live", draw).items():
+        elements.append(stream_figure(name, drawing, captions[name]))
+    return join(elements)
 
 
 def _loads_figure(history: Loads) -> Figure:
-    """A line a link, named at its end, of those that are busiest on the whole."""
+    """Return a figure with a line for each of the busiest links, whose name is at its end."""
     sums: Counter[LinkId] = Counter()
+    largest = 0.0
     for _, loads in history:
         sums.update(loads)
+        largest = max(largest, *loads.values(), 0.0)
+    top = largest or 1.0
     figure = bare(1120 * PX, 260 * PX)
     axes = figure.add_axes((54 / 1120, 0.18, 0.82, 0.68))
     axes.grid(True, axis="y")
-    last_s, top, place = (
-        history[-1][0],
-        max(max(loads.values(), default=0.0) for _, loads in history) or 1.0,
-        -1.0,
-    )
+    times_s = [at_s for at_s, _ in history]
+    _, last_loads = history[-1]
     busiest = [link for link, total in sums.most_common(MOST_LINES) if total > 0]
-    for k, link in sorted(enumerate(busiest), key=lambda one: history[-1][1].get(one[1], 0.0)):
+    colours = dict(zip(busiest, HUES, strict=False))
+    label_y = -1.0
+    for link in sorted(busiest, key=lambda link: last_loads.get(link, 0.0)):
         values = [loads.get(link, 0.0) for _, loads in history]
-        axes.plot([at for at, _ in history], values, color=HUES[k])
-        place = max(values[-1], place + 0.11 * top)
+        axes.plot(times_s, values, color=colours[link])
+        # Each name is above the previous one, so that they do not overlap.
+        label_y = max(values[-1], label_y + 0.11 * top)
         axes.annotate(
             f" {printable(label_of(link))}",
-            (last_s, place),
+            (times_s[-1], label_y),
             va="center",
-            color=HUES[k],
+            color=colours[link],
             annotation_clip=False,
         )
     axes.set_ylim(0, 1.08 * top)
@@ -133,18 +155,20 @@ def _loads_figure(history: Loads) -> Figure:
 
 
 def findings_markup(outcomes: Sequence[tuple[str, str]], figures: Mapping[str, str]) -> Markup:
-    """What a study's points say so far: each check or study with its outcome, and the figures as they would be now."""
-    rows = [
-        tag("tr", tag("td", CHECK_OUTCOME_TEXT.get(outcome, outcome)), tag("td", words))
-        for outcome, words in outcomes
-    ]
-    listed = (
-        tag("div", tag("h3", "Verdicts so far"), tag("table", *rows), class_="across")
-        if rows
-        else None
-    )
-    drawn = [
-        picture(drawing, caption_in(drawing, name), class_="across")
-        for name, drawing in figures.items()
-    ]
-    return join([part for part in (listed, *drawn) if part is not None])
+    """Return the verdicts and figures of a study from the points measured up to now.
+
+    Args:
+        outcomes: Pairs of an outcome and the name of its check or run.
+        figures: SVG documents by name.
+    """
+    parts = []
+    if outcomes:
+        rows = []
+        for outcome, name in outcomes:
+            text = CHECK_OUTCOME_TEXT.get(outcome, outcome)
+            rows.append(tag("tr", tag("td", text), tag("td", name)))
+        heading = tag("h3", "Verdicts so far")
+        parts.append(tag("div", heading, tag("table", *rows), class_="across"))
+    for name, drawing in figures.items():
+        parts.append(picture(drawing, caption_in(drawing, name), class_="across"))
+    return join(parts)

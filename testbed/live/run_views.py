@@ -1,4 +1,4 @@
-"""From what every workload has (a network, loads of its links, faults) to the scene of its live page."""
+"""Views for the live page, from the network, the link loads and the faults of a workload."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,11 +18,20 @@ def network_view(
     faults: Sequence[Fault] = (),
     duration_s: float = 0.0,
 ) -> RunView:
-    """The network with the given links loaded, relative to the busiest one."""
-    most = max(loads.values(), default=1) or 1  # nothing is loaded: all are 0 of 1
+    """Return a view of a network with loads.
+
+    Args:
+        title: Title of the page.
+        network: The network.
+        loads: Loads of links in any unit. The view has them relative to the largest load.
+        faults: The planned faults.
+        duration_s: Planned duration of the run.
+    """
+    # If all loads are 0, they are divided by 1.
+    largest = max(loads.values(), default=1) or 1
     links = tuple(
-        LinkLoad(source=a, target=b, key=key, load=Fraction(load) / Fraction(most))
-        for (a, b, key), load in loads.items()
+        LinkLoad(source=source, target=target, key=key, load=Fraction(load) / Fraction(largest))
+        for (source, target, key), load in loads.items()
     )
     records = tuple(planned_fault_record(fault, 0.0, duration_s) for fault in faults)
     document = network_document(network)
@@ -32,23 +41,33 @@ def network_view(
 
 
 def split_view(title: str, split: LabelSplit, faults: Sequence[Fault]) -> RunView:
-    """A pair's packets over their label split: loads are shares of them."""
-    loads = {split.network.links[i].id: split.load(i) for i in split.loaded}
-    return replace(
-        network_view(title, split.network, loads, faults), source=split.source, sink=split.sink
-    )
+    """Return a view of a stream, whose loads are the shares of its packets by the label split."""
+    loads = {split.network.links[index].id: split.load(index) for index in split.loaded}
+    view = network_view(title, split.network, loads, faults)
+    return replace(view, source=split.source, sink=split.sink)
 
 
 def idle_network_view(title: str, network: Network, control: str = "") -> RunView:
-    """The network with all its links and no loads: what is about to run is not known."""
-    return replace(
-        network_view(title, network, {link.id: 0 for link in network.links}), control=control
-    )
+    """Return a view of a network without loads, whose future traffic is unknown.
+
+    Args:
+        title: Title of the page.
+        network: The network.
+        control: Name under which the network takes requests, or empty if it does not.
+    """
+    loads = {link.id: 0 for link in network.links}
+    return replace(network_view(title, network, loads), control=control)
 
 
 def planned_fault_record(fault: Fault, loss: float, end_s: float) -> FaultRecord:
-    """A fault before it comes; ``loss``: what it will take of the stream; one without an end lasts until ``end_s``."""
-    stop_s = fault.stop_s if not fault.permanent else max(end_s, fault.start_s)
+    """Return the record of a fault that has not begun.
+
+    Args:
+        fault: The fault.
+        loss: The share of the stream that it will lose.
+        end_s: End of a permanent fault in the record.
+    """
+    stop_s = max(end_s, fault.start_s) if fault.permanent else fault.stop_s
     return FaultRecord(
         session=0,
         link=label_of(fault.link),
@@ -60,7 +79,9 @@ def planned_fault_record(fault: Fault, loss: float, end_s: float) -> FaultRecord
 
 
 def predicted_loss(fault: Fault, loads: Mapping[LinkId, Fraction | int]) -> float:
-    """Share of a stream with these loads that the fault, alone, takes."""
-    hit = [fault.link, reverse_of(fault.link)] if fault.direction == "both" else [fault.link]
+    """Return the share of a stream with these loads that the fault loses by itself."""
+    affected = [fault.link]
+    if fault.direction == "both":
+        affected.append(reverse_of(fault.link))
     share = fault.loss_fraction if fault.kind in ("loss", "impaired") else 1.0
-    return share * max((float(loads.get(link, 0)) for link in hit), default=0.0)
+    return share * max((float(loads.get(link, 0)) for link in affected), default=0.0)

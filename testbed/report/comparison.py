@@ -1,5 +1,4 @@
-"""Runs of one workload side by side: what was measured in each, by how much they differ, what differs in how they were
-made."""
+"""Comparison of runs of one workload: figures, their differences, and the options that differ."""
 
 import math
 import re
@@ -9,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import count, zip_longest
+from itertools import chain, compress, count, zip_longest
 from pathlib import Path
 
 from testbed.errors import InputError
@@ -28,22 +27,30 @@ from testbed.report.wording import state_of
 from topologies.files.formats import write_atomically
 from topologies.text.json_types import Json, JsonObject
 
+# A difference below this share of a figure is an error of floating-point arithmetic.
 _ROUNDING = 1e-9
-"""Differences below this share of a figure are of floating point."""
+# Figures in the drawing.
 MOST_DRAWN = 24
-"""Figures in the drawing."""
-# A label that is a time stamp or a number says nothing about the run.
+# A label that is a time stamp or a number does not describe the run.
 _GENERIC_LABEL = re.compile(r"\d{8}T\d{6}Z.*|run \d+")
 # Options that change where a result goes, not what is measured.
 _OUTPUT_OPTIONS = {"--results", "--json", "--csv", "--live", "--plot", "--output", "--retries"}
+# A longer label, made from option values, is replaced by the number of the run.
 MAX_LABEL_CHARACTERS = 24
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One measured figure: ``half`` the half width of its 95 % interval where that is known, ``predicted`` what theory
-    says where it says something, ``field`` the row's field that it is (its unit ends the name) or empty, ``kind`` what
-    is measured if the same is measured of several parts of a run (loss, of each fault)."""
+    """One measured figure.
+
+    Attributes:
+        value: The measured value.
+        half: Half width of its 95 % interval, or None if it is unknown.
+        predicted: The value predicted by theory, or None.
+        field: Field of the row that the figure is from, which ends with its unit, or empty.
+        kind: The measured quantity if several parts of a run have it, such as the loss of each
+            fault; else empty.
+    """
 
     value: float
     half: float | None = None
@@ -54,8 +61,18 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedRun:
-    """One run. ``options``: what its plan was made of, in words, one each; ``figures``: name -> what was measured;
-    ``defaults``: values of options that are not among ``options``."""
+    """One of the compared runs.
+
+    Attributes:
+        label: Name of the run.
+        workload: Name of the workload.
+        figures: The measured figures by name.
+        verdict: The verdict, or None.
+        options: The options of the run, each with its value in one text.
+        seed: Seed of the run.
+        machine: Architecture and kernel of the machine.
+        defaults: Values of options that are not among ``options``.
+    """
 
     label: str
     workload: str
@@ -69,7 +86,7 @@ class ComparedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Runs of one workload, the first being what the others are held against."""
+    """Two or more runs of one workload, compared with the first of them."""
 
     runs: tuple[ComparedRun, ...]
 
@@ -88,66 +105,75 @@ class Comparison:
         all runs. Figures of the whole run come before those of its parts, and figures of one kind
         stand together.
         """
-        every = dict.fromkeys(name for run in self.runs for name in run.figures)
-        predicted = {
-            name
-            for run in self.runs
-            for name, one in run.figures.items()
-            if one.predicted is not None
-        }
-        shown = [
-            name
-            for name in every
-            if name in predicted or len({one and one.value for one in self.of_all(name)}) > 1
-        ]
-        kinds = {
-            name: one.kind for run in self.runs for name, one in run.figures.items() if one.kind
-        }
-        order = list(dict.fromkeys(kinds[name] for name in shown if name in kinds))
+        names: dict[str, None] = {}
+        predicted = set()
+        kinds = {}
+        for run in self.runs:
+            for name, figure in run.figures.items():
+                names[name] = None
+                if figure.predicted is not None:
+                    predicted.add(name)
+                if figure.kind:
+                    kinds[name] = figure.kind
+        shown = [name for name in names if name in predicted or self._varies(name)]
+        kind_order = list(dict.fromkeys(kinds[name] for name in shown if name in kinds))
 
         def position(name: str) -> tuple[bool, int]:
             kind = kinds.get(name)
-            return name not in predicted, -1 if kind is None else order.index(kind)
+            kind_position = -1 if kind is None else kind_order.index(kind)
+            return name not in predicted, kind_position
 
         return tuple(sorted(shown, key=position))
+
+    def _varies(self, name: str) -> bool:
+        """Return whether the figure differs between runs, or is missing in some."""
+        values = {figure and figure.value for figure in self.of_all(name)}
+        return len(values) > 1
 
     @cached_property
     def shown_names(self) -> tuple[str, ...]:
         """The names of the figures that are not 0 in every run."""
-        return tuple(
-            name for name in self.names if any(one and one.value for one in self.of_all(name))
-        )
+        names = []
+        for name in self.names:
+            if any(figure is not None and figure.value != 0 for figure in self.of_all(name)):
+                names.append(name)
+        return tuple(names)
 
     @property
     def zero_line(self) -> str:
-        """The line that names the figures left out because they are 0 in every run, or an empty text."""
+        """The line that names the figures omitted because they are 0 in every run, or empty."""
         left_out = [name for name in self.names if name not in self.shown_names]
         counts = Counter(self._kind(name) for name in left_out)
-        texts = [name if n == 1 else f"{name} ({n} times)" for name, n in counts.items()]
+        texts = []
+        for name, occurrences in counts.items():
+            texts.append(name if occurrences == 1 else f"{name} ({occurrences} times)")
         return f"0 in every run: {', '.join(texts)}" if texts else ""
 
     def _kind(self, name: str) -> str:
-        figures = [one for one in self.of_all(name) if one is not None]
+        figures = [figure for figure in self.of_all(name) if figure is not None]
         return figures[0].kind or _heading(name, figures)[0]
 
     @cached_property
     def differing(self) -> dict[str, tuple[str, ...]]:
-        """Name of each option whose values differ -> its value in each run."""
+        """The options whose values differ: option -> its value in each run.
+
+        An option that no run sets, and an option that only changes the output, is left out.
+        """
         settings = [{**run.defaults, **_settings(run.options)} for run in self.runs]
         differing = {}
-        for name in dict.fromkeys(name for one in settings for name in one):
-            values = tuple(one.get(name, "default") for one in settings)
-            given = any(name in _settings(run.options) for run in self.runs)
-            if given and name not in _OUTPUT_OPTIONS and len(set(values)) > 1:
+        for name in dict.fromkeys(chain.from_iterable(settings)):
+            values = tuple(run_settings.get(name, "default") for run_settings in settings)
+            is_set = any(name in _settings(run.options) for run in self.runs)
+            if is_set and name not in _OUTPUT_OPTIONS and len(set(values)) > 1:
                 differing[name] = values
         return differing
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """A name for each run: its own, or the values by which it differs from the others."""
+        """A name for each run: its label, or the option values in which it differs."""
         names = []
         for number, run in enumerate(self.runs):
-            texts = [_as_label(name, each[number]) for name, each in self.differing.items()]
+            texts = [_as_label(name, values[number]) for name, values in self.differing.items()]
             label = ", ".join(texts)
             if not _GENERIC_LABEL.fullmatch(run.label):
                 label = run.label
@@ -155,39 +181,53 @@ class Comparison:
                 label = f"run {number + 1}"
             names.append(label)
         counts = Counter(names)
-        return tuple(
-            name if counts[name] == 1 else f"{name}, run {number}"
-            for number, name in enumerate(names, 1)
-        )
+        unique_names = []
+        for number, name in enumerate(names, start=1):
+            unique_names.append(name if counts[name] == 1 else f"{name}, run {number}")
+        return tuple(unique_names)
 
     def difference(self, name: str, run: ComparedRun) -> tuple[float, float | None] | None:
-        """(difference to the first run, half width of its 95 % interval where both have one); None where either did not
-        measure it."""
-        first, this = self.runs[0].figures.get(name), run.figures.get(name)
-        if (
-            first is None
-            or this is None
-            or not (math.isfinite(first.value) and math.isfinite(this.value))
-        ):
+        """Return the difference of a figure to the first run.
+
+        Args:
+            name: Name of the figure.
+            run: The run that is compared with the first.
+
+        Returns:
+            The difference and the half width of its 95 % interval, which is None unless both runs
+            have one. None if one of the runs has no finite value.
+        """
+        first = self.runs[0].figures.get(name)
+        this = run.figures.get(name)
+        if first is None or this is None:
             return None
-        known = first.half is not None and this.half is not None
-        by = this.value - first.value
-        by = 0.0 if abs(by) <= _ROUNDING * abs(first.value) else by
-        return by, math.hypot(first.half or 0.0, this.half or 0.0) if known else None
+        if not math.isfinite(first.value) or not math.isfinite(this.value):
+            return None
+        difference = this.value - first.value
+        if abs(difference) <= _ROUNDING * abs(first.value):
+            difference = 0.0
+        if first.half is None or this.half is None:
+            return difference, None
+        return difference, math.hypot(first.half, this.half)
 
     def save(self, path: str | Path) -> Path:
-        """Write the page as one HTML file; its folder is made where missing. TopologyError where that cannot be."""
-        where = Path(path)
-        with suppress(OSError):  # what is wrong with the place is said of the file
-            where.parent.mkdir(exist_ok=True)
-        write_atomically(where, self.page().encode())
-        return where
+        """Write the page of the comparison as one HTML file, and create its folder if necessary.
+
+        Raises:
+            TopologyError: The file cannot be written.
+        """
+        file = Path(path)
+        # If the folder cannot be created, writing the file reports the error.
+        with suppress(OSError):
+            file.parent.mkdir(exist_ok=True)
+        write_atomically(file, self.page().encode())
+        return file
 
     def to_json(self) -> JsonObject:
-        """Runs, and the figures with the differences to the first run."""
-        return {
-            "workload": self.runs[0].workload,
-            "runs": [
+        """Return the runs, the options that differ, and the figures with their differences."""
+        runs = []
+        for run, label in zip(self.runs, self.labels, strict=True):
+            runs.append(
                 {
                     "run": run.label,
                     "label": label,
@@ -195,31 +235,37 @@ class Comparison:
                     "seed": run.seed,
                     "options": list(run.options),
                 }
-                for run, label in zip(self.runs, self.labels, strict=True)
-            ],
+            )
+        figures = []
+        for name in self.names:
+            values = [self._figure_json(name, run) for run in self.runs]
+            figures.append({"figure": name, "runs": values})
+        return {
+            "workload": self.runs[0].workload,
+            "runs": runs,
             "differing": {name: list(values) for name, values in self.differing.items()},
-            "figures": [
-                {"figure": name, "runs": [self._figure_json(name, run) for run in self.runs]}
-                for name in self.names
-            ],
+            "figures": figures,
         }
 
     def _figure_json(self, name: str, run: ComparedRun) -> JsonObject | None:
-        found, difference = run.figures.get(name), self.difference(name, run)
-        if found is None or difference is None:
-            return None if found is None else {"value": found.value, "half_width": found.half}
-        by, half = difference
+        figure = run.figures.get(name)
+        if figure is None:
+            return None
+        comparison = self.difference(name, run)
+        if comparison is None:
+            return {"value": figure.value, "half_width": figure.half}
+        difference, half = comparison
         return {
-            "value": found.value,
-            "half_width": found.half,
-            "predicted": found.predicted,
-            "difference": by,
+            "value": figure.value,
+            "half_width": figure.half,
+            "predicted": figure.predicted,
+            "difference": difference,
             "difference_half_width": half,
-            "differs": None if half is None else abs(by) > half,
+            "differs": None if half is None else abs(difference) > half,
         }
 
     def cells(self) -> list[tuple[str, ...]]:
-        """The table's rows."""
+        """Return the rows of the table: heading, then the text of each run."""
         return [self.row(name) for name in self.shown_names]
 
     def as_table(self) -> Table:
@@ -239,7 +285,10 @@ class Comparison:
         )
 
     def _numbers(self) -> Table:
-        """Value, half width of its interval and difference to the first run, each in a column."""
+        """Return the table for CSV, with value, half width and difference in columns of their own.
+
+        Columns without a value are left out.
+        """
         headings = ["figure"]
         for number, label in enumerate(self.labels):
             headings += [label, f"{label}, half width of 95 % interval"]
@@ -255,70 +304,84 @@ class Comparison:
                 if number:
                     row.append(None if difference is None else difference[0])
             rows.append(row)
-        columns = [k for k in range(len(headings)) if any(row[k] is not None for row in rows)]
+        used = []
+        for values in zip(*rows, strict=True):
+            used.append(any(value is not None for value in values))
         return Table(
             name="comparison",
-            headings=[headings[k] for k in columns],
-            rows=[[row[k] for k in columns] for row in rows],
+            headings=list(compress(headings, used)),
+            rows=[list(compress(row, used)) for row in rows],
         )
 
     def runs_table(self) -> Table:
-        """The runs: verdict, when each was made, and the options that differ unless the labels name them."""
+        """Return the table of the runs: verdict, checks that hold, and where each is stored.
+
+        It contains the options that differ if the labels do not name them.
+        """
         numbered = any(re.match(r"run \d+", label) for label in self.labels)
         differing = self.differing if numbered else {}
         rows = []
         for number, run in enumerate(self.runs):
-            values = [each[number] for each in differing.values()]
-            made = run.label if _GENERIC_LABEL.fullmatch(run.label) else ""
-            row = (self.labels[number], state_of(run.verdict), _holding(run), *values, made)
+            values = [option_values[number] for option_values in differing.values()]
+            stored_as = run.label if _GENERIC_LABEL.fullmatch(run.label) else ""
+            row = (self.labels[number], state_of(run.verdict), _holding(run), *values, stored_as)
             rows.append(row)
         headings = ("run", "verdict", "checks that hold", *differing, "stored as")
         spare = ("stored as", "checks that hold")
         return Table(name="runs", headings=headings, rows=rows, summary=True, spare=spare)
 
     def row(self, name: str) -> tuple[str, ...]:
-        """Heading, and for each run value and difference in words, in one unit."""
-        heading, by = _heading(name, [one for one in self.of_all(name) if one is not None])
-        return heading, *(self._words(name, run, by) for run in self.runs)
+        """Return the heading of a figure, and for each run its value and difference as text.
+
+        All values have the same unit.
+        """
+        figures = [figure for figure in self.of_all(name) if figure is not None]
+        heading, factor = _heading(name, figures)
+        return heading, *(self._cell(name, run, factor) for run in self.runs)
 
     def of_all(self, name: str) -> list[Figure | None]:
-        """The figure of each run."""
+        """Return the figure of each run, None for a run without it."""
         return [run.figures.get(name) for run in self.runs]
 
-    def _words(self, name: str, run: ComparedRun, by: float) -> str:
-        if (found := run.figures.get(name)) is None:
+    def _cell(self, name: str, run: ComparedRun, factor: float) -> str:
+        figure = run.figures.get(name)
+        if figure is None:
             return NOTHING
-        words, difference = _plus_minus(found.value, found.half, by), self.difference(name, run)
-        if run is self.runs[0] or difference is None or not any(difference):
-            return words
-        return f"{words} ({'+' if difference[0] >= 0 else ''}{_plus_minus(*difference, by)})"
+        text = _plus_minus(figure.value, figure.half, factor)
+        comparison = self.difference(name, run)
+        if run is self.runs[0] or comparison is None or not any(comparison):
+            return text
+        difference, half = comparison
+        sign = "+" if difference >= 0 else ""
+        return f"{text} ({sign}{_plus_minus(difference, half, factor)})"
 
     def page(self) -> str:
-        """The comparison as one self-contained HTML file."""
-        workload = self.runs[0].workload
-        title = f"Comparison of {len(self.runs)} runs: {workload}"
-        heads = [("", ""), *((label, "n") for label in self.labels)]
-        options = [(name, *values) for name, values in self.differing.items()]
-        drawings = rendered(title, lambda: {"compared": draw_comparison(self)})
+        """Return the comparison as one self-contained HTML page."""
+        title = f"Comparison of {len(self.runs)} runs: {self.runs[0].workload}"
         runs = [_run_cells(run, label) for run, label in zip(self.runs, self.labels, strict=True)]
         header = tag("header", tag("h1", title), table(_RUN_HEADS, runs, "Runs"))
-        body: list[Markup | None] = [
-            tag("h2", "Options that differ") if options else None,
-            table([("", ""), *((label, "") for label in self.labels)], options, "Options")
-            if options
-            else None,
+
+        body: list[Markup] = []
+        if self.differing:
+            option_columns = [("", ""), *((label, "") for label in self.labels)]
+            options = [(name, *values) for name, values in self.differing.items()]
+            body += [tag("h2", "Options that differ"), table(option_columns, options, "Options")]
+        remark = (
+            f"In brackets: the difference to {self.labels[0]}, with its 95 % interval if both are "
+            "known."
+        )
+        figure_columns = [("", ""), *((label, "n") for label in self.labels)]
+        body += [
             tag("h2", "What was measured"),
-            tag(
-                "p",
-                f"In brackets: the difference to {self.labels[0]}, with its 95 % interval if both are known.",
-            ),
-            table(heads, self.cells(), "Figures"),
-            tag("p", f"{self.zero_line}.", class_="soft") if self.zero_line else None,
-            *(
-                picture(drawing, caption_in(drawing, name), class_="across")
-                for name, drawing in drawings.items()
-            ),
+            tag("p", remark),
+            table(figure_columns, self.cells(), "Figures"),
         ]
+        if self.zero_line:
+            body.append(tag("p", f"{self.zero_line}.", class_="soft"))
+        drawings = rendered(title, lambda: {"compared": draw_comparison(self)})
+        for name, drawing in drawings.items():
+            body.append(picture(drawing, caption_in(drawing, name), class_="across"))
+
         footer = page_footer("Made from stored runs; ", "testbed compare")
         return whole_page(page_head(title), header, tag("main", body), footer)
 
@@ -339,32 +402,37 @@ def _run_cells(run: ComparedRun, label: str) -> tuple[object, ...]:
 
 
 def _holding(run: ComparedRun) -> str:
-    """Return the number of checks that hold, in words."""
+    """Return the number of checks that hold, as in "3 of 4"."""
     checks = () if run.verdict is None else run.verdict.checks
     return f"{sum(check.passed for check in checks)} of {len(checks)}"
 
 
 def _settings(options: Iterable[str]) -> dict[str, str]:
-    """Return the options by name; words without a name are numbered."""
+    """Return the values of the options by name; arguments without a name are numbered."""
     settings: dict[str, str] = {}
     positions = count(1)
     for option in options:
         name, _, value = option.partition(" ")
         if name.startswith("--"):
-            name, _, joined = name.partition("=")
-            value = joined or value
-            value = f"{settings[name]} {value}" if name in settings else value
+            name, _, assigned_value = name.partition("=")
+            value = assigned_value or value
+            # An option that is given several times has all of its values.
+            if name in settings:
+                value = f"{settings[name]} {value}"
         elif not value:
-            name, value = f"argument {next(positions)}", name
+            value = name
+            name = f"argument {next(positions)}"
         settings[name] = value
     return settings
 
 
 def _as_label(name: str, value: str) -> str:
-    """Return a short name of a run with this option: a value that speaks for itself, or name and value.
+    """Return a short name for a run with this option: the value if it is a name, or both.
 
-    >>> _as_label("--routing", "ecmp"), _as_label("--routing", "./mine.py:inverse"), _as_label("--seed", "2")
-    ('ecmp', 'inverse', 'seed 2')
+    >>> _as_label("--routing", "ecmp"), _as_label("--routing", "./mine.py:inverse")
+    ('ecmp', 'inverse')
+    >>> _as_label("--seed", "2")
+    'seed 2'
     """
     name = name.removeprefix("--")
     if not value:
@@ -380,12 +448,14 @@ def _as_label(name: str, value: str) -> str:
 
 
 def _heading(name: str, figures: Sequence[Figure]) -> tuple[str, float]:
-    """Return the heading of a row with its unit, and what its values are divided by."""
-    heading, by = column(name, [])
-    if field_name := next((one.field for one in figures), ""):
-        heading, by = column(field_name, [one.value for one in figures])
+    """Return the heading of a figure with its unit, and the factor to divide its values by."""
+    heading, factor = column(name, [])
+    field_name = figures[0].field if figures else ""
+    if field_name:
+        heading, factor = column(field_name, [figure.value for figure in figures])
         heading += name.removeprefix(field_name)
-    return re.sub(r" (\w+):(?=\w)", r", \1 ", heading), by
+    # "loss session:2" becomes "loss, session 2".
+    return re.sub(r" (\w+):(?=\w)", r", \1 ", heading), factor
 
 
 def compared(
@@ -396,19 +466,26 @@ def compared(
     options: Iterable[str] = (),
     defaults: Mapping[str, str] | None = None,
 ) -> ComparedRun:
-    """A run as it is compared: figures of its checks and, of its rows, the fields that are numbers."""
-    words = tuple(options) or _options(manifest.command)
+    """Return a run for a comparison, with the figures of its checks and of its rows.
+
+    Args:
+        manifest: The manifest of the run.
+        verdict: The verdict, whose checks have figures.
+        rows: The rows of the run. Their numeric fields are figures.
+        label: Name of the run; by default, the name in the manifest.
+        options: The options of the run; by default, those of the command in the manifest.
+        defaults: Values of options that are not among ``options``.
+    """
     machine = manifest.machine
+    machine_facts = (machine.get("architecture"), machine.get("kernel"))
     return ComparedRun(
         label=label or manifest.run,
         workload=manifest.name,
         verdict=verdict,
-        options=words,
+        options=tuple(options) or _options(manifest.command),
         defaults=defaults or {},
         seed=manifest.seed,
-        machine=", ".join(
-            str(machine[name]) for name in ("architecture", "kernel") if machine.get(name)
-        ),
+        machine=", ".join(str(fact) for fact in machine_facts if fact),
         figures={**_of_checks(verdict.checks), **_of_rows(rows)},
     )
 
@@ -416,45 +493,57 @@ def compared(
 def compare_methods(
     workload: str, rows: Sequence[Json], of: Sequence[str], by: Sequence[str] = ()
 ) -> Comparison | None:
-    """The ``method`` of rows beside each other by their fields ``of``, where the fields ``by`` tell several rows of one
-    method apart; None where there is one method alone."""
+    """Compare the methods of a workload, each as if it was a run.
+
+    Args:
+        workload: Name of the workload.
+        rows: Rows with a field ``method``.
+        of: The fields that are compared. Values other than numbers are left out.
+        by: Fields that distinguish several rows of one method.
+
+    Returns:
+        The comparison, or None if there are fewer than two methods.
+    """
+    distinguishing = [name for name in by if _varies_between(rows, name)]
     methods: dict[str, dict[str, Figure]] = {}
     for row in rows:
-        place = ", ".join(
-            f"{name} {cell(row.get(name))}"
-            for name in by
-            if len({str(one.get(name)) for one in rows}) > 1
-        )
+        case = ", ".join(f"{name} {cell(row.get(name))}" for name in distinguishing)
         for name in of:
-            if isinstance(row.get(name), (int, float)):
-                figure = Figure(value=row[name], field=name)
-                methods.setdefault(str(row.get("method")), {})[
-                    f"{name} [{place}]" if place else name
-                ] = figure
-    runs = tuple(
-        ComparedRun(label=label, workload=workload, figures=found)
-        for label, found in methods.items()
-    )
-    return Comparison(runs=runs) if len(runs) > 1 else None
+            value = row.get(name)
+            if isinstance(value, (int, float)):
+                figures = methods.setdefault(str(row.get("method")), {})
+                figure_name = f"{name} [{case}]" if case else name
+                figures[figure_name] = Figure(value=value, field=name)
+    if len(methods) < 2:
+        return None
+    runs = []
+    for label, figures in methods.items():
+        runs.append(ComparedRun(label=label, workload=workload, figures=figures))
+    return Comparison(runs=tuple(runs))
+
+
+def _varies_between(rows: Sequence[Json], name: str) -> bool:
+    """Return whether the rows have different values of a field."""
+    return len({str(row.get(name)) for row in rows}) > 1
 
 
 def _options(command: str) -> tuple[str, ...]:
-    """The words of a command line, an option with its values as one."""
+    """Split a command line into arguments, where an option and its values are one text."""
     try:
-        words = shlex.split(command)
-    except ValueError:
-        words = command.split()
-    found: list[str] = []
-    for word in words:
-        if word.startswith("--") or not found or not found[-1].startswith("--"):
-            found.append(word)
+        argv = shlex.split(command)
+    except ValueError:  # a quotation mark is not closed
+        argv = command.split()
+    options: list[str] = []
+    for argument in argv:
+        if argument.startswith("--") or not options or not options[-1].startswith("--"):
+            options.append(argument)
         else:
-            found[-1] += f" {word}"
-    return tuple(found)
+            options[-1] += f" {argument}"
+    return tuple(options)
 
 
 def _of_checks(checks: Sequence[Check]) -> dict[str, Figure]:
-    """Return what each check measured, by a name that is the same in every run."""
+    """Return the measured figure of each check, by a name that is the same in every run."""
     parts = _part_names(checks)
     figures = {}
     for check in checks:
@@ -492,77 +581,106 @@ def _part_names(checks: Sequence[Check]) -> dict[str, str]:
 
 
 def _of_rows(rows: Sequence[Json]) -> dict[str, Figure]:
-    """Means over rows that differ in numbers alone, with their intervals; what tells the others apart names them."""
-    distinguishing = [
-        name for name in (rows[0] if rows else {}) if len({str(row.get(name)) for row in rows}) > 1
-    ]
-    distinguishing = [
-        name
-        for name in distinguishing
-        if all(isinstance(row.get(name), (str, bool)) for row in rows)
-    ]
-    found = {}
-    for kind, alike in grouped(
-        rows, lambda row: ", ".join(str(row[name]) for name in distinguishing)
-    ).items():
+    """Return the means of the numeric fields over the rows that differ only in numbers.
+
+    If the rows differ in text or truth values, each combination of these has figures of its own,
+    whose names contain the combination. Figures of several rows have a 95 % interval.
+    """
+    distinguishing = []
+    for name in rows[0] if rows else ():
+        is_text = all(isinstance(row.get(name), (str, bool)) for row in rows)
+        if is_text and _varies_between(rows, name):
+            distinguishing.append(name)
+
+    def combination(row: Json) -> str:
+        return ", ".join(str(row[name]) for name in distinguishing)
+
+    figures = {}
+    for kind, alike in grouped(rows, combination).items():
         for name in alike[0]:
             values = [row.get(name) for row in alike]
-            if name != "seed" and all(_is_number(value) for value in values):
-                half = half_width(values) if len(values) > 1 else None
-                words = f"{name} [{kind}]" if kind else name
-                found[words] = Figure(value=sum(values) / len(values), half=half, field=name)
-    return found
+            if name == "seed" or not all(_is_number(value) for value in values):
+                continue
+            half = half_width(values) if len(values) > 1 else None
+            figure_name = f"{name} [{kind}]" if kind else name
+            mean = sum(values) / len(values)
+            figures[figure_name] = Figure(value=mean, half=half, field=name)
+    return figures
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _plus_minus(value: float, half: float | None, by: float) -> str:
-    return cell(value, by) + (f" ± {half / by:.2g}" if half is not None else "")
+def _plus_minus(value: float, half: float | None, factor: float) -> str:
+    """Return a value with the half width of its interval, both divided by the factor."""
+    text = cell(value, factor)
+    if half is not None:
+        text += f" ± {half / factor:.2g}"
+    return text
 
 
 def draw_comparison(of: Comparison, runs: str = "runs") -> charts.Figure:
-    """A panel a figure, a bar a run with its value; whiskers are 95 % intervals."""
-    both = [
-        name
-        for name in of.shown_names
-        if sum(one is not None and one.value != 0 for one in of.of_all(name)) > 1
-    ]
-    names = (both or of.shown_names)[:MOST_DRAWN]
+    """Draw a panel for each figure, with a bar for each run and whiskers for the 95 % intervals.
+
+    Args:
+        of: The comparison. Figures that at most one run has, or that are 0, are left out if there
+            are others.
+        runs: The noun for the runs in the caption.
+    """
+    names = []
+    for name in of.shown_names:
+        nonzero = [one for one in of.of_all(name) if one is not None and one.value != 0]
+        if len(nonzero) > 1:
+            names.append(name)
+    names = (names or list(of.shown_names))[:MOST_DRAWN]
     columns = min(4, len(names)) or 1
-    lines = math.ceil(len(names) / columns) or 1
-    figure, panel = panels(
-        2.2 + 2.4 * columns, (0.7 + 0.3 * len(of.runs)) * lines, lines, columns, sharey=True
-    )
-    for axes, name in zip_longest(panel, names):
+    rows = math.ceil(len(names) / columns) or 1
+    width_inches = 2.2 + 2.4 * columns
+    height_inches = (0.7 + 0.3 * len(of.runs)) * rows
+    figure, panel = panels(width_inches, height_inches, rows, columns, sharey=True)
+    for axes, axes_name in zip_longest(panel, names):
         axes.set_axis_off()
-        if name is not None:
-            _draw_panel(axes, of, name)
+        if axes_name is not None:
+            _draw_panel(axes, of, axes_name)
+    # The first run is at the top.
     panel[0].set_ylim(len(of.runs) - 0.5, -0.5)
-    whiskers = "; whiskers: 95 % intervals" * any(
-        one.half for run in of.runs for one in run.figures.values()
-    )
-    figure.set_label(f"{len(of.runs)} {runs} by {len(names)} figures, each from 0{whiskers}")
+    caption = f"{len(of.runs)} {runs} by {len(names)} figures, each from 0"
+    if any(_has_interval(run) for run in of.runs):
+        caption += "; whiskers: 95 % intervals"
+    figure.set_label(caption)
     return figure
 
 
+def _has_interval(run: ComparedRun) -> bool:
+    return any(figure.half for figure in run.figures.values())
+
+
 def _draw_panel(axes: Axes, of: Comparison, name: str) -> None:
-    values = [
-        one.value if one is not None and math.isfinite(one.value) else 0.0
-        for one in of.of_all(name)
-    ]
-    reach = [one.half or 0.0 if one is not None else 0.0 for one in of.of_all(name)]
-    axes.barh(range(len(values)), values, 0.6, xerr=reach if any(reach) else None, color=HUES[0])
-    axes.set_xlim(
-        min(0.0, 1.6 * min(values)),
-        1.6 * max(a + b for a, b in zip(values, reach, strict=True)) or 1.0,
-    )
-    axes.set_title(of.row(name)[0], loc="left", fontweight="bold")
-    for k, words in enumerate(of.row(name)[1:]):
-        label = f" {words.partition(' (')[0]}"
-        axes.text(
-            max(values[k] + reach[k], 0.0), k, label, va="center", fontsize=8, color=LIGHT["ink"]
-        )
-        if (place := axes.get_subplotspec()) is not None and place.is_first_col():
-            axes.text(0, k, f"{of.labels[k]}  ", va="center", ha="right", color=LIGHT["ink"])
+    values = []
+    half_widths = []
+    for figure in of.of_all(name):
+        value = 0.0
+        half = 0.0
+        if figure is not None:
+            half = figure.half or 0.0
+            if math.isfinite(figure.value):
+                value = figure.value
+        values.append(value)
+        half_widths.append(half)
+    ends = [value + half for value, half in zip(values, half_widths, strict=True)]
+    whiskers = half_widths if any(half_widths) else None
+    axes.barh(range(len(values)), values, 0.6, xerr=whiskers, color=HUES[0])
+    # The text behind the longest bar needs some room.
+    axes.set_xlim(min(0.0, 1.6 * min(values)), 1.6 * max(ends) or 1.0)
+    heading, *texts = of.row(name)
+    axes.set_title(heading, loc="left", fontweight="bold")
+    position = axes.get_subplotspec()
+    in_first_column = position is not None and position.is_first_col()
+    for index, text in enumerate(texts):
+        label = f" {text.partition(' (')[0]}"
+        x = max(ends[index], 0.0)
+        axes.text(x, index, label, va="center", fontsize=8, color=LIGHT["ink"])
+        if in_first_column:
+            run_label = f"{of.labels[index]}  "
+            axes.text(0, index, run_label, va="center", ha="right", color=LIGHT["ink"])

@@ -1,4 +1,4 @@
-"""HTML and SVG as escaped text: ``tag`` builds an element, plain strings in it are escaped, markup is kept."""
+"""HTML and SVG elements built from text, which is escaped, and from other elements."""
 
 import html
 from collections.abc import Iterable
@@ -6,18 +6,21 @@ from collections.abc import Iterable
 from testbed.model.naming.printable import printable
 from testbed.report.column_units import trimmed
 
+# Elements without content and closing tag.
 _VOID = frozenset({"meta", "link", "br", "hr", "img", "input"})
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """Text that is already markup, and is not escaped again."""
 
     __slots__ = ()
 
 
 def escape(value: object) -> Markup:
-    """Text made safe in element content and in attributes, and printable; markup is given back as it is, None as
-    nothing."""
+    """Return text as printable markup, safe in element content and in attributes.
+
+    Markup is returned unchanged, and None as empty markup.
+    """
     if isinstance(value, Markup):
         return value
     if value is None:
@@ -26,36 +29,46 @@ def escape(value: object) -> Markup:
 
 
 def lines(text: str) -> Markup:
-    """Text whose line breaks are our own, escaped line by line."""
+    """Escape a text of several lines, whose line breaks are intended."""
     return Markup("\n".join(escape(line) for line in text.split("\n")))
 
 
 def join(parts: Iterable[object]) -> Markup:
-    """Parts one after the other, each escaped unless it is markup; lists of parts are taken apart."""
-    return Markup(
-        "".join(join(part) if isinstance(part, (list, tuple)) else escape(part) for part in parts)
-    )
+    """Return the parts in a row, each escaped unless it is markup; lists are flattened."""
+    texts = []
+    for part in parts:
+        text = join(part) if isinstance(part, (list, tuple)) else escape(part)
+        texts.append(text)
+    return Markup("".join(texts))
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Markup:
-    """An element. Attribute names: a trailing underscore is dropped, others become dashes; None and False are left out,
-    True stands alone, numbers are written short.
+    """Return an element.
+
+    A trailing underscore of an attribute's name is dropped, other underscores become dashes. An
+    attribute is omitted if its value is None or False, and has no value if it is True. Floats have
+    at most two decimals.
 
     >>> str(tag("p", "a < b", class_="note", data_row=2))
     '<p class="note" data-row="2">a &lt; b</p>'
     """
-    words = [name]
+    opening_parts = [name]
     for key, value in attributes.items():
         if value is None or value is False:
             continue
         attribute = key.rstrip("_").replace("_", "-")
-        words.append(attribute if value is True else f'{attribute}="{escape(short(value))}"')
-    opening = f"<{' '.join(words)}>"
+        if value is not True:
+            attribute += f'="{escape(short(value))}"'
+        opening_parts.append(attribute)
+    opening = f"<{' '.join(opening_parts)}>"
     if name in _VOID:
         return Markup(opening)
     return Markup(f"{opening}{join(children)}</{name}>")
 
 
 def short(value: object) -> object:
-    """A coordinate with at most two decimals; anything else unchanged."""
+    """Return a float, such as a coordinate, as text with at most two decimals.
+
+    Any other value is returned unchanged.
+    """
     return trimmed(value, 2) if isinstance(value, float) else value

@@ -1,4 +1,7 @@
-"""The report of a run as one self-contained HTML page: no file, font or address outside it is ever requested."""
+"""The report of a run as one self-contained HTML page, and the parts that all pages share.
+
+A page loads no file, font or address from outside. Only moving pictures lie beside it.
+"""
 
 import base64
 import hashlib
@@ -35,7 +38,10 @@ from topologies.text.json_types import Json
 
 
 def build_page(run: LoadedRun) -> str:
-    """The whole page as text. Deterministic: the same records give the same page. Cost: linear in links and bins."""
+    """Return the page of a run as text.
+
+    The same records always give the same page. The cost is linear in links and time bins.
+    """
     manifest = run.manifest
     title = f"{manifest.name} {manifest.run}".strip() or "run"
     head = page_head(f"{state_of(run.verdict).replace('-', ' ').capitalize()}: {title}")
@@ -47,74 +53,102 @@ def build_page(run: LoadedRun) -> str:
 
 
 def whole_page(head: Markup, *body: object, script: str | None = None) -> str:
-    """The document of a page; ``script``: another than that of every page."""
-    own = tag("script", Markup(page_script() if script is None else script))
-    return f"<!doctype html>\n{tag('html', head, tag('body', *body, own), lang='en')}\n"
+    """Return a complete HTML document.
+
+    Args:
+        head: The ``head`` element.
+        *body: Content of the ``body`` element.
+        script: The script of the page; by default, the script of every page.
+    """
+    if script is None:
+        script = page_script()
+    script_tag = tag("script", Markup(script))
+    html = tag("html", head, tag("body", *body, script_tag), lang="en")
+    return f"<!doctype html>\n{html}\n"
 
 
-def page_footer(words: str, command: str = "testbed report") -> Markup:
-    """From what a page was made, and how it is made again."""
-    return tag(
-        "footer", tag("p", words, tag("code", command) if command else None, " generates it again.")
-    )
+def page_footer(source: str, command: str = "testbed report") -> Markup:
+    """Return a footer that says from what the page was created, and how to create it again.
+
+    Args:
+        source: Beginning of the sentence, which says from what the page was created.
+        command: Command that creates the page, empty if the sentence has no command.
+    """
+    code = tag("code", command) if command else None
+    return tag("footer", tag("p", source, code, " generates it again."))
 
 
 def page_header(
-    manifest: Manifest, title: str, state: RunState, counted: Sequence[str], *words: object
+    manifest: Manifest, title: str, state: RunState, counted: Sequence[str], *parts: object
 ) -> Markup:
-    """Of a run: when it was, what was ``counted`` and how long it took; its title and how it came out; ``words``; its
-    command."""
-    moment = when(manifest.started)
-    facts = [moment, f"seed {manifest.seed}", *counted]
+    """Return the header of a run's page: facts, title, verdict, further parts and the command.
+
+    Args:
+        manifest: The manifest of the run, with its time, seed, duration and command.
+        title: The title.
+        state: The verdict.
+        counted: Counts that the line of facts contains, for example "12 points".
+        *parts: Elements below the title.
+    """
+    facts = [when(manifest.started), f"seed {manifest.seed}", *counted]
     if manifest.seconds is not None:
         facts.append(f"took {seconds_in_words(manifest.seconds)}")
+    # A fact is not broken into two lines.
+    unbroken = [fact.replace(" ", "\u00a0") for fact in facts if fact]
     return tag(
         "header",
-        tag(
-            "p", " · ".join(fact.replace(" ", "\u00a0") for fact in facts if fact), class_="kicker"
-        ),
-        tag(
-            "div",
-            tag("h1", title),
-            badge(state),
-            class_="headline",
-        ),
-        *words,
+        tag("p", " · ".join(unbroken), class_="kicker"),
+        tag("div", tag("h1", title), badge(state), class_="headline"),
+        *parts,
         _command(manifest.command) if manifest.command else None,
     )
 
 
 def _command(command: str) -> Markup:
     """Return the command line, broken between words alone, with a button that copies it."""
-    words: list[object] = []
+    parts: list[object] = []
     for word in command.split(" "):
-        words += [tag("span", word), " "]
-    code = tag("code", *words[:-1], class_="command")
+        parts += [tag("span", word), " "]
+    code = tag("code", *parts[:-1], class_="command")
     copy = tag("button", "Copy", type="button", class_="copy", hidden=True)
     return tag("p", "Run again: ", code, " ", copy, class_="soft")
 
 
 def policy(*scripts: str) -> str:
-    """A page's Content-Security-Policy: these scripts, by their hashes, and nobody else's; pictures inside the page;
-    nothing from outside."""
-    hashes = [
-        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts
-    ]
-    own = " ".join(f"'sha256-{one}'" for one in hashes)
-    sources = f"default-src 'none'; script-src {own}; style-src 'unsafe-inline'; img-src data:"
-    return f"{sources}; base-uri 'none'; form-action 'none'"
+    """Return a Content-Security-Policy for a page with these scripts.
+
+    It allows only these scripts, by their hashes, and pictures inside the page. It forbids requests
+    to other addresses.
+    """
+    sources = []
+    for script in scripts:
+        digest = hashlib.sha256(script.encode()).digest()
+        sources.append(f"'sha256-{base64.b64encode(digest).decode()}'")
+    return (
+        f"default-src 'none'; script-src {' '.join(sources)}; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
 
 
 def page_head(title: str, *, style: str = "", forbids: bool = True, plays: bool = False) -> Markup:
-    """The head of every page; it forbids the page to ask for anything outside itself, unless its server does.
-    ``style``: more rules; ``plays``: clips that lie beside it."""
-    content = (
-        policy(page_script()) + ("; media-src 'self' file:" if plays else "") if forbids else None
-    )
+    """Return the ``head`` element of a page.
+
+    Args:
+        title: Title of the page.
+        style: Style rules in addition to those of every page.
+        forbids: Add a Content-Security-Policy. A page whose server sends one needs none.
+        plays: Allow moving pictures that lie beside the page.
+    """
+    security = None
+    if forbids:
+        content = policy(page_script())
+        if plays:
+            content += "; media-src 'self' file:"
+        security = tag("meta", http_equiv="Content-Security-Policy", content=content)
     return tag(
         "head",
         tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=content) if content else None,
+        security,
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("link", rel="icon", href="data:,"),
@@ -123,46 +157,49 @@ def page_head(title: str, *, style: str = "", forbids: bool = True, plays: bool 
     )
 
 
-def picture(drawing: str, words: str, **attributes: str) -> Markup:
-    """An SVG document inside the page, with its caption; ``attributes`` are those of the figure."""
-    data = (
-        "data:image/svg+xml;base64,"
-        + base64.b64encode(following_dark_mode(drawing).encode()).decode()
-    )
+def picture(drawing: str, caption: str, **attributes: str) -> Markup:
+    """Return an SVG document as a figure inside the page.
+
+    Args:
+        drawing: The SVG document.
+        caption: Caption, which is also the alternative text.
+        **attributes: Attributes of the ``figure`` element.
+    """
+    encoded = base64.b64encode(following_dark_mode(drawing).encode()).decode()
+    source = f"data:image/svg+xml;base64,{encoded}"
     style = "max-width:100%;height:auto;border-radius:4px"
-    return tag(
-        "figure",
-        tag("img", src=data, alt=words, style=style),
-        tag("figcaption", words),
-        **attributes,
-    )
+    image = tag("img", src=source, alt=caption, style=style)
+    return tag("figure", image, tag("figcaption", caption), **attributes)
 
 
 def clip(name: str) -> Markup:
-    """A moving picture that lies beside the page."""
+    """Return a figure with a moving picture, whose file lies beside the page."""
     video = tag("video", src=name, controls=True, loop=True, muted=True, style="max-width:100%")
     return tag("figure", video, tag("figcaption", tag("a", name, href=name)))
 
 
 def differences(deviations: Sequence[str]) -> Markup | None:
-    """Where a study differs from the document, or nothing."""
+    """Return a list of the deviations of a study from the document, or None if there are none."""
     if not deviations:
         return None
-    points = tag("ul", [tag("li", words) for words in deviations], class_="plain")
+    points = tag("ul", [tag("li", deviation) for deviation in deviations], class_="plain")
     return join([tag("p", "Where this differs from the document:"), points])
 
 
 def page_style() -> str:
-    """The style sheet of every page, light and dark."""
-    light, dark = custom_properties(LIGHT), custom_properties(DARK)
-    return (
-        f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
-        + _resource("page.css")
-    )
+    """Return the style sheet of every page, with light and dark colours."""
+    light = custom_properties(LIGHT)
+    dark = custom_properties(DARK)
+    colours = f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+    return colours + _resource("page.css")
 
 
 def page_script() -> str:
-    """What every page runs: a fault under the pointer stands out everywhere, and all is open in print."""
+    """Return the script of every page.
+
+    It highlights the fault under the pointer in all figures and tables, and unfolds everything for
+    printing.
+    """
     return _resource("page.js")
 
 
@@ -179,95 +216,95 @@ def _header(run: LoadedRun) -> Markup:
 def _overview(run: LoadedRun) -> Markup | None:
     if len(run.sessions) < 2:
         return None
-    columns = (
-        "Network",
-        "Verdict",
-        "Route",
-        "Faults",
-        "Largest deviation of a loss",
-        "ROR predicted",
-        "ROR measured",
-    )
-    codes = {
-        describe_stream_code(part.session.parameters)
-        for part in run.sessions
-        if ror_is_predicted(part)
-    } - {""}
+    columns = [
+        ("Network", ""),
+        ("Verdict", ""),
+        ("Route", ""),
+        ("Faults", "n"),
+        ("Largest deviation of a loss", "n"),
+        ("ROR predicted", "n"),
+        ("ROR measured", "n"),
+    ]
+    codes = set()
+    for part in run.sessions:
+        code = describe_stream_code(part.session.parameters)
+        if code and ror_is_predicted(part):
+            codes.add(code)
     note = tag("p", f"ROR: {'; '.join(sorted(codes))}", class_="soft") if codes else None
-    kinds = zip(columns, ("", "", "", *"nnnn"), strict=True)
-    return Markup(table(kinds, map(_overview_row, run.sessions), "All streams") + (note or ""))
+    rows = [_overview_row(part) for part in run.sessions]
+    return join([table(columns, rows, "All streams"), note])
 
 
 def _overview_row(part: SessionRun) -> tuple[object, ...]:
-    session, summary = part.session, part.summary
-    worst = worst_deviation(part.faults)
+    session = part.session
+    verdict = part.summary.verdict if part.summary else None
+    deviation = worst_deviation(part.faults)
+    ror_predicted, ror_measured = ror_words(part)
     return (
         tag("a", session.title, href=f"#stream-{session.session}"),
-        badge(state_of(summary.verdict if summary else None), small=True),
+        badge(state_of(verdict), small=True),
         f"{session.source} to {session.sink}, {session.method.replace('_', ' ')}",
         len(part.faults),
-        NOTHING if worst is None else f"{plain(worst * 100)} points",
-        *ror_words(part),
+        NOTHING if deviation is None else f"{plain(deviation * 100)} points",
+        ror_predicted,
+        ror_measured,
     )
 
 
 def _closing(run: LoadedRun) -> Markup:
     manifest = run.manifest
-    own = [part for part in run.sessions if part.summary is not None]
+    # The verdict of a run is the sum of the verdicts of its streams. It is listed only if no stream
+    # has one, so that no check appears twice.
+    checks = None
+    if run.verdict is not None and all(part.summary is None for part in run.sessions):
+        checks = checks_block(run.verdict)
+    capabilities = {name: _capability(entry) for name, entry in manifest.capabilities.items()}
+    records = ["manifest.json", "measurements.jsonl"]
+    if run.verdict is not None:
+        records.append("verdict.json")
     return tag(
         "section",
         tag("h2", "The run"),
-        # A run's own verdict is the sum of its streams' where it has any, so that it is not listed twice.
-        checks_block(run.verdict) if run.verdict is not None and not own else None,
+        checks,
         machine_details(manifest),
-        _folded(
-            "Machine capabilities", {k: _capability(v) for k, v in manifest.capabilities.items()}
-        ),
+        _folded("Machine capabilities", capabilities),
         [_parameters(part) for part in run.sessions],
         tag("h3", "Records"),
-        files_list(
-            [
-                "manifest.json",
-                "measurements.jsonl",
-                *(["verdict.json"] if run.verdict is not None else []),
-            ]
-        ),
+        files_list(records),
         class_="closing",
     )
 
 
 def machine_details(manifest: Manifest) -> Markup:
-    """On what and with what it was run, folded."""
-    shown = dict(manifest.machine)
-    memory = shown.pop("memory_bytes", None)
-    if isinstance(memory, (int, float)):
-        shown["memory"] = f"{plain(memory / 2**30, 1)} GiB"
-    both = tag("div", fact_list(shown), fact_list(manifest.versions), class_="two")
+    """Return the machine and the versions of a run, folded."""
+    machine = dict(manifest.machine)
+    memory_bytes = machine.pop("memory_bytes", None)
+    if isinstance(memory_bytes, (int, float)):
+        machine["memory"] = f"{plain(memory_bytes / 2**30, 1)} GiB"
+    both = tag("div", fact_list(machine), fact_list(manifest.versions), class_="two")
     return tag("details", tag("summary", "Machine and versions"), both)
 
 
 def fact_list(facts: Json) -> Markup:
-    """Names and values as a definition list."""
+    """Return names and values as a definition list."""
     if not facts:
         return tag("p", "Not recorded.", class_="soft")
-    return tag(
-        "dl",
-        [
-            join([tag("dt", explained(column(k, [])[0])), tag("dd", cell(v))])
-            for k, v in facts.items()
-        ],
-        class_="facts",
-    )
+    entries = []
+    for name, value in facts.items():
+        heading, _ = column(name, [])
+        entries += [tag("dt", explained(heading)), tag("dd", cell(value))]
+    return tag("dl", entries, class_="facts")
 
 
 def _capability(entry: object) -> str:
-    """Whether the machine has it, and what is said of it."""
-    there, detail = (
-        (entry.get("available"), entry.get("detail"))
-        if isinstance(entry, Mapping)
-        else (entry, None)
-    )
-    return ("✓ yes" if there else "✗ no") + (f": {detail}" if detail else "")
+    """Return whether the machine has a capability, and the detail recorded with it."""
+    available = entry
+    detail = None
+    if isinstance(entry, Mapping):
+        available = entry.get("available")
+        detail = entry.get("detail")
+    text = "✓ yes" if available else "✗ no"
+    return f"{text}: {detail}" if detail else text
 
 
 def _folded(title: str, facts: Json) -> Markup | None:
@@ -276,14 +313,13 @@ def _folded(title: str, facts: Json) -> Markup | None:
 
 def _parameters(part: SessionRun) -> Markup | None:
     figures = part.summary.figures if part.summary else {}
-    facts = {
-        **part.session.parameters,
-        **{name: value for name, value in figures.items() if name != PER_PATH},
-    }
-    title = f"Parameters and counts, {part.session.title}"
-    return _folded(title, {k: json_ready(v) for k, v in facts.items()})
+    facts = {name: json_ready(value) for name, value in part.session.parameters.items()}
+    for name, value in figures.items():
+        if name != PER_PATH:  # it has a table
+            facts[name] = json_ready(value)
+    return _folded(f"Parameters and counts, {part.session.title}", facts)
 
 
 def files_list(names: Sequence[str]) -> Markup:
-    """Links to files beside the page."""
+    """Return a list of links to files beside the page."""
     return tag("ul", [tag("li", tag("a", name, href=name)) for name in names], class_="plain")

@@ -1,7 +1,7 @@
-"""Progress on a terminal's stderr: of a run that reports where it is, of points that are counted, of work that shows
-nothing.
+"""Progress bars and a spinner on stderr.
 
-In a pipe all three stay silent. rich is imported only where something is drawn: a command in a pipe never waits for it.
+They print nothing if stderr is not a terminal. rich is imported only when something is drawn, so
+that a command in a pipe does not wait for the import.
 """
 
 import contextlib
@@ -16,7 +16,11 @@ from testbed.model.progress import Progress, ReportProgress
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[ReportProgress | None]:
-    """A bar that fills with the share of the run that is done; None where nobody looks."""
+    """Show a bar that fills with the completed share of the run.
+
+    Yields:
+        A function that takes the progress of the run, or None if nothing is drawn.
+    """
     with _bar(title, "{task.percentage:>3.0f} %") as update:
         if update is None:
             yield None
@@ -34,19 +38,23 @@ def progress_bar(title: str) -> Iterator[ReportProgress | None]:
 
 @contextlib.contextmanager
 def points_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar over points that are measured one by one: call what it gives with how many are done, and how many there
-    are."""
+    """Show a bar over points that are measured one by one.
+
+    Yields:
+        A function that takes the number of completed points and the number of all points.
+    """
     with _bar(title, "{task.completed:.0f}/{task.total:.0f}") as update:
-        yield (
-            (lambda done, total: None)
-            if update is None
-            else (lambda done, total: update(completed=done, total=total))
-        )
+
+        def report_points(done: int, total: int) -> None:
+            if update is not None:
+                update(completed=done, total=total)
+
+        yield report_points
 
 
 @contextlib.contextmanager
 def spinner(doing: str) -> Iterator[None]:
-    """Something that turns while work goes on that cannot say how far it is."""
+    """Show a spinner during work that cannot report its progress."""
     if not sys.stderr.isatty():
         yield
         return
@@ -57,8 +65,8 @@ def spinner(doing: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _bar(title: str, share: str) -> Iterator[Callable[..., Any] | None]:
-    """rich's ``update`` of one bar; None in a pipe and on a terminal that cannot draw."""
+def _bar(title: str, progress_format: str) -> Iterator[Callable[..., Any] | None]:
+    """Yield rich's ``update`` of one bar, or None in a pipe and on a terminal that cannot draw."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None
         return
@@ -70,7 +78,7 @@ def _bar(title: str, share: str) -> Iterator[Callable[..., Any] | None]:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TextColumn(share, markup=False),
+        TextColumn(progress_format, markup=False),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )

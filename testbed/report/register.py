@@ -1,7 +1,7 @@
-"""The register of claims: each claim of the documents, the checks that speak of it, what came out, and at which size.
+"""The register of claims: each claim of the documents, its checks, their outcomes and sizes.
 
-The package of the studies declares which checks speak of a claim; outcomes, sizes and commands are those of stored
-runs.
+The package of the studies declares which checks are about a claim. Outcomes, sizes and commands are
+taken from stored runs.
 """
 
 import csv
@@ -18,14 +18,21 @@ from topologies.text.json_types import Json
 
 COLUMNS = ("document", "chapter", "page", "where", "claim", "limit", "shown by", "note")
 STANDINGS = ("full", "reduced", "computed", "by-test", "missing")
+# The outcome of a claim is the first of these that any of its checks has.
 OUTCOMES = ("fails", "cannot-tell", "holds", "by-test", "missing")
-"""Of several checks of one claim the first of these that there is."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """What speaks of a claim: a check of a study by its key, or (``study`` empty) a test, program or page,
-    ``command``."""
+    """Evidence for a claim: a check of a study, or a test, program or page.
+
+    Attributes:
+        study: Name of the study, empty for a test, program or page.
+        check: Key of the check.
+        size: Size of the run that made the check.
+        outcome: One of ``OUTCOMES``.
+        command: Command that repeats the run or the test, or the name of the page.
+    """
 
     study: str
     check: str
@@ -36,9 +43,18 @@ class Shown:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A claim: ``chapter`` as the document numbers it, ``page`` on which its section or figure begins (None: the text
-    has no pages), ``where`` in words. ``limit``: "reduced" or "computed" (in virtual time, or by a formula) where it is
-    shown so, which ``note`` explains."""
+    """A claim with its evidence.
+
+    Attributes:
+        document: Name of the document.
+        chapter: Chapter as the document numbers it.
+        page: Page on which the section or figure begins, None if the text has no pages.
+        where: Description of the passage.
+        claim: The claim.
+        limit: "reduced", or "computed" (in virtual time or by a formula), or empty if neither.
+        note: Explanation of the limit.
+        shown: The evidence.
+    """
 
     document: str
     chapter: str
@@ -51,136 +67,154 @@ class Row:
 
     @property
     def outcome(self) -> str:
-        """Of all checks together; ``by-test`` where no study speaks of it, ``missing`` where nothing does."""
-        return next(
-            name
-            for name in OUTCOMES
-            if name in {one.outcome for one in self.shown} or name == "missing"
-        )
+        """The outcome of all checks together.
+
+        It is ``by-test`` if no study is about the claim, and ``missing`` if there is no evidence.
+        """
+        outcomes = {shown.outcome for shown in self.shown}
+        for name in OUTCOMES:
+            if name in outcomes:
+                return name
+        return "missing"
 
     @property
     def standing(self) -> str:
-        """One of ``STANDINGS``: ``full`` where studies show it, each at its full size, which is the document's."""
+        """One of ``STANDINGS``; ``full`` if every study of the claim ran at full size.
+
+        The full size of a study is the size that the document used.
+        """
         if self.outcome in ("by-test", "missing"):
             return self.outcome
-        whole = all(one.size == "full" for one in self.shown if one.study)
-        return self.limit or ("full" if whole else "reduced")
+        if self.limit:
+            return self.limit
+        all_full = all(shown.size == "full" for shown in self.shown if shown.study)
+        return "full" if all_full else "reduced"
 
     @property
     def studies(self) -> list[str]:
-        return list(dict.fromkeys(one.study for one in self.shown if one.study))
+        """Names of the studies that are about the claim, in their order."""
+        return list(dict.fromkeys(shown.study for shown in self.shown if shown.study))
 
     def to_json(self) -> list[Json]:
-        """An object for each check, test or page that speaks of it; one where nothing does."""
-        nothing = Shown(study="", check="", size="", outcome="missing", command="")
-        own = {
-            name: getattr(self, name)
-            for name in ("document", "chapter", "page", "where", "claim", "note")
+        """Return one object for each piece of evidence, or one object if there is none."""
+        claim = {
+            "document": self.document,
+            "chapter": self.chapter,
+            "page": self.page,
+            "where": self.where,
+            "claim": self.claim,
+            "note": self.note,
         }
-        return [own | vars(one) | {"standing": self.standing} for one in self.shown or (nothing,)]
+        nothing = Shown(study="", check="", size="", outcome="missing", command="")
+        evidence = self.shown or (nothing,)
+        return [claim | vars(shown) | {"standing": self.standing} for shown in evidence]
 
 
-def read_register(text: str, place: str, runs: Mapping[str, StoredRun | None]) -> list[Row]:
-    """The register of declared claims, a line each with ``COLUMNS`` between tabs.
+def read_register(text: str, name: str, runs: Mapping[str, StoredRun | None]) -> list[Row]:
+    """Parse the register of declared claims.
 
-    What shows a claim stands between semicolons: ``STUDY``, ``STUDY:KEY`` (of its checks, with ``*``), or a test,
-    program or page. ``runs``: study -> the run that speaks for it. InputError, naming the line, where a study has no
-    check of that key.
+    Each line has the fields of ``COLUMNS`` between tabs. The evidence of a claim is a list between
+    semicolons of ``STUDY``, ``STUDY:KEY`` (key of its checks, may contain ``*``), or a test,
+    program or page.
+
+    Args:
+        text: Content of the register.
+        name: Name of the register, for error messages.
+        runs: The stored run of each study, None for a study without one.
+
+    Raises:
+        InputError: A study has no check with that key. The message names the line.
     """
-    return [
-        _row(line, f"{place}:{number}", runs) for number, line in enumerate(_lines(text), start=2)
-    ]
+    lines = csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+    rows = []
+    # Line 1 contains the headings.
+    for number, line in enumerate(lines, start=2):
+        rows.append(_row(line, f"{name}:{number}", runs))
+    return rows
 
 
-def _lines(text: str) -> Iterable[dict[str, str]]:
-    return csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
-
-
-def _row(line: Mapping[str, str], place: str, runs: Mapping[str, StoredRun | None]) -> Row:
+def _row(line: Mapping[str, str], position: str, runs: Mapping[str, StoredRun | None]) -> Row:
     shown: list[Shown] = []
-    for words in filter(None, line["shown by"].split("; ")):
-        study, _, key = words.partition(":")
-        shown += (
-            _checks(study, key or "*", place, runs[study])
-            if study in runs
-            else [_without_study(words)]
-        )
-    rest = {name: line[name] for name in ("document", "chapter", "where", "claim", "limit", "note")}
-    return Row(**rest, page=int(line["page"]) if line["page"] else None, shown=tuple(shown))
+    for evidence in line["shown by"].split("; "):
+        if not evidence:
+            continue
+        study, _, key = evidence.partition(":")
+        if study in runs:
+            shown += _checks(study, key or "*", position, runs[study])
+        else:
+            shown.append(_without_study(evidence))
+    return Row(
+        document=line["document"],
+        chapter=line["chapter"],
+        page=int(line["page"]) if line["page"] else None,
+        where=line["where"],
+        claim=line["claim"],
+        limit=line["limit"],
+        note=line["note"],
+        shown=tuple(shown),
+    )
 
 
-def _checks(study: str, key: str, place: str, run: StoredRun | None) -> list[Shown]:
+def _checks(study: str, key: str, position: str, run: StoredRun | None) -> list[Shown]:
     if run is None or run.verdict is None:
-        return [
-            Shown(
+        command = f"testbed experiment run {study}"
+        return [Shown(study=study, check=key, size="", outcome="missing", command=command)]
+    evidence = []
+    for check in run.verdict.keyed().checks:
+        if fnmatchcase(check.key, key):
+            shown = Shown(
                 study=study,
-                check=key,
-                size="",
-                outcome="missing",
-                command=f"testbed experiment run {study}",
+                check=check.key,
+                size=run.size,
+                outcome=check.outcome,
+                command=command_of(run),
             )
-        ]
-    found = [
-        Shown(
-            study=study,
-            check=check.key,
-            size=run.size,
-            outcome=check.outcome,
-            command=command_of(run),
-        )
-        for check in run.verdict.keyed().checks
-        if fnmatchcase(check.key, key)
-    ]
-    if not found:
+            evidence.append(shown)
+    if not evidence:
         raise InputError(
-            f"{place}: {study} has no check {key}; testbed report of its run names the checks"
+            f"{position}: {study} has no check {key}; testbed report of its run names the checks"
         )
-    return found
+    return evidence
 
 
-def _without_study(words: str) -> Shown:
-    command = f"python -m pytest {words}" if words.startswith("tests/") else words
+def _without_study(text: str) -> Shown:
+    command = f"python -m pytest {text}" if text.startswith("tests/") else text
     return Shown(study="", check="", size="", outcome="by-test", command=command)
 
 
 def chapter_of(row: Row) -> str:
-    """Document and chapter, without its sections: "000 4"."""
+    """Return document and chapter without the section, for example "000 4"."""
     return f"{row.document} {row.chapter.split('.')[0]}"
 
 
 def counts(rows: Iterable[Row]) -> dict[str, int]:
-    """How many claims there are, how they stand, and how those that studies show came out."""
-    every = list(rows)
-    standing, outcome = (
-        Counter(row.standing for row in every),
-        Counter(row.outcome for row in every),
-    )
-    return {
-        "claims": len(every),
-        **{name: standing[name] for name in STANDINGS},
-        **{name: outcome[name] for name in ("holds", "fails", "cannot-tell")},
-    }
+    """Return the number of claims, in all and by standing and outcome."""
+    claims = list(rows)
+    standings = Counter(row.standing for row in claims)
+    outcomes = Counter(row.outcome for row in claims)
+    result = {"claims": len(claims)}
+    for name in STANDINGS:
+        result[name] = standings[name]
+    for name in ("holds", "fails", "cannot-tell"):
+        result[name] = outcomes[name]
+    return result
 
 
 def counts_by_chapter(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
-    """``counts`` of each chapter, in the order of the register."""
-    return {
-        name: counts(r for r in rows if chapter_of(r) == name)
-        for name in dict.fromkeys(map(chapter_of, rows))
-    }
+    """Return the ``counts`` of each chapter, in the order of the register."""
+    rows_by_chapter: dict[str, list[Row]] = {}
+    for row in rows:
+        rows_by_chapter.setdefault(chapter_of(row), []).append(row)
+    return {chapter: counts(claims) for chapter, claims in rows_by_chapter.items()}
 
 
 def outcome_in_words(row: Row) -> str:
-    """How many of its checks came out how, or that a test shows it."""
-    checks = Counter(one.outcome for one in row.shown if one.study)
+    """Return the number of checks by outcome, or that a test is the evidence."""
+    checks = Counter(shown.outcome for shown in row.shown if shown.study)
     if not checks:
         return row.outcome.replace("-", " ") if row.shown else ""
-    said = [
-        f"{checks[name]} {name.replace('-', ' ')}"
-        for name in ("holds", "fails", "cannot-tell", "missing")
-    ]
-    return (
-        counted(checks.total(), "check")
-        + ": "
-        + ", ".join(words for words in said if not words.startswith("0 "))
-    )
+    outcomes = []
+    for name in ("holds", "fails", "cannot-tell", "missing"):
+        if checks[name]:
+            outcomes.append(f"{checks[name]} {name.replace('-', ' ')}")
+    return f"{counted(checks.total(), 'check')}: {', '.join(outcomes)}"

@@ -1,5 +1,8 @@
-"""The command's stdout and stderr: nothing of others' text steers the terminal, and what the encoding is missing is
-escaped."""
+"""Standard output and standard error of the command, made safe for a terminal.
+
+Control characters in text from other sources are escaped, and so are characters that the encoding
+lacks.
+"""
 
 import contextlib
 import io
@@ -12,34 +15,40 @@ from testbed.model.naming.printable import LAYOUT, Styled, printable
 
 
 class OutputError(InputError):
-    """Standard output cannot be written, and its reader has not simply gone."""
+    """Standard output cannot be written, for another reason than a closed pipe."""
 
 
 class PrintableStream(io.TextIOWrapper):
-    """A text stream that writes out control characters, but for line breaks and tabs, of everything that is not
-    ``Styled``.
+    """A text stream that escapes control characters, except line breaks and tabs.
 
-    When its reader has gone, what is still written is dropped, and the command goes on: its exit
-    code still counts. Only here is a broken pipe treated so.
+    Text of type ``Styled`` is written unchanged. When the reader of a pipe has disconnected,
+    further output is dropped and the command continues, because its exit code still matters. No
+    other module handles a broken pipe.
+
+    Attributes:
+        as_it_is: Write all text unchanged.
     """
 
     as_it_is = False
     _has_reader = True
 
     def write(self, text: str) -> int:
-        shown = text if self.as_it_is or isinstance(text, Styled) else printable(text, LAYOUT)
-        with self._reader_may_go():
+        """Write the text, escaped unless it is ``Styled``, and return its length."""
+        unchanged = self.as_it_is or isinstance(text, Styled)
+        shown = text if unchanged else printable(text, LAYOUT)
+        with self._reader_may_disconnect():
             if self._has_reader:
                 super().write(shown)
         return len(text)
 
     def flush(self) -> None:
-        with self._reader_may_go():
+        """Flush the stream, unless its reader has disconnected."""
+        with self._reader_may_disconnect():
             if self._has_reader:
                 super().flush()
 
     @contextlib.contextmanager
-    def _reader_may_go(self) -> Iterator[None]:
+    def _reader_may_disconnect(self) -> Iterator[None]:
         try:
             yield
         except BrokenPipeError:
@@ -52,28 +61,31 @@ class PrintableStream(io.TextIOWrapper):
 
 
 def make_printable() -> None:
-    """From now on stdout and stderr are such streams, and no byte of stdin is refused."""
+    """Make stdout and stderr printable streams, and let stdin accept any byte."""
     for name in ("stdout", "stderr"):
-        old: Any = getattr(sys, name)
-        if type(old) is not io.TextIOWrapper:
+        original: Any = getattr(sys, name)
+        if type(original) is not io.TextIOWrapper:
             continue
-        old.flush()
-        described: dict[str, Any] = {
-            "encoding": old.encoding,
+        original.flush()
+        settings: dict[str, Any] = {
+            "encoding": original.encoding,
             "errors": "backslashreplace",
-            "line_buffering": old.line_buffering,
-            "write_through": old.write_through,
+            "line_buffering": original.line_buffering,
+            "write_through": original.write_through,
         }
-        new = PrintableStream(old.detach(), **described)
-        setattr(sys, name, new)
-        setattr(sys, f"__{name}__", new)
+        printable_stream = PrintableStream(original.detach(), **settings)
+        setattr(sys, name, printable_stream)
+        setattr(sys, f"__{name}__", printable_stream)
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="backslashreplace")
 
 
 @contextlib.contextmanager
 def output_of_programs() -> Iterator[None]:
-    """Meanwhile stdout carries what a program of the user's prints, which may draw on the terminal as it likes."""
+    """Write stdout unchanged while a program of the user prints on it.
+
+    Such a program may use the terminal's control sequences.
+    """
     stream = sys.stdout
     if not isinstance(stream, PrintableStream):
         yield
@@ -85,7 +97,7 @@ def output_of_programs() -> Iterator[None]:
         stream.as_it_is = False
 
 
-# An error quotes what a user gave, which may be as long as a file.
+# An error message quotes input of the user, which may be as long as a file. Lengths in characters.
 _MAX_MESSAGE = 1200
 _HEAD_LENGTH = 800
 _TAIL_LENGTH = 200

@@ -1,7 +1,11 @@
-"""The page of a study: verdict, figures, the table of its points; one self-contained file like the page of a stream."""
+"""The page of a study: verdict, figures and the table of its points.
+
+It is one self-contained HTML file like the page of a stream.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from testbed.model.run_records import Manifest, group_sessions, record_from_json
 from testbed.model.verdict import Verdict
@@ -16,72 +20,102 @@ from testbed.report.sections import checks_block, scrolling, stream_figure, tabl
 from testbed.report.wording import counted, state_of, verdict_reason
 from topologies.text.json_types import Json
 
+# Up to this number of points, each point is a column.
 FEW_ROWS = 4
-"""So few points stand side by side."""
+# Rows of the table. The file beside the page has all of them.
 MAX_ROWS = 500
-"""Rows beyond this number are left to the file next to the page."""
+
+# Field -> (heading with its unit, factor to divide its values by).
+Columns = Mapping[str, tuple[str, float]]
 
 
 def build_study_page(
     manifest: Manifest, rows: Sequence[Json], verdict: Verdict | None, figures: Mapping[str, str]
 ) -> str:
-    """The whole page as text. ``figures``: name -> SVG document. Deterministic: the same records give the same page."""
+    """Return the page of a study as text; the same records always give the same page.
+
+    Args:
+        manifest: The manifest of the run.
+        rows: The points.
+        verdict: The verdict, or None if the study did not end.
+        figures: The SVG documents of the figures by name.
+    """
     state = state_of(verdict)
-    clips = [name for row in rows if isinstance(row.get("clips"), list) for name in row["clips"]]
+    clips: list[str] = []
+    for row in rows:
+        if isinstance(row.get("clips"), list):
+            clips += row["clips"]
     title = f"{state.replace('-', ' ').capitalize()}: {manifest.name} {manifest.run}".strip()
     head = page.page_head(title, plays=bool(clips))
-    unfinished = None if verdict is not None else "the study did not end"
-    header = page.page_header(
-        manifest,
-        manifest.study.get("of") or study_title(manifest),
-        state,
-        [counted(len(rows), "point")],
-        tag("p", study_title(manifest), class_="soft") if "of" in manifest.study else None,
-        tag("p", manifest.study["answers"], class_="lead")
-        if manifest.study.get("answers")
-        else None,
-        tag("p", verdict_reason(verdict, unfinished), class_="lead"),
-        _what_it_is(manifest.study),
-    )
-    parts = [
+    drawings = []
+    for name, drawing in figures.items():
+        drawings.append(page.picture(drawing, caption_in(drawing, name), class_="across"))
+    main = tag(
+        "main",
         drawn_network(manifest.study.get("drawn", ())),
-        *(
-            page.picture(drawing, caption_in(drawing, name), class_="across")
-            for name, drawing in figures.items()
-        ),
-        *map(page.clip, clips),
+        drawings,
+        [page.clip(clip) for clip in clips],
         _methods(manifest.name, rows),
-    ]
-    closing = tag(
+        _closing(manifest, rows, verdict),
+    )
+    footer = page.page_footer("Generated from the points next to this page; ")
+    return page.whole_page(head, _header(manifest, rows, verdict), main, footer)
+
+
+def _header(manifest: Manifest, rows: Sequence[Json], verdict: Verdict | None) -> Markup:
+    study = manifest.study
+    title = study_title(manifest)
+    subtitle = tag("p", title, class_="soft") if "of" in study else None
+    question = tag("p", study["answers"], class_="lead") if study.get("answers") else None
+    unfinished = None if verdict is not None else "the study did not end"
+    return page.page_header(
+        manifest,
+        study.get("of") or title,
+        state_of(verdict),
+        [counted(len(rows), "point")],
+        subtitle,
+        question,
+        tag("p", verdict_reason(verdict, unfinished), class_="lead"),
+        _description(study),
+    )
+
+
+def _closing(manifest: Manifest, rows: Sequence[Json], verdict: Verdict | None) -> Markup:
+    file_names = ["points.jsonl", "manifest.json"]
+    if verdict is not None:
+        file_names.append("verdict.json")
+    return tag(
         "section",
         tag("h2", "Checks"),
         checks_block(verdict) if verdict is not None else None,
         tag("h2", "Points"),
         _point_table(rows),
         tag("h2", "Data"),
-        page.files_list(
-            ("points.jsonl", "manifest.json", *(["verdict.json"] if verdict is not None else []))
-        ),
+        page.files_list(file_names),
         page.machine_details(manifest),
         class_="closing",
     )
-    footer = page.page_footer("Generated from the points next to this page; ")
-    return page.whole_page(head, header, tag("main", parts, closing), footer)
 
 
 def drawn_network(records: Sequence[Json]) -> Markup | None:
-    """The network with what was planned on it, from the records of a stream."""
-    runs = group_sessions([record_from_json(one, "drawn") for one in records])
-    drawn = inlined("drawn", lambda: {"route": route_figure(runs[0])}) if runs else {}
-    return (
-        stream_figure("route" if runs[0].session.source else "network", *drawn["route"])
-        if drawn
-        else None
-    )
+    """Return a drawing of the network with the planned routes or loads.
+
+    Args:
+        records: The records of a stream. None is returned if there are none.
+    """
+    runs = group_sessions([record_from_json(record, "drawn") for record in records])
+    if not runs:
+        return None
+    drawings = inlined("drawn", lambda: {"route": route_figure(runs[0])})
+    if not drawings:
+        return None
+    kind = "route" if runs[0].session.source else "network"
+    drawing, caption = drawings["route"]
+    return stream_figure(kind, drawing, caption)
 
 
 def _methods(name: str, rows: Sequence[Json]) -> Markup | None:
-    """The methods of a campaign beside each other."""
+    """Return a table that compares the methods of a campaign, or None for another study."""
     if not name.startswith("campaign-"):
         return None
     common = any("mean_ror_of_common_rows" in row for row in rows)
@@ -93,7 +127,7 @@ def _methods(name: str, rows: Sequence[Json]) -> Markup | None:
 
 
 def study_title(manifest: Manifest) -> str:
-    """Its title in words, or its name."""
+    """Return the title of a study, or its name if it has no title."""
     name = manifest.name.replace("_", " ")
     campaign = re.fullmatch(r"campaign-(.+)-[0-9a-f]{12}", name)
     if campaign is not None:
@@ -101,75 +135,94 @@ def study_title(manifest: Manifest) -> str:
     return str(manifest.study.get("title") or name or "Study")
 
 
-def _what_it_is(study: Json) -> Markup | None:
-    """What was run, and where that differs from the document."""
+def _description(study: Json) -> Markup | None:
+    """Return what was measured, and the deviations from the document."""
     if not study:
         return None
     measured = page.fact_list({"Measured": study["does"]}) if study.get("does") else None
-    code = (
-        tag("p", f"Every ROR here is that of {study['ror_code']}.", class_="soft")
-        if study.get("ror_code")
-        else None
-    )
+    code = None
+    if study.get("ror_code"):
+        code = tag("p", f"Every ROR here is that of {study['ror_code']}.", class_="soft")
     return join([measured, code, page.differences(study.get("deviations", ()))])
 
 
 def _point_table(rows: Sequence[Json]) -> Markup:
+    """Return the table of points, preceded by the values that all points share."""
     if not rows:
         return tag("p", "No point was measured.", class_="soft")
     shown = rows[:MAX_ROWS]
+    names, series = _fields(shown)
+    columns = {}
+    for name in names:
+        columns[name] = column(name, [row.get(name) for row in shown])
     parts: list[Markup] = []
-    keys = dict.fromkeys(key for row in shown for key in row if key != "verdict")  # it stands above
-    every = [name for name in keys if any(row.get(name) not in (None, [], {}) for row in shown)]
-    names = [name for name in every if not any(is_series(row.get(name)) for row in shown)]
-    columns = {name: column(name, [row.get(name) for row in shown]) for name in names}
-    same = [
-        name
-        for name in names
-        if len(shown) > FEW_ROWS and all(row.get(name, ...) == shown[0].get(name) for row in shown)
-    ]
-    if same and len(same) < len(names):
-        facts = {
-            columns.pop(name)[0]: cell(shown[0][name], by)
-            for name, (_, by) in [(n, columns[n]) for n in same]
-        }
-        parts.append(
-            join([tag("p", "Common to all points:", class_="soft"), page.fact_list(facts)])
-        )
-    parts += [
-        _side_by_side(shown, columns) if len(shown) <= FEW_ROWS else _row_by_row(shown, columns)
-    ]
-    if len(names) < len(every):
-        left = ", ".join(column(name, [])[0] for name in every if name not in names)
-        parts.append(tag("p", f"Series, in points.jsonl: {left}.", class_="soft"))
+    constant = _constant_fields(shown, names) if len(shown) > FEW_ROWS else []
+    if constant and len(constant) < len(names):
+        facts = {}
+        for name in constant:
+            heading, factor = columns.pop(name)
+            facts[heading] = cell(shown[0][name], factor)
+        parts += [tag("p", "Common to all points:", class_="soft"), page.fact_list(facts)]
+    layout = _side_by_side if len(shown) <= FEW_ROWS else _row_by_row
+    parts.append(layout(shown, columns))
+    if series:
+        headings = ", ".join(column(name, [])[0] for name in series)
+        parts.append(tag("p", f"Series, in points.jsonl: {headings}.", class_="soft"))
     if len(rows) > MAX_ROWS:
-        words = f"{len(rows) - MAX_ROWS} more points are in points.jsonl beside this page."
-        parts.append(tag("p", words, class_="soft"))
+        text = f"{len(rows) - MAX_ROWS} more points are in points.jsonl beside this page."
+        parts.append(tag("p", text, class_="soft"))
     return join(parts)
 
 
-def _row_by_row(rows: Sequence[Json], columns: Mapping[str, tuple[str, float]]) -> Markup:
-    """A row a point."""
-    numeric = {
-        name: all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
-        for name in columns
-    }
-    heads = [(words, "n" if numeric[name] else "") for name, (words, _) in columns.items()]
-    return table(
-        heads,
-        ([cell(row.get(name), by) for name, (_, by) in columns.items()] for row in rows),
-        "Points",
-    )
+def _fields(rows: Sequence[Json]) -> tuple[list[str], list[str]]:
+    """Return the fields that a table can show, and those that contain series.
+
+    Fields that are empty in every row are left out, and so is the verdict, which the page shows
+    elsewhere.
+    """
+    names = []
+    series = []
+    for name in dict.fromkeys(chain.from_iterable(rows)):
+        values = [row.get(name) for row in rows]
+        if name == "verdict" or all(value in (None, [], {}) for value in values):
+            continue
+        if any(is_series(value) for value in values):
+            series.append(name)
+        else:
+            names.append(name)
+    return names, series
 
 
-def _side_by_side(rows: Sequence[Json], columns: Mapping[str, tuple[str, float]]) -> Markup:
-    """A column a point, where there are few: nothing is cut off at the right."""
-    body = [
-        tag(
-            "tr",
-            tag("th", words, scope="row"),
-            [tag("td", cell(row.get(n), by), class_="n") for row in rows],
-        )
-        for n, (words, by) in columns.items()
-    ]
+def _constant_fields(rows: Sequence[Json], names: Sequence[str]) -> list[str]:
+    """Return the fields that every row contains with the same value."""
+    constant = []
+    for name in names:
+        first_value = rows[0].get(name)
+        # A row without the field differs from every value, also from None.
+        if all(row.get(name, ...) == first_value for row in rows):
+            constant.append(name)
+    return constant
+
+
+def _row_by_row(rows: Sequence[Json], columns: Columns) -> Markup:
+    """Return a table with one row per point."""
+    headings = []
+    for name, (heading, _) in columns.items():
+        numeric = all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
+        headings.append((heading, "n" if numeric else ""))
+    body = []
+    for row in rows:
+        body.append([cell(row.get(name), factor) for name, (_, factor) in columns.items()])
+    return table(headings, body, "Points")
+
+
+def _side_by_side(rows: Sequence[Json], columns: Columns) -> Markup:
+    """Return a table with one column per point.
+
+    Few points fit the width of the page in this way, however many fields they have.
+    """
+    body = []
+    for name, (heading, factor) in columns.items():
+        cells = [tag("td", cell(row.get(name), factor), class_="n") for row in rows]
+        body.append(tag("tr", tag("th", heading, scope="row"), cells))
     return scrolling(tag("table", tag("tbody", body), class_="beside"), "Points")

@@ -1,7 +1,7 @@
-"""What a stream or demo closes with on the terminal: one table a network, prediction beside measurement, then the
-verdict."""
+"""The closing tables of a stream or demo on the terminal: prediction, measurement and verdict."""
 
 from collections.abc import Callable
+from operator import attrgetter
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -32,16 +32,18 @@ STYLES: dict[RunState, str] = {
     "invalid": "yellow",
     "unfinished": "yellow",
 }
+# By the outcome of a fault: passed, failed, not judged.
 _FAULT_STYLES = {True: "green", False: "bold red", None: "dim"}
 
 
 def _loss(fault: FaultRecord) -> str:
     if fault.measured_loss is None:
         return NOTHING
+    text = plain(fault.measured_loss * 100).rjust(5)
     half = half_width(fault.interval)
-    return plain(fault.measured_loss * 100).rjust(5) + (
-        "" if half is None else f" ± {half * 100:.2f}"
-    )
+    if half is not None:
+        text += f" ± {half * 100:.2f}"
+    return text
 
 
 def _reaction(fault: FaultRecord) -> str:
@@ -49,69 +51,85 @@ def _reaction(fault: FaultRecord) -> str:
         return "none"
     if fault.reaction_s is None:
         return NOTHING
-    off = f" ± {fault.reaction_uncertainty_s * 1000:.1f}" if fault.reaction_uncertainty_s else ""
-    return f"{fault.reaction_s * 1000:.0f}{off}"
+    text = f"{fault.reaction_s * 1000:.0f}"
+    if fault.reaction_uncertainty_s:
+        text += f" ± {fault.reaction_uncertainty_s * 1000:.1f}"
+    return text
 
 
-def _needed(fault: FaultRecord) -> str:
-    """N; where labels do not lie as well as they could, with the bound and what they ask for more: "24 = 23+1"."""
-    more = over_bound(fault)
-    return plain(fault.predicted_block_size) + (f" = {more}" if more else "")
+def _block_size(fault: FaultRecord) -> str:
+    """Return the predicted N, with the bound and the excess if it exceeds it: "24 = 23+1"."""
+    text = plain(fault.predicted_block_size)
+    excess = over_bound(fault)
+    return f"{text} = {excess}" if excess else text
 
 
+# Heading -> contents of its column. The last column is the outcome of the fault's checks.
 COLUMNS: dict[str, Callable[[FaultRecord], object]] = {
-    "link": lambda f: f.link,
-    "fault": lambda f: f.kind,
-    "pred. %": lambda f: f"{f.predicted_loss * 100:.2f}",
+    "link": attrgetter("link"),
+    "fault": attrgetter("kind"),
+    "pred. %": lambda fault: f"{fault.predicted_loss * 100:.2f}",
     "measured %": _loss,
-    "N pred.": _needed,
-    "meas.": lambda f: plain(f.measured_block_size, 1),
+    "N pred.": _block_size,
+    "meas.": lambda fault: plain(fault.measured_block_size, 1),
     "react. ms": _reaction,
     "suspected": suspected_cables,
-    "undec.": lambda f: f.undecodable_blocks,
-    "late": lambda f: f.late_packets,
-    "": lambda f: Text(fault_mark(f), _FAULT_STYLES[f.passed]),
+    "undec.": attrgetter("undecodable_blocks"),
+    "late": attrgetter("late_packets"),
+    "": lambda fault: Text(fault_mark(fault), _FAULT_STYLES[fault.passed]),
 }
+# Columns that are left out first if the terminal is too narrow.
 SPARE = ("suspected", "late", "undec.", "fault", "react. ms", "meas.", "N pred.")
 
 
 def closing_table(run: LoadedRun | SessionRun, *, width: int | None = None) -> RenderableType:
-    """All streams and the run's verdict (or one stream alone), for ``rich`` to print; at most ``width`` columns wide
-    (None: as wide as the terminal, without a limit in a pipe)."""
-    width = width or Terminal().limit
+    """Return the tables of all streams and the verdict of the run, for ``rich`` to print.
+
+    Args:
+        run: A run, or one stream of it, whose table alone is returned.
+        width: Largest width in columns. By default it is the width of the terminal, and without
+            limit in a pipe.
+    """
+    limit = width or Terminal().limit
     if isinstance(run, SessionRun):
-        return _stream_table(run, width)
-    return Group(*(_stream_table(part, width) for part in run.sessions), _verdict_line(run))
+        return _stream_table(run, limit)
+    tables = [_stream_table(part, limit) for part in run.sessions]
+    return Group(*tables, _verdict_line(run))
 
 
 def _stream_table(part: SessionRun, width: int | None) -> RenderableType:
     session = part.session
-    heading = Text.assemble((printable(session.title), "bold"))
     ends = f"{session.source} to {session.sink}"
-    ends = "" if session.title.endswith(ends) else f"  {ends}"
-    heading.append(printable(f"{ends}, {session.method}, {session.fabric}"))
-    rows = [[give(fault) for give in COLUMNS.values()] for fault in part.faults]
-    table = ValueTable(name="faults", headings=list(COLUMNS), rows=rows, spare=SPARE)
-    packets = [Text(printable(line)) for line in packet_lines(part)]
-    return Group(
-        heading,
-        *([lay_out(table, width)] if rows else []),
-        *packets,
-        _stream_line(part),
-        Text(""),
-    )
+    details = f"{session.method}, {session.fabric}"
+    # Without a title of its own, a stream is called by its end points.
+    details = f", {details}" if session.title.endswith(ends) else f"  {ends}, {details}"
+    heading = Text.assemble((printable(session.title), "bold"))
+    heading.append(printable(details))
+
+    parts: list[RenderableType] = [heading]
+    if part.faults:
+        rows = []
+        for fault in part.faults:
+            rows.append([contents(fault) for contents in COLUMNS.values()])
+        table = ValueTable(name="faults", headings=list(COLUMNS), rows=rows, spare=SPARE)
+        parts.append(lay_out(table, width))
+    parts += [Text(printable(line)) for line in packet_lines(part)]
+    parts += [_stream_line(part), Text("")]
+    return Group(*parts)
 
 
 def _stream_line(part: SessionRun) -> Text:
-    summary = part.summary
-    state = state_of(summary.verdict if summary else None)
+    verdict = part.summary.verdict if part.summary else None
+    state = state_of(verdict)
     line = Text.assemble((f"{MARKS[state]} {state.replace('-', ' ')}", f"bold {STYLES[state]}"))
     if ror_is_predicted(part):
-        line.append("  ROR predicted {}, measured {}".format(*ror_words(part)))
-        words = describe_stream_code(part.session.parameters)
-        line.append(f" ({words})" if words else "")
+        predicted, measured = ror_words(part)
+        line.append(f"  ROR predicted {predicted}, measured {measured}")
+        code = describe_stream_code(part.session.parameters)
+        if code:
+            line.append(f" ({code})")
     if state != "passed":
-        line.append("\n" + printable(verdict_reason(summary.verdict if summary else None)))
+        line.append("\n" + printable(verdict_reason(verdict)))
     return line
 
 

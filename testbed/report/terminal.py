@@ -34,7 +34,10 @@ _PARTS = re.compile(r".+?(?:->|[,;/]|$)")
 
 
 class Terminal(Console):
-    """rich's console. A name is shown as it is written: [brackets] and :colons: in it mean nothing."""
+    """A console of rich that prints text unchanged.
+
+    [brackets] and :colons: in a text have no special meaning.
+    """
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)
@@ -58,13 +61,18 @@ class Terminal(Console):
             self.print(part)
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
-        shown = (s if s.control else Segment(printable(s.text, LAYOUT), s.style) for s in buffer)
-        return Styled(super()._render_buffer(shown))
+        segments = []
+        for segment in buffer:
+            if segment.control:
+                segments.append(segment)
+            else:
+                segments.append(Segment(printable(segment.text, LAYOUT), segment.style))
+        return Styled(super()._render_buffer(segments))
 
 
 @dataclass
 class _Column:
-    """A column that is laid out: its cells, and how wide it is."""
+    """A column of a table during the layout, with its cells and its width in characters."""
 
     heading: str
     cells: list[Text]
@@ -89,25 +97,32 @@ class _Column:
 
     @property
     def with_wrapped_text(self) -> int:
-        """The least width at which cells are wrapped between words alone."""
+        """The smallest width at which cells are wrapped only between words."""
         longest = max((_longest_word(each.plain) for each in self.cells), default=0)
         readable = min(self.content, MIN_TEXT_WIDTH)
         return max(_longest_word(self.heading), longest, readable)
 
     @property
     def with_broken_words(self) -> int:
-        """The least width at which a column can still be read."""
+        """The smallest width at which the column is still readable."""
         return min(self.with_wrapped_text, MIN_WORD_WIDTH)
 
 
 def lay_out(table: ValueTable, width: int | None) -> Group:
-    """Return the table as lines, with numbers on the right; ``width`` None: one line a row.
+    """Return the table as lines, with numbers aligned to the right.
 
-    What does not fit is treated in this order: headings are wrapped between words, columns that may
-    be missing (``spare``) are left out, text is wrapped between words, long words are broken, and
-    at last further columns are left out. A line below the table names the columns left out.
+    A table that is too wide is made narrower in this order: headings are wrapped between words,
+    the columns named in ``spare`` are left out, text is wrapped between words, long words are
+    broken, and finally further columns are left out. A line below the table names the columns that
+    were left out.
+
+    Args:
+        table: The table.
+        width: Largest width in characters, or None for one line per row of any length.
     """
-    lines = [Text(line, "bold") for line in _wrap(printable(table.title), width) if line]
+    lines = []
+    if table.title:
+        lines += [Text(line, "bold") for line in _wrap(printable(table.title), width) if line]
     if table.blocks:
         lines += _blocks(table, width)
     else:
@@ -157,9 +172,11 @@ def _columns(table: ValueTable, width: int | None) -> list[_Column]:
     columns = []
     for index, heading in enumerate(table.headings):
         cells = []
-        for row, words in zip(table.rows[:shown], texts, strict=False):
+        for row, row_texts in zip(table.rows[:shown], texts, strict=False):
             value = row[index]
-            cells.append(value if isinstance(value, Text) else Text(_short(words[index], width)))
+            if not isinstance(value, Text):
+                value = Text(_short(row_texts[index], width))
+            cells.append(value)
         right = index > 0 and numeric[index]
         columns.append(_Column(printable(heading), cells, right))
     return columns
@@ -180,9 +197,10 @@ def _fit(columns: Sequence[_Column], spare: Sequence[str], width: int) -> None:
 
     for column in columns:
         column.width = column.with_wrapped_heading
-    may_go = [column for name in spare for column in columns if column.heading == printable(name)]
-    for column in may_go:
-        column.shown = excess() <= 0
+    for name in spare:
+        for column in columns:
+            if column.heading == printable(name):
+                column.shown = excess() <= 0
     _shrink(columns, "with_wrapped_text", excess())
     _shrink(columns, "with_broken_words", excess())
     for column in reversed(columns[1:]):
@@ -193,22 +211,32 @@ def _fit(columns: Sequence[_Column], spare: Sequence[str], width: int) -> None:
     _grow(columns, -excess())
 
 
-def _shrink(columns: Sequence[_Column], least: str, excess: int) -> None:
-    """Take the excess from the widest columns, down to the width that the property ``least`` gives."""
-    limits = {id(column): getattr(column, least) for column in columns}
+def _shrink(columns: Sequence[_Column], min_width: str, excess: int) -> None:
+    """Take the excess from the widest columns, character by character.
+
+    Args:
+        columns: The columns, whose widths change.
+        min_width: Name of the property that is the smallest width of a column.
+        excess: Number of characters by which the table is too wide.
+    """
+    limits = {id(column): getattr(column, min_width) for column in columns}
     for _ in range(excess):
-        wide = [each for each in reversed(columns) if each.shown and each.width > limits[id(each)]]
+        wide = []
+        for column in reversed(columns):
+            if column.shown and column.width > limits[id(column)]:
+                wide.append(column)
         if not wide:
             return
         max(wide, key=lambda column: column.width).width -= 1
 
 
 def _grow(columns: Sequence[_Column], free: int) -> None:
-    """Give the free space to columns whose cells or headings are wrapped, from the left."""
-    for full in ("with_wrapped_heading", "natural"):
+    """Give the free characters to columns whose cells or headings are wrapped, from the left."""
+    for wanted_width in ("with_wrapped_heading", "natural"):
         for column in columns:
             if column.shown:
-                more = max(min(free, getattr(column, full) - column.width), 0)
+                wanted = getattr(column, wanted_width) - column.width
+                more = max(min(free, wanted), 0)
                 column.width += more
                 free -= more
 
@@ -216,17 +244,28 @@ def _grow(columns: Sequence[_Column], free: int) -> None:
 def _row(
     cells: Sequence[Text], columns: Sequence[_Column], *, from_bottom: bool = False
 ) -> list[Text]:
-    """Return the lines of one row; headings stand at the bottom of theirs."""
-    wrapped = [_wrap(each.plain, col.width) for each, col in zip(cells, columns, strict=True)]
+    """Return the lines of one row.
+
+    Args:
+        cells: The cells.
+        columns: Their columns.
+        from_bottom: Align wrapped cells at the bottom, as in a row of headings.
+    """
+    wrapped = []
+    for each, column in zip(cells, columns, strict=True):
+        wrapped.append(_wrap(each.plain, column.width))
     height = max(map(len, wrapped))
     lines = []
     for number in range(height):
         line = Text()
         for each, column, texts in zip(cells, columns, wrapped, strict=True):
-            index = number - (height - len(texts)) if from_bottom else number
+            index = number
+            if from_bottom:
+                index -= height - len(texts)
             text = texts[index] if 0 <= index < len(texts) else ""
             padding = " " * (column.width - cell_len(text))
-            line.append(padding + text if column.right else text + padding, each.style)
+            padded = padding + text if column.right else text + padding
+            line.append(padded, each.style)
             line.append(" " * GAP)
         line.rstrip()
         lines.append(line)
@@ -234,7 +273,7 @@ def _row(
 
 
 def _blocks(table: ValueTable, width: int | None) -> list[Text]:
-    """Return each row as its first cell and, indented below it, its other cells that are not empty."""
+    """Return each row as its first cell and, indented below it, its other non-empty cells."""
     lines = []
     inner = None if width is None else max(width - BLOCK_INDENT, 1)
     for row in table.words():
@@ -258,13 +297,15 @@ def _wrap(text: str, width: int | None) -> list[str]:
         if cell_len(joined) <= width:
             lines[-1] = joined
             continue
-        pieces = [word] if cell_len(word) <= width else _broken(word, width)
-        lines += pieces
+        if cell_len(word) <= width:
+            lines.append(word)
+        else:
+            lines += _broken(word, width)
     return lines if lines[0] else lines[1:]
 
 
 def _broken(word: str, width: int) -> list[str]:
-    """Return a word that is too long in pieces, broken behind arrows and commas if that helps."""
+    """Split a word that is too long, behind arrows and commas if possible."""
     pieces = [""]
     for part in filter(None, _PARTS.findall(word)):
         if cell_len(pieces[-1] + part) <= width:

@@ -1,5 +1,4 @@
-"""What the report says in words: verdicts, what was run, what a stream was, what a link carries; pure, shared by
-page and terminal."""
+"""Texts about verdicts, runs, streams, faults and links, shared by pages and the terminal."""
 
 from calendar import month_name
 from collections.abc import Sequence
@@ -41,8 +40,11 @@ MARKS: dict[RunState, str] = {
 
 
 def fault_mark(fault: FaultRecord) -> str:
-    """What the checks about the fault say: a tick, in words where nothing got by and nothing was to; a cross; a dash
-    where none judges it."""
+    """Return the outcome of the checks of a fault as a mark.
+
+    The mark is a tick, a cross, or a dash if no check is about the fault. A predicted outage is
+    written out, because a tick beside a loss of 100 % could be misread.
+    """
     if fault.passed is None:
         return NOTHING
     if not fault.passed:
@@ -51,7 +53,7 @@ def fault_mark(fault: FaultRecord) -> str:
 
 
 def state_of(verdict: Verdict | None) -> RunState:
-    """One word for a verdict; None is a run or stream without one."""
+    """Return the state of a run or stream; without a verdict it is unfinished."""
     if verdict is None:
         return "unfinished"
     if verdict.invalid is not None:
@@ -60,131 +62,168 @@ def state_of(verdict: Verdict | None) -> RunState:
 
 
 def verdict_reason(verdict: Verdict | None, unfinished: str | None = None) -> str:
-    """The reason of a verdict in one or two sentences."""
+    """Return the reason of a verdict in one or two sentences.
+
+    Args:
+        verdict: The verdict, or None.
+        unfinished: Why there is no verdict; by default, that the stream did not end.
+    """
     if verdict is None:
         return f"There is no verdict: {unfinished or 'the stream did not end'}."
-    failed = [c.name for c in verdict.checks if c.outcome == "fails"]
-    unsure = [c.name for c in verdict.checks if c.outcome == "cannot-tell"]
+    failed = [check.name for check in verdict.checks if check.outcome == "fails"]
+    inconclusive = [check.name for check in verdict.checks if check.outcome == "cannot-tell"]
     if verdict.invalid is not None:
         return f"Invalid measurement: {verdict.invalid}."
     if not verdict.checks:
         return "Nothing was checked, so nothing has passed."
-    words = []
+    sentences = []
     if failed:
-        words.append(
-            f"{len(failed)} of {counted(len(verdict.checks), 'check')} failed: {listed(failed, 4)}."
+        checks = counted(len(verdict.checks), "check")
+        sentences.append(f"{len(failed)} of {checks} failed: {listed(failed, 4)}.")
+    if inconclusive:
+        sentences.append(
+            f"{len(inconclusive)} inconclusive: the data also fit the alternative: "
+            f"{listed(inconclusive, 4)}."
         )
-    if unsure:
-        words.append(
-            f"{len(unsure)} inconclusive: the data also fit the alternative: {listed(unsure, 4)}."
-        )
-    if words:
-        return " ".join(words)
+    if sentences:
+        return " ".join(sentences)
     if len(verdict.checks) == 1:
         return "The one check holds."
-    return f"All {len(verdict.checks)} checks hold: prediction and measurement agree within the stated tolerances."
+    return (
+        f"All {len(verdict.checks)} checks hold: prediction and measurement agree within the "
+        "stated tolerances."
+    )
 
 
 def check_words(check: Check) -> str:
-    """What a check compared, as one sentence after its name: figures, the document's, the rival's, detail."""
-    words = []
+    """Return what a check compared: figures, the document's value, the rival's and the detail."""
+    parts = []
     if check.predicted is not None:
-        words.append(f"predicted {RELATIONS.get(check.relation, '')}{check.predicted:.6g}")
+        parts.append(f"predicted {RELATIONS.get(check.relation, '')}{check.predicted:.6g}")
     if check.measured is not None:
-        between = (
-            "" if check.interval is None else f" [{check.interval[0]:.4g}, {check.interval[1]:.4g}]"
-        )
-        words.append(f"measured {check.measured:.6g}{between}")
+        measured = f"measured {check.measured:.6g}"
+        if check.interval is not None:
+            measured += f" [{check.interval[0]:.4g}, {check.interval[1]:.4g}]"
+        parts.append(measured)
     if check.tolerance:
-        words.append(f"tolerance {check.tolerance:.3g}")
+        parts.append(f"tolerance {check.tolerance:.3g}")
     if check.document is not None:
-        words.append(f"the document says {check.document}")
+        parts.append(f"the document says {check.document}")
     if check.rival is not None:
-        words.append(f"{check.rival_note or 'the rival'} would be {check.rival:.4g}")
-    return "; ".join([*words, *([check.detail] if check.detail else [])])
+        parts.append(f"{check.rival_note or 'the rival'} would be {check.rival:.4g}")
+    if check.detail:
+        parts.append(check.detail)
+    return "; ".join(parts)
 
 
 def check_context(check: Check) -> str:
-    """What stands next to a check's figures in a table: uncertainty, the document's words, what the rival is,
-    detail."""
-    between = (
-        ""
-        if check.interval is None
-        else f"measured within {check.interval[0]:.4g} and {check.interval[1]:.4g}"
-    )
-    stated = "" if check.document is None else f"the document says {check.document}"
-    rival = (
-        f"rival: {check.rival_note}"
-        if check.rival_note and check.rival is not None
-        else check.rival_note
-    )
-    return "; ".join(filter(None, (between, stated, rival, check.detail)))
+    """Return the text beside the figures of a check in a table.
+
+    It contains the interval, the document's value, the meaning of the rival, and the detail.
+    """
+    parts = []
+    if check.interval is not None:
+        parts.append(f"measured within {check.interval[0]:.4g} and {check.interval[1]:.4g}")
+    if check.document is not None:
+        parts.append(f"the document says {check.document}")
+    if check.rival_note:
+        # Without a figure of the rival, the note says why there is none.
+        prefix = "" if check.rival is None else "rival: "
+        parts.append(prefix + check.rival_note)
+    if check.detail:
+        parts.append(check.detail)
+    return "; ".join(parts)
 
 
 def run_title(run: LoadedRun) -> str:
-    """Networks, ends and what was run."""
-    sessions, name = [part.session for part in run.sessions], run.manifest.name or "run"
-    if len(sessions) == 1 and (one := sessions[0]).source:
-        ends = f"{one.source} to {one.sink}"
-        return f"{one.title}{'' if ends in one.title else f', {ends}'}: {name}"
-    return (
-        f"{name}: {listed([one.title for one in sessions], 3)}" if sessions else name.capitalize()
-    )
+    """Return a title that names the networks, the end points of a single stream, and the run."""
+    sessions = [part.session for part in run.sessions]
+    name = run.manifest.name or "run"
+    if not sessions:
+        return name.capitalize()
+    if len(sessions) > 1 or not sessions[0].source:
+        return f"{name}: {listed([session.title for session in sessions], 3)}"
+    session = sessions[0]
+    ends = f"{session.source} to {session.sink}"
+    title = session.title
+    if ends not in title:
+        title += f", {ends}"
+    return f"{title}: {name}"
 
 
 def run_sentence(run: LoadedRun) -> str:
-    """The run in one sentence."""
+    """Describe the run in one sentence."""
     sessions = [part.session for part in run.sessions]
     if not sessions:
         return "No stream was recorded."
-    titles = listed([s.title for s in sessions], 5)
-    fabrics = sorted({FABRICS.get(s.fabric, s.fabric) for s in sessions})
-    faults = sum(len(part.faults) for part in run.sessions)
+    titles = listed([session.title for session in sessions], 5)
+    fabrics = sorted({FABRICS.get(session.fabric, session.fabric) for session in sessions})
+    fault_count = sum(len(part.faults) for part in run.sessions)
     stream = "A coded stream" if len(sessions) == 1 else f"{len(sessions)} coded streams"
-    context = (
-        f"with {counted(faults, 'fault')}: for each, what"
-        if faults
-        else "without a single fault: what"
+    context = "without a single fault: what"
+    if fault_count:
+        context = f"with {counted(fault_count, 'fault')}: for each, what"
+    return (
+        f"{stream} over {titles} ({', '.join(fabrics)}), {context} theory predicted and what was "
+        "measured."
     )
-    return f"{stream} over {titles} ({', '.join(fabrics)}), {context} theory predicted and what was measured."
 
 
 def stream_sentence(part: SessionRun) -> str:
-    """Where the stream went, how it was coded and what failed, in words."""
+    """Describe the route, the coding and the faults of a stream."""
     session = part.session
     layers = max((link.layer for link in session.links), default=0)
-    route = f"{describe_route(session.method)} ({counted(len(session.links), 'link')}" + (
-        f", {counted(layers, 'layer')})" if layers else ")"
-    )
-    words = f"From {session.source} to {session.sink} over {route}, {FABRICS.get(session.fabric, session.fabric)}."
+    size = counted(len(session.links), "link")
+    if layers:
+        size += f", {counted(layers, 'layer')}"
+    route = f"{describe_route(session.method)} ({size})"
+    fabric = FABRICS.get(session.fabric, session.fabric)
+    sentences = [f"From {session.source} to {session.sink} over {route}, {fabric}."]
     coding = _coding(part)
-    made = len(part.faults)
-    faults = (
-        counted(made, "fault") + " one after another" * (made > 1) if part.faults else "No fault"
-    )
-    return " ".join(filter(None, (words, coding, faults + ".", _beyond_repair(part))))
+    if coding:
+        sentences.append(coding)
+    sentences.append(_fault_count(len(part.faults)))
+    beyond_repair = _beyond_repair(part)
+    if beyond_repair:
+        sentences.append(beyond_repair)
+    return " ".join(sentences)
+
+
+def _fault_count(count: int) -> str:
+    if count == 0:
+        return "No fault."
+    if count == 1:
+        return "1 fault."
+    return f"{count} faults one after another."
 
 
 def ror_is_predicted(part: SessionRun) -> bool:
-    """Whether a fault has a block size by theory, or the run is judged packet by packet under random failures;
-    impairments (bursts, late packets) have none, and a ROR of the run would be the sum of nothing."""
+    """Return whether theory predicts a ROR for the stream.
+
+    It does if any fault has a predicted block size or makes the ROR infinite, and if the stream is
+    judged packet by packet under random failures. It does not for impairments (bursts, delayed
+    packets): their ROR would be a sum without terms.
+    """
     summary = part.summary
     if summary is None:
         return False
     infinite = bool(summary.infinite_links) and summary.ror_predicted is None
     random_failures = summary.figures.get("epochs", {}).get("faults", 0) > 0
-    return (
-        infinite or random_failures or any(f.predicted_block_size is not None for f in part.faults)
-    )
+    if infinite or random_failures:
+        return True
+    return any(fault.predicted_block_size is not None for fault in part.faults)
 
 
 def ror_words(part: SessionRun) -> tuple[str, str]:
-    """ROR, predicted and measured."""
+    """Return the predicted and the measured ROR as text."""
     summary = part.summary
-    if summary is None or not ror_is_predicted(part):
-        return (NOTHING if summary is None else "unpredicted"), NOTHING
+    if summary is None:
+        return NOTHING, NOTHING
+    if not ror_is_predicted(part):
+        return "unpredicted", NOTHING
     infinite = summary.infinite_links and summary.ror_predicted is None
-    return "infinite" if infinite else plain(summary.ror_predicted), plain(summary.ror_measured)
+    predicted = "infinite" if infinite else plain(summary.ror_predicted)
+    return predicted, plain(summary.ror_measured)
 
 
 def _beyond_repair(part: SessionRun) -> str:
@@ -192,141 +231,185 @@ def _beyond_repair(part: SessionRun) -> str:
     if not links:
         return ""
     verb = "carries" if len(links) == 1 else "carry"
-    return f"{counted(len(links), 'link')} ({listed(links, 4)}) {verb} every packet: no code makes up for that."
+    subject = f"{counted(len(links), 'link')} ({listed(links, 4)})"
+    return f"{subject} {verb} every packet: no code makes up for that."
 
 
 def _coding(part: SessionRun) -> str:
-    given = part.session.parameters
+    parameters = part.session.parameters
+    rate_pps = parameters.get("rate_pps")
+    source_packets = parameters.get("source_packets")
+    labels = parameters.get("labels")
     parts = []
-    if isinstance(rate := given.get("rate_pps"), (int, float)):
-        parts.append(f"{plain(float(rate))} source packets a second")
-    if isinstance(m := given.get("source_packets"), int):
-        parts.append(f"M = {m} a block")
+    if isinstance(rate_pps, (int, float)):
+        parts.append(f"{plain(float(rate_pps))} source packets a second")
+    if isinstance(source_packets, int):
+        parts.append(f"M = {source_packets} a block")
     if part.summary is not None and part.summary.base_block_size is not None:
         parts.append(f"N = {plain(part.summary.base_block_size)} at rest")
-    if isinstance(labels := given.get("labels"), str):
+    if isinstance(labels, str):
         parts.append(f"{labels} labels")
-    return (", ".join(parts) + ".") if parts else ""
+    return f"{', '.join(parts)}." if parts else ""
 
 
 def when(iso: str) -> str:
-    """ISO time to "21 November 2026, 04:50 UTC"; text that is no time stays as it is."""
+    """Return an ISO time as "21 November 2026, 04:50 UTC"; any other text is unchanged."""
     try:
-        at = datetime.fromisoformat(iso)
+        time = datetime.fromisoformat(iso)
     except ValueError:
         return iso
-    zone = at.tzname() or ""
-    return f"{at.day} {month_name[at.month]} {at.year}, {at:%H:%M} {zone.replace('UTC+00:00', 'UTC')}".strip()
+    zone = (time.tzname() or "").replace("UTC+00:00", "UTC")
+    return f"{time.day} {month_name[time.month]} {time.year}, {time:%H:%M} {zone}".strip()
 
 
 def counted(count: int, noun: str, many: str = "") -> str:
-    """1 link, 2 links; ``many``: where the plural is another."""
-    return f"{count} {noun if count == 1 else many or f'{noun}s'}"
+    """Return a count with its noun, as in "1 link" and "2 links".
+
+    Args:
+        count: The count.
+        noun: The noun in the singular.
+        many: The plural, if it is not formed with an s.
+    """
+    plural = many or f"{noun}s"
+    return f"{count} {noun if count == 1 else plural}"
 
 
-def listed(words: Sequence[str], most: int) -> str:
-    """a, b and c; the rest counted."""
-    if len(words) > most:
-        return ", ".join(words[:most]) + f" and {len(words) - most} more"
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
+def listed(texts: Sequence[str], limit: int) -> str:
+    """Return the texts as "a, b and c"; those beyond the limit are only counted."""
+    if len(texts) > limit:
+        return ", ".join(texts[:limit]) + f" and {len(texts) - limit} more"
+    if len(texts) < 2:
+        return "".join(texts)
+    return f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 def over_bound(fault: FaultRecord) -> str:
-    """Where the layout of labels asks for more packets than the load alone: the bound and how many more, "23+1"; else
-    nothing."""
-    needed, bound = fault.predicted_block_size, fault.bound_block_size
-    return (
-        ""
-        if needed is None or bound is None or needed <= bound
-        else f"{plain(bound)}+{plain(needed - bound)}"
-    )
+    """Return the bound on N and the packets needed beyond it, as in "23+1".
+
+    The layout of labels may need more packets than the load alone. The text is empty if it does
+    not.
+    """
+    needed = fault.predicted_block_size
+    bound = fault.bound_block_size
+    if needed is None or bound is None or needed <= bound:
+        return ""
+    return f"{plain(bound)}+{plain(needed - bound)}"
 
 
 def suspected_cables(fault: FaultRecord) -> str:
-    """The cables that the sender took for broken, with a question mark where it was unsure, an exclamation mark where
-    wrong."""
+    """Return the cables that the sender suspected.
+
+    A question mark follows if the sender was unsure, and an exclamation mark if it was wrong.
+    """
     if fault.diagnosis is None:
         return NOTHING
     cables = list(fault.diagnosis["cables"])
-    named = ", ".join(cables[:2]) + (f" +{len(cables) - 2}" if len(cables) > 2 else "")
-    return (
-        named
-        + ("" if fault.diagnosis["certain"] else " ?")
-        + ("" if fault.diagnosis["right"] else " !")
-    )
+    text = ", ".join(cables[:2])
+    if len(cables) > 2:
+        text += f" +{len(cables) - 2}"
+    if not fault.diagnosis["certain"]:
+        text += " ?"
+    if not fault.diagnosis["right"]:
+        text += " !"
+    return text
 
 
 def fault_title(number: int, fault: FaultRecord) -> str:
-    """What the pointer is shown of a fault: when it was, and both losses."""
-    losses = (
-        f"loss predicted {percent(fault.predicted_loss)}, measured {percent(fault.measured_loss)}"
+    """Return the tooltip of a fault: its time, and its predicted and measured loss."""
+    times = f"{fault.start_s:g} s to {fault.stop_s:g} s"
+    predicted = percent(fault.predicted_loss)
+    measured = percent(fault.measured_loss)
+    return (
+        f"fault {number}: {printable(fault.link)} {fault.kind}, {times}\n"
+        f"loss predicted {predicted}, measured {measured}"
     )
-    return f"fault {number}: {printable(fault.link)} {fault.kind}, {fault.start_s:g} s to {fault.stop_s:g} s\n{losses}"
 
 
 def link_title(load: LinkLoad, faults: Sequence[tuple[int, FaultRecord]], link: Json) -> str:
-    """What the pointer is shown of a link: load, layer, label intervals, capacity and delay, and each fault."""
-    words = [f"{printable(load.label)}: load {exact(load.load)}"]
-    words += [f"layer {load.layer}"] if load.layer else []
-    words += [f"{len(load.intervals)} label intervals"] if load.intervals else []
+    """Return the tooltip of a link.
+
+    Args:
+        load: Load, layer and label intervals of the link.
+        faults: The faults of the link with their numbers.
+        link: The link in the document of the network, with its capacity and delay.
+    """
+    facts = [f"{printable(load.label)}: load {exact(load.load)}"]
+    if load.layer:
+        facts.append(f"layer {load.layer}")
+    if load.intervals:
+        facts.append(f"{len(load.intervals)} label intervals")
     capacity, delay = shape_words(link)
     titles = [fault_title(number, fault) for number, fault in faults]
-    return "\n".join([", ".join(words), f"{capacity}, delay {delay}", *titles])
+    return "\n".join([", ".join(facts), f"{capacity}, delay {delay}", *titles])
 
 
 def shape_words(link: Json) -> tuple[str, str]:
-    """Capacity and delay of a link as a network's document has it, and behind the delay what impairs it."""
-    capacity, delay_s = link.get("capacity_bps"), link.get("delay_s")
-    heading, factor = column("capacity_bps", [capacity])
-    written = (
-        NOTHING
-        if capacity is None
-        else f"{cell(capacity, factor)} {heading.partition('(')[2].rstrip(')')}"
-    )
+    """Return capacity and delay of a link as text; impairments follow the delay.
+
+    Args:
+        link: The link in the document of a network.
+    """
+    capacity_bps = link.get("capacity_bps")
+    capacity = NOTHING
+    if capacity_bps is not None:
+        heading, factor = column("capacity_bps", [capacity_bps])
+        unit = heading.partition("(")[2].rstrip(")")
+        capacity = f"{cell(capacity_bps, factor)} {unit}"
+
+    delay_s = link.get("delay_s")
     delay = "none" if not delay_s else f"{cell(1e3 * delay_s)} ms"
-    impaired = link.get("impairments")
-    return written, f"{delay}; {to_text(known_impairments(impaired))}" if impaired else delay
+    impairments = link.get("impairments")
+    if impairments:
+        delay += f"; {to_text(known_impairments(impairments))}"
+    return capacity, delay
 
 
 def shaped_links(network: Json) -> dict[tuple[str, str, int], Json]:
-    """(source, target, key) -> the link of a network's document; in an undirected one each stands for both
-    directions."""
-    found = {(li["source"], li["target"], li.get("key", 0)): li for li in network.get("links", ())}
+    """Return the links in the document of a network by (source, target, key).
+
+    A link of an undirected network is found under both of its directions.
+    """
+    links = {}
+    for link in network.get("links", ()):
+        links[link["source"], link["target"], link.get("key", 0)] = link
     if network.get("directed", True):
-        return found
-    return {(b, a, key): link for (a, b, key), link in found.items()} | found
+        return links
+    reverse = {}
+    for (source, target, key), link in links.items():
+        reverse[target, source, key] = link
+    return reverse | links
 
 
 def link_words(network: Json) -> str:
-    """Capacities and delays of all links in one sentence: what they share, or from what to what they go.
+    """Return the capacities and delays of all links in one sentence, as values or ranges.
 
-    >>> link_words({"links": [{"capacity_bps": 1e7, "delay_s": 0.0}, {"capacity_bps": 2e7, "delay_s": 0.0}]})
+    >>> slow = {"capacity_bps": 1e7, "delay_s": 0.0}
+    >>> fast = {"capacity_bps": 2e7, "delay_s": 0.0}
+    >>> link_words({"links": [slow, fast]})
     'Links carry 10 Mbit/s to 20 Mbit/s; delay: none.'
     """
     links = list(network.get("links", ()))
     if not links:
         return ""
-    by = [
-        sorted(links, key=lambda link: link.get(name) or 0.0)
-        for name in ("capacity_bps", "delay_s")
-    ]
-    capacity, delay = (
-        list(dict.fromkeys((shape_words(one[0])[k], shape_words(one[-1])[k])))
-        for k, one in enumerate(by)
-    )
-    return f"Links carry {' to '.join(capacity)}; delay: {' to '.join(delay)}."
+    by_capacity = sorted(links, key=lambda link: link.get("capacity_bps") or 0.0)
+    by_delay = sorted(links, key=lambda link: link.get("delay_s") or 0.0)
+    capacities = dict.fromkeys(shape_words(link)[0] for link in (by_capacity[0], by_capacity[-1]))
+    delays = dict.fromkeys(shape_words(link)[1] for link in (by_delay[0], by_delay[-1]))
+    return f"Links carry {' to '.join(capacities)}; delay: {' to '.join(delays)}."
 
 
 def exact(load: Fraction) -> str:
-    """A load as a fraction where that is short, and as per cent."""
-    written = (
-        f"{load.numerator}/{load.denominator}" if load.denominator > 1 else str(load.numerator)
-    )
-    return f"{written} = {percent(float(load))}" if len(written) <= 11 else percent(float(load))
+    """Return a load as a percentage, with the fraction before it if that is short."""
+    percentage = percent(float(load))
+    fraction = str(load)
+    return f"{fraction} = {percentage}" if len(fraction) <= 11 else percentage
 
 
 def packet_lines(part: SessionRun) -> list[str]:
-    """Return lines that say what became of a stream's packets, if no table of faults does."""
+    """Return lines about the packets of a stream without faults: sent, lost, recovered, delay.
+
+    There are none for a stream with faults, because the table of faults has the figures.
+    """
     totals = part.summary.figures.get("packets") if part.summary else None
     if not totals or part.faults or not totals["sent"]:
         return []
@@ -345,17 +428,18 @@ def packet_lines(part: SessionRun) -> list[str]:
         lines.append(
             f"delay {1000 * delays['median']:.1f} ms (median), {1000 * delays['p95']:.1f} ms (95 %)"
         )
-    lines.append(
-        f"residual loss: {totals['residual']} source packets ({100 * totals['residual_share']:.3f} %)"
-    )
+    residual_share = f"{100 * totals['residual_share']:.3f} %"
+    lines.append(f"residual loss: {totals['residual']} source packets ({residual_share})")
     return lines
 
 
 def _block_size_words(totals: Json) -> str:
     sizes = totals["block_size"]
-    m = totals["source_packets_of_block"]
-    if sizes["most"] == m:
-        return f"M = {m}, no parity"
+    source_packets = totals["source_packets_of_block"]
+    if sizes["most"] == source_packets:
+        return f"M = {source_packets}, no parity"
     if sizes["least"] == sizes["most"]:
-        return f"M = {m}, N = {sizes['most']}"
-    return f"M = {m}, N = {sizes['least']} to {sizes['most']} (mean {sizes['mean']:.1f})"
+        return f"M = {source_packets}, N = {sizes['most']}"
+    return (
+        f"M = {source_packets}, N = {sizes['least']} to {sizes['most']} (mean {sizes['mean']:.1f})"
+    )

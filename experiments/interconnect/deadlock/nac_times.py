@@ -303,7 +303,7 @@ def figures(rows: Rows) -> Figures:
         found = grouped(
             bare, lambda row: (f"{row['load']} of a link a node", float(row[x])), "deadlocked"
         )
-        return draw_lines(title, found, x=x_label, y="share of runs", most=1.0)
+        return draw_lines(title, found, x=x_label, y="share of runs", max_value=1.0)
 
     ring = "Ring of 8, tornado, 10 ms: runs that deadlock without avoidance"
     torus = "8x8 torus, FT-DRB without NAC, 2 ms: runs that deadlock"

@@ -1,1 +1,1 @@
-"""Where the live page meets the machine: what feeds it from a run, and the process that serves it."""
+"""The adapters of the live page: the feed from a run, and the process that serves the page."""

@@ -1,11 +1,11 @@
-"""What a run tells its live page, without ever waiting for it: a socket that drops what it cannot take, and a process
-that looks.
+"""Sends the events of a run to its live page, without ever waiting for the page.
 
-The page's server is started before the sandbox is entered and inherits nothing of the run; the run inherits one end of
-a socket pair. What the run reports itself is passed on a few times a second. Counters are read by a process of their
-own at a low priority, forked when the run says how to look: the processes that are measured do nothing for the page.
-Other machines are asked by a thread. Verdicts and figures of what is made of points (studies, campaigns, replications)
-are made between two points, by the process that measures, and never take more than a twentieth of the time.
+The server of the page is started before the sandbox is entered, and inherits nothing of the run.
+The run inherits one end of a socket pair, on which messages without room are dropped. Reports of
+the run are forwarded a few times per second. Threads read the counters of this machine and others.
+
+Verdicts and figures of studies, campaigns and replications are created between two points, by the
+process that measures. They take at most a twentieth of the time.
 """
 
 import os
@@ -24,43 +24,52 @@ from testbed.live.events import Event, InterimResults, RunEnded, RunView, Sample
 from testbed.model.progress import CounterReading, Progress, ReadCounters, ReportProgress
 from testbed.report.progress_bar import points_bar, progress_bar
 
+# A command executes itself again inside the sandbox. This environment variable then contains the
+# file descriptor of the feed.
 VARIABLE = "TESTBED_LIVE"
-"""In the environment between the two lives of a command, before and inside the sandbox: the descriptor of the feed."""
+# Time between two samples.
 PERIOD_S = 0.2
+# Time between two requests to other machines.
 ASK_S = 0.5
-"""Between two questions to other machines."""
-_START_S, _VIEW_S, _FAREWELL_S = 20.0, 1.0, 2.0
+# Time limits for the start of the server, for sending a view, and for its last answer.
+_START_S = 20.0
+_VIEW_S = 1.0
+_FAREWELL_S = 2.0
+# Bytes.
 _SEND_BUFFER = 1 << 20
 NEEDED = ("aiohttp", "prometheus_client")
 
 
 class Feed:
-    """The run's end of the socket."""
+    """The run's end of the socket.
+
+    Attributes:
+        page: Path of the run's own page, once it is stored.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self.page: Path | None = None
-        """Of the run's own page, once it is stored."""
 
     def send(self, event: Event) -> bool:
-        """Whether the event went; False where there is no room for it, and it is dropped."""
+        """Send an event, and return whether it was sent. Without room for it, it is dropped."""
         try:
             self._sock.send(encode(event), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-        except OSError:  # no room, too long, or nobody there: a run goes on without its page
+        except OSError:
+            # No room, a message that is too long, or no server. A run continues without its page.
             return False
         return True
 
     def open(self, view: RunView) -> None:
-        """A scene is not dropped: it is sent again for up to a second, before anything is measured."""
-        until = time.monotonic() + _VIEW_S
-        while not self.send(view) and time.monotonic() < until:
+        """Send a view before the measurement, and repeat it for up to a second until it is sent."""
+        deadline_s = time.monotonic() + _VIEW_S
+        while not self.send(view) and time.monotonic() < deadline_s:
             time.sleep(0.02)
 
     def close(self, outcome: str) -> None:
-        """Tell how the run ended, and wait until the pages know."""
-        self.send(
-            RunEnded(outcome=outcome, page="" if self.page is None else str(self.page.absolute()))
-        )
+        """Send the outcome of the run, and wait until the pages have received it."""
+        page = "" if self.page is None else str(self.page.absolute())
+        self.send(RunEnded(outcome=outcome, page=page))
         self._sock.settimeout(_FAREWELL_S)
         with suppress(OSError):
             self._sock.recv(64)
@@ -71,22 +80,27 @@ _feeds: list[Feed] = []
 
 
 def start_server(view: RunView | None = None) -> str:
-    """Start the process that serves the page; its address. The feed is found by ``live_feed``, here or in what this
-    process becomes. ``view``: what the page shows until the run has begun.
+    """Start the process that serves the page, and return the page's address.
 
-    Raises CapabilityError where the extra is not installed, or where the server does not start.
+    ``live_feed`` then returns the feed, here or in the program that this process executes.
+
+    Args:
+        view: Contents of the page until the run has begun.
+
+    Raises:
+        CapabilityError: A package is not installed, or the server does not start.
     """
-    lacking = [name for name in NEEDED if not installed(name)]
-    if lacking:
+    missing = [name for name in NEEDED if not installed(name)]
+    if missing:
         raise CapabilityError(
-            f"--live: the Python package {lacking[0]} is not installed; {pip_command('live')}"
+            f"--live: the Python package {missing[0]} is not installed; {pip_command('live')}"
         )
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
-        words = [sys.executable, "-P", "-m", "testbed.live.adapters.server", str(theirs.fileno())]
+        argv = [sys.executable, "-P", "-m", "testbed.live.adapters.server", str(theirs.fileno())]
         subprocess.Popen(
-            words, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            argv, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
     ours.settimeout(_START_S)
     try:
@@ -109,25 +123,26 @@ def start_server(view: RunView | None = None) -> str:
 
 
 def live_feed() -> Feed | None:
-    """The feed of this command's live page; None without ``--live``."""
-    number = os.environ.pop(VARIABLE, "")
-    if number.isdigit():
+    """Return the feed of the command's live page, or None without ``--live``."""
+    descriptor = os.environ.pop(VARIABLE, "")
+    if descriptor.isdigit():
+        # The variable may be set by accident; then the descriptor is not open.
         with suppress(OSError):
-            sock = socket.socket(fileno=int(number))
+            sock = socket.socket(fileno=int(descriptor))
             sock.set_inheritable(False)
             _feeds[:] = [Feed(sock)]
     return _feeds[0] if _feeds else None
 
 
 def record_page_path(page: Path) -> None:
-    """Where the run's own page lies: the live page names it at the end."""
+    """Record the path of the run's own page, which the live page shows at the end."""
     feed = live_feed()
     if feed is not None:
         feed.page = page
 
 
 def end_feed(outcome: str) -> None:
-    """Tell the page that the command is over."""
+    """Send the page the end of the command."""
     feed = live_feed()
     if feed is not None:
         feed.close(outcome)
@@ -136,10 +151,14 @@ def end_feed(outcome: str) -> None:
 
 @contextmanager
 def live_progress(title: str, view: Callable[[], RunView]) -> Iterator[ReportProgress | None]:
-    """Progress of a run for whoever looks: a bar on a terminal, the live page where there is one; None where nobody
-    does.
+    """Show the progress of a run, with a bar on a terminal and on the live page if there is one.
 
-    ``scene`` is called only where there is a live page.
+    Args:
+        title: Title of the bar.
+        view: Returns the contents of the live page; it is called only if there is one.
+
+    Yields:
+        A function that takes the progress, or None if nothing is shown.
     """
     feed = live_feed()
     with progress_bar(title) as bar:
@@ -159,8 +178,14 @@ def live_watch(
     *,
     ask: ReadCounters | None = None,
 ) -> Iterator[None]:
-    """The live page, where there is one, of something that goes on until its user ends it; nothing on the terminal,
-    which is the user's."""
+    """Show a live page, if there is one, until the user ends the command.
+
+    Args:
+        view: Returns the contents of the page.
+        doing: The current activity.
+        look: Reads the counters of this machine.
+        ask: Reads the counters of other machines.
+    """
     feed = live_feed()
     if feed is None:
         yield
@@ -172,68 +197,89 @@ def live_watch(
 
 
 class LiveReport(AbstractContextManager["LiveReport"]):
-    """Passes a run's reports on: to the bar all of them, to the page a few a second and whenever another fault is in
-    force."""
+    """Forwards the reports of a run.
+
+    The bar receives all of them. The page receives a few per second, and one whenever the active
+    faults change.
+    """
 
     def __init__(self, feed: Feed, bar: ReportProgress | None) -> None:
-        self._feed, self._bar = feed, bar
+        self._feed = feed
+        self._bar = bar
         self._reported_s = 0.0
         self._faults: tuple[str, ...] | None = None
         self._look: ReadCounters | None = None
         self._ask: ReadCounters | None = None
-        self._looking, self._asking = ExitStack(), ExitStack()
+        self._looking = ExitStack()
+        self._asking = ExitStack()
 
     def __exit__(self, *_: object) -> None:
         self._looking.close()
         self._asking.close()
 
     def __call__(self, progress: Progress) -> None:
+        """Forward a report."""
         if self._bar is not None:
             self._bar(progress)
-        if (look := progress.read_local) is not None and look != self._look:
+        look = progress.read_local
+        if look is not None and look != self._look:
             self._looking.close()
             self._look = look
             self._keep_reading(look, PERIOD_S, self._looking)
-        if (ask := progress.read_remote) is not None and ask != self._ask:
+        ask = progress.read_remote
+        if ask is not None and ask != self._ask:
             self._asking.close()
             self._ask = ask
             self._keep_reading(ask, ASK_S, self._asking)
-        now, reading = time.monotonic(), progress.reading
+        now_s = time.monotonic()
+        reading = progress.reading
         faults = None if reading is None else reading.faults
-        if now - self._reported_s < PERIOD_S and faults == self._faults:
+        if now_s - self._reported_s < PERIOD_S and faults == self._faults:
             return
-        self._reported_s, self._faults = now, faults
-        done, counted = progress.done_s / (progress.total_s or 1.0), reading or CounterReading()
-        self._feed.send(Sample(clock_s=now, reading=counted, done=done, doing=progress.doing))
+        self._reported_s = now_s
+        self._faults = faults
+        done = progress.done_s / (progress.total_s or 1.0)
+        counters = reading or CounterReading()
+        self._feed.send(Sample(clock_s=now_s, reading=counters, done=done, doing=progress.doing))
 
     def _keep_reading(self, read: ReadCounters, every_s: float, until: ExitStack) -> None:
         """Read the counters in a thread and send them to the page, until the stack is closed.
 
-        There may be nothing left to read before: the network is taken down, or a machine has died.
+        Reading ends earlier if it fails, because the network is removed or a machine has died.
         """
         stop = threading.Event()
 
-        def read_on() -> None:
+        def read_repeatedly() -> None:
             with suppress(OSError, KeyError, RuntimeError, TestbedError, ValueError):
                 while not stop.wait(every_s):
                     reading = read()
                     self._feed.send(Sample(clock_s=time.monotonic(), reading=reading))
 
-        thread = threading.Thread(target=read_on, name="live", daemon=True)
+        thread = threading.Thread(target=read_repeatedly, name="live", daemon=True)
         thread.start()
         until.callback(thread.join)
         until.callback(stop.set)
 
 
-_EVERY_S, _TIMES_ITS_COST = 2.0, 20.0
+# Interim results are computed at most this often, and take at most a twentieth of the time.
+_EVERY_S = 2.0
+_TIMES_ITS_COST = 20.0
+# Takes the number of completed points and the number of all points.
 ShowPoints = Callable[[int, int], None]
 
 
 @contextmanager
 def points_shown(title: str, find: Callable[[], InterimResults]) -> Iterator[ShowPoints]:
-    """Call what it gives with how many points are done and how many there are: a bar on a terminal, and the live page
-    where there is one. ``find`` is called only there, and may fail: a verdict or a figure may need points that are
-    still to come."""
+    """Show the points of a study, with a bar on a terminal and on the live page if there is one.
+
+    Args:
+        title: Title of the bar and the page.
+        find: Returns the interim results for the page. It may fail, because a verdict or a figure
+            may need points that are not measured yet.
+
+    Yields:
+        A function that takes the number of completed points and the number of all points.
+    """
     feed = live_feed()
     with points_bar(title) as show:
         page = None if feed is None else PointsPage(feed, title, find)
@@ -247,25 +293,33 @@ def points_shown(title: str, find: Callable[[], InterimResults]) -> Iterator[Sho
 
 
 class PointsPage:
-    """Tells a live page of points."""
+    """Sends the points of a study to a live page."""
 
     def __init__(self, feed: Feed, title: str, find: Callable[[], InterimResults]) -> None:
-        self._feed, self._find = feed, find
+        self._feed = feed
+        self._find = find
         self._not_before_s = 0.0
         feed.open(RunView(title=title, network={}))
 
     def show(self, done: int, total: int, doing: str | None = None) -> None:
-        """``doing``: words for what is done now."""
-        began = time.monotonic()
-        words = doing or ("all points are there" if done == total else f"{done} of {total} points")
-        self._feed.send(Sample(clock_s=began, done=done / max(1, total), doing=words))
-        if not done or (began < self._not_before_s and done < total):
+        """Send the number of points, and interim results unless the last ones are too recent.
+
+        Args:
+            done: Completed points.
+            total: All points.
+            doing: The current activity; by default, the number of points.
+        """
+        began_s = time.monotonic()
+        if not doing:
+            doing = "all points are there" if done == total else f"{done} of {total} points"
+        self._feed.send(Sample(clock_s=began_s, done=done / max(1, total), doing=doing))
+        if not done or (began_s < self._not_before_s and done < total):
             return
         try:
-            found = self._find()
-        except Exception:  # noqa: BLE001 - what fails with some of the points is left to the end, when it is made of all
-            found = InterimResults()
-        if found != InterimResults():
-            self._feed.send(found)
-        ended = time.monotonic()
-        self._not_before_s = ended + max(_EVERY_S, _TIMES_ITS_COST * (ended - began))
+            results = self._find()
+        except Exception:  # noqa: BLE001 - an error that remains is reported with the final results
+            results = InterimResults()
+        if results != InterimResults():
+            self._feed.send(results)
+        ended_s = time.monotonic()
+        self._not_before_s = ended_s + max(_EVERY_S, _TIMES_ITS_COST * (ended_s - began_s))

@@ -1,9 +1,9 @@
-"""The process that serves a run's live page: on loopback, at a low priority, until the run lets go of its end of the
-socket.
+"""The process that serves the live page of a run on the loopback interface, at a low priority.
 
-It lives outside the sandbox and is told events only (``testbed.live.events``). Whoever does not know the address, which
-has a random token in it, learns nothing; a page from elsewhere is refused by its Origin, a name that was made to point
-here by its Host.
+It runs outside the sandbox until the run closes its end of the socket, and receives only events
+(``testbed.live.events``). The address contains a random token, without which nothing is served.
+Requests of pages from other sites are refused by their Origin header, and other host names that
+resolve to this address by their Host header.
 """
 
 import asyncio
@@ -34,24 +34,28 @@ from testbed.report.drawing.svg_figures import inlined
 from testbed.results.run_folder import read_plain
 
 ADDRESS = "127.0.0.1"
+# Nice value. The measured processes have priority (-10 as root, 0 for other users).
 LOW = 10
-"""Nice value: what is measured goes first (-10 as root, 0 for others)."""
+# Time between two updates of the state.
 TICK_S = 0.2
+# Time between two drawings of the curves.
 CURVES_S = 1.0
-"""Between two drawings of the curves."""
+# Bytes.
 MAX_MESSAGE = 1 << 20
+# Updates that wait for a slow page. Further ones are dropped, because the next has all values.
 BACKLOG = 50
-"""Messages that wait for a slow page; what is more is left out, since the next one says it all again."""
+# Longest time in which pages may receive the last updates.
 FAREWELL_S = 1.0
+# Pages open at the same time. Each takes a descriptor and memory for the duration of the run.
 MOST_PAGES = 16
-"""Open at once; an idle one costs a descriptor and memory as long as the run lasts."""
 MOST_CONNECTIONS = 64
 # Connections of other users of this machine, so that they cannot use the page up.
 MOST_FOREIGN = 16
 # Connections that wait to be accepted.
 _QUEUE = 128
+# Longest time without a request on a connection, and without a page reading its updates.
 PATIENCE_S = 10.0
-"""For so long a connection may ask for nothing, and a page may not read what it was sent."""
+# The answer to the run when the pages have received its end.
 REPORTED = b"told"
 HEADERS = {
     "Cache-Control": "no-store",
@@ -64,10 +68,11 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class LiveServer:
-    """One run's page. ``events``: the socket from which the run's events come, one a message."""
+    """Serves the page of one run, whose events arrive on a socket, one per message."""
 
     def __init__(self, events: socket.socket, token: str) -> None:
-        self._events, self._token = events, token
+        self._events = events
+        self._token = token
         self._view = LiveState()
         self._pages: set[asyncio.Queue[Update | None]] = set()
         self._hosts: frozenset[str] = frozenset()
@@ -78,7 +83,7 @@ class LiveServer:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
-        """The page's address, while it is served."""
+        """Serve the page, and yield its address."""
         app = web.Application(middlewares=[self._guarded])
         app.router.add_get("/{token}/", self._page)
         app.router.add_get("/{token}/events", self._stream)
@@ -105,17 +110,17 @@ class LiveServer:
             await runner.cleanup()
 
     async def _accept(self, listening: socket.socket, runner: web.AppRunner) -> None:
-        """Take connections in, and end those beyond the limits at once."""
+        """Accept connections, and close those beyond the limits at once."""
         assert runner.server is not None
         loop = asyncio.get_running_loop()
         while True:
             try:
                 sock, _ = await loop.sock_accept(listening)
-            except OSError:  # no descriptor is free
+            except OSError:  # no descriptor is available
                 await asyncio.sleep(TICK_S)
                 continue
             foreign = is_foreign_user(sock)
-            self._foreign = {one for one in self._foreign if one.transport is not None}
+            self._foreign = {each for each in self._foreign if each.transport is not None}
             full = len(runner.server.connections) >= MOST_CONNECTIONS
             if full or (foreign and len(self._foreign) >= MOST_FOREIGN):
                 sock.close()
@@ -134,7 +139,7 @@ class LiveServer:
         self._silent.discard(handler)
 
     async def until_over(self) -> None:
-        """Take events and tell pages, until the run lets go of the socket."""
+        """Receive events and update the pages, until the run closes the socket."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self._events.fileno(), self._take)
         ticking = asyncio.gather(self._tick(), self._draw())
@@ -171,13 +176,13 @@ class LiveServer:
             asyncio.get_running_loop().create_task(self._answer())
 
     async def _answer(self) -> None:
-        """The run waits for this, so that its end does not come before the pages know."""
+        """Tell the run, which waits for it, that the pages have received its end."""
         await self._farewell()
         with suppress(OSError):
             self._events.send(REPORTED)
 
     async def _farewell(self) -> None:
-        """Until every page has been sent what waits for it, FAREWELL_S at most."""
+        """Wait until every page has received its updates, for at most ``FAREWELL_S``."""
         for page in self._pages:
             with suppress(asyncio.QueueFull):
                 page.put_nowait(None)
@@ -197,7 +202,7 @@ class LiveServer:
                 self._tell((self._view.state(),))
 
     async def _draw(self) -> None:
-        """Curves take a while to be drawn: meanwhile loads and faults are reported."""
+        """Draw the curves in a thread, because loads and faults are updated meanwhile."""
         while True:
             await asyncio.sleep(CURVES_S)
             if self._shown():
@@ -214,7 +219,7 @@ class LiveServer:
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """403 for another host's name and for another origin, 404 for another token; the same headers on everything."""
+        """Refuse requests with another host name or origin (403) and with another token (404)."""
         self._silent.discard(request.protocol)
         origin = request.headers.get("Origin")
         if request.headers.get("Host") not in self._hosts or (
@@ -239,21 +244,23 @@ class LiveServer:
         return web.Response(body=exposition(self._view), headers=HEADERS | {"Content-Type": kind})
 
     async def _set_cable(self, request: web.Request) -> web.StreamResponse:
-        """Cut or repair every cable of a link that the page shows, of a network that takes requests; 403 from anywhere
-        but the page itself."""
+        """Cut or repair the cables of a link of the page, in a network that takes requests.
+
+        Requests from anywhere but the page itself are refused (403).
+        """
         view = self._view.view
         if "Origin" not in request.headers or view is None or not view.control:
             return web.Response(
                 status=403, text="Only the page itself cuts cables.\n", headers=HEADERS
             )
         try:
-            asked = json.loads(await request.text())
-            link = next(one for one in view.links if one.label == asked["link"])
+            document = json.loads(await request.text())
+            link = next(each for each in view.links if each.label == document["link"])
             header = {
                 "do": "set cables",
                 "a": link.source,
                 "b": link.target,
-                "up": bool(asked["up"]),
+                "up": bool(document["up"]),
             }
             await asyncio.to_thread(send_request, view.control, header)
         except (
@@ -290,7 +297,7 @@ class LiveServer:
         except (
             ConnectionError,
             TimeoutError,
-        ):  # gone, or it reads no more: its place is for another
+        ):  # The page has disconnected or does not read: another may connect.
             if request.transport is not None:
                 request.transport.abort()
         finally:
@@ -303,14 +310,14 @@ def _same(handler: web.RequestHandler) -> web.RequestHandler:
 
 
 def _refusal(status: int, text: str) -> web.Response:
-    """Return an answer after which the connection ends: its place is for others."""
+    """Return an answer after which the connection is closed, so that others can connect."""
     response = web.Response(status=status, text=f"{text}\n", headers=HEADERS)
     response.force_close()
     return response
 
 
 def _page_text(path: str) -> str:
-    """The run's own page, for a link that works when the server is gone; nothing where it cannot be read."""
+    """Return the run's own page, which stays readable without the server, or nothing."""
     try:
         return read_plain(Path(path)).decode() if path else ""
     except (OSError, ValueError, TestbedError):
@@ -320,18 +327,19 @@ def _page_text(path: str) -> str:
 async def _serve(events: socket.socket) -> None:
     server = LiveServer(events, secrets.token_urlsafe(24))
     async with server.serving() as address:
-        with suppress(ConnectionError):  # whose run this was has been killed meanwhile
+        with suppress(ConnectionError):  # the run has been killed
             events.send(address.encode())
             await server.until_over()
 
 
 def main(descriptor: int) -> None:
-    """Serve the events of that socket until its other end is closed."""
+    """Serve the events of the socket with this descriptor until its other end is closed."""
     begin_child(LOW)
-    # What is wrong in others' requests is none of the run's terminal's business.
+    # Errors in requests of others are not shown on the terminal of the run.
     logging.getLogger("aiohttp").addHandler(logging.NullHandler())
     logging.getLogger("aiohttp").propagate = False
-    inlined("", dict)  # what draws is imported before the run goes on
+    # This imports matplotlib before the run continues, so that the import does not disturb it.
+    inlined("", dict)
     events = socket.socket(fileno=descriptor)
     events.setblocking(False)
     asyncio.run(_serve(events))

@@ -1,12 +1,13 @@
-"""Charts of studies and commands: one palette, one style, and the shapes that most of them have.
+"""Charts of studies and commands: one palette, one style, and the usual shapes.
 
-``chart`` and ``panels`` make axes with a pale grid; ``draw_lines`` and ``draw_bars`` draw samples with the 95 %
-intervals of their means. ``STYLE`` holds while a figure is drawn by ``svg_figures``.
+``chart`` and ``panels`` create axes with a pale grid. ``draw_lines`` and ``draw_bars`` draw samples
+with the 95 % intervals of their means. ``svg_figures`` applies ``STYLE`` while it draws a figure.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from testbed.model.studies.samples import spread, whiskers
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 else:  # matplotlib is imported when a figure is drawn, not when a study is listed
     Axes = Figure = object
 
+# Colours for capillary layers. Step 0 is layer 1, the most loaded bottleneck.
 LAYER_STEPS = 7
-"""Steps of the ramp for capillary layers: step 0 is layer 1, the most loaded bottleneck."""
 
-_BOTH = {
+# Name -> (colour on a light page, colour on a dark page).
+_COLOURS = {
     "paper": ("#ffffff", "#14171a"),
     "wash": ("#f5f6f8", "#1d2125"),
     "ink": ("#16191d", "#eceef0"),
@@ -43,36 +45,45 @@ _BOTH = {
     "layer-5": ("#3a8c3f", "#4f8bb0"),
     "layer-6": ("#7a8b12", "#8276bd"),
 }
-"""Name -> on a light and on a dark page."""
-LIGHT, DARK = ({name: both[theme] for name, both in _BOTH.items()} for theme in (0, 1))
+LIGHT = {name: light for name, (light, _) in _COLOURS.items()}
+DARK = {name: dark for name, (_, dark) in _COLOURS.items()}
 
 
 def layer_colour(layer: int, layers: int) -> str:
-    """The colour, on a light page, of a link by its 1-based capillary layer of ``layers``; of one that belongs to
-    none."""
+    """Return the colour of a link on a light page by its capillary layer.
+
+    Args:
+        layer: The layer of the link from 1, or 0 if it belongs to none.
+        layers: The number of layers.
+    """
     if layer < 1:
         return LIGHT["plain-load"]
-    step = (
-        layer - 1
-        if layers <= LAYER_STEPS
-        else round((layer - 1) / (layers - 1) * (LAYER_STEPS - 1))
-    )
+    step = layer - 1
+    if layers > LAYER_STEPS:
+        step = round((layer - 1) / (layers - 1) * (LAYER_STEPS - 1))
     return LIGHT[f"layer-{step}"]
 
 
 def custom_properties(colours: Mapping[str, str]) -> str:
-    """The colours as CSS custom properties."""
+    """Return the colours as CSS custom properties."""
     return "".join(f"--{name}:{value};" for name, value in colours.items())
 
 
-BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, INK, GREY = (
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#16191d", "#5c6670",
-)  # fmt: skip
-"""Hues that colour-blind readers tell apart (Okabe and Ito 2008), the colour of text, and that of what stands
-behind."""
+# Hues that colour-blind readers can distinguish (Okabe and Ito 2008).
+BLUE = "#0072b2"
+ORANGE = "#d55e00"
+GREEN = "#009e73"
+PURPLE = "#cc79a7"
+AMBER = "#e69f00"
+SKY = "#56b4e9"
+# Text.
+INK = "#16191d"
+# Background elements.
+GREY = "#5c6670"
 HUES = (BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, INK, GREY)
+# Failures, and results without meaning.
 RED = "#b3261e"
-"""What fails, or says nothing."""
+# Settings of matplotlib for every figure.
 STYLE: Json = {
     "axes.axisbelow": True,
     "axes.prop_cycle": f"cycler(color={list(HUES)})",
@@ -88,20 +99,21 @@ STYLE: Json = {
     "lines.linewidth": 1.4,
     "lines.markersize": 5,
 }
-"""matplotlib's settings for every figure."""
+# Positions of a legend that has no room among the curves: below the axes, or at their right.
 BELOW: JsonObject = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 2}
 COMPARED: JsonObject = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
-"""Where a legend stands that has no room among the curves."""
 MARKS = "osD^vP*X"
-_DASHES, _HATCHES = ("-", "--", ":"), ("", "////", "....")
-"""Of the first eight series, of the next, and of those after: hues come again."""
+# The first eight series have the first dashes and hatches, the next eight the second ones.
+_DASHES = ("-", "--", ":")
+_HATCHES = ("", "////", "....")
 
+# Position of a sample on the axis: a number, or the name of a group of bars.
 Place = TypeVar("Place")
 Number = TypeVar("Number", bound=float)
+# Samples by series and position. A tuple is a mean with the half width of its interval.
 Samples = Mapping[tuple[str, Place], Sequence[float] | tuple[float, float]]
-"""Samples by series and place; a tuple is their mean and the half width of its interval."""
+# A value, and the text of the legend about the line that is drawn there.
 Mark = tuple[float, str]
-"""A value, and what the legend says of the line there."""
 
 
 def panels(
@@ -112,21 +124,25 @@ def panels(
     sharex: bool = False,
     sharey: bool = False,
 ) -> tuple[Figure, list[Axes]]:
-    """(figure of that size in inches, its axes row by row)."""
+    """Return a figure of this size in inches, and its axes row by row."""
     figure = bare(width, height, layout="constrained")
-    axes: list[Axes] = list(
-        figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).flat
-    )
-    for each in axes:
-        each.grid(True)
-    return figure, axes
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
+    panel: list[Axes] = list(grid.flat)
+    for axes in panel:
+        axes.grid(True)
+    return figure, panel
 
 
 def chart(
     title: str = "", *, size: tuple[float, float] = (7.6, 4.4), **named: object
 ) -> tuple[Figure, Axes]:
-    """(figure, its only axes, which keep their size whatever stands next to them); ``named``: what matplotlib's
-    ``Axes.set`` takes."""
+    """Return a figure and its only axes, which do not shrink to make room for a legend.
+
+    Args:
+        title: Title of the axes.
+        size: Width and height of the figure in inches.
+        **named: Properties of the axes, as for matplotlib's ``Axes.set``.
+    """
     figure = bare(*size)
     axes = figure.add_subplot()
     axes.grid(True)
@@ -136,7 +152,7 @@ def chart(
 
 @contextmanager
 def only_settings(settings: Json) -> Iterator[None]:
-    """Draw with matplotlib's defaults and these settings; a user's own settings do not count."""
+    """Apply these settings to matplotlib's defaults, and ignore the user's own settings."""
     import matplotlib
 
     with matplotlib.rc_context():
@@ -146,43 +162,63 @@ def only_settings(settings: Json) -> Iterator[None]:
 
 
 def bare(width: float, height: float, layout: Literal["constrained"] | None = None) -> Figure:
-    """A figure of that size in inches, without axes."""
-    from matplotlib.figure import Figure as Drawn
+    """Return a figure of this size in inches, without axes."""
+    from matplotlib.figure import Figure as MatplotlibFigure
 
-    return Drawn(figsize=(width, height), layout=layout)
+    return MatplotlibFigure(figsize=(width, height), layout=layout)
 
 
 def ticks(axes: Axes, values: Iterable[float], *, axis: str = "x") -> None:
-    """Ticks at these values alone, written as they are, on a logarithmic axis."""
-    places = sorted(set(values))
+    """Make an axis logarithmic, with ticks only at these values, written without exponents."""
+    positions = sorted(set(values))
+    labels = [f"{value:g}" for value in positions]
     axes.set(**{f"{axis}scale": "log"})
-    axes.set(**{f"{axis}ticks": places, f"{axis}ticklabels": [f"{value:g}" for value in places]})
+    axes.set(**{f"{axis}ticks": positions, f"{axis}ticklabels": labels})
     axes.minorticks_off()
 
 
 def draw_dots(
-    axes: Axes, place: float, values: Sequence[float], colour: str, *, width: float = 0.3
+    axes: Axes, position: float, values: Sequence[float], colour: str, *, width: float = 0.3
 ) -> None:
-    """Values as dots in their order, spread over ``width`` round their place."""
-    shifts = [width * (k / max(1, len(values) - 1) - 0.5) for k in range(len(values))]
-    axes.plot([place + shift for shift in shifts], sorted(values), ".", color=colour, alpha=0.5)
+    """Draw values as dots in ascending order, spread over ``width`` around a position."""
+    xs = []
+    for index in range(len(values)):
+        xs.append(position + width * (index / max(1, len(values) - 1) - 0.5))
+    axes.plot(xs, sorted(values), ".", color=colour, alpha=0.5)
 
 
 def draw_lines(
-    title: str, samples: Samples[Number], *, x: str, y: str, claim: Mark | None = None, upright: Mark | None = None,
-    most: float = math.inf,
-) -> Figure:  # fmt: skip
-    """One line a series with its confidence intervals, which never reach below 0 where the mean does not, nor above
-    ``most`` (1 of shares); the claim's threshold dashed, what happens at an x (saturation) as a dotted upright."""
+    title: str,
+    samples: Samples[Number],
+    *,
+    x: str,
+    y: str,
+    claim: Mark | None = None,
+    upright: Mark | None = None,
+    max_value: float = math.inf,
+) -> Figure:
+    """Return a figure with one line per series, with confidence intervals.
+
+    Args:
+        title: Title of the figure.
+        samples: Samples by series and x.
+        x: Label of the x axis.
+        y: Label of the y axis.
+        claim: Threshold of the claim, drawn as a dashed horizontal line.
+        upright: An x with a meaning, such as saturation, drawn as a dotted vertical line.
+        max_value: Largest possible value, 1 for shares. Intervals do not exceed it, and do not go
+            below 0 unless the mean does.
+    """
     figure, axes = chart(title, xlabel=x, ylabel=y)
-    for k, (name, points) in enumerate(_by_series(samples).items()):
+    for index, (name, points) in enumerate(_by_series(samples).items()):
         xs = sorted(points)
+        means, errors = _whiskers([points[x_value] for x_value in xs], max_value)
         style: JsonObject = {
-            "marker": MARKS[k % len(MARKS)],
-            "linestyle": _DASHES[k // len(HUES) % len(_DASHES)],
+            "marker": MARKS[index % len(MARKS)],
+            "linestyle": _DASHES[index // len(HUES) % len(_DASHES)],
+            "color": HUES[index % len(HUES)],
         }
-        means, reach = _whiskers([points[x] for x in xs], most)
-        axes.errorbar(xs, means, yerr=reach, label=name, color=HUES[k % len(HUES)], **style)
+        axes.errorbar(xs, means, yerr=errors, label=name, **style)
     if upright is not None:
         axes.axvline(upright[0], color=RED, linestyle=":", linewidth=1.2, label=upright[1])
     _finish(axes, claim)
@@ -197,51 +233,64 @@ def draw_bars(
     low: float | None = None,
     claim: Mark | None = None,
 ) -> Figure:
-    """Groups of bars, one a series. ``low``: where the axis begins (0 where None)."""
+    """Return a figure with groups of bars, one bar per series.
+
+    Args:
+        title: Title of the figure.
+        samples: Samples by series and group.
+        y: Label of the y axis.
+        low: Smallest y that is shown; by default 0.
+        claim: Threshold of the claim, drawn as a dashed horizontal line.
+    """
     figure, axes = chart(title, ylabel=y)
     series = _by_series(samples)
-    groups = list(dict.fromkeys(group for bars in series.values() for group in bars))
+    groups = list(dict.fromkeys(chain.from_iterable(series.values())))
     width = 0.8 / max(len(series), 1)
-    for k, (name, bars) in enumerate(series.items()):
-        places = [
-            i + (k - (len(series) - 1) / 2) * width
-            for i, group in enumerate(groups)
-            if group in bars
-        ]
-        means, reach = _whiskers([bars[group] for group in groups if group in bars], math.inf)
+    for index, (name, bars) in enumerate(series.items()):
+        shift = (index - (len(series) - 1) / 2) * width
+        xs = []
+        points = []
+        for group_index, group in enumerate(groups):
+            if group in bars:
+                xs.append(group_index + shift)
+                points.append(bars[group])
+        means, errors = _whiskers(points, math.inf)
         style: JsonObject = {
-            "color": HUES[k % len(HUES)],
-            "hatch": _HATCHES[k // len(HUES) % len(_HATCHES)],
+            "color": HUES[index % len(HUES)],
+            "hatch": _HATCHES[index // len(HUES) % len(_HATCHES)],
         }
-        axes.bar(places, means, width * 0.92, yerr=reach, label=name, **style)
-    many = len(groups) > 4 or sum(map(len, groups)) > 60
-    axes.set_xticks(
-        range(len(groups)), groups, rotation=20 if many else 0, ha="right" if many else "center"
-    )
+        axes.bar(xs, means, width * 0.92, yerr=errors, label=name, **style)
+    label_style: JsonObject = {"rotation": 0, "ha": "center"}
+    # Labels that do not fit side by side are written aslant.
+    if len(groups) > 4 or sum(map(len, groups)) > 60:
+        label_style = {"rotation": 20, "ha": "right"}
+    axes.set_xticks(range(len(groups)), groups, **label_style)
     axes.set_ylim(bottom=low)
     _finish(axes, claim)
     return figure
 
 
 def _by_series(samples: Samples[Place]) -> dict[str, dict[Place, tuple[float, float]]]:
-    """Series -> place -> (mean, half width of its interval)."""
-    found: dict[str, dict[Place, tuple[float, float]]] = {}
-    for (name, place), values in samples.items():
-        found.setdefault(name, {})[place] = (
-            (values[0], values[1]) if isinstance(values, tuple) else spread(values)
-        )
-    return found
+    """Return for each series the means and half widths of their intervals by position."""
+    series: dict[str, dict[Place, tuple[float, float]]] = {}
+    for (name, position), values in samples.items():
+        point = (values[0], values[1]) if isinstance(values, tuple) else spread(values)
+        series.setdefault(name, {})[position] = point
+    return series
 
 
 def _whiskers(
-    points: Sequence[tuple[float, float]], most: float
+    points: Sequence[tuple[float, float]], max_value: float
 ) -> tuple[list[float], list[list[float]]]:
-    """Means, and how far their intervals reach below and above."""
-    reach = [whiskers(mean, half, most) for mean, half in points]
-    return [mean for mean, _ in points], [
-        [below for below, _ in reach],
-        [above for _, above in reach],
-    ]
+    """Return the means, and the lengths of their intervals below and above the mean.
+
+    Args:
+        points: Means with the half widths of their intervals.
+        max_value: Largest possible value, which intervals do not exceed.
+    """
+    lengths = [whiskers(mean, half, max_value) for mean, half in points]
+    means = [mean for mean, _ in points]
+    return means, [[below for below, _ in lengths], [above for _, above in lengths]]
 
 
 def _finish(axes: Axes, claim: Mark | None) -> None:

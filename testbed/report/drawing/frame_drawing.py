@@ -1,6 +1,7 @@
-"""Time frames of a schedule as pictures: a pictogram of the network for each frame, and all links over all frames.
+"""Drawings of a schedule: a pictogram of the network for each time frame, and all links by frame.
 
-After the pictograms of Gabrielyan 2007, figure 35: the links that a frame uses stand out, bottlenecks most.
+The pictograms follow Gabrielyan 2007, figure 35. They highlight the links that a frame uses, and
+bottlenecks in another colour.
 """
 
 from __future__ import annotations
@@ -13,16 +14,26 @@ from typing import TYPE_CHECKING, Any
 from testbed.report.drawing.charts import LIGHT, Axes
 from testbed.report.drawing.network_drawing import Load, Marks, draw_on
 from testbed.report.drawing.node_positions import place_network
-from topologies.network import Network
+from topologies.network import LinkId, Network
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+# Frames that have a pictogram.
 MAX_PICTOGRAMS = 24
+# Links of which every frame is shown.
 MAX_ROWS = 64
 PICTOGRAM_INCHES = (1.7, 1.7)
-BUSY, BOTTLENECK = LIGHT["measured"], LIGHT["predicted"]
+# Height of the frame numbers and their heading.
+_LABELS_INCHES = 0.45
+BUSY = LIGHT["measured"]
+BOTTLENECK = LIGHT["predicted"]
+
+# Values of the cells that are drawn for a link in a frame.
+_IDLE_CELL = 0
+_BUSY_CELL = 1
+_BOTTLENECK_CELL = 2
 
 
 def draw_schedule(
@@ -32,75 +43,108 @@ def draw_schedule(
     *,
     title: str = "",
 ) -> Figure:
-    """A matplotlib figure: pictograms where the network is given (the first 24 frames), and the busy links of every
-    frame.
+    """Return a matplotlib figure of a schedule.
 
-    ``transfers``: the links of each transfer by label (``a->b``); ``frames``: transfer numbers a frame.
+    It shows the busy links of every frame and, if the network is given, a pictogram of each of the
+    first 24 frames.
+
+    Args:
+        transfers: The links of each transfer by label (``a->b``).
+        frames: The transfer numbers of each frame.
+        network: The network.
+        title: Title of the figure; by default, the numbers of transfers and frames.
     """
     from matplotlib.figure import Figure
 
-    loads = Counter(link for transfer in transfers for link in dict.fromkeys(transfer))
-    columns = min(6, max(2, len(frames)))
-    rows = math.ceil(min(len(frames), MAX_PICTOGRAMS) / columns) if network is not None else 0
-    strip = 0.9 + 0.16 * min(len(loads), MAX_ROWS)
-    figure = Figure(figsize=(11, 2.0 * rows + strip + (0.0 if rows else 0.6)))
-    figure.suptitle(
-        title or f"{len(transfers)} transfers in {len(frames)} time frames", y=0.995, fontsize=11
-    )
-    upper: Figure | None = None
+    loads = _loads(transfers)
+    pictogram_columns = min(6, max(2, len(frames)))
+    pictogram_rows = 0
+    if network is not None:
+        pictogram_rows = math.ceil(min(len(frames), MAX_PICTOGRAMS) / pictogram_columns)
+
+    pictograms_inches = 2.0 * pictogram_rows
+    links_inches = 0.9 + 0.16 * min(len(loads), MAX_ROWS)
+    title_inches = 0.3
+    if not pictogram_rows:
+        links_inches += 0.6
+        title_inches = 0.6
+    figure = Figure(figsize=(11, pictograms_inches + links_inches))
+    default_title = f"{len(transfers)} transfers in {len(frames)} time frames"
+    figure.suptitle(title or default_title, y=0.995, fontsize=11)
+
     lower: Figure = figure
-    if rows:
-        parts: Any = figure.subfigures(2, 1, height_ratios=(2.0 * rows, strip))
+    if pictogram_rows and network is not None:
+        parts: Any = figure.subfigures(2, 1, height_ratios=(pictograms_inches, links_inches))
         upper, lower = parts
-    if upper is not None and network is not None:
-        _draw_pictograms(upper, network, transfers, frames, loads, (rows, columns))
-    height = strip if rows else strip + 0.6
-    below, above = 0.45, 0.3 if rows else 0.6  # inches
-    box = (0.17, below / height, 0.81, 1 - (below + above) / height)
-    draw_busy_links(lower.add_axes(box), transfers, frames)
-    pictograms = "A drawing of the network for each time frame, below it e" if rows else "E"
-    figure.set_label(
-        f"{pictograms}very link over all frames; brown: a bottleneck, blue: another busy link."
-    )
+        _draw_pictograms(
+            upper, network, transfers, frames, loads, (pictogram_rows, pictogram_columns)
+        )
+    bottom = _LABELS_INCHES / links_inches
+    height = 1 - (_LABELS_INCHES + title_inches) / links_inches
+    draw_busy_links(lower.add_axes((0.17, bottom, 0.81, height)), transfers, frames)
+
+    caption = "Every link over all frames; brown: a bottleneck, blue: another busy link."
+    if pictogram_rows:
+        caption = (
+            "A drawing of the network for each time frame, below it every link over all frames; "
+            "brown: a bottleneck, blue: another busy link."
+        )
+    figure.set_label(caption)
     return figure
+
+
+def _loads(transfers: Sequence[Sequence[str]]) -> Counter[str]:
+    """Return the number of transfers over each link."""
+    loads: Counter[str] = Counter()
+    for links in transfers:
+        loads.update(dict.fromkeys(links, 1))
+    return loads
 
 
 def draw_busy_links(
     axes: Axes, transfers: Sequence[Sequence[str]], frames: Sequence[Sequence[int]]
 ) -> None:
-    """One row a link (the 64 most loaded), one column a frame; a bottleneck's row is full in a liquid schedule."""
+    """Draw the 64 most loaded links as rows and the frames as columns.
+
+    In a liquid schedule, every bottleneck link is busy in all frames.
+
+    Args:
+        axes: The axes.
+        transfers: The links of each transfer by label (``a->b``).
+        frames: The transfer numbers of each frame.
+    """
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
-    loads = Counter(link for transfer in transfers for link in dict.fromkeys(transfer))
-    order = {link: at for at, link in enumerate(loads)}
-    shown = sorted(loads, key=lambda link: (-loads[link], order[link]))[:MAX_ROWS]
-    row = {link: at for at, link in enumerate(shown)}
-    most = max(loads.values())
-    cells = [[0] * len(frames) for _ in shown]
-    for at, frame in enumerate(frames):
-        for link in (link for i in frame for link in transfers[i]):
-            if link in row:
-                cells[row[link]][at] = 2 if loads[link] == most else 1
+    loads = _loads(transfers)
+    # Links of equal load stay in the order of the transfers, because sorting is stable.
+    shown_links = sorted(loads, key=lambda link: -loads[link])[:MAX_ROWS]
+    cells = _cells(shown_links, loads, transfers, frames)
     colours = ListedColormap([LIGHT["wash"], BUSY, BOTTLENECK])
-    axes.pcolormesh(cells, cmap=colours, vmin=0, vmax=2, edgecolors=LIGHT["paper"], linewidth=0.4)
+    axes.pcolormesh(
+        cells,
+        cmap=colours,
+        vmin=_IDLE_CELL,
+        vmax=_BOTTLENECK_CELL,
+        edgecolors=LIGHT["paper"],
+        linewidth=0.4,
+    )
+    # The most loaded link is at the top.
     axes.invert_yaxis()
-    axes.set_yticks(
-        [at + 0.5 for at in range(len(shown))],
-        [f"{link} ({loads[link]})" for link in shown],
-        fontsize=6,
-    )
+    link_labels = [f"{link} ({loads[link]})" for link in shown_links]
+    axes.set_yticks([row + 0.5 for row in range(len(shown_links))], link_labels, fontsize=6)
+    # At most some 24 frame numbers fit the width.
     step = max(1, len(frames) // 24)
-    shown_frames = range(0, len(frames), step)
-    axes.set_xticks(
-        [at + 0.5 for at in shown_frames], [str(at + 1) for at in shown_frames], fontsize=7
-    )
+    numbered_frames = range(0, len(frames), step)
+    frame_labels = [str(index + 1) for index in numbered_frames]
+    axes.set_xticks([index + 0.5 for index in numbered_frames], frame_labels, fontsize=7)
     axes.tick_params(length=0)
-    hidden = (
-        f"; {len(loads) - len(shown)} less loaded ones left out" if len(loads) > len(shown) else ""
-    )
+    hidden = len(loads) - len(shown_links)
+    y_label = "links (transfers over them)"
+    if hidden > 0:
+        y_label += f"; {hidden} less loaded ones left out"
     axes.set_xlabel("time frame", fontsize=8)
-    axes.set_ylabel(f"links (transfers over them){hidden}", fontsize=8)
+    axes.set_ylabel(y_label, fontsize=8)
     legend = [
         Patch(color=BOTTLENECK, label="bottleneck, busy"),
         Patch(color=BUSY, label="busy"),
@@ -118,6 +162,26 @@ def draw_busy_links(
         side.set_visible(False)
 
 
+def _cells(
+    links: Sequence[str],
+    loads: Mapping[str, int],
+    transfers: Sequence[Sequence[str]],
+    frames: Sequence[Sequence[int]],
+) -> list[list[int]]:
+    """Return for each link, and each frame, whether the link is idle, busy or a busy bottleneck."""
+    row_of_link = {link: row for row, link in enumerate(links)}
+    bottleneck_load = max(loads.values())
+    cells = [[_IDLE_CELL] * len(frames) for _ in links]
+    for column, frame in enumerate(frames):
+        for transfer in frame:
+            for link in transfers[transfer]:
+                if link in row_of_link:
+                    is_bottleneck = loads[link] == bottleneck_load
+                    cell = _BOTTLENECK_CELL if is_bottleneck else _BUSY_CELL
+                    cells[row_of_link[link]][column] = cell
+    return cells
+
+
 def _draw_pictograms(
     figure: Figure,
     network: Network,
@@ -126,28 +190,33 @@ def _draw_pictograms(
     loads: Mapping[str, int],
     shape: tuple[int, int],
 ) -> None:
-    places, most = place_network(network), max(loads.values())
+    """Draw the network once for each frame, in a grid of this number of rows and columns."""
+    positions = place_network(network)
+    bottleneck_load = max(loads.values())
     grid = figure.subplots(*shape, squeeze=False)
     figure.subplots_adjust(
         left=0.02, right=0.98, bottom=0.02, top=1 - 0.26 / shape[0], wspace=0.08, hspace=0.22
     )
-    for at, axes in enumerate(grid.flat):
+    for index, axes in enumerate(grid.flat):
         axes.set_axis_off()
-        if at < min(len(frames), MAX_PICTOGRAMS):
-            busy = {
-                link for i in frames[at] for link in transfers[i] if link in network.link_of_label
-            }
-            colours = {
-                network.link_of_label[link]: BOTTLENECK if loads[link] == most else BUSY
-                for link in busy
-            }
-            marks = Marks(
-                loads={link: Load(share=0.05, colour=colour) for link, colour in colours.items()}
-            )
-            draw_on(axes, network, places, marks, PICTOGRAM_INCHES)
-            axes.set_title(f"frame {at + 1}: {len(frames[at])} transfers", fontsize=7, pad=2)
+        if index >= min(len(frames), MAX_PICTOGRAMS):
+            continue
+        busy: dict[LinkId, Load] = {}
+        for transfer in frames[index]:
+            for label in transfers[transfer]:
+                if label in network.link_of_label:
+                    colour = BOTTLENECK if loads[label] == bottleneck_load else BUSY
+                    busy[network.link_of_label[label]] = Load(share=0.05, colour=colour)
+        draw_on(axes, network, positions, Marks(loads=busy), PICTOGRAM_INCHES)
+        axes.set_title(f"frame {index + 1}: {len(frames[index])} transfers", fontsize=7, pad=2)
     if len(frames) > MAX_PICTOGRAMS:
-        grid.flat[-1].text(
-            1.0, -0.06, f"frames {MAX_PICTOGRAMS + 1} to {len(frames)}: below only",
-            transform=grid.flat[-1].transAxes, ha="right", fontsize=7, color=LIGHT["soft"],
-        )  # fmt: skip
+        last_axes = grid.flat[-1]
+        last_axes.text(
+            1.0,
+            -0.06,
+            f"frames {MAX_PICTOGRAMS + 1} to {len(frames)}: below only",
+            transform=last_axes.transAxes,
+            ha="right",
+            fontsize=7,
+            color=LIGHT["soft"],
+        )

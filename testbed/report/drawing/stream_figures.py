@@ -1,10 +1,12 @@
-"""The figures of a stream: its route with the links that failed, loss and redundancy over time, prediction against
-measurement. The page of a run, the live page and ``testbed report --figures`` show the same ones."""
+"""The figures of a stream: route, loss and redundancy over time, prediction against measurement.
 
+The page of a run, the live page and ``testbed report --figures`` show the same figures.
+"""
+
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import NamedTuple
 
 from testbed.model.run_records import (
     FaultRecord,
@@ -21,76 +23,105 @@ from testbed.report.wording import counted, fault_title, link_title, link_words,
 from topologies import Json, JsonObject, LinkId, Network
 from topologies.files.node_link import parse_document
 
+# An inch of a figure is 72 pixels of a page.
 PX = 1 / 72
-"""An inch of a figure is 72 pixels of a page."""
+# In a larger network, only the nodes near the route are drawn.
 CROWD = 60
+# Faults with their numbers.
 Numbered = Sequence[tuple[int, FaultRecord]]
+# Predicted loss or redundancy of a fault, None without a prediction.
+_Prediction = Callable[[FaultRecord], float | None]
+# Writes a value of an axis. matplotlib also passes the number of the tick.
+_Formatter = Callable[[float, object], str]
 
 
 def stream_figures(run: SessionRun) -> dict[str, Figure]:
-    """Name -> figure, each with its caption as its label; a figure of which nothing was measured is left out."""
-    made = {
+    """Return the figures of a stream by name, each with its caption as its label.
+
+    A figure without measurements is left out.
+    """
+    figures = {
         "route": route_figure(run),
         "loss": loss_figure(run),
         "block-size": size_figure(run),
         "timeline": timeline_figure(run),
     }
-    return {name: figure for name, figure in made.items() if figure is not None}
+    return {name: figure for name, figure in figures.items() if figure is not None}
 
 
 def numbered_faults(run: SessionRun) -> Numbered:
-    """The faults with their numbers."""
+    """Return the faults of a stream, numbered from 1."""
     return list(enumerate(run.faults, start=1))
 
 
 def _about(run: SessionRun, *numbers: int) -> str:
-    """What a mark of these faults is found by."""
-    return " ".join(f"{run.session.session}-{n}" for n in numbers)
+    """Return the identifiers by which the page's script finds the marks of these faults."""
+    return " ".join(f"{run.session.session}-{number}" for number in numbers)
 
 
 def shown_network(run: SessionRun) -> Network:
-    """The stream's network without the hosts that carry nothing of the stream; of one of more than ``CROWD`` nodes
-    those that are two links away from the route at most."""
+    """Return the part of the network that is drawn.
+
+    Hosts that do not carry the stream are left out. Of a network with more than ``CROWD`` nodes,
+    only those at most two links away from the route are drawn.
+    """
     session = run.session
-    whole = parse_document(session.network)
-    busy = {
-        session.source,
-        session.sink,
-        *(n for link in session.links for n in (link.source, link.target)),
-    }
-    busy &= whole.node_index.keys()
-    near = {node.id for node in whole.nodes if node.kind != "host" or node.id in busy}
-    if len(near) > CROWD and busy:
-        around = set(busy)
+    network = parse_document(session.network)
+    route_nodes = {session.source, session.sink}
+    for load in session.links:
+        route_nodes |= {load.source, load.target}
+    # Streams without a route have empty names of source and sink.
+    route_nodes &= network.node_index.keys()
+    shown = set()
+    for node in network.nodes:
+        if node.kind != "host" or node.id in route_nodes:
+            shown.add(node.id)
+    if len(shown) > CROWD and route_nodes:
+        near = set(route_nodes)
         for _ in range(2):
-            around |= {
-                end
-                for link in whole.links
-                for end in (link.source, link.target)
-                if around & {*link.id[:2]}
-            }
-        near &= around
-    nodes = tuple(node for node in whole.nodes if node.id in near)
-    links = tuple(link for link in whole.links if link.source in near and link.target in near)
-    return replace(whole, nodes=nodes, links=links)
+            near |= _neighbours(network, near)
+        shown &= near
+    nodes = tuple(node for node in network.nodes if node.id in shown)
+    links = tuple(link for link in network.links if link.source in shown and link.target in shown)
+    return replace(network, nodes=nodes, links=links)
+
+
+def _neighbours(network: Network, nodes: set[str]) -> set[str]:
+    """Return the nodes that a link connects to one of these, in either direction."""
+    neighbours = set()
+    for link in network.links:
+        if link.source in nodes or link.target in nodes:
+            neighbours |= {link.source, link.target}
+    return neighbours
 
 
 def route_figure(run: SessionRun) -> Figure:
-    """Loads as widths, capillary layers as colours, failed links as numbered badges."""
-    session, network, faults = run.session, shown_network(run), numbered_faults(run)
-    layers = max((link.layer for link in session.links), default=0)
-    ends = tuple(end for end in (session.source, session.sink) if end in network.node_index)
-    drawn = {(li.source, li.target, li.key): li for li in session.links}
-    drawn = {link: load for link, load in drawn.items() if link in network.link_index}
-    labels = {load.label: link for link, load in drawn.items()}
-    by_link: dict[LinkId, Numbered] = {
-        link: [one for one in faults if one[1].link == label] for label, link in labels.items()
+    """Return the drawing of the network with the stream's route.
+
+    Widths are loads, colours are capillary layers, and numbered badges are failed links.
+    """
+    session = run.session
+    network = shown_network(run)
+    layers = max((load.layer for load in session.links), default=0)
+    loads: dict[LinkId, LinkLoad] = {}
+    for load in session.links:
+        link = (load.source, load.target, load.key)
+        if link in network.link_index:
+            loads[link] = load
+    link_of_label = {load.label: link for link, load in loads.items()}
+    faults: dict[LinkId, list[tuple[int, FaultRecord]]] = {
+        link: [] for link in link_of_label.values()
     }
+    for number, fault in numbered_faults(run):
+        if fault.link in link_of_label:
+            faults[link_of_label[fault.link]].append((number, fault))
+    failed = {link: _failure(run, of_link) for link, of_link in faults.items() if of_link}
+    outside_layers = any(load.layer == 0 for load in loads.values())
     marks = Marks(
-        loads=_loads(run, drawn, by_link, layers),
-        failed={link: _failure(run, own) for link, own in by_link.items() if own},
-        ends=ends,
-        legend=_layer_names(layers, any(load.layer == 0 for load in drawn.values())),
+        loads=_loads(run, loads, faults, layers),
+        failed=failed,
+        ends=tuple(end for end in (session.source, session.sink) if end in network.node_index),
+        legend=_layer_names(layers, outside_layers),
     )
     figure = network_figure(network, marks, titled=False, least_font=8.5)
     figure.set_label(_route_caption(run, network, layers))
@@ -105,166 +136,243 @@ def loaded_figure(
     of: str = "load",
     caption: str = "",
 ) -> Figure:
-    """The network with these links loaded: objects of ``link_fields`` with a ``load`` (field ``of``, a number or a
-    fraction as text) and perhaps a ``layer``."""
-    loads = tuple(
-        LinkLoad(
-            **{k: one[k] for k in ("source", "target", "key")},
-            load=Fraction(one[of]),
-            layer=one.get("layer", 0),
-        )
-        for one in links
-        if float(Fraction(one[of]))
-    )
+    """Return the drawing of a network with loads.
+
+    Args:
+        network: The network.
+        links: The links as objects with the fields ``source``, ``target``, ``key``, a load, and
+            perhaps a ``layer``.
+        ends: Source and sink of a stream, or empty texts.
+        of: The field of the load, which is a number or a fraction as text.
+        caption: The caption. With a source, the caption of a route follows it.
+    """
+    loads = []
+    for link in links:
+        load = Fraction(link[of])
+        # A load that is 0 as a float cannot be drawn.
+        if float(load):
+            loads.append(
+                LinkLoad(
+                    source=link["source"],
+                    target=link["target"],
+                    key=link["key"],
+                    load=load,
+                    layer=link.get("layer", 0),
+                )
+            )
+    source, sink = ends
     record = SessionRecord(
-        session=0, title=network.name, network=network_document(network), source=ends[0], sink=ends[1], method="",
-        fabric="", links=loads,
-    )  # fmt: skip
+        session=0,
+        title=network.name,
+        network=network_document(network),
+        source=source,
+        sink=sink,
+        method="",
+        fabric="",
+        links=tuple(loads),
+    )
     figure = route_figure(SessionRun(session=record))
-    figure.set_label(f"{caption} {figure.get_label()}" if ends[0] else caption)
+    if source:
+        caption = f"{caption} {figure.get_label()}"
+    figure.set_label(caption)
     return figure
 
 
-def _layer_names(layers: int, others: bool) -> dict[str, str]:
-    """What the legend names, with its colour: all layers where each has a colour of its own, else the first, a middle
-    and the last."""
-    chosen = range(1, layers + 1) if layers <= LAYER_STEPS else (1, (layers + 1) // 2, layers)
-    named = {f"layer {k}": layer_colour(k, layers) for k in chosen}
-    return named | ({"in no layer": layer_colour(0, layers)} if layers and others else {})
+def _layer_names(layers: int, outside_layers: bool) -> dict[str, str]:
+    """Return the colours of the legend by their description.
+
+    The legend has all layers if each has a colour of its own, and otherwise the first, a middle and
+    the last one.
+
+    Args:
+        layers: The number of layers.
+        outside_layers: Whether there are links outside the layers.
+    """
+    shown: Iterable[int] = (1, (layers + 1) // 2, layers)
+    if layers <= LAYER_STEPS:
+        shown = range(1, layers + 1)
+    names = {f"layer {layer}": layer_colour(layer, layers) for layer in shown}
+    if layers and outside_layers:
+        names["in no layer"] = layer_colour(0, layers)
+    return names
 
 
 def _loads(
     run: SessionRun,
-    drawn: Mapping[LinkId, LinkLoad],
+    links: Mapping[LinkId, LinkLoad],
     faults: Mapping[LinkId, Numbered],
     layers: int,
 ) -> dict[LinkId, Load]:
     shapes = shaped_links(run.session.network)
-    most = max((float(load.load) for load in drawn.values()), default=1.0) or 1.0
-    return {
-        link: Load(
-            share=float(load.load) / most,
-            words="" if faults[link] or not load.load else percent(float(load.load), 0),
-            colour=layer_colour(load.layer, layers) if layers else LIGHT["predicted"],
-            title=link_title(load, faults[link], shapes.get(link, {})),
+    largest = max((float(link.load) for link in links.values()), default=1.0) or 1.0
+    loads = {}
+    for link_id, link in links.items():
+        # A badge takes the place of the text.
+        text = ""
+        if link.load and not faults[link_id]:
+            text = percent(float(link.load), 0)
+        loads[link_id] = Load(
+            share=float(link.load) / largest,
+            words=text,
+            colour=layer_colour(link.layer, layers) if layers else LIGHT["predicted"],
+            title=link_title(link, faults[link_id], shapes.get(link_id, {})),
         )
-        for link, load in drawn.items()
-    }
+    return loads
 
 
 def _failure(run: SessionRun, faults: Numbered) -> Failure:
+    """Return the badge of a link: the number of its first fault, with a plus if there are more."""
     numbers = [number for number, _ in faults]
+    text = f"{numbers[0]}+" if len(numbers) > 1 else f"{numbers[0]}"
     return Failure(
-        words=f"{numbers[0]}{'+' * (len(numbers) > 1)}",
-        title="\n".join(fault_title(*one) for one in faults),
+        words=text,
+        title="\n".join(fault_title(number, fault) for number, fault in faults),
         about=_about(run, *numbers),
         wrong=any(fault.passed is False for _, fault in faults),
     )
 
 
 def _route_caption(run: SessionRun, network: Network, layers: int) -> str:
+    sentences = []
+    if run.session.source:
+        sentences.append(
+            "A line is as wide as the link\u2019s share of the stream; an arrow points where it "
+            "goes."
+        )
+    elif run.session.links:
+        sentences.append("A line is as wide as the link\u2019s load beside the busiest\u2019s.")
+    if layers:
+        sentences.append("Colour: the capillary layer whose bottleneck the link is.")
+    if run.faults:
+        sentences.append("Numbers: faults in their order.")
     hidden = len(run.session.network.get("nodes", ())) - len(network.nodes)
-    return " ".join(
-        [
-            *(
-                [
-                    "A line is as wide as the link\u2019s share of the stream; an arrow points where it goes."
-                ]
-                if run.session.source
-                else ["A line is as wide as the link\u2019s load beside the busiest\u2019s."]
-                * bool(run.session.links)
-            ),
-            *(["Colour: the capillary layer whose bottleneck the link is."] if layers else []),
-            *(["Numbers: faults in their order."] if run.faults else []),
-            *([f"Not drawn: {counted(hidden, 'node')} without a part in it."] if hidden else []),
-            link_words(run.session.network),
-        ]
-    ).strip()
+    if hidden:
+        sentences.append(f"Not drawn: {counted(hidden, 'node')} without a part in it.")
+    sentences.append(link_words(run.session.network))
+    return " ".join(sentences).strip()
 
 
 def drawn_until_s(run: SessionRun) -> float:
-    """Where the timeline's axis ends: of a run that is over when its last packet was sent or its last fault ended,
-    since in its playback buffer, 8 s of slow streams, nothing is sent; of one that goes on at the end that is
-    planned."""
+    """Return the end of the timeline's axis, in seconds since the start.
+
+    The axis of a finished stream ends when its last packet was sent or its last fault ended.
+    Nothing is sent during its playback buffer, which takes 8 s in slow streams. The axis of a
+    running stream ends at its planned end.
+    """
     timeline = run.timeline
     if timeline is None or not timeline.t_s:
         return 0.0
-    sent = (
-        [t for t, pps in zip(timeline.t_s, timeline.sent_pps, strict=True) if pps > 0]
-        if run.summary
-        else []
-    )
-    return float(
-        max([(sent or timeline.t_s)[-1] + timeline.bin_s, *(f.stop_s for f in run.faults)])
-    )
+    last_bin_s = timeline.t_s[-1]
+    if run.summary:
+        for t_s, sent_pps in zip(timeline.t_s, timeline.sent_pps, strict=True):
+            if sent_pps > 0:
+                last_bin_s = t_s
+    return float(max([last_bin_s + timeline.bin_s, *(fault.stop_s for fault in run.faults)]))
+
+
+# Size of the timeline in pixels.
+_TIMELINE_WIDTH = 1120
+_TIMELINE_HEIGHT = 380
 
 
 def timeline_figure(run: SessionRun) -> Figure | None:
-    """Loss and redundancy over time, faults as numbered bands, predictions as dashed lines; None where there is no
-    timeline."""
+    """Return the figure of loss and redundancy over time, or None without a timeline.
+
+    Faults are numbered bands, and predictions are dashed lines.
+    """
     timeline = run.timeline
     if timeline is None or not timeline.t_s:
         return None
-    width = 1120
-    figure, until_s, faults = bare(width * PX, 380 * PX), drawn_until_s(run), numbered_faults(run)
-    at_rest = run.summary.base_block_size if run.summary else None
-    series: tuple[
-        tuple[str, str, Sequence[float | None], Callable[[FaultRecord], float | None]], ...
-    ] = (
-        ("loss", "Packets lost", timeline.loss, lambda fault: fault.predicted_loss),
-        (
-            "redundancy",
-            "Redundancy N/M − 1",
-            timeline.redundancy,
-            lambda f: _redundancy(run, f.predicted_block_size),
-        ),
-    )
-    for k, (name, title, values, predicted) in enumerate(series):
-        axes = figure.add_axes(
-            (54 / width, 0.57 - 0.46 * k, 1 - 64 / width, 0.33), xlim=(0, until_s)
-        )
-        axes.grid(True, axis="y")
-        drawn = [value if value is not None else float("nan") for value in (*values, values[-1])]
-        (line,) = axes.plot(
-            [*timeline.t_s, timeline.t_s[-1] + timeline.bin_s],
-            drawn,
-            drawstyle="steps-post",
-            color=LIGHT["measured"],
-        )
-        mark(line, f"steps {name}")
-        for number, fault in faults:
-            _draw_fault(axes, run, number, fault, predicted(fault))
-        axes.set_title(title, loc="left", fontweight="bold", pad=20 if k == 0 else 8)
-        most = max(
-            [0.01, *(v for v in values if v is not None), *(predicted(f) or 0.0 for _, f in faults)]
-        )
-        axes.set_ylim(0, 1.08 * most)
-        axes.yaxis.set_major_formatter(lambda value, _: f"{plain(100 * value, 1)} %")
-        axes.locator_params(axis="y", nbins=5)
-    if (resting := _redundancy(run, at_rest)) is not None:
-        axes.axhline(resting, color=LIGHT["predicted"], linestyle=":", linewidth=1)
-    axes.set_xlabel("seconds since the stream’s start", loc="right")
-    _number_bands(figure.axes[0], faults, until_s / width)
+    figure = bare(_TIMELINE_WIDTH * PX, _TIMELINE_HEIGHT * PX)
+    until_s = drawn_until_s(run)
+
+    def axes_at(bottom: float) -> Axes:
+        box = (54 / _TIMELINE_WIDTH, bottom, 1 - 64 / _TIMELINE_WIDTH, 0.33)
+        return figure.add_axes(box, xlim=(0, until_s))
+
+    def predicted_redundancy(fault: FaultRecord) -> float | None:
+        return _redundancy(run, fault.predicted_block_size)
+
+    upper = axes_at(0.57)
+    _draw_series(upper, run, "loss", timeline.loss, lambda fault: fault.predicted_loss)
+    # The numbers of the faults are below the title.
+    upper.set_title("Packets lost", loc="left", fontweight="bold", pad=20)
+    _number_bands(upper, numbered_faults(run), until_s / _TIMELINE_WIDTH)
+
+    lower = axes_at(0.57 - 0.46)
+    _draw_series(lower, run, "redundancy", timeline.redundancy, predicted_redundancy)
+    lower.set_title("Redundancy N/M − 1", loc="left", fontweight="bold", pad=8)
+    base_redundancy = _redundancy(run, run.summary.base_block_size if run.summary else None)
+    if base_redundancy is not None:
+        lower.axhline(base_redundancy, color=LIGHT["predicted"], linestyle=":", linewidth=1)
+    lower.set_xlabel("seconds since the stream’s start", loc="right")
+
     figure.set_label(
-        "Packets lost and redundancy sent over time. Shaded: a fault, with its number; dashed: what theory predicts for"
-        " it; dotted: redundancy at rest. What is lost at the start of a fault goes out before the sender knows of it."
+        "Packets lost and redundancy sent over time. Shaded: a fault, with its number; dashed: "
+        "what theory predicts for it; dotted: redundancy at rest. What is lost at the start of a "
+        "fault goes out before the sender knows of it."
     )
     return figure
 
 
+def _draw_series(
+    axes: Axes,
+    run: SessionRun,
+    name: str,
+    values: Sequence[float | None],
+    predicted: _Prediction,
+) -> None:
+    """Draw a series of the timeline as steps, with the faults and their predictions.
+
+    Args:
+        axes: The axes.
+        run: The stream.
+        name: CSS class of the series.
+        values: A share for each bin of the timeline, or None.
+        predicted: Returns the predicted value during a fault.
+    """
+    timeline = run.timeline
+    assert timeline is not None
+    faults = numbered_faults(run)
+    axes.grid(True, axis="y")
+    # The last value is repeated at the end of its bin.
+    times_s = [*timeline.t_s, timeline.t_s[-1] + timeline.bin_s]
+    shares = [math.nan if value is None else value for value in (*values, values[-1])]
+    (line,) = axes.plot(times_s, shares, drawstyle="steps-post", color=LIGHT["measured"])
+    mark(line, f"steps {name}")
+    largest = 0.01
+    for value in values:
+        if value is not None:
+            largest = max(largest, value)
+    for number, fault in faults:
+        prediction = predicted(fault)
+        _draw_fault(axes, run, number, fault, prediction)
+        largest = max(largest, prediction or 0.0)
+    axes.set_ylim(0, 1.08 * largest)
+    axes.yaxis.set_major_formatter(_percent_label)
+    axes.locator_params(axis="y", nbins=5)
+
+
+def _percent_label(value: float, _: object) -> str:
+    return f"{plain(100 * value, 1)} %"
+
+
+def _number_label(value: float, _: object) -> str:
+    return plain(value, 1)
+
+
 def _redundancy(run: SessionRun, block_size: float | None) -> float | None:
-    """N/M - 1 with M of the stream's code, from its parameters."""
-    m = run.session.parameters.get("source_packets")
-    return (
-        block_size / m - 1
-        if block_size is not None and isinstance(m, (int, float)) and m > 0
-        else None
-    )
+    """Return N/M - 1, with M from the parameters of the stream, or None if it is unknown."""
+    source_packets = run.session.parameters.get("source_packets")
+    if block_size is None or not isinstance(source_packets, (int, float)) or source_packets <= 0:
+        return None
+    return block_size / source_packets - 1
 
 
 def _draw_fault(
     axes: Axes, run: SessionRun, number: int, fault: FaultRecord, predicted: float | None
 ) -> None:
+    """Draw a fault as a band, and its prediction as a dashed line."""
     band = axes.axvspan(fault.start_s, fault.stop_s, color=LIGHT["band"], alpha=0.16, linewidth=0)
     mark(band, "band", title=fault_title(number, fault), about=_about(run, number))
     if predicted is not None:
@@ -276,23 +384,42 @@ def _draw_fault(
 
 
 def _number_bands(axes: Axes, faults: Numbered, s_per_px: float) -> None:
-    """Each band's number above it, where it does not run into the one before."""
-    clear_from_s = -1.0
+    """Write the number of each fault above its band, unless it would touch the previous number.
+
+    Args:
+        axes: The axes.
+        faults: The faults with their numbers.
+        s_per_px: Scale of the axis, in seconds per pixel.
+    """
+    free_from_s = -1.0
+    style: JsonObject = {
+        "transform": axes.get_xaxis_transform(),
+        "ha": "center",
+        "va": "bottom",
+        "fontweight": "bold",
+    }
     for number, fault in faults:
-        middle_s, half_s = (fault.start_s + fault.stop_s) / 2, s_per_px * (5 * len(str(number)) + 1)
-        if middle_s - half_s >= clear_from_s:
-            colour = LIGHT["bad" if fault.passed is False else "predicted"]
-            place: JsonObject = {
-                "transform": axes.get_xaxis_transform(),
-                "ha": "center",
-                "va": "bottom",
-            }
-            axes.text(middle_s, 1.03, str(number), color=colour, fontweight="bold", **place)
-            clear_from_s = middle_s + half_s
+        middle_s = (fault.start_s + fault.stop_s) / 2
+        # Half of the width of a digit is 5 pixels.
+        half_width_s = s_per_px * (5 * len(str(number)) + 1)
+        if middle_s - half_width_s >= free_from_s:
+            colour = LIGHT["bad"] if fault.passed is False else LIGHT["predicted"]
+            axes.text(middle_s, 1.03, str(number), color=colour, **style)
+            free_from_s = middle_s + half_width_s
 
 
-class _Point(NamedTuple):
-    """One fault: predicted and measured value, where the true (or allowed) value lies, whether both agree."""
+@dataclass(frozen=True, kw_only=True)
+class _Point:
+    """A fault in a scatter plot.
+
+    Attributes:
+        number: Number of the fault.
+        fault: The fault.
+        predicted: The predicted value.
+        measured: The measured value.
+        interval: Range of the true value (loss) or of the allowed values (block size), or None.
+        holds: Whether prediction and measurement agree.
+    """
 
     number: int
     fault: FaultRecord
@@ -303,92 +430,118 @@ class _Point(NamedTuple):
 
 
 def loss_figure(run: SessionRun) -> Figure | None:
-    """Measured against predicted losses; None where none was measured."""
-    points = [
-        _Point(n, f, f.predicted_loss, f.measured_loss, f.interval, f.loss_agrees)
-        for n, f in numbered_faults(run)
-        if f.measured_loss is not None
-    ]
-    where = "where the true loss lies, given the packets counted."
-    return _scatter(run, points, "loss", where, lambda value, _: f"{plain(100 * value, 1)} %")
+    """Return the figure of measured against predicted losses, or None without measurements."""
+    points = []
+    for number, fault in numbered_faults(run):
+        if fault.measured_loss is not None:
+            point = _Point(
+                number=number,
+                fault=fault,
+                predicted=fault.predicted_loss,
+                measured=fault.measured_loss,
+                interval=fault.interval,
+                holds=fault.loss_agrees,
+            )
+            points.append(point)
+    whiskers = "where the true loss lies, given the packets counted."
+    return _scatter(run, points, "loss", whiskers, _percent_label)
 
 
 def size_figure(run: SessionRun) -> Figure | None:
-    """Measured against predicted block sizes; None where none was measured."""
-    points = [
-        _Point(
-            n,
-            f,
-            f.predicted_block_size,
-            f.measured_block_size,
-            f.block_size_range,
-            _size_holds(f, f.measured_block_size),
-        )
-        for n, f in numbered_faults(run)
-        if f.measured_block_size is not None and f.predicted_block_size is not None
-    ]
-    where = "sizes that the sender may settle at, as its measurement of the loss allows."
-    return _scatter(run, points, "block size N", where, lambda value, _: plain(value, 1))
+    """Return the figure of measured against predicted block sizes, or None without measurements."""
+    points = []
+    for number, fault in numbered_faults(run):
+        if fault.measured_block_size is not None and fault.predicted_block_size is not None:
+            point = _Point(
+                number=number,
+                fault=fault,
+                predicted=fault.predicted_block_size,
+                measured=fault.measured_block_size,
+                interval=fault.block_size_range,
+                holds=_size_holds(fault, fault.measured_block_size),
+            )
+            points.append(point)
+    whiskers = "sizes that the sender may settle at, as its measurement of the loss allows."
+    return _scatter(run, points, "block size N", whiskers, _number_label)
 
 
 def _size_holds(fault: FaultRecord, measured: float) -> bool:
-    return (
-        fault.block_size_range is None
-        or fault.block_size_range[0] - 0.5 <= measured <= fault.block_size_range[1] + 0.5
-    )
+    if fault.block_size_range is None:
+        return True
+    smallest, largest = fault.block_size_range
+    # A block size is a whole number of packets.
+    return smallest - 0.5 <= measured <= largest + 0.5
 
 
 def _scatter(
     run: SessionRun,
     points: Sequence[_Point],
     quantity: str,
-    where: str,
-    write: Callable[[float, object], str],
+    whiskers: str,
+    formatter: _Formatter,
 ) -> Figure | None:
-    """One mark a fault, a cross where both do not agree, whiskers where there is an interval."""
+    """Return a figure with one mark per fault: a dot, or a cross if it differs from the prediction.
+
+    Args:
+        run: The stream.
+        points: The faults. Without any, there is no figure.
+        quantity: Name of the quantity.
+        whiskers: Meaning of the whiskers, for the caption.
+        formatter: Writes a value.
+    """
     if not points:
         return None
-    every = [value for p in points for value in (p.predicted, p.measured, *(p.interval or ()))]
-    room = 0.06 * (max(every) - min(every)) or 0.1 * max(every) or 1.0
-    ends = max(0.0, min(every) - room), max(every) + room
+    limits = _limits(points)
     figure = bare(350 * PX, 350 * PX)
-    axes = figure.add_axes((0.17, 0.14, 0.79, 0.76), xlim=ends, ylim=ends)
+    axes = figure.add_axes((0.17, 0.14, 0.79, 0.76), xlim=limits, ylim=limits)
     axes.grid(True)
-    mark(axes.plot(ends, ends, color=LIGHT["predicted"], linestyle="--")[0], "diagonal")
+    (diagonal,) = axes.plot(limits, limits, color=LIGHT["predicted"], linestyle="--")
+    mark(diagonal, "diagonal")
     for point in points:
-        if point.interval is not None:
-            axes.plot(
-                [point.predicted] * 2,
-                point.interval,
-                "_-",
-                color=LIGHT["measured"],
-                linewidth=1.2,
-                alpha=0.75,
-            )
-        style: JsonObject = (
-            {"marker": "o", "alpha": 0.7}
-            if point.holds
-            else {"marker": "x", "markeredgewidth": 2.6}
-        )
-        colour = LIGHT["measured" if point.holds else "bad"]
-        (drawn,) = axes.plot(
-            [point.predicted], [point.measured], markersize=8, color=colour, **style
-        )
-        title = f"{fault_title(point.number, point.fault)}\n{quantity}: {write(point.predicted, None)} predicted, "
-        title += f"{write(point.measured, None)} measured"
-        mark(
-            drawn,
-            "point" if point.holds else "point bad",
-            title=title,
-            about=_about(run, point.number),
-        )
+        _draw_point(axes, run, point, quantity, formatter)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(write)
+        axis.set_major_formatter(formatter)
     axes.locator_params(nbins=5)
     axes.set_title(f"Measured {quantity}", loc="left", fontweight="bold")
     axes.set_xlabel(f"Predicted {quantity}", loc="right")
     figure.set_label(
-        f"{quantity[0].upper()}{quantity[1:]} measured against predicted, one point a fault; on the dashed line both"
-        f" agree. Whiskers: {where}"
+        f"{quantity[0].upper()}{quantity[1:]} measured against predicted, one point a fault; on "
+        f"the dashed line both agree. Whiskers: {whiskers}"
     )
     return figure
+
+
+def _limits(points: Sequence[_Point]) -> tuple[float, float]:
+    """Return the limits of both axes: the range of all values with a margin, not below 0."""
+    values: list[float] = []
+    for point in points:
+        values += (point.predicted, point.measured, *(point.interval or ()))
+    margin = 0.06 * (max(values) - min(values)) or 0.1 * max(values) or 1.0
+    return max(0.0, min(values) - margin), max(values) + margin
+
+
+def _draw_point(
+    axes: Axes, run: SessionRun, point: _Point, quantity: str, formatter: _Formatter
+) -> None:
+    if point.interval is not None:
+        axes.plot(
+            [point.predicted] * 2,
+            point.interval,
+            "_-",
+            color=LIGHT["measured"],
+            linewidth=1.2,
+            alpha=0.75,
+        )
+    kind = "point"
+    style: JsonObject = {"color": LIGHT["measured"], "marker": "o", "alpha": 0.7}
+    if not point.holds:
+        kind = "point bad"
+        style = {"color": LIGHT["bad"], "marker": "x", "markeredgewidth": 2.6}
+    (drawn,) = axes.plot([point.predicted], [point.measured], markersize=8, **style)
+    predicted = formatter(point.predicted, None)
+    measured = formatter(point.measured, None)
+    title = (
+        f"{fault_title(point.number, point.fault)}\n"
+        f"{quantity}: {predicted} predicted, {measured} measured"
+    )
+    mark(drawn, kind, title=title, about=_about(run, point.number))
