@@ -1,7 +1,7 @@
-"""What ``import testbed`` offers: the few functions by which scripts, notebooks and other packages use the testbed.
+"""The functions and classes of ``import testbed``, for scripts, notebooks and other packages.
 
-``values`` computes (networks, routes, schedules, block sizes), ``plans`` makes the plan of a workload from plain
-arguments, ``runs`` carries one out, whatever its workload and fabric, ``session`` holds a network of real switches up,
-``data_frames`` turns results into pandas' tables. ``workloads`` says of each workload how it is run and judged;
-``emulated`` is the program inside the sandbox.
+``calculations`` and ``ratings`` compute networks, routes, schedules and redundancy. ``runs``
+carries out the plan of a workload, ``session`` keeps a network of real switches running, and
+``stored`` reads stored runs. ``comparing``, ``tables`` and ``drawing`` show results. ``workloads`` lists the
+workloads, and ``emulated`` contains the program that runs inside the sandbox.
 """

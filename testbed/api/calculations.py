@@ -89,8 +89,9 @@ def route(
     require_type(chosen, str, "method", 'the name of a routing method, such as "capillary"')
     layers = require_type(layers, (int, type(None)), "layers", "a whole number, or None for all")
     resolved = known_network(network)
-    ends = known_node(source, resolved), known_node(sink, resolved)
-    return route_by_name(resolved, *ends, chosen, layers)
+    source_id = known_node(source, resolved)
+    sink_id = known_node(sink, resolved)
+    return route_by_name(resolved, source_id, sink_id, chosen, layers)
 
 
 def traffic(
@@ -211,7 +212,7 @@ def block_size(
         raise InputError(
             "loss: label intervals are for stratified labels; give a fraction of the packets"
         )
-    return stratified_block_size([_interval(one) for one in loss], source_packets)
+    return stratified_block_size([_interval(interval) for interval in loss], source_packets)
 
 
 def _pair(pair: object, network: Network) -> tuple[str, str]:
@@ -220,12 +221,12 @@ def _pair(pair: object, network: Network) -> tuple[str, str]:
     return known_node(pair[0], network), known_node(pair[1], network)
 
 
-def _interval(one: object) -> tuple[int, int]:
-    ends = list(map(python_number, one)) if isinstance(one, (tuple, list)) else []
+def _interval(interval: object) -> tuple[int, int]:
+    ends = list(map(python_number, interval)) if isinstance(interval, (tuple, list)) else []
     if len(ends) == 2 and all(isinstance(end, int) for end in ends):
         start, stop = ends
         if 0 <= start < stop <= 65536:
             return start, stop
     raise InputError(
-        f"loss: {str(one)[:60]} is no interval of labels; give (start, stop) within 0 to 65536"
+        f"loss: {str(interval)[:60]} is no interval of labels; give (start, stop) within 0 to 65536"
     )

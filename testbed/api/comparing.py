@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class RunComparison(Comparison):
-    """Runs side by side: a notebook shows the table; ``save`` writes the page, ``frame`` gives it to pandas."""
+    """Runs of one workload side by side.
+
+    A notebook shows the table. ``save`` writes a page, and ``frame`` returns a DataFrame of pandas.
+    """
 
     def frame(self) -> pandas.DataFrame:
         """Return ``rows`` as a DataFrame of pandas."""
@@ -29,7 +32,7 @@ class RunComparison(Comparison):
 
     @property
     def rows(self) -> list[Json]:
-        """A row for each figure and run: value, half width of its interval, prediction, difference."""
+        """One row per figure and run: value, half width of its interval, prediction, difference."""
         rows: list[Json] = []
         for figure in self.to_json()["figures"]:
             for run, measured in zip(self.runs, figure["runs"], strict=True):
@@ -40,26 +43,29 @@ class RunComparison(Comparison):
         return table_section(self.as_table())
 
     def __repr__(self) -> str:
-        return f"RunComparison({len(self.runs)} runs of {self.runs[0].workload}, {len(self.names)} figures)"
+        runs = f"{len(self.runs)} runs of {self.runs[0].workload}"
+        return f"RunComparison({runs}, {len(self.names)} figures)"
 
 
 def compare(
     results: Iterable[AnyResult | str | PathLike[str]]
     | Mapping[str, AnyResult | str | PathLike[str]],
 ) -> RunComparison:
-    """Compare runs of one workload side by side; the others are compared with the first.
+    """Compare runs of one workload: each run with the first one.
 
     Args:
         results: Runs as ``testbed.run`` or ``testbed.load`` returns them, or the folders of stored
-            runs. A dictionary names them.
+            runs. The keys of a dictionary are the names of the runs.
 
     Raises:
-        InputError: There are fewer than two, or they are runs of different workloads.
-        UsageError: A value is no run.
+        InputError: There are fewer than two runs, or their workloads differ.
+        UsageError: A value is not a run.
 
     >>> from testbed import run, stream_plan
-    >>> plans = [stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=r) for r in (200, 400)]
-    >>> compare({"slow": run(plans[0], "simulator"), "fast": run(plans[1], "simulator")})
+    >>> options = {"faults": ["s0->s1@2-3"], "duration_s": 4}
+    >>> slow = run(stream_plan("ring:4", "s0", "s2", rate_pps=200, **options), "simulator")
+    >>> fast = run(stream_plan("ring:4", "s0", "s2", rate_pps=400, **options), "simulator")
+    >>> compare({"slow": slow, "fast": fast})
     RunComparison(2 runs of stream, 15 figures)
     """
     if isinstance(results, str):
@@ -76,10 +82,12 @@ _RUNS = "as testbed.run(...) and testbed.load(...) return them, or folders of st
 
 
 def _compared(run: object, name: str) -> ComparedRun:
-    """Return a run as it is compared; the path of a stored run is read."""
+    """Return a run in the form that can be compared, after reading it if it is a path."""
     if isinstance(run, str) and not is_run(run):
         raise UsageError(f"compare: {run[:80]!r} is no stored run; give runs, {_RUNS}")
-    result = load(run) if isinstance(run, (str, PathLike)) else run
+    result = run
+    if isinstance(run, (str, PathLike)):
+        result = load(run)
     require_type(result, RunResult, "compare", f"runs, {_RUNS}")
     assert isinstance(result, RunResult)
     if isinstance(result, StoredResult):
@@ -90,18 +98,17 @@ def _compared(run: object, name: str) -> ComparedRun:
 
 
 def _options(plan: object) -> list[str]:
-    """The fields of a plan, and of the values in it that are made of fields."""
+    """Return the fields of a plan as "name value", with the fields of its nested options."""
     if not is_dataclass(plan):
         return [repr(plan)]
-    found = []
-    for one in fields(plan):
-        value = getattr(plan, one.name)
-        nested = one.repr and is_dataclass(value) and one.name in ("stream", "options")
-        found += (
-            _options(value)
-            if nested
-            else [f"{one.name} {shortened(value, 60)}"]
-            if one.repr
-            else []
-        )
-    return found
+    options = []
+    for plan_field in fields(plan):
+        if not plan_field.repr:
+            continue
+        name = plan_field.name
+        value = getattr(plan, name)
+        if is_dataclass(value) and name in ("stream", "options"):
+            options += _options(value)
+        else:
+            options.append(f"{name} {shortened(value, 60)}")
+    return options

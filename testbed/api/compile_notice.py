@@ -1,7 +1,7 @@
-"""Says on stderr that code is being compiled for this machine, and what: where nothing is compiled ahead for its
-processor, the first use of an algorithm takes seconds.
+"""Reports on stderr which code is being compiled for this machine.
 
-``testbed doctor --compile`` does all of it ahead.
+Without code that was compiled ahead for the processor, the first use of an algorithm takes seconds.
+``testbed doctor --compile`` compiles everything ahead.
 """
 
 import logging
@@ -9,8 +9,8 @@ import sys
 
 
 def announce_compilation() -> None:
-    """From now on, in this process; a second call changes nothing. The logger is named and not imported: fec is
-    large."""
+    """Report every compilation in this process from now on; a second call changes nothing."""
+    # The logger is looked up by its name, because the import of fec takes long.
     logger = logging.getLogger("fec.jit")
     if not logger.handlers:
         handler = logging.StreamHandler()
@@ -21,7 +21,9 @@ def announce_compilation() -> None:
 
 
 def announce_to_people() -> None:
-    """The same where somebody looks: at a terminal, or in a notebook. Other programs that use the library are left in
-    peace."""
+    """Report every compilation if stderr is a terminal, or if this is a notebook.
+
+    Other programs that use the library get no additional output.
+    """
     if sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules):
         announce_compilation()

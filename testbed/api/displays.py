@@ -1,4 +1,7 @@
-"""Who has imported a name of ``testbed`` sees its values drawn in a notebook; the drawings are imported then."""
+"""Registers the function that displays the library's values in notebooks.
+
+The module that draws them is imported when the first value is displayed.
+"""
 
 from topologies.text.shown import Shown
 

@@ -1,5 +1,4 @@
-"""What a notebook shows: ``testbed.draw``, and the drawings and tables of networks, routes, schedules, plans, runs and
-sessions."""
+"""``testbed.draw``, and the drawings and tables of values in a notebook."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -24,16 +23,25 @@ from testbed.report.wording import OUTCOMES, check_words
 from topologies.network import LinkId, Network
 
 Faults = Iterable[str | LinkId | Fault]
+# A load of a link. The load of a link's counters is their number of packets.
 Amount = SupportsFloat | LinkCount
-"""A load, or the counters of a link, whose packets are meant."""
 Loads = Mapping[str, Amount] | Mapping[LinkId, Amount]
-MAX_ROWS, MAX_DRAWN = 24, 400
-"""Rows of a table in a notebook, and nodes of a network that is drawn without being asked for."""
+# A table in a notebook has at most this number of rows; ``testbed.data_frame`` returns all.
+MAX_ROWS = 24
+# A notebook draws a network with more nodes only on request, by ``testbed.draw``.
+MAX_DRAWN = 400
+# A load whose exact text is longer is written as a rounded number.
+_MAX_LOAD_CHARACTERS = 7
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Drawing:
-    """A drawing of a network. A notebook shows it; ``save`` writes it."""
+    """A drawing of a network. A notebook shows it; ``save`` writes it.
+
+    Attributes:
+        network: The network that is drawn.
+        marks: The loads and failures that are drawn on it.
+    """
 
     network: Network
     marks: Marks
@@ -44,7 +52,15 @@ class Drawing:
         return network_drawing.picture(self.network, "svg", self.marks).decode()
 
     def save(self, path: str | Path) -> Path:
-        """Write it as .svg, .png or .pdf, by the ending. InputError for another, TopologyError where it cannot be."""
+        """Write the drawing to a file and return its path.
+
+        Args:
+            path: A path that ends with .svg, .png or .pdf.
+
+        Raises:
+            InputError: The ending names no format, or the network is too large.
+            TopologyError: The file cannot be written.
+        """
         draw_network(self.network, path, self.marks)
         return Path(path)
 
@@ -52,13 +68,18 @@ class Drawing:
         return picture(self.svg, repr(self.network).removeprefix("Network(").removesuffix(")"))
 
     def __repr__(self) -> str:
-        return f"Drawing({self.network!r}, {len(self.marks.loads)} loaded links, {len(self.marks.failed)} failed)"
+        loaded = len(self.marks.loads)
+        failed = len(self.marks.failed)
+        return f"Drawing({self.network!r}, {loaded} loaded links, {failed} failed)"
 
 
 def draw(
-    network: NetworkLike | SplitRoute, *, route: SplitRoute | None = None, loads: Loads | None = None,
+    network: NetworkLike | SplitRoute,
+    *,
+    route: SplitRoute | None = None,
+    loads: Loads | None = None,
     faults: Faults = (),
-) -> Drawing:  # fmt: skip
+) -> Drawing:
     """Draw a network, with loads of links as arrows and failed links as crosses.
 
     Args:
@@ -83,59 +104,61 @@ def draw(
         loads, (Mapping, type(None)), "draw: loads", "a dictionary of links and their loads"
     )
     require_type(faults, Iterable, "draw: faults", "a list of links or faults")
-    route = network if isinstance(network, SplitRoute) else route
-    found = network.network if isinstance(network, SplitRoute) else known_network(network)
-    if route is not None and route.network.links != found.links:
-        raise InputError(f"draw: the route is of {route.network.name!r}, not of {found.name!r}")
-    if route is not None and loads is None:
-        loads = {route.network.links[i].id: route.loads[i] for i in route.loaded}
-    failed = {_failed(one, found): Failure() for one in faults}
-    ends = (route.source, route.sink) if route is not None else ()
-    shares = {
-        link: Load(share=share, words=words)
-        for link, (share, words) in _shares(loads or {}, found).items()
-    }
-    return Drawing(network=found, marks=Marks(loads=shares, failed=failed, ends=ends))
+    if isinstance(network, SplitRoute):
+        route = network
+        resolved = network.network
+    else:
+        resolved = known_network(network)
+    ends: tuple[str, ...] = ()
+    if route is not None:
+        if route.network.links != resolved.links:
+            raise InputError(
+                f"draw: the route is of {route.network.name!r}, not of {resolved.name!r}"
+            )
+        ends = (route.source, route.sink)
+        if loads is None:
+            loads = {route.network.links[i].id: route.loads[i] for i in route.loaded}
+    failed = {_failed_link(fault, resolved): Failure() for fault in faults}
+    drawn_loads = _drawn_loads(loads or {}, resolved)
+    return Drawing(network=resolved, marks=Marks(loads=drawn_loads, failed=failed, ends=ends))
 
 
-def _failed(fault: str | LinkId | Fault, network: Network) -> LinkId:
+def _failed_link(fault: str | LinkId | Fault, network: Network) -> LinkId:
     if isinstance(fault, Fault):
         return fault.link
-    if isinstance(fault, str):
-        return (
-            parse_fault(fault, network).link
-            if "@" in fault or " " in fault
-            else read_link(fault, network)
-        )
-    return _known(fault, network)
+    if not isinstance(fault, str):
+        return known_link(fault, network)
+    # A fault has times or a kind behind its link.
+    if "@" in fault or " " in fault:
+        return parse_fault(fault, network).link
+    return read_link(fault, network)
 
 
-def _known(link: str | LinkId, network: Network) -> LinkId:
-    return known_link(link, network)
-
-
-def _shares(loads: Loads, network: Network) -> dict[LinkId, tuple[float, str]]:
-    """Link -> (share of the largest load, the load in words), those that are not 0."""
-    found: dict[LinkId, SupportsFloat] = {
-        _known(link, network): load.packets if isinstance(load, LinkCount) else load
-        for link, load in loads.items()
+def _drawn_loads(loads: Loads, network: Network) -> dict[LinkId, Load]:
+    """Return how each load that is not 0 is drawn, relative to the largest load."""
+    amounts: dict[LinkId, SupportsFloat] = {}
+    for name, load in loads.items():
+        amount = load.packets if isinstance(load, LinkCount) else load
+        amounts[known_link(name, network)] = amount
+    for link, amount in amounts.items():
+        if not float(amount) >= 0:
+            label = network.links[network.link_index[link]].label
+            raise InputError(f"draw: load {amount!r} of {label}; give 0 or more")
+    largest = max(map(float, amounts.values()), default=0.0)
+    return {
+        link: Load(share=float(amount) / largest, words=_load_text(amount))
+        for link, amount in amounts.items()
+        if amount
     }
-    for link, load in found.items():
-        if not float(load) >= 0:
-            raise InputError(
-                f"draw: load {load!r} of {network.links[network.link_index[link]].label}; give 0 or more"
-            )
-    largest = max(map(float, found.values()), default=0.0)
-    return {link: (float(load) / largest, _words(load)) for link, load in found.items() if load}
 
 
-def _words(load: SupportsFloat) -> str:
+def _load_text(load: SupportsFloat) -> str:
     exact = str(load)
-    return exact if len(exact) <= 7 else f"{float(load):.3g}"
+    return exact if len(exact) <= _MAX_LOAD_CHARACTERS else f"{float(load):.3g}"
 
 
 def html_of(value: object) -> str:
-    """The drawing and the table of a value, as a notebook shows it."""
+    """Return the HTML by which a notebook displays a value: its drawing and its table."""
     network = value if isinstance(value, Network) else getattr(value, "network", None)
     parts = [f"<p><code>{escape(repr(value))}</code></p>"]
     if (
@@ -145,9 +168,10 @@ def html_of(value: object) -> str:
     ):
         route = value if isinstance(value, SplitRoute) else getattr(value, "exact_route", None)
         parts.append(draw(network, route=route, faults=_faults_of(value))._repr_html_())
-    heads, rows = _table(value)
+    headings, rows = _table(value)
     if rows:
-        parts.append(table([(head, "") for head in heads], rows[:MAX_ROWS], type(value).__name__))
+        columns = [(heading, "") for heading in headings]
+        parts.append(table(columns, rows[:MAX_ROWS], type(value).__name__))
         if len(rows) > MAX_ROWS:
             parts.append(
                 f"<p>{len(rows) - MAX_ROWS} more rows; testbed.data_frame has them all</p>"
@@ -156,40 +180,37 @@ def html_of(value: object) -> str:
 
 
 def _faults_of(value: object) -> Sequence[Fault]:
+    """Return the faults of a plan; the ``faults`` of other values may be something else."""
     faults = getattr(value, "faults", ())
-    return (
-        faults
-        if isinstance(faults, tuple) and all(isinstance(one, Fault) for one in faults)
-        else ()
-    )
+    if isinstance(faults, tuple) and all(isinstance(fault, Fault) for fault in faults):
+        return faults
+    return ()
 
 
 def _table(value: object) -> tuple[Sequence[str], list[Sequence[str]]]:
-    """Headings and rows."""
+    """Return the headings and the rows of a value's table; no rows if it has no table."""
+    rows: list[Sequence[str]] = []
+    headings: Sequence[str] = ()
     if isinstance(value, SplitRoute):
-        loaded = sorted(value.loaded, key=lambda i: -value.loads[i])
-        return ("link", "load"), [
-            (value.network.links[i].label, str(value.loads[i])) for i in loaded
-        ]
-    if isinstance(value, Schedule):
-        return ("frame", "transfers"), [
-            (str(k), ", ".join(map(str, frame))) for k, frame in enumerate(value.frames)
-        ]
-    if isinstance(value, RunResult):
-        checks = value.verdict.checks
-        return ("outcome", "check", "figures"), [
-            (OUTCOMES[one.outcome], one.name, check_words(one)) for one in checks
-        ]
-    if isinstance(value, Network):
-        words = [
-            (link.label, f"{link.capacity_bps / 1e6:g} Mbit/s", f"{link.delay_s * 1e3:g} ms")
-            for link in value.links
-        ]
-        return ("link", "capacity", "delay"), list(words)
-    if is_dataclass(value):
-        return ("", ""), [
-            (field.name, shortened(getattr(value, field.name), 120))
-            for field in fields(value)
-            if field.repr
-        ]
-    return (), []
+        headings = ("link", "load")
+        for index in sorted(value.loaded, key=lambda i: -value.loads[i]):
+            rows.append((value.network.links[index].label, str(value.loads[index])))
+    elif isinstance(value, Schedule):
+        headings = ("frame", "transfers")
+        for number, frame in enumerate(value.frames):
+            rows.append((str(number), ", ".join(map(str, frame))))
+    elif isinstance(value, RunResult):
+        headings = ("outcome", "check", "figures")
+        for check in value.verdict.checks:
+            rows.append((OUTCOMES[check.outcome], check.name, check_words(check)))
+    elif isinstance(value, Network):
+        headings = ("link", "capacity", "delay")
+        for link in value.links:
+            capacity = f"{link.capacity_bps / 1e6:g} Mbit/s"
+            rows.append((link.label, capacity, f"{link.delay_s * 1e3:g} ms"))
+    elif is_dataclass(value):
+        headings = ("", "")
+        for field in fields(value):
+            if field.repr:
+                rows.append((field.name, shortened(getattr(value, field.name), 120)))
+    return headings, rows

@@ -1,10 +1,12 @@
-"""``testbed.run``: any workload's plan carried out on either fabric, from an ordinary process; the run that has ended,
-how it is kept on disk, and ``testbed.compare``."""
+"""``testbed.run``: carries out the plan of any workload, and the result, which can be stored.
+
+The plan runs on the simulator in this process, or on real switches in a sandbox process.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,16 +34,26 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 M = TypeVar("M")
+# The page of a run does not draw networks with more nodes.
 MAX_DRAWN = 400
-"""Nodes of a network that a run's page draws."""
+# Stores a judged run and returns its folder, or None if the workload does not store this run.
 Keep = Callable[[Judgement], Path | None]
-"""Keeps what was judged; the run's folder."""
+Fabric = Literal["emulation", "simulator"]
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class RunResult(Shown, Generic[P, M]):
-    """A run that has ended: its plan, what was measured on which fabric, and the verdict. ``document``: what ``--json``
-    prints; ``rows``: one a fault, an operation, a round; ``directory``: where it is kept, None until then."""
+    """A run that has ended, with its plan, its measurements and its verdict.
+
+    Attributes:
+        workload: The name of the workload, such as "stream".
+        fabric: The fabric that carried out the plan, "emulation" or "simulator".
+        plan: The plan.
+        measurements: The measurements; their class depends on the workload.
+        judgement: The comparison of the measurements with the predictions.
+        document: The object that the command prints with ``--json``.
+        directory: The folder in which the run is stored, or None.
+    """
 
     workload: str
     fabric: str
@@ -58,17 +70,21 @@ class RunResult(Shown, Generic[P, M]):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The figures of the run's table."""
+        """The rows of the run's table: one per fault, operation or round."""
         return self.judgement.rows
 
     @property
     def passed(self) -> bool:
-        """Whether every check holds."""
+        """True if every check holds."""
         return self.verdict.passed
 
     @property
     def page(self) -> Path:
-        """The page of the run, one self-contained HTML file. UsageError for a run that is not kept."""
+        """The page of the run, one self-contained HTML file.
+
+        Raises:
+            UsageError: The run is not stored.
+        """
         if self.directory is None:
             raise UsageError(
                 "this run is not kept; call save(DIRECTORY) first, or run(..., results=DIRECTORY)"
@@ -76,50 +92,76 @@ class RunResult(Shown, Generic[P, M]):
         return self.directory / "page.html"
 
     def save(self, directory: str | Path) -> Path:
-        """Keep it below ``directory`` as commands keep theirs (measurements, verdict, figures, page.html); the run's
-        own folder. InputError where that cannot be written."""
+        """Store the run as the commands do: measurements, verdict, figures and page.html.
 
-        from testbed.api.workloads.registry import workload_of  # which knows every workload
+        Args:
+            directory: The folder of results, in which the run gets a folder.
+
+        Returns:
+            The folder of the run.
+
+        Raises:
+            InputError: The folder cannot be written.
+            UsageError: Runs of this workload cannot be stored.
+        """
+        # The import of the registry imports every workload.
+        from testbed.api.workloads.registry import workload_of
 
         workload = workload_of(self.plan)
+        name = workload.stored_as or self.workload
         seed = getattr(self.plan, "seed", 1)
-        with keeping(
-            workload, workload.stored_as or self.workload, Path(directory),
-            lambda: describe_run(command=f"testbed.run({self.plan!r})", seed=seed), self.plan,
-        ) as keep:  # fmt: skip
+
+        def manifest() -> Manifest:
+            return describe_run(command=f"testbed.run({self.plan!r})", seed=seed)
+
+        with keeping(workload, name, Path(directory), manifest, self.plan) as keep:
             self.directory = keep(self.judgement)
         if self.directory is None:
             raise UsageError(f"a run of {self.workload} cannot be kept")
         return self.directory
 
     def frame(self) -> pandas.DataFrame:
-        """Return ``rows`` as a DataFrame of pandas with plain columns, as ``testbed.data_frame``."""
+        """Return ``rows`` as a DataFrame of pandas, as ``testbed.data_frame`` does."""
         return plain_frame(self.rows)
 
     def __repr__(self) -> str:
-        holding = sum(check.passed for check in self.verdict.checks)
-        state = "passed" if self.passed else "not passed"
+        checks = self.verdict.checks
+        holding = len([check for check in checks if check.passed])
         if self.verdict.invalid is not None:
             state = "invalid"
-        return f"{type(self).__name__}({self.workload}, {self.fabric}: {state}, {holding} of {len(self.verdict.checks)} checks)"
+        elif self.passed:
+            state = "passed"
+        else:
+            state = "not passed"
+        kind = type(self).__name__
+        fabric = self.fabric
+        return f"{kind}({self.workload}, {fabric}: {state}, {holding} of {len(checks)} checks)"
 
 
+# A run of any workload.
 AnyResult = RunResult[Any, Any]
-"""One of any workload."""
 
 
 def result_of(
-    workload: Workload[P, M], plan: P, fabric: str, measured: M, results: Path | None
+    workload: Workload[P, M], plan: P, fabric: str, measured: M, results: str | Path | None
 ) -> RunResult[P, M]:
-    """The run that measured this, judged, and kept below ``results`` (None: not kept)."""
-    judged = workload.judge(plan, measured)
+    """Judge the measurements of a plan and return the run.
+
+    Args:
+        workload: The workload of the plan.
+        plan: The plan.
+        fabric: The fabric that carried out the plan.
+        measured: The measurements.
+        results: The folder of results in which the run is stored, or None.
+    """
+    judgement = workload.judge(plan, measured)
     result = RunResult(
         workload=workload.name,
         fabric=fabric,
         plan=plan,
         measurements=measured,
-        judgement=judged,
-        document=judged.document,
+        judgement=judgement,
+        document=judgement.document,
     )
     if results is not None:
         result.save(results)
@@ -129,49 +171,64 @@ def result_of(
 def keeping(
     workload: Work, name: str, results: Path, manifest: Callable[[], Manifest], plan: object
 ) -> AbstractContextManager[Keep]:
-    """What keeps a run of the plan: as the workload says, else its rows, its figures, verdict and page."""
+    """Return a context manager for a run whose value stores the judged run.
+
+    It is entered before the run begins, so that the stored duration includes the run. A workload
+    may store its runs by itself; otherwise rows, figures, verdict and page are stored.
+
+    Args:
+        workload: The workload of the run.
+        name: The folder in ``results`` for runs of this kind.
+        results: The folder of results.
+        manifest: Returns the manifest of the run.
+        plan: The plan of the run.
+    """
     if workload.keeps is not None:
         return workload.keeps(results, name, manifest())
-    return _keeping_rows(workload, name, results, lambda: _described(workload, plan, manifest()))
+
+    def described_manifest() -> Manifest:
+        return _described(workload, plan, manifest())
+
+    return _keeping_rows(workload, name, results, described_manifest)
 
 
 def _described(workload: Work, plan: object, manifest: Manifest) -> Manifest:
-    """With what heads the page: the run's title, and its network with what was planned on it."""
-    described: JsonObject = {"title": workload.title} if workload.title else {}
-    if workload.view is None:
-        return replace(manifest, study=described)
-    run: SessionRun = workload.view(plan)[1]().session()
-    records: Sequence[Record] = (
-        (run.session, *run.faults) if len(run.session.network.get("nodes", ())) <= MAX_DRAWN else ()
-    )
-    return replace(
-        manifest,
-        study=described
-        | {"of": run.session.title, "drawn": [record_to_json(one) for one in records]},
-    )
+    """Return the manifest with the head of the page: title, network and planned faults."""
+    study: JsonObject = {}
+    if workload.title:
+        study["title"] = workload.title
+    if workload.view is not None:
+        make_view = workload.view(plan)[1]
+        run: SessionRun = make_view().session()
+        records: Sequence[Record] = ()
+        if len(run.session.network.get("nodes", ())) <= MAX_DRAWN:
+            records = (run.session, *run.faults)
+        study["of"] = run.session.title
+        study["drawn"] = [record_to_json(record) for record in records]
+    return replace(manifest, study=study)
 
 
 @contextmanager
 def _keeping_rows(
     workload: Work, name: str, results: Path, manifest: Callable[[], Manifest]
 ) -> Iterator[Keep]:
+    """Yield the function that stores the rows, figures, verdict and page of a run."""
     began_s = time.monotonic()
+    make_figures = workload.figures
 
-    def keep(found: Judgement) -> Path:
-        draw = workload.figures or (lambda _: {})
+    def keep(judgement: Judgement) -> Path:
         with StudyRun.new(results, name, manifest()) as stored:
             stored.count_earlier(time.monotonic() - began_s)
-            for row in found.stored or found.rows:
+            for row in judgement.stored or judgement.rows:
                 stored.add(dict(row))
-            drawn = rendered(name, lambda: draw(stored.rows)) if stored.rows else {}
-            directory = stored.finish(stored.rows, found.verdict, drawn, found.files)
+            figures: Mapping[str, str] = {}
+            if stored.rows and make_figures is not None:
+                figures = rendered(name, lambda: make_figures(stored.rows))
+            directory = stored.finish(stored.rows, judgement.verdict, figures, judgement.files)
         record_page_path(directory / "page.html")
         return directory
 
     yield keep
-
-
-Fabric = Literal["emulation", "simulator"]
 
 
 def run(
@@ -184,7 +241,7 @@ def run(
     """Carry out a plan, wait until it has ended, and judge it.
 
     Args:
-        plan: What one of the functions ``testbed.NAME_plan`` returns.
+        plan: A plan, as one of the functions ``testbed.NAME_plan`` returns.
         fabric: "emulation" (real switches, in a sandbox process that ends with this one),
             "simulator", or None for the first of the two that is available.
         results: The folder in which the run is stored with its page (see ``RunResult.save``), or
@@ -194,7 +251,7 @@ def run(
     Raises:
         CapabilityError: The fabric is not available.
         InvalidRunError: The machine could not keep up.
-        UsageError: The value is no plan.
+        UsageError: The value is not a plan.
 
     >>> from testbed import stream_plan
     >>> plan = stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=200)
@@ -205,16 +262,16 @@ def run(
     from testbed.api.workloads.registry import workload_of
 
     workload = workload_of(plan)
-    chosen = _fabric(workload, plan, fabric)
-    measured = (
-        _emulated(workload, plan, progress)
-        if chosen == "emulation"
-        else workload.measured(plan, How(fabric=chosen), progress)
-    )
-    return result_of(workload, plan, chosen, measured, None if results is None else Path(results))
+    chosen = _chosen_fabric(workload, plan, fabric)
+    if chosen == "emulation":
+        measured = _emulated(workload, plan, progress)
+    else:
+        measured = workload.measured(plan, How(fabric=chosen), progress)
+    return result_of(workload, plan, chosen, measured, results)
 
 
-def _fabric(workload: Work, plan: object, requested: Fabric | None) -> Fabric:
+def _chosen_fabric(workload: Work, plan: object, requested: Fabric | None) -> Fabric:
+    """Return the requested fabric, or the first available one that the workload supports."""
     if requested not in (None, "emulation", "simulator"):
         raise InputError(f"fabric {requested!r}; give emulation, simulator or None")
     if requested is None and not workload.on_switches:
@@ -222,15 +279,14 @@ def _fabric(workload: Work, plan: object, requested: Fabric | None) -> Fabric:
     elif requested is None and workload.carry is None and workload.simulate is None:
         requested = "emulation"
     networks = [plan.network] if hasattr(plan, "network") else []
-    return (
-        "emulation"
-        if choose_fabric(requested, *networks, quiet=True) == "emulation"
-        else "simulator"
-    )
+    chosen = choose_fabric(requested, *networks, quiet=True)
+    if chosen == "emulation":
+        return "emulation"
+    return "simulator"
 
 
 def _emulated(workload: Work, plan: object, progress: ReportProgress | None) -> Any:
-    """Here where this is a sandbox already, else in a process inside one."""
+    """Carry out the plan in this process if it is inside a sandbox, else in a sandbox process."""
     if in_sandbox() or not workload.on_switches:
         return workload.measured(plan, How(fabric="emulation"), progress)
 
@@ -238,7 +294,7 @@ def _emulated(workload: Work, plan: object, progress: ReportProgress | None) -> 
         return process.measured({"do": "run"}, plan, progress)
 
 
-def shortened(value: object, most: int) -> str:
-    """What the value shows of itself, cut to so many characters."""
+def shortened(value: object, max_characters: int) -> str:
+    """Return the repr of a value, cut to a number of characters."""
     text = repr(value)
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"

@@ -1,8 +1,8 @@
-"""``testbed.session``: a network of real switches held up for an ordinary process: a script, a test, a notebook.
+"""``testbed.session``: a network of real switches that a script, a test or a notebook controls.
 
-The switches stand in a sandbox of their own. This process only asks: every call is a request over a connection of its
-own, so that threads may call at once, and Ctrl-C ends the call and leaves the network up. With this process everything
-ends, also by kill -9.
+The switches run in a sandbox process. Every call is a request over a separate connection, so
+threads may call at the same time, and Ctrl-C ends the call but not the network. The network ends
+with this process, even after kill -9.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from topologies.text.shown import Shown
 if TYPE_CHECKING:
     from testbed.stream.plan import StreamPlan
 
+# If there are more switches, only those that ``ends`` names get an additional host.
 _MAX_ENDS = 64
 _TUNNEL_OPTIONS = (
     "mode",
@@ -50,13 +51,22 @@ _TUNNEL_OPTIONS = (
     "seed",
     "faults",
 )
+# The summary of ping: packets sent and received, and minimum/mean/maximum in milliseconds.
 _COUNTS = re.compile(r"(\d+) packets transmitted, (\d+) received")
 _TIMES = re.compile(r"= ([\d.]+)/([\d.]+)/([\d.]+)/")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ping:
-    """Echoes between two hosts; round trip times in seconds, None where nothing came back."""
+    """The result of a ping between two hosts.
+
+    Attributes:
+        sent: Number of echo requests.
+        received: Number of echo replies.
+        least_s: Minimum round-trip time in seconds; None if no reply arrived.
+        mean_s: Mean round-trip time in seconds; None if no reply arrived.
+        greatest_s: Maximum round-trip time in seconds; None if no reply arrived.
+    """
 
     sent: int
     received: int
@@ -66,13 +76,18 @@ class Ping:
 
     @property
     def loss(self) -> float:
-        """Share of echoes that did not come back."""
+        """The fraction of echo requests without a reply."""
         return 1 - self.received / self.sent if self.sent else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class InstalledRoute:
-    """A route in force: rules that the switches took, seconds until all had confirmed."""
+    """The result of the installation of a route.
+
+    Attributes:
+        rules: Number of rules that the switches installed.
+        seconds: Seconds until every switch had confirmed them.
+    """
 
     rules: int
     seconds: float
@@ -80,17 +95,33 @@ class InstalledRoute:
 
 @with_checked_methods
 class Session(Shown, AbstractContextManager["Session"]):
-    """Builds the network and holds it up until the with block ends; every pair of hosts can talk at once, over shortest
-    paths. Nodes are called by the network's own names, links ``a->b``. Thread-safe.
+    """A network of real switches, which runs until ``close`` or the end of the with block.
 
-    ``name``: by which ``testbed exec NAME HOST -- CMD`` and ``testbed attach NAME`` reach it. ``ends``: switches that
-    get a host of their own outside the model, over which routes between switches are streamed (None: all, where there
-    are 64 at most). ``mtu`` in bytes; ``shape`` false: links are not held to capacity and delay. Raises CapabilityError
-    where this machine cannot emulate, TopologyError and InputError for arguments that make no network.
+    All hosts reach each other from the start, over shortest paths. Nodes have the names of the
+    network, and links are written ``a->b``. A session is thread-safe.
 
         with testbed.session("swiss-t1") as session:
             session.fail("s1->s2")
             print(session.exec("t0", ["ip", "address"]).stdout)
+
+    Args:
+        network: A network, or anything that ``testbed.network`` takes.
+        name: The name for ``testbed exec NAME HOST -- CMD`` and ``testbed attach NAME``; None for
+            an unused one.
+        ends: The switches that get an additional host, which is not part of the network, so that
+            streams and tunnels can start and end there. None for all switches if there are at most
+            64, else for none.
+        mtu: Largest packet in bytes.
+        shape: Whether links have the capacity and the delay of the network.
+        progress: Called in this thread with the state of the start.
+
+    Attributes:
+        network: The network.
+
+    Raises:
+        CapabilityError: This machine does not support emulation.
+        InputError: Another network has the name, or an argument is outside its range.
+        TopologyError: The value makes no network, or a node is unknown.
     """
 
     def __init__(
@@ -107,10 +138,18 @@ class Session(Shown, AbstractContextManager["Session"]):
         mtu = require_type(mtu, int, "mtu", "bytes, a whole number")
         require_type(name, (str, type(None)), "name", "a text")
         switches = [node.id for node in self.network.switches]
-        chosen = list(ends) if ends is not None else switches if len(switches) <= _MAX_ENDS else []
-        for node in chosen:
+        if ends is None:
+            ends = switches if len(switches) <= _MAX_ENDS else []
+        for node in ends:
             self.network.node(node)
-        task = {"do": "hold", "network": self.network, "ends": chosen, "mtu": mtu, "shape": shape}
+        task = {
+            "do": "hold",
+            "network": self.network,
+            "ends": list(ends),
+            "mtu": mtu,
+            "shape": shape,
+        }
+        # What the network says of each host and switch, by name.
         self._nodes: dict[str, Json] = {}
         self._mtu = mtu
         self._process: SandboxProcess = SandboxProcess(task, name, progress)
@@ -118,12 +157,12 @@ class Session(Shown, AbstractContextManager["Session"]):
 
     @property
     def name(self) -> str:
-        """By which other processes reach the network."""
+        """The name by which other processes reach the network."""
         return self._process.name
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Between which ``ping`` and streams go: the names of the hosts, of every switch where there is no host."""
+        """The names of the end points: the hosts, or the switches of a network without hosts."""
         return tuple(node.id for node in self.network.end_points)
 
     def __repr__(self) -> str:
@@ -133,7 +172,7 @@ class Session(Shown, AbstractContextManager["Session"]):
         self.close()
 
     def close(self) -> None:
-        """Take the network down; may be called twice."""
+        """Take the network down; a second call does nothing."""
         self._process.close()
 
     def exec(
@@ -141,15 +180,27 @@ class Session(Shown, AbstractContextManager["Session"]):
         host: str,
         argv: Sequence[str],
         *,
-        input: str | None = None,
+        input: str | None = None,  # noqa: A002 - its name in subprocess.run
         timeout_s: float | None = None,
         env: Mapping[str, str] | None = None,
         end_point: bool = False,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program in the host and wait: exit code, output, errors. A switch's name: where Open vSwitch's programs
-        work; with ``end_point`` the host outside the model that is attached to the switch.
+        """Run a program in a host, and wait until it ends.
 
-        Raises TimeLimitError after ``timeout_s`` seconds (the program is ended), InputError where it cannot be started.
+        Args:
+            host: The host, or a switch, where the programs of Open vSwitch work.
+            argv: The program and its arguments.
+            input: Text for the program's standard input.
+            timeout_s: Seconds after which the program is killed; None for no limit.
+            env: Additional environment variables.
+            end_point: Whether the program runs in the additional host at a switch (``ends``).
+
+        Returns:
+            The exit code, the output and the error output of the program, as text.
+
+        Raises:
+            InputError: The host is unknown, or the time limit is outside its range.
+            TimeLimitError: The program did not end within its time limit.
         """
         require_type(input, (str, type(None)), "input", "text")
         require_type(timeout_s, (int, float, type(None)), "timeout_s", "seconds")
@@ -189,8 +240,21 @@ class Session(Shown, AbstractContextManager["Session"]):
         end_point: bool = False,
         **options: Any,
     ) -> subprocess.Popen[Any]:
-        """Start a program in the host. ``options`` are subprocess.Popen's; signals, pipes and exit code are the
-        program's own."""
+        """Start a program in a host, and return it without waiting.
+
+        Args:
+            host: The host, or a switch, where the programs of Open vSwitch work.
+            argv: The program and its arguments.
+            env: Additional environment variables.
+            end_point: Whether the program runs in the additional host at a switch (``ends``).
+            options: Other arguments of ``subprocess.Popen``.
+
+        Returns:
+            A process that passes signals and pipes to the program and ends with its exit code.
+
+        Raises:
+            InputError: The host is unknown.
+        """
         host = str(require_type(node_name(host), str, "host", "the id of a node"))
         if isinstance(argv, str) or not all(isinstance(word, str) for word in argv) or not argv:
             raise UsageError(
@@ -198,20 +262,33 @@ class Session(Shown, AbstractContextManager["Session"]):
             )
         self._host(host)
         self._process.check()
-        where = options.get("cwd") or "."
-        words = program_argv(self.name, host, argv, env, end_point=end_point, cwd=where, owned=True)
-        return subprocess.Popen(words, **options)
+        folder = options.get("cwd") or "."
+        local_argv = program_argv(
+            self.name, host, argv, env, end_point=end_point, cwd=folder, owned=True
+        )
+        return subprocess.Popen(local_argv, **options)
 
     def ping(
         self, source: str, target: str, count: int = 3, *, every_s: float = 0.2, wait_s: float = 1.0
     ) -> Ping:
-        """Echoes from one host to another, ``every_s`` seconds apart; the last is waited for ``wait_s`` seconds."""
+        """Send echo requests from one host to another, and return the round-trip times.
+
+        Args:
+            source: The host that sends.
+            target: The host that replies.
+            count: Number of echo requests.
+            every_s: Seconds between two requests.
+            wait_s: Seconds to wait for the last reply.
+
+        Raises:
+            InputError: A host is unknown, a value is outside its range, or ping fails.
+        """
         require_type(count, int, "count", "a whole number of echoes")
-        for what, value in (("every_s", every_s), ("wait_s", wait_s)):
-            require_type(value, (int, float), what, "seconds")
+        require_type(every_s, (int, float), "every_s", "seconds")
+        require_type(wait_s, (int, float), "wait_s", "seconds")
         if not 1 <= count <= 100_000:
             raise InputError(f"count {count}: give 1 to 100000")
-        words = [
+        argv = [
             "ping",
             "-n",
             "-q",
@@ -223,47 +300,64 @@ class Session(Shown, AbstractContextManager["Session"]):
             f"{wait_s:g}",
             self.address(target),
         ]
-        done = self.exec(source, words, end_point=True)
-        counts, times = _COUNTS.search(done.stdout), _TIMES.search(done.stdout)
+        process = self.exec(source, argv, end_point=True)
+        counts = _COUNTS.search(process.stdout)
         if counts is None:
-            raise InputError(
-                f"ping from {source} to {target}: {done.stderr.strip() or done.stdout.strip()}"
-            )
-        least, mean, greatest = (
-            (float(ms) / 1e3 for ms in times.groups()) if times else (None, None, None)
-        )
+            reason = process.stderr.strip() or process.stdout.strip()
+            raise InputError(f"ping from {source} to {target}: {reason}")
+        sent = int(counts[1])
+        received = int(counts[2])
+        times = _TIMES.search(process.stdout)
+        if times is None:
+            return Ping(sent=sent, received=received, least_s=None, mean_s=None, greatest_s=None)
         return Ping(
-            sent=int(counts[1]),
-            received=int(counts[2]),
-            least_s=least,
-            mean_s=mean,
-            greatest_s=greatest,
+            sent=sent,
+            received=received,
+            least_s=float(times[1]) / 1e3,
+            mean_s=float(times[2]) / 1e3,
+            greatest_s=float(times[3]) / 1e3,
         )
 
     def address(self, node: str) -> str:
-        """IPv4 address of the node's host."""
+        """Return the IPv4 address of a host, or of the additional host at a switch."""
         return str(self._host(node)["ip"])
 
     def fail(
         self, link: str, kind: str = "down", *, loss: float | None = None, one_way: bool = False
     ) -> float:
-        """Break a link until it is restored; the monotonic time (``time.monotonic``) at which that was in force.
+        """Let a link fail until it is restored; a present fault of the link is replaced.
 
-        ``kind``: "down" (the carrier goes), "blackhole" (packets vanish) or "loss", with the fraction that is lost. A
-        link that is broken already is broken in the new way.
+        Args:
+            link: The link, as ``a->b``.
+            kind: "down" (the link loses its carrier), "blackhole" (packets are dropped and the
+                carrier stays) or "loss" (a fraction of the packets is dropped).
+            loss: The fraction of packets that is dropped, for the kind "loss".
+            one_way: Whether only this direction fails, instead of both.
+
+        Returns:
+            The time at which the fault was active, in seconds of ``time.monotonic``.
+
+        Raises:
+            InputError: The link is unknown, or the fault is invalid.
         """
         require_type(kind, str, "kind", "down, blackhole or loss")
         require_type(loss, (int, float, type(None)), "loss", "a fraction")
-        manner = [
-            *kind.split(),
-            *([f"{loss:g}"] if kind == "loss" and loss is not None else []),
-            *(["one-way"] if one_way else []),
-        ]
+        manner = kind.split()
+        if kind == "loss" and loss is not None:
+            manner.append(f"{loss:g}")
+        if one_way:
+            manner.append("one-way")
         return self._change("fail", link, manner=manner)
 
     def restore(self, link: str) -> float:
-        """Repair a link that ``fail`` broke; the monotonic time at which it was whole. InputError where none stands on
-        it."""
+        """Repair a link that ``fail`` broke.
+
+        Returns:
+            The time at which the link worked again, in seconds of ``time.monotonic``.
+
+        Raises:
+            InputError: The link has no fault, or is unknown.
+        """
         return self._change("restore", link)
 
     def configure(
@@ -276,55 +370,92 @@ class Session(Shown, AbstractContextManager["Session"]):
         reset: bool = False,
         one_way: bool = False,
     ) -> float:
-        """Give a link another capacity (bit/s), delay (s) or loss (a fraction of its packets) until it is given the
-        next one; the monotonic time at which all was in force. ``reset``: as the network says; streams and bulk
-        transfers are predicted for that alone, and refused meanwhile. ``one_way``: of this direction, else of both."""
+        """Change the capacity, the delay or the loss of a link.
+
+        Streams and bulk transfers are predicted for the network as it was built. They are refused
+        until every changed link is reset.
+
+        Args:
+            link: The link, as ``a->b``.
+            capacity_bps: The new capacity in bit/s; None to leave it.
+            delay_s: The new delay in seconds; None to leave it.
+            loss: The fraction of packets that is dropped; None to leave it.
+            reset: Whether all three return to the values of the network.
+            one_way: Whether only this direction changes, instead of both.
+
+        Returns:
+            The time at which the change was active, in seconds of ``time.monotonic``.
+
+        Raises:
+            InputError: The link is unknown, or a value is outside its range.
+        """
         values = {"capacity_bps": capacity_bps, "delay_s": delay_s, "loss_fraction": loss}
         settings = {
             name: python_number(value) for name, value in values.items() if value is not None
         }
-        settings |= {name: True for name, on in (("reset", reset), ("one_way", one_way)) if on}
+        if reset:
+            settings["reset"] = True
+        if one_way:
+            settings["one_way"] = True
         return self._change("configure", link, settings=settings)
 
-    def _change(self, what: str, link: str, **more: object) -> float:
-        """Have something done to a link; the monotonic time at which it was in force."""
+    def _change(self, request: str, link: str, **arguments: object) -> float:
+        """Request a change of a link, and return the monotonic time at which it was active."""
         link = self._link_text(link)
-        return float(self._process.ask({"do": what, "link": link, **more})["at_s"])
+        return float(self._process.ask({"do": request, "link": link, **arguments})["at_s"])
 
     def _link_text(self, link: str | LinkId | Pair) -> str:
         """Return a link as text; a pair of nodes or an id is looked up in the network."""
-        return label_of(known_link(link, self.network)) if isinstance(link, tuple) else _text(link)
+        if isinstance(link, tuple):
+            return label_of(known_link(link, self.network))
+        return str(require_type(link, str, "link", 'a text such as "s1->s2"'))
 
     def counters(self) -> Mapping[LinkId, LinkCount]:
-        """Link -> packets and bytes sent onto the cable, and packets dropped by a full queue; since the network is
-        up."""
+        """Return the counters of each link since the network was built.
+
+        They count the packets and bytes that were sent, and the packets that a full queue dropped.
+        """
         rows = self._process.ask({"do": "counters"})["links"]
-        return {
-            (a, b, key): LinkCount(packets=p, bytes=n, queue_drops=d) for a, b, key, p, n, d in rows
-        }
+        counts: dict[LinkId, LinkCount] = {}
+        for source, target, key, packets, size_bytes, drops in rows:
+            count = LinkCount(packets=packets, bytes=size_bytes, queue_drops=drops)
+            counts[source, target, key] = count
+        return counts
 
     def capture(self, link: str, path: str | Path) -> Recording:
-        """Record what arrives over a link (that direction) into a pcap file until ``stop``, or the end of its with
-        block."""
+        """Record the packets that arrive over a link, in this direction, into a pcap file.
+
+        Args:
+            link: The link, as ``a->b``.
+            path: The pcap file.
+
+        Returns:
+            The recording, which runs until its method ``stop`` or the end of its with block.
+        """
         link = self._link_text(link)
         self._process.check()
         return Recording(self.name, link, Path(path))
 
     def install(self, route: SplitRoute) -> InstalledRoute:
-        """Put a route in force: the coded stream's labels take its paths, everything else of the pair the path of label
-        0.
+        """Install a route in the switches.
 
-        What was installed for the pair before is replaced without a gap. The way back, where no route was installed for
-        it, is disjoint where it can be.
+        Packets of a coded stream take the paths of their labels. All other packets of the pair take
+        the path of label 0. A present route of the pair is replaced without loss. The return route
+        is disjoint if possible; it does not replace a route that was installed for its pair.
+
+        Raises:
+            InputError: The route is of another network.
         """
         require_type(route, SplitRoute, "route", "a SplitRoute, as testbed.route(...) makes")
         if route.network.links != self.network.links:
             raise InputError(
-                f"the route is of {route.network.name!r}, this session holds {self.network.name!r} up"
+                f"the route is of {route.network.name!r}, "
+                f"this session holds {self.network.name!r} up"
             )
-        splits = spray(route), disjoint_return_split(self.network, route.source, route.sink)
-        done = self._process.ask({"do": "install"}, splits)
-        return InstalledRoute(rules=done["rules"], seconds=done["seconds"])
+        forward = spray(route)
+        backward = disjoint_return_split(self.network, route.source, route.sink)
+        reply = self._process.ask({"do": "install"}, (forward, backward))
+        return InstalledRoute(rules=reply["rules"], seconds=reply["seconds"])
 
     def stream(
         self,
@@ -335,36 +466,60 @@ class Session(Shown, AbstractContextManager["Session"]):
         progress: ReportProgress | None = None,
         **options: object,
     ) -> AnyResult:
-        """A coded stream over this network, judged. ``options``: as of ``testbed.stream_plan``; ``results``: where it
-        is kept with its page, as of ``testbed.run``. One measured run goes at a time."""
+        """Send a coded stream over this network and judge it.
+
+        Streams and bulk transfers of a session run one after the other.
+
+        Args:
+            source: The node where the stream starts.
+            sink: The node where it ends.
+            results: The folder in which the run is stored with its page, or None.
+            progress: Called in this thread with the state of the run.
+            options: Other options of ``testbed.stream_plan``.
+
+        Returns:
+            The run, as ``testbed.run`` returns it.
+
+        Raises:
+            InputError: An option is invalid, or a link of the network has other settings.
+            InvalidRunError: The machine could not keep up.
+        """
         from testbed.stream.workload import stream_plan
 
-        plan: Callable[..., StreamPlan] = stream_plan
-        return self._run("stream", plan(self.network, source, sink, **options), results, progress)
+        make_plan: Callable[..., StreamPlan] = stream_plan
+        plan = make_plan(self.network, source, sink, **options)
+        return self._run("stream", plan, results, progress)
 
     def tunnel(self, a: str, b: str, **options: object) -> Tunnel:
-        """A tunnel for any program between the hosts at two nodes, until the with block ends: IP packets into coded
-        packets over capillary routes, both ways, next to all else. Several may be up at once.
+        """Open a tunnel between the hosts at two nodes, for any program, until the with block ends.
 
-        ``options``: ``mode`` (adaptive, static, none), ``flush_s``, ``order_s``, ``source_packets``, ``playback_s``,
-        ``routing``, ``seed``, ``faults`` (``testbed.tunnel.plan.TunnelPlan``). InputError where every path between the
-        two crosses one cable.
+        The tunnel carries IP packets as coded packets over capillary routes in both directions,
+        beside all other traffic. Several tunnels may be open at the same time.
 
             with session.tunnel("s1", "s6") as tunnel:
                 session.exec("s1", ["ping", "-c", "3", tunnel.address("s6")], end_point=True)
+
+        Args:
+            a: The node at one end.
+            b: The node at the other end.
+            options: ``mode`` (adaptive, static or none), ``flush_s``, ``order_s``,
+                ``source_packets``, ``playback_s``, ``routing``, ``seed`` and ``faults`` (see
+                ``testbed.tunnel.plan.TunnelPlan``).
+
+        Raises:
+            InputError: A node is unknown, an option is invalid, or every path between the nodes
+                crosses the same cable.
         """
         from testbed.tunnel.plan import build_tunnel
 
         for name in options:
             if name not in _TUNNEL_OPTIONS:
-                raise wrong_argument(
-                    "Session.tunnel", name, {known: known for known in _TUNNEL_OPTIONS}
-                )
+                spellings = {option: option for option in _TUNNEL_OPTIONS}
+                raise wrong_argument("Session.tunnel", name, spellings)
         for node in (a, b):
             self._host(node)
-        return Tunnel(
-            self._process, build_tunnel(self.network, a, b, link_mtu=self._mtu, **options)
-        )
+        plan = build_tunnel(self.network, a, b, link_mtu=self._mtu, **options)
+        return Tunnel(self._process, plan)
 
     def bulk(
         self,
@@ -374,18 +529,31 @@ class Session(Shown, AbstractContextManager["Session"]):
         progress: ReportProgress | None = None,
         **options: object,
     ) -> AnyResult:
-        """A collective exchange over this network, judged. ``options``: as of ``testbed.bulk_plan``; links keep their
-        capacity; while it runs, switches forward its packets alone. ``results``: as of ``stream``.
+        """Carry out a collective exchange over this network and judge it.
 
-        InputError where a fault of ``fail`` stands. An ``mtu`` of 9000 carries whole time frames where switches are in
-        user space.
+        The installed routes and the shortest paths are removed while it runs. With switches in user
+        space, give the session an ``mtu`` of 9000, so that they can carry complete time frames.
+
+        Args:
+            switching: The switching method, as of ``testbed.bulk_plan``.
+            results: The folder in which the run is stored with its page, or None.
+            progress: Called in this thread with the state of the run.
+            options: Other options of ``testbed.bulk_plan``. The capacity of the links stays.
+
+        Returns:
+            The run, as ``testbed.run`` returns it.
+
+        Raises:
+            InputError: A fault of ``fail`` is active, or an option is invalid.
+            InvalidRunError: The machine could not keep up.
         """
         make_plan: Callable[..., BulkPlan] = bulk_plan
         rates = {link.capacity_bps for link in self.network.links}
         rate = options.get("link_rate_bps")
         if rate is not None and rates != {rate}:
             raise InputError(
-                f"bulk: links of {min(rates):g} to {max(rates):g} bit/s here; all must have {rate:g}"
+                f"bulk: links of {min(rates):g} to {max(rates):g} bit/s here; "
+                f"all must have {rate:g}"
             )
         plan = make_plan(self.network, switching=switching, **options)
         plan = replace(plan, network=self.network, rates=None)
@@ -401,18 +569,24 @@ class Session(Shown, AbstractContextManager["Session"]):
         from testbed.api.workloads.registry import workload_of
 
         measured = self._process.measured({"do": name}, plan, progress)
-        where = None if results is None else Path(results)
-        return result_of(workload_of(plan), plan, "emulation", measured, where)
+        return result_of(workload_of(plan), plan, "emulation", measured, results)
 
     def _host(self, node: str) -> Json:
-        """What the network says of a node's host or of a switch; InputError for a name that is neither."""
+        """Return the network's description of a host or switch.
+
+        Args:
+            node: A node of the network (which stands for the host at it), or the name of a device.
+
+        Raises:
+            InputError: The name is neither.
+        """
         node = str(node_name(node))
         if not self._nodes:
-            found = self._process.ask({"do": "describe"})
-            listed = [*found["switches"], *found["hosts"]]
-            self._nodes = {one["name"]: one for one in listed} | {
-                one["node"]: one for one in listed
-            }
+            description = self._process.ask({"do": "describe"})
+            devices = [*description["switches"], *description["hosts"]]
+            self._nodes = {device["name"]: device for device in devices}
+            # A host at a switch is described by its node too, and goes before the switch.
+            self._nodes |= {device["node"]: device for device in devices}
         if node not in self._nodes:
             raise InputError(
                 f"no host {node!r} in {self.network.name!r}; {nearest(node, self._nodes)}"
@@ -420,9 +594,5 @@ class Session(Shown, AbstractContextManager["Session"]):
         return self._nodes[node]
 
 
-def _text(link: object) -> str:
-    return str(require_type(link, str, "link", 'a text such as "s1->s2"'))
-
-
+# ``testbed.session(...)`` reads like the other functions.
 session = Session
-"""A session of that network, as ``testbed.session(...)``."""

@@ -83,8 +83,8 @@ def load(path: str | PathLike[str]) -> StoredResult:
     if is_study(directory):
         return _loaded_study(directory)
     run = load_run(directory)
-    place = existing(directory, MANIFEST) or directory
-    return _loaded_streams(run, place)
+    folder = existing(directory, MANIFEST) or directory
+    return _loaded_streams(run, folder)
 
 
 def is_run(path: str | PathLike[str]) -> bool:
@@ -106,14 +106,18 @@ def runs(folder: str | PathLike[str] = "results") -> tuple[StoredRun, ...]:
         ``state``: passed, failed, cannot-tell, invalid, unfinished or computed. A damaged run is
         left out, with a warning.
     """
-    place = Path(require_type(folder, (str, PathLike), "runs", "a folder of results"))
-    return list_runs(place, lambda reason: warnings.warn(DamagedRunWarning(reason), stacklevel=6))
+    path = Path(require_type(folder, (str, PathLike), "runs", "a folder of results"))
+    # The warning names the line that called this function, through the reader of folders.
+    return list_runs(path, lambda reason: warnings.warn(DamagedRunWarning(reason), stacklevel=6))
 
 
 def _loaded_study(directory: Path) -> StoredResult:
-    place, manifest, rows, verdict = load_study(directory)
-    unfinished = None if verdict else "the run was interrupted before its end"
-    judged = verdict or Verdict(checks=(), invalid=unfinished)
+    folder, manifest, rows, verdict = load_study(directory)
+    unfinished = None
+    judged = verdict
+    if judged is None:
+        unfinished = "the run was interrupted before its end"
+        judged = Verdict(checks=(), invalid=unfinished)
     fabrics = {str(row["fabric"]) for row in rows if row.get("fabric")}
     document: JsonObject = {"manifest": manifest.to_json(), "points": rows}
     document["verdict"] = verdict.to_json() if verdict else None
@@ -124,14 +128,14 @@ def _loaded_study(directory: Path) -> StoredResult:
         measurements=tuple(rows),
         judgement=Judgement(verdict=judged, document=document, rows=tuple(rows)),
         document=document,
-        directory=place,
+        directory=folder,
         manifest=manifest,
         unfinished=unfinished,
         compared_rows=rows,
     )
 
 
-def _loaded_streams(run: LoadedRun, place: Path) -> StoredResult:
+def _loaded_streams(run: LoadedRun, folder: Path) -> StoredResult:
     judged = run.verdict or Verdict(checks=(), invalid=run.unfinished)
     rows: list[Row] = []
     streams: list[JsonObject] = []
@@ -161,7 +165,7 @@ def _loaded_streams(run: LoadedRun, place: Path) -> StoredResult:
         measurements=run.sessions,
         judgement=Judgement(verdict=judged, document=document, rows=tuple(rows)),
         document=document,
-        directory=place,
+        directory=folder,
         manifest=run.manifest,
         unfinished=run.unfinished,
         compared_rows=[record_to_json(summary) for summary in summaries],

@@ -104,11 +104,10 @@ def _rows_of_collection(result: object) -> list[Json]:
         if entries and all(isinstance(entry, StoredRun) for entry in entries):
             return [_run_row(entry) for entry in entries]
         if entries and all(isinstance(entry, (RorResult, RunResult)) for entry in entries):
-            return [
-                {"result": number, **row}
-                for number, entry in enumerate(entries)
-                for row in entry.rows
-            ]
+            rows: list[Json] = []
+            for number, entry in enumerate(entries):
+                rows += [{"result": number, **row} for row in entry.rows]
+            return rows
     raise UsageError(f"data_frame: a {type(result).__name__} has no table; give {_TAKEN}")
 
 

@@ -1,4 +1,4 @@
-"""``Session.tunnel``: a tunnel for users' own programs, seen from the ordinary process."""
+"""``Session.tunnel``: a tunnel for users' programs, controlled from the ordinary process."""
 
 from __future__ import annotations
 
@@ -25,8 +25,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TunnelResult:
-    """``start_s``: time zero on the monotonic clock; ``counters``: node -> totals of its end; ``offered`` and
-    ``delivered``: node -> a row a packet, as numpy records (``testbed.tunnel.emulated.tunnel_end.PACKETS``)."""
+    """The counters and packet logs of a tunnel that was closed.
+
+    The logs are numpy records, one per packet, with the fields of
+    ``testbed.tunnel.emulated.tunnel_end.PACKETS``.
+
+    Attributes:
+        start_s: Time zero of the logs, in seconds of the monotonic clock.
+        counters: For each of the two nodes, the totals that its end counted.
+        offered: For each node, the packets that programs there sent into the tunnel.
+        delivered: For each node, the packets that the tunnel delivered there.
+    """
 
     start_s: float
     counters: Mapping[str, Mapping[str, float]]
@@ -35,8 +44,15 @@ class TunnelResult:
 
 
 class Tunnel(AbstractContextManager["Tunnel"]):
-    """Up from when it is made until ``close`` or the end of its with block. ``addresses``: node -> IPv4 address of its
-    end, for programs at the other; ``device``: its name in both hosts; ``mtu`` in bytes."""
+    """A tunnel between two hosts, from its creation until ``close`` or the end of the with block.
+
+    Attributes:
+        plan: The plan of the tunnel.
+        addresses: For each of the two nodes, the IPv4 address by which programs at the other node
+            reach it.
+        device: Name of the tunnel's network interface, the same in both hosts.
+        mtu: Largest packet in bytes that the tunnel carries.
+    """
 
     def __init__(self, process: SandboxProcess, plan: TunnelPlan) -> None:
         self.plan = plan
@@ -47,15 +63,20 @@ class Tunnel(AbstractContextManager["Tunnel"]):
         self._failure: InvalidRunError | SessionClosedError | None = None
         try:
             send(self._sock, {"do": "tunnel"}, pickle.dumps(plan))
-            said = receive_reply(self._sock).header
+            reply = receive_reply(self._sock).header
         except BaseException:
             self._sock.close()
             raise
-        self.addresses: Mapping[str, str] = said["addresses"]
-        self.device, self.mtu = str(said["device"]), int(said["mtu"])
+        self.addresses: Mapping[str, str] = reply["addresses"]
+        self.device = str(reply["device"])
+        self.mtu = int(reply["mtu"])
 
     def address(self, node: str) -> str:
-        """IPv4 address of the tunnel's end at the node, for programs at the other; InputError where it has none."""
+        """Return the IPv4 address by which programs at the other node reach this one.
+
+        Raises:
+            InputError: The tunnel does not end at the node.
+        """
         if node not in self.addresses:
             raise InputError(
                 f"no end of the tunnel is at {node!r}; {nearest(str(node), self.addresses)}"
@@ -63,26 +84,40 @@ class Tunnel(AbstractContextManager["Tunnel"]):
         return self.addresses[node]
 
     def counters(self) -> Mapping[str, Mapping[str, float]]:
-        """Node -> what its end has counted so far: packets offered and delivered, recovered by the code, on the wire,
-        N. InvalidRunError where an end has died."""
+        """Return the present counters of both ends, by node.
+
+        Each end counts the packets offered, delivered, recovered by the code and sent on the wire,
+        and reports its block size N.
+
+        Raises:
+            InvalidRunError: The process of an end has died.
+        """
         with self._lock:
             if self._result is not None:
                 return self._result.counters
             return dict(self._ask("counters").header)
 
     def close(self) -> TunnelResult:
-        """Take the tunnel down; what its ends counted and logged. May be called twice."""
+        """Take the tunnel down and return its counters and logs; a second call returns them again.
+
+        Raises:
+            InvalidRunError: The process of an end has died.
+            SessionClosedError: The session has ended.
+        """
         with self._lock:
             if self._result is None:
                 with self._sock:
                     start_s, ends = pickle.loads(self._ask("stop").body)
-                names = ("counters", "offered", "delivered")
-                parts = {name: {node: end[name] for node, end in ends.items()} for name in names}
-                self._result = TunnelResult(start_s=start_s, **parts)
+                self._result = TunnelResult(
+                    start_s=start_s,
+                    counters={node: end["counters"] for node, end in ends.items()},
+                    offered={node: end["offered"] for node, end in ends.items()},
+                    delivered={node: end["delivered"] for node, end in ends.items()},
+                )
             return self._result
 
     def _ask(self, request: str) -> Frame:
-        """What went wrong once stays wrong, and is told again."""
+        """Send a request and return the reply; after a failure, raise that failure again."""
         if self._failure is not None:
             raise self._failure
         try:
@@ -96,5 +131,6 @@ class Tunnel(AbstractContextManager["Tunnel"]):
         try:
             self.close()
         except (InvalidRunError, SessionClosedError, OSError):
+            # An exception of the with block is the cause and must not be hidden by this one.
             if kind is None:
                 raise

@@ -1,1 +1,1 @@
-"""The commands: arguments to calls, results to text."""
+"""The commands, which turn arguments into calls and results into text."""

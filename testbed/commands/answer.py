@@ -1,5 +1,7 @@
-"""What a command has found: one JSON object, CSV, or what people are shown of it, its picture and its page; and what
-all commands that run something share."""
+"""The answer of a command, and how it is printed, drawn and stored.
+
+The module also contains what all commands that run something share.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answer:
-    """``document``: what ``--json`` prints; ``show`` gives the lines and tables that people are shown, or prints them
-    itself; ``exit_code``: the command's. ``title`` heads its page, on which ``figures`` (name -> figure) are drawn."""
+    """The answer of a command.
+
+    Attributes:
+        document: The object that ``--json`` prints.
+        show: Returns the lines and tables for a terminal, or prints them and returns None.
+        exit_code: The exit code of the command.
+        title: The heading of its page; "" for an answer that is not stored.
+        figures: Returns the figures of the page by name, or None.
+    """
 
     document: Json
     show: Callable[[], Iterable[Part] | object]
@@ -42,21 +51,25 @@ class Answer:
     figures: Callable[[], Mapping[str, Figure]] | None = None
 
     def given(self, args: argparse.Namespace) -> int:
-        """Print it as the command line asks for it, drawn and kept where it asks so; the exit code."""
-        from testbed.model.json_values import json_pieces  # what says --help does without
+        """Print the answer, draw it and store it as the options say, and return the exit code."""
+        # Imported here so that --help starts fast.
+        from testbed.model.json_values import json_pieces
 
-        document, parts = dict(self.document), None
+        document = dict(self.document)
+        parts = None
         stores = bool(self.title) and getattr(args, "results", None) is not None
         if stores or not args.json:
-            found = self.show()
-            parts = list(found) if isinstance(found, Iterable) else []
-        if (path := getattr(args, "plot", None)) is not None:
+            shown = self.show()
+            parts = list(shown) if isinstance(shown, Iterable) else []
+        path = getattr(args, "plot", None)
+        if path is not None:
             self._plot(path)
-            parts = None if parts is None else [*parts, f"drawn in {path}"]
+            if parts is not None:
+                parts.append(f"drawn in {path}")
         if parts is not None and stores:
-            place = self._keep(args, parts, document)
-            document["results"] = str(place)
-            parts += place_lines(place)
+            folder = self._store(args, parts, document)
+            document["results"] = str(folder)
+            parts += place_lines(folder)
         if args.json:
             sys.stdout.writelines(json_pieces(document))
             print()
@@ -71,41 +84,45 @@ class Answer:
             raise InputError(f"--plot {path}: there is nothing to be drawn here; leave it out")
         write_figure(path, self.title, self.figures)
 
-    def _keep(self, args: argparse.Namespace, parts: list[Part], document: Json) -> Path:
-        """In a folder of its own below ``--results``: the JSON object, each table as CSV, figures and the page."""
+    def _store(self, args: argparse.Namespace, parts: list[Part], document: Json) -> Path:
+        """Store the document, the tables as CSV, the figures and the page in a new folder."""
         from testbed.report.answers import build_answer_page, csv_files
         from testbed.report.drawing.svg_figures import rendered
         from testbed.results.result_store import ANSWER, keep_files
 
-        drawn = {} if self.figures is None else rendered(self.title, self.figures)
+        figures = {} if self.figures is None else rendered(self.title, self.figures)
         state: RunState = "failed" if self.exit_code else "passed"
         data = {ANSWER: json.dumps(document, indent=1) + "\n", **csv_files(parts)}
-        return keep_files(
-            args.results, args.command, run_manifest(args),
-            lambda manifest: data | {"page.html": build_answer_page(manifest, self.title, state, parts, drawn)},
-        )  # fmt: skip
+
+        def files(manifest: Manifest) -> dict[str, str]:
+            page = build_answer_page(manifest, self.title, state, parts, figures)
+            return {**data, "page.html": page}
+
+        return keep_files(args.results, args.command, run_manifest(args), files)
 
 
 def run_manifest(args: argparse.Namespace) -> Manifest:
-    """Of a run that starts now."""
+    """Return the manifest of a run that starts now."""
     from testbed.emulation.machine.provenance import describe_run
 
-    return describe_run(
-        command=shlex.join(["testbed", *sys.argv[1:]]), seed=getattr(args, "seed", 1)
-    )
+    command = shlex.join(["testbed", *sys.argv[1:]])
+    return describe_run(command=command, seed=getattr(args, "seed", 1))
 
 
 def place_lines(directory: Path | None) -> list[str]:
-    """Where a run and its page lie, if it is kept."""
-    return (
-        []
-        if directory is None
-        else [f"results: {directory}", f"page:    {directory / 'page.html'}"]
-    )
+    """Return the lines that name the folder of a run and its page; none if it is not stored."""
+    if directory is None:
+        return []
+    return [f"results: {directory}", f"page:    {directory / 'page.html'}"]
 
 
 def show_parts(parts: Iterable[object], *, as_csv: bool = False) -> None:
-    """Print lines, facts, tables and what ``rich`` prints; ``as_csv``: the tables of the first name alone, as CSV."""
+    """Print the parts of an answer.
+
+    Args:
+        parts: Lines, dictionaries of facts, tables, and values that ``rich`` prints.
+        as_csv: Whether only the first table is printed, as CSV.
+    """
     if as_csv:
         from testbed.report.answers import csv_files
 
@@ -124,7 +141,7 @@ def show_parts(parts: Iterable[object], *, as_csv: bool = False) -> None:
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """--fabric, --seed, --results, --json, --live: of streams."""
+    """Add the options of commands that run streams: fabric, seed, results, json and live."""
     add = parser.add_argument
     add(
         "--fabric",
@@ -141,42 +158,55 @@ def run_streams(
     streams: Titled,
     name: str,
     manifest: Manifest,
-    **said: str,
+    **head: str,
 ) -> Answer:
-    """Streams one after another, judged and kept together; ``said``: what their JSON begins with."""
+    """Run streams one after the other, and judge and store them together.
+
+    Args:
+        args: The options of the command, of which ``results`` is used.
+        fabric: "emulation" or "simulator".
+        streams: The plans and their titles.
+        name: The name under which the run is stored.
+        manifest: The manifest of the run.
+        head: The first fields of the answer's document.
+    """
     from testbed.stream.judgement.closing_lines import closing_words
     from testbed.stream.run_in_turn import run_in_turn
 
     judged, directory = run_in_turn(streams, fabric, args.results, name, manifest)
     verdict = judged.verdict
     documents = [part.document for part in judged.parts]
-    document: JsonObject = {**said, "fabric": fabric, "streams": documents}
+    document: JsonObject = {**head, "fabric": fabric, "streams": documents}
     document |= {"verdict": verdict.to_json(), "results": str(directory)}
     show = chain(closing_words(judged), [verdict_line(verdict)], place_lines(directory))
     return Answer(document, lambda: show, verdict.exit_code)
 
 
 def check_lines(verdict: Verdict) -> Iterator[str]:
-    """Every check on a line of its own, then the verdict."""
+    """Yield one line per check, then the notes and the verdict."""
     from testbed.report.wording import OUTCOMES, check_words
 
     for check in verdict.checks:
-        words = check_words(check)
-        yield f"{OUTCOMES[check.outcome]}: {check.name}" + (f"; {words}" if words else "")
-    yield from (f"note: {note}" for note in verdict.notes)
+        line = f"{OUTCOMES[check.outcome]}: {check.name}"
+        figures = check_words(check)
+        yield f"{line}; {figures}" if figures else line
+    for note in verdict.notes:
+        yield f"note: {note}"
     yield verdict_line(verdict)
 
 
 def verdict_line(verdict: Verdict) -> str:
-    """Passed, failed, cannot tell, or invalid with the reason; and how many checks hold."""
+    """Return the line with the verdict, the reason if it is invalid, and the number of checks."""
     from testbed.report.wording import state_of
 
-    state = state_of(verdict).replace("-", " ") + (
-        "" if verdict.invalid is None else f": {verdict.invalid}"
-    )
-    return f"verdict: {state} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)"
+    state = state_of(verdict).replace("-", " ")
+    if verdict.invalid is not None:
+        state += f": {verdict.invalid}"
+    holding = len([check for check in verdict.checks if check.passed])
+    return f"verdict: {state} ({holding} of {len(verdict.checks)} checks)"
 
 
+# The outcome of a command for each exit code, as the live page shows it.
 OUTCOMES = {
     0: "passed",
     1: "failed",
@@ -189,23 +219,32 @@ OUTCOMES = {
 
 
 def start_live(args: argparse.Namespace, view: Callable[[], RunView] | None = None) -> None:
-    """Serve the page, which shows this view until the run begins, and print its address, where requested. To be called
-    before the sandbox is entered, when bad input has been refused.
+    """Serve the live page if ``--live`` requests it, and print its address.
 
-    Raises CapabilityError where the extra ``live`` is not installed.
+    Call this after bad input was refused and before the sandbox is entered, because the page is
+    served from outside.
+
+    Args:
+        args: The options of the command.
+        view: Returns the view that the page shows until the run begins.
+
+    Raises:
+        CapabilityError: The extra ``live`` is not installed.
     """
     if not args.live:
         return
     from testbed.live.adapters.feed import VARIABLE, start_server
 
+    # The variable is set if the command has started itself again and the page is served already.
     if VARIABLE not in os.environ:
-        print(
-            f"live: {start_server(None if view is None else view())}", file=sys.stderr, flush=True
-        )
+        address = start_server(None if view is None else view())
+        print(f"live: {address}", file=sys.stderr, flush=True)
 
 
 def end_live(code: int) -> None:
-    """The command is over with this exit code."""
+    """Show on the live page that the command has ended with this exit code."""
     from testbed.live.adapters.feed import end_feed
 
-    end_feed(OUTCOMES.get(code, "interrupted" if code == 130 else f"exit code {code}"))
+    # 130 is the exit code after Ctrl-C, as in a shell.
+    other = "interrupted" if code == 130 else f"exit code {code}"
+    end_feed(OUTCOMES.get(code, other))

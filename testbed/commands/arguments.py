@@ -1,5 +1,8 @@
-"""Options classes on a command line: their fields become arguments of a parser, and its values one of them again; and
-those that commands share. An option that has a meaning only next to others is refused, not dropped in silence."""
+"""Turns options classes into the arguments of a parser, and parsed arguments into options.
+
+The module also contains the options that commands share. An option that needs other options is
+refused without them; it is never ignored silently.
+"""
 
 from __future__ import annotations
 
@@ -25,27 +28,27 @@ from testbed.model.options.option import (
 
 T = TypeVar("T")
 _PAIR = "tuple[str, str]"
+# The type that argparse gives to a text, for each annotation of a field. Other text stays text.
 _TYPES: dict[str, Any] = {"int": int, "float": float, "Path": Path}
-"""Annotation of a field -> what argparse makes of the text; other text stays as it is."""
 
 
 @options
 class ResultsOptions:
-    """Where a run is kept."""
+    """The folder in which a run is stored."""
 
     results: Path = running(default=Path("results"), help="directory for results", only=(RUNNING,))
 
 
 @options
 class JsonOptions:
-    """For whom a command writes."""
+    """The option of commands that can print a JSON object."""
 
     json: bool = running(default=False, help="print one JSON object on stdout")
 
 
 @options
 class TableOptions(JsonOptions):
-    """In which form a command that shows a table writes it."""
+    """The options of commands that can print a table as JSON or CSV."""
 
     csv: bool = running(
         default=False,
@@ -56,7 +59,7 @@ class TableOptions(JsonOptions):
 
 @options
 class LiveOptions:
-    """Whether the page is served."""
+    """The option of commands that can serve a live page."""
 
     live: bool = running(
         default=False,
@@ -66,41 +69,51 @@ class LiveOptions:
 
 
 def add_options(parser: argparse.ArgumentParser, *kinds: type) -> None:
-    """The options of these classes. One that is given twice is refused, unless it is ``many``; so is one without a
-    meaning (``Only``)."""
+    """Add the options of these classes to a parser.
+
+    The parser refuses an option that is given twice, unless it is ``many``, and an option that
+    needs others which are absent (``Only``).
+    """
     for kind in kinds:
-        for one in options_of(kind):
-            if one.trailing:
+        for option in options_of(kind):
+            if option.trailing:
                 assert isinstance(parser, OneLineParser)
-                parser.trailing = one.name
-            elif one.flag is not None:
-                _add(parser, one)
+                parser.trailing = option.name
+            elif option.flag is not None:
+                _add(parser, option)
     _fold(parser)
 
 
 def adder(
     parser: argparse.ArgumentParser, group: str | None = None
 ) -> Callable[..., argparse.Action]:
-    """``add_argument`` for options that a command alone has, under the heading ``group``; ``only`` says when one has a
-    meaning."""
+    """Return an ``add_argument`` for options that only this command has.
 
-    def add(*words: str, only: Only | None = None, **said: object) -> argparse.Action:
-        action = parser.add_argument(*words, **cast("dict[str, Any]", said))
+    Its argument ``only`` is the condition on the other options without which the option is refused.
+
+    Args:
+        parser: The parser of the command.
+        group: The heading below which the help page lists the options.
+    """
+
+    def add(*flags: str, only: Only | None = None, **settings: object) -> argparse.Action:
+        action = parser.add_argument(*flags, **cast("dict[str, Any]", settings))
         return _describe(action, group, () if only is None else (only,))
 
     return add
 
 
 def add_answer_options(parser: argparse.ArgumentParser) -> None:
-    """Of a command that only computes: how its answer is written, drawn and kept."""
+    """Add the options by which a command that only computes prints, draws and stores its answer."""
     add_options(parser, TableOptions)
-    add, words = adder(parser, RUN), "keep the answer below DIR, with its tables and a page"
-    add("--plot", type=_picture, metavar="FILE", help="draw it (.svg, .png or .pdf)")
-    add("--results", type=Path, metavar="DIR", help=words)
+    add = adder(parser, RUN)
+    add("--plot", type=_picture_path, metavar="FILE", help="draw it (.svg, .png or .pdf)")
+    results_help = "keep the answer below DIR, with its tables and a page"
+    add("--results", type=Path, metavar="DIR", help=results_help)
 
 
-def _picture(text: str) -> Path:
-    """A file to draw into, which can be refused before anything is computed."""
+def _picture_path(text: str) -> Path:
+    """Return the path of a picture; refuse it before anything is computed."""
     path = Path(text)
     if path.suffix.lower() not in (".svg", ".png", ".pdf"):
         raise InputError(f"{text}: give a name that ends in .svg, .png, .pdf")
@@ -112,58 +125,71 @@ def _picture(text: str) -> Path:
 def _describe(
     action: argparse.Action, group: str | None, only: tuple[Only, ...]
 ) -> argparse.Action:
-    """What argparse knows no place for: the help page reads the heading, ``OneLineParser`` the rules."""
+    """Set two attributes that argparse does not have, and return the action.
+
+    The help page reads ``group``, and ``OneLineParser`` reads ``only``.
+    """
     vars(action).update(group=group, only=only)
     return action
 
 
 def read_options(args: argparse.Namespace, kind: type[T]) -> T:
-    """What was given on the command line, as an options class. Raises InputError for a value that it refuses."""
-    given = getattr(args, "given", {})
-    listed = [
-        one
-        for one in options_of(kind)
-        if (one.flag is not None or one.trailing) and one.name in given
-    ]
-    return build(kind, {one.name: _value(one, getattr(args, one.name)) for one in listed})
+    """Return the options on the command line as a value of an options class.
+
+    Options that were not given keep the defaults of the class.
+
+    Raises:
+        InputError: The class refuses a value.
+    """
+    given_names = getattr(args, "given", {})
+    values: dict[str, object] = {}
+    for option in options_of(kind):
+        on_command_line = option.flag is not None or option.trailing
+        if on_command_line and option.name in given_names:
+            values[option.name] = _value(option, getattr(args, option.name))
+    return build(kind, values)
 
 
-def _value(one: Option, value: object) -> object:
-    several = one.many or one.annotation == _PAIR
+def _value(option: Option, value: object) -> object:
+    """Return a parsed value, as a tuple if the option has several values."""
+    several = option.many or option.annotation == _PAIR
     return tuple(value) if several and isinstance(value, Iterable) else value
 
 
-def _add(parser: argparse.ArgumentParser, one: Option) -> None:
-    words = _words(one)
-    if one.positional:
-        action = parser.add_argument(one.name, **words)
+def _add(parser: argparse.ArgumentParser, option: Option) -> None:
+    settings = _argparse_settings(option)
+    if option.positional:
+        action = parser.add_argument(option.name, **settings)
     else:
-        words |= {"dest": one.name, "required": one.required}
-        action = _place(parser, one.group).add_argument(str(one.flag), *one.short, **words)
-    _describe(action, one.group, one.only)
+        settings |= {"dest": option.name, "required": option.required}
+        container = _container(parser, option.group)
+        action = container.add_argument(str(option.flag), *option.short, **settings)
+    _describe(action, option.group, option.only)
 
 
-def _place(parser: argparse.ArgumentParser, heading: str | None) -> argparse._ActionsContainer:
-    """Where an option of that heading goes: the parser itself, which sorts those that all commands share, or a group of
-    its own."""
+def _container(parser: argparse.ArgumentParser, heading: str | None) -> argparse._ActionsContainer:
+    """Return the parser for headings that all commands share, or the group of another heading."""
     if heading is None or heading in GROUPS:
         return parser
-    made = (group for group in parser._action_groups if group.title == heading)
-    return next(made, None) or parser.add_argument_group(heading)
+    for group in parser._action_groups:
+        if group.title == heading:
+            return group
+    return parser.add_argument_group(heading)
 
 
 def _fold(parser: argparse.ArgumentParser) -> None:
-    """A long family of options has a help page of its own."""
+    """Move each large group of options to a separate help page (``--help-GROUP``)."""
+    # The first two groups are argparse's own: positional arguments and options.
     for group in parser._action_groups[2:]:
         if len(group._group_actions) >= FEW and not hasattr(group, "page"):
             page = f"--help-{str(group.title).split()[-1].strip(')').lower()}"
-            said = f"show the options of {group.title} and exit"
+            page_help = f"show the options of {group.title} and exit"
             setattr(group, "page", page)  # noqa: B010 - read by the help page
-            parser.add_argument(page, action=_HelpOf, help=said).metavar = group.title
+            parser.add_argument(page, action=_HelpOf, help=page_help).metavar = group.title
 
 
 class _HelpOf(argparse._HelpAction):
-    """Prints the options below one heading, and ends."""
+    """Prints the options below one heading, and ends the program."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
         page = parser._get_formatter()
@@ -176,56 +202,70 @@ class _HelpOf(argparse._HelpAction):
         parser.exit()
 
 
-def _words(one: Option) -> dict[str, Any]:
-    """What argparse is told of an option."""
-    words: dict[str, Any] = {"help": one.words.replace("%", "%%") or None}
-    if not one.required:
-        words["default"] = one.default
-    if one.annotation == "bool":
-        return words | {
-            "action": argparse.BooleanOptionalAction if one.default or one.negated else "store_true"
-        }
-    if one.metavar is not None:
-        words["metavar"] = one.metavar
-    if one.kind is not None:
-        words["type"] = one.kind
-    elif (simple := _TYPES.get(one.annotation.partition(" ")[0])) is not None:
-        words["type"] = simple
-    if one.choices:
-        words["choices"] = tuple(one.choices() if callable(one.choices) else one.choices)
-    if one.annotation == _PAIR:
-        words["nargs"] = 2
-    if one.many and one.positional:
-        words["nargs"] = "+" if one.required else "*"
-    elif one.many:
-        assert isinstance(one.default, Sequence)
-        words |= {"action": "append", "default": list(one.default)}
-    elif one.positional and not one.required:
-        words["nargs"] = "?"
-    return words
+def _argparse_settings(option: Option) -> dict[str, Any]:
+    """Return the keyword arguments of ``add_argument`` for an option."""
+    settings: dict[str, Any] = {"help": option.words.replace("%", "%%") or None}
+    if not option.required:
+        settings["default"] = option.default
+    if option.annotation == "bool":
+        has_negative = option.default or option.negated
+        settings["action"] = argparse.BooleanOptionalAction if has_negative else "store_true"
+        return settings
+    if option.metavar is not None:
+        settings["metavar"] = option.metavar
+    if option.kind is not None:
+        settings["type"] = option.kind
+    else:
+        # The first word of an annotation such as "int | None".
+        simple_type = _TYPES.get(option.annotation.partition(" ")[0])
+        if simple_type is not None:
+            settings["type"] = simple_type
+    if option.choices:
+        choices = option.choices() if callable(option.choices) else option.choices
+        settings["choices"] = tuple(choices)
+    if option.annotation == _PAIR:
+        settings["nargs"] = 2
+    if option.many and option.positional:
+        settings["nargs"] = "+" if option.required else "*"
+    elif option.many:
+        assert isinstance(option.default, Sequence)
+        settings["action"] = "append"
+        settings["default"] = list(option.default)
+    elif option.positional and not option.required:
+        settings["nargs"] = "?"
+    return settings
 
 
 Args = argparse.Namespace
 
 
 def refuse_meaningless(args: Args) -> None:
-    """Raise InputError for the first option given that has no meaning next to the others."""
+    """Raise InputError for the first option that needs other options which are absent."""
     for written, only in getattr(args, "ruled", ()):
         if not only.when(args):
             raise InputError(f"{written}: it is for {only.needs}; leave one of the two out")
 
 
 def require_switches(args: Args, fabric: str, options: Iterable[str]) -> None:
-    """Refuse options that only switches can carry out, where the run is on the simulated fabric.
+    """Refuse options that need switches if the run is on the simulator.
 
-    Raises InputError where the simulator was requested, CapabilityError where this machine has nothing else.
+    Args:
+        args: The options on the command line.
+        fabric: The fabric of the run.
+        options: The names of the options that need switches.
+
+    Raises:
+        InputError: The simulator was requested.
+        CapabilityError: This machine supports only the simulator.
     """
-    given: Mapping[str, str] = getattr(
-        args, "given", {}
-    )  # value's name -> the option as it was written
-    named = next((given[name] for name in options if name in given), None)
-    if fabric != "emulation" and named is not None:
-        kind = InputError if args.fabric == "simulator" else CapabilityError
-        raise kind(
-            f"{named} needs the emulated fabric: the simulated one has no switches, queues or cables; leave it out"
-        )
+    if fabric == "emulation":
+        return
+    # The spelling on the command line of each option that was given, by name.
+    spellings: Mapping[str, str] = getattr(args, "given", {})
+    for name in options:
+        if name in spellings:
+            error_class = InputError if args.fabric == "simulator" else CapabilityError
+            raise error_class(
+                f"{spellings[name]} needs the emulated fabric: the simulated one has no switches, "
+                "queues or cables; leave it out"
+            )

@@ -1,5 +1,4 @@
-"""The commands: where each lies, what ``testbed --help`` says of it and under which heading, and a command to begin
-with."""
+"""The list of commands: folder, heading and summary in ``testbed --help``, and an example."""
 
 from typing import NamedTuple
 
@@ -7,9 +6,14 @@ from testbed.api.workloads import INSPECT, LISTED, REPLICATE, ROUTE, SCHEDULE, S
 
 
 class Command(NamedTuple):
-    """``folder``: in which of ``testbed.commands`` its module lies ("": a workload's); ``purpose``: the heading of
-    ``testbed --help`` ("": the last); ``example``: the words after its name in a command to begin with (a workload says
-    its own)."""
+    """A command.
+
+    Attributes:
+        folder: The folder of ``testbed/commands`` that contains its module; "" for a workload.
+        purpose: The heading of ``testbed --help``; "" for the last one.
+        summary: The description in ``testbed --help``.
+        example: The arguments of an example; "" for none. A workload defines its own example.
+    """
 
     folder: str
     purpose: str
@@ -20,6 +24,7 @@ class Command(NamedTuple):
 _FRAMES = "schedule transfers in time frames (liquid, exact, baselines)"
 _DEMO = "coded streams over capillary routes on three networks while links fail (under 2 minutes)"
 _HELLO = "crossbar:4 --compute-nodes 1 --io-nodes 2 -- python examples/hello.py"
+# The commands, below each heading in the order of --help.
 COMMANDS = {
     "demo": Command("stream", SEND, _DEMO, "--quick"),
     "route": Command(
@@ -44,7 +49,10 @@ COMMANDS = {
         "scheduling", SCHEDULE, _FRAMES, "swiss-t1 --pattern t0:r5,t1:r6 --output schedule.json"
     ),
     "allocate": Command("scheduling", SCHEDULE, "choose the nodes of a job", "swiss-t1 --nodes 8"),
-    **{name: Command("", one.purpose, one.summary, "") for name, one in LISTED.items()},
+    **{
+        name: Command("", workload.purpose, workload.summary, "")
+        for name, workload in LISTED.items()
+    },
     "run": Command("striping", STRIPE, "run a parallel program on emulated hosts", _HELLO),
     "experiment": Command(
         "studies", REPLICATE, "list and run the experiments", "run liquid_patterns --quick"
@@ -87,9 +95,8 @@ COMMANDS = {
     "schema": Command("network", "", "the JSON Schema of the files that commands read", "network"),
     "plugins": Command("network", "", "list plug-ins and run their conformance tests", "list"),
 }
-"""In the order of --help below each heading."""
 
-# Hints for words that are no command, but a command of a command or another word for it.
+# Hints for words that are not commands, but are part of a command's name or a synonym.
 _LISTS = "did you mean topology list, experiment list, plugins list or campaign --list?"
 COMMANDS_OF_COMMANDS = {
     "list": _LISTS,

@@ -1,5 +1,8 @@
-"""What completes the words of ``testbed`` in a shell: argcomplete asks the parser of the command that is being typed,
-and a value's words are looked up where the command looks for them."""
+"""Completes the command line of ``testbed`` in a shell.
+
+argcomplete asks the parser of the command that is being typed. The values of an option come from
+the same place as in the command.
+"""
 
 import argparse
 import os
@@ -9,6 +12,8 @@ from pkgutil import resolve_name
 
 ONE_PATH = ("topologies.routing_tables:STATIC_ROUTINGS.names",)
 ROUTINGS = "testbed.routing.methods:ROUTINGS.names"
+# The values that may stand for a metavar or an option, of one command or of all. A text with a
+# colon names the function or the collection that contains the values.
 WORDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(["NETWORK", "FAMILY"], ("topologies.catalog:FAMILIES.names",)),
     "--routing": (ROUTINGS,),
@@ -29,41 +34,56 @@ WORDS: dict[str, tuple[str, ...]] = {
         ("testbed.commands.studies.experiment:find_experiments",),
     ),
 }
-"""What stands for a value on a help page, or its option, of a command or of all -> the words, or where they are."""
+# The metavars for which a file may stand.
 FILES = frozenset({"NETWORK", "FILE", "DIR", "RUN", "SCRIPT", "RESULTS", "FILE|NAME"})
-"""Values for which a file may stand."""
 
 
 def complete(parser_of: Callable[[str], argparse.ArgumentParser]) -> None:
-    """Answer the shell that asks (``COMP_LINE``), and end. ``parser_of``: of a command, or of all where it is none."""
+    """Answer the shell's request for completions (``COMP_LINE``), and end.
+
+    Args:
+        parser_of: Returns the parser of a command, or of all commands for another word.
+    """
     command = [*os.environ["COMP_LINE"].split(), ""][1]
     autocomplete = resolve_name("argcomplete:autocomplete")
     autocomplete(
-        parser_of(command), "long", default_completer=lambda **asked: values(command, **asked)
+        parser_of(command), "long", default_completer=lambda **request: values(command, **request)
     )
 
 
 def values(
     command: str, action: argparse.Action, prefix: str, parsed_args: object, **_: object
 ) -> list[str]:
-    """What may stand for that value of the command: names where it is one, files where it may be one."""
-    kind, found = str(action.metavar or action.dest.upper()), list[str]()
-    named = [*action.option_strings, kind]
-    for source in next(
-        (WORDS[key] for key in [*(f"{command} {one}" for one in named), *named] if key in WORDS), ()
-    ):
-        words = resolve_name(source) if ":" in source else [source]
-        found += words() if callable(words) else words
-    if kind == "NETWORK" and prefix.startswith("topohub:"):
-        found = [
-            f"topohub:{key}" for key in resolve_name("topologies.files.formats:topohub_keys")()
-        ]
-    if kind == "NODE" and ".py:" not in (
-        network := getattr(parsed_args, "network", None) or ".py:"
-    ):  # runs nothing
-        found = [node.id for node in resolve_name("topologies:load_network")(network).nodes]
-    if kind in ("DIR", "RUN") and command in ("report", "compare"):
-        found = [str(path.parent) for path in Path().glob("results/*/*/manifest.json")]
-    return found + (
-        resolve_name("argcomplete.completers:FilesCompleter")()(prefix) if kind in FILES else []
-    )
+    """Return the possible values of an option: names, or files where a file may stand.
+
+    Args:
+        command: The command that is being typed.
+        action: The option, or the positional argument.
+        prefix: The part of the value that is typed already.
+        parsed_args: The options that were parsed so far.
+    """
+    metavar = str(action.metavar or action.dest.upper())
+    names = [*action.option_strings, metavar]
+    # A source of this command goes before one of all commands.
+    keys = [f"{command} {name}" for name in names] + names
+    completions: list[str] = []
+    for source in next((WORDS[key] for key in keys if key in WORDS), ()):
+        if ":" not in source:
+            completions.append(source)
+            continue
+        listed = resolve_name(source)
+        completions += listed() if callable(listed) else listed
+    if metavar == "NETWORK" and prefix.startswith("topohub:"):
+        topohub_keys = resolve_name("topologies.files.formats:topohub_keys")
+        completions = [f"topohub:{key}" for key in topohub_keys()]
+    if metavar == "NODE":
+        network = getattr(parsed_args, "network", None)
+        # A network in a Python file would run the file.
+        if network and ".py:" not in network:
+            load_network = resolve_name("topologies:load_network")
+            completions = [node.id for node in load_network(network).nodes]
+    if metavar in ("DIR", "RUN") and command in ("report", "compare"):
+        completions = [str(path.parent) for path in Path().glob("results/*/*/manifest.json")]
+    if metavar in FILES:
+        completions += resolve_name("argcomplete.completers:FilesCompleter")()(prefix)
+    return completions

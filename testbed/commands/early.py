@@ -1,10 +1,11 @@
-"""What has to be done before all other imports; importing this module does it.
+"""Prepares the process before all other imports, when this module is imported.
 
-Standard streams that the caller closed (``>&-``) are opened on /dev/null, before any file or socket is given their
-numbers: what is printed then goes nowhere, here and in children. And Ctrl-C before the command has begun is one line
-and exit code 130, whatever is being imported, where the program is the command ``testbed`` and nobody else has a say in
-Ctrl-C yet. Python's own start-up, some 20 ms before it on a quiet machine, is not ours to change. And matplotlib will
-read no settings of the current directory.
+1. Standard streams that the caller closed (``>&-``) are opened on /dev/null, before a file or a
+   socket can get their numbers. Output then goes nowhere, here and in child processes.
+2. Ctrl-C during the imports prints one line and ends with exit code 130. This applies only if the
+   program is the command ``testbed`` and SIGINT has no other handler. Python's own start, some
+   20 ms before, cannot be changed.
+3. matplotlib will read no settings from the current directory.
 """
 
 import contextlib
@@ -17,23 +18,24 @@ from testbed.commands.matplotlib_import import import_matplotlib_elsewhere
 
 
 def open_closed() -> None:
-    """Descriptors 0, 1 and 2 are open afterwards, and Python's streams stand on them."""
+    """Open the descriptors 0, 1 and 2 that are closed, and the streams of Python on them."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
+        # Without /dev/null the stream stays closed.
         with contextlib.suppress(OSError):
             try:
                 os.fstat(number)
             except OSError:
-                os.set_inheritable(
-                    os.open(os.devnull, os.O_RDWR), True
-                )  # the lowest number that is free: this one
+                # The new descriptor is the lowest free number, which is this one.
+                os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
             if getattr(sys, name) is None:
-                stream = open(number, "w" if number else "r", closefd=False)  # noqa: SIM115 - as long as the process
+                mode = "r" if name == "stdin" else "w"
+                stream = open(number, mode, closefd=False)  # noqa: SIM115 - open until the end
                 setattr(sys, name, stream)
                 setattr(sys, f"__{name}__", stream)
 
 
 def exit_interrupted_early(_number: int, _frame: FrameType | None) -> None:
-    """What SIGINT does until ``testbed.cli.main`` takes over: there is nothing yet that could be put in order."""
+    """Handle SIGINT until ``testbed.cli.main`` does; nothing needs a clean-up yet."""
     os.write(2, b"testbed: interrupted\n")
     os._exit(130)
 

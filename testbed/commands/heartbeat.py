@@ -1,8 +1,7 @@
-"""On a terminal no command is silent for long: where nothing was written for a while, a line says that it works, and
-since when.
+"""Shows a line on the terminal while a command works without output, with the time since its start.
 
-The line is on stderr, and is gone before anything else is written. In a pipe, and while a command hands the terminal to
-another program, there is none.
+The line is on stderr, and is erased before anything else is written. There is no line in a pipe,
+and none for commands that give the terminal to another program.
 """
 
 import contextlib
@@ -15,18 +14,20 @@ from typing import Any, TextIO
 
 from testbed.model.naming.printable import Styled
 
+# The line appears after this time without output, and is drawn again at this interval.
 PATIENCE_S = 0.5
-"""After so long without output the line appears; then it is drawn again this often."""
+# Commands that give the terminal to a prompt or to programs of the user.
 TERMINAL_IS_ANOTHERS = frozenset({"up", "exec", "attach", "run"})
-"""Commands that give the terminal to a prompt or to programs of the user's."""
+# Return to the start of the line, and erase it.
 _ERASE = "\r\x1b[2K"
 
 
 class _Watched:
-    """A stream that tells the heartbeat of every write; all else is the stream's own."""
+    """A stream that reports every write to the heartbeat, and otherwise is the given stream."""
 
     def __init__(self, stream: TextIO, heartbeat: "Heartbeat") -> None:
-        self._stream, self._heartbeat = stream, heartbeat
+        self._stream = stream
+        self._heartbeat = heartbeat
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
@@ -37,54 +38,69 @@ class _Watched:
 
 
 class Heartbeat:
-    """The line's state: when something was written last, and whether the line stands on the terminal."""
+    """Draws and erases the line, depending on the time of the last output."""
 
     def __init__(self, command: str, terminal: TextIO) -> None:
-        self._command, self._terminal = command, terminal
-        self._lock, self._over = threading.RLock(), threading.Event()
-        self._began_s = self._written_s = time.monotonic()
-        self._stands = True  # that of the process before, which this one replaced, may stand there
+        """Start without a line.
+
+        Args:
+            command: The name of the command.
+            terminal: The stream on which the line is drawn.
+        """
+        self._command = command
+        self._terminal = terminal
+        self._lock = threading.RLock()
+        self._over = threading.Event()
+        self._began_s = time.monotonic()
+        self._last_output_s = self._began_s
+        # Whether the line is on the terminal. True at first, because the process that this one
+        # replaced may have drawn it.
+        self._is_drawn = True
 
     @contextlib.contextmanager
     def other_output(self) -> Iterator[None]:
-        """Around a write of the command's own: the line goes first."""
+        """Erase the line before the command writes in the with block."""
         with self._lock:
             self._erase()
             try:
                 yield
             finally:
-                self._written_s = time.monotonic()
+                self._last_output_s = time.monotonic()
 
     def beat(self) -> None:
-        """Draw the line where it is time; until ``end``."""
+        """Draw the line whenever it is due, until ``end``."""
         while not self._over.wait(PATIENCE_S / 2):
             with self._lock:
-                now = time.monotonic()
-                if now - self._written_s < PATIENCE_S or self._over.is_set():
+                now_s = time.monotonic()
+                if now_s - self._last_output_s < PATIENCE_S or self._over.is_set():
                     continue
-                self._say(
-                    f"{_ERASE}testbed {self._command}: at work for {now - self._began_s:.0f} s ..."
-                )
-                self._stands, self._written_s = True, now
+                duration_s = now_s - self._began_s
+                self._write(f"{_ERASE}testbed {self._command}: at work for {duration_s:.0f} s ...")
+                self._is_drawn = True
+                self._last_output_s = now_s
 
     def end(self) -> None:
-        """The line is gone, and does not come again."""
+        """Erase the line permanently."""
         self._over.set()
         with self._lock:
             self._erase()
 
     def forked(self) -> None:
-        """In a child of fork, which has no other thread: nothing to erase, and no lock that a thread of the parent
-        holds."""
-        self._lock, self._stands = threading.RLock(), False
+        """Stop drawing in the child of a fork.
+
+        The child needs a new lock, because a thread of the parent may have locked the present one.
+        """
+        self._lock = threading.RLock()
+        self._is_drawn = False
         self._over.set()
 
     def _erase(self) -> None:
-        if self._stands:
-            self._stands = False
-            self._say(_ERASE)
+        if self._is_drawn:
+            self._is_drawn = False
+            self._write(_ERASE)
 
-    def _say(self, text: str) -> None:
+    def _write(self, text: str) -> None:
+        # The terminal may be closed; the command goes on.
         with contextlib.suppress(OSError, ValueError):
             self._terminal.write(Styled(text))
             self._terminal.flush()
@@ -92,7 +108,11 @@ class Heartbeat:
 
 @contextlib.contextmanager
 def heartbeat(command: str | None) -> Iterator[None]:
-    """While the command runs: stdout and stderr are watched, where stderr is a terminal that can draw."""
+    """Show the line while the command runs, if stderr is a terminal that can erase it.
+
+    Args:
+        command: The name of the command, or None for no line.
+    """
     terminal = sys.stderr
     if (
         command is None
@@ -104,12 +124,17 @@ def heartbeat(command: str | None) -> Iterator[None]:
         yield
         return
     beats = Heartbeat(command, terminal)
-    streams: tuple[Any, Any] = (sys.stdout, sys.stderr)
-    sys.stdout, sys.stderr = (_Watched(stream, beats) for stream in streams)  # type: ignore[assignment]
+    stdout = sys.stdout
+    stderr = sys.stderr
+    watched_stdout: Any = _Watched(stdout, beats)
+    watched_stderr: Any = _Watched(stderr, beats)
+    sys.stdout = watched_stdout
+    sys.stderr = watched_stderr
     os.register_at_fork(after_in_child=beats.forked)
     threading.Thread(target=beats.beat, daemon=True, name="heartbeat").start()
     try:
         yield
     finally:
         beats.end()
-        sys.stdout, sys.stderr = streams
+        sys.stdout = stdout
+        sys.stderr = stderr

@@ -1,7 +1,7 @@
-"""Ctrl-C while a command runs: heard once, at whatever moment, and nothing else is said about it.
+"""Ends a command once on Ctrl-C, at any moment, with one line of output.
 
-Python drops an exception that comes up in a finalizer or in a library's callback (the collector's, LLVM's); such a
-Ctrl-C comes again.
+Python drops an exception that is raised in a finalizer or in the callback of a library (such as the
+garbage collector or LLVM). If that happens to a Ctrl-C, the signal is sent again.
 """
 
 from __future__ import annotations
@@ -18,25 +18,32 @@ from typing import NoReturn
 
 from testbed.commands.early import exit_interrupted_early
 
+# A second Ctrl-C within this time is ignored, so that the clean-up can end.
 CLEAN_UP_S = 8.0
-"""For so long after a Ctrl-C another one is ignored."""
+# Delay after which a dropped Ctrl-C is sent again. By then the callback has usually ended; if not,
+# it drops the signal again.
 AGAIN_S = 0.02
-"""So long after it was dropped a Ctrl-C comes again: the callback is over by then, or drops it once more."""
+# Monotonic times in seconds of the interrupts; the first entry stands for none.
 _INTERRUPTED_AT = [-CLEAN_UP_S]
 
 
 def install_interrupt_handler() -> None:
-    """Ctrl-C raises KeyboardInterrupt from now on, unless somebody else has a say in it already."""
+    """Let Ctrl-C raise KeyboardInterrupt, unless SIGINT has a handler of someone else."""
     if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, exit_interrupted_early):
         signal.signal(signal.SIGINT, _interrupt_once)
-        sys.unraisablehook = _dropped
+        sys.unraisablehook = _handle_dropped
 
 
 def exit_interrupted(code: int) -> NoReturn:
-    """End with the code, after Ctrl-C or an error that nobody foresaw: its one line was the last word. Python itself
-    would kill the process by SIGINT where that once came while code in a text ran (an import of named tuples), although
-    it was handled, and libraries complain of what they cannot put in order at such an end."""
+    """End the process with this code, and print nothing more.
+
+    Call this after Ctrl-C or an unforeseen error. A normal exit has two faults here. Python kills
+    the process by SIGINT if the signal arrived once while code in a string ran (such as the
+    definition of a named tuple), even if it was handled. And libraries print errors about objects
+    that they cannot clean up.
+    """
     sys.unraisablehook = lambda _: None
+    # The reader of stdout may have ended.
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
     sys.stderr.flush()
@@ -46,26 +53,29 @@ def exit_interrupted(code: int) -> NoReturn:
 
 
 def _interrupt_once(_number: int, _frame: object) -> None:
-    """Ctrl-C ends the command; one soon after it must not cut short the clean-up that the first one began. A later one
-    counts."""
+    """Raise KeyboardInterrupt, unless the clean-up after an earlier Ctrl-C may still be running."""
     now = time.monotonic()
     if now - _INTERRUPTED_AT[-1] > CLEAN_UP_S:
         _INTERRUPTED_AT.append(now)
-        logging.disable()  # what breaks off now has a reason, and it will have been said
+        # The messages of libraries about the interrupt would only repeat it.
+        logging.disable()
         raise KeyboardInterrupt
 
 
-def _dropped(what: sys.UnraisableHookArgs) -> None:
-    """An exception that Python has dropped: after a Ctrl-C its consequence, and not worth a word; was it Ctrl-C itself,
-    again."""
+def _handle_dropped(unraisable: sys.UnraisableHookArgs) -> None:
+    """Handle an exception that Python has dropped.
+
+    Before any Ctrl-C it is reported as usual. Afterwards it is a consequence of the Ctrl-C and not
+    reported; if it is the Ctrl-C itself, the signal is sent again.
+    """
     if len(_INTERRUPTED_AT) == 1:
-        sys.__unraisablehook__(what)
-    elif what.exc_type is KeyboardInterrupt:
-        again = threading.Timer(AGAIN_S, _again)
-        again.daemon = True
-        again.start()
+        sys.__unraisablehook__(unraisable)
+    elif unraisable.exc_type is KeyboardInterrupt:
+        timer = threading.Timer(AGAIN_S, _interrupt_again)
+        timer.daemon = True
+        timer.start()
 
 
-def _again() -> None:
+def _interrupt_again() -> None:
     _INTERRUPTED_AT.append(-CLEAN_UP_S)
     os.kill(os.getpid(), signal.SIGINT)

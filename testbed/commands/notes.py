@@ -1,4 +1,4 @@
-"""What a network's file holds that is not read: one line on stderr, once a command, however often the file is read."""
+"""Prints each note on a network's file once per command, as one line on stderr."""
 
 import logging
 import os
@@ -9,14 +9,18 @@ from contextlib import contextmanager
 
 from testbed.report.streams import complain
 
+# The environment variable with the checksums of the notes that were shown. The command reads it
+# when it has started itself again in a sandbox.
 _SHOWN = "TESTBED_NOTES_SHOWN"
-"""The notes that were shown, for the same command when it starts itself again in a sandbox."""
 
 
 @contextmanager
 def notes_on_stderr() -> Iterator[None]:
-    """Within it, a NetworkNote becomes a line on stderr; other warnings are shown as before, and none is an error
-    (``PYTHONWARNINGS=error``). Matplotlib does not say that HOME cannot be written."""
+    """Print each NetworkNote as a line on stderr until the end of the with block.
+
+    Other warnings are shown as before. No warning is an error, even with ``PYTHONWARNINGS=error``.
+    Matplotlib does not warn that HOME cannot be written.
+    """
     before = os.environ.get(_SHOWN, "")
     shown = set(before.split())
     plain = warnings.showwarning
@@ -24,9 +28,8 @@ def notes_on_stderr() -> Iterator[None]:
     def show(
         message: Warning | str, category: type[Warning], *where: object, **named: object
     ) -> None:
-        from topologies.files.foreign import (
-            NetworkNote,
-        )  # loaded where there is one; --help does without
+        # Imported here so that --help starts fast.
+        from topologies.files.foreign import NetworkNote
 
         if not isinstance(message, NetworkNote):
             plain(message, category, *where, **named)  # type: ignore[arg-type]
@@ -41,7 +44,7 @@ def notes_on_stderr() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = show
         warnings.filters = [
-            ("default" if one[0] == "error" else one[0], *one[1:]) for one in warnings.filters
+            ("default", *entry[1:]) if entry[0] == "error" else entry for entry in warnings.filters
         ]
         try:
             yield

@@ -1,5 +1,7 @@
-"""The options of runs over several machines and of the link to a Dask scheduler elsewhere, and what is said where a
-machine dies."""
+"""The options of runs over several machines and of remote Dask schedulers.
+
+The module also enters the sandbox, and reports the death of a machine.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +35,23 @@ if TYPE_CHECKING:
     from distributed import Security
 
 
+def _has_scheduler(args: argparse.Namespace) -> bool:
+    """Return whether the options name a Dask scheduler."""
+    if getattr(args, "scheduler", None):
+        return True
+    return "://" in (getattr(args, "machines", None) or "")
+
+
 _LINKED = Only(
-    when=lambda a: (
-        bool(getattr(a, "scheduler", None)) or "://" in (getattr(a, "machines", None) or "")
-    ),
-    needs="a Dask scheduler elsewhere, with --dask (of a network over several machines: --machines) tls://HOST:PORT",
+    when=_has_scheduler,
+    needs="a Dask scheduler elsewhere, with --dask (of a network over several machines: "
+    "--machines) tls://HOST:PORT",
 )
 
 
 @options
 class TlsOptions:
-    """The certificates of the link, or none by name."""
+    """The TLS certificates for a Dask scheduler."""
 
     tls_ca: str | None = option(
         default=None,
@@ -62,14 +70,15 @@ class TlsOptions:
     )
     without_tls: bool = option(
         default=False,
-        help="use a scheduler tcp://HOST:PORT of another machine: anyone who reaches it can run programs there",
+        help="use a scheduler tcp://HOST:PORT of another machine: anyone who reaches it can run "
+        "programs there",
         only=(_LINKED,),
     )
 
 
 @options
 class DaskOptions:
-    """Who computes: processes here, or the workers of a scheduler."""
+    """The processes that compute: on this machine, or the workers of a Dask scheduler."""
 
     workers: int = option(
         default=2,
@@ -90,29 +99,32 @@ class DaskOptions:
 
 
 def tls_files(args: argparse.Namespace) -> TlsFiles:
-    """What the options say."""
+    """Return the TLS files that the options name."""
     return TlsFiles(
         ca=args.tls_ca, cert=args.tls_cert, key=args.tls_key, without_tls=args.without_tls
     )
 
 
 def tls_words(args: argparse.Namespace) -> list[str]:
-    """The options as they are written, for a command that is started with the same."""
-    found = [(name, getattr(args, name)) for name in ("tls_ca", "tls_cert", "tls_key")]
-    words = [
-        word
-        for name, value in found
-        if value is not None
-        for word in (f"--{name.replace('_', '-')}", value)
-    ]
-    return [*words, *(["--without-tls"] if args.without_tls else [])]
+    """Return the TLS options as arguments of another command."""
+    arguments: list[str] = []
+    for name in ("tls_ca", "tls_cert", "tls_key"):
+        value = getattr(args, name)
+        if value is not None:
+            arguments += [f"--{name.replace('_', '-')}", value]
+    if args.without_tls:
+        arguments.append("--without-tls")
+    return arguments
 
 
 def security_of(args: argparse.Namespace) -> Security | None:
-    """Of --dask; None where it is not given, and for plain TCP. InputError for options that do not go together."""
+    """Return the TLS settings for ``--dask``, or None without it or with plain TCP.
+
+    Raises:
+        InputError: The TLS options contradict each other or the scheduler's address.
+    """
     if args.scheduler is None:
         return None
-
     return scheduler_security(args.scheduler, tls_files(args))
 
 
@@ -124,13 +136,13 @@ _SPREAD = Only(
 
 @options
 class MachineOptions(TlsOptions):
-    """Of a network that is spread over several machines."""
+    """The options of a network that is spread over several machines."""
 
     machines: str | None = running(
         default=None,
         metavar="N|SCHEDULER",
-        help="spread the network over N machines that are namespaces on this computer, or over the workers of a Dask "
-        "scheduler, tls://HOST:PORT",
+        help="spread the network over N machines that are namespaces on this computer, or over the "
+        "workers of a Dask scheduler, tls://HOST:PORT",
     )
     machine_placement: Path | None = running(
         default=None,
@@ -152,8 +164,12 @@ class MachineOptions(TlsOptions):
 
 
 def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest | None:
-    """None without --machines. InputError for what does not go together, CapabilityError for what the kernel is
-    missing."""
+    """Return the machines that the options request, or None without ``--machines``.
+
+    Raises:
+        InputError: The options contradict each other, or the fabric is the simulator.
+        CapabilityError: The kernel does not support the encryption.
+    """
     if args.machines is None:
         return None
     requested = replace(parse_machines(args.machines), tls=tls_files(args))
@@ -161,21 +177,27 @@ def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest |
         scheduler_security(requested.scheduler, requested.tls)
     if fabric != "emulation":
         raise InputError("--machines requires the emulated fabric; leave --fabric simulator out")
-    # other machines say themselves, by name, that they cannot
-    if args.encrypt and requested.scheduler is None and (lack := encryption_means()[1]) is not None:
-        raise CapabilityError(f"--encrypt: {lack}")
-    place = None
-    if (file := args.machine_placement) is not None:
-        where = f"--machine-placement {file}"
-        place = parse_placement_text(read_text(file, where=where), where)
+    # Workers of a scheduler check their own kernel and report their name.
+    if args.encrypt and requested.scheduler is None:
+        problem = encryption_means()[1]
+        if problem is not None:
+            raise CapabilityError(f"--encrypt: {problem}")
+    placement = None
+    if args.machine_placement is not None:
+        where = f"--machine-placement {args.machine_placement}"
+        placement = parse_placement_text(read_text(args.machine_placement, where=where), where)
     if args.underlay is not None:
         requested = replace(requested, underlay=args.underlay)
-    return replace(requested, place=place, encrypt=args.encrypt)
+    return replace(requested, place=placement, encrypt=args.encrypt)
 
 
 def enter_unless_elsewhere(requested: MachinesRequest | None, *, name: str | None = None) -> None:
-    """Into a sandbox, where the network is (all or part of it) on this machine. ``name``: of the network's door, None
-    for none."""
+    """Enter a sandbox if the network, or a part of it, is on this machine.
+
+    Args:
+        requested: The machines of the network; None for this one.
+        name: The name of the network's control socket; None for no socket.
+    """
     if in_sandbox():
         return
     if requested is None or requested.scheduler is None:
@@ -185,22 +207,30 @@ def enter_unless_elsewhere(requested: MachinesRequest | None, *, name: str | Non
 
 
 def enter_at_once(args: argparse.Namespace) -> None:
-    """Into a sandbox before anything is planned, which takes seconds and would be done again inside, where the options
-    alone say that the network is built by this process, and switches are possible. (A network whose delays this kernel
-    cannot make is simulated there.) Not with --live, whose page is served from outside when the plan has been made."""
-    here = (
+    """Enter a sandbox before the plan is made, if the options show that the run will need it.
+
+    The command starts again inside the sandbox, and a plan that takes seconds would be made twice.
+    With ``--live`` the sandbox is entered later, because the page is served from outside once the
+    plan is made. A network whose delays this kernel does not support is simulated in the sandbox.
+    """
+    builds_network = (
         args.fabric in (None, "emulation")
         and not args.live
         and getattr(args, "machines", None) is None
     )
-    if here and emulation_problem() is None:
+    if builds_network and emulation_problem() is None:
         enter_sandbox(sys.argv[1:])
 
 
 @contextmanager
 def said_when_lost(*, as_json: bool) -> Iterator[None]:
-    """A run over several machines that says nothing still says why, and what was measured until a machine died; then
-    exit code 4."""
+    """Report the reason and the partial measurements if a run over several machines is invalid.
+
+    The error is raised again, and leads to exit code 4.
+
+    Args:
+        as_json: Whether a JSON object is printed as well.
+    """
     try:
         yield
     except InvalidRunError as error:

@@ -1,7 +1,6 @@
-"""An exception that nobody foresaw: one line that says so, the traceback in a file, and an exit code that no verdict
-has.
+"""Reports an unforeseen exception: one line, the traceback in a file, and a separate exit code.
 
-Too little memory is distinguished, in whatever form it comes up: that is the machine's lack, not a fault of the
+A lack of memory is reported as such, whatever exception it raises, because it is not a fault of the
 testbed.
 """
 
@@ -14,76 +13,82 @@ import traceback
 from testbed.errors import NO_MEMORY, CapabilityError, is_lack_of_memory
 from testbed.report.streams import complain
 
+# EX_SOFTWARE of sysexits(3).
 UNFORESEEN = 70
-"""EX_SOFTWARE of sysexits(3)."""
+# The environment variable that shows the traceback on stderr as well.
 SHOW = "TESTBED_TRACEBACK"
-"""The environment variable with which the traceback is shown on stderr as well."""
+# The reports of exceptions that ended a thread.
 _IN_THREADS: list[str] = []
 
 
 def describe(error: BaseException) -> tuple[str, int]:
-    """The line and the exit code for an exception that reached the edge of the command."""
+    """Return the line and the exit code for an exception that no other code handled."""
     if is_lack_of_memory(error):
+        # Frees the memory that the frames still use.
         traceback.clear_frames(error.__traceback__)
         return NO_MEMORY, CapabilityError.exit_code
-    if (
-        isinstance(error, FileNotFoundError)
-        and traceback.extract_tb(error.__traceback__)[-1].name == "_execute_child"
-    ):
-        line = f"no program {error.filename} is on PATH; install it, or add its folder to PATH"
-        return line, CapabilityError.exit_code
+    if isinstance(error, FileNotFoundError):
+        # ``subprocess`` raises the error there if there is no such program.
+        raised_in = traceback.extract_tb(error.__traceback__)[-1].name
+        if raised_in == "_execute_child":
+            line = f"no program {error.filename} is on PATH; install it, or add its folder to PATH"
+            return line, CapabilityError.exit_code
     text = "".join(traceback.format_exception(error))
     if os.environ.get(SHOW):
         print(text, file=sys.stderr)
-    last = traceback.format_exception_only(error)[-1].strip()
-    place = _keep(text)
-    where = (
-        f"the traceback is in {place}"
-        if place
-        else f"no file could be written for the traceback; {SHOW}=1 shows it"
-    )
+    last_line = traceback.format_exception_only(error)[-1].strip()[:500]
+    path = _store_traceback(text)
+    if path is None:
+        hint = f"no file could be written for the traceback; {SHOW}=1 shows it"
+    else:
+        hint = f"the traceback is in {path}"
     if isinstance(error, (ConnectionError, EOFError)):
-        return (
-            f"a process of this command has ended ({last[:500]}): was it killed? {where}",
-            CapabilityError.exit_code,
-        )
-    return f"an error that nobody foresaw, please report it: {last[:500]}; {where}", UNFORESEEN
+        line = f"a process of this command has ended ({last_line}): was it killed? {hint}"
+        return line, CapabilityError.exit_code
+    return f"an error that nobody foresaw, please report it: {last_line}; {hint}", UNFORESEEN
 
 
 def install_thread_handler() -> None:
-    """An exception that ends a thread of the command is reported in the same way, and counts
-    (``exit_code_with_threads``)."""
+    """Report exceptions that end a thread, and let them change the command's exit code."""
     threading.excepthook = _ended_thread
 
 
 def exit_code_with_threads(code: int) -> int:
-    """The exit code of a command that ended with ``code``: a verdict is none where a thread ended by what nobody
-    foresaw."""
+    """Return the exit code of the command, given the code without regard to its threads.
+
+    An unforeseen exception in a thread makes a verdict (codes 0, 1, 4 and 5) worthless.
+    """
     return UNFORESEEN if _IN_THREADS and code in (0, 1, 4, 5) else code
 
 
-def _ended_thread(what: threading.ExceptHookArgs) -> None:
-    if what.exc_value is None or issubclass(what.exc_type, SystemExit):
+def _ended_thread(hook_args: threading.ExceptHookArgs) -> None:
+    if hook_args.exc_value is None or issubclass(hook_args.exc_type, SystemExit):
         return
-    line, _ = describe(what.exc_value)
+    line, _ = describe(hook_args.exc_value)
     _IN_THREADS.append(line)
     complain(line)
 
 
-def _keep(text: str) -> str | None:
-    """Write the traceback to a new file that only its user reads; its name, None where there is no place for one.
+def _store_traceback(text: str) -> str | None:
+    """Write the traceback to a new file that only the user can read.
 
-    In a sandbox TMPDIR goes with the sandbox: there the system's own folders come first.
+    The first folder that can be written is used. In a sandbox the system's folders come first,
+    because its TMPDIR is deleted with it.
+
+    Returns:
+        The path of the file, or None if no folder can be written.
     """
     import tempfile
 
-    places = ("/tmp", "/var/tmp", None) if "TESTBED_SANDBOX" in os.environ else (None, "/var/tmp")
-    for place in places:
+    # None stands for TMPDIR.
+    folders: tuple[str | None, ...] = (None, "/var/tmp")
+    if "TESTBED_SANDBOX" in os.environ:
+        folders = ("/tmp", "/var/tmp", None)
+    arguments = " ".join(map(repr, sys.argv[1:]))
+    for folder in folders:
         with contextlib.suppress(OSError):
-            handle, name = tempfile.mkstemp(prefix="testbed-traceback-", suffix=".txt", dir=place)
+            handle, path = tempfile.mkstemp(prefix="testbed-traceback-", suffix=".txt", dir=folder)
             with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(
-                    f"testbed {' '.join(map(repr, sys.argv[1:]))}\nPython {sys.version}\n\n{text}"
-                )
-            return name
+                file.write(f"testbed {arguments}\nPython {sys.version}\n\n{text}")
+            return path
     return None

@@ -1,15 +1,19 @@
-"""One command for every workload: its arguments are the options that the workload declares, its run and its results the
-same for all."""
+"""The command of a workload, made from the workload's declaration.
+
+The arguments are the options that the workload declares. The order of a run and the form of its
+results are the same for all workloads.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-from contextlib import nullcontext
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.api.runs import keeping
 from testbed.commands.answer import (
@@ -43,16 +47,20 @@ from testbed.errors import InputError
 from testbed.live.adapters.feed import live_progress
 from testbed.model.options import kinds
 from testbed.model.options.option import RUNNING, Option, options, options_of, running
+from testbed.model.progress import ReportProgress
 from testbed.model.verdict import repeated
-from testbed.model.workload import Carry, How, Judgement, Work
+from testbed.model.workload import Carry, How, Judgement, Row, Work
 from testbed.report.answers import table_of_rows
 from testbed.report.drawing.stream_figures import route_figure
 from testbed.report.streams import complain
 
+if TYPE_CHECKING:
+    from testbed.report.drawing.charts import Figure
+
 
 @options
 class FabricOptions:
-    """Where a run goes on, and how often."""
+    """The options for the fabric of a run and its repetition."""
 
     retries: int = running(
         default=1,
@@ -69,7 +77,7 @@ class FabricOptions:
 
 @options
 class SwitchesOptions(FabricOptions):
-    """Of a workload that the simulated fabric cannot carry."""
+    """The options for a workload that runs on switches only."""
 
     fabric: str | None = running(
         default=None, choices=("emulation",), help="it runs on real switches only"
@@ -78,7 +86,7 @@ class SwitchesOptions(FabricOptions):
 
 @options
 class FabricOrNoneOptions(FabricOptions):
-    """Where a plan that is an answer by itself is carried out, if anywhere."""
+    """The options for a workload whose plan is an answer, and which runs only on request."""
 
     fabric: str = running(
         default="none",
@@ -88,142 +96,221 @@ class FabricOrNoneOptions(FabricOptions):
 
 
 def add_parser(subparsers: Subparsers, name: str, workload: Work) -> None:
-    """Adds the command of a workload to the parser."""
+    """Add the command of a workload to the parser.
+
+    Args:
+        subparsers: The commands of the parser.
+        name: The name of the command.
+        workload: The workload.
+    """
     parser = subparsers.add_parser(name, description=workload.description)
     parser.example = workload.command
     add_options(parser, *_declared(workload))
     if workload.answer is not None:
         add_answer_options(parser)
     parser.set_defaults(run=partial(run, name, workload))
-    if (
-        workload.on_switches and workload.instead is None
-    ):  # what it does instead of a run belongs outside a sandbox
+    # What a workload does instead of a run belongs outside a sandbox.
+    if workload.on_switches and workload.instead is None:
         parser.set_defaults(enter=enter_at_once)
 
 
 def _declared(workload: Work) -> list[type]:
-    fabrics = FabricOptions if workload.answer is None else FabricOrNoneOptions
-    if workload.emulate is not None and workload.simulate is None and not workload.others:
-        fabrics = SwitchesOptions
-    every = (
-        workload.options,
-        workload.run_options,
-        fabrics if workload.on_switches else None,
-        *((ResultsOptions, TableOptions) if workload.answer is None else ()),
-        LiveOptions,
-        MachineOptions if workload.spreads else None,
-    )
-    return [kind for kind in every if kind is not None]
+    """Return the options classes of the command, in the order of its help page."""
+    kinds: list[type | None] = [workload.options, workload.run_options]
+    if workload.on_switches:
+        if workload.emulate is not None and workload.simulate is None and not workload.others:
+            kinds.append(SwitchesOptions)
+        elif workload.answer is None:
+            kinds.append(FabricOptions)
+        else:
+            kinds.append(FabricOrNoneOptions)
+    if workload.answer is None:
+        kinds += [ResultsOptions, TableOptions]
+    kinds.append(LiveOptions)
+    if workload.spreads:
+        kinds.append(MachineOptions)
+    return [kind for kind in kinds if kind is not None]
 
 
 def run(name: str, workload: Work, args: argparse.Namespace) -> int:
-    """Plan, choose the fabric, run, judge, keep; the verdict's exit code. Bad input is refused before anything is
-    built."""
+    """Run the command of a workload: plan, run, judge, store and print.
+
+    Bad input is refused before anything is built.
+
+    Args:
+        name: The name of the command.
+        workload: The workload.
+        args: The options on the command line.
+
+    Returns:
+        The exit code of the verdict.
+    """
     assert workload.options is not None and workload.build is not None
     requested: object = read_options(args, workload.options)
     plan = workload.build(requested)
-    plans = [plan, *(workload.variants(requested, plan) if workload.variants is not None else ())]
-    own = None if workload.run_options is None else read_options(args, workload.run_options)
-    said = None if workload.instead is None else workload.instead(plan, own)
-    if said is not None:
-        print(said)
-        return 0
+    plans = [plan]
+    if workload.variants is not None:
+        plans += workload.variants(requested, plan)
+    run_options: object = None
+    if workload.run_options is not None:
+        run_options = read_options(args, workload.run_options)
+    if workload.instead is not None:
+        message = workload.instead(plan, run_options)
+        if message is not None:
+            print(message)
+            return 0
     if workload.answer is not None and args.fabric == "none":
         return _answer(workload, plan).given(args)
     args.results = args.results or Path("results")
-    fabric = _fabric(args, workload, plan)
-    runs = next(one for one in (workload, *workload.others) if isinstance(plan, one.plan))
+    fabric = _checked_fabric(args, workload, plan)
+    # The options may have chosen a plan of another workload.
+    runner = next(each for each in (workload, *workload.others) if isinstance(plan, each.plan))
     machines = machines_request(args, fabric) if workload.spreads else None
-    if machines is not None and not runs.spreads:
+    if machines is not None and not runner.spreads:
         raise InputError("--machines: this run goes on one machine only; leave it out")
-    start_live(args, None if runs.view is None else runs.view(plan)[1])
+    start_live(args, None if runner.view is None else runner.view(plan)[1])
     if fabric == "emulation":
         enter_unless_elsewhere(machines)
     notes = [""] * len(plans)
     if workload.fitted is not None:
-        plans, notes = map(
-            list, zip(*(workload.fitted(requested, one, fabric) for one in plans), strict=True)
-        )
-    for line in () if runs.foreseen is None else runs.foreseen(plans[0]):
-        complain(f"this run cannot tell: {line}")
-    how = How(fabric=fabric, options=own, machines=machines, results=args.results)
-    alone = nullcontext(lambda plan, report_progress: runs.measured(plan, how, report_progress))
+        fitted = [workload.fitted(requested, each, fabric) for each in plans]
+        plans = [fitted_plan for fitted_plan, _ in fitted]
+        notes = [note for _, note in fitted]
+    if runner.foreseen is not None:
+        for line in runner.foreseen(plans[0]):
+            complain(f"this run cannot tell: {line}")
+    how = How(fabric=fabric, options=run_options, machines=machines, results=args.results)
+    judgement, directory = _carry_out(name, runner, plans, notes, how, args)
+    return _report(args, runner, judgement, directory)
+
+
+def _carry_out(
+    name: str,
+    workload: Work,
+    plans: Sequence[object],
+    notes: Sequence[str],
+    how: How,
+    args: argparse.Namespace,
+) -> tuple[Judgement, Path | None]:
+    """Carry out the plans, judge them together and store the run.
+
+    Args:
+        name: The name of the command.
+        workload: The workload of the plans.
+        plans: The plan and its variants.
+        notes: A note for the verdict of each plan, or "".
+        how: The fabric and the machines of the run.
+        args: The options on the command line.
+
+    Returns:
+        The judgement, and the folder of the run or None if it is not stored.
+    """
+
+    def carry_alone(plan: object, report_progress: ReportProgress | None) -> object:
+        return workload.measured(plan, how, report_progress)
+
+    def opened() -> AbstractContextManager[Carry[Any, Any]]:
+        if workload.opened is not None:
+            return workload.opened(how)
+        return nullcontext(carry_alone)
+
+    retries = getattr(args, "retries", 0)
+    folder_name = workload.stored_as or name
     with (
-        said_when_lost(as_json=args.json and machines is not None),
-        keeping(
-            runs, runs.stored_as or name, args.results, lambda: run_manifest(args), plans[0]
-        ) as keep,
-        runs.opened(how) if runs.opened else alone as carry,
+        said_when_lost(as_json=args.json and how.machines is not None),
+        keeping(workload, folder_name, args.results, lambda: run_manifest(args), plans[0]) as keep,
+        opened() as carry,
     ):
-        judged = [_judged(runs, one, carry, getattr(args, "retries", 0)) for one in plans]
-        judged = [_noted(one, note) for one, note in zip(judged, notes, strict=True)]
-        found = judged[0] if runs.together is None else runs.together(judged)
-        directory = keep(found)
-    return _report(args, runs, found, directory)
+        judgements = [_judged(workload, plan, carry, retries) for plan in plans]
+        judgements = [
+            _with_note(judgement, note) for judgement, note in zip(judgements, notes, strict=True)
+        ]
+        judgement = judgements[0]
+        if workload.together is not None:
+            judgement = workload.together(judgements)
+        directory = keep(judgement)
+    return judgement, directory
 
 
-def _fabric(args: argparse.Namespace, workload: Work, plan: object) -> str:
-    """Where the plan is carried out; options that only switches can carry out are refused elsewhere."""
+def _checked_fabric(args: argparse.Namespace, workload: Work, plan: object) -> str:
+    """Choose the fabric; refuse options that need switches if it is the simulator."""
     networks = [plan.network] if hasattr(plan, "network") else []
     fabric = choose_fabric(getattr(args, "fabric", "simulator"), *networks, quiet=args.json)
-    every = [one for kind in _declared(workload) for one in options_of(kind)]
-    require_switches(
-        args,
-        fabric,
-        [one.name for one in every if _on_switches(one, getattr(args, one.name, None))],
-    )
+    names: list[str] = []
+    for kind in _declared(workload):
+        for option in options_of(kind):
+            if _needs_switches(option, getattr(args, option.name, None)):
+                names.append(option.name)
+    require_switches(args, fabric, names)
     return fabric
 
 
-def _on_switches(one: Option, value: object) -> bool:
-    return one.switches_only(value) if callable(one.switches_only) else one.switches_only
+def _needs_switches(option: Option, value: object) -> bool:
+    """Return whether the option needs switches, which may depend on its value."""
+    if callable(option.switches_only):
+        return option.switches_only(value)
+    return option.switches_only
 
 
-def _noted(judged: Judgement, note: str) -> Judgement:
-    """With one more note in the verdict, the first."""
+def _with_note(judgement: Judgement, note: str) -> Judgement:
+    """Return the judgement with this note before the others of its verdict, unless it is ""."""
     if not note:
-        return judged
-    verdict = replace(judged.verdict, notes=(note, *judged.verdict.notes))
-    said = {"verdict": dict(verdict.to_json())}
-    stored = tuple(row | said if "verdict" in row else row for row in map(dict, judged.stored))
-    return replace(judged, verdict=verdict, document={**judged.document, **said}, stored=stored)
+        return judgement
+    verdict = replace(judgement.verdict, notes=(note, *judgement.verdict.notes))
+    document = {**judgement.document, "verdict": dict(verdict.to_json())}
+    stored: list[Row] = []
+    for row in judgement.stored:
+        if "verdict" in row:
+            stored.append({**row, "verdict": dict(verdict.to_json())})
+        else:
+            stored.append(dict(row))
+    return replace(judgement, verdict=verdict, document=document, stored=tuple(stored))
 
 
 def _judged(workload: Work, plan: object, carry: Carry[Any, Any], repeats: int) -> Judgement:
-    """Carried out and judged, again while the machine could not keep up."""
+    """Carry out a plan and judge it, and repeat this while the machine could not keep up."""
 
-    def once() -> Judgement:
-        with (
-            nullcontext()
-            if workload.view is None
-            else live_progress(*workload.view(plan)) as report_progress
-        ):
+    def carry_and_judge() -> Judgement:
+        if workload.view is None:
+            return workload.judge(plan, carry(plan, None))
+        with live_progress(*workload.view(plan)) as report_progress:
             return workload.judge(plan, carry(plan, report_progress))
 
-    return repeated(once, lambda judged: judged.verdict.invalid, repeats, complain)
+    return repeated(carry_and_judge, lambda judgement: judgement.verdict.invalid, repeats, complain)
 
 
 def _report(
-    args: argparse.Namespace, workload: Work, found: Judgement, directory: Path | None
+    args: argparse.Namespace, workload: Work, judgement: Judgement, directory: Path | None
 ) -> int:
-    """Print the document, or what a terminal is shown of the run."""
-    document = {**found.document, **({} if directory is None else {"results": str(directory)})}
+    """Print the run as the options say, and return the exit code of its verdict."""
+    document = dict(judgement.document)
+    if directory is not None:
+        document["results"] = str(directory)
+    verdict = judgement.verdict
     if args.json:
         print(json.dumps(document))
     elif args.csv:
-        show_parts([table_of_rows(found.rows or found.stored)], as_csv=True)
+        show_parts([table_of_rows(judgement.rows or judgement.stored)], as_csv=True)
     elif workload.closing is not None:
-        show_parts([*workload.closing(found), verdict_line(found.verdict), *place_lines(directory)])
+        closing = workload.closing(judgement)
+        show_parts([*closing, verdict_line(verdict), *place_lines(directory)])
     else:
         shown = () if workload.shown is None else workload.shown(document)
-        show_parts([*shown, *check_lines(found.verdict), *place_lines(directory)])
-    return found.verdict.exit_code
+        show_parts([*shown, *check_lines(verdict), *place_lines(directory)])
+    return verdict.exit_code
 
 
 def _answer(workload: Work, plan: object) -> Answer:
-    """What a plan says by itself; its page is drawn from its live view."""
+    """Return the answer of a plan that need not run; its page shows the plan's live view."""
     assert workload.answer is not None and workload.view is not None
-    document, view = workload.answer(plan), workload.view(plan)[1]()
-    show = partial(workload.shown or (lambda _: ()), document)
-    figures = partial(lambda: {"network": route_figure(view.session())})
+    document = workload.answer(plan)
+    make_view = workload.view(plan)[1]
+    view = make_view()
+
+    def show() -> Iterable[object]:
+        return () if workload.shown is None else workload.shown(document)
+
+    def figures() -> dict[str, Figure]:
+        return {"network": route_figure(view.session())}
+
     return Answer(document, show, title=view.title, figures=figures)

@@ -1,2 +1,5 @@
-"""The two ends of a session: ``owner`` in the ordinary process, ``holder`` inside the sandbox, where the switches
-are."""
+"""The two sides of a sandbox process.
+
+``sandbox_client`` runs in the ordinary process, ``sandbox_server`` inside the sandbox, with the
+switches.
+"""

@@ -1,8 +1,9 @@
-"""The process inside the sandbox: holds a network up, or carries out one plan, for the ordinary process that owns it.
+"""The process inside the sandbox, which keeps a network running or carries out plans for its owner.
 
-    python -m testbed.api.emulated.sandbox_server LIFELINE    descriptor of its end of the lifeline (see ``owner``)
+    python -m testbed.api.emulated.sandbox_server LIFELINE
 
-What it is to do comes over the lifeline as a pickled task: both ends are the same program, run by the same user.
+LIFELINE is the descriptor of this process's end of the lifeline (see ``sandbox_client``). The task
+arrives over the lifeline as a pickle, because both ends are the same program of the same user.
 """
 
 import os
@@ -20,34 +21,42 @@ from topologies.text.json_types import JsonObject
 
 
 def main(lifeline_number: int) -> int:
-    """Exit code 0 when the owner has let go; 1 where the task could not be begun."""
+    """Perform the task until the owner closes its end of the lifeline.
+
+    Returns:
+        The exit code: 0, or 1 if the task could not be started.
+    """
     lifeline = socket.socket(fileno=lifeline_number)
     lifeline.set_inheritable(False)
     task: JsonObject = pickle.loads(checked(receive(lifeline)).body)
     with ExitStack() as stack:
         try:
-            handlers = (
-                _work()
-                if task["do"] == "work"
-                else _session_network(task, stack, progress_to(lifeline))
-            )
-        except Exception as error:  # noqa: BLE001 - whatever it is, the owner has to be told
+            if task["do"] == "work":
+                handlers = _plan_handlers()
+            else:
+                handlers = _session_handlers(task, stack, progress_to(lifeline))
+        except Exception as error:  # noqa: BLE001 - the owner raises it, whatever it is
+            # The owner may have ended meanwhile.
             with suppress(TestbedError):
                 send(lifeline, error_header(error))
             return 1
         listener = inherited_socket()
         assert listener is not None
-        keeper = ControlServer(listener, handlers)
-        keeper.start()
-        stack.callback(keeper.close)
+        server = ControlServer(listener, handlers)
+        server.start()
+        stack.callback(server.close)
         send(lifeline, {"ready": True, "pid": os.getpid()})
+        # This blocks until the owner closes its end of the lifeline, or ends.
         with suppress(TestbedError):
-            receive(lifeline)  # until the owner closes its end, or ends
+            receive(lifeline)
     return 0
 
 
 def progress_to(sock: socket.socket) -> ReportProgress:
-    """Passes progress on; raises where nobody is there any more, which ends what is under way."""
+    """Return a function that sends progress over the socket.
+
+    The function raises a TestbedError if the other end is closed, which ends the run in progress.
+    """
 
     def report(progress: Progress) -> None:
         send(sock, {"progress": [progress.done_s, progress.total_s, progress.doing]})
@@ -55,8 +64,8 @@ def progress_to(sock: socket.socket) -> ReportProgress:
     return report
 
 
-def _work() -> dict[str, Handler]:
-    """A sandbox without a network of its own: each workload builds what it needs."""
+def _plan_handlers() -> dict[str, Handler]:
+    """Return the handlers of a sandbox without a network; each workload builds what it needs."""
 
     def run(sock: socket.socket, request: Frame) -> None:
         from testbed.api.workloads.registry import workload_of
@@ -69,9 +78,10 @@ def _work() -> dict[str, Handler]:
     return {"run": run}
 
 
-def _session_network(
+def _session_handlers(
     task: JsonObject, stack: ExitStack, report_progress: ReportProgress
 ) -> dict[str, Handler]:
+    """Build the network of a session and return the handlers of its requests."""
     from testbed.api.emulated.session_network import SessionNetwork
 
     report_progress(Progress(doing="building the network"))

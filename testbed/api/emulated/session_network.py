@@ -1,4 +1,4 @@
-"""A network that a session holds up: switches, a controller, shortest paths, and one measured run at a time over it."""
+"""The network of a session: switches, a controller and rules, and one measured run at a time."""
 
 import itertools
 import pickle
@@ -35,45 +35,63 @@ P = TypeVar("P", StreamPlan, BulkPlan)
 
 
 class SessionNetwork(FromParts):
-    """A context manager, inside the sandbox only. ``ends``: switches that get a host of their own outside the model."""
+    """The network of a session, inside the sandbox; it runs until the end of the with block."""
 
     def __init__(self, network: Network, ends: Sequence[str], *, mtu: int, shape: bool) -> None:
+        """Prepare the network; the with statement builds it.
+
+        Args:
+            network: The network.
+            ends: The switches that get an additional host outside the model.
+            mtu: Largest packet in bytes.
+            shape: Whether links have the capacity and the delay of the network.
+        """
         self._wiring = wire(network, ends)
-        self._mtu, self._shape = mtu, shape
+        self._mtu = mtu
+        self._shape = shape
+        # Held during a measured run.
         self._measuring = threading.Lock()
+        # Held while rules change.
         self._installing = threading.Lock()
+        # Numbers by which the controller knows a set of rules.
         self._numbers = itertools.count(1)
         self._tunnels = itertools.count(1)
+        # The number and the rules of the route that is installed for each pair.
         self._installed: dict[Pair, tuple[int, Rules]] = {}
-        self._chosen: set[Pair] = (
-            set()
-        )  # of those, routes that were asked for; the others are ways back
-        self._aside: set[int] = (
-            set()
-        )  # of those, what a stream between the same ends has taken out while it runs
+        # The pairs whose route was requested; those of the other pairs are return routes.
+        self._requested: set[Pair] = set()
+        # Numbers of the installed rules that are removed while a stream of the same pair runs.
+        self._aside: set[int] = set()
 
     def _build(self, parts: ExitStack) -> None:
         self._platform = parts.enter_context(here(self._wiring, mtu=self._mtu, shape=self._shape))
-        self.net, self._controller = self._platform.network, self._platform.controller
+        self.net = self._platform.network
+        self._controller = self._platform.controller
         install_shortest_paths(self._wiring)
         self._breaker = FaultInjector(self.net)
 
     def handlers(self, progress_to: ProgressTo) -> dict[str, Handler]:
-        """What ``RequestHandlers`` answers, and install, stream, bulk, tunnel."""
+        """Return the handlers of all requests: those of ``RequestHandlers`` and the session's own.
+
+        Args:
+            progress_to: Returns the function that sends progress over a connection.
+        """
         service = RequestHandlers(self.net, self._breaker)
 
         def stream(sock: socket.socket, request: Frame) -> None:
-            plan = self._own(pickle.loads(request.body), StreamPlan)
-            send(sock, {"done": True}, pickle.dumps(self.stream(plan, progress_to(sock))))
+            plan = self._checked_plan(pickle.loads(request.body), StreamPlan)
+            measured = self.stream(plan, progress_to(sock))
+            send(sock, {"done": True}, pickle.dumps(measured))
 
         def bulk(sock: socket.socket, request: Frame) -> None:
-            standing = service.faults.texts()
-            if standing:
+            faults = service.faults.texts()
+            if faults:
                 raise InputError(
-                    f"bulk: {standing[0]} is active; restore it first, or pass it in faults"
+                    f"bulk: {faults[0]} is active; restore it first, or pass it in faults"
                 )
-            plan = self._own(pickle.loads(request.body), BulkPlan)
-            send(sock, {"done": True}, pickle.dumps(self.bulk(plan, progress_to(sock))))
+            plan = self._checked_plan(pickle.loads(request.body), BulkPlan)
+            measured = self.bulk(plan, progress_to(sock))
+            send(sock, {"done": True}, pickle.dumps(measured))
 
         def install(sock: socket.socket, request: Frame) -> None:
             splits: tuple[LabelSplit, ...] = pickle.loads(request.body)
@@ -86,9 +104,12 @@ class SessionNetwork(FromParts):
                     sock,
                     {"addresses": running.addresses, "device": running.device, "mtu": running.mtu},
                 )
-                while (asked := receive(sock)) is not None and asked.header.get("do") == "counters":
+                message = receive(sock)
+                while message is not None and message.header.get("do") == "counters":
                     send(sock, running.counters())
-                if asked is not None:
+                    message = receive(sock)
+                # None: the client has disconnected.
+                if message is not None:
                     send(sock, {}, pickle.dumps((running.start_s, running.results())))
 
         return {
@@ -99,46 +120,58 @@ class SessionNetwork(FromParts):
             "tunnel": tunnel,
         }
 
-    def _own(self, plan: object, kind: type[P]) -> P:
+    def _checked_plan(self, plan: object, kind: type[P]) -> P:
+        """Return the plan if this network can carry it out as it was predicted."""
+        name = self._wiring.network.name
         if not isinstance(plan, kind) or plan.network.links != self._wiring.network.links:
-            raise InputError(
-                f"the plan is for another network than {self._wiring.network.name!r}, which is up here"
-            )
+            raise InputError(f"the plan is for another network than {name!r}, which is up here")
         if getattr(plan, "changes", ()):
             raise InputError("mobility plans are not supported in a session; use testbed.run(plan)")
-        changed = next(iter(self.net.configured().items()), None)
-        if changed is not None:
-            text = f"{label_of(changed[0])} has {changed[1]}"
+        settings = self.net.configured()
+        if settings:
+            link = next(iter(settings))
             raise InputError(
-                f"{text}, and predictions are of the network as it was; configure the link with reset"
+                f"{label_of(link)} has {settings[link]}, and predictions are of the network as it "
+                "was; configure the link with reset"
             )
         return plan
 
     def install(self, splits: Sequence[LabelSplit]) -> tuple[int, float]:
-        """Rules for each split's pair, in place of those that it had; how many, and seconds until every switch
-        confirmed. The first split is the route that was asked for, the others are ways back, which leave routes that
-        were asked for as they are."""
-        count, seconds = 0, 0.0
-        self._chosen.add((splits[0].source, splits[0].sink))
+        """Install rules for the pair of each split, in place of the present rules of the pair.
+
+        Args:
+            splits: First the route that was requested, then return routes. A return route does not
+                replace a route that was requested.
+
+        Returns:
+            The number of rules, and the seconds until every switch had confirmed them.
+        """
+        count = 0
+        seconds = 0.0
+        requested = splits[0]
+        self._requested.add((requested.source, requested.sink))
         for split in splits:
-            if split is not splits[0] and (split.source, split.sink) in self._chosen:
+            pair = (split.source, split.sink)
+            if split is not requested and pair in self._requested:
                 continue
-            rules, pair = split_rules(self._wiring, split), (split.source, split.sink)
+            rules = split_rules(self._wiring, split)
             with self._installing:
                 number = next(self._numbers)
                 seconds += self._put(number, rules)
-                before = self._installed.get(pair)
-                self._installed[pair] = number, rules
-                if before is not None and before[0] not in self._aside:
-                    self._take(*before)
+                previous = self._installed.get(pair)
+                self._installed[pair] = (number, rules)
+                # The new rules are installed before the previous ones are removed, so that no
+                # packet is lost.
+                if previous is not None and previous[0] not in self._aside:
+                    self._take(*previous)
             count += len(rules[0])
         return count, seconds
 
     @contextmanager
     def tunnel(self, plan: TunnelPlan) -> Iterator[RunningTunnel]:
-        """A tunnel beside whatever else goes over the network."""
-        for one in (plan.there, plan.back):
-            self._own(one, StreamPlan)
+        """Run a tunnel until the end of the with block, beside all other traffic."""
+        for stream_plan in (plan.there, plan.back):
+            self._checked_plan(stream_plan, StreamPlan)
 
         @contextmanager
         def installed(rules: Rules) -> Iterator[None]:
@@ -155,33 +188,38 @@ class SessionNetwork(FromParts):
             yield running
 
     def stream(self, plan: StreamPlan, report_progress: ReportProgress) -> StreamMeasurements:
-        """The plan's measurements; its rules are there as long as it runs, and then what was installed for its pairs
-        before."""
+        """Carry out a stream and return its measurements.
+
+        The stream's rules replace the installed rules of its pairs while it runs.
+        """
         with self._measuring:
-            number = next(self._numbers)
+            stream_number = next(self._numbers)
             pairs = [(split.source, split.sink) for split in (plan.forward, plan.backward)]
-            own = split_rules(self._wiring, plan.forward, plan.backward)
+            stream_rules = split_rules(self._wiring, plan.forward, plan.backward)
             try:
                 with self._installing:
                     self._aside = {
                         self._installed[pair][0] for pair in pairs if pair in self._installed
                     }
-                    for one, rules in self._installed.values():
-                        if one in self._aside:
-                            self._take(one, rules)
-                    self._put(number, own)
+                    for number, rules in self._installed.values():
+                        if number in self._aside:
+                            self._take(number, rules)
+                    self._put(stream_number, stream_rules)
                 with occupied_here(self.net, self._controller) as platform:
                     return streams_over(platform, (plan,), report_progress, self._breaker)[0]
             finally:
                 with self._installing:
-                    self._take(number, own)
-                    for one, rules in self._installed.values():
-                        if one in self._aside:
-                            self._put(one, rules)
+                    self._take(stream_number, stream_rules)
+                    for number, rules in self._installed.values():
+                        if number in self._aside:
+                            self._put(number, rules)
                     self._aside = set()
 
     def bulk(self, plan: BulkPlan, report_progress: ReportProgress) -> BulkMeasurements:
-        """The plan's measurements; meanwhile no rule but its own forwards anything."""
+        """Carry out a collective exchange and return its measurements.
+
+        The installed routes and the shortest paths are removed while it runs.
+        """
         with self._measuring, self._installing:
             for number, rules in self._installed.values():
                 self._take(number, rules)
@@ -195,12 +233,13 @@ class SessionNetwork(FromParts):
                     self._put(number, rules)
 
     def _put(self, number: int, rules: Rules) -> float:
-        """Install a plan; the seconds until every switch had confirmed."""
+        """Install rules and return the seconds until every switch had confirmed them."""
         if rules[1]:
             self._platform.route(rules[1])
         return self._controller.install(rules[0], plan_id=number)
 
     def _take(self, number: int, rules: Rules) -> None:
+        """Remove rules."""
         self._controller.remove(number)
         if rules[1]:
             self._platform.route(rules[1], add=False)

@@ -20,8 +20,7 @@ from testbed.emulation.sandbox import system_call_filter
 from testbed.emulation.sandbox.bare_root import change_root, python_paths
 from testbed.emulation.sandbox.sandbox_entry import EXIT_REFUSED, RefusedError, enter
 
-#: Bytes of an output, or of another file.
-# The program that reads the answer has the same limit.
+# Bytes of an output, or of another file. The program that reads the answer has the same limit.
 MAX_OUTPUT_BYTES = 16 << 20
 _LIMITS = {
     resource.RLIMIT_AS: 2 << 30,

@@ -1,6 +1,7 @@
-"""The list of our workloads that are commands; ``known`` finds the workload of a plan, plug-ins' too.
+"""The built-in workloads that are commands. A new workload adds one line here.
 
-A new workload adds one line here. Nothing of it is imported to say which commands there are.
+No workload is imported until it is used, so that ``testbed --help`` starts fast. ``registry`` finds
+the workload of a plan, also if the workload comes from a plug-in.
 """
 
 from pkgutil import resolve_name
@@ -9,21 +10,25 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from testbed.model.workload import Work
 
-SEND, ROUTE, SCHEDULE, STRIPE, SIMULATE, REPLICATE, INSPECT = PURPOSES = (
-    "send coded streams and files while links fail",
-    "compute routes and compare them",
-    "compute schedules and carry them out",
-    "stripe files, run programs on the hosts",
-    "simulate routers of an interconnection network",
-    "replicate figures of the papers",
-    "inspect a network or the machine, try things by hand",
-)
-"""The headings of ``testbed --help``, as in the README."""
+# The headings of ``testbed --help``, as in the README.
+SEND = "send coded streams and files while links fail"
+ROUTE = "compute routes and compare them"
+SCHEDULE = "compute schedules and carry them out"
+STRIPE = "stripe files, run programs on the hosts"
+SIMULATE = "simulate routers of an interconnection network"
+REPLICATE = "replicate figures of the papers"
+INSPECT = "inspect a network or the machine, try things by hand"
+PURPOSES = (SEND, ROUTE, SCHEDULE, STRIPE, SIMULATE, REPLICATE, INSPECT)
 
 
 class Listed(NamedTuple):
-    """``summary``: what ``testbed --help`` says of the command, below the heading ``purpose``; ``value``: where its
-    ``Workload`` is."""
+    """A workload that is a command.
+
+    Attributes:
+        purpose: The heading of ``testbed --help`` below which the command is listed.
+        summary: The description of the command there.
+        value: The module and the name of its ``Workload``, as "package.module:NAME".
+    """
 
     purpose: str
     summary: str
@@ -38,6 +43,7 @@ _DOWNLOAD = "send a file over many paths to a host behind a slow last-mile link"
 _TUNNEL = (
     "carry any program's packets through a coded tunnel while links fail; four rivals side by side"
 )
+# The workload of each command, in the order of ``testbed --help``.
 LISTED = {
     "stream": Listed(SEND, _STREAM, "testbed.api.workloads.streams:STREAM_COMMAND"),
     "mobility": Listed(SEND, _MOBILITY, "testbed.stream.workload:MOBILITY"),
@@ -58,10 +64,9 @@ LISTED = {
         SIMULATE, "simulate an interconnection network", "testbed.simulation.workload:SIMULATION"
     ),
 }
-"""Command -> its workload, in the order of ``testbed --help``."""
 
 
 def load(command: str) -> "Work":
-    """The workload of a command of ``LISTED``."""
+    """Import and return the workload of a command of ``LISTED``."""
     workload: Work = resolve_name(LISTED[command].value)
     return workload

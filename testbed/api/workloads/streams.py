@@ -1,5 +1,8 @@
-"""The command ``stream``: coded streams, a probe of a block size, or plain streams whose routing answers failures, as
-its options say."""
+"""The command ``stream``.
+
+Its options choose between coded streams, a probe of a block size, and streams without a code whose
+routing reacts to failures.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +31,15 @@ from testbed.stream.workload import PROBE, STREAMS
 from topologies.text.json_types import JsonObject
 
 DESCRIPTION = (
-    "Stream coded packets over a split route while links fail. Loss, block size, delay and redundancy of every fault "
-    "are held against what theory predicts of them."
+    "Stream coded packets over a split route while links fail. Loss, block size, delay and "
+    "redundancy of every fault are held against what theory predicts of them."
 )
 _FT_DRB = Only(when=lambda args: args.routing == "ft-drb", needs="--routing ft-drb")
 
 
 @options
 class StreamCommandOptions(StreamOptions):
-    """A stream, or several at once, or a run of another kind."""
+    """The options of the command ``stream``, which choose the kind of the run."""
 
     also: Sequence[str] = ends(
         flag="--flow",
@@ -49,8 +52,8 @@ class StreamCommandOptions(StreamOptions):
     routing: str | None = routed(
         default=None,
         metavar="METHOD",
-        help="routing method (default capillary; see testbed route); ft-drb and recomputed (capillary, recomputed by "
-        "the controller): a stream without a code (emulation)",
+        help="routing method (default capillary; see testbed route); ft-drb and recomputed "
+        "(capillary, recomputed by the controller): a stream without a code (emulation)",
     )
     probe_block_size: bool = coded(
         default=False,
@@ -76,9 +79,9 @@ class StreamCommandOptions(StreamOptions):
 
 
 def _build(requested: StreamCommandOptions) -> StreamsPlan | ProbePlan | MetapathPlan:
-    """The plan that the options choose."""
+    """Build the plan that the options choose."""
     if requested.routing in UNCODED:
-        return _plain(requested)
+        return _uncoded_plan(requested)
     requested = replace(requested, method=requested.routing or requested.method)
     if requested.probe_block_size:
         from testbed.stream.probe import build_probe
@@ -87,36 +90,38 @@ def _build(requested: StreamCommandOptions) -> StreamsPlan | ProbePlan | Metapat
     from testbed.stream.planning import build_together
 
     network = known_network(requested.network)
-    pairs = [
-        (requested.source, requested.sink),
-        *(read_pair(word, network, "--flow") for word in requested.also),
-    ]
+    pairs = [(requested.source, requested.sink)]
+    pairs += [read_pair(flow, network, "--flow") for flow in requested.also]
     plans = build_together(
-        [replace(requested, network=network, source=a, sink=b) for a, b in pairs]
+        [replace(requested, network=network, source=source, sink=sink) for source, sink in pairs]
     )
-    titles = tuple(f"{requested.network} {a} to {b}" for a, b in pairs)
+    titles = tuple(f"{requested.network} {source} to {sink}" for source, sink in pairs)
     return StreamsPlan(plans=plans, titles=titles)
 
 
-def _plain(requested: StreamCommandOptions) -> MetapathPlan:
+def _uncoded_plan(requested: StreamCommandOptions) -> MetapathPlan:
     from testbed.metapath.planning import build_metapath
 
-    names = [one.name for one in fields(MetapathPlanOptions)]
-    same = {name: getattr(requested, name) for name in names if hasattr(requested, name)}
-    source: JsonObject = {
+    names = [option.name for option in fields(MetapathPlanOptions)]
+    values: JsonObject = {
+        name: getattr(requested, name) for name in names if hasattr(requested, name)
+    }
+    # These options have other names in the two classes.
+    renamed: JsonObject = {
         "packet_bytes": requested.symbol_bytes,
         "max_faults": requested.links,
         "options": requested.ft_drb,
     }
-    return build_metapath(MetapathPlanOptions(**same, **source))
+    return build_metapath(MetapathPlanOptions(**values, **renamed))
 
 
-def _carry_plain(
+def _carry_uncoded(
     plan: MetapathPlan, how: How, report_progress: ReportProgress | None
 ) -> MetapathRun:
     if how.fabric != "emulation" or METAPATH.emulate is None:
         raise CapabilityError(
-            f"--routing {plan.routing} runs on switches only; simulated: testbed simulate --routing ft-drb"
+            f"--routing {plan.routing} runs on switches only; simulated: "
+            "testbed simulate --routing ft-drb"
         )
     return METAPATH.emulate(plan, report_progress)
 
@@ -128,5 +133,5 @@ STREAM_COMMAND: Work = replace(
     options=StreamCommandOptions,
     run_options=StreamRunOptions,
     build=_build,
-    others=(PROBE, replace(METAPATH, carry=_carry_plain)),
+    others=(PROBE, replace(METAPATH, carry=_carry_uncoded)),
 )

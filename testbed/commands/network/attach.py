@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from topologies import JsonObject
 
 DESCRIPTION = (
-    "The prompt of testbed up on a network that testbed up, testbed run or a Python session holds up; "
-    "leaving it leaves the network up. Without NAME: the networks that are up, with age, size and owner."
+    "The prompt of testbed up on a network that testbed up, testbed run or a Python session holds "
+    "up; leaving it leaves the network up. Without NAME: the networks that are up, with age, size "
+    "and owner."
 )
 
 
@@ -36,9 +37,8 @@ def run(args: argparse.Namespace) -> Answer | int:
         running = running_networks()
         document = {"networks": [row["name"] for row in running], "running": running}
         return Answer(document, lambda: _show(running))
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # the prompt hears Ctrl-C more than once
+    # At the prompt Ctrl-C ends a line or a program, as often as the user presses it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     return give_prompt(args.name, sign=f"{args.name}> ")
 
 

@@ -1,7 +1,8 @@
-"""``testbed doctor --compile``: everything that is compiled for this machine at its first use, compiled ahead.
+"""``testbed doctor --compile``: compiles all code ahead that is usually compiled at its first use.
 
-Each task runs one algorithm on something small; what it compiles is kept (see ``fec.jit``). After a change of code only
-what changed is compiled again. ``make kernels`` runs the same tasks and makes a library of it (``tools/build_kernels.py``).
+Each task runs one algorithm on a small input, and ``fec.jit`` stores the compiled code. After a
+change of the source only the changed parts are compiled again. ``make kernels`` runs the same tasks
+and builds a library of the compiled code (``tools/build_kernels.py``).
 """
 
 import time
@@ -11,11 +12,11 @@ from typing import Any
 
 
 def compile_all() -> Iterator[tuple[str, float]]:
-    """(what, seconds) of each task, as it ends."""
+    """Run the tasks, and yield the name and the duration in seconds of each when it ends."""
     for name, task in TASKS.items():
-        began = time.monotonic()
+        began_s = time.monotonic()
         task()
-        yield name, time.monotonic() - began
+        yield name, time.monotonic() - began_s
 
 
 def _codes() -> None:
@@ -78,9 +79,11 @@ def _states_of_nac() -> None:
 
 
 def _striped_files() -> None:
-    import sfio_emu.layout.kernels  # noqa: F401  (compiled, or read, as it is imported)
+    # The import compiles the module's functions, or reads them.
+    import sfio_emu.layout.kernels  # noqa: F401
 
 
+# The tasks by the name under which they are printed.
 TASKS: dict[str, Callable[[], None]] = {
     "router simulator, FT-DRB": partial(_router_simulator, routing="ft-drb"),
     "router simulator, NAC": partial(_router_simulator, deadlock="nac"),

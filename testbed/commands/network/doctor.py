@@ -1,4 +1,4 @@
-"""``testbed doctor``: what this machine can do for the testbed, and what to do about each lack."""
+"""``testbed doctor``: lists this machine's capabilities, with a remedy for each missing one."""
 
 import argparse
 import sys
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     exclusive = parser.add_mutually_exclusive_group()
     exclusive.add_argument(
@@ -27,12 +28,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     exclusive.add_argument(
         "--calibrate",
         action="store_true",
-        help="measure what this machine carries over real switches (a minute); default link rates follow from it",
+        help="measure what this machine carries over real switches (a minute); default link rates "
+        "follow from it",
     )
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Exit code 0 whatever is missing; with --strict 3 where emulated networks cannot be run."""
+    """Return the capabilities of this machine.
+
+    Raises:
+        CapabilityError: With ``--strict``, if this machine does not support emulation.
+    """
     from testbed.emulation.machine.capabilities import NEEDED, as_document, find_capabilities
     from testbed.results.capacity_file import load_carried
 
@@ -40,35 +46,40 @@ def run(args: argparse.Namespace) -> Answer:
         return _compile(args.json)
     if args.calibrate:
         return _calibrate(args.json)
-    found = find_capabilities()
-    missing = [name for name in NEEDED if not found[name].available]
-    carried = load_carried()
-    document = {"emulation": not missing, "capabilities": as_document(found)}
-    document |= {"capacity": None if carried is None else carried.to_json()}
-    answer = Answer(document, partial(_show, found, missing, carried))
+    capabilities = find_capabilities()
+    missing = [name for name in NEEDED if not capabilities[name].available]
+    capacity = load_carried()
+    document = {
+        "emulation": not missing,
+        "capabilities": as_document(capabilities),
+        "capacity": None if capacity is None else capacity.to_json(),
+    }
+    answer = Answer(document, partial(_show, capabilities, missing, capacity))
     if missing and args.strict:
         answer.given(args)
-        raise CapabilityError(
-            f"emulation is not possible here: {found[missing[0]].detail}; {found[missing[0]].mend}"
-        )
+        first = capabilities[missing[0]]
+        raise CapabilityError(f"emulation is not possible here: {first.detail}; {first.mend}")
     return answer
 
 
 def _compile(as_json: bool) -> Answer:
-    """What was compiled, and how long it took: next to nothing where it had been compiled before."""
+    """Compile all code ahead, and return the duration of each task in seconds."""
     from testbed.commands.network.compile_ahead import compile_all
 
-    taken = {}
+    duration_s = {}
     for name, seconds in compile_all():
-        taken[name] = round(seconds, 3)
+        duration_s[name] = round(seconds, 3)
         if not as_json:
             print(f"{name:<26} {seconds:6.1f} s", flush=True)
-    return Answer({"compiled": taken}, lambda: None)
+    return Answer({"compiled": duration_s}, lambda: None)
 
 
 def _calibrate(as_json: bool) -> Answer:
-    """Raise the rate until the machine no longer keeps up; keep the last that it carried. InvalidRunError where it
-    carries none."""
+    """Raise the link rate until the machine no longer keeps up, and store the last that it carried.
+
+    Raises:
+        InvalidRunError: The machine does not carry the lowest rate.
+    """
     from datetime import UTC, datetime
 
     from testbed.emulation.machine.capabilities import require_emulation
@@ -79,21 +90,21 @@ def _calibrate(as_json: bool) -> Answer:
     require_emulation()
     enter_sandbox(sys.argv[1:])
     carried: list[tuple[float, float]] = []
-    for rate_bps in STEPS_BPS:  # up to the first that the machine does not carry
-        link_bps, why = _tried(rate_bps)
+    for rate_bps in STEPS_BPS:
+        link_bps, problem = _try_rate(rate_bps)
         if not as_json:
-            words = f"not carried: {why}" if why else "carried"
+            outcome = f"not carried: {problem}" if problem else "carried"
             link = f"links of {rate_bps / 1e6:>3g} Mbit/s, {link_bps / 1e6:>5.0f} over all together"
-            print(f"{link}: {words}", flush=True)
-        if why and not carried:
+            print(f"{link}: {outcome}", flush=True)
+        if problem and not carried:
             raise InvalidRunError(
-                f"this machine carries not even {rate_bps / 1e6:g} Mbit/s a link now: {why}"
+                f"this machine carries not even {rate_bps / 1e6:g} Mbit/s a link now: {problem}"
             )
-        if why:
+        if problem:
             break
         carried.append((rate_bps, link_bps))
     processors, kernel = this_machine()
-    load = MachineCapacity(
+    capacity = MachineCapacity(
         link_bps=carried[-1][1],
         rate_bps=carried[-1][0],
         processors=processors,
@@ -101,13 +112,16 @@ def _calibrate(as_json: bool) -> Answer:
         measured=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         limit_reached=len(carried) < len(STEPS_BPS),
     )
-    path = save_carried(load)
-    says = f"this machine carries {load.link_bps / 1e6:.0f} Mbit/s over all links together; stored in {path}"
-    return Answer({"capacity": load.to_json(), "file": str(path)}, partial(print, says))
+    path = save_carried(capacity)
+    message = (
+        f"this machine carries {capacity.link_bps / 1e6:.0f} Mbit/s over all links together; "
+        f"stored in {path}"
+    )
+    return Answer({"capacity": capacity.to_json(), "file": str(path)}, partial(print, message))
 
 
 def _show(
-    found: "dict[str, Capability]", missing: list[str], carried: "MachineCapacity | None"
+    capabilities: "dict[str, Capability]", missing: list[str], capacity: "MachineCapacity | None"
 ) -> None:
     from rich.text import Text
 
@@ -115,39 +129,51 @@ def _show(
     from testbed.report.terminal import Terminal
 
     rows = []
-    for name, capability in found.items():
-        lack = Text("missing", "red") if name in missing else Text("optional", "dim")
-        mark = Text("ok", "green") if capability.available else lack
+    for name, capability in capabilities.items():
+        if capability.available:
+            mark = Text("ok", "green")
+        elif name in missing:
+            mark = Text("missing", "red")
+        else:
+            mark = Text("optional", "dim")
         rows.append((mark, name, capability.detail, capability.mend))
     headings = ("", "capability", "found", "what to do")
     console = Terminal()
     if missing:
-        console.print(
-            Text(
-                f"Emulated networks cannot be run here ({', '.join(missing)}); the simulated fabric can."
-            )
+        state = (
+            f"Emulated networks cannot be run here ({', '.join(missing)}); "
+            "the simulated fabric can."
         )
     else:
-        console.print(Text("Emulated networks can be run here."))
+        state = "Emulated networks can be run here."
+    console.print(Text(state))
     console.show(Table(name="capabilities", headings=headings, rows=rows))
-    print(
-        "What it carries was never measured: testbed doctor --calibrate."
-        if carried is None
-        else f"It carries {carried.link_bps / 1e6:.0f} Mbit/s over all links together, measured {carried.measured}."
-    )
+    if capacity is None:
+        print("What it carries was never measured: testbed doctor --calibrate.")
+    else:
+        print(
+            f"It carries {capacity.link_bps / 1e6:.0f} Mbit/s over all links together, "
+            f"measured {capacity.measured}."
+        )
 
 
 NETWORK = "swiss-t1"
+# The two hosts of a pair are on the same switch. No two pairs share a link, so all send together.
 PAIRS = tuple((f"t{k}", f"r{k}") for k in range(32))
-"""Each pair on one switch: no two share a link, and all send at once."""
+# The link rates of the calibration.
 STEPS_BPS = (2e6, 5e6, 10e6, 20e6, 40e6, 80e6)
+# Duration of each message.
 MESSAGE_S = 0.8
-"""How long each message takes."""
 
 
-def _tried(rate_bps: float) -> tuple[float, str]:
-    """Bits a second over all links together, and why the machine did not keep up, empty where it did: circuits for one
-    time frame, and the verdict of an ordinary run. A rate that fails once is tried again."""
+def _try_rate(rate_bps: float) -> tuple[float, str]:
+    """Send over circuits for one time frame at a link rate, and judge the run as usual.
+
+    A rate that fails once is tried again.
+
+    Returns:
+        The bits per second over all links together, and why the machine did not keep up, or "".
+    """
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
     from testbed.bulk.judgement import judge_bulk
     from testbed.bulk.workload import bulk_plan
@@ -161,17 +187,16 @@ def _tried(rate_bps: float) -> tuple[float, str]:
         inject_packets=0,
     )
     link_bps = rate_bps * busy_links([len(t.path) for t in plan.transfers], len(plan.frames))
-    why = ""
+    problem = ""
     for _ in range(2):
         try:
             with EmulatedBulkFabric() as fabric:
-                judged = judge_bulk(plan, fabric.run(plan))
+                judgement = judge_bulk(plan, fabric.run(plan))
         except InvalidRunError as error:
-            why = str(error)
+            problem = str(error)
             continue
-        if judged.verdict.passed:
+        if judgement.verdict.passed:
             return link_bps, ""
-        why = (
-            judged.verdict.invalid or f"{judged.document['ratio']:.2f} of the predicted throughput"
-        )
-    return link_bps, why
+        ratio = judgement.document["ratio"]
+        problem = judgement.verdict.invalid or f"{ratio:.2f} of the predicted throughput"
+    return link_bps, problem

@@ -1,4 +1,4 @@
-"""``testbed exec RUN HOST -- CMD``: a program in a host of a network that another process holds up."""
+"""``testbed exec RUN HOST -- CMD``: runs a program in a host of a network of another process."""
 
 import argparse
 from contextlib import suppress
@@ -8,13 +8,14 @@ from testbed.model.naming.names import read_node
 from topologies import Json, Network, Node
 
 DESCRIPTION = (
-    "Run a program in a host of a network that testbed up, testbed run or a Python session holds up. "
-    "Terminal, pipes, signals and exit code are the program's; a switch's name runs it where ovs-ofctl works."
+    "Run a program in a host of a network that testbed up, testbed run or a Python session holds "
+    "up. Terminal, pipes, signals and exit code are the program's; a switch's name runs it where "
+    "ovs-ofctl works."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "name", metavar="NAME", help="the network's name (testbed attach lists those that are up)"
     )
@@ -25,23 +26,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code: the program's; 2 where there is no such network, host or program."""
+    """Become the program, whose exit code is that of the command.
+
+    Raises:
+        InputError: There is no such network, or no program is named.
+    """
     from testbed.emulation.attach.client import exec_program, send_request
 
-    words = args.words[1:] if args.words[:1] == ["--"] else args.words
-    if not words:
+    argv = args.words[1:] if args.words[:1] == ["--"] else args.words
+    if not argv:
         raise InputError("say what to run: testbed exec RUN HOST -- CMD")
-    described = send_request(
-        args.name, {"do": "describe"}
-    ).header  # a network that is not up is reported in our words
-    exec_program(args.name, known_host(args.host, described), words)
+    # This request reports a network that is not up.
+    description = send_request(args.name, {"do": "describe"}).header
+    exec_program(args.name, known_host(args.host, description), argv)
     return 0
 
 
 def known_host(text: str, described: Json) -> str:
-    """The host or switch of a network's description that the text names; the text itself where that is none, or not one
-    alone."""
-    names = [one["name"] for kind in ("hosts", "switches") for one in described[kind]]
+    """Return the host or switch that a text names, or the text if it names none or several.
+
+    Args:
+        text: The name, as a user writes it.
+        described: The description of a running network.
+    """
+    devices = [*described["hosts"], *described["switches"]]
+    names = [device["name"] for device in devices]
     nodes = tuple(Node(id=name, kind="host") for name in names)
     with suppress(InputError):
         return read_node(text, Network(name=described["network"], nodes=nodes, links=()))

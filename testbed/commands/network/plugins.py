@@ -8,11 +8,14 @@ from testbed.commands.answer import Answer
 from topologies.registry import Registry
 from topologies.text.json_types import JsonObject
 
-DESCRIPTION = "Routings, schedulers, codes, static routings, networks, workloads: ours and installed packages'."
+DESCRIPTION = (
+    "Routings, schedulers, codes, static routings, networks, workloads: ours and installed "
+    "packages'."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
+    """Add the arguments of the command."""
     actions = parser.add_subparsers(
         dest="action", metavar="ACTION", required=True, parser_class=type(parser)
     )
@@ -31,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(_: argparse.Namespace) -> Answer:
-    """Exit code 0, also where plug-ins are broken."""
+    """Return all plug-ins by group; broken ones do not change the exit code."""
     from testbed.commands.studies.experiment import EXPERIMENTS, find_experiments
     from testbed.conformance import registries
 
@@ -55,7 +58,7 @@ def _document(registry: "Registry[Any]") -> JsonObject:
 
 
 def run_check(args: argparse.Namespace) -> Answer:
-    """Exit code: the verdict's."""
+    """Run the conformance tests of one plug-in, and return their verdict."""
     from testbed.commands.answer import check_lines
     from testbed.conformance import check, group_of
 

@@ -1,4 +1,7 @@
-"""``testbed python SCRIPT``: a Mininet script as it is, on the testbed's batches in a sandbox of its own."""
+"""``testbed python SCRIPT``: runs an unchanged Mininet script in a sandbox.
+
+The testbed creates the script's networks in batches.
+"""
 
 import argparse
 import os
@@ -12,12 +15,13 @@ _MODULE = "testbed.emulation.network.mininet_network."
 
 DESCRIPTION = (
     "Run a Python script that uses Mininet, unchanged and without root: its networks are built in "
-    "batches in a sandbox that goes with it. Terminal, pipes, signals and exit code are the script's."
+    "batches in a sandbox that goes with it. Terminal, pipes, signals and exit code are the "
+    "script's."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
+    """Add the arguments of the command."""
     parser.add_argument("--mn", action="store_true", help="print the file for mn --custom, and end")
     parser.add_argument(
         "-m", dest="module", action="store_true", help="SCRIPT is the name of a module"
@@ -29,7 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code: the script's; 2 where there is none."""
+    """Become the script, whose exit code is that of the command.
+
+    Raises:
+        InputError: There is no such script.
+    """
     from testbed.emulation.sandbox.sandbox import sandbox_command
 
     if args.mn:
@@ -39,7 +47,11 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(
             f"{args.script or 'SCRIPT'}: no such file; give a Python file that uses Mininet"
         )
-    words = ["-m"] * args.module + [args.script, *args.words]
-    command = sandbox_command([sys.executable, "-P", "-m", _MODULE + "script", *words])
+    script = ["-m", args.script] if args.module else [args.script]
+    command = sandbox_command(
+        [sys.executable, "-P", "-m", _MODULE + "script", *script, *args.words]
+    )
+    # The buffered output would be lost.
     sys.stdout.flush()
     os.execv(command[0], command)
+    return 0  # os.execv does not return

@@ -13,7 +13,7 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
+    """Add the arguments of the command."""
     parser.add_argument("kind", metavar="KIND", nargs="?", choices=KINDS, help=", ".join(KINDS))
     parser.add_argument(
         "--json",
@@ -23,10 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """One, or all."""
+    """Return the schema of one kind of file, or all schemas."""
     if args.kind is not None:
         schema = schema_of(args.kind)
         return Answer(schema, partial(print, json.dumps(schema, indent=1)))
     schemas = {kind: schema_of(kind) for kind in KINDS}
-    texts = [f"{kind:<10} {one['title']}: {one['description']}" for kind, one in schemas.items()]
-    return Answer({"schemas": schemas}, lambda: print(*texts, sep="\n"))
+    lines = []
+    for kind, schema in schemas.items():
+        lines.append(f"{kind:<10} {schema['title']}: {schema['description']}")
+    return Answer({"schemas": schemas}, partial(print, *lines, sep="\n"))

@@ -1,5 +1,4 @@
-"""``testbed topology list | show | draw | export``: which networks there are, what one is made of, one as a picture or
-file."""
+"""``testbed topology list | show | draw | export``: lists, describes and draws networks."""
 
 from __future__ import annotations
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     actions = parser.add_subparsers(
         dest="action", metavar="ACTION", required=True, parser_class=type(parser)
     )
@@ -47,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.set_defaults(run=run_list)
     show = actions.add_parser("show", help="what a network is made of")
     network = (
-        "a catalogue name, a file (JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA, containerlab, MiniEdit), or "
-        "FILE.py:NAME of a Mininet file"
+        "a catalogue name, a file (JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA, "
+        "containerlab, MiniEdit), or FILE.py:NAME of a Mininet file"
     )
     show.add_argument("network", metavar="NETWORK", help=network)
     show.add_argument(
@@ -71,15 +71,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(args: argparse.Namespace) -> Answer:
-    """The catalogue, as a table or as JSON: ``networks`` with name, pattern, description and parameters. Of one
-    family its row; of topohub its keys."""
+    """Return the families of the catalogue, one family, or the keys of topohub."""
     families = catalogue_document()
     if args.family is not None:
-        families = [one for one in families if one["name"] == args.family]
+        families = [family for family in families if family["name"] == args.family]
         if not families:
-            raise InputError(
-                f"family {args.family!r}: {nearest(args.family, [one.name for one in catalogue()])}"
-            )
+            names = [entry.name for entry in catalogue()]
+            raise InputError(f"family {args.family!r}: {nearest(args.family, names)}")
     if args.family == "topohub":
         from topologies.files.formats import topohub_keys
 
@@ -103,26 +101,28 @@ def _show_families(families: list[dict[str, Any]]) -> Iterator[Part]:
     yield Table(name="networks", headings=headings, rows=rows, blocks=True)
     yield f"All but topohub also take {', '.join(f'{p.name}={p.default}' for p in COMMON)}."
     yield (
-        "Write name:parameter=value,... or a file (JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA, containerlab, "
-        "MiniEdit), or FILE.py:NAME of a Mininet file."
+        "Write name:parameter=value,... or a file (JSON node-link, GraphML, GML, DOT, SNDlib, "
+        "REPETITA, containerlab, MiniEdit), or FILE.py:NAME of a Mininet file."
     )
 
 
 def catalogue_document() -> list[JsonObject]:
-    """The catalogue as JSON values."""
-    return [
-        {
-            "name": entry.name,
-            "pattern": entry.pattern,
-            "description": entry.description,
-            "parameters": [asdict(parameter) for parameter in entry.parameters],
-        }
-        for entry in catalogue()
-    ]
+    """Return the families of the catalogue with pattern, description and parameters, for JSON."""
+    families: list[JsonObject] = []
+    for entry in catalogue():
+        families.append(
+            {
+                "name": entry.name,
+                "pattern": entry.pattern,
+                "description": entry.description,
+                "parameters": [asdict(parameter) for parameter in entry.parameters],
+            }
+        )
+    return families
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """Print the node-link document, the names requested or a summary; with ``--plot``, draw the network first."""
+    """Print the node-link document, the requested names or a summary, after drawing the network."""
     network = load_network(args.network)
     if args.plot:
         from testbed.report.drawing.network_drawing import draw_network
@@ -133,34 +133,41 @@ def run_show(args: argparse.Namespace) -> int:
 
         print(write_document(network), end="")
         return 0
-    known = network.attributes.get("family") == "topohub"
-    names = [_with_city(node) if known else node.id for node in network.nodes] * args.nodes
-    names += [_with_length(link) if known else link.label for link in network.links] * args.links
-    for name in names:
-        print(printable(name))
-    for name, value in [] if args.nodes or args.links else summary(network):
-        print(f"{name:<14} {printable(value)}")
+    # Networks of topohub have cities and lengths.
+    has_map = network.attributes.get("family") == "topohub"
+    if args.nodes:
+        for node in network.nodes:
+            print(printable(_with_city(node) if has_map else node.id))
+    if args.links:
+        for link in network.links:
+            print(printable(_with_length(link) if has_map else link.label))
+    if not args.nodes and not args.links:
+        for name, value in summary(network):
+            print(f"{name:<14} {printable(value)}")
     if args.plot:
         print(f"{'drawn in':<14} {args.plot}")
     return 0
 
 
 def _with_city(node: Node) -> str:
-    """The node's id, and its city."""
+    """Return the id of a node and its city."""
     city = node.attributes.get("name")
-    return node.id + (f"   {city}" if isinstance(city, str) and city != node.id else "")
+    if isinstance(city, str) and city != node.id:
+        return f"{node.id}   {city}"
+    return node.id
 
 
 def _with_length(link: Link) -> str:
-    """The link's name, its length and its delay."""
-    length = link.attributes.get("dist")
-    if not isinstance(length, (int, float)):
+    """Return the name of a link, its length and its delay."""
+    length_km = link.attributes.get("dist")
+    if not isinstance(length_km, (int, float)):
         return link.label
-    return f"{link.label}   {length:g} km" + (f", {_seconds(link.delay_s)}" if link.delay_s else "")
+    text = f"{link.label}   {length_km:g} km"
+    return f"{text}, {_seconds(link.delay_s)}" if link.delay_s else text
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Write the file and say what is in it."""
+    """Write a network to a file and print its size."""
     from testbed.report.wording import counted
     from topologies.files.formats import write_network_file
 
@@ -174,16 +181,14 @@ def run_export(args: argparse.Namespace) -> int:
 
 
 def summary(network: Network) -> list[tuple[str, str]]:
-    """(name, value) lines that describe a network for people."""
-    one_way = sum(reverse_of(link.id) not in network.link_index for link in network.links)
+    """Return the lines that describe a network, as pairs of name and value."""
+    one_way = [link for link in network.links if reverse_of(link.id) not in network.link_index]
+    links = f"{len(network.links)} directed, {len(network.core)} of them between switches"
     return [
         ("network", network.name),
         ("switches", f"{len(network.switches)}{_examples([*network.switch_ids])}"),
         ("hosts", f"{len(network.hosts)}{_examples([n.id for n in network.hosts])}"),
-        (
-            "links",
-            f"{len(network.links)} directed, {len(network.core)} of them between switches, {one_way} unidirectional",
-        ),
+        ("links", f"{links}, {len(one_way)} unidirectional"),
         ("capacity", _spread([k.capacity_bps for k in network.links], _rate)),
         ("delay", _spread([k.delay_s for k in network.links], _seconds)),
         *_impaired(network),
@@ -194,21 +199,22 @@ def summary(network: Network) -> list[tuple[str, str]]:
 
 
 def _impaired(network: Network) -> list[tuple[str, str]]:
-    """Which links do something to packets besides, and what."""
-    found = lists_by_key(
+    """Return a line for each impairment (such as loss or jitter), with the links that have it."""
+    labels_by_impairment = lists_by_key(
         (to_text(link.impaired_by), link.label) for link in network.links if link.impairments
     )
-    return [("impaired", f"{words}{_examples(labels)}") for words, labels in found.items()]
+    lines: list[tuple[str, str]] = []
+    for impairment, labels in labels_by_impairment.items():
+        lines.append(("impaired", f"{impairment}{_examples(labels)}"))
+    return lines
 
 
 def _examples(names: list[str]) -> str:
     if not names:
         return ""
-    return (
-        f"   {', '.join(names)}"
-        if len(names) <= 4
-        else f"   {names[0]}, {names[1]}, ... {names[-1]}"
-    )
+    if len(names) <= 4:
+        return f"   {', '.join(names)}"
+    return f"   {names[0]}, {names[1]}, ... {names[-1]}"
 
 
 def _spread(values: list[float], write: Callable[[float], str]) -> str:
@@ -237,16 +243,18 @@ def _neighbours(network: Network) -> str:
         return "no switch"
     if min(counts) == max(counts):
         return f"{counts[0]} switches next to every switch"
-    return f"{min(counts)} to {max(counts)} switches next to a switch, {sum(counts) / len(counts):.2f} on average"
+    mean = sum(counts) / len(counts)
+    return f"{min(counts)} to {max(counts)} switches next to a switch, {mean:.2f} on average"
 
 
 def _parts(network: Network) -> str:
-    """How many parts the network falls into, links taken both ways."""
+    """Describe the connected components of a network, regardless of the direction of links."""
     import networkx as nx
 
-    joined = nx.Graph((link.source, link.target) for link in network.links)
-    joined.add_nodes_from(node.id for node in network.nodes)
-    sizes = [len(part) for part in nx.connected_components(joined)]
+    graph = nx.Graph((link.source, link.target) for link in network.links)
+    graph.add_nodes_from(node.id for node in network.nodes)
+    sizes = [len(component) for component in nx.connected_components(graph)]
     if len(sizes) <= 1:
         return "1: connected" if sizes else "none"
-    return f"{len(sizes)}, without a path between them; the largest has {max(sizes)} of {len(network.nodes)} nodes"
+    largest = f"the largest has {max(sizes)} of {len(network.nodes)} nodes"
+    return f"{len(sizes)}, without a path between them; {largest}"

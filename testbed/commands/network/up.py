@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,17 +35,29 @@ from testbed.report.streams import complain
 if TYPE_CHECKING:
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.machines.adapters.distributed_network import DistributedNetwork
+    from testbed.machines.adapters.platform import Platform
     from testbed.machines.machines_request import MachinesRequest
     from testbed.model.wiring import Wiring
     from testbed.openflow.rules import Rules
     from topologies.network import LinkId, Network
 
 
-DESCRIPTION = "Build a network of real switches and give Mininet's prompt; commands may also come from a pipe."
+DESCRIPTION = (
+    "Build a network of real switches and give Mininet's prompt; commands may also come from a "
+    "pipe."
+)
+# At most this number of names is listed for each machine.
+_MAX_NAMES = 8
+# Interval at which the machines of a network are checked.
+_CHECK_INTERVAL_S = 0.2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add, ends, routed, running = (adder(parser, group) for group in (None, ENDS, ROUTED, RUN))
+    """Add the arguments of the command."""
+    add = adder(parser)
+    ends = adder(parser, ENDS)
+    routed = adder(parser, ROUTED)
+    running = adder(parser, RUN)
     add("network", metavar="NETWORK", help="catalogue name or file (testbed topology list)")
     routed(
         "--routing",
@@ -84,7 +96,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code 0 at the prompt's end; 2 where a line from a pipe was no command."""
+    """Build the network and give the prompt.
+
+    Returns:
+        The exit code: 0, or 2 if a line from a pipe was not a command.
+    """
     from testbed.emulation.machine.capabilities import require_emulation
     from testbed.emulation.machine.fabric import require_delays
     from testbed.emulation.sandbox.sandbox import in_sandbox
@@ -98,7 +114,8 @@ def run(args: argparse.Namespace) -> int:
     machines = machines_request(args, "emulation")
     if captures and machines is not None:
         raise InputError(
-            "--pcap: on one machine only; leave out --machines, or record in a host with testbed exec"
+            "--pcap: on one machine only; leave out --machines, or record in a host with "
+            "testbed exec"
         )
     remote = _remote_controller(args, machines is not None)
     if args.ipv6:
@@ -117,7 +134,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _remote_controller(args: argparse.Namespace, spread: bool) -> tuple[str, int] | None:
-    """The address of the user's own controller, None without one. InputError with what it does not go."""
+    """Return the address and the port of the user's controller, or None without one.
+
+    Args:
+        args: The options on the command line.
+        spread: Whether the network is spread over several machines.
+
+    Raises:
+        InputError: Another option is not possible with a controller of the user.
+    """
     if args.controller is None:
         return None
     from testbed.emulation.control.remote_controller import parse_controller
@@ -125,8 +150,8 @@ def _remote_controller(args: argparse.Namespace, spread: bool) -> tuple[str, int
     address = parse_controller(args.controller)
     if args.route is not None:
         raise InputError(
-            f"--routing {args.route}: its labels are rules of the testbed's own controller, and with --controller "
-            "remote switches obey yours alone; leave one of the two out"
+            f"--routing {args.route}: its labels are rules of the testbed's own controller, and "
+            "with --controller remote switches obey yours alone; leave one of the two out"
         )
     if spread:
         raise InputError("--controller remote: on one machine only; leave out --machines")
@@ -134,14 +159,19 @@ def _remote_controller(args: argparse.Namespace, spread: bool) -> tuple[str, int
 
 
 def _end_points(args: argparse.Namespace, network: Network) -> list[str]:
-    """Nodes that get a host of their own where they are switches: all of them in a network without hosts."""
+    """Return the switches that get an additional host, and the ends of the route.
+
+    In a network without hosts every switch gets one.
+    """
     if args.route is None and (args.source or args.sink):
         raise InputError("--from and --to belong to --routing METHOD; give all three or none")
     if args.route is not None and not (args.source and args.sink):
         raise InputError(f"--routing {args.route}: give its end points with --from and --to")
     read_ends(args, network)
-    named = [node for node in (args.source, args.sink) if node]
-    return named + ([] if network.hosts else [n.id for n in network.switches if n.id not in named])
+    ends = [node for node in (args.source, args.sink) if node]
+    if not network.hosts:
+        ends += [switch.id for switch in network.switches if switch.id not in ends]
+    return ends
 
 
 def _serve(
@@ -151,77 +181,59 @@ def _serve(
     machines: MachinesRequest | None,
     captures: dict[LinkId, Path],
 ) -> int:
-    """The network up, and its prompt. MachineDiedError where a machine dies meanwhile."""
+    """Build the network, give the prompt, and return the exit code.
+
+    Args:
+        args: The options on the command line.
+        network: The network.
+        ends: The switches that get an additional host.
+        machines: The machines of the network; None for this one.
+        captures: The pcap file of each link that is recorded.
+
+    Raises:
+        MachineDiedError: A machine of the network died.
+    """
     from testbed.emulation.attach.prompt import give_prompt
     from testbed.emulation.attach.server import RequestHandlers, control_server
     from testbed.emulation.control.ipv6 import ipv6_address
-    from testbed.emulation.control.remote_controller import RemoteController, parse_controller
     from testbed.emulation.network.kernel.link_meter import read_counters
     from testbed.live.adapters.feed import live_watch
     from testbed.live.run_views import idle_network_view
-    from testbed.machines.adapters.platform import Here, Platform, here
-    from testbed.machines.adapters.rpc_programs import add_all_neighbours, add_ipv6_here
+    from testbed.machines.adapters.platform import Here
     from testbed.model.wiring import wire
 
-    if machines is not None:  # not to be imported in vain
-        from testbed.machines.adapters.distributed_network import over_machines
-        from testbed.machines.adapters.distributed_server import DistributedHandlers
-
-    wiring, began = wire(network, ends), time.monotonic()
+    wiring = wire(network, ends)
+    began_s = time.monotonic()
     with ExitStack() as stack:
         with spinner(f"building {network.name}"):
-            rules, routes = _route_rules(args, network, wiring)
-            options: dict[str, Any] = {
-                "mtu": args.mtu,
-                "shape": not args.no_shape,
-                "controlled": bool(rules),
-            }
-            remote = (
-                None
-                if args.controller is None
-                else RemoteController(*parse_controller(args.controller))
-            )
-            if remote is not None:
-                options["controller_port"] = remote.port
-            opened: AbstractContextManager[Platform] = (
-                over_machines(machines, wiring, lambda _: None, **options)
-                if machines
-                else here(wiring, **options)
-            )
-            up = stack.enter_context(opened)
-            if rules:
-                up.install(rules, plan_id=1)
-            if remote is None:
-                up.route(routes)
-                up.all(add_all_neighbours)
-            elif (problem := remote.problem()) is not None:
-                complain(
-                    f"note: {args.controller}: {problem}; switches forward nothing until a controller answers there"
-                )
-            if args.ipv6:
-                up.all(add_ipv6_here, remote is None)
-        handlers = RequestHandlers(up.network) if isinstance(up, Here) else DistributedHandlers(up)
+            up = _build(stack, args, wiring, machines)
+        if isinstance(up, Here):
+            handlers = RequestHandlers(up.network).handlers()
+        else:
+            from testbed.machines.adapters.distributed_server import DistributedHandlers
+
+            handlers = DistributedHandlers(up).handlers()
         inside = machines is None or machines.scheduler is None
-        name, close = stack.enter_context(control_server(handlers.handlers(), inside=inside))
+        name, close = stack.enter_context(control_server(handlers, inside=inside))
         if name is None:
             raise InvalidRunError("internal error: no control socket was inherited")
-        watched = partial(
-            live_watch,
-            partial(idle_network_view, f"{network.name}, {name}", network, control=name),
-            "the network is up",
-        )
-        seconds = time.monotonic() - began
+        view = partial(idle_network_view, f"{network.name}, {name}", network, control=name)
+        watched = partial(live_watch, view, "the network is up")
+        seconds = time.monotonic() - began_s
         if isinstance(up, Here):
             for link, path in captures.items():
                 up.network.start_capture(link, path)
             stack.enter_context(watched(partial(read_counters, up.network.link_meter())))
-            introduction, words_at = _introduction(up.network, seconds, name), up.network.words_at
+            introduction = _introduction(up.network, seconds, name)
+            words_at = up.network.words_at
         else:
             stack.enter_context(watched(ask=up.reading))
             stack.enter_context(ended_with_machines(up, close))
-            introduction, words_at = banner(up, seconds, name), None
-        # At the prompt Ctrl-C ends a node's command, not ours. Whoever reads the introduction may interrupt at once: it
-        # comes last, because Python may drop an interrupt that meets an import.
+            introduction = banner(up, seconds, name)
+            words_at = None
+        # At the prompt Ctrl-C ends the command of a node and not this one. The introduction is
+        # printed last, because the user may press Ctrl-C as soon as it appears, and Python may drop
+        # an interrupt during an import.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if args.ipv6 and (host := next(iter(wiring.hosts), None)):
             introduction += printable(f"; {host.name} is {ipv6_address(host.ip)}, and so on")
@@ -229,8 +241,63 @@ def _serve(
         return give_prompt(name, words_at)
 
 
+def _build(
+    stack: ExitStack, args: argparse.Namespace, wiring: Wiring, machines: MachinesRequest | None
+) -> Platform:
+    """Build the network and install its rules, and return it; ``stack`` takes it down.
+
+    Args:
+        stack: The network runs until the end of this stack.
+        args: The options on the command line.
+        wiring: The wiring of the network.
+        machines: The machines of the network; None for this one.
+    """
+    from testbed.emulation.control.remote_controller import RemoteController, parse_controller
+    from testbed.machines.adapters.rpc_programs import add_all_neighbours, add_ipv6_here
+
+    rules, routes = _route_rules(args, wiring.network, wiring)
+    options: dict[str, Any] = {
+        "mtu": args.mtu,
+        "shape": not args.no_shape,
+        "controlled": bool(rules),
+    }
+    remote = None
+    if args.controller is not None:
+        remote = RemoteController(*parse_controller(args.controller))
+        options["controller_port"] = remote.port
+    up = _open_platform(stack, wiring, machines, options)
+    if rules:
+        up.install(rules, plan_id=1)
+    if remote is None:
+        up.route(routes)
+        up.all(add_all_neighbours)
+    else:
+        problem = remote.problem()
+        if problem is not None:
+            complain(
+                f"note: {args.controller}: {problem}; switches forward nothing until a "
+                "controller answers there"
+            )
+    if args.ipv6:
+        up.all(add_ipv6_here, remote is None)
+    return up
+
+
+def _open_platform(
+    stack: ExitStack, wiring: Wiring, machines: MachinesRequest | None, options: dict[str, Any]
+) -> Platform:
+    """Build the network on this machine or on the requested machines."""
+    if machines is None:
+        from testbed.machines.adapters.platform import here
+
+        return stack.enter_context(here(wiring, **options))
+    from testbed.machines.adapters.distributed_network import over_machines
+
+    return stack.enter_context(over_machines(machines, wiring, lambda _: None, **options))
+
+
 def _route_rules(args: argparse.Namespace, network: Network, wiring: Wiring) -> Rules:
-    """The rules, and what hosts do, of the label split there and of the paths back, or nothing without --routing."""
+    """Return the rules and the routes of hosts for ``--routing`` in both directions, or none."""
     if args.route is None:
         return (), ()
     from testbed.openflow.rules import split_rules
@@ -246,26 +313,28 @@ def _introduction(net: EmulatedNetwork, seconds: float, name: str) -> str:
     wiring = net.wiring
     kind = "in the kernel" if net.datapath == "kernel" else "in user space"
     return (
-        f"{printable(wiring.network.name)}: {len(wiring.hosts)} hosts, {len(wiring.switches)} switches ({kind}), "
-        f"{len(wiring.cables)} cables, up in {seconds:.1f} s; help lists the commands, names the nodes; "
-        f"testbed attach {name} reaches it too"
+        f"{printable(wiring.network.name)}: {len(wiring.hosts)} hosts, {len(wiring.switches)} "
+        f"switches ({kind}), {len(wiring.cables)} cables, up in {seconds:.1f} s; help lists the "
+        f"commands, names the nodes; testbed attach {name} reaches it too"
     )
 
 
-_LOOK_S = 0.2
-
-
 def banner(spread: DistributedNetwork, seconds: float, name: str) -> str:
-    """What is up, which part each machine has, and how a host is entered."""
+    """Describe a network over several machines: its size, each machine's part, and its commands.
+
+    Args:
+        spread: The network.
+        seconds: The duration of its set-up.
+        name: The name for ``testbed exec`` and ``testbed attach``.
+    """
     wiring = spread.wiring
     lines = [
-        f"{wiring.network.name}: {len(wiring.hosts)} hosts, {len(wiring.switches)} switches (in user space), "
-        f"{len(wiring.cables)} cables, {len(spread.placement.crossing(wiring))} of them between machines, "
-        f"up in {seconds:.1f} s"
+        f"{wiring.network.name}: {len(wiring.hosts)} hosts, {len(wiring.switches)} switches (in "
+        f"user space), {len(wiring.cables)} cables, {len(spread.placement.crossing(wiring))} of "
+        f"them between machines, up in {seconds:.1f} s"
     ]
-    for number, (machine, facts) in enumerate(
-        zip(spread.machines.names, spread.machines.facts, strict=True)
-    ):
+    machines = zip(spread.machines.names, spread.machines.facts, strict=True)
+    for number, (machine, facts) in enumerate(machines):
         switches = [s.node for s in wiring.switches if spread.machine_of(s.node) == number]
         hosts = [f"{h.node} {h.ip}" for h in wiring.hosts if spread.machine_of(h.node) == number]
         lines.append(
@@ -281,39 +350,50 @@ def banner(spread: DistributedNetwork, seconds: float, name: str) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    most = 8
-    return (", ".join(names[:most]) or "none") + (
-        f" and {len(names) - most} more" if len(names) > most else ""
-    )
+    """Return the first names and the number of the others."""
+    text = ", ".join(names[:_MAX_NAMES]) or "none"
+    if len(names) > _MAX_NAMES:
+        text += f" and {len(names) - _MAX_NAMES} more"
+    return text
 
 
 @contextmanager
 def ended_with_machines(spread: DistributedNetwork, close: Callable[[], None]) -> Iterator[None]:
-    """Meanwhile a machine that dies ends the prompt: the doors close, and whatever this thread waits for is
-    interrupted."""
-    ended, lost = threading.Event(), list[MachineDiedError]()
+    """End the prompt in the with block if a machine dies.
 
-    def look() -> None:
-        while not ended.wait(_LOOK_S):
+    Args:
+        spread: The network.
+        close: Closes the network's control socket.
+
+    Raises:
+        MachineDiedError: A machine died.
+    """
+    ended = threading.Event()
+    deaths: list[MachineDiedError] = []
+
+    def watch_machines() -> None:
+        while not ended.wait(_CHECK_INTERVAL_S):
             try:
                 spread.machines.check()
             except MachineDiedError as error:
-                lost.append(error)
+                deaths.append(error)
                 close()
+                # Interrupts whatever the main thread waits for.
                 os.kill(os.getpid(), signal.SIGINT)
                 return
 
-    watch = threading.Thread(target=look, name="watch over machines", daemon=True)
+    watch = threading.Thread(target=watch_machines, name="watch over machines", daemon=True)
     watch.start()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     except KeyboardInterrupt:
-        if not lost:
+        if not deaths:
             raise
     finally:
         ended.set()
         watch.join()
-    if lost:
-        lost[0].measured = {"machine": spread.machines.names[lost[0].number]}
-        raise lost[0]
+    if deaths:
+        death = deaths[0]
+        death.measured = {"machine": spread.machines.names[death.number]}
+        raise death

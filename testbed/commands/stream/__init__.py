@@ -1,1 +1,1 @@
-"""Commands that stream."""
+"""Commands that send streams."""

@@ -1,4 +1,4 @@
-"""``testbed demo``: the whole idea on three networks: Swiss-T1, an optical cloud, a frame of a mobile network."""
+"""``testbed demo``: streams on three networks: Swiss-T1, an optical cloud and a mobile network."""
 
 import argparse
 import sys
@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("--quick", action="store_true", help="two links a network instead of six")
     add_run_options(parser)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """With the verdict's exit code."""
+    """Run the streams, and return their verdict."""
     fabric = choose_fabric(args.fabric)
     start_live(args)
     if fabric == "emulation":
@@ -28,22 +29,26 @@ def run(args: argparse.Namespace) -> Answer:
 
 
 def _rate_pps(fabric: str) -> float:
-    """What this machine streams at its ease; says so in one line where that is less than usual."""
+    """Return the packet rate that this machine supports, and report a rate below the usual one."""
     from testbed.stream.emulated.calibration import STEPS_PPS, affordable_rate_pps
 
     rate_pps = affordable_rate_pps() if fabric == "emulation" else STEPS_PPS[0]
     if rate_pps < STEPS_PPS[0]:
-        print(
-            f"testbed: a slow machine: streaming {rate_pps:g} packets/s instead of {STEPS_PPS[0]:g}",
-            file=sys.stderr,
-        )
+        message = f"streaming {rate_pps:g} packets/s instead of {STEPS_PPS[0]:g}"
+        print(f"testbed: a slow machine: {message}", file=sys.stderr)
     return rate_pps
 
 
 def demo_streams(*, quick: bool, seed: int, rate_pps: float = 1000.0) -> "Titled":
-    """The demo's streams; six links (two when quick) fail on each network.
+    """Return the streams of the demo and their titles.
 
-    Playback buffer and hold grow as the rate falls: they are told in blocks.
+    The playback delay and the time until a sender reduces its redundancy are numbers of blocks, so
+    that they grow as the rate falls.
+
+    Args:
+        quick: Whether two links fail on each network, instead of six.
+        seed: The seed of the streams and of the mobile network.
+        rate_pps: The packet rate of each stream.
     """
     from testbed.stream.workload import stream_plan
 
@@ -53,19 +58,17 @@ def demo_streams(*, quick: bool, seed: int, rate_pps: float = 1000.0) -> "Titled
         ("Optical cloud (NSFNET)", "optical-cloud", "x1", "x14"),
         ("Mobile network, 40 nodes", f"manet:nodes=40,seed={seed}", "n0", "n39"),
     )
-    return [
-        (
-            title,
-            stream_plan(
-                network,
-                source,
-                sink,
-                rate_pps=rate_pps,
-                playback_s=0.4 * slower,
-                hold_s=1.0 * slower,
-                links=2 if quick else 6,
-                seed=seed,
-            ),
+    streams = []
+    for title, network, source, sink in networks:
+        plan = stream_plan(
+            network,
+            source,
+            sink,
+            rate_pps=rate_pps,
+            playback_s=0.4 * slower,
+            hold_s=1.0 * slower,
+            links=2 if quick else 6,
+            seed=seed,
         )
-        for title, network, source, sink in networks
-    ]
+        streams.append((title, plan))
+    return streams

@@ -57,7 +57,7 @@ _HERE = Only(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of the command."""
+    """Add the arguments of the command."""
     add, ends, sent, routed, running = (
         adder(parser, group) for group in (None, ENDS, SENT, ROUTED, RUN)
     )
