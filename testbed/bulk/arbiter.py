@@ -1,8 +1,8 @@
-"""The circuit arbiter: transfers acquire the links of their paths one after another, and hold what they have while they
-wait.
+"""The circuit arbiter: transfers acquire the links of their paths one after another.
 
-This is how a wormhole network shares its links: first come, first served on every link. No I/O, no clock; a cycle of
-transfers that wait for each other is found at the moment it closes.
+A transfer holds its links while it waits for the next one. A wormhole network shares its links in
+this way: first come, first served on every link. The arbiter has no I/O and no clock. It detects a
+cycle of transfers that wait for each other when the cycle closes.
 """
 
 from collections import deque
@@ -18,8 +18,12 @@ Line = LinkId
 
 @dataclass(frozen=True, kw_only=True)
 class Deadlock:
-    """Transfers that wait for each other in a circle: ``waiting[i]`` wants ``links[i]``, which ``waiting[i + 1]``
-    holds."""
+    """A cycle of transfers that wait for each other.
+
+    Attributes:
+        waiting: The transfers of the cycle.
+        links: ``waiting[i]`` waits for ``links[i]``, which ``waiting[i + 1]`` holds.
+    """
 
     waiting: tuple[Key, ...]
     links: tuple[Line, ...]
@@ -27,18 +31,23 @@ class Deadlock:
 
 @dataclass(frozen=True, kw_only=True)
 class ArbiterResult:
-    """What a call led to: transfers that now hold all their links, in the order they got there, and circles that
-    closed."""
+    """The effects of a call.
+
+    Attributes:
+        granted: Transfers that now hold all their links, in the order in which they acquired them.
+        deadlocks: Cycles that closed.
+    """
 
     granted: tuple[Key, ...] = ()
     deadlocks: tuple[Deadlock, ...] = ()
 
 
 class CircuitArbiter:
-    """Who holds which link, and who waits for it; keys name transfers, any hashable names a link.
+    """The holder and the queue of each link. Keys name transfers; any hashable value names a link.
 
-    A link goes to those who requested it in the order in which they came to it. Every call takes time proportional to
-    the links that change hands, plus the length of the chain of waiting transfers where one begins to wait.
+    A link is granted in the order in which transfers reached it. Every call takes time proportional
+    to the number of links that change their holder, plus the length of the chain of waiting
+    transfers if one begins to wait.
 
     >>> arbiter = CircuitArbiter()
     >>> arbiter.request("a", ["x", "y"]).granted, arbiter.request("b", ["z", "y"]).granted
@@ -54,10 +63,11 @@ class CircuitArbiter:
         self._queues: dict[Line, deque[Key]] = {}
 
     def request(self, key: Key, path: Sequence[Line]) -> ArbiterResult:
-        """Begin to acquire the links of the path, in its order.
+        """Begin to acquire the links of a path, in order.
 
-        Raises InputError for a key that holds or waits already, an empty path, and a path that takes a link twice (it
-        would wait for itself).
+        Raises:
+            InputError: The transfer holds or waits for links already, or the path is empty or
+                contains a link twice, so that the transfer would wait for itself.
         """
         if key in self._paths:
             raise InputError(f"transfer {key} has already requested its links; release them first")
@@ -68,45 +78,52 @@ class CircuitArbiter:
         return self._advance([key])
 
     def release(self, key: Key) -> ArbiterResult:
-        """Give back whatever the transfer holds, and its place where it waits; InputError for one that is not here."""
+        """Release the links of a transfer, and leave the queue in which it waits.
+
+        Raises:
+            InputError: The transfer holds no link and waits for none.
+        """
         if key not in self._paths:
             raise InputError(f"transfer {key} holds no link and waits for none")
-        path, occupied = self._paths.pop(key), self._occupied.pop(key)
+        path = self._paths.pop(key)
+        occupied = self._occupied.pop(key)
         if occupied < len(path):
             self._queues[path[occupied]].remove(key)
-        heirs = []
+        next_holders = []
         for link in path[:occupied]:
             queue = self._queues.get(link)
             if queue:
-                heir = queue.popleft()
-                self._holder[link] = heir
-                self._occupied[heir] += 1
-                heirs.append(heir)
+                next_holder = queue.popleft()
+                self._holder[link] = next_holder
+                self._occupied[next_holder] += 1
+                next_holders.append(next_holder)
             else:
                 del self._holder[link]
-        return self._advance(heirs)
+        return self._advance(next_holders)
 
     def holds_all(self, key: Key) -> bool:
-        """Whether the transfer holds every link of its path."""
+        """Return whether the transfer holds every link of its path."""
         return key in self._paths and self._occupied[key] == len(self._paths[key])
 
     def holder(self, link: Line) -> Key | None:
-        """Who holds the link."""
+        """Return the transfer that holds the link, or None."""
         return self._holder.get(link)
 
     def waits_for(self, key: Key) -> Line | None:
-        """The link that the transfer waits for, None where it waits for none."""
+        """Return the link that the transfer waits for, or None."""
         if key not in self._paths or self.holds_all(key):
             return None
         return self._paths[key][self._occupied[key]]
 
     @property
     def idle(self) -> bool:
-        """Whether nobody holds or waits for anything."""
+        """No transfer holds a link or waits for one."""
         return not self._paths
 
     def _advance(self, keys: Sequence[Key]) -> ArbiterResult:
-        granted, deadlocks = [], []
+        """Let transfers acquire free links until each holds all of its path, or must wait."""
+        granted = []
+        deadlocks = []
         for key in keys:
             path = self._paths[key]
             while self._occupied[key] < len(path) and path[self._occupied[key]] not in self._holder:
@@ -116,24 +133,28 @@ class CircuitArbiter:
                 granted.append(key)
                 continue
             self._queues.setdefault(path[self._occupied[key]], deque()).append(key)
-            circle = self._circle(key)
-            if circle is not None:
-                deadlocks.append(circle)
+            deadlock = self._deadlock(key)
+            if deadlock is not None:
+                deadlocks.append(deadlock)
         return ArbiterResult(granted=tuple(granted), deadlocks=tuple(deadlocks))
 
-    def _circle(self, key: Key) -> Deadlock | None:
-        """Follow who waits for whom. A transfer waits for one link, and that has one holder: the chain ends or
-        closes."""
+    def _deadlock(self, key: Key) -> Deadlock | None:
+        """Return the cycle that begins at a waiting transfer, or None.
+
+        A transfer waits for one link, and a link has one holder, so the chain ends or closes.
+        """
         waiting: list[Key] = []
         links: list[Line] = []
-        at = key
-        while (link := self.waits_for(at)) is not None:
-            waiting.append(at)
+        current = key
+        while (link := self.waits_for(current)) is not None:
+            waiting.append(current)
             links.append(link)
             holder = self._holder.get(link)
             if holder == key:
                 return Deadlock(waiting=tuple(waiting), links=tuple(links))
             if holder is None or holder in waiting:
-                return None  # one that is about to move on, or an older circle, reported when it closed
-            at = holder
+                # The link was just released, or the chain ends in a cycle that was reported
+                # earlier.
+                return None
+            current = holder
         return None

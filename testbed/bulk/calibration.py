@@ -1,8 +1,9 @@
-"""What one path can carry on this machine, measured just before and just after a bulk run.
+"""Measures the goodput of paths on this machine, just before and just after a bulk run.
 
-First some messages go over one path alone: their goodput is what predictions are made of. Then some go over many
-disjoint paths at once: where these are slower than one alone, the machine and not the schedule sets the pace, and the
-run would say nothing. No I/O here: the messages are sent by the ``measure`` that the caller gives.
+First, messages are sent over one path alone; predictions use their goodput. Then messages are sent
+over several disjoint paths at the same time. If these are slower than one alone, the machine and
+not the schedule limits the run, which would be invalid. This module has no I/O: the caller's
+``measure`` sends the messages.
 """
 
 import math
@@ -16,34 +17,42 @@ from testbed.errors import InvalidRunError
 from testbed.model.machine.load import overload_message
 from topologies import LinkId
 
-MESSAGES_ALONE, MESSAGES_TOGETHER = 3, 2
-MIN_S, MAX_MESSAGES = 0.6, 16
-"""Small messages are more in number: a few milliseconds that one comes late are no measure of a machine."""
+# Minimum number of messages over one path alone, and over each of several paths.
+MESSAGES_ALONE = 3
+MESSAGES_TOGETHER = 2
+# More messages are sent if they are small, so that a delay of a few milliseconds does not count: as
+# many as take this time, up to a limit.
+MIN_S = 0.6
+MAX_MESSAGES = 16
+# Maximum number of messages over a path for each message over the slowest path.
 MAX_RATE_RATIO = 64
-"""A path has at most this number of messages for each message over the slowest path."""
+# If disjoint paths together are slower than this fraction of one alone, the machine limits the run.
 MIN_TOGETHER = 0.965
-"""Disjoint paths at once that are slower than this fraction of one alone: the machine, not the schedule, sets the
-pace."""
+# An idle link passes two packets at once (its token bucket), which matters for few and short
+# messages.
 AT_ONCE_BYTES = 18_000
-"""What a link that has rested passes at once: two packets (its token bucket). Of few and short messages that is
-much."""
 LONGER_FRAMES = "give longer time frames: a larger --message-size, or a lower --link-rate"
+# Number of measurements of disjoint paths before they count as slow, because another program may
+# have been busy for a moment.
 ATTEMPTS = 3
-"""Another program's burst of work is no reason to give up: so often disjoint paths are measured before they count as
-slow."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationJob:
-    """``count`` messages back to back over the slowest path of these transfers, and as many over the others as go in the
-    same time, all at once."""
+    """Messages that are sent over several paths at the same time.
+
+    Attributes:
+        transfers: The indices of the transfers whose paths are used.
+        count: Number of messages over the slowest of these paths. The others carry as many as take
+            the same time.
+    """
 
     transfers: tuple[int, ...]
     count: int
 
 
 def message_counts(plan: BulkPlan, job: CalibrationJob) -> dict[int, int]:
-    """Transfer of the job -> messages over its path."""
+    """Return the number of messages over the path of each transfer of a job."""
     slowest_s = max(plan.transfer_s[i] for i in job.transfers)
     counts = {}
     for i in job.transfers:
@@ -52,14 +61,15 @@ def message_counts(plan: BulkPlan, job: CalibrationJob) -> dict[int, int]:
     return counts
 
 
+# Executes a job and returns the payload bits per second of the path that is slowest relative to its
+# rate. The result is scaled to a path of the rate ``plan.link_rate_bps``.
 Measure = Callable[[CalibrationJob], float]
-"""Carries a job out and gives payload bits a second. A path that is slower than ``plan.link_rate_bps`` counts as if it
-had that rate; of several paths the one counts that falls shortest of its rate."""
 
 
 def single_path_goodput(plan: BulkPlan) -> CalibrationJob:
-    """The transfer with the longest path (of equals the first)."""
-    longest = max(range(len(plan.transfers)), key=lambda i: (len(plan.transfers[i].path), -i))
+    """Return the job of the transfer with the longest path, the first of several."""
+    lengths = [len(transfer.path) for transfer in plan.transfers]
+    longest = lengths.index(max(lengths))
     return _job(plan, [longest], MESSAGES_ALONE)
 
 
@@ -70,17 +80,20 @@ def _job(plan: BulkPlan, transfers: Sequence[int], min_count: int) -> Calibratio
 
 
 def concurrent_goodput(plan: BulkPlan) -> CalibrationJob:
-    """As many transfers as share no link in either direction of use, found greedily, but no more than a time frame of a
-    liquid schedule holds on average; those over bottlenecks first."""
-    hard = set(plan.bottlenecks)
+    """Return the job of several transfers that share no link.
+
+    They are chosen greedily, those over most bottlenecks first. There are at most as many as a time
+    frame of a liquid schedule has on average.
+    """
+    bottlenecks = set(plan.bottlenecks)
     limit = max(1, round(len(plan.transfers) / plan.bottleneck_load))
-    order = sorted(
-        range(len(plan.transfers)),
-        key=lambda i: (-sum(x in hard for x in plan.transfers[i].path), i),
-    )
+
+    def crossed_bottlenecks(index: int) -> int:
+        return len([link for link in plan.transfers[index].path if link in bottlenecks])
+
     used: set[LinkId] = set()
     chosen: list[int] = []
-    for index in order:
+    for index in sorted(range(len(plan.transfers)), key=crossed_bottlenecks, reverse=True):
         path = plan.transfers[index].path
         if used.isdisjoint(path) and len(chosen) < limit:
             used.update(path)
@@ -89,43 +102,56 @@ def concurrent_goodput(plan: BulkPlan) -> CalibrationJob:
 
 
 def calibration_ends(plan: BulkPlan) -> Iterator[Ends]:
-    """The end points of all messages that calibrating before and after a run can take, in the order in which it takes
-    them."""
-    for job in (single_path_goodput(plan), *[concurrent_goodput(plan)] * (2 * ATTEMPTS + 1)):
+    """Yield the end points of all messages that calibration may send, in this order.
+
+    The last measurement of ``recalibrate`` comes after all its attempts have failed.
+    """
+    concurrent_jobs = [concurrent_goodput(plan)] * (2 * ATTEMPTS + 1)
+    for job in (single_path_goodput(plan), *concurrent_jobs):
         for index, count in message_counts(plan, job).items():
             yield from [plan.transfers[index].ends] * count
 
 
 def uncalibrated(plan: BulkPlan) -> Goodput:
-    """Goodput taken to be the links' rate."""
+    """Return the links' rate as the goodput, without a measurement."""
     return Goodput(
         single_path_bps=plan.link_rate_bps, concurrent_bps=plan.link_rate_bps, concurrent_paths=1
     )
 
 
 def calibrate(plan: BulkPlan, measure: Measure) -> Goodput:
-    """Goodput of one path alone, and of many disjoint ones at once.
+    """Measure the goodput of one path alone, and of several disjoint paths at the same time.
 
-    Raises InvalidRunError where these are much slower than one alone, however often they are tried.
+    Raises:
+        InvalidRunError: The latter are much slower in every attempt.
     """
     alone_bps = measure(single_path_goodput(plan))
     for _ in range(ATTEMPTS):
-        found = _measured_together(plan, measure, alone_bps)
-        if machine_lag(plan, found) is None:
-            return found
-    raise InvalidRunError(str(machine_lag(plan, found)))
+        goodput = _measure_concurrent(plan, measure, alone_bps)
+        if machine_lag(plan, goodput) is None:
+            return goodput
+    raise InvalidRunError(str(machine_lag(plan, goodput)))
 
 
 def recalibrate(plan: BulkPlan, measure: Measure, first: Goodput) -> Goodput:
-    """Many paths at once after the run: a machine that lags now may have lagged in the run. The slower of both
-    counts."""
+    """Measure several paths after the run, and return the goodput that counts.
+
+    A machine that is too slow now may have been too slow in the run. The first goodput counts if
+    the machine is fast enough in one of the attempts, else a new one.
+
+    Args:
+        plan: The bulk plan.
+        measure: Executes a job.
+        first: The goodput before the run.
+    """
     for _ in range(ATTEMPTS):
-        if machine_lag(plan, _measured_together(plan, measure, first.single_path_bps)) is None:
+        goodput = _measure_concurrent(plan, measure, first.single_path_bps)
+        if machine_lag(plan, goodput) is None:
             return first
-    return _measured_together(plan, measure, first.single_path_bps)
+    return _measure_concurrent(plan, measure, first.single_path_bps)
 
 
-def _measured_together(plan: BulkPlan, measure: Measure, alone_bps: float) -> Goodput:
+def _measure_concurrent(plan: BulkPlan, measure: Measure, alone_bps: float) -> Goodput:
     job = concurrent_goodput(plan)
     return Goodput(
         single_path_bps=alone_bps, concurrent_bps=measure(job), concurrent_paths=len(job.transfers)
@@ -133,12 +159,17 @@ def _measured_together(plan: BulkPlan, measure: Measure, alone_bps: float) -> Go
 
 
 def machine_lag(plan: BulkPlan, goodput: Goodput) -> str | None:
-    """Why the machine cannot carry a time frame, None where it can; or why its messages are too short to tell."""
+    """Return why the machine is too slow for a time frame, or None.
+
+    If the messages are too short to tell, the reason says so.
+    """
     if goodput.concurrent_bps >= MIN_TOGETHER * goodput.single_path_bps:
         return None
-    short = (1 - MIN_TOGETHER) / 2 * single_path_goodput(
-        plan
-    ).count * plan.message_bytes < AT_ONCE_BYTES
+    sent_bytes = single_path_goodput(plan).count * plan.message_bytes
+    if (1 - MIN_TOGETHER) / 2 * sent_bytes < AT_ONCE_BYTES:
+        hint = "give a larger --message-size: a link that has rested passes two packets at once"
+    else:
+        hint = overload_hint(plan.rates)
     if plan.equal_rates:
         together = f"got {goodput.concurrent_bps / 1e6:.2f} Mbit/s each"
         alone = f"{goodput.single_path_bps / 1e6:.2f}"
@@ -147,7 +178,5 @@ def machine_lag(plan: BulkPlan, goodput: Goodput) -> str | None:
         alone = f"{goodput.single_path_bps / plan.link_rate_bps:.3f}"
     return overload_message(
         f"{goodput.concurrent_paths} disjoint paths at once {together}, one alone {alone}",
-        hint="give a larger --message-size: a link that has rested passes two packets at once"
-        if short
-        else overload_hint(plan.rates),
+        hint=hint,
     )

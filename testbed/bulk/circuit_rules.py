@@ -1,6 +1,7 @@
-"""Circuits as rules: a transfer's packets find a way through the switches only while its circuit stands.
+"""Circuits as OpenFlow rules: switches forward a transfer's packets only while its circuit exists.
 
-Acknowledgements go the data's way back over standing rules; what has no circuit matches no rule, and is dropped.
+Acknowledgements take the reverse path over standing rules. Packets without a circuit match no rule,
+and are dropped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,10 +14,12 @@ from testbed.openflow.rules import ETH_IPV4, FlowRule, HostRoute, Match, path_ro
 from topologies import LinkId, label_of, reverse_of
 
 PROTOCOL_TCP = 6
+# TCP port of every receiver for the first parts of messages. The second parts have the next port,
+# and so on.
 BULK_PORT = 7117
-"""TCP port of every receiver, for the first parts of messages; the next port is the second parts', and so on."""
 Paths = Mapping[Pair, Sequence[LinkId]]
-CIRCUIT_PRIORITY, STANDING_PRIORITY = 400, 300
+CIRCUIT_PRIORITY = 400
+STANDING_PRIORITY = 300
 
 
 def circuit_rules(
@@ -27,10 +30,20 @@ def circuit_rules(
     priority: int = CIRCUIT_PRIORITY,
     part: int = 0,
 ) -> tuple[FlowRule, ...]:
-    """The rules that let that part of the pair's data (TCP to BULK_PORT + part) along the path: one a switch, the
-    sink's first.
+    """Return the rules that forward the data of a pair along a path.
 
-    Raises InputError where the path does not lead from the one host to the other over nodes that forward.
+    There is one rule per switch. The rule nearest to the sink comes first, so that no packet enters
+    an incomplete circuit.
+
+    Args:
+        wiring: The switches and their ports.
+        pair: The sending and the receiving host.
+        path: The links from the one to the other.
+        priority: The priority of the rules.
+        part: The part of the messages (TCP to BULK_PORT + part).
+
+    Raises:
+        InputError: The path does not connect the hosts, or crosses a node that does not forward.
     """
     return _along(wiring, pair, path, ("tcp_dst", BULK_PORT + part), priority)
 
@@ -43,14 +56,23 @@ def return_rules(
     priority: int = STANDING_PRIORITY,
     part: int = 0,
 ) -> tuple[FlowRule, ...]:
-    """The standing rules of the part's acknowledgements (TCP from its port) over the reverse of the data's path.
+    """Return the standing rules of the acknowledgements, over the reverse of the data's path.
 
-    Raises InputError where a link of the path has no link back.
+    Args:
+        wiring: The switches and their ports.
+        pair: The sender and the receiver of the data.
+        path: The path of the data.
+        priority: The priority of the rules.
+        part: The part of the messages (TCP from BULK_PORT + part).
+
+    Raises:
+        InputError: A link of the path has no reverse link.
     """
     for link in reversed(path):
         if reverse_of(link) not in wiring.network.link_index:
             raise InputError(
-                f"link {label_of(link)}: no link leads back, so no acknowledgement of {pair[0]} to {pair[1]}; add it"
+                f"link {label_of(link)}: no link leads back, so no acknowledgement of {pair[0]} to "
+                f"{pair[1]}; add it"
             )
     back = [reverse_of(link) for link in reversed(path)]
     return _along(wiring, (pair[1], pair[0]), back, ("tcp_src", BULK_PORT + part), priority)
@@ -59,33 +81,47 @@ def return_rules(
 def shared_return_rules(
     wiring: Wiring, paths: Mapping[Pair, Sequence[LinkId]], part: int = 0
 ) -> tuple[FlowRule, ...]:
-    """``return_rules`` of all pairs, in few rules: where acknowledgements to one sender leave a switch through one port
-    whoever sends them, one rule without a source does, below those of the pairs that go another way.
+    """Return the return rules of all pairs, with shared rules at a lower priority.
 
-    A switch looks up each new flow once; flows that share a rule share that too.
+    At each switch, one rule without a source address sends the acknowledgements to one sender
+    through their most frequent port. Pairs that use another port have their own rules above it. A
+    switch looks up each new flow once, and flows that share a rule also share the look-up.
+
+    Args:
+        wiring: The switches and their ports.
+        paths: The path of the data of each pair.
+        part: The part of the messages.
     """
-    every: dict[tuple[int, str], dict[int, list[FlowRule]]] = {}
+    rules_by_sender: dict[tuple[int, str], dict[int, list[FlowRule]]] = {}
     for pair, path in paths.items():
         for rule in return_rules(wiring, pair, path, part=part):
-            every.setdefault((rule.dpid, pair[0]), {}).setdefault(rule.out_port, []).append(rule)
-    found: list[FlowRule] = []
-    for (dpid, _), by_port in every.items():
-        common = max(by_port, key=lambda out: (len(by_port[out]), -out))
-        match = tuple(field for field in by_port[common][0].match if field[0] != "ipv4_src")
-        found.append(
-            FlowRule(dpid=dpid, priority=STANDING_PRIORITY - 1, match=match, out_port=common)
+            by_port = rules_by_sender.setdefault((rule.dpid, pair[0]), {})
+            by_port.setdefault(rule.out_port, []).append(rule)
+    rules: list[FlowRule] = []
+    for (dpid, _), by_port in rules_by_sender.items():
+        # Of equally frequent ports, the one with the lowest number is shared.
+        most_rules = max(len(rules_of_port) for rules_of_port in by_port.values())
+        shared_port = min(port for port in by_port if len(by_port[port]) == most_rules)
+        match = tuple(field for field in by_port[shared_port][0].match if field[0] != "ipv4_src")
+        shared = FlowRule(
+            dpid=dpid, priority=STANDING_PRIORITY - 1, match=match, out_port=shared_port
         )
-        found += [rule for out, rules in by_port.items() if out != common for rule in rules]
-    return tuple(found)
+        rules.append(shared)
+        for port, rules_of_port in by_port.items():
+            if port != shared_port:
+                rules += rules_of_port
+    return tuple(rules)
 
 
 def packet_switching_rules(wiring: Wiring, paths: Paths, part: int = 0) -> tuple[FlowRule, ...]:
-    """Packet switching: the data of every pair finds its way at any time (acknowledgements: ``return_rules``)."""
-    return tuple(
-        rule
-        for pair, path in paths.items()
-        for rule in circuit_rules(wiring, pair, path, priority=STANDING_PRIORITY, part=part)
-    )
+    """Return standing rules for the data of every pair, so that it needs no circuit.
+
+    The rules of the acknowledgements (``return_rules``) are not included.
+    """
+    rules: list[FlowRule] = []
+    for pair, path in paths.items():
+        rules += circuit_rules(wiring, pair, path, priority=STANDING_PRIORITY, part=part)
+    return tuple(rules)
 
 
 def _along(
@@ -95,39 +131,40 @@ def _along(
     port: tuple[Literal["tcp_src", "tcp_dst"], int],
     priority: int,
 ) -> tuple[FlowRule, ...]:
-    """Rules for TCP packets of the pair with that ``port``."""
-    at = pair[0]
+    """Return the rules for TCP packets of a pair with this port, the one nearest the sink first."""
+    source, sink = pair
+    node = source
     for link in path:
-        if link[0] != at or (at != pair[0] and not wiring.network.node(at).forwards):
+        forwards = node == source or wiring.network.node(node).forwards
+        if link[0] != node or not forwards:
             raise InputError(
-                f"path of {pair[0]} to {pair[1]}: {label_of(link)} does not start at {at}, which forwards"
+                f"path of {source} to {sink}: {label_of(link)} does not start at {node}, which "
+                "forwards"
             )
-        at = link[1]
-    if at != pair[1]:
-        raise InputError(
-            f"path of {pair[0]} to {pair[1]} ends at {at}; give one that ends at {pair[1]}"
-        )
+        node = link[1]
+    if node != sink:
+        raise InputError(f"path of {source} to {sink} ends at {node}; give one that ends at {sink}")
     match: Match = (
         ("eth_type", ETH_IPV4),
         ("ip_proto", PROTOCOL_TCP),
-        ("ipv4_src", wiring.host_at(pair[0]).ip),
-        ("ipv4_dst", wiring.host_at(pair[1]).ip),
+        ("ipv4_src", wiring.host_at(source).ip),
+        ("ipv4_dst", wiring.host_at(sink).ip),
         port,
     )
-    return tuple(
-        FlowRule(
-            dpid=wiring.switch_at(link[0]).dpid,
-            priority=priority,
-            match=match,
-            out_port=wiring.out_port(link),
-        )
-        for link in reversed(path[1:])
-        if wiring.network.node(link[0]).kind == "switch"
-    )
+    rules = []
+    for link in reversed(path[1:]):
+        if wiring.network.node(link[0]).kind == "switch":
+            dpid = wiring.switch_at(link[0]).dpid
+            out_port = wiring.out_port(link)
+            rules.append(FlowRule(dpid=dpid, priority=priority, match=match, out_port=out_port))
+    return tuple(rules)
 
 
 def pair_routes(wiring: Wiring, pair: Pair, path: Sequence[LinkId]) -> tuple[HostRoute, ...]:
-    """What hosts do with the pair's packets there and back, where one has several cables or forwards."""
+    """Return the routes of hosts for a pair's packets in both directions.
+
+    Hosts need routes only if a host of the network has several cables or forwards packets.
+    """
     if not wiring.routed:
         return ()
     back = [reverse_of(link) for link in reversed(path)]

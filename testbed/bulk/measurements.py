@@ -1,4 +1,4 @@
-"""What a run of a bulk plan measured, on either fabric; nothing here knows how."""
+"""The measurements of a run of a bulk plan, emulated or simulated."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,18 +9,26 @@ from testbed.machines.machines_report import MachinesReport
 from testbed.model.machine.load import MachineLoad
 from topologies import LinkId
 
-INNER_HEADERS_BYTES, ETHERNET_BYTES = 20 + 32, 14
-"""IPv4, and TCP with time stamps; what is before them."""
+# IPv4, and TCP with time stamps.
+INNER_HEADERS_BYTES = 20 + 32
+ETHERNET_BYTES = 14
+# Headers of a packet of data, and of an acknowledgement.
 HEADERS_BYTES = ETHERNET_BYTES + INNER_HEADERS_BYTES
-"""Of a packet of data and of an acknowledgement alike."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransferRecord:
-    """What became of one transfer; times in seconds after the start, None where it never came to that.
+    """The course of one transfer.
 
-    ``started_s``: it held its links, its circuit stood, and it sent; ``done_s``: its message was whole and verified.
-    ``attempts``: times it was sent.
+    Times are in seconds after the start of the run; None if the event did not happen.
+
+    Attributes:
+        transfer: The index of the transfer in the plan.
+        started_s: When it began to send over its circuit.
+        done_s: When its message was complete and verified.
+        attempts: Number of times that it was sent.
+        deliveries: Number of times that the message arrived.
+        path: The links that it took.
     """
 
     transfer: int
@@ -33,8 +41,13 @@ class TransferRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Goodput:
-    """Calibrated goodput: payload bits a second over one path alone, and over the slowest of many disjoint paths at
-    once."""
+    """The calibrated goodput, in payload bits per second.
+
+    Attributes:
+        single_path_bps: Goodput of one path alone.
+        concurrent_bps: Goodput of the slowest of several disjoint paths at the same time.
+        concurrent_paths: Number of these paths.
+    """
 
     single_path_bps: float
     concurrent_bps: float
@@ -43,7 +56,13 @@ class Goodput:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkCount:
-    """What one link carried in a whole run, and how many packets its queue had no room for."""
+    """The traffic of one link in a complete run.
+
+    Attributes:
+        packets: Number of packets carried.
+        bytes: Number of bytes carried.
+        queue_drops: Number of packets dropped at the full queue.
+    """
 
     packets: int
     bytes: int
@@ -51,8 +70,13 @@ class LinkCount:
 
 
 class TcpRetransmissions(NamedTuple):
-    """What TCP sent again on one connection, as its sender's kernel counts it, and how often it had waited in vain
-    (time-outs) before it did: 0 where the kernel does not count them (before Linux 6.7)."""
+    """The retransmissions of one TCP connection, as the sender's kernel counts them.
+
+    Attributes:
+        bytes: Number of bytes retransmitted.
+        packets: Number of packets retransmitted.
+        timeouts: Number of retransmission time-outs; 0 before Linux 6.7, which does not count them.
+    """
 
     bytes: int = 0
     packets: int = 0
@@ -61,11 +85,30 @@ class TcpRetransmissions(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class BulkMeasurements:
-    """All that a run measured. ``failure``: why the run did not come to its end, None where it did. ``dropped``: switch
-    -> packets that arrived at it and left it by no link, although no queue refused them; ``injected``: packets that
-    were sent without a circuit. ``retransmitted``: transfer -> what TCP sent again. ``circuit_change_s``: spent in changing
-    circuits, all changes together. ``strain``: of the machine in an emulated run. ``machines``: of a run over several;
-    every ``done_s`` is then right to within its ``uncertainty_s``."""
+    """The measurements of a run.
+
+    Attributes:
+        fabric: The kind of network that the run used.
+        seconds: Duration of the run.
+        transfers: The course of every transfer.
+        frame_times_s: Begin and end of each time frame.
+        goodput: The calibrated goodput.
+        failure: Why the run was aborted; None if it completed.
+        deadlocks: Descriptions of the deadlocks.
+        links: The traffic of each link.
+        dropped: Number of packets by switch that arrived there and left by no link, although no
+            queue dropped them.
+        injected: Number of packets sent without a circuit.
+        retransmitted: The retransmissions by transfer.
+        lost_links: Links that failed.
+        rule_changes: Number of rules installed or removed.
+        slowest_change_s: Maximum duration of a change of circuits.
+        circuit_change_s: Total duration of all changes of circuits.
+        packet_payload_bytes: Payload of a full packet.
+        strain: The load of the machine in an emulated run.
+        machines: The machines of a run over several; every ``done_s`` is then exact to within their
+            ``uncertainty_s``.
+    """
 
     fabric: str
     seconds: float
@@ -88,10 +131,12 @@ class BulkMeasurements:
 
     @property
     def cpu_fraction(self) -> float:
-        """Busy time of all processors, 0 to 1."""
-        return 0.0 if self.strain is None else self.strain.cpu_fraction
+        """The share of processor time that was used, 0 to 1."""
+        if self.strain is None:
+            return 0.0
+        return self.strain.cpu_fraction
 
     @property
     def delivered(self) -> int:
-        """Messages that arrived whole and verified."""
-        return sum(r.done_s is not None for r in self.transfers)
+        """The number of messages that arrived complete and were verified."""
+        return len([record for record in self.transfers if record.done_s is not None])

@@ -1,6 +1,6 @@
-"""A bulk transfer as a value: who sends to whom over which links, in which time frames.
+"""The plan of bulk transfers: who sends to whom, over which links, in which time frames.
 
-``testbed.bulk.planning`` builds plans, both fabrics (emulated and simulated) run them; nothing here knows either.
+``testbed.bulk.planning`` builds plans; the emulated and the simulated fabric run them.
 """
 
 from collections import Counter
@@ -18,23 +18,33 @@ from testbed.model.short_repr import ShortRepr
 from topologies import LinkId, Network, label_of
 
 Switching = Literal["circuit", "packet"]
+# Sending host and receiving host, by their names in the network.
 Pair = tuple[str, str]
-"""(sending host, receiving host), by their names in the network."""
+# Sending host, receiving host and part: each part of a message has its own connection.
 Ends = tuple[str, str, int]
-"""(sending host, receiving host, part): each part of a message has a connection of its own."""
 Path = tuple[LinkId, ...]
 SWITCHINGS: tuple[Switching, ...] = get_args(Switching)
 
 
 def over_switches(network: Network, path: Path) -> bool:
-    """Whether a switch is on the path; over cables between hosts alone nothing can be held back or seen to fail."""
+    """Return whether a switch is on the path.
+
+    Cables between hosts have no rules, and their failures are not reported.
+    """
     return any(network.node(link[1]).kind == "switch" for link in path)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BulkTransfer:
-    """One message, or ``part`` of it, from a sending to a receiving host. ``path``: its directed links in order;
-    ``alternative``: the path that takes over when a link of ``path`` is cut, None where there is none."""
+    """One message, or a part of it, from a sending to a receiving host.
+
+    Attributes:
+        source: The sending host.
+        sink: The receiving host.
+        path: The directed links of the path, in order.
+        alternative: The path to use after a failure of a link of ``path``; None if there is none.
+        part: The number of the part.
+    """
 
     source: str
     sink: str
@@ -44,22 +54,38 @@ class BulkTransfer:
 
     @property
     def ends(self) -> Ends:
+        """The end points of the connection."""
         return self.source, self.sink, self.part
 
     @property
     def name(self) -> str:
+        """The name of the transfer in messages and tables."""
         return label_of(self.ends)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BulkPlan(ShortRepr):
-    """Transfers, and the time frames (tuples of indices into ``transfers``) in which they are to be sent.
+    """Transfers, and the time frames in which they are sent.
 
-    ``barrier``: a time frame begins when every message of the one before has arrived; without it each sender goes
-    through its own messages in the order of the frames. ``circuit`` switching: a transfer holds every link of its path
-    while it sends; ``packet``: all may send at once. ``injected``: packets sent in mid-run for a transfer that has no
-    circuit. ``rates``: how the rates of ``network`` follow from the user's, None for a network that is as it is. Frames must partition the transfers
-    (InputError).
+    Attributes:
+        network: The network, at the rates of the run.
+        transfers: The transfers.
+        frames: The time frames, as indices into ``transfers``. Each transfer is in one frame.
+        method: The name of the scheduling method.
+        switching: ``circuit``: a transfer holds every link of its path while it sends; ``packet``:
+            all transfers may send at the same time.
+        barrier: A time frame begins when every message of the previous one has arrived. Without a
+            barrier, each sender sends its messages in the order of the frames.
+        message_bytes: Size of a message, or of a part.
+        rates: How the rates of ``network`` follow from those of the user's network; None if they
+            are unchanged.
+        seed: Seed of all random choices of the run.
+        injected: Number of packets sent during the run for a transfer without a circuit.
+        faults: The link failures of the run.
+        killed: The processes that are killed during the run.
+
+    Raises:
+        InputError: A transfer is not in exactly one frame, or a size is invalid.
     """
 
     network: Network
@@ -80,32 +106,35 @@ class BulkPlan(ShortRepr):
             raise InputError(f"messages of {self.message_bytes} bytes; give 1 or more")
         if not self.transfers:
             raise InputError("bulk plan: no transfer; give a pattern with at least one")
-        seen = [0] * len(self.transfers)
+        frame_counts = [0] * len(self.transfers)
         for frame in self.frames:
             for index in frame:
-                if not 0 <= index < len(seen):
+                if not 0 <= index < len(frame_counts):
                     raise InputError(
-                        f"bulk plan: a time frame names transfer {index}; there are {len(seen)}"
+                        f"bulk plan: a time frame names transfer {index}; there are "
+                        f"{len(frame_counts)}"
                     )
-                seen[index] += 1
-        for index, count in enumerate(seen):
+                frame_counts[index] += 1
+        for index, count in enumerate(frame_counts):
             if count != 1:
                 raise InputError(
-                    f"bulk plan: transfer {index} ({self.transfers[index].name}) is in {count} frames; put it in one"
+                    f"bulk plan: transfer {index} ({self.transfers[index].name}) is in {count} "
+                    "frames; put it in one"
                 )
 
     @property
     def parts(self) -> int:
-        """Equal parts of a message, each a transfer of ``message_bytes``; all first parts come first, and so on."""
-        return 1 + max(t.part for t in self.transfers)
+        """The number of equal parts of a message, each a transfer of ``message_bytes``."""
+        return 1 + max(transfer.part for transfer in self.transfers)
 
     @property
     def total_bytes(self) -> int:
+        """The size of all messages together."""
         return self.message_bytes * len(self.transfers)
 
     @cached_property
     def rates_bps(self) -> Mapping[LinkId, float]:
-        """Link -> its rate."""
+        """The rate of each link."""
         return {link.id: link.capacity_bps for link in self.network.links}
 
     @cached_property
@@ -115,7 +144,7 @@ class BulkPlan(ShortRepr):
 
     @cached_property
     def equal_rates(self) -> bool:
-        """Whether all links that carry messages have the same rate."""
+        """All links that carry messages have the same rate."""
         return all(self.rates_bps[link] == self.link_rate_bps for link in self.loads)
 
     def path_rate_bps(self, path: Path) -> float:
@@ -124,7 +153,7 @@ class BulkPlan(ShortRepr):
 
     @cached_property
     def transfer_s(self) -> tuple[float, ...]:
-        """Transfer -> the time that its message takes over a circuit."""
+        """The time that the message of each transfer takes over a circuit."""
         bits = self.message_bytes * 8
         return tuple(bits / self.path_rate_bps(transfer.path) for transfer in self.transfers)
 
@@ -142,29 +171,37 @@ class BulkPlan(ShortRepr):
         factors = [
             self.link_rate_bps / self.path_rate_bps(transfer.path) for transfer in self.transfers
         ]
-        return sum(max((factors[i] for i in frame), default=1.0) for frame in self.frames)
+        duration = 0.0
+        for frame in self.frames:
+            duration += max([factors[index] for index in frame], default=1.0)
+        return duration
 
     @property
     def receivers(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(t.sink for t in self.transfers))
+        """The receiving hosts."""
+        return tuple(dict.fromkeys(transfer.sink for transfer in self.transfers))
 
     @property
     def senders(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(t.source for t in self.transfers))
+        """The sending hosts."""
+        return tuple(dict.fromkeys(transfer.source for transfer in self.transfers))
 
     @cached_property
     def loads(self) -> Mapping[LinkId, int]:
-        """Link -> transfers over it, links with none left out."""
-        return Counter(link for transfer in self.transfers for link in transfer.path)
+        """The number of transfers over each link that carries any."""
+        loads: Counter[LinkId] = Counter()
+        for transfer in self.transfers:
+            loads.update(transfer.path)
+        return loads
 
     @property
     def bottleneck_load(self) -> int:
-        """Transfers over the busiest link: the time frames of a liquid schedule."""
+        """The number of transfers over the busiest link: the time frames of a liquid schedule."""
         return max(self.loads.values())
 
     @cached_property
     def relative_loads(self) -> Mapping[LinkId, Fraction]:
-        """Link -> the time that it needs for its messages, in times of a message over the fastest link."""
+        """The time that each link needs, in times of a message over the fastest link."""
         fastest = Fraction(self.link_rate_bps)
         return {
             link: load * fastest / Fraction(self.rates_bps[link])
@@ -184,6 +221,9 @@ class BulkPlan(ShortRepr):
 
     @cached_property
     def frame_of(self) -> tuple[int, ...]:
-        """Transfer -> its time frame."""
-        found = {index: number for number, frame in enumerate(self.frames) for index in frame}
-        return tuple(found[index] for index in range(len(self.transfers)))
+        """The time frame of each transfer."""
+        frame_of = [0] * len(self.transfers)
+        for number, frame in enumerate(self.frames):
+            for index in frame:
+                frame_of[index] = number
+        return tuple(frame_of)

@@ -1,5 +1,4 @@
-"""Messages from every sending to every receiving host, in time frames, by circuits and by packet switching side by
-side."""
+"""The workload ``bulk``: messages between all hosts, by circuit or packet switching."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,10 +17,10 @@ from testbed.model.workload import Carry, How, Judgement, Workload, lazily
 from topologies import Json
 
 DESCRIPTION = (
-    "Send a message from every sending to every receiving host, in the time frames of a method. With circuit switching "
-    "a transfer holds every link of its path while it sends, and its circuit is in the switches; with packet switching "
-    "congestion is left to them. Both are run and reported side by side; --switching says which one the verdict is "
-    "about."
+    "Send a message from every sending to every receiving host, in the time frames of a method. "
+    "With circuit switching a transfer holds every link of its path while it sends, and its "
+    "circuit is in the switches; with packet switching congestion is left to them. Both are run "
+    "and reported side by side; --switching says which one the verdict is about."
 )
 _HEADINGS = (
     "switching",
@@ -37,25 +36,29 @@ _BUILD = partial(lazily("testbed.bulk.planning:build_bulk_plan"), now=time.monot
 
 
 def _fitted(requested: BulkOptions, plan: BulkPlan, fabric: str) -> tuple[BulkPlan, str]:
+    """Return the plan at a rate that the machine can carry, and a note on the rate."""
     from testbed.results.capacity_file import chosen_rate
 
     assert plan.rates is not None
     paths = [transfer.path for transfer in plan.transfers]
-    limit_bps, words = chosen_rate(requested.link_rate_bps, paths, plan.relative_duration, fabric)
+    limit_bps, reason = chosen_rate(requested.link_rate_bps, paths, plan.relative_duration, fabric)
     rates = replace(plan.rates, limit_bps=limit_bps)
-    return replace(plan, network=rates.network, rates=rates), rates.limit_note(words)
+    return replace(plan, network=rates.network, rates=rates), rates.limit_note(reason)
 
 
-def _others(requested: BulkOptions, plan: BulkPlan) -> Sequence[BulkPlan]:
-    """The same transfers and time frames by the other switching; none under faults, whose moments are of one run."""
+def _variants(requested: BulkOptions, plan: BulkPlan) -> Sequence[BulkPlan]:
+    """Return the same transfers and time frames with the other switching.
+
+    There is no comparison under faults, because their times refer to one run.
+    """
     if requested.no_comparison or plan.faults or plan.killed:
         return ()
     if plan.switching == "circuit":
         return (replace(plan, switching="packet", injected=0),)
-    switched = any(over_switches(plan.network, transfer.path) for transfer in plan.transfers)
-    return (
-        replace(plan, switching="circuit", injected=requested.inject_packets if switched else 0),
-    )
+    injected = 0
+    if any(over_switches(plan.network, transfer.path) for transfer in plan.transfers):
+        injected = requested.inject_packets
+    return (replace(plan, switching="circuit", injected=injected),)
 
 
 def _carry(plan: BulkPlan, how: How, report_progress: ReportProgress | None) -> BulkMeasurements:
@@ -65,7 +68,7 @@ def _carry(plan: BulkPlan, how: How, report_progress: ReportProgress | None) -> 
 
 @contextmanager
 def _opened(how: How) -> Iterator[Carry[BulkPlan, BulkMeasurements]]:
-    """One fabric for all plans: they share its network, or its machines."""
+    """Provide the function that runs plans on one fabric, whose network or machines they share."""
     requested: BulkRunOptions = how.options or BulkRunOptions()
     if how.fabric == "simulator":
         from testbed.bulk.simulated import SimulatedBulkFabric
@@ -84,48 +87,61 @@ def _opened(how: How) -> Iterator[Carry[BulkPlan, BulkMeasurements]]:
 
 
 def _compared(judged: Sequence[Judgement]) -> Judgement:
-    """The first switching's judgement, with the figures of the other under ``other_switching``."""
-    comparison = {one.document["switching"]: one.document for one in judged[1:]}
-    stored = tuple(row for one in judged for row in one.rows)
-    return replace(
-        judged[0], document={**judged[0].document, "other_switching": comparison}, stored=stored
-    )
+    """Return the judgement of the first switching, with the document of the other in it."""
+    first = judged[0]
+    comparison = {}
+    for judgement in judged[1:]:
+        comparison[judgement.document["switching"]] = judgement.document
+    stored: list[Json] = []
+    for judgement in judged:
+        stored += judgement.rows
+    document = {**first.document, "other_switching": comparison}
+    return replace(first, document=document, stored=tuple(stored))
 
 
 def _view(plan: BulkPlan) -> tuple[str, Callable[[], RunView]]:
+    """Return the subtitle of the live page, and a function that draws its network."""
     from testbed.live.run_views import network_view
 
     title = f"{plan.network.name}: bulk transfers, {plan.switching} switching, {plan.method}"
-    return f"{plan.switching} switching", partial(
-        network_view, title, plan.network, plan.loads, plan.faults
-    )
+    view = partial(network_view, title, plan.network, plan.loads, plan.faults)
+    return f"{plan.switching} switching", view
 
 
 def _shown(document: Json) -> Iterator[object]:
+    """Yield the lines and the table that the command prints for a run's document."""
     from testbed.report.answers import Table
     from testbed.report.wording import counted
 
-    barrier = "with a barrier" if document["barrier"] else "without a barrier"
+    barrier = "without a barrier"
+    if document["barrier"]:
+        barrier = "with a barrier"
     frames = counted(document["frames"], "time frame")
     if document["rounds"] is not None:
         frames = f"{counted(document['rounds'], 'round')} ({frames} without conflict)"
     parts = document.get("parts", 1)
-    sent = "messages" if parts == 1 else f"parts (1/{parts} of a message)"
+    unit = "messages"
+    if parts != 1:
+        unit = f"parts (1/{parts} of a message)"
+    message_mb = document["message_bytes"] / 1e6
     yield (
-        f"{document['network']}: {document['transfers']} {sent} of {document['message_bytes'] / 1e6:g} MB,"
-        f" {document['method']}, {frames} {barrier} (bottleneck load {document['bottleneck_load']}),"
-        f" {document['fabric']}"
+        f"{document['network']}: {document['transfers']} {unit} of {message_mb:g} MB, "
+        f"{document['method']}, {frames} {barrier} "
+        f"(bottleneck load {document['bottleneck_load']}), {document['fabric']}"
     )
+    goodput_mbps = document["goodput_bps"] / 1e6
+    liquid_mbps = document["liquid_throughput_bps"] / 1e6
     yield (
-        f"predicted: {document['liquid_links']:.2f} links x {document['goodput_bps'] / 1e6:.2f} Mbit/s of goodput = "
-        f"{document['liquid_throughput_bps'] / 1e6:.1f} Mbit/s"
+        f"predicted: {document['liquid_links']:.2f} links x {goodput_mbps:.2f} Mbit/s of goodput = "
+        f"{liquid_mbps:.1f} Mbit/s"
     )
-    rows = list(map(_cells, (document, *document["other_switching"].values())))
+    rows = [_cells(row) for row in (document, *document["other_switching"].values())]
     spare = ("queue drops", "virtual time", "seconds", "Mbit/s")
     yield Table(name="switchings", headings=_HEADINGS, rows=rows, spare=spare)
 
 
 def _cells(row: Json) -> tuple[str, ...]:
+    """Return the cells of one switching in the table."""
     from testbed.model.json_values import from_json
     from testbed.report.wording import state_of
 
@@ -159,7 +175,7 @@ BULK = Workload(
     run_options=BulkRunOptions,
     build=_BUILD,
     fitted=_fitted,
-    variants=_others,
+    variants=_variants,
     together=_compared,
     carry=_carry,
     opened=_opened,

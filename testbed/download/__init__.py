@@ -1,1 +1,1 @@
-"""Downloads over many paths: a plan of one transfer over a last mile, and the judgement of how full it was kept."""
+"""The workload ``download``: a file over many paths to a host behind a slow last mile."""

@@ -1,6 +1,7 @@
-"""Codes for large blocks by name: ours, and those of other packages (group ``testbed.codes``).
+"""Codes for large blocks by name, of this package and of plug-ins (group ``testbed.codes``).
 
-A code is a class, or a function without arguments, whose value is a ``fec.protocol.large_blocks.BlockCode``.
+A code is a class, or a function without arguments, whose value is a
+``fec.protocol.large_blocks.BlockCode``.
 """
 
 from collections.abc import Callable
@@ -20,7 +21,11 @@ CODES.register("reed-solomon", ReedSolomonBlocks)
 
 
 def block_code(name: str) -> BlockCode:
-    """A code of that name. InputError for an unknown one."""
+    """Return a new code of this name.
+
+    Raises:
+        InputError: The name is unknown.
+    """
     make = CODES.find(name)
     if make is None:
         raise InputError(f"code {name!r}; {CODES.nearest(name)}")

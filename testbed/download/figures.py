@@ -1,4 +1,4 @@
-"""The figure of a download, drawn from its row alone: how full the last mile was kept while links failed."""
+"""The figure of a download, drawn from its stored row: the load of its last mile over time."""
 
 import math
 from collections.abc import Sequence
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from testbed.report.drawing.charts import AMBER, BLUE, INK, RED, Figure, panels
 from topologies import Json
 
+# Number of equal intervals of the download for which arrival rates are stored.
 BINS = 120
-"""Of the arrivals: packets are told as a rate over so many equal parts of the download."""
 
 
 def arrival_rates(arrivals_s: Sequence[float], seconds: float) -> list[float]:
-    """Packets a second in each of BINS equal parts of the time from 0 to ``seconds``.
+    """Return the packets per second in each of BINS equal intervals from 0 to ``seconds``.
 
     >>> rates = arrival_rates([0.1, 0.2, 5.9], 6.0)
     >>> len(rates), round(sum(rates) * 6.0 / BINS)
@@ -24,7 +24,7 @@ def arrival_rates(arrivals_s: Sequence[float], seconds: float) -> list[float]:
 
 
 def download_figures(rows: Sequence[Json]) -> dict[str, Figure]:
-    """Name -> matplotlib figure, for the row of one download; none where nothing arrived."""
+    """Return matplotlib figures by name, for one download; empty if no packet arrived."""
     (row,) = rows
     if not row["arrivals_pps"]:
         return {}
@@ -32,11 +32,14 @@ def download_figures(rows: Sequence[Json]) -> dict[str, Figure]:
 
 
 def _last_kilometre(row: Json) -> Figure:
+    """Draw the arrival rate, the rate that fills the last mile, and the faults."""
     figure, (axes,) = panels(9, 3.4)
-    width_s = row["drawn_s"] / len(row["arrivals_pps"])
-    edges = [k * width_s for k in range(len(row["arrivals_pps"]) + 1)]
+    arrivals_pps = row["arrivals_pps"]
+    drawn_s = row["drawn_s"]
+    interval_s = drawn_s / len(arrivals_pps)
+    edges_s = [k * interval_s for k in range(len(arrivals_pps) + 1)]
     axes.stairs(
-        row["arrivals_pps"], edges, fill=True, color=BLUE, alpha=0.4, label="packets that arrived"
+        arrivals_pps, edges_s, fill=True, color=BLUE, alpha=0.4, label="packets that arrived"
     )
     axes.axhline(
         row["last_kilometre_pps"],
@@ -45,22 +48,29 @@ def _last_kilometre(row: Json) -> Figure:
         linestyle=":",
         label="the last mile, full",
     )
-    for number, fault in enumerate(row["faults"]):
-        stop_s = min(fault["stop_s"] if fault["stop_s"] is not None else math.inf, row["drawn_s"])
-        broken = None if number else "a link is broken"
-        axes.axvspan(fault["start_s"], stop_s, color=AMBER, alpha=0.2, zorder=0, label=broken)
+    label: str | None = "a link is broken"
+    for fault in row["faults"]:
+        stop_s = drawn_s
+        if fault["stop_s"] is not None:
+            stop_s = min(fault["stop_s"], drawn_s)
+        axes.axvspan(fault["start_s"], stop_s, color=AMBER, alpha=0.2, zorder=0, label=label)
+        # The legend names the shading once.
+        label = None
     for name, style in (("predicted", "--"), ("measured", "-")):
         at_s = row["duration_s"][name]
         if at_s is not None and math.isfinite(at_s):
             label = f"the file is there, {name}: {at_s:.2f} s"
             axes.axvline(at_s, color=RED, linewidth=1.2, linestyle=style, label=label)
     axes.set(xlabel="time since the first packet, s", ylabel="packets a second")
-    axes.set(xlim=(0, 1.02 * row["drawn_s"]), ylim=(0, None))
+    axes.set(xlim=(0, 1.02 * drawn_s), ylim=(0, None))
     figure.legend(loc="outside lower center", ncols=3)
-    broken = ", ".join(f"{fault['link']} {fault['kind']}" for fault in row["faults"])
-    figure.set_label(
-        f"Packets that arrived over the last mile of {row['last_mile_rate_bps'] / 1e6:g} Mbit/s in a download of "
-        f"{row['file_bytes'] / 1e6:g} MB ({row['method']} route, {row['code']}), beside the rate that fills it (dotted)"
-        + (f"; shaded: {broken}." if broken else ".")
+    caption = (
+        f"Packets that arrived over the last mile of {row['last_mile_rate_bps'] / 1e6:g} Mbit/s "
+        f"in a download of {row['file_bytes'] / 1e6:g} MB ({row['method']} route, {row['code']}), "
+        "beside the rate that fills it (dotted)"
     )
+    if row["faults"]:
+        shaded = ", ".join(f"{fault['link']} {fault['kind']}" for fault in row["faults"])
+        caption += f"; shaded: {shaded}"
+    figure.set_label(f"{caption}.")
     return figure

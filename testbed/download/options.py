@@ -1,4 +1,4 @@
-"""What is downloaded, and how, for the command and the library."""
+"""Options of a download, for the command and the library."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from testbed.model.options.option import (
     sent,
 )
 
+# Largest file; both ends keep it in memory.
 MAX_BYTES = 1 << 28
 
 
 @options
 class DownloadOptions:
-    """What is downloaded, and how; see ``DownloadPlan``. ``faults`` None: the most loaded link is down for the middle
-    half."""
+    """Options of a download; see ``DownloadPlan``.
+
+    Attributes:
+        faults: None to take the most loaded link down for the middle half of the download.
+    """
 
     network: NetworkLike = option(
         kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file"
@@ -35,7 +39,8 @@ class DownloadOptions:
     file_bytes: int = sent(default="4MB", kind=kinds.bytes_up_to(MAX_BYTES), help="of the file")
     constant_rate: bool = sent(
         default=False,
-        help="the rival: a sender that never raises its rate; judged against what a sender that does would take",
+        help="the rival: a sender that never raises its rate; judged against what a sender that "
+        "does would take",
     )
     routing: str = routed(default="capillary", metavar="METHOD", help="as of testbed route")
     code: str = coded(default="raptorq", help="raptorq or reed-solomon, or a plug-in's")

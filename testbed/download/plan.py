@@ -1,6 +1,7 @@
-"""One download: network with its last mile, split there and back, coding and faults; and what a fabric measures of it.
+"""The plan of a download, and the measurements of its run.
 
-Source: Gabrielyan 2007, section 4.3.3 (a sender that feeds the last mile constantly at its full rate) and equation 29.
+Source: Gabrielyan 2007, section 4.3.3 (a sender that feeds the last mile constantly at its full
+rate) and equation 29.
 """
 
 import random
@@ -21,17 +22,31 @@ from testbed.model.short_repr import ShortRepr
 from topologies import Json, LinkId, Network
 
 FRAME_OVERHEAD_BYTES = 14 + 20 + 8 + HEADER.size
+# Share of the last mile's rate that is requested. More packets would only wait in its queue.
 FILL = 0.95
-"""Share of the last mile's rate that is requested: what is more would only stand in its queue."""
+# One label in each half of the label space: every acknowledgement is sent on two paths.
 RETURN_LABELS = (LABELS // 4, LABELS * 3 // 4)
-"""One label in each half of the label space: every acknowledgement goes both ways."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DownloadPlan(ShortRepr):
-    """``network`` with the host ``sink`` behind ``last_link``; ``limit_s``: when a fabric gives up. ``constant_rate``:
-    the sender never sends faster than what shall arrive, whatever is lost: the rival of the sender that is
-    predicted."""
+    """The plan of a download.
+
+    Attributes:
+        network: The network, with the host ``sink`` behind the last mile.
+        method: The routing.
+        code: The name of the code.
+        forward: The split from source to sink.
+        backward: The split from sink to source.
+        last_link: The last mile.
+        parameters: Sizes and rates of the sender.
+        file_bytes: Size of the file.
+        faults: The faults of the run.
+        limit_s: Duration after which the run is aborted.
+        seed: Seed of the file's content and of random losses.
+        constant_rate: The sender never raises its rate to make up for losses. It is the rival of
+            the sender that is predicted.
+    """
 
     network: Network
     method: str
@@ -48,24 +63,29 @@ class DownloadPlan(ShortRepr):
 
     @property
     def source(self) -> str:
+        """The node that has the file."""
         return self.forward.source
 
     @property
     def sink(self) -> str:
+        """The host behind the last mile."""
         return self.forward.sink
 
     @property
     def last_mile_rate_bps(self) -> float:
+        """The capacity of the last mile."""
         return self.network.links[self.network.link_index[self.last_link]].capacity_bps
 
     def block_code(self) -> BlockCode:
+        """Return a new code."""
         return block_code(self.code)
 
     def file(self) -> bytes:
-        """The content, from the seed alone."""
+        """Return the content of the file, which depends on the seed only."""
         return random.Random(self.seed).randbytes(self.file_bytes)
 
     def sender(self) -> LargeBlockSender:
+        """Return a new sender of the file."""
         parameters = self.parameters
         if self.constant_rate:
             parameters = replace(parameters, most_pps=parameters.arrival_pps)
@@ -74,15 +94,29 @@ class DownloadPlan(ShortRepr):
         )
 
     def receiver(self) -> LargeBlockReceiver:
-        p = self.parameters
-        return LargeBlockReceiver(p.stream_id, self.block_code(), ack_interval_s=p.ack_interval_s)
+        """Return a new receiver."""
+        parameters = self.parameters
+        return LargeBlockReceiver(
+            parameters.stream_id, self.block_code(), ack_interval_s=parameters.ack_interval_s
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class DownloadMeasurements:
-    """``seconds``: from the first packet until the last block was decoded (None: never); ``arrivals_s``: per packet,
-    for the figure; ``sender_lag_s``: by how much the sender fell behind its schedule for good; ``longest_s``:
-    that a packet was under way; ``machine_drops``: frames that found a switch's socket, or the receiver's, full."""
+    """The measurements of a download.
+
+    Attributes:
+        fabric: The kind of network that the download ran on.
+        seconds: Time from the first packet until the last block was decoded; None for never.
+        sent: Number of packets sent.
+        received: Number of packets that arrived.
+        verified: The received file is equal to the sent one.
+        arrivals_s: Time of arrival of each packet, for the figure.
+        sender_lag_s: Time by which the sender fell permanently behind its schedule.
+        longest_s: Maximum transit time of a packet.
+        machine_drops: Number of frames dropped at a full socket of a switch or of the receiver.
+        counters: Counters of both ends by name.
+    """
 
     fabric: str
     seconds: float | None

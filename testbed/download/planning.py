@@ -1,4 +1,4 @@
-"""From options to a download's plan: the last mile, routes there and back, the faults."""
+"""Builds the plan of a download from its options: the last mile, the routes and the faults."""
 
 import math
 from collections.abc import Sequence
@@ -20,58 +20,85 @@ from testbed.routing.label_split.spraying import disjoint_return_split, spray
 from topologies import Link, LinkId, Network, Node, label_of, reverse_of
 from topologies.impairments import RateTrace, to_text
 
+# The sender raises its rate by this factor at most.
+_MAX_RATE_INCREASE = 10.0
+# Source symbols per block: a Reed-Solomon block has 255 symbols at most, and needs room for parity.
+_RAPTORQ_BLOCK = 500
+_DEFAULT_BLOCK = 128
+
 
 def build_download(requested: DownloadOptions) -> DownloadPlan:
-    """Hang a host behind the last mile on the sink, route to it, plan the faults.
+    """Build a plan: connect a host to the sink by the last mile, route to it, and plan the faults.
 
-    ``faults`` None: the most loaded link that is not the last mile goes down for the middle half of the download.
-    Raises InputError or TopologyError for values that cannot be used.
+    Without ``faults``, the most loaded link before the last mile goes down for the middle half of
+    the download.
+
+    Raises:
+        InputError: A value is invalid, or no path remains before the file is complete.
+        TopologyError: The network is invalid.
     """
     network = known_network(requested.network)
-    source, sink = read_node(requested.source, network), read_node(requested.sink, network)
-    faults = None if requested.faults is None else read_faults(requested.faults, network)
+    source = read_node(requested.source, network)
+    sink = read_node(requested.sink, network)
+    faults = None
+    if requested.faults is not None:
+        faults = read_faults(requested.faults, network)
+    # Reject an unknown code before anything is planned.
     block_code(requested.code)
     try:
-        plan = _plan(requested, network, source, sink)
-        chosen = faults if faults is not None else _default_faults(plan, predict(plan).seconds)
-        _check_impairments(plan.network, chosen)
-        plan = replace(plan, faults=chosen)
+        plan = _plan_without_faults(requested, network, source, sink)
+        if faults is None:
+            faults = _default_faults(plan, predict(plan).seconds)
+        _check_impairments(plan.network, faults)
+        plan = replace(plan, faults=faults)
         _check_rate(plan)
         seconds = predict(plan).seconds
         if math.isinf(seconds):
             raise InputError(
-                "faults: no path remains before the file is complete; end a fault earlier, or choose another --routing"
+                "faults: no path remains before the file is complete; end a fault earlier, or "
+                "choose another --routing"
             )
-        plan.sender()  # refuses blocks that the code, or the payload id, cannot have
+        # The sender rejects blocks that are too long for the code or for the payload id.
+        plan.sender()
     except FecError as error:
         raise InputError(str(error)) from None
     return replace(plan, limit_s=2 * seconds + 5)
 
 
-def _plan(requested: DownloadOptions, network: Network, source: str, sink: str) -> DownloadPlan:
-    """The plan without faults, paced to fill the last mile, and where packets are lost up to what the slowest link
-    carries."""
-    whole, last = with_last_kilometre(network, sink, requested.last_mile_rate_bps)
-    slowest_bps = min(
-        (link.capacity_bps for link in network.links), default=requested.last_mile_rate_bps
-    )
-    arrival_pps = (
-        FILL * requested.last_mile_rate_bps / (8 * (FRAME_OVERHEAD_BYTES + requested.symbol_bytes))
-    )
+def _plan_without_faults(
+    requested: DownloadOptions,
+    network: Network,
+    source: str,
+    sink: str,
+) -> DownloadPlan:
+    """Return the plan without faults.
+
+    The sender fills the last mile. If packets are lost, it may raise its rate up to the capacity of
+    the slowest link, but at most tenfold.
+    """
+    rate_bps = requested.last_mile_rate_bps
+    extended_network, last = with_last_kilometre(network, sink, rate_bps)
+    slowest_bps = min((link.capacity_bps for link in network.links), default=rate_bps)
+    packet_bits = 8 * (FRAME_OVERHEAD_BYTES + requested.symbol_bytes)
+    arrival_pps = FILL * rate_bps / packet_bits
+    max_increase = max(1.0, min(_MAX_RATE_INCREASE, slowest_bps / rate_bps))
+    block_symbols = requested.block_symbols
+    if not block_symbols:
+        block_symbols = _RAPTORQ_BLOCK if requested.code == "raptorq" else _DEFAULT_BLOCK
+    forward = spray(route_by_name(network, source, sink, requested.routing))
+    backward = disjoint_return_split(network, source, sink)
     return DownloadPlan(
-        network=whole,
+        network=extended_network,
         method=requested.routing,
         code=requested.code,
-        forward=_extended(
-            spray(route_by_name(network, source, sink, requested.routing)), whole, last
-        ),
-        backward=_begun(disjoint_return_split(network, source, sink), whole, last),
+        forward=_append_last_mile(forward, extended_network, last),
+        backward=_prepend_last_mile(backward, extended_network, last),
         last_link=last,
         parameters=LargeBlockParameters(
             symbol_bytes=requested.symbol_bytes,
-            block_symbols=requested.block_symbols or (500 if requested.code == "raptorq" else 128),
+            block_symbols=block_symbols,
             arrival_pps=arrival_pps,
-            most_pps=arrival_pps * max(1.0, min(10.0, slowest_bps / requested.last_mile_rate_bps)),
+            most_pps=arrival_pps * max_increase,
         ),
         file_bytes=requested.file_bytes,
         faults=(),
@@ -82,73 +109,88 @@ def _plan(requested: DownloadOptions, network: Network, source: str, sink: str) 
 
 
 def _check_rate(plan: DownloadPlan) -> None:
-    """InputError where the rate that keeps the last mile full is more than a link before it carries: it would never be
-    full."""
+    """Raise InputError if a link before the last mile is too slow to keep the last mile full."""
     for index in plan.forward.loaded:
         link = plan.network.links[index]
-        need = FILL * plan.last_mile_rate_bps * float(plan.forward.load(index))
-        if link.id != plan.last_link and need > link.capacity_bps:
+        required_bps = FILL * plan.last_mile_rate_bps * float(plan.forward.load(index))
+        if link.id != plan.last_link and required_bps > link.capacity_bps:
             raise InputError(
-                f"a last mile of {plan.last_mile_rate_bps / 1e6:g} Mbit/s puts {need / 1e6:.2f} Mbit/s on {link.label}, "
-                f"which carries {link.capacity_bps / 1e6:g}; lower its rate (last_mile_rate_bps, --last-mile-rate), "
-                "or raise the capacity"
+                f"a last mile of {plan.last_mile_rate_bps / 1e6:g} Mbit/s puts "
+                f"{required_bps / 1e6:.2f} Mbit/s on {link.label}, which carries "
+                f"{link.capacity_bps / 1e6:g}; lower its rate (last_mile_rate_bps, "
+                "--last-mile-rate), or raise the capacity"
             )
 
 
 def _check_impairments(network: Network, faults: Sequence[Fault]) -> None:
-    """A download's time is predicted from the share that is lost: InputError for a rate that changes, and for links
-    that are always impaired."""
+    """Raise InputError for impairments under which no download is predicted.
+
+    The prediction needs the share of packets lost over time. A rate that changes, and links that
+    are always impaired, are not supported.
+    """
     for fault in faults:
-        if any(isinstance(one, RateTrace) for one in fault.impaired_by):
+        if any(isinstance(impairment, RateTrace) for impairment in fault.impaired_by):
             raise InputError(
-                f"fault on {label_of(fault.link)}: no download is predicted over a rate trace; testbed stream runs it"
+                f"fault on {label_of(fault.link)}: no download is predicted over a rate trace; "
+                "testbed stream runs it"
             )
-    always = next((link for link in network.links if link.impairments), None)
-    if always is not None:
-        raise InputError(
-            f"{always.label} is always impaired ({to_text(always.impaired_by)}): a download is predicted under timed "
-            "faults only; give it as one, or take testbed stream"
-        )
+    for link in network.links:
+        if link.impairments:
+            raise InputError(
+                f"{link.label} is always impaired ({to_text(link.impaired_by)}): a download is "
+                "predicted under timed faults only; give it as one, or take testbed stream"
+            )
 
 
-def _default_faults(plan: DownloadPlan, seconds: float) -> tuple[Fault, ...]:
+def _default_faults(plan: DownloadPlan, duration_s: float) -> tuple[Fault, ...]:
+    """Return a fault of the most loaded link before the last mile, in the middle half."""
     split = plan.forward
-    others = [i for i in split.loaded if plan.network.links[i].id != plan.last_link]
-    if not others:
+    candidates = [i for i in split.loaded if plan.network.links[i].id != plan.last_link]
+    if not candidates:
         return ()
-    worst = max(others, key=lambda i: (split.load(i), -i))
-    return (Fault(link=plan.network.links[worst].id, start_s=seconds / 4, stop_s=seconds * 3 / 4),)
+    # Of equally loaded links the first in the network is taken.
+    most_loaded = min(candidates, key=lambda i: (-split.load(i), i))
+    link = plan.network.links[most_loaded].id
+    return (Fault(link=link, start_s=duration_s / 4, stop_s=duration_s * 3 / 4),)
 
 
-def _extended(split: LabelSplit, whole: Network, last: LinkId) -> LabelSplit:
-    """The split with the last mile behind every path (its links keep their numbers: the new ones come last)."""
-    index = whole.link_index[last]
+# The two functions below keep the link numbers of a split: the links of the last mile were appended
+# to the links of the network.
+
+
+def _append_last_mile(split: LabelSplit, network: Network, last: LinkId) -> LabelSplit:
+    """Return the split with the last mile at the end of every path."""
+    index = network.link_index[last]
     paths = tuple(replace(path, links=(*path.links, index)) for path in split.paths)
-    return LabelSplit(network=whole, source=split.source, sink=last[1], paths=paths)
+    return LabelSplit(network=network, source=split.source, sink=last[1], paths=paths)
 
 
-def _begun(split: LabelSplit, whole: Network, last: LinkId) -> LabelSplit:
-    index = whole.link_index[reverse_of(last)]
+def _prepend_last_mile(split: LabelSplit, network: Network, last: LinkId) -> LabelSplit:
+    """Return the split of the other direction, with the last mile at the start of every path."""
+    index = network.link_index[reverse_of(last)]
     paths = tuple(replace(path, links=(index, *path.links)) for path in split.paths)
-    return LabelSplit(network=whole, source=last[1], sink=split.sink, paths=paths)
+    return LabelSplit(network=network, source=last[1], sink=split.sink, paths=paths)
 
 
 def with_last_kilometre(network: Network, sink: str, rate_bps: float) -> tuple[Network, LinkId]:
-    """The network with a host behind ``sink``, on a cable of ``rate_bps``; and the link that leads to it.
+    """Return the network with a host behind ``sink``, and the link that leads to it.
 
-    Raises InputError where ``sink`` is a host itself.
+    Args:
+        network: The network.
+        sink: The switch before the last mile.
+        rate_bps: The rate of the last mile, in both directions.
+
+    Raises:
+        InputError: ``sink`` is a host itself.
     """
     if network.node(sink).kind == "host":
         raise InputError(f"sink {sink!r} is a host; expected the switch before the last mile")
-    name = next(
-        n
-        for n in ("user", *(f"user{i}" for i in range(len(network.nodes))))
-        if n not in network.node_index
+    names = ["user", *(f"user{i}" for i in range(len(network.nodes)))]
+    name = next(name for name in names if name not in network.node_index)
+    host = Node(id=name, kind="host")
+    there = Link(source=sink, target=name, capacity_bps=rate_bps)
+    back = Link(source=name, target=sink, capacity_bps=rate_bps)
+    extended_network = replace(
+        network, nodes=(*network.nodes, host), links=(*network.links, there, back)
     )
-    links = tuple(
-        Link(source=a, target=b, capacity_bps=rate_bps) for a, b in ((sink, name), (name, sink))
-    )
-    whole = replace(
-        network, nodes=(*network.nodes, Node(id=name, kind="host")), links=(*network.links, *links)
-    )
-    return whole, (sink, name, 0)
+    return extended_network, (sink, name, 0)

@@ -1,11 +1,13 @@
-"""What theory says of a download: when the file is there, how many packets that takes, and what its rivals would take.
+"""Predicts the duration and the number of packets of a download and of its rivals.
 
-Source: Gabrielyan 2007, section 4.3.3 (a sender with an adaptive transmission rate feeds the last mile at its maximal
-bandwidth).
+Source: Gabrielyan 2007, section 4.3.3 (a sender with an adaptive transmission rate feeds the last
+mile at its maximal bandwidth).
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from fec.protocol.large_blocks import MAX_LOSS, MEASURED_OVER, PREAMBLE_BYTES
 from testbed.download.plan import FILL, RETURN_LABELS, DownloadPlan
@@ -15,7 +17,13 @@ from testbed.stream.prediction.active_faults import faulty_links
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """``seconds`` until the last needed symbol arrives; ``sent``: symbols sent; ``outage_s``: when no way was left."""
+    """The prediction for a download.
+
+    Attributes:
+        seconds: Time until the last symbol that is needed arrives; infinite for never.
+        sent: Number of symbols sent.
+        outage_s: Total time without a path.
+    """
 
     seconds: float
     sent: float
@@ -24,11 +32,13 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Alternatives:
-    """What other downloads of the same file under the same failures take.
+    """Predictions for other downloads of the same file.
 
-    ``constant_rate_s``: a sender that never raises its rate; ``single_path_s``: one path, over the links that fail;
-    ``undisturbed_s``: no failure at all; ``always_highest_sent``: packets of a sender that always sends at its highest
-    rate.
+    Attributes:
+        constant_rate_s: Duration with a sender that never raises its rate.
+        single_path_s: Duration over a single path, on the links that fail.
+        undisturbed_s: Duration without failures.
+        always_highest_sent: Number of packets of a sender that always sends at its highest rate.
     """
 
     constant_rate_s: float
@@ -37,7 +47,13 @@ class Alternatives:
     always_highest_sent: float
 
     def nearest(self, expected_s: float) -> tuple[float | None, str]:
-        """The nearest rival of the duration and what it is; None where no failure takes any packet."""
+        """Return the duration of the nearest rival, and its description.
+
+        The duration is None if no failure loses any packet, so that all durations are equal.
+
+        Args:
+            expected_s: The predicted duration of the download.
+        """
         if self.constant_rate_s - expected_s > 1e-9:
             return self.constant_rate_s, "a sender that never raises its rate"
         if expected_s - self.undisturbed_s > 1e-9:
@@ -46,126 +62,186 @@ class Alternatives:
 
 
 def symbols_needed(plan: DownloadPlan) -> int:
-    """Symbols that must arrive: the file's and its preamble's; a block of RaptorQ may ask for two more, which is not
-    counted."""
+    """Return the number of symbols of the file and its preamble, which must arrive.
+
+    A block of RaptorQ may need two more, which are not counted.
+    """
     return -(-(plan.file_bytes + PREAMBLE_BYTES) // plan.parameters.symbol_bytes)
 
 
 def delays(plan: DownloadPlan) -> tuple[float, float, float]:
-    """Propagation in seconds by the links' own delays: there, the mean over labels; of the longest path beyond the
-    shortest; there and back by the earlier copy of an acknowledgement."""
+    """Return propagation delays in seconds.
 
-    def along(links: Iterable[int]) -> float:
+    Returns:
+        The mean delay from source to sink over all labels; the difference between the longest and
+        the shortest path; and the round-trip time, with the earlier copy of an acknowledgement.
+    """
+
+    def path_delay_s(links: Iterable[int]) -> float:
         return sum(plan.network.links[index].delay_s for index in links)
 
-    there = [(along(path.links), path.stop - path.start) for path in plan.forward.paths]
-    forward_s = sum(delay_s * labels for delay_s, labels in there) / LABELS
-    back_s = min(along(plan.backward.path_of(label).links) for label in RETURN_LABELS)
-    return forward_s, max(there)[0] - min(there)[0], forward_s + back_s
+    delays_s = [path_delay_s(path.links) for path in plan.forward.paths]
+    forward_s = 0.0
+    for delay_s, path in zip(delays_s, plan.forward.paths, strict=True):
+        forward_s += delay_s * (path.stop - path.start)
+    forward_s /= LABELS
+    back_s = min(path_delay_s(plan.backward.path_of(label).links) for label in RETURN_LABELS)
+    return forward_s, max(delays_s) - min(delays_s), forward_s + back_s
 
 
 def loss_at(plan: DownloadPlan, at_s: float) -> float:
-    """Share of the labels that no way carries at this time: the union over all faults in force."""
-    dead: dict[int, float] = {}
+    """Return the share of packets lost at a time, by all active faults together."""
+    loss_by_link: dict[int, float] = {}
     for fault in plan.faults:
         if fault.start_s <= at_s < fault.stop_s:
-            dead |= dict.fromkeys(faulty_links(plan.network, fault), fault.loss_fraction)
-    retained = 0.0
+            for index in faulty_links(plan.network, fault):
+                loss_by_link[index] = fault.loss_fraction
+    delivered_labels = 0.0
     for path in plan.forward.paths:
         share = 1.0
         for index in path.links:
-            share *= 1 - dead.get(index, 0.0)
-        retained += share * (path.stop - path.start)
-    return 1 - retained / LABELS
+            share *= 1 - loss_by_link.get(index, 0.0)
+        delivered_labels += share * (path.stop - path.start)
+    return 1 - delivered_labels / LABELS
 
 
 def predict(plan: DownloadPlan) -> Prediction:
-    """When as many symbols have arrived as the blocks need, at the arrival rate requested wherever a way is left."""
-    return _walk(plan, lambda at_s: loss_at(plan, at_s), lambda lost: _raised(plan, lost))
+    """Predict a download: symbols arrive at the requested rate whenever a path is left."""
+    return _predict_with(plan, partial(loss_at, plan), partial(_raised_rate_pps, plan))
 
 
 def alternatives(plan: DownloadPlan) -> Alternatives:
-    """What the run is distinguished from; the same as the prediction where nothing is lost, or nothing is left."""
+    """Predict the rivals of a download.
+
+    Their durations are equal to that of the download if nothing is lost, or no path is left.
+    """
 
     def single_path_loss(at_s: float) -> float:
-        return max(
-            (f.loss_fraction for f in plan.faults if f.start_s <= at_s < f.stop_s), default=0.0
-        )
+        loss = 0.0
+        for fault in plan.faults:
+            if fault.start_s <= at_s < fault.stop_s:
+                loss = max(loss, fault.loss_fraction)
+        return loss
 
-    p = plan.parameters
-    calm = replace(plan, faults=())
+    def requested_rate_pps(_loss: float) -> float:
+        return plan.parameters.arrival_pps
+
+    def highest_rate_pps(_loss: float) -> float:
+        return plan.parameters.most_pps
+
+    loss = partial(loss_at, plan)
+    constant_rate = _predict_with(plan, loss, requested_rate_pps)
+    single_path = _predict_with(plan, single_path_loss, partial(_raised_rate_pps, plan))
+    highest_rate = _predict_with(plan, loss, highest_rate_pps)
     return Alternatives(
-        constant_rate_s=_walk(
-            plan, lambda at_s: loss_at(plan, at_s), lambda _: p.arrival_pps
-        ).seconds,
-        single_path_s=_walk(plan, single_path_loss, lambda lost: _raised(plan, lost)).seconds,
-        undisturbed_s=predict(calm).seconds,
-        always_highest_sent=_walk(
-            plan, lambda at_s: loss_at(plan, at_s), lambda _: p.most_pps
-        ).sent,
+        constant_rate_s=constant_rate.seconds,
+        single_path_s=single_path.seconds,
+        undisturbed_s=predict(replace(plan, faults=())).seconds,
+        always_highest_sent=highest_rate.sent,
     )
 
 
-def _raised(plan: DownloadPlan, lost: float) -> float:
-    """Packets a second so that the rate requested arrives, as far as the sender may; where next to nothing arrives, as
-    before."""
-    p = plan.parameters
-    return p.arrival_pps if lost > MAX_LOSS else min(p.most_pps, p.arrival_pps / (1 - lost))
+def _raised_rate_pps(plan: DownloadPlan, loss: float) -> float:
+    """Return the rate in packets per second at which the requested rate arrives despite this loss.
 
-
-def _walk(
-    plan: DownloadPlan, loss: Callable[[float], float], pace: Callable[[float], float]
-) -> Prediction:
-    """From one change of the faults to the next: ``loss`` by time in seconds, ``pace`` in packets a second by loss.
-
-    What is sent arrives after the delay of its path, and the sender goes on until it hears that all is there.
+    It is at most the sender's highest rate. If almost everything is lost, the rate is not raised.
     """
-    forward_s, _, round_s = delays(plan)
-    need, last_pps = float(symbols_needed(plan)), plan.parameters.arrival_pps / FILL
-    moments = sorted({t for f in plan.faults for t in (f.start_s, f.stop_s)})
-    now, sent, idle = 0.0, 0.0, 0.0
-    for until in [*moments, float("inf")]:
-        lost = loss(now)
-        sending = pace(lost)
-        arriving = min(last_pps, sending * (1 - lost))
-        if arriving and need <= arriving * (until - now):
+    parameters = plan.parameters
+    if loss > MAX_LOSS:
+        return parameters.arrival_pps
+    return min(parameters.most_pps, parameters.arrival_pps / (1 - loss))
+
+
+def _predict_with(
+    plan: DownloadPlan,
+    loss_at_time: Callable[[float], float],
+    rate_at_loss: Callable[[float], float],
+) -> Prediction:
+    """Predict a download with any loss and any sender.
+
+    A packet arrives after the mean delay of the paths. The sender continues for a round-trip time
+    after the last symbol that is needed, until it learns that the file is complete.
+
+    Args:
+        plan: The download.
+        loss_at_time: Returns the share of packets lost at a time (s).
+        rate_at_loss: Returns the rate of the sender in packets per second for a share of losses.
+    """
+    forward_s, _, round_trip_s = delays(plan)
+    missing = float(symbols_needed(plan))
+    last_mile_pps = plan.parameters.arrival_pps / FILL
+    changes_s: set[float] = set()
+    for fault in plan.faults:
+        changes_s.add(fault.start_s)
+        changes_s.add(fault.stop_s)
+    now_s = 0.0
+    sent = 0.0
+    outage_s = 0.0
+    # Loss and rates are constant from one change of the faults to the next.
+    for until_s in [*sorted(changes_s), math.inf]:
+        loss = loss_at_time(now_s)
+        rate_pps = rate_at_loss(loss)
+        arrival_pps = min(last_mile_pps, rate_pps * (1 - loss))
+        if arrival_pps and missing <= arrival_pps * (until_s - now_s):
             return Prediction(
-                seconds=now + need / arriving + forward_s,
-                sent=sent + sending * (need / arriving + round_s),
-                outage_s=idle,
+                seconds=now_s + missing / arrival_pps + forward_s,
+                sent=sent + rate_pps * (missing / arrival_pps + round_trip_s),
+                outage_s=outage_s,
             )
-        if until == float("inf"):
-            break  # a fault without end on the only way: never
-        need -= arriving * (until - now)
-        sent += sending * (until - now)
-        idle += 0.0 if arriving else until - now
-        now = until
-    return Prediction(seconds=float("inf"), sent=float("inf"), outage_s=idle)
+        if until_s == math.inf:
+            # A permanent fault leaves no path.
+            break
+        missing -= arrival_pps * (until_s - now_s)
+        sent += rate_pps * (until_s - now_s)
+        if not arrival_pps:
+            outage_s += until_s - now_s
+        now_s = until_s
+    return Prediction(seconds=math.inf, sent=math.inf, outage_s=outage_s)
 
 
 def tolerances(plan: DownloadPlan) -> tuple[float, float]:
-    """Of the duration in seconds and of the packets sent, from how the sender works.
+    """Return the tolerances of the duration (s) and of the number of packets sent.
 
-    It hears of a failure after up to two measurements and an acknowledgement, in which what is lost does not come; of
-    the repair as late, in which too many packets are sent; and of the last block's decoding two acknowledgements late
-    at most. What it hears of is a round trip old; the last symbol needed may come by the shortest path or by the
-    longest.
+    They follow from the delays of the sender's information:
+
+    - It learns of a failure after up to two measurements and an acknowledgement. Until then, lost
+      packets are not replaced.
+    - It learns of the repair as late. Until then, it sends too many packets.
+    - It learns that the last block was decoded up to two acknowledgements late.
+    - All information is a round-trip time old, and the last symbol may arrive on the shortest or on
+      the longest path.
     """
-    p, (_, spread_s, round_s) = plan.parameters, delays(plan)
-    notice_s = 2 * MEASURED_OVER / p.arrival_pps + p.ack_interval_s + round_s
-    lost = [loss_at(plan, fault.start_s) for fault in plan.faults]
-    ending_s = 2 * p.ack_interval_s + spread_s
-    raised = sum(
-        min(p.most_pps, p.arrival_pps / max(1 - share, 1e-9)) - p.arrival_pps for share in lost
-    )
-    return ending_s + notice_s * sum(lost), ending_s * p.most_pps + notice_s * raised
+    parameters = plan.parameters
+    _, spread_s, round_trip_s = delays(plan)
+    measuring_s = 2 * MEASURED_OVER / parameters.arrival_pps
+    notice_s = measuring_s + parameters.ack_interval_s + round_trip_s
+    ending_s = 2 * parameters.ack_interval_s + spread_s
+    total_loss = 0.0
+    total_increase_pps = 0.0
+    for fault in plan.faults:
+        loss = loss_at(plan, fault.start_s)
+        # The bound avoids a division by 0 if everything is lost.
+        raised_pps = parameters.arrival_pps / max(1 - loss, 1e-9)
+        total_loss += loss
+        total_increase_pps += min(parameters.most_pps, raised_pps) - parameters.arrival_pps
+    tolerance_s = ending_s + notice_s * total_loss
+    tolerance_packets = ending_s * parameters.most_pps + notice_s * total_increase_pps
+    return tolerance_s, tolerance_packets
 
 
 def foreseen(plan: DownloadPlan) -> Iterator[str]:
-    """A line for each check whose rival lies within its tolerance."""
-    expected, others, (slack_s, slack) = predict(plan), alternatives(plan), tolerances(plan)
-    rival_s, name = others.nearest(expected.seconds)
-    if rival_s is not None and abs(rival_s - expected.seconds) <= slack_s:
-        yield f"seconds until the file is there: {name} is within {slack_s:.2g} s of them; it takes a larger file"
-    if 1 < others.always_highest_sent - expected.sent <= slack:
-        yield f"packets sent: the highest rate all the time is within {slack:.0f} of them; it takes a larger file"
+    """Yield a line for each check that cannot distinguish the download from its rival."""
+    expected = predict(plan)
+    rivals = alternatives(plan)
+    tolerance_s, tolerance_packets = tolerances(plan)
+    rival_s, rival = rivals.nearest(expected.seconds)
+    if rival_s is not None and abs(rival_s - expected.seconds) <= tolerance_s:
+        yield (
+            f"seconds until the file is there: {rival} is within {tolerance_s:.2g} s of them; "
+            "it takes a larger file"
+        )
+    if 1 < rivals.always_highest_sent - expected.sent <= tolerance_packets:
+        yield (
+            "packets sent: the highest rate all the time is within "
+            f"{tolerance_packets:.0f} of them; it takes a larger file"
+        )

@@ -1,4 +1,7 @@
-"""Downloads in virtual time: the same sender and receiver as on the switches, the last mile as a queue of its rate."""
+"""Simulates downloads in virtual time, with the same sender and receiver as on switches.
+
+The last mile is a queue that is served at its rate.
+"""
 
 import heapq
 import random
@@ -12,42 +15,53 @@ from testbed.download.plan import (
 from testbed.model.progress import ReportProgress
 from testbed.stream.impaired.paths import ImpairedPaths, PacketInTransit, breaks_by_faults
 
+# Length of the queue before the last mile.
 QUEUE_PACKETS = 100
 
 
 def simulate_download(plan: DownloadPlan, _: ReportProgress | None = None) -> DownloadMeasurements:
-    """Run the plan until the file is there and acknowledged, or its limit; the same plan gives the same
-    measurements."""
+    """Simulate a download until the file is acknowledged, or until the limit of the plan.
+
+    Equal plans give equal measurements.
+    """
     return _Run(plan).finish()
 
 
 class _Run:
+    """The state of a simulated download."""
+
     def __init__(self, plan: DownloadPlan) -> None:
         self.plan = plan
-        self.sender, self.receiver = plan.sender(), plan.receiver()
-        self.chance = random.Random(plan.seed)
+        self.sender = plan.sender()
+        self.receiver = plan.receiver()
+        rng = random.Random(plan.seed)
+        # Time (s), number of the event, destination, the packet on its path, its data.
         self.events: list[tuple[float, int, str, PacketInTransit, bytes]] = []
         self.count = 0
+        # When the last mile has sent its queue.
         self.free_s = 0.0
-        self.hop_s = (
-            8 * (FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes) / plan.last_mile_rate_bps
-        )
+        packet_bits = 8 * (FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes)
+        self.packet_s = packet_bits / plan.last_mile_rate_bps
         self.arrivals: list[float] = []
         self.dropped = 0
         breaks = breaks_by_faults(plan.network, plan.faults)
-        self.paths = ImpairedPaths(plan.network, plan.faults, plan.seed, breaks, self.chance)
+        self.paths = ImpairedPaths(plan.network, plan.faults, plan.seed, breaks, rng)
 
     def finish(self) -> DownloadMeasurements:
-        now, ended = 0.0, None
-        while not self.sender.done and now < self.plan.limit_s:
-            arrival = self.events[0][0] if self.events else float("inf")
-            now = max(now, min(arrival, self.sender.next_due_s(), self.receiver.next_deadline_s()))
-            self._step(now)
-            if ended is None and self.receiver.done:
-                ended = now
+        """Run the simulation, and return its measurements."""
+        now_s = 0.0
+        complete_s = None
+        while not self.sender.done and now_s < self.plan.limit_s:
+            next_s = min(self.sender.next_due_s(), self.receiver.next_deadline_s())
+            if self.events:
+                next_s = min(next_s, self.events[0][0])
+            now_s = max(now_s, next_s)
+            self._step(now_s)
+            if complete_s is None and self.receiver.done:
+                complete_s = now_s
         return DownloadMeasurements(
             fabric="simulator",
-            seconds=ended,
+            seconds=complete_s,
             sent=self.sender.sent,
             received=self.receiver.received,
             verified=self.receiver.file == self.plan.file(),
@@ -55,45 +69,67 @@ class _Run:
             counters={**self.receiver.counters, "queue_drops": self.dropped},
         )
 
-    def _step(self, now: float) -> None:
-        while self.events and self.events[0][0] <= now:
-            at, _, to, place, data = heapq.heappop(self.events)
-            if not place.arrived:
-                self._travel(place, data, at, to=to)
-            elif to == "last mile":
-                self._enqueue(data, at)
-            elif to == "sink":
-                self.arrivals.append(at)
-                self.receiver.receive(data, at)
+    def _step(self, now_s: float) -> None:
+        """Process everything that is due now: arrivals first, then the timers of both ends."""
+        while self.events and self.events[0][0] <= now_s:
+            at_s, _, destination, packet_in_transit, data = heapq.heappop(self.events)
+            if not packet_in_transit.arrived:
+                self._forward(packet_in_transit, data, at_s, destination)
+            elif destination == "last mile":
+                self._enqueue(data, at_s)
+            elif destination == "sink":
+                self.arrivals.append(at_s)
+                self.receiver.receive(data, at_s)
             else:
                 self.sender.receive(data)
-        for packet in self.sender.packets_due(now):
-            self._carry(
-                self.plan.forward.path_of(packet.label).links, packet.data, now, to="last mile"
-            )
-        for acknowledgement in self.receiver.acknowledgements_due(now):
+        for packet in self.sender.packets_due(now_s):
+            links = self.plan.forward.path_of(packet.label).links
+            self._transmit(links, packet.data, now_s, "last mile")
+        for acknowledgement in self.receiver.acknowledgements_due(now_s):
             for label in RETURN_LABELS:
-                self._carry(
-                    self.plan.backward.path_of(label).links, acknowledgement, now, to="source"
-                )
+                links = self.plan.backward.path_of(label).links
+                self._transmit(links, acknowledgement, now_s, "source")
 
-    def _carry(self, links: tuple[int, ...], data: bytes, now: float, *, to: str) -> None:
-        """Over the links, to where it is dealt with when it comes: packets of short and long paths queue in the order
-        in which they arrive."""
-        self._travel(PacketInTransit(links, 0, len(data) + FRAME_OVERHEAD_BYTES), data, now, to=to)
+    def _transmit(
+        self,
+        links: tuple[int, ...],
+        data: bytes,
+        now_s: float,
+        destination: str,
+    ) -> None:
+        """Put a packet on the first link of its path.
 
-    def _travel(self, packet: PacketInTransit, data: bytes, now: float, *, to: str) -> None:
-        for at, place in self.paths.next_hop_times(packet, now, now):
-            self._push(at, to, place, data)
+        Packets join the queue of the last mile when they arrive, not when they are sent, because
+        paths differ in length.
+        """
+        packet = PacketInTransit(links, 0, len(data) + FRAME_OVERHEAD_BYTES)
+        self._forward(packet, data, now_s, destination)
 
-    def _enqueue(self, data: bytes, at: float) -> None:
-        """In the queue of the last mile, if there is room."""
-        if self.free_s - at > QUEUE_PACKETS * self.hop_s:
+    def _forward(
+        self,
+        packet: PacketInTransit,
+        data: bytes,
+        now_s: float,
+        destination: str,
+    ) -> None:
+        """Schedule the packet's arrival after the next link, unless that link drops it."""
+        for at_s, next_packet in self.paths.next_hop_times(packet, now_s, now_s):
+            self._schedule(at_s, destination, next_packet, data)
+
+    def _enqueue(self, data: bytes, at_s: float) -> None:
+        """Append a packet to the queue of the last mile, or drop it if the queue is full."""
+        if self.free_s - at_s > QUEUE_PACKETS * self.packet_s:
             self.dropped += 1
             return
-        self.free_s = max(at, self.free_s) + self.hop_s
-        self._push(self.free_s, "sink", PacketInTransit((), 0, 0), data)
+        self.free_s = max(at_s, self.free_s) + self.packet_s
+        self._schedule(self.free_s, "sink", PacketInTransit((), 0, 0), data)
 
-    def _push(self, at: float, to: str, place: PacketInTransit, data: bytes) -> None:
+    def _schedule(
+        self,
+        at_s: float,
+        destination: str,
+        packet: PacketInTransit,
+        data: bytes,
+    ) -> None:
         self.count += 1
-        heapq.heappush(self.events, (at, self.count, to, place, data))
+        heapq.heappush(self.events, (at_s, self.count, destination, packet, data))

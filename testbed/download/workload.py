@@ -1,4 +1,4 @@
-"""A file over many paths to a host behind a slow last mile, which is kept full while links fail."""
+"""The workload ``download``: a file over many paths to a host behind a slow last mile."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,14 +12,16 @@ from testbed.model.workload import Workload, lazily
 from topologies import Json
 
 DESCRIPTION = (
-    "Send a file in large coded blocks from one node to a host behind a last mile of the given rate (Gabrielyan 2007, "
-    "section 4.3.3). The sender raises its rate by what the failing links lose, so that the last mile stays full "
-    "wherever a path is left. By default the most loaded link is down for the middle half of the download."
+    "Send a file in large coded blocks from one node to a host behind a last mile of the given "
+    "rate (Gabrielyan 2007, section 4.3.3). The sender raises its rate by what the failing links "
+    "lose, so that the last mile stays full wherever a path is left. By default the most loaded "
+    "link is down for the middle half of the download."
 )
 _BUILD = lazily("testbed.download.planning:build_download")
 
 
 def _view(plan: DownloadPlan) -> tuple[str, Callable[[], RunView]]:
+    """Return the subtitle of the live page, and a function that draws its network."""
     from testbed.live.run_views import split_view
 
     title = f"{plan.network.name}: download from {plan.source} to {plan.sink}"
@@ -27,16 +29,22 @@ def _view(plan: DownloadPlan) -> tuple[str, Callable[[], RunView]]:
 
 
 def _shown(document: Json) -> Iterator[str]:
-    seconds, sent = document["duration_s"], document["packets"]["sent"]
-    measured = "never" if seconds["measured"] is None else f"{seconds['measured']:.2f} s"
-    rate = ", rate never raised" * document["constant_rate"]
-    yield f"{document['file_bytes']} bytes, {document['code']}, {document['method']}{rate}, {document['fabric']}"
+    """Yield the lines that the command prints for a run's document."""
+    rate = ""
+    if document["constant_rate"]:
+        rate = ", rate never raised"
+    transfer = f"{document['file_bytes']} bytes, {document['code']}, {document['method']}{rate}"
+    yield f"{transfer}, {document['fabric']}"
     yield from fault_lines(document["faults"])
-    predicted = (
-        f"predicted {seconds['predicted']:.2f} s, {document['outage_s']:.2f} s without a path"
-    )
-    yield f"there after   {measured} ({predicted})"
-    yield f"goodput       {document['goodput_bps'] / 1e6:.2f} Mbit/s, {document['goodput_ratio']:.1%} of the last mile"
+    duration_s = document["duration_s"]
+    measured = "never"
+    if duration_s["measured"] is not None:
+        measured = f"{duration_s['measured']:.2f} s"
+    outage = f"{document['outage_s']:.2f} s without a path"
+    yield f"there after   {measured} (predicted {duration_s['predicted']:.2f} s, {outage})"
+    goodput = f"{document['goodput_bps'] / 1e6:.2f} Mbit/s"
+    yield f"goodput       {goodput}, {document['goodput_ratio']:.1%} of the last mile"
+    sent = document["packets"]["sent"]
     needed = document["packets"]["needed"]
     yield f"packets sent  {sent['measured']} (predicted {sent['predicted']:.0f}, needed {needed})"
 

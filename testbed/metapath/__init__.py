@@ -1,1 +1,1 @@
-"""Plain streams whose routing reacts to failures: FT-DRB on switches, and what it is compared with."""
+"""Uncoded streams whose routing reacts to failures: FT-DRB on switches, and its rivals."""

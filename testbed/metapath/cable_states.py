@@ -1,4 +1,4 @@
-"""Which cables work, from what switches report of their ports: a cable is up while both its ports are. No I/O."""
+"""Tracks which cables are up, from the port status that switches report; without I/O."""
 
 from dataclasses import dataclass
 
@@ -8,41 +8,64 @@ from topologies import LinkId
 
 @dataclass(frozen=True, kw_only=True)
 class CableChanged:
-    """A cable between switches: its links (one or two directions), and whether it is up now."""
+    """A change of the state of a cable between switches.
+
+    Attributes:
+        links: The links of the cable, one or two directions.
+        up: The cable is up now.
+    """
 
     links: tuple[LinkId, ...]
     up: bool
 
 
 class CableStates:
-    """All cables between switches, up at first. A switch may repeat itself, and says "up" once more before it says
-    "down"."""
+    """The state of all cables between switches, which are up at first.
+
+    A cable is up while both of its ports are up. A switch may report the same state repeatedly.
+    """
 
     def __init__(self, wiring: Wiring) -> None:
         switches = {switch.name for switch in wiring.switches}
-        by_port = wiring.cables_by_port().items()
-        self._links = {
-            place: cable.links for place, cable in by_port if {cable.a, cable.b} <= switches
-        }
-        self._down: dict[tuple[LinkId, ...], set[tuple[int, int]]] = {
-            links: set() for links in self._links.values()
-        }
+        # The links of the cable at each port, which is given by datapath id and number.
+        self._links: dict[tuple[int, int], tuple[LinkId, ...]] = {}
+        # The ports of each cable that are down.
+        self._down_ports: dict[tuple[LinkId, ...], set[tuple[int, int]]] = {}
+        for port, cable in wiring.cables_by_port().items():
+            if {cable.a, cable.b} <= switches:
+                self._links[port] = cable.links
+                self._down_ports[cable.links] = set()
 
     def on_port(self, dpid: int, port: int, up: bool) -> CableChanged | None:
-        """What changes by a switch's report of a port; None where nothing does, or the port is no cable's between
-        switches."""
+        """Process a port status, and return the change of the cable's state.
+
+        Args:
+            dpid: The datapath id of the switch.
+            port: The number of the port.
+            up: The port is up.
+
+        Returns:
+            None if the cable's state did not change, or if the port has no cable to a switch.
+        """
         links = self._links.get((dpid, port))
         if links is None:
             return None
-        down = self._down[links]
-        before = bool(down)
+        down_ports = self._down_ports[links]
+        was_up = not down_ports
         if up:
-            down.discard((dpid, port))
+            down_ports.discard((dpid, port))
         else:
-            down.add((dpid, port))
-        return CableChanged(links=links, up=not down) if bool(down) != before else None
+            down_ports.add((dpid, port))
+        is_up = not down_ports
+        if is_up == was_up:
+            return None
+        return CableChanged(links=links, up=is_up)
 
     @property
     def down(self) -> frozenset[LinkId]:
-        """Links of all cables that are down."""
-        return frozenset(link for links, ports in self._down.items() if ports for link in links)
+        """The links of all cables that are down."""
+        down: set[LinkId] = set()
+        for links, down_ports in self._down_ports.items():
+            if down_ports:
+                down.update(links)
+        return frozenset(down)

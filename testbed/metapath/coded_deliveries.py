@@ -1,5 +1,4 @@
-"""A coded stream seen as its messages: when each source packet could be played, arrived or decoded; to hold it beside
-plain ones."""
+"""Describes a coded stream by its source packets, to compare it with uncoded streams."""
 
 import numpy as np
 
@@ -9,14 +8,21 @@ from testbed.stream.plan import StreamPlan
 
 
 def coded_deliveries(plan: StreamPlan, run: StreamMeasurements) -> MessageDeliveries:
-    """Shape (source packets,): ``arrived_s`` is when it or, sooner, its block's decoding came; nan where neither did
-    within the playback buffer. O((n + m) log m)."""
+    """Return the fate of every source packet.
+
+    A packet arrives when it was received, or when its block was decoded, whichever is earlier. It
+    is lost if neither happens within the playback time.
+    """
     source = run.sent.symbol < plan.stream.source_packets
-    sent_s, arrived_s = run.sent.time_s[source], run.deliveries.arrived_s[source]
+    sent_s = run.sent.time_s[source]
+    arrived_s = run.deliveries.arrived_s[source]
     decoded_s = run.blocks.complete_s[run.place_of_block[source]]
     playable_s = np.fmin(arrived_s, np.maximum(decoded_s, sent_s))
     playable_s[playable_s > sent_s + plan.stream.playback_s] = np.nan
-    nothing = np.zeros(len(sent_s), dtype=np.int64)
+    # A coded stream has no numbered paths and no escapes.
     return MessageDeliveries(
-        sent_s=sent_s, arrived_s=playable_s, path=nothing, escaped=nothing.astype(bool)
+        sent_s=sent_s,
+        arrived_s=playable_s,
+        path=np.zeros(len(sent_s), dtype=np.int64),
+        escaped=np.zeros(len(sent_s), dtype=np.bool_),
     )

@@ -1,4 +1,4 @@
-"""Whether prepared escapes carry a pair's packets past a given set of dead links: walks of the rules, no switch."""
+"""Checks by walking the rules that escapes lead packets around several dead links at once."""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,7 +14,11 @@ from topologies import LinkId, label_of
 
 
 def check_escapes(plan: MetapathPlan) -> None:
-    """InputError where faults of the plan overlap and FT-DRB's escapes do not lead round them."""
+    """Check that FT-DRB's escapes lead around the overlapping faults of a plan.
+
+    Raises:
+        InputError: Packets would find no path.
+    """
     if plan.routing == "ft-drb" and overlapping(plan.faults):
         wiring = wire(plan.network, [plan.source, plan.sink])
         pair = labelled_path_pair(plan.network, plan.source, plan.sink)
@@ -22,40 +26,59 @@ def check_escapes(plan: MetapathPlan) -> None:
 
 
 def stranded_paths(wiring: Wiring, rules: EscapeRules, down: Iterable[LinkId]) -> tuple[int, ...]:
-    """The known paths whose packets do not arrive while these links' cables are down: handed round until their hops are
-    spent, or at a switch without a way on. Packets that are under way while a cable's state changes are not looked
-    at."""
+    """Return the known paths whose packets do not arrive while these cables are down.
+
+    Such packets circulate until their TTL expires, or end at a switch without a live output.
+    Packets in transit while a cable changes its state are not considered.
+
+    Args:
+        wiring: The switches and their ports.
+        rules: The rules of one direction.
+        down: Links of the cables that are down.
+    """
     walker = RuleWalker(wiring, rules.rules, groups=rules.groups, down=down)
-    known = rules.known
-    packet = {**walker.stream_packet(known.source, known.sink, STREAM_UDP_PORT), "ip_dscp": 0}
-    host = wiring.host_at(known.sink).name
-    labels = ((k, path_label(k)) for k in range(len(known.paths)))
-    return tuple(
-        k
-        for k, label in labels
-        if walker.walk(known.source, {**packet, "udp_src": label}).host != host
-    )
+    paths = rules.known
+    packet = {**walker.stream_packet(paths.source, paths.sink, STREAM_UDP_PORT), "ip_dscp": 0}
+    host = wiring.host_at(paths.sink).name
+    stranded = []
+    for path in range(len(paths.paths)):
+        labelled_packet = {**packet, "udp_src": path_label(path)}
+        if walker.walk(paths.source, labelled_packet).host != host:
+            stranded.append(path)
+    return tuple(stranded)
 
 
 def check_overlaps(
-    wiring: Wiring, directions: Sequence[EscapeRules], faults: Sequence[Fault]
+    wiring: Wiring,
+    directions: Sequence[EscapeRules],
+    faults: Sequence[Fault],
 ) -> None:
-    """InputError where faults are in force at once that the escapes do not lead round; one by itself is the verdict's
-    matter.
+    """Check that the escapes lead around all faults that are active at the same time.
 
-    ``directions``: rules of the stream, and of the reports on their way back.
+    Single faults are not checked here, because the verdict of the run judges them.
+
+    Args:
+        wiring: The switches and their ports.
+        directions: The rules of the stream, and those of the reports in the other direction.
+        faults: The faults of the plan.
+
+    Raises:
+        InputError: Packets would find no path.
     """
-    ordered = sorted(faults, key=lambda f: f.start_s)
+    ordered = sorted(faults, key=lambda fault: fault.start_s)
     for first in ordered:
-        together = [f for f in ordered if f.start_s <= first.start_s < f.stop_s]
-        if len({cable_number(wiring.network, f.link) for f in together}) < 2:
+        active = [fault for fault in ordered if fault.start_s <= first.start_s < fault.stop_s]
+        cables = {cable_number(wiring.network, fault.link) for fault in active}
+        if len(cables) < 2:
             continue
         for rules in directions:
-            known, stranded = rules.known, stranded_paths(wiring, rules, [f.link for f in together])
+            paths = rules.known
+            stranded = stranded_paths(wiring, rules, [fault.link for fault in active])
             if stranded:
-                words = " and ".join(label_of(f.link) for f in together)
+                links = " and ".join(label_of(fault.link) for fault in active)
                 raise InputError(
-                    f"faults at {first.start_s:g} s: with {words} down, packets from {known.source!r} to "
-                    f"{known.sink!r} on {len(stranded)} of {len(known.paths)} paths find no way (the first: path "
-                    f"{stranded[0]}); let these faults not overlap"
+                    f"faults at {first.start_s:g} s: with {links} down, packets from "
+                    f"{paths.source!r} to {paths.sink!r} on {len(stranded)} of "
+                    f"{len(paths.paths)} paths find no way (the first: path {stranded[0]}); let "
+                    "these faults not overlap"
                 )

@@ -1,8 +1,10 @@
-"""FT-DRB's routers as OpenFlow rules: known paths by label, and escapes prepared in fast-failover groups (Zarza 2011,
-section 3.2).
+"""FT-DRB's routers as OpenFlow rules: known paths by label, and escapes as fast-failover groups.
 
-A packet's header state is in two fields. The label: a path's interval, or the escape bit and the link that was dead.
-The six bits of DSCP: the second intermediate router that it is bound for, 0 once it is bound for its destination.
+Source: Zarza 2011, section 3.2. Two header fields hold the state of a packet:
+
+- The label belongs to the interval of a path, or is the escape bit and the index of the dead link.
+- The six bits of DSCP name the second intermediate router that an escaped packet is sent to. They
+  are 0 when it is sent to its destination.
 """
 
 from collections import Counter
@@ -17,6 +19,7 @@ from testbed.metapath.labelled_paths import (
     LabelledPathPair,
     LabelledPaths,
     cable_number,
+    cables_of,
     one_and_two_hop_switches,
     path_interval,
 )
@@ -36,15 +39,21 @@ from testbed.openflow.rules import (
 )
 from topologies import LinkId
 
+# Six bits of DSCP, without 0.
 MAX_INTERMEDIATES = 63
+# A packet escaped: any dead link.
 _ESCAPED_PREFIX = (ESCAPED, LABELS - ESCAPED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Escape:
-    """A way round a dead link: out by ``link`` to a live neighbour, by ``second`` (None: straight) to the destination.
+    """A path around a dead link.
 
-    ``hops``: links between switches up to the last switch. ``back``: the packet returns by the cable it came over.
+    Attributes:
+        link: The link to a live neighbour.
+        second: The second intermediate router; None for the static route to the destination.
+        hops: Number of links to the last switch.
+        u_turn: The packet returns over the cable that it arrived on.
     """
 
     link: LinkId
@@ -55,7 +64,10 @@ class Escape:
 
 @dataclass(frozen=True, kw_only=True)
 class EscapeRules:
-    """What is installed on the switches, ``groups`` first, for the ``known`` paths of one direction."""
+    """The rules and groups for the known paths of one direction.
+
+    Rules refer to groups, so groups must be installed first.
+    """
 
     known: LabelledPaths
     rules: tuple[FlowRule, ...]
@@ -64,90 +76,152 @@ class EscapeRules:
 
 @dataclass(frozen=True)
 class _Detour:
-    """From the far end of a link to the last switch, by ``second``; ``hops`` and ``cables`` count the link too."""
+    """A path that begins with a certain link and ends at the last switch.
+
+    Attributes:
+        hops: Number of links, with the first.
+        order: Position of the second intermediate router; orders detours of equal length.
+        second: The second intermediate router, or None.
+        cables: The cables of the path, with that of the first link.
+    """
 
     hops: int
-    place: int
+    order: int
     second: str | None
     cables: frozenset[int]
 
 
 class Detours:
-    """Ways round dead links for a pair's packets: each begins with a link and turns round on no cable; listed once for
-    each link."""
+    """The paths around dead links for the packets of one pair.
+
+    No path uses a cable in both directions in a row.
+    """
 
     def __init__(self, known: LabelledPaths) -> None:
         self._known = known
-        self._listed: dict[LinkId, tuple[tuple[_Detour, ...], tuple[_Detour, ...]]] = {}
+        # The detours by their first link: first those through a neighbour, then those through any
+        # switch.
+        self._detours_by_link: dict[LinkId, tuple[_Detour, ...]] = {}
 
     def escapes(
-        self, arrived: LinkId | None, dead: LinkId, earlier: LinkId | None = None
+        self,
+        arrived: LinkId | None,
+        dead: LinkId,
+        earlier: LinkId | None = None,
     ) -> tuple[Escape, ...]:
-        """The ways out of a switch whose link ``dead`` is down, in the order in which they are tried, for packets that
-        came by ``arrived``.
+        """Return the escapes from a switch with a dead link, in the order in which they are tried.
 
-        One for each other neighbour; each avoids the dead links of this switch that its turn supposes, and turns round
-        on no cable. The shortest first; back where it came from last. The second intermediate is a neighbour of the
-        first; any switch where none of those leads on. ``earlier``: the link that the packet escaped from before. It is
-        avoided too wherever a way without it is found, so that two dead links do not hand a packet to each other.
+        There is one escape for each other neighbour, the shortest first, and the link on which the
+        packet arrived last. An escape is tried only if all earlier ones are dead, and avoids their
+        links. Its second intermediate router is a neighbour of the first, or any switch if no
+        neighbour leads to the destination.
+
+        Args:
+            arrived: The link on which the packet arrived; None at the first switch.
+            dead: The dead link of this switch.
+            earlier: The link that the packet escaped from before. It is avoided if possible, so
+                that two switches with dead links do not send a packet to each other forever.
         """
-        network, found = self._known.network, list[Escape]()
-        cables = {cable_number(network, dead)}
-        before = set() if earlier is None else {cable_number(network, earlier)}
-        while True:
-            options = self._options(arrived, dead[0], cables | before)
-            if not options and before:
-                options = self._options(arrived, dead[0], cables)
-            if not options:
-                return tuple(found)
-            best = min(options, key=lambda e: (e.u_turn, e.hops, network.link_index[e.link]))
-            found.append(best)
-            cables.add(cable_number(network, best.link))
+        network = self._known.network
+        dead_cables = {cable_number(network, dead)}
+        earlier_cables: set[int] = set()
+        if earlier is not None:
+            earlier_cables.add(cable_number(network, earlier))
 
-    def _options(self, arrived: LinkId | None, at: str, cables: set[int]) -> list[Escape]:
-        """The shortest way by each link that leads out of the switch to another, where there is one that keeps off the
-        cables."""
-        network, found = self._known.network, []
-        over = None if arrived is None else cable_number(network, arrived)
-        for link in (network.links[i].id for i in network.out_links(at)):
+        def rank(escape: Escape) -> tuple[bool, int, int]:
+            return escape.u_turn, escape.hops, network.link_index[escape.link]
+
+        escapes: list[Escape] = []
+        while True:
+            candidates = self._candidates(arrived, dead[0], dead_cables | earlier_cables)
+            if not candidates and earlier_cables:
+                candidates = self._candidates(arrived, dead[0], dead_cables)
+            if not candidates:
+                return tuple(escapes)
+            best = min(candidates, key=rank)
+            escapes.append(best)
+            dead_cables.add(cable_number(network, best.link))
+
+    def _candidates(
+        self,
+        arrived: LinkId | None,
+        switch: str,
+        avoided_cables: set[int],
+    ) -> list[Escape]:
+        """Return the best escape over each link of a switch that avoids the given cables."""
+        network = self._known.network
+        arrival_cable = None
+        if arrived is not None:
+            arrival_cable = cable_number(network, arrived)
+        candidates = []
+        for index in network.out_links(switch):
+            link = network.links[index].id
             if network.node(link[1]).kind != "switch":
                 continue
-            way = self._best(link, cables)
-            if way is not None:
-                back = cable_number(network, link) == over
-                found.append(Escape(link=link, second=way.second, hops=way.hops, u_turn=back))
-        return found
+            detour = self._best(link, avoided_cables)
+            if detour is not None:
+                u_turn = cable_number(network, link) == arrival_cable
+                escape = Escape(link=link, second=detour.second, hops=detour.hops, u_turn=u_turn)
+                candidates.append(escape)
+        return candidates
 
-    def _best(self, link: LinkId, cables: set[int]) -> _Detour | None:
-        if link not in self._listed:
+    def _best(self, link: LinkId, avoided_cables: set[int]) -> _Detour | None:
+        """Return the best detour over a link that avoids the given cables."""
+        if link not in self._detours_by_link:
             network = self._known.network
-            around, _ = one_and_two_hop_switches(network, link[1])
+            neighbours, _ = one_and_two_hop_switches(network, link[1])
             switches = [switch.id for switch in network.switches]
-            self._listed[link] = (self._paths(link, [None, *around]), self._paths(link, switches))
-        return next(
-            (way for paths in self._listed[link] for way in paths if not way.cables & cables), None
-        )
+            near = self._detours(link, [None, *neighbours])
+            self._detours_by_link[link] = near + self._detours(link, switches)
+        for detour in self._detours_by_link[link]:
+            if not detour.cables & avoided_cables:
+                return detour
+        return None
 
-    def _paths(self, link: LinkId, seconds: Sequence[str | None]) -> tuple[_Detour, ...]:
-        """By each second intermediate, the shortest first."""
-        found = []
-        for place, second in enumerate(seconds):
+    def _detours(self, link: LinkId, seconds: Sequence[str | None]) -> tuple[_Detour, ...]:
+        """Return the detours over a link by each second intermediate router, the shortest first."""
+        detours = []
+        for order, second in enumerate(seconds):
             if second in (link[1], link[0]):
                 continue
-            way, at = [link], link[1]
-            for goal in (self._known.exit,) if second is None else (second, self._known.exit):
-                way += self._known.routing(at, goal)
-                at = goal
-            if all(a[0] != b[1] or a[2] != b[2] for a, b in pairwise(way)):
-                cables = frozenset(cable_number(self._known.network, each) for each in way)
-                found.append(_Detour(len(way), place, second, cables))
-        return tuple(sorted(found, key=lambda w: (w.hops, w.place)))
+            goals = [self._known.exit]
+            if second is not None:
+                goals.insert(0, second)
+            path = [link]
+            node = link[1]
+            for goal in goals:
+                path += self._known.routing(node, goal)
+                node = goal
+            turns_back = any(a[0] == b[1] and a[2] == b[2] for a, b in pairwise(path))
+            if not turns_back:
+                cables = cables_of(self._known.network, path)
+                detours.append(_Detour(len(path), order, second, cables))
+        return tuple(sorted(detours, key=lambda detour: (detour.hops, detour.order)))
+
+
+# What an escaped packet's next rule depends on: its switch, the link on which it arrived, its code,
+# and the link that it escaped from.
+_State = tuple[str, LinkId, int, LinkId]
 
 
 @dataclass
 class _Builder:
-    """Rules and groups in the making; states (switch, link it came by, code, link that it escaped from) that packets
-    can be in are followed once."""
+    """Collects the rules and groups of one direction.
+
+    Attributes:
+        wiring: The switches and their ports.
+        known: The known paths.
+        stream: The match of all packets of the stream.
+        first_group: The number of the first group at each switch.
+        rules: The rules so far.
+        groups: The groups so far, by switch, link of arrival, output link and earlier dead link.
+        codes: The DSCP code of each second intermediate router.
+        waiting: States of escaped packets that have no rules yet.
+        reached: All states that escaped packets may be in.
+        leaving: Links of arrival and codes for which a rule to the sink's host exists.
+        group_count: The number of groups at each switch.
+        detours: The paths around dead links.
+    """
 
     wiring: Wiring
     known: LabelledPaths
@@ -158,17 +232,17 @@ class _Builder:
         default_factory=dict
     )
     codes: dict[str, int] = field(default_factory=dict)
-    waiting: list[tuple[str, LinkId, int, LinkId]] = field(default_factory=list)
-    seen: set[tuple[str, LinkId, int, LinkId]] = field(default_factory=set)
+    waiting: list[_State] = field(default_factory=list)
+    reached: set[_State] = field(default_factory=set)
     leaving: set[tuple[LinkId, int]] = field(default_factory=set)
-    numbered: Counter[int] = field(default_factory=Counter)
-    paths: Detours = field(init=False)
+    group_count: Counter[int] = field(default_factory=Counter)
+    detours: Detours = field(init=False)
 
     def __post_init__(self) -> None:
-        self.paths = Detours(self.known)
+        self.detours = Detours(self.known)
 
-    def path(self, number: int) -> None:
-        """Rules of one known path."""
+    def add_path(self, number: int) -> None:
+        """Add the rules of one known path."""
         match = (*self.stream, ("udp_src", label_prefixes(*path_interval(number))[0]))
         arrived: LinkId | None = None
         for link in self.known.inner[number]:
@@ -186,8 +260,20 @@ class _Builder:
         earlier: LinkId | None = None,
         clear: bool = False,
     ) -> None:
+        """Add a rule that sends packets over a link, or by an escape if it is dead.
+
+        Args:
+            at: The switch.
+            arrived: The link on which the packets arrived; None at the first switch.
+            link: The output link.
+            match: The packets.
+            earlier: The link that the packets escaped from before.
+            clear: The packets have reached their second intermediate router: clear its code.
+        """
         group = self._group(at, arrived, link, earlier)
-        fields = (("ip_dscp", 0),) if clear else ()
+        fields: tuple[tuple[str, int], ...] = ()
+        if clear:
+            fields = (("ip_dscp", 0),)
         self.rules.append(
             FlowRule(
                 dpid=self.wiring.switch_at(at).dpid,
@@ -201,7 +287,7 @@ class _Builder:
         )
 
     def _leave(self, at: str, match: Match) -> None:
-        """Out to the sink's host."""
+        """Add a rule that sends packets from the last switch to the sink's host."""
         sink = self.wiring.host_at(self.known.sink)
         port = self.wiring.access_port(sink)
         if port is None:
@@ -210,61 +296,75 @@ class _Builder:
         self.rules.append(FlowRule(dpid=dpid, priority=STREAM_PRIORITY, match=match, out_port=port))
 
     def _group(
-        self, at: str, arrived: LinkId | None, link: LinkId, earlier: LinkId | None
+        self,
+        at: str,
+        arrived: LinkId | None,
+        link: LinkId,
+        earlier: LinkId | None,
     ) -> FailoverGroup:
+        """Return the group of an output link: its port first, then the escapes if it is dead."""
         key = (at, arrived, link, earlier)
         if key in self.groups:
             return self.groups[key]
         port = self.wiring.out_port(link)
         buckets = [Bucket(watch_port=port, out_port=port)]
         label = ESCAPED + self.known.network.link_index[link]
-        paths = self.paths.escapes(arrived, link, earlier)
-        if not self._nameable(paths):
-            paths = self.paths.escapes(arrived, link)
-        for way in paths:
-            code = self._code(way.second)
-            out = self.wiring.out_port(way.link)
+        escapes = self.detours.escapes(arrived, link, earlier)
+        if not self._has_codes_for(escapes):
+            # Escapes that need not avoid the earlier link use fewer intermediate routers.
+            escapes = self.detours.escapes(arrived, link)
+        for escape in escapes:
+            code = self._code(escape.second)
+            watch_port = self.wiring.out_port(escape.link)
+            out_port = watch_port
+            if escape.u_turn:
+                # A switch sends a packet to its input port only on request.
+                out_port = BACK
             fields = (("ip_dscp", code), ("udp_src", label))
-            buckets.append(
-                Bucket(watch_port=out, out_port=BACK if way.u_turn else out, set_fields=fields)
-            )
-            self._follow(way.link, code, link)
+            buckets.append(Bucket(watch_port=watch_port, out_port=out_port, set_fields=fields))
+            self._follow(escape.link, code, link)
         dpid = self.wiring.switch_at(at).dpid
-        number = self.first_group + self.numbered[dpid]
-        self.numbered[dpid] += 1
-        group = self.groups[key] = FailoverGroup(dpid=dpid, number=number, buckets=tuple(buckets))
+        number = self.first_group + self.group_count[dpid]
+        self.group_count[dpid] += 1
+        group = FailoverGroup(dpid=dpid, number=number, buckets=tuple(buckets))
+        self.groups[key] = group
         return group
 
-    def _nameable(self, paths: Sequence[Escape]) -> bool:
-        """Whether there are codes left for all second intermediates."""
-        new = {way.second for way in paths if way.second is not None} - set(self.codes)
-        return len(self.codes) + len(new) <= MAX_INTERMEDIATES
+    def _has_codes_for(self, escapes: Sequence[Escape]) -> bool:
+        """Return whether there are codes left for all second intermediate routers."""
+        seconds = {escape.second for escape in escapes if escape.second is not None}
+        return len(seconds | set(self.codes)) <= MAX_INTERMEDIATES
 
     def _code(self, second: str | None) -> int:
+        """Return the code of a second intermediate router; 0 for None."""
         if second is None:
             return 0
         if second not in self.codes and len(self.codes) == MAX_INTERMEDIATES:
             raise InputError(
-                f"ft-drb: escapes from {self.known.source!r} to {self.known.sink!r} need more than {MAX_INTERMEDIATES} "
-                "second intermediate routers, which six bits of the header cannot name; choose a smaller network"
+                f"ft-drb: escapes from {self.known.source!r} to {self.known.sink!r} need more than "
+                f"{MAX_INTERMEDIATES} second intermediate routers, which six bits of the header "
+                "cannot name; choose a smaller network"
             )
         return self.codes.setdefault(second, len(self.codes) + 1)
 
     def _follow(self, arrived: LinkId, code: int, earlier: LinkId) -> None:
+        """Remember a state that escaped packets may be in, so that it gets rules."""
         state = (arrived[1], arrived, code, earlier)
-        if state not in self.seen:
-            self.seen.add(state)
+        if state not in self.reached:
+            self.reached.add(state)
             self.waiting.append(state)
 
-    def escaped(self) -> None:
-        """Rules of every state that an escaped packet can be in."""
+    def add_escapes(self) -> None:
+        """Add the rules of every state that an escaped packet may be in."""
         while self.waiting:
             at, arrived, code, earlier = self.waiting.pop(0)
             port = self.wiring.in_port(arrived)
             match = (("in_port", port), self.stream[0], ("ip_dscp", code), *self.stream[1:])
-            goal = self._node(code)
-            reached = at == goal
-            goal = self.known.exit if reached or goal is None else goal
+            second = self._node(code)
+            at_second = at == second
+            goal = self.known.exit
+            if second is not None and not at_second:
+                goal = second
             if at == goal:
                 if (arrived, code) not in self.leaving:
                     self.leaving.add((arrived, code))
@@ -272,38 +372,56 @@ class _Builder:
                 continue
             link = self.known.routing(at, goal)[0]
             label = ESCAPED + self.known.network.link_index[earlier]
-            self._send(
-                at, arrived, link, (*match, ("udp_src", label)), earlier=earlier, clear=reached
-            )
-            self._follow(link, 0 if reached else code, earlier)
+            match = (*match, ("udp_src", label))
+            self._send(at, arrived, link, match, earlier=earlier, clear=at_second)
+            if at_second:
+                code = 0
+            self._follow(link, code, earlier)
 
     def _node(self, code: int) -> str | None:
-        return next((node for node, own in self.codes.items() if own == code), None)
+        """Return the second intermediate router with this code; None for code 0."""
+        for node, code_of_node in self.codes.items():
+            if code_of_node == code:
+                return node
+        return None
 
 
-def escape_rules(wiring: Wiring, known: LabelledPaths, *, first_group: int = 1) -> EscapeRules:
-    """Rules and groups that carry a pair's stream over its known paths and round every dead link.
+def escape_rules(
+    wiring: Wiring, known_paths: LabelledPaths, *, first_group: int = 1
+) -> EscapeRules:
+    """Return the rules and groups that carry a stream over its known paths and around dead links.
 
-    Groups are numbered from ``first_group`` at each switch. An escape overwrites what an earlier one wrote. Whatever is
-    not of the stream takes the minimal path. O(states) rules: switches * neighbours * second intermediates at most.
-    Raises InputError where six bits cannot name the intermediates.
+    An escape overwrites the header state of an earlier escape. Packets that do not belong to the
+    stream take the minimal path. There is one rule for each state of escaped packets: switch, link
+    of arrival, code and dead link.
+
+    Args:
+        wiring: The switches and their ports.
+        known_paths: The known paths.
+        first_group: The number of the first group at each switch.
+
+    Raises:
+        InputError: There are more second intermediate routers than codes.
     """
-    source, sink = wiring.host_at(known.source), wiring.host_at(known.sink)
+    source = wiring.host_at(known_paths.source)
+    sink = wiring.host_at(known_paths.sink)
     stream = stream_match(source, sink, STREAM_UDP_PORT)
-    builder = _Builder(wiring=wiring, known=known, stream=stream, first_group=first_group)
-    for number in range(len(known.paths)):
-        builder.path(number)
-    builder.escaped()
-    others = pair_rules(wiring, known.source, known.sink, known.paths[0], priority=OTHER_PRIORITY)
+    builder = _Builder(wiring=wiring, known=known_paths, stream=stream, first_group=first_group)
+    for number in range(len(known_paths.paths)):
+        builder.add_path(number)
+    builder.add_escapes()
+    others = pair_rules(
+        wiring, known_paths.source, known_paths.sink, known_paths.paths[0], priority=OTHER_PRIORITY
+    )
     return EscapeRules(
-        known=known, rules=(*builder.rules, *others), groups=tuple(builder.groups.values())
+        known=known_paths, rules=(*builder.rules, *others), groups=tuple(builder.groups.values())
     )
 
 
 def escape_rules_together(
     wiring: Wiring, pair: LabelledPathPair
 ) -> tuple[EscapeRules, EscapeRules]:
-    """``escape_rules`` there and back; their group numbers do not meet."""
+    """Return the rules of both directions, with different group numbers."""
     there = escape_rules(wiring, pair.forward)
     first = 1 + max((group.number for group in there.groups), default=0)
     return there, escape_rules(wiring, pair.backward, first_group=first)

@@ -1,11 +1,10 @@
-"""The paths of one pair that FT-DRB may use on switches, each with a label interval of its own, and the way from label
-to path.
+"""The paths that FT-DRB may use for one pair of nodes, each with its own interval of labels.
 
-A multistep path goes by one or two intermediate routers, each segment by the network's static routing (Zarza 2011,
-equation 3.1).
+A multistep path goes through one or two intermediate routers. Each of its segments follows the
+network's static routing (Zarza 2011, equation 3.1).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,18 +13,27 @@ from testbed.model.label_split import LABELS, Interval
 from topologies import LinkId, Network, reverse_of
 from topologies.routing_tables import StaticRouting, static_routing
 
+# The escape bit. Labels from here on belong to packets that have left their path; the other bits
+# are the index of the dead link.
 ESCAPED = LABELS // 2
-"""The escape bit: labels from here on belong to packets that have left their path; the other bits name the dead
-link."""
+# Number of labels of each path.
 PATH_LABELS = 1024
 MAX_PATHS = ESCAPED // PATH_LABELS
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledPaths:
-    """Paths from ``source`` to ``sink`` as links in order; the first is the minimal static one, the others by length.
+    """The known paths of one direction.
 
     Packets on path k carry a label of [1024 k, 1024 (k + 1)).
+
+    Attributes:
+        network: The network.
+        source: The node that sends.
+        sink: The node that receives.
+        paths: The links of each path, in order. The first path is the minimal path of the static
+            routing; the others are sorted by length.
+        routing: The static routing.
     """
 
     network: Network
@@ -35,118 +43,149 @@ class LabelledPaths:
     routing: StaticRouting = field(repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out the routing, which is a function: the source's process needs the paths only."""
+        """Leave out the routing, a function that cannot be pickled; processes need paths only."""
         return {name: value for name, value in vars(self).items() if name != "routing"}
 
     @property
     def exit(self) -> str:
-        """The last switch."""
-        return self.sink if _is_switch(self.network, self.sink) else self.paths[0][-1][0]
+        """The last switch of every path."""
+        if _is_switch(self.network, self.sink):
+            return self.sink
+        return self.paths[0][-1][0]
 
     @cached_property
     def inner(self) -> tuple[tuple[LinkId, ...], ...]:
-        """Each path's links between switches."""
-        return tuple(
-            tuple(link for link in path if _is_inner(self.network, link)) for path in self.paths
-        )
+        """The links between switches of each path."""
+        return tuple(inner_links(self.network, path) for path in self.paths)
 
     @cached_property
     def cables(self) -> tuple[frozenset[int], ...]:
-        """Each path's cables between switches, by ``cable_number``."""
-        return tuple(
-            frozenset(cable_number(self.network, link) for link in path) for path in self.inner
-        )
+        """The cables between switches of each path, by ``cable_number``."""
+        return tuple(cables_of(self.network, path) for path in self.inner)
 
     def most_disjoint(self) -> int:
-        """The shortest of those paths that share the fewest cables with the first (0 where there is no other)."""
-        first = self.cables[0]
-        return min(
-            range(1, len(self.paths)), key=lambda k: (len(first & self.cables[k]), k), default=0
-        )
+        """Return the path that shares the fewest cables with the first, or 0 if there is no other.
+
+        The shortest of several such paths is returned.
+        """
+        if len(self.paths) == 1:
+            return 0
+        shared = [len(self.cables[0] & cables) for cables in self.cables[1:]]
+        return 1 + shared.index(min(shared))
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledPathPair:
-    """FT-DRB's known paths there and back."""
+    """FT-DRB's known paths in both directions."""
 
     forward: LabelledPaths
     backward: LabelledPaths
 
     @property
     def return_labels(self) -> tuple[int, ...]:
-        """Reports go over the minimal path back and over one that shares the fewest cables with it."""
-        return tuple(dict.fromkeys((path_label(0), path_label(self.backward.most_disjoint()))))
+        """The labels of reports: the minimal path back, and the most disjoint path from it."""
+        minimal = path_label(0)
+        disjoint = path_label(self.backward.most_disjoint())
+        if disjoint == minimal:
+            return (minimal,)
+        return minimal, disjoint
 
 
 def path_label(path: int) -> int:
-    """The label of packets on path number ``path``."""
+    """Return the label of packets on this path."""
     return path * PATH_LABELS
 
 
 def path_interval(path: int) -> Interval:
-    """All labels of that path."""
+    """Return the interval of the labels of this path."""
     return path * PATH_LABELS, (path + 1) * PATH_LABELS
 
 
 def dead_link_of(label: int) -> int | None:
-    """Which link (index) a packet with this label escaped from last; None where it came by its path."""
-    return label - ESCAPED if label >= ESCAPED else None
+    """Return the link (index) that a packet escaped from last; None if it did not escape."""
+    if label < ESCAPED:
+        return None
+    return label - ESCAPED
 
 
 def cable_number(network: Network, link: LinkId) -> int:
-    """One number for both directions of a cable: the lower of the links' indices."""
-    back = network.link_index.get(reverse_of(link))
-    own = network.link_index[link]
-    return own if back is None else min(own, back)
+    """Return one number for both directions of a cable: the lower index of its links."""
+    index = network.link_index[link]
+    return min(index, network.link_index.get(reverse_of(link), index))
+
+
+def cables_of(network: Network, links: Iterable[LinkId]) -> frozenset[int]:
+    """Return the numbers of the cables of these links."""
+    return frozenset(cable_number(network, link) for link in links)
+
+
+def inner_links(network: Network, path: Iterable[LinkId]) -> tuple[LinkId, ...]:
+    """Return the links of a path that connect two switches."""
+    return tuple(link for link in path if _is_inner(network, link))
 
 
 def labelled_paths(
-    network: Network, source: str, sink: str, *, most: int = MAX_PATHS
+    network: Network,
+    source: str,
+    sink: str,
+    *,
+    max_paths: int = MAX_PATHS,
 ) -> LabelledPaths:
-    """The minimal path and up to ``most`` - 1 others, by intermediates near the ends (one hop, then two), shortest
-    first.
+    """Return the minimal path and other paths between two nodes, the shortest first.
 
-    The shortest path that shares no cable with the minimal one is kept whatever its length. No path comes to a switch
-    twice. Raises InputError where the ends are the same or have no switches, NoPathError where the static routing finds
-    no way.
+    The intermediates are one or two hops from the ends. No path visits a switch twice. The shortest
+    path that shares no cable with the minimal path is always included.
+
+    Args:
+        network: The network.
+        source: The node that sends.
+        sink: The node that receives.
+        max_paths: Maximum number of paths.
+
+    Raises:
+        InputError: No link between switches lies between the ends, or a number is out of range.
+        NoPathError: The static routing finds no path.
     """
-    if not 1 <= most <= MAX_PATHS:
-        raise InputError(f"ft-drb: {most} paths; give 1 to {MAX_PATHS}")
+    if not 1 <= max_paths <= MAX_PATHS:
+        raise InputError(f"ft-drb: {max_paths} paths; give 1 to {MAX_PATHS}")
     if len(network.links) > ESCAPED:
         raise InputError(
-            f"ft-drb: {network.name} has {len(network.links)} links; an escape label names {ESCAPED} at most"
+            f"ft-drb: {network.name} has {len(network.links)} links; an escape label names "
+            f"{ESCAPED} at max_paths"
         )
     routing = static_routing(network)
     minimal = routing(source, sink)
-    if not any(_is_inner(network, link) for link in minimal):
+    inner = inner_links(network, minimal)
+    if not inner:
         raise InputError(
-            f"ft-drb: {source!r} and {sink!r} share a switch; at least one link between switches is required"
+            f"ft-drb: {source!r} and {sink!r} share a switch; at least one link between switches "
+            "is required"
         )
-    inner = [link for link in minimal if _is_inner(network, link)]
-    before, after = minimal[: minimal.index(inner[0])], minimal[minimal.index(inner[-1]) + 1 :]
-    found = {minimal: len(minimal)}
-    for way in _multistep(network, routing, inner[0][0], inner[-1][1]):
-        found.setdefault((*before, *way, *after), len(before) + len(way) + len(after))
-    ranked = sorted(found, key=lambda path: (path != minimal, found[path]))
-    retained = ranked[:most]
-    own = {cable_number(network, link) for link in inner}
-    apart = next(
-        (
-            p
-            for p in ranked
-            if not own & {cable_number(network, x) for x in p if _is_inner(network, x)}
-        ),
-        None,
-    )
-    if apart is not None and apart not in retained and most > 1:
-        retained[-1] = apart
+    before = minimal[: minimal.index(inner[0])]
+    after = minimal[minimal.index(inner[-1]) + 1 :]
+    candidates = {minimal}
+    ranked = [minimal]
+    for segment in _multistep(network, routing, inner[0][0], inner[-1][1]):
+        path = (*before, *segment, *after)
+        if path not in candidates:
+            candidates.add(path)
+            ranked.append(path)
+    # Sorting keeps the order of paths of equal length.
+    ranked[1:] = sorted(ranked[1:], key=len)
+    paths = ranked[:max_paths]
+    minimal_cables = cables_of(network, inner)
+    for path in ranked:
+        if not minimal_cables & cables_of(network, inner_links(network, path)):
+            if path not in paths and max_paths > 1:
+                paths[-1] = path
+            break
     return LabelledPaths(
-        network=network, source=source, sink=sink, paths=tuple(retained), routing=routing
+        network=network, source=source, sink=sink, paths=tuple(paths), routing=routing
     )
 
 
 def labelled_path_pair(network: Network, source: str, sink: str) -> LabelledPathPair:
-    """``labelled_paths`` there and back."""
+    """Return the known paths of both directions."""
     return LabelledPathPair(
         forward=labelled_paths(network, source, sink),
         backward=labelled_paths(network, sink, source),
@@ -156,33 +195,41 @@ def labelled_path_pair(network: Network, source: str, sink: str) -> LabelledPath
 def one_and_two_hop_switches(
     network: Network, switch: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The switches one hop away in the order of the links, and those two hops away."""
-    ones = _neighbours(network, switch)
-    twos = dict.fromkeys(n for one in ones for n in _neighbours(network, one))
-    return ones, tuple(n for n in twos if n != switch and n not in ones)
+    """Return the switches one hop away, in the order of the links, and those two hops away."""
+    one_hop = _neighbours(network, switch)
+    two_hops: dict[str, None] = {}
+    for neighbour in one_hop:
+        for node in _neighbours(network, neighbour):
+            if node != switch and node not in one_hop:
+                two_hops[node] = None
+    return one_hop, tuple(two_hops)
 
 
 def _neighbours(network: Network, switch: str) -> tuple[str, ...]:
-    ends = (network.links[i].target for i in network.out_links(switch))
-    return tuple(dict.fromkeys(n for n in ends if _is_switch(network, n)))
+    """Return the switches that are connected to a switch, each once, in the order of the links."""
+    ends = [network.links[i].target for i in network.out_links(switch)]
+    return tuple(dict.fromkeys(node for node in ends if _is_switch(network, node)))
 
 
 def _multistep(
-    network: Network, routing: StaticRouting, start: str, end: str
+    network: Network,
+    routing: StaticRouting,
+    start: str,
+    end: str,
 ) -> Iterator[tuple[LinkId, ...]]:
-    """Ways between two switches by one or two intermediates that come to no switch twice."""
-    firsts = [start, *(n for hop in one_and_two_hop_switches(network, start) for n in hop)]
-    seconds = [end, *(n for hop in one_and_two_hop_switches(network, end) for n in hop)]
-    for first in firsts:
-        for second in seconds:
-            way = (*routing(start, first), *routing(first, second), *routing(second, end))
-            if way and _simple(start, way):
-                yield way
+    """Yield the paths between two switches through one or two intermediates, without cycles."""
+    near_start, further_from_start = one_and_two_hop_switches(network, start)
+    near_end, further_from_end = one_and_two_hop_switches(network, end)
+    for first in (start, *near_start, *further_from_start):
+        for second in (end, *near_end, *further_from_end):
+            path = (*routing(start, first), *routing(first, second), *routing(second, end))
+            if path and not _has_cycle(start, path):
+                yield path
 
 
-def _simple(start: str, way: Sequence[LinkId]) -> bool:
-    nodes = [start, *(link[1] for link in way)]
-    return len(set(nodes)) == len(nodes)
+def _has_cycle(start: str, path: Sequence[LinkId]) -> bool:
+    nodes = [start, *(link[1] for link in path)]
+    return len(set(nodes)) < len(nodes)
 
 
 def _is_switch(network: Network, node: str) -> bool:

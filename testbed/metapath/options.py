@@ -1,4 +1,4 @@
-"""What a plain stream is, and how its routing answers failures, for the command and the library."""
+"""Options of an uncoded stream whose routing reacts to failures."""
 
 from __future__ import annotations
 
@@ -12,22 +12,32 @@ from testbed.model.options import kinds
 from testbed.model.options.option import nested, option, options
 
 Routing = Literal["ft-drb", "single", "recomputed"]
+# FT-DRB; one fixed path; a capillary route that the controller recomputes when a port changes.
 ROUTINGS: tuple[Routing, ...] = get_args(Routing)
-"""FT-DRB; one path for good; a capillary route that the controller computes again when a port changes."""
+# The value of ``faults`` for which each cable between switches of the minimal path fails alone, one
+# after another.
 EACH_LINK = "each-link"
-"""Faults in a word: each cable between switches of the minimal path fails by itself, one after another."""
 Notify = Literal["both", "controller", "header"]
 LinkUp = Literal["probe", "controller"]
 
 
 @options
 class MetapathOptions:
-    """Parameters of FT-DRB's source (Zarza 2011, chapter 3; defaults in docs/replication/ft_drb_deviations.md).
+    """Parameters of FT-DRB's source (Zarza 2011, chapter 3).
 
-    ``probe_every``: of the packets that a mark diverts. ``threshold``: over the zero-load latency of the minimal path;
-    ``tolerance``: above 1/3, so that a second path, which halves the metapath's latency, is not given up again at once.
-    ``silence_s``: a packet that is in no report made so long after it was sent is missing. ``smoothing``: 1: the last
-    latency counts. Raises InputError for values out of range.
+    The defaults are explained in docs/replication/ft_drb_deviations.md.
+
+    Attributes:
+        probe_every: One of this number of diverted packets tests the minimal path.
+        threshold: Multiple of the latency of the minimal path without load.
+        tolerance: Fraction of the threshold. It is above 1/3 because a second path halves the
+            latency of the metapath, and must not be given up again at once.
+        silence_s: A packet counts as missing if no report made this long after it was sent lists
+            it.
+        smoothing: Weight of a new latency; 1 to use only the last latency.
+
+    Raises:
+        InputError: A value is out of range.
     """
 
     notify: Notify = option(
@@ -105,8 +115,13 @@ class MetapathOptions:
 
 @options
 class MetapathPlanOptions:
-    """A plain stream; see ``MetapathPlan``. ``faults``: also "each-link", of which ``fault_kind`` is the kind and
-    ``max_faults`` the greatest number."""
+    """Options of an uncoded stream; see ``MetapathPlan``.
+
+    Attributes:
+        faults: The faults, or "each-link".
+        fault_kind: The kind of the faults of "each-link".
+        max_faults: Maximum number of faults of "each-link".
+    """
 
     network: NetworkLike = option(kw_only=False, help="a catalogue name or a file")
     source: str = option(kw_only=False, metavar="NODE", help="the node that sends")

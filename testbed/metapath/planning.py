@@ -1,4 +1,4 @@
-"""From a network and options to the plan of a plain stream: which cables fail, and for how long it goes on."""
+"""Builds the plan of an uncoded stream from its options: its faults and its duration."""
 
 from collections.abc import Sequence
 
@@ -12,66 +12,105 @@ from testbed.model.naming.names import known_network
 from topologies import Network
 from topologies.routing_tables import static_routing
 
-WARM_UP_S, LASTS_S, EVERY_S = 1.0, 1.0, 2.5
-"""Of ``each_cable_faults``: before the first fault, how long each lasts, from one to the next."""
+# Times of ``each_cable_faults``: before the first fault, duration of each fault, and interval.
+WARM_UP_S = 1.0
+LASTS_S = 1.0
+EVERY_S = 2.5
 
 
 def build_metapath(requested: MetapathPlanOptions) -> MetapathPlan:
-    """The plan. Raises InputError or TopologyError where an option cannot be used, or where faults overlap that
-    FT-DRB's escapes do not lead round."""
+    """Build the plan of a stream from its options.
+
+    Raises:
+        InputError: An option is invalid, or FT-DRB's escapes do not lead around overlapping faults.
+        TopologyError: The network is invalid.
+    """
     network = known_network(requested.network)
     for node in (requested.source, requested.sink):
         network.node(node)
     faults = _faults(requested, network)
-    lasts_s = requested.duration_s or default_duration_s(
-        faults, requested.rate_pps, requested.options
+    duration_s = requested.duration_s
+    if not duration_s:
+        duration_s = default_duration_s(faults, requested.rate_pps, requested.options)
+    plan = MetapathPlan(
+        network=network,
+        faults=faults,
+        duration_s=duration_s,
+        source=requested.source,
+        sink=requested.sink,
+        routing=requested.routing,
+        rate_pps=requested.rate_pps,
+        packet_bytes=requested.packet_bytes,
+        options=requested.options,
+        background_bps=requested.background_bps,
+        seed=requested.seed,
     )
-    names = (
-        "source",
-        "sink",
-        "routing",
-        "rate_pps",
-        "packet_bytes",
-        "options",
-        "background_bps",
-        "seed",
-    )
-    own = {name: getattr(requested, name) for name in names}
-    plan = MetapathPlan(network=network, faults=faults, duration_s=lasts_s, **own)
     check_escapes(plan)
     return plan
 
 
 def _faults(requested: MetapathPlanOptions, network: Network) -> tuple[Fault, ...]:
-    given = requested.faults
-    if isinstance(given, str) and given.startswith("poisson:"):
+    faults = requested.faults
+    if isinstance(faults, str) and faults.startswith("poisson:"):
         raise InputError(
-            f"--faults {given}: with --routing {requested.routing} give each-link, none or a file"
+            f"--faults {faults}: with --routing {requested.routing} give each-link, none or a file"
         )
-    if given != EACH_LINK:
-        return read_faults(given, network, hint="give each-link, none or a JSON file")
-    ends = (requested.source, requested.sink)
-    return each_cable_faults(network, *ends, kind=requested.fault_kind, most=requested.max_faults)
+    if faults != EACH_LINK:
+        return read_faults(faults, network, hint="give each-link, none or a JSON file")
+    return each_cable_faults(
+        network,
+        requested.source,
+        requested.sink,
+        kind=requested.fault_kind,
+        max_faults=requested.max_faults,
+    )
 
 
 def default_duration_s(faults: Sequence[Fault], rate_pps: float, options: MetapathOptions) -> float:
-    """Until the last failure is over (1 s without any), or has lasted a while where it is for good, and then until the
-    source can have found that out."""
-    ends = [f.start_s + LASTS_S if f.permanent else f.stop_s for f in faults]
-    return max(ends, default=1.0) + max(0.8, 1.5 * options.probe_every / rate_pps)
+    """Return a duration in which the source can react to every fault and to its repair.
+
+    The stream goes on after the end of the last fault until the source can have found out. A
+    permanent fault counts as one of a second.
+
+    Args:
+        faults: The faults; without any, the stream lasts about two seconds.
+        rate_pps: Packets per second.
+        options: The options of the source.
+    """
+    last_stop_s = 0.0 if faults else 1.0
+    for fault in faults:
+        stop_s = fault.stop_s
+        if fault.permanent:
+            stop_s = fault.start_s + LASTS_S
+        last_stop_s = max(last_stop_s, stop_s)
+    return last_stop_s + max(0.8, 1.5 * options.probe_every / rate_pps)
 
 
 def each_cable_faults(
-    network: Network, source: str, sink: str, *, kind: FaultKind = "down", most: int | None = None
+    network: Network,
+    source: str,
+    sink: str,
+    *,
+    kind: FaultKind = "down",
+    max_faults: int | None = None,
 ) -> tuple[Fault, ...]:
-    """Each cable between switches of the minimal path fails by itself for a second, with a second and a half between.
+    """Return one fault for each cable between switches of the minimal path, one after another.
 
-    ``most``: only the first so many.
+    Each fault lasts a second, and a second and a half pass between two faults.
+
+    Args:
+        network: The network.
+        source: The node that sends.
+        sink: The node that receives.
+        kind: The kind of the faults.
+        max_faults: Maximum number of faults; None for all.
     """
-    path = static_routing(network)(source, sink)
-    inner = [x for x in path if network.node(x[0]).kind == network.node(x[1]).kind == "switch"]
-    starts = (WARM_UP_S + k * EVERY_S for k in range(len(inner)))
-    return tuple(
-        Fault(link=link, kind=kind, start_s=start_s, stop_s=start_s + LASTS_S)
-        for link, start_s in zip(inner[:most], starts, strict=False)
-    )
+    inner = []
+    for link in static_routing(network)(source, sink):
+        if network.node(link[0]).kind == "switch" and network.node(link[1]).kind == "switch":
+            inner.append(link)
+    faults = []
+    for number, link in enumerate(inner[:max_faults]):
+        start_s = WARM_UP_S + number * EVERY_S
+        faults.append(Fault(link=link, kind=kind, start_s=start_s, stop_s=start_s + LASTS_S))
+    return tuple(faults)

@@ -1,29 +1,39 @@
-"""The source of FT-DRB on switches, without a socket or a clock: which path each packet takes, and what ACKs teach it.
+"""The source of FT-DRB on switches: chooses the path of each packet, and learns from reports.
 
-Theory of operation
-------------------- FT-DRB (Fault-Tolerant Distributed Routing Balancing; Zarza 2011, chapter 3) sends a pair's packets
-over one minimal path while nothing fails, and over several paths, a *metapath*, while something does. Here switches do
-the forwarding and hosts the thinking, in five steps, each in a module of its own:
+This module opens no sockets and reads no clocks.
 
-1. *Known paths* (``labelled_paths``). A multistep path goes by one or two intermediate routers, each segment by the
-   network's static routing (Zarza 2011, equations 3.1 and 3.2). Every path of the pair has an interval of labels (UDP
-   source ports) of its own, so that the source chooses a path by choosing a label.
-2. *Escapes* (``escape_rules``). Where a packet meets a dead link, its switch sends it round at once by a way that was
-   installed beforehand as a fast-failover group (Zarza 2011, section 3.2); nobody is asked. An escaped packet carries
-   the number of the dead link in its label and the router that it is bound for in its DSCP bits. ``escape_check`` finds
-   out in advance whether the escapes lead round several dead links at once.
-3. *Notification*. A source learns of a dead link in three ways: the sink's report says that a packet escaped from it
-   (the header's flag), the controller passes a switch's port status on (``on_port``), or packets stay unacknowledged
-   although later reports came (silence: a fault that no switch sees). ``wire`` has the bytes of packets and reports.
-4. *Permanent or transient* (Zarza 2011, section 3.4). So many notifications in a row mark the cable as permanent, and
-   the source keeps off it; one packet that comes through unescaped clears the mark. One packet in ``probe_every`` still
-   goes by the minimal path, to find out that it works again.
-5. *Metapath size and shares*. A metapath gets one path more where its latency (that of its paths in parallel, equation
-   3.5) rises above threshold + tolerance, and one less where it falls below threshold - tolerance (algorithm 3.3); each
-   packet draws its path with a probability proportional to 1 / latency (equations 3.6 to 3.8, algorithm 3.4).
+FT-DRB (Fault-Tolerant Distributed Routing Balancing; Zarza 2011, chapter 3) sends the packets of a
+pair over one minimal path while nothing fails, and over several paths, a *metapath*, during
+failures. Here switches forward packets and hosts make the decisions. There are five parts:
 
-This module is steps 3 to 5. It is driven from outside: ``choose`` and ``sent`` for each packet, ``on_report`` and
-``on_port`` for what comes in, each with the caller's clock; ``events`` records what was learned and done.
+1. *Known paths* (``labelled_paths``). A multistep path goes through one or two intermediate
+routers.
+   Each of its segments follows the network's static routing (Zarza 2011, equations 3.1 and 3.2).
+   Every path has its own interval of labels (UDP source ports): the source chooses a path by a
+   label.
+2. *Escapes* (``escape_rules``). If a packet meets a dead link, its switch immediately sends it over
+a
+   path that was installed in advance as a fast-failover group (Zarza 2011, section 3.2). An escaped
+   packet carries the number of the dead link in its label, and its next router in its DSCP bits.
+   ``escape_check`` checks in advance that escapes lead around several dead links at once.
+3. *Notification*. A source learns of a dead link in three ways: the sink reports that a packet
+escaped
+   from it (the header's flag), the controller forwards a switch's port status (``on_port``), or
+   packets stay unacknowledged although later reports arrived (silence: a fault that no switch
+   detects). ``wire`` encodes packets and reports.
+4. *Permanent or transient* (Zarza 2011, section 3.4). Several notifications in a row mark the cable
+as
+   permanently failed, and the source avoids it. One packet that arrives without an escape clears
+   the mark. One packet in ``probe_every`` still takes the minimal path to test it.
+5. *Metapath size and shares*. A metapath gets one more path if its latency (of all paths in
+parallel,
+   equation 3.5) rises above threshold + tolerance, and one less if it falls below threshold -
+   tolerance (algorithm 3.3). Each packet draws its path with a probability proportional to 1 /
+   latency (equations 3.6 to 3.8, algorithm 3.4).
+
+This module implements parts 3 to 5. The caller calls ``choose`` and ``sent`` for each packet, and
+``on_report`` and ``on_port`` for each report and port status, with the time of its clock.
+``events`` records what the source learned and did.
 """
 
 from collections import deque
@@ -35,13 +45,21 @@ from testbed.metapath.labelled_paths import LabelledPaths
 from testbed.metapath.options import MetapathOptions
 from topologies import reverse_of
 
+# Number of packets on the minimal path whose median latency is the zero-load latency.
 CALIBRATING = 50
-"""Latencies of the minimal path whose median is the zero-load latency."""
+# Lower limit of latencies, because paths are weighted by 1 / latency.
+_MIN_LATENCY_S = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
 class PacketAck:
-    """One packet in a report: its number, how long it took, and the link (index) it escaped from last, if any."""
+    """The acknowledgement of one packet in a report.
+
+    Attributes:
+        number: The number of the packet.
+        latency_s: The time from sending to arrival.
+        dead_link: The link (index) that the packet escaped from last; None if it did not escape.
+    """
 
     number: int
     latency_s: float
@@ -50,9 +68,15 @@ class PacketAck:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceEvent:
-    """Something that the source has learned or done: "notified", "marked", "cleared", "configured", "grown", "shrunk".
+    """An event at the source.
 
-    ``cause``: "controller", "header", "silence", "probe"; ``cable`` where it is about one; ``paths`` in use after it.
+    Attributes:
+        at_s: When it happened.
+        kind: "notified", "marked" or "cleared" (of a cable); "configured", "grown" or "shrunk" (of
+            the metapath).
+        cause: "controller", "header", "silence" or "probe"; empty for events of the metapath.
+        cable: The number of the cable; None for events of the metapath.
+        paths: The paths in use after an event of the metapath.
     """
 
     at_s: float
@@ -64,8 +88,13 @@ class SourceEvent:
 
 @dataclass
 class _Cable:
-    """An entry of the source's list: notifications in a row, when the last came, what marked it ("" while
-    transient)."""
+    """The state of a cable as the source knows it.
+
+    Attributes:
+        notified: Number of notifications in a row.
+        notified_s: Only packets sent after this time can prove that the cable works.
+        marked_by: The cause that marked the cable as permanently failed; empty if it is not marked.
+    """
 
     notified: int = 0
     notified_s: float = float("-inf")
@@ -74,13 +103,19 @@ class _Cable:
 
 @dataclass
 class _PathState:
-    """Packets under way (send time, number), how many in a row are missing since when, and the estimate of its latency.
+    """The state of a path.
 
-    ``answered_s``: when the latest packet was sent that arrived at all, ``proved_s`` that arrived without an escape.
+    Attributes:
+        latency_s: The estimate of its latency; before the calibration its number of links.
+        in_transit: The time of sending and the number of each packet in transit.
+        missing: Number of packets that are missing in a row.
+        first_missing_s: When the first of these was sent.
+        answered_s: When the latest packet that arrived was sent.
+        proved_s: When the latest packet that arrived without an escape was sent.
     """
 
     latency_s: float
-    under_way: deque[tuple[float, int]] = field(default_factory=deque)
+    in_transit: deque[tuple[float, int]] = field(default_factory=deque)
     missing: int = 0
     first_missing_s: float = 0.0
     answered_s: float = float("-inf")
@@ -88,8 +123,9 @@ class _PathState:
 
 
 def metapath_bandwidth(latencies_s: Sequence[float]) -> tuple[float, ...]:
-    """Each path's share of the traffic: 1 / latency over their sum (Zarza 2011, equations 3.6 to 3.8, read
-    as probabilities).
+    """Return the share of the traffic of each path, which is proportional to 1 / latency.
+
+    These are equations 3.6 to 3.8 of Zarza 2011, read as probabilities.
 
     >>> metapath_bandwidth((1.0, 1.0, 2.0))
     (0.4, 0.4, 0.2)
@@ -99,27 +135,60 @@ def metapath_bandwidth(latencies_s: Sequence[float]) -> tuple[float, ...]:
 
 
 def metapath_step(latencies_s: Sequence[float], *, threshold_s: float, tolerance_s: float) -> int:
-    """1: one path more (latency above Thl + Tol), -1: one less (below Thl - Tol), 0: as it is (Zarza 2011,
-    algorithm 3.3).
+    """Return the change of the number of paths (Zarza 2011, algorithm 3.3).
 
-    The metapath's latency is that of all its paths in parallel: 1 / sum of 1 / latency (Zarza 2011, equation 3.5).
+    The latency of a metapath is that of its paths in parallel: 1 / sum of 1 / latency (Zarza 2011,
+    equation 3.5).
+
+    Args:
+        latencies_s: The latency of each path.
+        threshold_s: The target latency Thl.
+        tolerance_s: The tolerance Tol.
+
+    Returns:
+        1 for one more path (latency above Thl + Tol), -1 for one less (below Thl - Tol), else 0.
     """
-    together = 1 / sum(1 / latency for latency in latencies_s)
-    return (together > threshold_s + tolerance_s) - (together < threshold_s - tolerance_s)
+    metapath_latency_s = 1 / sum(1 / latency for latency in latencies_s)
+    if metapath_latency_s > threshold_s + tolerance_s:
+        return 1
+    if metapath_latency_s < threshold_s - tolerance_s:
+        return -1
+    return 0
 
 
 class MetapathSource:
-    """One source's memory and decisions for one destination. Times are seconds on the caller's clock.
+    """The state and the decisions of a source for one destination.
 
-    ``draw`` gives numbers uniform in [0, 1). ``events`` grows as things happen.
+    Times are in seconds on the caller's clock.
+
+    Attributes:
+        zero_load_s: The latency of the minimal path without load; None before it was measured.
+        metapath: The paths that may be used, the active ones first.
+        active: Number of paths in use.
+        events: The events so far.
     """
 
     def __init__(
-        self, known: LabelledPaths, options: MetapathOptions, draw: Callable[[], float]
+        self,
+        known_paths: LabelledPaths,
+        options: MetapathOptions,
+        draw: Callable[[], float],
     ) -> None:
-        self._known, self._options, self._draw = known, options, draw
-        self._cables = {cable: _Cable() for path in known.cables for cable in path}
-        self._paths = [_PathState(latency_s=float(len(path))) for path in known.inner]
+        """Begin with the minimal path.
+
+        Args:
+            known_paths: The known paths.
+            options: The options.
+            draw: Returns a random number, uniform in [0, 1).
+        """
+        self._known = known_paths
+        self._options = options
+        self._draw = draw
+        self._cables: dict[int, _Cable] = {}
+        for cables in known_paths.cables:
+            for cable in cables:
+                self._cables[cable] = _Cable()
+        self._paths = [_PathState(latency_s=float(len(path))) for path in known_paths.inner]
         self._sent: dict[int, tuple[float, int]] = {}
         self._calibration: list[float] = []
         self._since_probe = 0
@@ -132,22 +201,21 @@ class MetapathSource:
 
     @property
     def weights(self) -> tuple[tuple[int, float], ...]:
-        """(path, probability) of the paths in use."""
+        """The number and the probability of each path in use."""
         used = self.metapath[: self.active]
-        return tuple(
-            zip(used, metapath_bandwidth([self._paths[k].latency_s for k in used]), strict=True)
-        )
+        shares = metapath_bandwidth([self._paths[path].latency_s for path in used])
+        return tuple(zip(used, shares, strict=True))
 
     @property
     def diverted(self) -> bool:
-        """Whether the minimal path has a marked cable, so that packets keep off it."""
+        """The minimal path has a marked cable, so that packets avoid it."""
         return any(self._cables[cable].marked_by for cable in self._known.cables[0])
 
     def choose(self) -> tuple[int, ...]:
-        """The path of the next packet; a second one where a copy of it is to probe the minimal path.
+        """Return the paths of the next packet and of its copies.
 
-        A probe of a path whose cable a switch reported is the packet itself: the switch would let it escape. Where
-        packets vanished silently, a copy goes.
+        If a switch reported a cable of the minimal path, the packet itself tests this path, because
+        the switch would let it escape. If packets vanished silently, a copy tests it.
         """
         if not self.diverted and not self._options.always:
             return (0,)
@@ -155,49 +223,61 @@ class MetapathSource:
             self._since_probe += 1
             if self._since_probe >= self._options.probe_every:
                 self._since_probe = 0
-                silent = any(self._cables[c].marked_by == "silence" for c in self._known.cables[0])
-                return (self._drawn(), 0) if silent else (0,)
-        return (self._drawn(),)
+                minimal_cables = self._known.cables[0]
+                if any(self._cables[cable].marked_by == "silence" for cable in minimal_cables):
+                    return self._draw_path(), 0
+                return (0,)
+        return (self._draw_path(),)
 
-    def _drawn(self) -> int:
-        left = self._draw()
+    def _draw_path(self) -> int:
+        """Draw a path by the shares of the paths in use."""
+        remaining = self._draw()
         for path, share in self.weights:
-            left -= share
-            if left < 0:
+            remaining -= share
+            if remaining < 0:
                 return path
+        # Rounding: the shares add up to slightly less than 1.
         return self.weights[-1][0]
 
     def sent(self, number: int, path: int, now_s: float) -> None:
-        """Packet ``number`` (a new one for each copy) has left by that path."""
+        """Record that a packet was sent; each copy has its own number."""
         self._sent[number] = (now_s, path)
-        self._paths[path].under_way.append((now_s, number))
+        self._paths[path].in_transit.append((now_s, number))
 
     def on_report(self, made_s: float, acknowledged: Iterable[PacketAck], now_s: float) -> None:
-        """A report made at ``made_s`` has come; one that is older than another, or a copy, teaches nothing new."""
-        for one in acknowledged:
-            if one.number in self._sent:
-                self._on_acknowledgement(one, *self._sent.pop(one.number), now_s)
+        """Process a report. Copies, and reports that arrive out of order, do no harm.
+
+        Args:
+            made_s: When the report was made.
+            acknowledged: The packets that it lists.
+            now_s: The current time.
+        """
+        for ack in acknowledged:
+            if ack.number in self._sent:
+                sent_s, path = self._sent.pop(ack.number)
+                self._on_acknowledgement(ack, sent_s, path, now_s)
         self._newest_report_s = max(self._newest_report_s, made_s)
         for path in range(len(self._paths)):
             self._count_missing(path, now_s)
         if self.zero_load_s is not None and (self.diverted or self._options.always):
-            self._size(now_s)
+            self._resize(now_s)
 
-    def _on_acknowledgement(self, one: PacketAck, sent_s: float, path: int, now_s: float) -> None:
+    def _on_acknowledgement(self, ack: PacketAck, sent_s: float, path: int, now_s: float) -> None:
         state = self._paths[path]
-        state.missing, state.answered_s = 0, max(state.answered_s, sent_s)
-        if one.dead_link is not None:
-            self._on_escape(one.dead_link, sent_s, now_s)
+        state.missing = 0
+        state.answered_s = max(state.answered_s, sent_s)
+        if ack.dead_link is not None:
+            self._on_escape(ack.dead_link, sent_s, now_s)
             return
         state.proved_s = max(state.proved_s, sent_s)
         for cable in self._known.cables[path]:
             entry = self._cables[cable]
             if entry.notified and sent_s > entry.notified_s:
                 self._forget(cable, "probe", now_s)
-        self._learn_latency(path, one.latency_s)
+        self._learn_latency(path, ack.latency_s)
 
     def _on_escape(self, dead_link: int, sent_s: float, now_s: float) -> None:
-        """The header flag of a packet that has escaped (Zarza 2011, section 3.6.1: destination-based notification)."""
+        """Process an escape (Zarza 2011, section 3.6.1: destination-based notification)."""
         link = self._known.network.links[dead_link].id
         back = self._known.network.link_index.get(reverse_of(link), dead_link)
         cable = min(dead_link, back)
@@ -205,8 +285,13 @@ class MetapathSource:
             self._notify(cable, "header", sent_s, now_s)
 
     def on_port(self, cable: int, up: bool, now_s: float) -> None:
-        """A switch notified the controller, and the controller this source, that a cable lost its carrier or got it
-        back."""
+        """Process the port status of a cable, which the controller forwards.
+
+        Args:
+            cable: The number of the cable.
+            up: The cable has a carrier.
+            now_s: The current time.
+        """
         if cable not in self._cables:
             return
         if up:
@@ -216,13 +301,16 @@ class MetapathSource:
             self._notify(cable, "controller", now_s, now_s, count=self._options.notifications)
 
     def _count_missing(self, path: int, now_s: float) -> None:
-        """Count what is missing on a path; enough in a row marks every cable that no other path has proved alive
-        since."""
-        state, until = self._paths[path], self._newest_report_s - self._options.silence_s
-        while state.under_way and state.under_way[0][0] < until:
-            sent_s, number = state.under_way.popleft()
-            if self._sent.pop(number, None) is None or sent_s < state.answered_s:
-                continue  # acknowledged, or lost before a later packet came through
+        """Count the missing packets of a path, and mark its cables if there are too many."""
+        state = self._paths[path]
+        until_s = self._newest_report_s - self._options.silence_s
+        while state.in_transit and state.in_transit[0][0] < until_s:
+            sent_s, number = state.in_transit.popleft()
+            acknowledged = self._sent.pop(number, None) is None
+            # A later packet arrived, so the path works.
+            lost_before = sent_s < state.answered_s
+            if acknowledged or lost_before:
+                continue
             if not state.missing:
                 state.first_missing_s = sent_s
             state.missing += 1
@@ -230,22 +318,35 @@ class MetapathSource:
                 self._mark_failed(path, sent_s, now_s)
 
     def _mark_failed(self, path: int, sent_s: float, now_s: float) -> None:
+        """Mark the cables of a silent path that no other path has proved to work since."""
         if any(self._cables[cable].marked_by for cable in self._known.cables[path]):
-            return  # that explains it
-        since = self._paths[path].first_missing_s
-        proved = {
-            c
-            for k, p in enumerate(self._paths)
-            if p.proved_s > since
-            for c in self._known.cables[k]
-        }
-        for cable in sorted(self._known.cables[path] - proved):
+            # The marked cable explains the missing packets.
+            return
+        since_s = self._paths[path].first_missing_s
+        working: set[int] = set()
+        for other, state in enumerate(self._paths):
+            if state.proved_s > since_s:
+                working |= self._known.cables[other]
+        for cable in sorted(self._known.cables[path] - working):
             self._notify(cable, "silence", sent_s, now_s, count=self._options.notifications)
 
     def _notify(
-        self, cable: int, cause: str, noticed_s: float, now_s: float, count: int = 1
+        self,
+        cable: int,
+        cause: str,
+        noticed_s: float,
+        now_s: float,
+        count: int = 1,
     ) -> None:
-        """``noticed_s``: only what is sent later than this can prove the cable alive."""
+        """Count notifications of a cable, and mark it if there are enough in a row.
+
+        Args:
+            cable: The number of the cable.
+            cause: The cause of the notification.
+            noticed_s: Only packets sent after this time can prove that the cable works.
+            now_s: The current time.
+            count: Number of notifications.
+        """
         entry = self._cables[cable]
         if not entry.notified:
             self.events.append(SourceEvent(at_s=now_s, kind="notified", cause=cause, cable=cable))
@@ -258,28 +359,36 @@ class MetapathSource:
             self._configure(now_s)
 
     def _forget(self, cable: int, cause: str, now_s: float) -> None:
+        """Clear the notifications and the mark of a cable."""
         entry = self._cables[cable]
-        marked, self._cables[cable] = entry.marked_by, _Cable()
+        self._cables[cable] = _Cable()
         if entry.notified:
             self.events.append(SourceEvent(at_s=now_s, kind="cleared", cause=cause, cable=cable))
-        if marked:
+        if entry.marked_by:
             self._configure(now_s)
 
     def _configure(self, now_s: float, *, record: bool = True) -> None:
-        """The shortest known paths over no listed cable; where there is none, over as few marked ones as can be."""
-        listed = {cable for cable, entry in self._cables.items() if entry.notified}
-        marked = {cable for cable in listed if self._cables[cable].marked_by}
-        everything = range(len(self._paths))
-        clean = [k for k in everything if not self._known.cables[k] & listed]
-        if not clean:
-            least = min(len(self._known.cables[k] & marked) for k in everything)
-            clean = [k for k in everything if len(self._known.cables[k] & marked) == least]
-        self.metapath = tuple(clean[: self._options.paths])
+        """Choose the shortest known paths without a notified cable as the metapath.
+
+        If there is none, choose those with the fewest marked cables.
+        """
+        notified = {cable for cable, entry in self._cables.items() if entry.notified}
+        marked = {cable for cable in notified if self._cables[cable].marked_by}
+        chosen = []
+        for path, cables in enumerate(self._known.cables):
+            if not cables & notified:
+                chosen.append(path)
+        if not chosen:
+            marked_counts = [len(cables & marked) for cables in self._known.cables]
+            fewest = min(marked_counts)
+            chosen = [path for path, count in enumerate(marked_counts) if count == fewest]
+        self.metapath = tuple(chosen[: self._options.paths])
         self.active = min(self._options.first_paths, len(self.metapath))
         if record:
             self._record(now_s, "configured")
 
     def _learn_latency(self, path: int, latency_s: float) -> None:
+        """Update the estimate of a path's latency; before the calibration, only collect samples."""
         if path == 0 and self.zero_load_s is None:
             self._calibration.append(latency_s)
             if len(self._calibration) == CALIBRATING:
@@ -288,35 +397,43 @@ class MetapathSource:
         if self.zero_load_s is None:
             return
         state = self._paths[path]
-        state.latency_s += self._options.smoothing * (max(latency_s, 1e-6) - state.latency_s)
+        change_s = max(latency_s, _MIN_LATENCY_S) - state.latency_s
+        state.latency_s += self._options.smoothing * change_s
 
     def _calibrate(self, zero_load_s: float) -> None:
-        """From now on latencies are seconds; a path that was never used is taken to be as slow as its length says."""
+        """Estimate the latency of every path in seconds, in proportion to its number of links."""
         self.zero_load_s = zero_load_s
         hop_s = zero_load_s / len(self._known.inner[0])
         for state, inner in zip(self._paths, self._known.inner, strict=True):
-            state.latency_s = max(hop_s * len(inner), 1e-6)
+            state.latency_s = max(hop_s * len(inner), _MIN_LATENCY_S)
 
-    def _size(self, now_s: float) -> None:
-        """One path more, the fastest of those that are closed, or one less, the slowest of those that are open."""
+    def _resize(self, now_s: float) -> None:
+        """Add the fastest of the other paths, or remove the slowest path in use, if necessary."""
         assert self.zero_load_s is not None
         threshold_s = self._options.threshold * self.zero_load_s
-        used = [self._paths[k].latency_s for k in self.metapath[: self.active]]
-        step = metapath_step(
-            used, threshold_s=threshold_s, tolerance_s=self._options.tolerance * threshold_s
-        )
-        required = min(max(self.active + step, 1), len(self.metapath))
-        if required == self.active:
-            return
-        open_, closed = list(self.metapath[: self.active]), list(self.metapath[self.active :])
-        if step > 0:
-            open_.append(closed.pop(closed.index(min(closed, key=self._slowness))))
+        tolerance_s = self._options.tolerance * threshold_s
+        used = list(self.metapath[: self.active])
+        unused = list(self.metapath[self.active :])
+        latencies_s = [self._paths[path].latency_s for path in used]
+        step = metapath_step(latencies_s, threshold_s=threshold_s, tolerance_s=tolerance_s)
+        if step > 0 and unused:
+            fastest = min(unused, key=self._latency_and_number)
+            unused.remove(fastest)
+            used.append(fastest)
+            kind = "grown"
+        elif step < 0 and len(used) > 1:
+            slowest = max(used, key=self._latency_and_number)
+            used.remove(slowest)
+            unused.insert(0, slowest)
+            kind = "shrunk"
         else:
-            closed.insert(0, open_.pop(open_.index(max(open_, key=self._slowness))))
-        self.metapath, self.active = (*open_, *closed), required
-        self._record(now_s, "grown" if step > 0 else "shrunk")
+            return
+        self.metapath = (*used, *unused)
+        self.active = len(used)
+        self._record(now_s, kind)
 
-    def _slowness(self, path: int) -> tuple[float, int]:
+    def _latency_and_number(self, path: int) -> tuple[float, int]:
+        """Return the key that orders paths by latency, and equally fast ones by number."""
         return self._paths[path].latency_s, path
 
     def _record(self, now_s: float, kind: str) -> None:

@@ -1,7 +1,9 @@
-"""A plain stream, without a code, whose routing answers failures: FT-DRB, one path, or a route that is computed
-again."""
+"""The workload ``metapath``: an uncoded stream whose routing reacts to failures.
 
-from collections.abc import Callable, Iterator
+The routing is FT-DRB, one path, or a route that the controller recomputes.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from testbed.live.events import RunView
@@ -17,7 +19,10 @@ _BUILD: Callable[[MetapathPlanOptions], MetapathPlan] = lazily(
 
 
 def _view(plan: MetapathPlan) -> tuple[str, Callable[[], RunView]]:
-    """Every link may come to carry the stream: all are drawn alike."""
+    """Return the title of the live page, and a function that draws its network.
+
+    Every link may carry the stream after a failure, so all links are drawn in the same way.
+    """
     from testbed.live.run_views import network_view
 
     title = f"{plan.routing} {plan.network.name} {plan.source} to {plan.sink}"
@@ -31,34 +36,43 @@ def _view(plan: MetapathPlan) -> tuple[str, Callable[[], RunView]]:
 
 
 def _shown(document: Json) -> Iterator[object]:
+    """Yield the table that the command prints: one row per fault."""
     from testbed.report.answers import table_of_rows
 
     rows = []
-    for one in document["per_fault"]:
-        noticed = (
-            ", ".join(f"{cause} {1e3 * at:.0f}" for cause, at in one["detected_s"].items()) or "-"
-        )
-        latency = "/".join(
-            "-" if value is None else f"{value[0]:.2f}"
-            for value in (one[f"latency_{when}_ms"] for when in ("before", "during", "after"))
-        )
-        reconfigured, returned = (_ms(one[name]) for name in ("reconfigured_s", "returned_s"))
+    for fault in document["per_fault"]:
+        detected = [f"{cause} {1e3 * at_s:.0f}" for cause, at_s in fault["detected_s"].items()]
+        latencies = [
+            _median_ms(fault["latency_before_ms"]),
+            _median_ms(fault["latency_during_ms"]),
+            _median_ms(fault["latency_after_ms"]),
+        ]
         row = {
-            "link": one["link"],
-            "fault": one["kind"],
-            "lost": one["lost"],
-            "of": one["sent"],
-            "noticed ms": noticed,
+            "link": fault["link"],
+            "fault": fault["kind"],
+            "lost": fault["lost"],
+            "of": fault["sent"],
+            "noticed ms": ", ".join(detected) or "-",
+            "reconfigured ms": _ms(fault["reconfigured_s"]),
+            "returned ms": _ms(fault["returned_s"]),
+            "latency ms before/during/after": "/".join(latencies),
         }
-        row |= {"reconfigured ms": reconfigured, "returned ms": returned}
-        rows.append(row | {"latency ms before/during/after": latency})
+        rows.append(row)
     yield table_of_rows(
         rows, spare=("latency ms before/during/after", "fault", "returned ms", "of", "noticed ms")
     )
 
 
 def _ms(value_s: float | None) -> str:
-    return "-" if value_s is None else f"{1e3 * value_s:.0f}"
+    if value_s is None:
+        return "-"
+    return f"{1e3 * value_s:.0f}"
+
+
+def _median_ms(latency_ms: Sequence[float] | None) -> str:
+    if latency_ms is None:
+        return "-"
+    return f"{latency_ms[0]:.2f}"
 
 
 metapath_plan = planner(

@@ -1,1 +1,1 @@
-"""A tunnel for any program: IP packets into coded packets over a split route, both ways; what programs make of it."""
+"""Programs that run through a coded tunnel, compared with uncoded and direct paths."""

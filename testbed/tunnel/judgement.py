@@ -1,9 +1,12 @@
-"""What the runs of a trial measured, next to what was predicted: packets lost before and after the code, bytes on the
-wire, and what programs made of it."""
+"""Compares the measurements of a trial with its predictions.
+
+The figures are the packets lost before and after the code, the bytes on the wire, and the results
+of the programs.
+"""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,118 +46,172 @@ from topologies.impairments import Impairment, RateTrace
 MAX_LAG_S = 0.1
 # Beside propagation, a packet sent this near to a fault may be lost by it.
 _GUARD_S = 0.1
+# Keys of the checks of programs, by figure; the key of a loss also names the workload.
 _KEYS = {"mos": "mos", "identical": "frames", "ssim": "ssim"}
 _HINT = "leave the machine to this run, or take fewer workloads or a lower --udp-rate"
 _WAITED = "by a switch, a socket or a device that waited for a processor"
+# Interval of the curves of voice quality.
 _STEP_S = 1.0
 _DRAWN = "predicted by drawing the losses of the same packets in virtual time"
-# Packets that the machine may lose or hold up beyond what is drawn.
+# Number of packets that the machine may lose or delay in addition to the drawn losses.
 _STRAY_PACKETS = 2
+# Granularity of the opinion score of a short call: a few more or fewer lost packets.
 _MOS_GRAIN = 0.15
 _REACTION = "how soon the sender tells a failure from random losses is not predicted"
-# As a share of the way from a check's bound to its rival.
+# A figure is near that of the rival within this share of the difference between bound and rival.
 _NEAR_RIVAL = 0.1
-# Figures of a tunnel through which no packet comes.
+# Figures of a tunnel that delivers no packet.
 _NOTHING = {"mos": 1.0, "identical": 0, "ssim": 0.0}
-_LOSS_TOLERANCE, _WIRE_TOLERANCE = 0.03, 0.12
-"""Of a share of packets: load that is not even in time, a share of labels that is not even over so few packets; of the
-bytes on the wire: late parity, and blocks that close a little sooner or later."""
+# Tolerance of a share of lost packets: the load is uneven over time, and so are labels over few
+# packets.
+_LOSS_TOLERANCE = 0.03
+# Relative tolerance of the bytes on the wire: late parity, and blocks that are closed earlier or
+# later.
+_WIRE_TOLERANCE = 0.12
 
 
 def judge_trial(plan: TrialPlan, run: TrialMeasurements) -> Judgement:
-    """Nothing is lost after the code where the plan says so; originals are lost, and bytes sent, as predicted; voice
-    and echoes are better than over each rival that they are held against."""
-    predictions = {one.rival: predict_rival(plan, one.rival) for one in run.runs}
-    drawn = {one.rival: _drawn_figures(plan, one) for one in run.runs}
+    """Compare the measurements of a trial with its predictions.
+
+    The checks claim for each rival that the network lost, and the ends sent, as much as predicted.
+    For the adaptive code they also claim that nothing is lost after the code if the plan predicts
+    it, and that programs get better results than over the rival they are compared with.
+    """
+    predictions: dict[str, RivalPrediction] = {}
+    drawn: dict[str, DrawnFigures | None] = {}
     rows: dict[str, JsonObject] = {}
-    for one in run.runs:
-        rows[one.rival] = _row(plan, one, predictions[one.rival], drawn[one.rival])
-        if one.rival == "direct":
-            loss = _direct_loss(plan, run)
-            rows["direct"]["predicted_original_loss"] = None
-            rows["direct"]["original_loss_spread"] = 0.0
-            if loss is not None:
-                rows["direct"]["predicted_original_loss"] = round(loss.mean, 5)
-                rows["direct"]["original_loss_spread"] = loss.spread
+    for rival_run in run.runs:
+        rival = rival_run.rival
+        predictions[rival] = predict_rival(plan, rival)
+        drawn[rival] = _drawn_figures(plan, rival_run)
+        rows[rival] = _row(plan, rival_run, predictions[rival], drawn[rival])
+    if "direct" in rows:
+        rows["direct"] |= _direct_loss_figures(plan, run)
     checks: list[Check] = []
-    for one in run.runs:
-        own = _checks(plan, one, predictions[one.rival], rows, drawn[one.rival])
-        if one.rival == "adaptive" and plan.faults and drawn[one.rival] is not None:
-            own = map(_allow_for_reaction, own)
-        checks += own
-    checks += [
-        Check(
-            name=f"{name} went over the tunnel", passed=False, unsure=True, key="missing", about=f"workload:{name}",
-            detail=f"{program} is not installed: apt install {program}",
-        )
-        for name, program in run.missing.items()
-    ]  # fmt: skip
-    absent = [f"rival:{name}" for name in plan.rivals if name not in rows]
-    reported: Collection[str] = plan.workloads
-    for one in run.runs:
-        if one.rival == "adaptive":
-            reported = one.programs.keys() | run.missing
-            break
-    absent += [f"workload:{name}" for name in plan.workloads if name not in reported]
-    checks += [
-        replace(Check.unmeasured(f"{a} ran", "it did not"), key="missing", about=a) for a in absent
-    ]
-    invalid = first_reason(*(_overload(plan, one) for one in run.runs))
-    lacking = "install " + " and ".join(sorted(set(run.missing.values()))) if run.missing else None
+    for rival_run in run.runs:
+        rival = rival_run.rival
+        checks_of_rival = _checks(plan, rival_run, predictions[rival], rows, drawn[rival])
+        if rival == "adaptive" and plan.faults and drawn[rival] is not None:
+            checks += map(_allow_for_reaction, checks_of_rival)
+        else:
+            checks += checks_of_rival
+    checks += _checks_of_missing_results(plan, run, rows)
+    invalid = first_reason(*(_overload(plan, rival_run) for rival_run in run.runs))
+    lacking = None
+    if run.missing:
+        lacking = "install " + " and ".join(sorted(set(run.missing.values())))
     verdict = Verdict(checks=tuple(checks), invalid=invalid, lacking=lacking)
-    modes = [_mode(one, rows[one.rival]) for one in run.runs]
+    modes = [_mode(rival_run, rows[rival_run.rival]) for rival_run in run.runs]
     document = _document(plan, run, modes, verdict)
-    clips = {f"{one.rival}.webm": one.programs["video"]["clip"] for one in _looked_at(run)}
+    clips = {}
+    for rival_run in _runs_with_stored_clip(run):
+        clips[f"{rival_run.rival}.webm"] = rival_run.programs["video"]["clip"]
     stored = (_stored(run, document) | {"clips": list(clips)},)
     return Judgement(
         verdict=verdict, document=document, rows=tuple(rows.values()), stored=stored, files=clips
     )
 
 
-def _looked_at(run: TrialMeasurements) -> Sequence[RivalRun]:
-    """Whose picture is kept to be looked at: a rival's, without code where that ran, and then the adaptive one's."""
-    found = {one.rival: one for one in run.runs if one.programs.get("video", {}).get("clip")}
-    rivals = [name for name in ("none", "direct", "static") if name in found][:1]
-    return [found[name] for name in (*rivals, "adaptive") if name in found]
+def _direct_loss_figures(plan: TrialPlan, run: TrialMeasurements) -> JsonObject:
+    """Return the predicted loss of the direct path, None if unknown, and its spread."""
+    loss = _direct_loss(plan, run)
+    if loss is None:
+        return {"predicted_original_loss": None, "original_loss_spread": 0.0}
+    return {"predicted_original_loss": round(loss.mean, 5), "original_loss_spread": loss.spread}
+
+
+def _checks_of_missing_results(
+    plan: TrialPlan, run: TrialMeasurements, rows: Mapping[str, JsonObject]
+) -> Iterator[Check]:
+    """Yield an undecided check for each program that is not installed, and each absent result."""
+    for name, program in run.missing.items():
+        yield Check(
+            name=f"{name} went over the tunnel",
+            passed=False,
+            unsure=True,
+            key="missing",
+            about=f"workload:{name}",
+            detail=f"{program} is not installed: apt install {program}",
+        )
+    absent = [f"rival:{name}" for name in plan.rivals if name not in rows]
+    reported: Collection[str] = plan.workloads
+    for rival_run in run.runs:
+        if rival_run.rival == "adaptive":
+            reported = rival_run.programs.keys() | run.missing
+            break
+    absent += [f"workload:{name}" for name in plan.workloads if name not in reported]
+    for about in absent:
+        yield replace(Check.unmeasured(f"{about} ran", "it did not"), key="missing", about=about)
+
+
+def _runs_with_stored_clip(run: TrialMeasurements) -> Sequence[RivalRun]:
+    """Return the runs whose received picture is stored: one rival's, and the adaptive one's.
+
+    The rival is the split without code if it received a picture.
+    """
+    runs_with_clip = {}
+    for rival_run in run.runs:
+        if rival_run.programs.get("video", {}).get("clip"):
+            runs_with_clip[rival_run.rival] = rival_run
+    stored = []
+    for rival in ("none", "direct", "static"):
+        if rival in runs_with_clip:
+            stored.append(runs_with_clip[rival])
+            break
+    if "adaptive" in runs_with_clip:
+        stored.append(runs_with_clip["adaptive"])
+    return stored
 
 
 def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
-    """Why a rival's run says nothing, or None: an end was late, packets lay in switches, or were dropped there (more
-    than 1 in 10,000), in queues or in no planned fault. A program of the user's may fill the links on purpose."""
+    """Return why a rival's run is invalid, or None.
+
+    A run is invalid if an end was late, if packets waited in switches, or if they were dropped at
+    switches (more than 1 in 10,000), in queues or outside all faults. A program of the user may
+    fill the links on purpose, so the queues are not checked then.
+    """
     waited_s, outside = _unplanned(plan, run)
-    ends_s, switches_s = MAX_LAG_S, MAX_LAG * plan.tunnel.there.stream.playback_s
+    max_ends_s = MAX_LAG_S
+    max_switches_s = MAX_LAG * plan.tunnel.there.stream.playback_s
     if "video" in run.programs and run.source and plan.tunnel.order_s:
-        # What comes later than the order waits damages a picture; late parity takes the other half of it.
-        ends_s, switches_s = (min(one, plan.tunnel.order_s / 2) for one in (ends_s, switches_s))
-    late = (
-        TimingError("ends", "an end of the tunnel or the voice was {was} late", run.lag_s, ends_s),
-        TimingError(
-            "switches",
-            "packets lay {was} in the switches, which hold none in theory",
-            waited_s,
-            switches_s,
-        ),
+        # A packet that arrives when the order no longer waits for it damages the picture. The
+        # machine may use half of that time; late parity needs the other half.
+        max_ends_s = min(max_ends_s, plan.tunnel.order_s / 2)
+        max_switches_s = min(max_switches_s, plan.tunnel.order_s / 2)
+    late_ends = TimingError(
+        "ends", "an end of the tunnel or the voice was {was} late", run.lag_s, max_ends_s
+    )
+    late_switches = TimingError(
+        "switches",
+        "packets lay {was} in the switches, which hold none in theory",
+        waited_s,
+        max_switches_s,
     )
     reasons = [
-        first_exceeded(late[:1], _HINT),
+        first_exceeded((late_ends,), _HINT),
         dropped_reason(run.machine_drops, run.packets, _WAITED, _HINT),
-        fault_not_in_force((one.fault for one in run.faults), run.faults, plan.duration_s),
-        *(_miscounted(end) for end in (run.source, run.sink) if end is not None),
-        *(_impossible(plan, name, found) for name, found in run.programs.items()),
+        fault_not_in_force((times.fault for times in run.faults), run.faults, plan.duration_s),
     ]
+    for end in (run.source, run.sink):
+        if end is not None:
+            reasons.append(_miscounted(end))
+    for name, figures in run.programs.items():
+        reasons.append(_impossible(plan, name, figures))
     if not plan.command and not plan.only_tcp:
-        if not _is_traced(plan):  # the queue of a trace is to be full at times
+        # The queue of a rate trace is full at times by design.
+        if not _is_traced(plan):
             reasons.append(dropped_reason(run.queue_drops, 0, "at a full queue of a link", _HINT))
-        reasons += [
-            first_exceeded(late, _HINT),
-            dropped_reason(outside, 0, "in no planned fault", _HINT),
-        ]
+        reasons.append(first_exceeded((late_ends, late_switches), _HINT))
+        reasons.append(dropped_reason(outside, 0, "in no planned fault", _HINT))
     return first_reason(*reasons)
 
 
 def _miscounted(end: EndLog) -> str | None:
-    """Why what an end counted cannot be of the packets that it logged, or None; not of a log that left some out. Each
-    is sent once, and a packet of parity is no longer than the longest."""
+    """Return which counter contradicts the packets that an end logged, or None.
+
+    Each offered packet is sent once, and a parity packet is at most as long as the longest of them.
+    Incomplete logs are not checked.
+    """
     counts = end["counters"]
     if counts.get("rows_left_out"):
         return None
@@ -163,7 +220,7 @@ def _miscounted(end: EndLog) -> str | None:
     total_bytes = int(sizes.sum())
     parity = counts.get("sent_parity", math.inf)
     reports = counts.get("reports", math.inf)
-    least_bytes = total_bytes + len(sizes) * OVERHEAD_BYTES
+    min_bytes = total_bytes + len(sizes) * OVERHEAD_BYTES
     longest_bytes = int(sizes.max(initial=0)) + OVERHEAD_BYTES
     exact: dict[str, float] = {
         "offered": len(sizes),
@@ -175,8 +232,11 @@ def _miscounted(end: EndLog) -> str | None:
         exact["recovered"] = int(delivered["recovered"].sum())
     exact["wire_packets"] = len(sizes) + parity
     limits: dict[str, tuple[float, float]] = {name: (count, count) for name, count in exact.items()}
-    most_bytes = least_bytes + parity * longest_bytes if parity else least_bytes
-    limits["wire_bytes"] = (least_bytes, most_bytes)
+    # The number of parity packets may be infinite, and infinity times 0 is no number.
+    max_bytes: float = min_bytes
+    if parity:
+        max_bytes += parity * longest_bytes
+    limits["wire_bytes"] = (min_bytes, max_bytes)
     limits["processor_share"] = (0, 2)
     limits["report_bytes"] = (0, 2 * reports * (MAX_REPORT_BYTES + FRAME_HEADERS_BYTES))
     wrong = first_impossible(counts, limits)
@@ -186,38 +246,48 @@ def _miscounted(end: EndLog) -> str | None:
     return f"an end counted {wrong.name} {wrong.value:.12g}, {denied}"
 
 
-def _impossible(plan: TrialPlan, workload: str, found: Json) -> str | None:
-    """Why a program cannot have measured that in this time, or None."""
-    lasts_s = plan.duration_s
-    sent = 3 * plan.least_sent(workload) * lasts_s / (lasts_s - ENDS_S)
-    most: dict[str, float | None] = {
-        "sent": sent,
-        "frames": sent,
-        "worst_ms": 2e3 * lasts_s,
+def _impossible(plan: TrialPlan, workload: str, figures: Json) -> str | None:
+    """Return which figure of a program is impossible in the duration of the run, or None."""
+    duration_s = plan.duration_s
+    # One and a half times the number that the workload should send in the run.
+    max_sent = 3 * plan.least_sent(workload) * duration_s / (duration_s - ENDS_S)
+    maxima: dict[str, float | None] = {
+        "sent": max_sent,
+        "frames": max_sent,
+        "worst_ms": 2e3 * duration_s,
         "ssim": 1.0,
         "psnr_db": 100.0,
-        "lost": found.get("sent"),
-        "identical": found.get("frames"),
-        "mean_ms": found.get("worst_ms"),
+        "lost": figures.get("sent"),
+        "identical": figures.get("frames"),
+        "mean_ms": figures.get("worst_ms"),
     }
-    limits = {name: (-math.inf, limit) for name, limit in most.items() if limit is not None}
-    wrong = first_impossible(found, limits)
+    limits = {name: (-math.inf, limit) for name, limit in maxima.items() if limit is not None}
+    wrong = first_impossible(figures, limits)
     if wrong is None:
         return None
     return f"{workload}: {wrong.name} is {wrong.value:g}, more than there can be"
 
 
 def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
-    """How long an original was under way at most beyond the longest path's delay, and how many packets did not come of
-    themselves though nothing was broken, at least. (An original that comes after its block was decoded is one that the
-    code seems to have recovered.)"""
-    if not (run.source and run.sink) or any(link.impairments for link in plan.network.links):
+    """Return how late source packets were, and how many were lost outside all faults.
+
+    Nothing is measured for the direct path, or over impaired links.
+
+    Returns:
+        The maximum transit time of a source packet beyond the delay of the longest path, in
+        seconds; and the minimum number of packets that were lost although no link was broken. A
+        source packet that arrives after its block was decoded is logged as recovered, but counts as
+        arrived.
+    """
+    if not (run.source and run.sink):
+        return 0.0, 0
+    if any(link.impairments for link in plan.network.links):
         return 0.0, 0
     offered = run.source["offered"]
     delivered = run.sink["delivered"]
     originals = _deliveries(offered, delivered[~delivered["recovered"]], "came_s")
     in_transit_s = np.abs(originals.transit_s[~originals.lost])
-    # A packet that arrived before it was sent, or after it was passed on, has no valid time.
+    # A packet that arrived before it was sent, or after it was delivered, has no valid time.
     early_s = delivered["came_s"] - delivered["at_s"]
     waited_s = float(max(in_transit_s.max(initial=0.0), early_s.max(initial=0.0)))
     propagation_s = longest_path_delay_s(plan.tunnel.there)
@@ -231,85 +301,107 @@ def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
 def _deliveries(
     offered: NDArray[np.void], delivered: NDArray[np.void], time_name: str
 ) -> Deliveries:
-    """Return the fate of the offered packets; ``time_name``: the field with the time of arrival."""
+    """Return which offered packets were lost, and how long the others took.
+
+    Args:
+        offered: Records of the packets offered at one end.
+        delivered: Records of the packets delivered at the other end.
+        time_name: The field of ``delivered`` with the time of arrival.
+    """
     key = ["flow", "number", "bytes"]
     return packet_deliveries(offered[key], offered["at_s"], delivered[key], delivered[time_name])
 
 
 def _directions(run: RivalRun) -> tuple[tuple[EndLog, EndLog], ...]:
-    """Return the logs of the sending and of the receiving end, for each direction of a tunnel."""
+    """Return the logs of the sending and of the receiving end, for each direction.
+
+    The direct path has no such logs, and the result is empty.
+    """
     if not (run.source and run.sink):
         return ()
     return (run.source, run.sink), (run.sink, run.source)
 
 
 def _drawn_figures(plan: TrialPlan, run: RivalRun) -> DrawnFigures | None:
-    """Return estimates of a tunnel's figures over impaired links; None if no link is impaired.
+    """Return estimates of a tunnel's figures over impaired links; None without impairments.
 
-    TCP fills every queue, so that nothing is drawn for it.
+    Nothing is drawn for TCP, because it fills every queue.
     """
     directions = _directions(run)
     if plan.only_tcp or not directions or not is_impaired(plan):
         return None
     offered = [sender["offered"] for sender, _ in directions]
     draws = draw_trial(plan, run.rival, offered)
-    return DrawnFigures(draws, offered) if draws else None
+    if not draws:
+        return None
+    return DrawnFigures(draws, offered)
 
 
 def _row(
     plan: TrialPlan, run: RivalRun, prediction: RivalPrediction, drawn: DrawnFigures | None
 ) -> JsonObject:
-    """Return the figures of one rival, those of a tunnel for both directions together."""
+    """Return the figures of one rival; those of a tunnel add up both directions."""
     row: JsonObject = {"rival": run.rival}
     directions = _directions(run)
     if directions:
         row |= _tunnel_figures(plan, run, directions, prediction, drawn)
-    programs = {
-        name: {k: one[k] for k in one if k not in ("clip", "moments")}
-        for name, one in run.programs.items()
-    }
-    if voice := programs.pop("voip", None):
-        delay_s = np.array(voice["delay_s"])
-        programs["voip"] = {
-            "sent": len(delay_s),
-            "lost": int(np.isinf(delay_s).sum()),
-            "late": int((np.isfinite(delay_s) & (delay_s > PLAYOUT_S)).sum()),
-            "mos": round(call_opinion(~((delay_s >= 0) & (delay_s <= PLAYOUT_S))), 2),
-        }
+    programs: JsonObject = {}
+    for name, figures in run.programs.items():
+        programs[name] = {key: figures[key] for key in figures if key not in ("clip", "moments")}
+    voice = programs.pop("voip", None)
+    if voice:
+        programs["voip"] = _voice_figures(np.array(voice["delay_s"]))
     return row | programs
 
 
-def _direct_loss(plan: TrialPlan, run: TrialMeasurements) -> Estimate | None:
-    """Return the share of voice packets that the direct path loses; None if it cannot be told.
+def _voice_figures(delay_s: NDArray[np.float64]) -> JsonObject:
+    """Return the figures of voice packets with these delays; infinite for a lost packet."""
+    late = np.isfinite(delay_s) & (delay_s > PLAYOUT_S)
+    played = (delay_s >= 0) & (delay_s <= PLAYOUT_S)
+    return {
+        "sent": len(delay_s),
+        "lost": int(np.isinf(delay_s).sum()),
+        "late": int(late.sum()),
+        "mos": round(call_opinion(~played), 2),
+    }
 
-    What the queue of a trace drops depends on all programs together, whose packets only the ends of a
-    tunnel count.
+
+def _direct_loss(plan: TrialPlan, run: TrialMeasurements) -> Estimate | None:
+    """Return the share of voice packets that the direct path loses; None if it is unknown.
+
+    The drops of a rate trace's queue depend on the packets of all programs, and only the ends of a
+    tunnel log these.
     """
     if _loses_at_random_only(plan):
         mean = predict_rival(plan, "direct").original_loss
         return Estimate(round(mean, 5), _direct_spread(plan))
-    directions = next(filter(None, map(_directions, run.runs)), None)
-    if directions is None:
-        return None
-    offered = [sender["offered"] for sender, _ in directions]
-    return Estimate.of(draw_direct_losses(plan, offered, PACKET_BYTES["voip"]))
+    for rival_run in run.runs:
+        directions = _directions(rival_run)
+        if directions:
+            offered = [sender["offered"] for sender, _ in directions]
+            return Estimate.of(draw_direct_losses(plan, offered, PACKET_BYTES["voip"]))
+    return None
 
 
 def _direct_spread(plan: TrialPlan) -> float:
-    """Return what chance makes of the share of voice packets that the direct path loses."""
-    links = {index for path in plan.direct.paths for index in path.links}
+    """Return the random deviation of the share of voice packets that the direct path loses."""
+    links: set[int] = set()
+    for path in plan.direct.paths:
+        links.update(path.links)
     impairments: list[Impairment] = []
     for span in impaired_spans(plan.network, plan.faults):
         if span.link in links:
             impairments += span.impairments
+    if not impairments:
+        return 0.0
     packets = int(plan.duration_s / EVERY_S)
-    return SIGMAS * share_error(tuple(impairments), packets) if impairments else 0.0
+    return SIGMAS * share_error(tuple(impairments), packets)
 
 
 def _tunnel_spread(plan: TrialPlan, packets: int) -> float:
-    """Return what chance makes of the share of packets that the links of the tunnel lose.
+    """Return the random deviation of the share of packets that the tunnel's links lose.
 
-    The few draws of a trial tell too little of it: the spread of five values may be far too small.
+    The spread of the few draws of a trial may be far too small.
     """
     variance = 0.0
     for split in (plan.tunnel.there.forward, plan.tunnel.back.forward):
@@ -323,20 +415,19 @@ def _tunnel_spread(plan: TrialPlan, packets: int) -> float:
 
 def _is_traced(plan: TrialPlan) -> bool:
     """Return whether a link has the changing rate of a trace."""
-    return any(
-        isinstance(impairment, RateTrace)
-        for span in impaired_spans(plan.network, plan.faults)
-        for impairment in span.impairments
-    )
+    for span in impaired_spans(plan.network, plan.faults):
+        if any(isinstance(impairment, RateTrace) for impairment in span.impairments):
+            return True
+    return False
 
 
 def _loses_at_random_only(plan: TrialPlan) -> bool:
-    """Return whether no packet is lost in the queue of a trace, or arrives too late to be played."""
-    waits_s = [
-        longest_wait_s(span.impairments) for span in impaired_spans(plan.network, plan.faults)
-    ]
-    most_wait_s = plan.tunnel.there.stream.playback_s / 4
-    return not _is_traced(plan) and max(waits_s, default=0.0) <= most_wait_s
+    """Return whether all losses are random: none in a queue, and none because of a long delay."""
+    if _is_traced(plan):
+        return False
+    spans = impaired_spans(plan.network, plan.faults)
+    wait_s = max((longest_wait_s(span.impairments) for span in spans), default=0.0)
+    return wait_s <= plan.tunnel.there.stream.playback_s / 4
 
 
 def _tunnel_figures(
@@ -346,37 +437,22 @@ def _tunnel_figures(
     prediction: RivalPrediction,
     drawn: DrawnFigures | None,
 ) -> JsonObject:
-    other = predict_rival(plan, "static" if run.rival == "none" else "none")
+    """Return the measured and predicted figures of a tunnel, of both directions together."""
+    comparison = "none"
+    if run.rival == "none":
+        comparison = "static"
+    comparison_prediction = predict_rival(plan, comparison)
+    totals = _Totals()
+    totals.add_direction(plan, *directions[0], prediction, comparison_prediction)
     back_prediction = predict_rival(plan.reversed(), run.rival)
-    packets = 0
-    offered_bytes = 0
-    lost = 0
-    never_arrived = 0
-    recovered = 0
-    undecodable = 0
-    wire_bytes = 0
-    predicted_lost = 0.0
-    predicted_wire_bytes = 0.0
-    rival_wire_bytes = 0.0
-    for (sender, receiver), predicted in zip(
-        directions, (prediction, back_prediction), strict=True
-    ):
-        offered, counts = sender["offered"], receiver["counters"]
-        missing = len(offered) - len(receiver["delivered"])
-        packets += len(offered)
-        offered_bytes += int(offered["bytes"].sum())
-        lost += missing
-        recovered += int(counts.get("recovered", 0))
-        never_arrived += missing + int(counts.get("recovered", 0))
-        never_arrived -= int(counts.get("unused_sources", 0))
-        undecodable += int(counts.get("undecodable_blocks", 0))
-        wire_bytes += int(sender["counters"]["wire_bytes"])
-        predicted_lost += predicted.original_loss * len(offered)
-        predicted_wire_bytes += predicted.wire_bytes(plan, offered)
-        rival_wire_bytes += other.wire_bytes(plan, offered)
-    original_loss = predicted_lost / packets if packets else prediction.original_loss
+    totals.add_direction(plan, *directions[1], back_prediction, comparison_prediction)
+    packets = totals.packets
+    offered_bytes = max(1, totals.offered_bytes)
+    original_loss = prediction.original_loss
+    if packets:
+        original_loss = totals.predicted_lost / packets
     most_lost = math.ceil(prediction.most_loss * packets)
-    predicted_wire = predicted_wire_bytes / max(1, offered_bytes)
+    predicted_wire = totals.predicted_wire_bytes / offered_bytes
     ratios: JsonObject = {}
     if drawn is not None:
         if not _loses_at_random_only(plan):
@@ -386,42 +462,91 @@ def _tunnel_figures(
             low, high = drawn.wire_ratios()
             predicted_wire = (low + high) / 2
             ratios = {"predicted_wire_ratios": [round(low, 3), round(high, 3)]}
+    source, sink = directions[0]
     return ratios | {
         "predicted_original_loss": round(original_loss, 5),
         "packets": packets,
-        "lost": lost,
+        "lost": totals.lost,
         "predicted_most_lost": most_lost,
-        "original_loss": round(never_arrived / max(1, packets), 5),
-        "recovered": recovered,
-        "undecodable_blocks": undecodable,
-        "wire_ratio": round(wire_bytes / max(1, offered_bytes), 3),
+        "original_loss": round(totals.never_arrived / max(1, packets), 5),
+        "recovered": totals.recovered,
+        "undecodable_blocks": totals.undecodable,
+        "wire_ratio": round(totals.wire_bytes / offered_bytes, 3),
         "predicted_wire_ratio": round(predicted_wire, 3),
-        "rival_wire_ratio": round(rival_wire_bytes / max(1, offered_bytes), 3),
-        "report_bytes": directions[0][1]["counters"]["report_bytes"],
-        "delay_s": _delays_s(*directions[0]),
-        "processor_share": directions[0][0]["counters"]["processor_share"],
+        "rival_wire_ratio": round(totals.comparison_wire_bytes / offered_bytes, 3),
+        "report_bytes": sink["counters"]["report_bytes"],
+        "delay_s": _delays_s(source, sink),
+        "processor_share": source["counters"]["processor_share"],
     }
 
 
-def _mode(run: RivalRun, row: JsonObject) -> JsonObject:
-    """Return what the document says of one mode.
+@dataclass
+class _Totals:
+    """Counts of the packets and bytes of a tunnel, added up over its directions.
 
-    No tunnel counts the packets of the direct path: those of the programs are counted.
+    Attributes:
+        packets: Packets offered.
+        offered_bytes: Bytes of the packets offered.
+        lost: Packets not delivered.
+        never_arrived: Source packets that did not arrive in time, even if they were recovered.
+        recovered: Packets that the code recovered.
+        undecodable: Blocks that could not be decoded.
+        wire_bytes: Bytes sent.
+        predicted_lost: Prediction of the packets lost by the network.
+        predicted_wire_bytes: Prediction of ``wire_bytes``.
+        comparison_wire_bytes: Prediction of ``wire_bytes`` for the rival of the comparison.
+    """
+
+    packets: int = 0
+    offered_bytes: int = 0
+    lost: int = 0
+    never_arrived: int = 0
+    recovered: int = 0
+    undecodable: int = 0
+    wire_bytes: int = 0
+    predicted_lost: float = 0.0
+    predicted_wire_bytes: float = 0.0
+    comparison_wire_bytes: float = 0.0
+
+    def add_direction(
+        self,
+        plan: TrialPlan,
+        sender: EndLog,
+        receiver: EndLog,
+        prediction: RivalPrediction,
+        comparison: RivalPrediction,
+    ) -> None:
+        """Add the packets that one end sent and the other received."""
+        offered = sender["offered"]
+        counts = receiver["counters"]
+        lost = len(offered) - len(receiver["delivered"])
+        recovered = int(counts.get("recovered", 0))
+        self.packets += len(offered)
+        self.offered_bytes += int(offered["bytes"].sum())
+        self.lost += lost
+        self.recovered += recovered
+        # A source packet that arrived after its block was decoded is unused, but did arrive.
+        self.never_arrived += lost + recovered - int(counts.get("unused_sources", 0))
+        self.undecodable += int(counts.get("undecodable_blocks", 0))
+        self.wire_bytes += int(sender["counters"]["wire_bytes"])
+        self.predicted_lost += prediction.original_loss * len(offered)
+        self.predicted_wire_bytes += prediction.wire_bytes(plan, offered)
+        self.comparison_wire_bytes += comparison.wire_bytes(plan, offered)
+
+
+def _mode(run: RivalRun, row: JsonObject) -> JsonObject:
+    """Return the figures of one mode for the document.
+
+    The direct path has no tunnel that counts packets, so the counts of its programs are added up.
     """
     workloads = {name: row[name] for name in (*WORKLOADS, "command") if name in row}
     counted = [figures for figures in workloads.values() if figures.get("sent")]
     packets = row.get("packets", sum(figures["sent"] for figures in counted))
     lost = row.get("lost", sum(figures["lost"] for figures in counted))
-    lost_fraction = row.get("original_loss", lost / packets if packets else None)
-    spread = "predicted_wire_ratios" in row
-    more = (
-        "predicted_most_lost",
-        "recovered",
-        "undecodable_blocks",
-        "report_bytes",
-        "processor_share",
-    )
-    return {
+    lost_fraction = row.get("original_loss")
+    if lost_fraction is None and packets:
+        lost_fraction = lost / packets
+    mode: JsonObject = {
         "mode": run.rival,
         "packets": packets,
         "lost": lost,
@@ -431,12 +556,23 @@ def _mode(run: RivalRun, row: JsonObject) -> JsonObject:
         "workloads": workloads,
         "wire_ratio": row.get("wire_ratio"),
         "wire_ratio_predicted": row.get("predicted_wire_ratio"),
-        **({"wire_ratios_predicted": row["predicted_wire_ratios"]} if spread else {}),
-    } | {name: row[name] for name in more if name in row}
+    }
+    if "predicted_wire_ratios" in row:
+        mode["wire_ratios_predicted"] = row["predicted_wire_ratios"]
+    for name in (
+        "predicted_most_lost",
+        "recovered",
+        "undecodable_blocks",
+        "report_bytes",
+        "processor_share",
+    ):
+        if name in row:
+            mode[name] = row[name]
+    return mode
 
 
 def _delays_s(source: EndLog, sink: EndLog) -> JsonObject:
-    """From the program that sent a packet to the one that gets it, by percentile."""
+    """Return percentiles of the packet delays from program to program, in seconds."""
     fates = _deliveries(source["offered"], sink["delivered"], "at_s")
     if fates.lost.all():
         return {}
@@ -451,61 +587,73 @@ def _checks(
     rows: Mapping[str, JsonObject],
     drawn: DrawnFigures | None,
 ) -> Iterator[Check]:
+    """Yield the checks of one rival's run.
+
+    Args:
+        plan: The trial.
+        run: The measurements of this rival.
+        prediction: The prediction for this rival.
+        rows: The figures of all rivals.
+        drawn: Estimates over impaired links; None without impairments.
+    """
     rival = run.rival
     row = rows[rival]
     about = f"rival:{rival}"
     impaired = is_impaired(plan)
     if plan.faults:
-        in_force = {times.fault for times in run.faults if times.stop_s > times.start_s}
-        came = Claim(f"faults that came, {rival}", "faults-came", about)
-        yield came.equal(len(plan.faults), len(in_force.intersection(plan.faults))).against(
-            0, "none came"
-        )
+        active = {times.fault for times in run.faults if times.stop_s > times.start_s}
+        claim = Claim(f"faults that came, {rival}", "faults-came", about)
+        check = claim.equal(len(plan.faults), len(active.intersection(plan.faults)))
+        yield check.against(0, "none came")
     if run.source is None:
         if "voip" in row and (plan.faults or impaired):
-            voice = row["voip"]
-            share = voice["lost"] / max(1, voice["sent"])
-            enough = voice["sent"] - plan.least_sent("voip")
-            name = "voice packets lost, direct"
-            yield _loss_check(name, row, share, row["original_loss_spread"], about).of(enough)
+            yield _direct_loss_check(plan, row, about)
         return
-    able = rival == "adaptive" and prediction.most_loss == 0
-    if able:
+    tolerates_faults = rival == "adaptive" and prediction.most_loss == 0
+    if tolerates_faults:
         direct_tcp = rows.get("direct", {}).get("tcp", {})
         yield from _tcp_checks(row.get("tcp", {}), direct_tcp, prediction, about, impaired)
     if plan.only_tcp:
         return
     if impaired and drawn is None:
-        yield replace(
-            Check.unmeasured(
-                f"packets lost after the code, {rival}",
-                "so many packets over impaired links are not drawn; give a shorter --duration",
-            ),
-            key="lost",
-            about=about,
+        unpredicted = Check.unmeasured(
+            f"packets lost after the code, {rival}",
+            "so many packets over impaired links are not drawn; give a shorter --duration",
         )
+        yield replace(unpredicted, key="lost", about=about)
         return
-    packets = row["packets"]
-    enough = packets - max((plan.least_sent(name) for name in WORKLOADS if name in row), default=0)
+    min_sent = [plan.least_sent(name) for name in WORKLOADS if name in row]
+    # A check needs at least as many packets as the programs must send.
+    spare = row["packets"] - max(min_sent, default=0)
     if plan.faults or impaired:
         name = f"packets that the network lost, {rival}"
-        spread = _tunnel_spread(plan, max(1, packets))
+        spread = _tunnel_spread(plan, max(1, row["packets"]))
         if drawn is not None and not _loses_at_random_only(plan):
             spread = max(spread, drawn.original_loss().spread)
-        yield _loss_check(name, row, row["original_loss"], spread, about).of(enough)
+        yield _loss_check(name, row, row["original_loss"], spread, about).of(spare)
     lost = _lost_check(prediction, row, rows.get("none"), drawn, about)
     if lost is not None:
-        yield lost.of(enough)
-    yield _wire_check(row, drawn, about).of(enough)
-    if able:
+        yield lost.of(spare)
+    yield _wire_check(row, drawn, about).of(spare)
+    if tolerates_faults:
         yield from _program_checks(plan, row, rows.get("none", {}), about, drawn)
 
 
-def _allow_for_reaction(check: Check) -> Check:
-    """Return the check as one that cannot tell, if it fails and is still better than its rival.
+def _direct_loss_check(plan: TrialPlan, row: JsonObject, about: str) -> Check:
+    """Return the check of the voice packets that the direct path lost."""
+    voice = row["voip"]
+    share = voice["lost"] / max(1, voice["sent"])
+    check = _loss_check(
+        "voice packets lost, direct", row, share, row["original_loss_spread"], about
+    )
+    return check.of(voice["sent"] - plan.least_sent("voip"))
 
-    How soon an adaptive sender finds out that a link has failed, while others lose packets at random,
-    varies more from run to run than draws can show.
+
+def _allow_for_reaction(check: Check) -> Check:
+    """Return the check as undecided, if it fails but is still better than its rival.
+
+    While links lose packets at random, the time that an adaptive sender needs to detect a link
+    failure varies more from run to run than the draws show.
     """
     if check.outcome != "fails" or check.rival is None or check.measured is None:
         return check
@@ -523,36 +671,45 @@ def _lost_check(
     drawn: DrawnFigures | None,
     about: str,
 ) -> Check | None:
-    """Return the check of the packets lost after the code; None if nothing is claimed of them."""
+    """Return the check of the packets lost after the code; None if there is no prediction.
+
+    Args:
+        prediction: The prediction for this rival.
+        row: The figures of this rival.
+        uncoded: The figures of the split without code, if it ran.
+        drawn: Estimates over impaired links; None without impairments.
+        about: The subject of the check.
+    """
     rival = row["rival"]
     packets = row["packets"]
-    without = round(row["predicted_original_loss"] * packets)
+    lost_without_code = round(row["predicted_original_loss"] * packets)
     if uncoded is not None:
-        without = uncoded["lost"]
+        lost_without_code = uncoded["lost"]
     claim = Claim(f"packets lost after the code, {rival}", "lost", about)
     if drawn is not None:
         if rival == "none":
             return None
         check = claim.at_most(row["predicted_most_lost"] + _STRAY_PACKETS, row["lost"])
-        return check.against(without, "no code").noting(_DRAWN)
+        return check.against(lost_without_code, "no code").noting(_DRAWN)
     if prediction.most_loss == 0:
         check = claim.equal(0, row["lost"])
-        most = 0.0
+        max_lost = 0.0
     elif rival == "static":
-        most = row["predicted_most_lost"] + _LOSS_TOLERANCE * packets
-        check = claim.at_most(most, row["lost"])
+        max_lost = row["predicted_most_lost"] + _LOSS_TOLERANCE * packets
+        check = claim.at_most(max_lost, row["lost"])
     else:
         return None
-    if without > most:
-        return check.against(without, "no code")
+    if lost_without_code > max_lost:
+        return check.against(lost_without_code, "no code")
     return check.against(None, "none: no code would lose no more")
 
 
 def _wire_check(row: Json, drawn: DrawnFigures | None, about: str) -> Check:
     """Return the check of the bytes on the wire.
 
-    Over impaired links an adaptive sender may answer the same losses with few packets or with many,
-    depending on which come first: then the least of the draws is claimed.
+    Over impaired links, an adaptive sender may answer the same losses with few or with many
+    packets, depending on the order of the losses. If the draws differ much, only their minimum is
+    claimed.
     """
     predicted = row["predicted_wire_ratio"]
     claim = Claim(f"bytes on the wire a byte of packets, {row['rival']}", "wire-bytes", about)
@@ -561,20 +718,31 @@ def _wire_check(row: Json, drawn: DrawnFigures | None, about: str) -> Check:
         low, high = drawn.wire_ratios()
         detail = f"{_DRAWN}, {low:.2f} to {high:.2f}"
         if high - low > _WIRE_TOLERANCE * predicted:
-            least = round((1 - _WIRE_TOLERANCE) * low, 3)
-            check = claim.at_least(least, row["wire_ratio"])
+            min_ratio = round((1 - _WIRE_TOLERANCE) * low, 3)
+            check = claim.at_least(min_ratio, row["wire_ratio"])
         else:
             tolerance = high - low + _WIRE_TOLERANCE * predicted
             check = claim.equal(predicted, row["wire_ratio"], tolerance)
         check = check.noting(detail)
-    code = "a code for any one cable" if row["rival"] == "none" else "no code"
+    code = "no code"
+    if row["rival"] == "none":
+        code = "a code for any one cable"
     return check.against(row["rival_wire_ratio"], code)
 
 
-def _loss_check(what: str, row: Json, measured: float, spread: float, about: str) -> Check:
+def _loss_check(figure: str, row: Json, measured: float, spread: float, about: str) -> Check:
+    """Return the check of a share of lost packets.
+
+    Args:
+        figure: The name of the figure.
+        row: The figures of the rival, with the predicted share.
+        measured: The measured share.
+        spread: How far one run may lie from the prediction by chance.
+        about: The subject of the check.
+    """
     predicted = row["predicted_original_loss"]
     tolerance = max(_LOSS_TOLERANCE, spread)
-    claim = Claim(f"share of {what}", "original-loss", about)
+    claim = Claim(f"share of {figure}", "original-loss", about)
     if predicted is None:
         unpredicted = Check.unmeasured(
             claim.name,
@@ -590,28 +758,52 @@ def _loss_check(what: str, row: Json, measured: float, spread: float, about: str
 def _tcp_checks(
     tcp: Json, direct: Json, prediction: RivalPrediction, about: str, impaired: bool
 ) -> Iterator[Check]:
-    """TCP goes on in the longest failure, at half of the rate at least that N leaves it, and a file comes whole."""
+    """Yield the checks of TCP over the adaptive tunnel.
+
+    A file is fetched completely. In the longest failure TCP continues with at least half of the
+    rate that the larger block size N leaves it.
+
+    Args:
+        tcp: The figures of TCP over the tunnel.
+        direct: The figures of TCP over the direct path, if it ran.
+        prediction: The prediction for the adaptive rival.
+        about: The subject of the checks.
+        impaired: Whether packets meet impairments.
+    """
     if "identical" in tcp.get("wget", {}):
-        other = direct.get("wget", {}).get("identical")
-        whole = Claim("files that wget fetched whole, adaptive", "wget", about).equal(
-            1, int(tcp["wget"]["identical"])
-        )
-        against = (0, "one path") if other is False else (None, "none: one path brings it")
-        yield whole.against(*against).of(tcp["wget"]["of_bytes"])
-    if tcp.get("failures"):
-        number, longest = max(enumerate(tcp["failures"]), key=lambda one: one[1]["lasts_s"])
-        ran = [one for one in (tcp, direct) if "failures" in one]
-        shares = [one["failures"][number]["bps"] / max(1, one["goodput_bps"]) for one in ran]
-        least = prediction.block_size(0.0) / prediction.block_size(longest["start_s"]) / 2
-        claim = Claim("rate of TCP in the longest failure over its mean, adaptive", "tcp", about)
-        if impaired:
-            why = "theory does not predict the rate of TCP over impaired links"
-            unpredicted = Check.unmeasured(claim.name, why)
-            yield replace(unpredicted, measured=round(shares[0], 3), key="tcp", about=about)
-            return
-        check = claim.at_least(round(least, 3), round(shares[0], 3))
-        rival = (shares[1], "one path") if shares[1:] else (None, "none: it did not run")
-        yield check.against(*rival).of(tcp["goodput_bps"])
+        claim = Claim("files that wget fetched whole, adaptive", "wget", about)
+        check = claim.equal(1, int(tcp["wget"]["identical"]))
+        if direct.get("wget", {}).get("identical") is False:
+            check = check.against(0, "one path")
+        else:
+            check = check.against(None, "none: one path brings it")
+        yield check.of(tcp["wget"]["of_bytes"])
+    if not tcp.get("failures"):
+        return
+    durations_s = [failure["lasts_s"] for failure in tcp["failures"]]
+    index = durations_s.index(max(durations_s))
+    share = _share_of_rate(tcp, index)
+    claim = Claim("rate of TCP in the longest failure over its mean, adaptive", "tcp", about)
+    if impaired:
+        reason = "theory does not predict the rate of TCP over impaired links"
+        unpredicted = Check.unmeasured(claim.name, reason)
+        yield replace(unpredicted, measured=round(share, 3), key="tcp", about=about)
+        return
+    block_size = prediction.block_size(tcp["failures"][index]["start_s"])
+    min_share = prediction.block_size(0.0) / block_size / 2
+    check = claim.at_least(round(min_share, 3), round(share, 3))
+    if "failures" in direct:
+        check = check.against(_share_of_rate(direct, index), "one path")
+    else:
+        check = check.against(None, "none: it did not run")
+    yield check.of(tcp["goodput_bps"])
+
+
+def _share_of_rate(tcp: Json, index: int) -> float:
+    """Return the rate of TCP in one failure over its mean rate."""
+    rate_bps: float = tcp["failures"][index]["bps"]
+    goodput_bps: float = max(1, tcp["goodput_bps"])
+    return rate_bps / goodput_bps
 
 
 def _program_checks(
@@ -621,25 +813,34 @@ def _program_checks(
     about: str,
     drawn: DrawnFigures | None,
 ) -> Iterator[Check]:
-    """Compare what programs make of the coded tunnel with the same without code."""
-    for workload, figure, what in (
+    """Yield checks that compare programs over the adaptive tunnel with the split without code.
+
+    Args:
+        plan: The trial.
+        row: The figures of the adaptive tunnel.
+        uncoded: The figures of the split without code; empty if it did not run.
+        about: The subject of the checks.
+        drawn: Estimates over impaired links; None without impairments.
+    """
+    for workload, figure, description in (
         ("voip", "mos", "mean opinion score of voice"),
         ("ping", "lost", "echoes lost"),
         ("udp", "lost", "datagrams of iperf3 lost"),
         ("video", "identical", "frames of the picture that came as they were sent"),
         ("video", "ssim", "structural similarity (SSIM) of the picture"),
     ):
-        found = row.get(workload, {})
-        if found.get(figure) is None:
+        results = row.get(workload, {})
+        if results.get(figure) is None:
             continue
-        bound = _program_bound(workload, figure, found, drawn)
-        claim = Claim(f"{what}, adaptive", _KEYS.get(figure, f"{workload}-{figure}"), about)
+        bound = _program_bound(workload, figure, results, drawn)
+        key = _KEYS.get(figure, f"{workload}-{figure}")
+        claim = Claim(f"{description}, adaptive", key, about)
         if figure != "lost":
-            check = claim.at_least(bound, found[figure])
+            check = claim.at_least(bound, results[figure])
         elif bound:
-            check = claim.at_most(bound, found[figure])
+            check = claim.at_most(bound, results[figure])
         else:
-            check = claim.equal(0, found[figure])
+            check = claim.equal(0, results[figure])
         rival = uncoded.get(workload, {}).get(figure)
         if rival is None or (figure == "lost" and not rival):
             check = check.against(None, "none: no loss without code, or it did not run")
@@ -647,43 +848,50 @@ def _program_checks(
             coded = check
             check = check.against(rival, "split, without code")
             if drawn is not None and coded.passed and check.unsure:
-                # Theory itself says that the code changes too little here: then it must not do harm.
-                nothing = found["sent"] if figure == "lost" else _NOTHING[figure]
-                check = coded.against(nothing, "nothing arrives")
+                # The code changes too little here to be told from no code, as theory predicts. It
+                # must still be better than a tunnel that delivers nothing.
+                if figure == "lost":
+                    worst = results["sent"]
+                else:
+                    worst = _NOTHING[figure]
+                check = coded.against(worst, "nothing arrives")
         if drawn is not None:
             check = check.noting(_DRAWN)
-        yield check.of(
-            found["frames" if workload == "video" else "sent"] - plan.least_sent(workload)
-        )
+        if workload == "video":
+            sent = results["frames"]
+        else:
+            sent = results["sent"]
+        yield check.of(sent - plan.least_sent(workload))
 
 
-def _program_bound(workload: str, figure: str, found: Json, drawn: DrawnFigures | None) -> float:
-    """Return the least (of ``lost``: the most) that a program is to measure over the adaptive code."""
-    frames = found.get("frames", 0)
+def _program_bound(workload: str, figure: str, results: Json, drawn: DrawnFigures | None) -> float:
+    """Return the minimum of a program's figure over the adaptive code; for ``lost`` the maximum."""
+    frames = results.get("frames", 0)
     if drawn is None:
         return float({"mos": SATISFIED_MOS, "lost": 0, "identical": frames, "ssim": 1.0}[figure])
     if figure == "mos":
         opinion = drawn.voice_opinion()
-        least = round(opinion.mean - opinion.spread - _MOS_GRAIN, 2)
-        return float(max(_NOTHING["mos"], min(SATISFIED_MOS, least)))
+        min_mos = round(opinion.mean - opinion.spread - _MOS_GRAIN, 2)
+        return float(max(_NOTHING["mos"], min(SATISFIED_MOS, min_mos)))
     if figure == "lost":
         lost = drawn.lost_of(workload)
         return math.ceil(lost.mean + lost.spread) + _STRAY_PACKETS
     damaged = drawn.damaged_frames()
-    # One packet more than in the draws may damage all frames up to the next key frame.
+    # One more lost packet than in the draws may damage all frames up to the next key frame.
     intact = max(0, math.floor(frames - damaged.mean - damaged.spread - KEY_FRAME_EVERY))
-    return float(intact if figure == "identical" else round(intact / max(1, frames), 3))
+    if figure == "identical":
+        return float(intact)
+    return float(round(intact / max(1, frames), 3))
 
 
 def _document(
     plan: TrialPlan, run: TrialMeasurements, modes: Sequence[JsonObject], verdict: Verdict
 ) -> JsonObject:
-    """The object of ``testbed tunnel --json``."""
-    commands = [
-        mode["workloads"]["command"]["exit_code"]
-        for mode in modes
-        if "command" in mode["workloads"]
-    ]
+    """Return the object of ``testbed tunnel --json``."""
+    exit_codes = []
+    for mode in modes:
+        if "command" in mode["workloads"]:
+            exit_codes.append(mode["workloads"]["command"]["exit_code"])
     return {
         "fabric": run.fabric,
         "between": [plan.source, plan.sink],
@@ -694,20 +902,20 @@ def _document(
         "faults": fault_rows(plan.faults),
         "modes": list(modes),
         "summary": _summary(modes),
-        "command_exit_codes": commands,
+        "command_exit_codes": exit_codes,
         "missing": dict(run.missing),
         "verdict": verdict.to_json(),
     }
 
 
 def _summary(modes: Sequence[Json]) -> str | None:
-    """Return one sentence that says what the code saved and what it cost; None without a code."""
+    """Return a sentence on the benefit and the cost of the code; None if no coded tunnel ran."""
     by_name = {mode["mode"]: mode for mode in modes}
     coded = by_name.get("adaptive") or by_name.get("static")
     if coded is None:
         return None
     rival = by_name.get("direct") or by_name.get("none")
-    unit, lost, of = _losses(coded, rival)
+    unit, lost, total = _losses(coded, rival)
     code = f"the {coded['mode']} code"
     low, high = coded.get("wire_ratios_predicted", [coded["wire_ratio_predicted"]] * 2)
     predicted = f"{low:.1f}"
@@ -715,16 +923,24 @@ def _summary(modes: Sequence[Json]) -> str | None:
         predicted += f" to {high:.1f}"
     cost = f"for {coded['wire_ratio']:.1f} times the bytes; predicted {predicted}."
     if rival is None:
-        return f"With {code} {lost or 'none'} of {of} {unit} were lost, {cost}"
-    name = "Direct" if rival["mode"] == "direct" else "The split without code"
-    _, rival_lost, rival_of = _losses(rival, coded)
-    return f"{name} lost {rival_lost} of {rival_of} {unit}, {code} {lost or 'none'}, {cost}"
+        return f"With {code} {lost or 'none'} of {total} {unit} were lost, {cost}"
+    name = "The split without code"
+    if rival["mode"] == "direct":
+        name = "Direct"
+    _, rival_lost, rival_total = _losses(rival, coded)
+    return f"{name} lost {rival_lost} of {rival_total} {unit}, {code} {lost or 'none'}, {cost}"
 
 
 def _losses(mode: Json, other: Json | None) -> tuple[str, int, int]:
-    """Return what a mode lost of what its user sees: the unit, how many were lost, and of how many.
+    """Return the losses of a mode in the unit that users notice most.
 
-    Both modes have measured the unit.
+    Args:
+        mode: The figures of the mode.
+        other: The figures of the mode that it is compared with, which must have measured the same
+            unit; or None.
+
+    Returns:
+        The unit, the number lost and the number sent.
     """
     workloads = mode["workloads"]
     common = set(workloads)
@@ -743,14 +959,20 @@ def _losses(mode: Json, other: Json | None) -> tuple[str, int, int]:
 
 
 def _stored(run: TrialMeasurements, document: JsonObject) -> JsonObject:
-    """What is kept: the document, and the opinion of voice and the picture's quality over time, for their figures."""
-    curves: dict[str, JsonObject] = {"opinions": {}, "pictures": {}}
-    for one in run.runs:
-        if (voice := one.programs.get("voip", {})).get("sent_s"):
-            curves["opinions"][one.rival] = opinions_over_time(
+    """Return the stored row: the document, and the quality of voice and picture over time."""
+    opinions: JsonObject = {}
+    pictures: JsonObject = {}
+    for rival_run in run.runs:
+        voice = rival_run.programs.get("voip", {})
+        if voice.get("sent_s"):
+            opinions[rival_run.rival] = opinions_over_time(
                 voice["sent_s"], voice["delay_s"], _STEP_S
             )
-        if picture := one.programs.get("video", {}).get("psnr_db_over_time"):
-            curves["pictures"][one.rival] = picture
-    curves["moments"] = {one.rival: one.programs["video"]["moments"] for one in _looked_at(run)}
-    return {k: v for k, v in document.items() if k != "verdict"} | curves
+        psnr_curve = rival_run.programs.get("video", {}).get("psnr_db_over_time")
+        if psnr_curve:
+            pictures[rival_run.rival] = psnr_curve
+    moments = {}
+    for rival_run in _runs_with_stored_clip(run):
+        moments[rival_run.rival] = rival_run.programs["video"]["moments"]
+    row = {key: value for key, value in document.items() if key != "verdict"}
+    return row | {"opinions": opinions, "pictures": pictures, "moments": moments}

@@ -1,4 +1,4 @@
-"""What goes through a tunnel, and against which rivals, for the command and the library."""
+"""Options of a tunnel trial, for the command and the library."""
 
 from __future__ import annotations
 
@@ -17,14 +17,19 @@ from testbed.model.options.option import (
 )
 
 WORKLOADS = ("ping", "voip", "udp", "tcp", "video")
+# One shortest path without code; the split without code; a code for the failure of any one cable; a
+# code that follows the reported losses.
 RIVALS = ("direct", "none", "static", "adaptive")
-"""One shortest path without code; split without code; code for any one cable; code for what is reported."""
 
 
 @options
 class TunnelOptions:
-    """Programs through a tunnel between two nodes; see ``TrialPlan``. ``faults`` None: a cable of the direct path,
-    another one, and two together. ``mode`` None: all rivals, one after another."""
+    """Options of programs that run through a tunnel between two nodes; see ``TrialPlan``.
+
+    Attributes:
+        faults: None for three failures: a cable of the direct path, another one, and both together.
+        mode: None for all rivals, one after another.
+    """
 
     network: NetworkLike = option(
         kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file"
@@ -41,8 +46,8 @@ class TunnelOptions:
     order_s: float | None = coded(
         default=None,
         kind=kinds.holding,
-        help="for which a packet waits for one before it in its flow; 0: not at all (default: 160ms, at most the "
-        "playback buffer)",
+        help="for which a packet waits for one before it in its flow; 0: not at all "
+        "(default: 160ms, at most the playback buffer)",
     )
     source_packets: int = coded(
         default=20, kind=kinds.block_packets, metavar="M", help="in a whole block"

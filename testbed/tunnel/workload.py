@@ -1,4 +1,7 @@
-"""Programs that nobody here wrote, through a coded tunnel and over its rivals, while links fail."""
+"""The workload ``tunnel``: unmodified programs run through a coded tunnel and over its rivals.
+
+A tunnel puts IP packets into coded packets, which it splits over several paths in both directions.
+"""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,55 +15,62 @@ from testbed.tunnel.trial import TrialPlan, build_trial
 from topologies import Json
 
 DESCRIPTION = (
-    "Carry the packets of programs (echoes, voice, iperf3, a moving picture) between two nodes through a tunnel that "
-    "codes them and splits them over capillary routes, while links fail; and the same over its rivals: one shortest "
-    "path, the split without code, and a code for any one cable. A program of your own follows --."
+    "Carry the packets of programs (echoes, voice, iperf3, a moving picture) between two nodes "
+    "through a tunnel that codes them and splits them over capillary routes, while links fail; and "
+    "the same over its rivals: one shortest path, the split without code, and a code for any one "
+    "cable. A program of your own follows --."
 )
 
 
 def _view(plan: TrialPlan) -> tuple[str, Callable[[], RunView]]:
+    """Return the subtitle of the live page, and a function that draws its network."""
     from testbed.live.run_views import split_view
 
-    there, title = (
-        plan.tunnel.there,
-        f"{plan.network.name}: tunnel between {plan.source} and {plan.sink}",
-    )
-    return f"{there.method}, {', '.join(plan.rivals)}", partial(
-        split_view, title, there.forward, plan.faults
-    )
+    there = plan.tunnel.there
+    title = f"{plan.network.name}: tunnel between {plan.source} and {plan.sink}"
+    subtitle = f"{there.method}, {', '.join(plan.rivals)}"
+    return subtitle, partial(split_view, title, there.forward, plan.faults)
 
 
 def _shown(document: Json) -> Iterator[str]:
+    """Yield the lines that the command prints for a run's document."""
     between = " and ".join(document["between"])
-    yield f"tunnel between {between}, {document['method']}, MTU {document['mtu']}, {document['fabric']}"
+    route = f"{document['method']}, MTU {document['mtu']}, {document['fabric']}"
+    yield f"tunnel between {between}, {route}"
     yield from fault_lines(document["faults"])
     for mode in document["modes"]:
-        yield f"{mode['mode']:9}{', '.join(_words(mode))}"
+        yield f"{mode['mode']:9}{', '.join(_results_of_mode(mode))}"
     if document.get("summary"):
         yield document["summary"]
     for code in document["command_exit_codes"]:
         yield f"the program ended with exit code {code}"
 
 
-def _words(mode: Json) -> Iterator[str]:
+def _results_of_mode(mode: Json) -> Iterator[str]:
+    """Yield the parts of the line of one rival."""
     row = mode["workloads"]
     if mode["wire_ratio"] is not None:
         predicted = mode["originals_lost_predicted"]
         lost = f"{mode['originals_lost_fraction']:.1%} by the network (predicted {predicted:.1%})"
-        yield f"{mode['lost']} of {mode['packets']} packets lost, {lost}, {mode['wire_ratio']:.2f} bytes a byte"
+        packets = f"{mode['lost']} of {mode['packets']} packets lost"
+        yield f"{packets}, {lost}, {mode['wire_ratio']:.2f} bytes a byte"
     if "voip" in row:
         yield f"voice {row['voip']['mos']:.2f}"
-    for name, words in (("ping", "echoes"), ("udp", "datagrams")):
+    for name, unit in (("ping", "echoes"), ("udp", "datagrams")):
         if "lost" in row.get(name, {}):
-            yield f"{row[name]['lost']} of {row[name]['sent']} {words} lost"
+            yield f"{row[name]['lost']} of {row[name]['sent']} {unit} lost"
     if "video" in row:
-        quality = f", PSNR {row['video']['psnr_db']:.1f} dB" if row["video"].get("psnr_db") else ""
-        yield f"{row['video']['identical']} of {row['video']['frames']} frames identical{quality}"
-    for name, found in (("TCP", row.get("tcp", {})), ("BBR", row.get("tcp", {}).get("bbr", {}))):
-        if "goodput_bps" in found:
-            yield f"{name} {found['goodput_bps'] / 1e6:.2f} Mbit/s"
-        elif "error" in found:
-            yield f"{name}: {found['error']}"
+        video = row["video"]
+        quality = ""
+        if video.get("psnr_db"):
+            quality = f", PSNR {video['psnr_db']:.1f} dB"
+        yield f"{video['identical']} of {video['frames']} frames identical{quality}"
+    tcp = row.get("tcp", {})
+    for name, result in (("TCP", tcp), ("BBR", tcp.get("bbr", {}))):
+        if "goodput_bps" in result:
+            yield f"{name} {result['goodput_bps'] / 1e6:.2f} Mbit/s"
+        elif "error" in result:
+            yield f"{name}: {result['error']}"
     if "error" in row.get("udp", {}):
         yield f"udp: {row['udp']['error']}"
 

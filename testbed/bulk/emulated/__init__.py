@@ -1,7 +1,7 @@
-"""Bulk transfers on real switches: processes that own the hosts' sockets, circuits in switches, and the loop between
-them.
+"""Runs bulk transfers on emulated hosts and switches.
 
-``fabric`` holds the network and reads its counters around a run, ``run`` prepares one plan and calibrates,
-``endpoints`` are the processes (``sender``, ``receiver``), and ``switchboard`` speaks to the switches and has the
-loop.
+- ``fabric`` owns the network, and reads its counters before and after a run.
+- ``run`` prepares one plan and calibrates.
+- ``endpoints`` are the processes that own the hosts' sockets (``sender``, ``receiver``).
+- ``switchboard`` configures the switches, and has the main loop.
 """

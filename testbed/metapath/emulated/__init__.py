@@ -1,1 +1,1 @@
-"""A metapath plan on real switches."""
+"""Runs uncoded streams on emulated hosts and switches."""

@@ -1,14 +1,15 @@
-"""Runs plain streams over metapaths (or over one path, or over routes computed again) on real switches, inside the
-sandbox."""
+"""Runs uncoded streams on emulated switches, inside the sandbox."""
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 
 from testbed.emulation.control.controller_link import PortEvent, PortWatch
 from testbed.emulation.control.fault_injection import FaultSchedule
+from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.kernel.link_meter import read_counters
+from testbed.faults.fault import FaultTimes
 from testbed.machines.adapters.platform import Here, here, timely
 from testbed.metapath.cable_states import CableStates
 from testbed.metapath.emulated.endpoints import (
@@ -26,7 +27,8 @@ from testbed.metapath.labelled_paths import (
     labelled_path_pair,
     path_label,
 )
-from testbed.metapath.plan import BACKGROUND_AFTER_S, MetapathPlan, MetapathRun
+from testbed.metapath.plan import BACKGROUND_AFTER_S, MetapathPlan, MetapathRun, Rerouting
+from testbed.model.label_split import LABELS
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import stream_rules
@@ -40,39 +42,45 @@ from testbed.stream.endpoints import strangers
 from testbed.stream.measurements import RunHealth
 from topologies import JsonObject
 
-_READY_S, _RESULT_S = 90.0, 60.0
-"""How long an end may take to be ready, and to hand its log over."""
+# How long an end may take to get ready, and to pass on its log.
+_READY_S = 90.0
+_RESULT_S = 60.0
+# Distance of the labels under which packets are sent before the start.
 _WARM_EVERY = 1024
 
 
 def run_metapath_stream(
     plan: MetapathPlan, report_progress: ReportProgress | None = None
 ) -> MetapathRun:
-    """One plan on a network of its own. CapabilityError where this machine cannot, InvalidRunError where an end
-    dies."""
+    """Run one stream in a network of its own.
+
+    Raises:
+        CapabilityError: This machine cannot emulate networks.
+        InvalidRunError: The process of an end died.
+    """
     report_progress = report_progress or (lambda _: None)
     check_escapes(plan)
-    paths = (
-        labelled_path_pair(plan.network, plan.source, plan.sink)
-        if plan.routing == "ft-drb"
-        else None
-    )
+    paths = None
+    if plan.routing == "ft-drb":
+        paths = labelled_path_pair(plan.network, plan.source, plan.sink)
     report_progress(Progress(doing="building the network"))
     wiring = wire(plan.network, [plan.source, plan.sink])
     with here(wiring) as platform:
-        controller, routes, warm = platform.controller, None, range(1)
+        controller = platform.controller
+        routes = None
+        warm = range(1)
         if paths is not None:
-            parts = escape_rules_together(wiring, paths)
-            controller.install_groups([group for part in parts for group in part.groups])
-            controller.install([rule for part in parts for rule in part.rules], plan_id=1)
+            there, back = escape_rules_together(wiring, paths)
+            controller.install_groups([*there.groups, *back.groups])
+            controller.install([*there.rules, *back.rules], plan_id=1)
         elif plan.routing == "single":
-            for plan_id, ends in enumerate(
-                ((plan.source, plan.sink), (plan.sink, plan.source)), start=1
-            ):
-                split = spray(route_by_name(plan.network, *ends, "single"))
-                controller.install(stream_rules(wiring, split), plan_id=plan_id)
+            forward = spray(route_by_name(plan.network, plan.source, plan.sink, "single"))
+            backward = spray(route_by_name(plan.network, plan.sink, plan.source, "single"))
+            controller.install(stream_rules(wiring, forward), plan_id=1)
+            controller.install(stream_rules(wiring, backward), plan_id=2)
         else:
-            routes, warm = RecomputedRoutes(controller, wiring, plan), range(0, 65536, _WARM_EVERY)
+            routes = RecomputedRoutes(controller, wiring, plan)
+            warm = range(0, LABELS, _WARM_EVERY)
         return _stream(platform, plan, paths, report_progress, routes=routes, warm=warm)
 
 
@@ -85,52 +93,67 @@ def _stream(
     routes: RecomputedRoutes | None,
     warm: Sequence[int],
 ) -> MetapathRun:
-    """The stream over rules that are installed, with FT-DRB's ``paths`` where that is its routing.
+    """Run the stream over rules that are installed. Faults that outlast the stream end with it.
 
-    Faults that outlast it end with it. ``routes``: what computes routes again. ``warm``: labels under which a source
-    without such paths sends before the start, so that switches have looked flows up.
+    Args:
+        platform: The network.
+        plan: The stream.
+        paths: The known paths of FT-DRB; None for another routing.
+        report_progress: Receives the progress.
+        routes: Recomputes the routes; None for another routing.
+        warm: Labels under which a source without known paths sends packets before the start, so
+            that switches look up flows.
     """
-    net, controller, wiring = platform.network, platform.controller, platform.wiring
+    net = platform.network
+    controller = platform.controller
+    wiring = platform.wiring
     with ExitStack() as stack:
         stack.enter_context(timely(platform))
         stack.enter_context(platform.running(dict))
         sink = stack.enter_context(sink_process(net, wiring, plan, paths))
-        labels = warm if paths is None else [path_label(k) for k in range(len(paths.forward.paths))]
-        source, tell = stack.enter_context(source_process(net, wiring, plan, paths, labels))
+        if paths is not None:
+            warm = [path_label(path) for path in range(len(paths.forward.paths))]
+        source, notify = stack.enter_context(source_process(net, wiring, plan, paths, warm))
         ends = (sink, source)
         for end in ends:
             end.wait_until_ready(_READY_S)
-        watch = PortWatch(controller, _port_listener(wiring, routes, tell))
+        watch = PortWatch(controller, _port_listener(wiring, routes, notify))
         stack.callback(watch.stop)
         watch.start()
-        look = partial(read_counters, net.link_meter())
         report_progress(
-            Progress(done_s=0, total_s=plan.duration_s, doing="streaming", read_local=look)
+            Progress(
+                done_s=0,
+                total_s=plan.duration_s,
+                doing="streaming",
+                read_local=partial(read_counters, net.link_meter()),
+            )
         )
-        start = platform.start()
+        start_s = platform.start()
         for end in ends:
-            end.begin(start)
-        schedule = stack.enter_context(FaultSchedule(net, plan.faults, start))
-        with tcp_between(
-            net, wiring, (plan.source, plan.sink), _background(plan, start)
-        ) as carried:
-            watch_run(start, plan.duration_s, schedule, report_progress, partial(_check_ends, ends))
-        sent, received = source.result(_RESULT_S), sink.result(_RESULT_S)
+            end.begin(start_s)
+        schedule = stack.enter_context(FaultSchedule(net, plan.faults, start_s))
+        check_ends = partial(_check_ends, ends)
+        with _background_tcp(net, wiring, plan, start_s) as background_counters:
+            watch_run(start_s, plan.duration_s, schedule, report_progress, check_ends)
+        sent = source.result(_RESULT_S)
+        received = sink.result(_RESULT_S)
         if any(fault.stop_s > plan.duration_s for fault in plan.faults):
             watch.stop()
             schedule.stop()
         schedule.join()
         watch.stop()
         watch.check()
-    events, busy = controller.port_events(), platform.busy()
+    rerouted: tuple[Rerouting, ...] = ()
+    if routes is not None:
+        rerouted = routes.reroutings(start_s)
     return MetapathRun(
         sent=sent.log,
         received=received.log,
-        faults=tuple(with_port_status(t, events, wiring, start) for t in schedule.times()),
+        faults=_fault_times(platform, schedule, start_s),
         events=sent.events,
-        rerouted=() if routes is None else routes.reroutings(start),
+        rerouted=rerouted,
         zero_load_s=sent.zero_load_s,
-        health=health_of(sent, received, busy),
+        health=health_of(sent, received, platform.busy()),
         counters={
             "refused": sent.refused,
             "reports": received.reports,
@@ -138,16 +161,20 @@ def _stream(
             "sent_foreign": sent.foreign,
             "datapath": net.datapath,
             "built_by": net.built_by(),
-            **carried,
+            **background_counters,
         },
     )
 
 
 def _port_listener(
-    wiring: Wiring, routes: RecomputedRoutes | None, tell: Callable[[JsonObject], None]
+    wiring: Wiring,
+    routes: RecomputedRoutes | None,
+    notify: Callable[[JsonObject], None],
 ) -> Callable[[PortEvent], None]:
-    """What happens when a switch reports a port: routes are computed again, and FT-DRB's source is notified of the
-    cable."""
+    """Return the function that processes a port status of a switch.
+
+    It recomputes the routes, and notifies FT-DRB's source of the cable.
+    """
     cables = CableStates(wiring)
 
     def on_port(event: PortEvent) -> None:
@@ -155,16 +182,27 @@ def _port_listener(
         if changed is not None:
             if routes is not None:
                 routes.avoid(cables.down, event.at_s)
-            tell({"cable": cable_number(wiring.network, changed.links[0]), "up": changed.up})
+            notify({"cable": cable_number(wiring.network, changed.links[0]), "up": changed.up})
 
     return on_port
 
 
-def _background(plan: MetapathPlan, start: float) -> float:
-    """The rate of the TCP next to the stream, when it is time for it."""
+def _background_tcp(
+    net: EmulatedNetwork, wiring: Wiring, plan: MetapathPlan, start_s: float
+) -> AbstractContextManager[JsonObject]:
+    """Wait until background TCP may start, and return the context in which it runs."""
     if plan.background_bps:
-        time.sleep(max(0.0, start + BACKGROUND_AFTER_S - time.monotonic()))
-    return plan.background_bps
+        time.sleep(max(0.0, start_s + BACKGROUND_AFTER_S - time.monotonic()))
+    return tcp_between(net, wiring, (plan.source, plan.sink), plan.background_bps)
+
+
+def _fault_times(platform: Here, schedule: FaultSchedule, start_s: float) -> tuple[FaultTimes, ...]:
+    """Return when each fault was active, and when the controller was notified of it."""
+    events = platform.controller.port_events()
+    faults = []
+    for times in schedule.times():
+        faults.append(with_port_status(times, events, platform.wiring, start_s))
+    return tuple(faults)
 
 
 def _check_ends(ends: Sequence[EndpointProcess], now_s: float) -> None:
@@ -173,7 +211,13 @@ def _check_ends(ends: Sequence[EndpointProcess], now_s: float) -> None:
 
 
 def health_of(sent: SourceResult, received: SinkResult, busy: float) -> RunHealth:
-    """What the two ends say of themselves; ``busy``: share of the processors."""
+    """Return how well the machine kept up.
+
+    Args:
+        sent: The result of the sending end.
+        received: The result of the receiving end.
+        busy: Share of the processors that was used.
+    """
     return RunHealth(
         sender_lag_s=sent.worst_lag_s,
         unplanned_drops=received.socket_drops,

@@ -1,1 +1,1 @@
-"""The ends of a tunnel on real hosts."""
+"""Runs tunnel trials on emulated hosts and switches."""

@@ -1,13 +1,12 @@
-"""A trial on real switches: one network, and over it each rival with the same programs and faults."""
+"""Runs a trial on emulated switches: all rivals in one network, with equal programs and faults."""
 
 import itertools
-import operator
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
@@ -23,24 +22,31 @@ from testbed.stream.emulated.watching import watch_run
 from testbed.tunnel.emulated import programs
 from testbed.tunnel.emulated.tunnel import RunningTunnel, running_tunnel
 from testbed.tunnel.emulated.voice import voice_process
-from testbed.tunnel.plan import Mode
+from testbed.tunnel.plan import EndLog, Mode
 from testbed.tunnel.trial import ENDS_S, RivalRun, TrialMeasurements, TrialPlan
-from topologies import JsonObject
+from topologies import Json, JsonObject
 
-_LEAD_S, _REST_S = 0.5, 1.5
+# Pause before the start time is set, and from then to the start.
+_LEAD_S = 0.5
+# How long the programs may run beyond the end of a run.
+_OVERTIME_S = 1.5
 
 
 def emulate_trial(
     plan: TrialPlan, report_progress: ReportProgress | None = None
 ) -> TrialMeasurements:
-    """Every rival in turn; inside the sandbox only. CapabilityError where no workload's program is there."""
+    """Run every rival in turn; works inside the sandbox only.
+
+    Raises:
+        CapabilityError: None of the programs of the workloads is installed.
+    """
     report = report_progress or (lambda _: None)
     missing = programs.missing_programs(plan.workloads)
-    plan = replace(plan, workloads=tuple(name for name in plan.workloads if name not in missing))
+    workloads = [name for name in plan.workloads if name not in missing]
+    plan = replace(plan, workloads=tuple(workloads))
     if not plan.workloads and not plan.command:
-        raise CapabilityError(
-            f"a tunnel's {', '.join(missing)}: install {' and '.join(sorted(set(missing.values())))}"
-        )
+        packages = " and ".join(sorted(set(missing.values())))
+        raise CapabilityError(f"a tunnel's {', '.join(missing)}: install {packages}")
     wiring = wire(plan.network, [plan.source, plan.sink])
     with (
         TemporaryDirectory(prefix="testbed-tunnel-") as name,
@@ -54,86 +60,121 @@ def emulate_trial(
         if "tcp" in plan.workloads:
             programs.make_file(folder, plan)
         trial = _Trial(plan, platform, folder, report)
-        return TrialMeasurements(
-            runs=tuple(trial.run(rival) for rival in plan.rivals), missing=missing
-        )
+        runs = tuple(trial.run(rival) for rival in plan.rivals)
+        return TrialMeasurements(runs=runs, missing=missing)
+
+
+@dataclass(frozen=True)
+class _ProgramRun:
+    """The measurements of programs that ran at the same time.
+
+    Attributes:
+        figures: The figures of each program, by workload.
+        start_s: Time zero of the run, on the monotonic clock.
+        faults: When each fault was active.
+        lag_s: Maximum delay of a voice packet by its source.
+    """
+
+    figures: JsonObject
+    start_s: float
+    faults: tuple[FaultTimes, ...]
+    lag_s: float
 
 
 class _Trial:
+    """The runs of a trial in one network."""
+
     def __init__(
         self, plan: TrialPlan, platform: Here, folder: Path, report: ReportProgress
     ) -> None:
-        self._plan, self._platform, self._folder, self._report = plan, platform, folder, report
+        self._plan = plan
+        self._platform = platform
+        self._folder = folder
+        self._report = report
+        # Numbers of tunnels and of installed plans, unique in this network.
         self._numbers = itertools.count(1)
-        self._hosts = tuple(platform.wiring.host_at(node) for node in (plan.source, plan.sink))
+        self._source = platform.wiring.host_at(plan.source)
+        self._sink = platform.wiring.host_at(plan.sink)
 
     def run(self, rival: str) -> RivalRun:
-        """One rival: tcp, which fills the links, after all else."""
-        together = tuple(name for name in self._plan.workloads if name != "tcp")
-        found = (
-            self._over(rival, together, self._plan.command)
-            if together or self._plan.command
-            else None
-        )
-        if "tcp" in self._plan.workloads:
-            alone = self._over(rival, ("tcp",), ())
-            more = {
-                name: programs.lacking(workload)
-                or self._over(rival, (workload,), ()).programs[workload]
-                for name, workload in (("bbr", programs.BBR), ("wget", programs.FETCH))
-            }
-            tcp = {"tcp": {**alone.programs["tcp"], **more}}
-            found = replace(
-                alone if found is None else found, programs={**(found or alone).programs, **tcp}
-            )
-        assert found is not None
-        return found
+        """Run all workloads over one rival.
 
-    def _over(self, rival: str, workloads: tuple[str, ...], command: tuple[str, ...]) -> RivalRun:
-        """These workloads at once over one rival."""
-        source, sink = self._hosts
+        The workload tcp runs alone, after the others, because it fills the links.
+        """
+        together = tuple(name for name in self._plan.workloads if name != "tcp")
+        if "tcp" not in self._plan.workloads:
+            return self._run_together(rival, together, self._plan.command)
+        shared_run = None
+        if together or self._plan.command:
+            shared_run = self._run_together(rival, together, self._plan.command)
+        tcp_run = self._run_together(rival, ("tcp",), ())
+        tcp = dict(tcp_run.programs["tcp"])
+        for name, workload in (("bbr", programs.BBR), ("wget", programs.FETCH)):
+            figures: Json = programs.lacking(workload)
+            if not figures:
+                figures = self._run_together(rival, (workload,), ()).programs[workload]
+            tcp[name] = figures
+        run = shared_run or tcp_run
+        return replace(run, programs={**run.programs, "tcp": tcp})
+
+    def _run_together(
+        self, rival: str, workloads: tuple[str, ...], command: tuple[str, ...]
+    ) -> RivalRun:
+        """Run these workloads at the same time over one rival."""
         with ExitStack() as stack:
-            before = self._frames()
+            sent_before, full_before, dropped_before = self._frames()
             tunnel = self._tunnel(stack, rival)
-            address = sink.ip if tunnel is None else tunnel.addresses[self._plan.sink]
-            place = programs.Place(
+            address = self._sink.ip
+            if tunnel is not None:
+                address = tunnel.addresses[self._plan.sink]
+            hosts = programs.Place(
                 net=self._platform.network,
-                source=source,
-                sink=sink,
+                source=self._source,
+                sink=self._sink,
                 address=address,
                 folder=self._folder,
             )
-            measured, start_s, faults, lag_s = self._measured(place, rival, workloads, command)
-            ends = {} if tunnel is None else tunnel.results(start_s)
-            packets, queue_drops, machine_drops = map(operator.sub, self._frames(), before)
-        counted = [end["counters"] for end in ends.values()]
+            measured = self._run_programs(hosts, rival, workloads, command)
+            ends: dict[str, EndLog] = {}
+            if tunnel is not None:
+                ends = tunnel.results(measured.start_s)
+            sent, full, dropped = self._frames()
+        lag_s = measured.lag_s
+        machine_drops = dropped - dropped_before
+        for end in ends.values():
+            counters = end["counters"]
+            lag_s = max(lag_s, counters["worst_receive_lag_s"])
+            machine_drops += int(counters["socket_drops"] + counters["device_drops"])
         return RivalRun(
             rival=rival,
             source=ends.get(self._plan.source),
             sink=ends.get(self._plan.sink),
-            programs=measured,
-            faults=faults,
-            lag_s=max(lag_s, *(one["worst_receive_lag_s"] for one in counted))
-            if counted
-            else lag_s,
-            packets=packets,
-            queue_drops=queue_drops,
-            machine_drops=machine_drops
-            + sum(one["socket_drops"] + one["device_drops"] for one in counted),
+            programs=measured.figures,
+            faults=measured.faults,
+            lag_s=lag_s,
+            packets=sent - sent_before,
+            queue_drops=full - full_before,
+            machine_drops=machine_drops,
         )
 
     def _frames(self) -> tuple[int, int, int]:
-        """Frames so far that left the switches of both ends, that found a queue of a link full, and a switch's
-        socket."""
-        counted, ends = self._platform.network.link_counters(), (self._plan.source, self._plan.sink)
-        left = sum(sent for link, (sent, _, _) in counted.items() if link[0] in ends)
-        return (
-            left,
-            sum(drops for _, _, drops in counted.values()),
-            sum(self._platform.switch_drops()),
-        )
+        """Return counts of frames since the network was built.
+
+        Returns:
+            The frames that left the switches of both ends, the frames dropped at a full queue of a
+            link, and the frames dropped at a socket of a switch.
+        """
+        ends = (self._plan.source, self._plan.sink)
+        sent_by_ends = 0
+        queue_drops = 0
+        for link, (sent, _, drops) in self._platform.network.link_counters().items():
+            queue_drops += drops
+            if link[0] in ends:
+                sent_by_ends += sent
+        return sent_by_ends, queue_drops, sum(self._platform.switch_drops())
 
     def _tunnel(self, stack: ExitStack, rival: str) -> RunningTunnel | None:
+        """Start the tunnel of a rival; for ``direct`` install the rules of the direct path."""
         if rival == "direct":
             rules, _ = split_rules(self._platform.wiring, self._plan.direct, self._plan.direct_back)
             stack.enter_context(self._installed((rules, ())))
@@ -146,6 +187,7 @@ class _Trial:
 
     @contextmanager
     def _installed(self, rules: Rules) -> Iterator[None]:
+        """Install rules and routes for the duration of the context."""
         number = next(self._numbers)
         self._platform.install(rules[0], plan_id=number)
         self._platform.route(rules[1])
@@ -155,27 +197,27 @@ class _Trial:
             self._platform.controller.remove(number)
             self._platform.route(rules[1], add=False)
 
-    def _measured(
+    def _run_programs(
         self,
-        place: programs.Place,
+        hosts: programs.Place,
         rival: str,
         workloads: tuple[str, ...],
         command: tuple[str, ...],
-    ) -> tuple[JsonObject, float, tuple[FaultTimes, ...], float]:
-        """What each program measured, time zero, when faults were in force since, and how late the voice was sent at
-        worst."""
+    ) -> _ProgramRun:
+        """Start the servers, then the clients and the faults together, and wait for the end."""
         plan = self._plan
         with ExitStack() as stack:
             voice = None
             if "voip" in workloads:
-                hosts = place.source, place.sink
-                voice = voice_process(place.net, stack, hosts, place.address, plan.duration_s)
+                ends = (hosts.source, hosts.sink)
+                voice = voice_process(hosts.net, stack, ends, hosts.address, plan.duration_s)
                 stack.callback(voice.close)
                 voice.wait_until_ready()
             for name in workloads:
-                if (words := programs.listening(place, name)) is not None:
-                    stack.enter_context(place.program(place.sink, *words))
-                    programs.wait_until_listening(place, name)
+                server = programs.listening(hosts, name)
+                if server is not None:
+                    stack.enter_context(hosts.program(hosts.sink, *server))
+                    programs.wait_until_listening(hosts, name)
             time.sleep(_LEAD_S)
             start_s = time.monotonic() + _LEAD_S
             if voice is not None:
@@ -184,41 +226,42 @@ class _Trial:
                 FaultSchedule(self._platform.network, plan.faults, start_s)
             )
             time.sleep(max(0.0, start_s - time.monotonic()))
-            started = [
-                stack.enter_context(
-                    place.program(place.source, programs.sending(plan, place, name), name)
-                )
-                for name in workloads
-                if name in programs.PROGRAMS
-            ]
-            own = self._command(stack, place, command) if command else None
+            clients = {}
+            for name in workloads:
+                if name in programs.PROGRAMS:
+                    argv = programs.sending(plan, hosts, name)
+                    clients[name] = stack.enter_context(hosts.program(hosts.source, argv, name))
+            user_program = None
+            if command:
+                user_program = self._start_command(stack, hosts, command)
             watch_run(start_s, plan.duration_s, schedule, self._report, doing=f"running {rival}")
-            code = None if own is None else programs.ended(own)
-            programs.wait_for(started, start_s + plan.duration_s + _REST_S)
-            found = {
-                name: programs.outcome(plan, place, name)
-                for name in workloads
-                if name in programs.PROGRAMS
-            }
-            if own is not None:
-                found["command"] = {"exit_code": code}
+            figures: JsonObject = {}
+            exit_code = None
+            if user_program is not None:
+                exit_code = programs.ended(user_program)
+            programs.wait_for(list(clients.values()), start_s + plan.duration_s + _OVERTIME_S)
+            for name in clients:
+                figures[name] = programs.outcome(plan, hosts, name)
+            if user_program is not None:
+                figures["command"] = {"exit_code": exit_code}
             lag_s = 0.0
             if voice is not None:
                 result = voice.result()
-                lag_s, found["voip"] = (
-                    result["lag_s"],
-                    {name: result[name] for name in ("sent_s", "delay_s")},
-                )
+                lag_s = result["lag_s"]
+                figures["voip"] = {"sent_s": result["sent_s"], "delay_s": result["delay_s"]}
             schedule.join()
-            return found, start_s, schedule.times(), lag_s
+            return _ProgramRun(figures, start_s, schedule.times(), lag_s)
 
-    def _command(
-        self, stack: ExitStack, place: programs.Place, words: tuple[str, ...]
+    def _start_command(
+        self, stack: ExitStack, hosts: programs.Place, command: tuple[str, ...]
     ) -> subprocess.Popen[bytes]:
-        """The user's program, on this terminal's error output, so that nothing is mixed into a document."""
-        argv = [word.replace("{peer}", place.address) for word in words]
-        program = place.net.run_in_host(
-            place.source.name, argv, stdin=subprocess.DEVNULL, stdout=sys.stderr
+        """Start the user's program at the source.
+
+        Its output goes to standard error, because standard output may be a JSON document.
+        """
+        argv = [argument.replace("{peer}", hosts.address) for argument in command]
+        program = hosts.net.run_in_host(
+            hosts.source.name, argv, stdin=subprocess.DEVNULL, stdout=sys.stderr
         )
         stack.callback(program.wait)
         stack.callback(program.kill)

@@ -1,4 +1,4 @@
-"""Programs that nobody here wrote, in the hosts at both ends of a run: started together, read when they have ended."""
+"""Runs unmodified programs on the hosts at both ends of a trial, and reads their output."""
 
 import base64
 import hashlib
@@ -28,10 +28,11 @@ from testbed.tunnel.trial import (
 )
 from topologies import Json, JsonObject
 
+# The workload tcp with the congestion control BBR.
 BBR = "tcp-bbr"
-"""The workload tcp once more, under another congestion control."""
+# The workload tcp as a file that is fetched from a web server.
 FETCH = "tcp-wget"
-"""And once more, as a file that is fetched from a web server."""
+# The program that each workload needs. Voice is sent by this package.
 PROGRAMS = {
     "ping": "ping",
     "udp": "iperf3",
@@ -40,17 +41,25 @@ PROGRAMS = {
     FETCH: "wget",
     "video": "ffmpeg",
 }
-"""Workload -> the program that it needs; voice is a source of our own."""
-_UNDER_WAY = 50
-"""The last echoes, which may be under way when the run ends, are not counted."""
+# Number of the last echoes that are not counted, because they may be in flight when the run ends.
+_UNCOUNTED_ECHOES = 50
 _VIDEO_PORT = 5004
-_LINGER_S, _OPENS_WITHIN_S = 1.0, 5.0
-_RATE_EVERY_S, _RECOVERY_S = 0.1, 1.0
-"""TCP is told of so often; its rate in a failure is that until so long after the repair."""
-_HTTP_PORT, _FETCHED_SHARE = "8080", 0.2
-"""Of a link of the direct path: a rate at which a file takes most of a run, and that failures leave to spare."""
+# How long a program may take to end after a signal.
+_LINGER_S = 1.0
+# How long a server may take to open its port.
+_OPENS_WITHIN_S = 5.0
+_POLL_S = 0.01
+# Interval of the rates that iperf3 reports.
+_RATE_EVERY_S = 0.1
+# The rate of TCP in a failure includes this time after the repair.
+_RECOVERY_S = 1.0
+_HTTP_PORT = "8080"
+# Rate of the fetched file as a share of the slowest link of the direct path. Failures leave more
+# than this, and the file takes most of the run.
+_FETCHED_SHARE = 0.2
 _REPLY = re.compile(r"^.*icmp_seq=(\d+).* time=([\d.]+) ms", re.MULTILINE)
 _SENT = re.compile(r"^(\d+) packets transmitted", re.MULTILINE)
+# Writes every datagram that arrives to a file.
 _DUMP = """
 import socket, sys
 own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -60,27 +69,36 @@ with open(sys.argv[2], "wb", buffering=0) as file:
     while True:
         file.write(own.recv(2048))
 """
+# Serves a folder. ``python -m http.server`` would look up the name of the host first, and wait if
+# no name server responds.
 _SERVE = """
 import functools, http.server, socketserver, sys
 handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=sys.argv[2])
 socketserver.ThreadingTCPServer.allow_reuse_address = True
 socketserver.ThreadingTCPServer(("0.0.0.0", int(sys.argv[1])), handler).serve_forever()
 """
-"""As ``http.server``, which asks for its own name first and waits where no name server responds."""
 
 
 def missing_programs(workloads: Sequence[str]) -> dict[str, str]:
-    """Workload -> its program, of those that this machine does not have."""
-    return {
-        name: PROGRAMS[name]
-        for name in workloads
-        if name in PROGRAMS and shutil.which(PROGRAMS[name]) is None
-    }
+    """Return the programs that are not installed, by workload."""
+    missing = {}
+    for name in workloads:
+        if name in PROGRAMS and shutil.which(PROGRAMS[name]) is None:
+            missing[name] = PROGRAMS[name]
+    return missing
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where programs run: a host at each end, and the sink's address as the source's programs reach it."""
+    """The hosts that programs run on.
+
+    Attributes:
+        net: The network.
+        source: The host of the clients.
+        sink: The host of the servers.
+        address: The sink's address as the programs of the source reach it.
+        folder: The folder of the files and outputs of the programs.
+    """
 
     net: EmulatedNetwork
     source: WiredHost
@@ -90,13 +108,19 @@ class Place:
 
     @contextmanager
     def program(
-        self, host: WiredHost, words: Sequence[str], name: str
+        self, host: WiredHost, argv: Sequence[str], name: str
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """Meanwhile the program runs there; its output goes into the folder."""
+        """Run a program on a host for the duration of the context.
+
+        Args:
+            host: The host.
+            argv: The program and its arguments.
+            name: The file in the folder that gets its output.
+        """
         with (self.folder / name).open("wb") as out:
             program = self.net.run_in_host(
                 host.name,
-                list(words),
+                list(argv),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -109,163 +133,147 @@ class Place:
 
 
 def make_clip(folder: Path, duration_s: float) -> Path:
-    """A generated moving picture as an MPEG transport stream of H.264, its key frames a second apart."""
+    """Generate a test video: an MPEG transport stream of H.264 with a key frame every second."""
     clip = folder / "sent.ts"
     picture = f"testsrc2=size=480x270:rate={FRAMES_PER_S}"
-    words = [
-        "ffmpeg",
-        "-v",
-        "error",
-        "-y",
-        "-f",
-        "lavfi",
-        "-i",
-        picture,
-        "-t",
-        f"{duration_s:g}",
-        "-c:v",
-        "libx264",
-    ]
-    words += f"-preset veryfast -g {KEY_FRAME_EVERY} -bf 0 -b:v 800k -pix_fmt yuv420p".split()
-    subprocess.run([*words, str(clip)], check=True, stdin=subprocess.DEVNULL, timeout=300)
+    argv = f"ffmpeg -v error -y -f lavfi -i {picture} -t {duration_s:g} -c:v libx264".split()
+    argv += f"-preset veryfast -g {KEY_FRAME_EVERY} -bf 0 -b:v 800k -pix_fmt yuv420p".split()
+    subprocess.run([*argv, str(clip)], check=True, stdin=subprocess.DEVNULL, timeout=300)
     return clip
 
 
 def fetched_bytes_s(plan: TrialPlan) -> int:
-    """At which wget fetches the file.
+    """Return the rate at which wget fetches the file, in bytes per second.
 
     >>> from testbed import tunnel_plan
-    >>> [fetched_bytes_s(tunnel_plan(f"ring:4{rate}", ("s0", "s2"))) for rate in ("", ",capacity_bps=2000000")]
-    [250000, 50000]
+    >>> fetched_bytes_s(tunnel_plan("ring:4", ("s0", "s2")))
+    250000
+    >>> fetched_bytes_s(tunnel_plan("ring:4,capacity_bps=2000000", ("s0", "s2")))
+    50000
     """
     links = plan.network.links
-    return int(_FETCHED_SHARE / 8 * min(links[i].capacity_bps for i in plan.direct.loaded))
+    slowest_bps = min(links[i].capacity_bps for i in plan.direct.loaded)
+    return int(_FETCHED_SHARE / 8 * slowest_bps)
 
 
 def make_file(folder: Path, plan: TrialPlan) -> None:
-    """What a web server is asked for: any bytes, so many that fetching them meets the failures of a run."""
-    (folder / "file").write_bytes(
-        random.Random(1).randbytes(int(0.8 * plan.duration_s * fetched_bytes_s(plan)))
-    )
+    """Write the random file that the web server provides; fetching it takes 80 % of the run."""
+    size_bytes = int(0.8 * plan.duration_s * fetched_bytes_s(plan))
+    (folder / "file").write_bytes(random.Random(1).randbytes(size_bytes))
 
 
-def listening(place: Place, workload: str) -> tuple[list[str], str] | None:
-    """The words of the program that the sink needs before the source begins."""
+def listening(hosts: Place, workload: str) -> tuple[list[str], str] | None:
+    """Return the server that the sink needs before the source begins.
+
+    Returns:
+        The program with its arguments, and the name of its output; None if no server is needed.
+    """
     if PROGRAMS.get(workload) == "iperf3":
         return ["iperf3", "-s", "-1", "-p", _port(workload)], f"{workload}-server"
     if workload == FETCH:
-        return [
-            sys.executable,
-            "-I",
-            "-c",
-            _SERVE,
-            _HTTP_PORT,
-            str(place.folder),
-        ], f"{workload}-server"
+        argv = [sys.executable, "-I", "-c", _SERVE, _HTTP_PORT, str(hosts.folder)]
+        return argv, f"{workload}-server"
     if workload == "video":
-        return [
-            sys.executable,
-            "-I",
-            "-S",
-            "-c",
-            _DUMP,
-            str(_VIDEO_PORT),
-            str(place.folder / "came.ts"),
-        ], "video-sink"
+        clip = hosts.folder / "came.ts"
+        argv = [sys.executable, "-I", "-S", "-c", _DUMP, str(_VIDEO_PORT), str(clip)]
+        return argv, "video-sink"
     return None
 
 
-def wait_until_listening(place: Place, workload: str) -> None:
-    """Until the sink's program has opened its port, some seconds at most: the outcome tells where it never does."""
+def wait_until_listening(hosts: Place, workload: str) -> None:
+    """Wait until the sink's server has opened its port, for five seconds at most.
+
+    If it never does, the outcome of the program shows it.
+    """
     ports = {"video": str(_VIDEO_PORT), FETCH: _HTTP_PORT}
-    own, until_s = (
-        f":{int(ports.get(workload) or _port(workload)):04X}",
-        time.monotonic() + _OPENS_WITHIN_S,
-    )
+    port = int(ports.get(workload) or _port(workload))
+    until_s = time.monotonic() + _OPENS_WITHIN_S
     while time.monotonic() < until_s:
-        with place.net.namespaces.inside(place.sink.name):
-            tables = [
-                Path("/proc/thread-self/net", name).read_text() for name in ("tcp", "tcp6", "udp")
-            ]
-        if any(line.split()[1].endswith(own) for table in tables for line in table.splitlines()):
+        lines: list[str] = []
+        with hosts.net.namespaces.inside(hosts.sink.name):
+            for name in ("tcp", "tcp6", "udp"):
+                lines += Path("/proc/thread-self/net", name).read_text().splitlines()
+        # The second column is the local address and port, in hexadecimal.
+        if any(line.split()[1].endswith(f":{port:04X}") for line in lines):
             return
-        time.sleep(_RATE_EVERY_S / 10)
+        time.sleep(_POLL_S)
 
 
-def sending(plan: TrialPlan, place: Place, workload: str) -> list[str]:
-    """The words of the program at the source."""
-    seconds, address = plan.duration_s, place.address
+def sending(plan: TrialPlan, hosts: Place, workload: str) -> list[str]:
+    """Return the program at the source, with its arguments."""
+    address = hosts.address
     if workload == "ping":
-        every = ["-i", f"{EVERY_S:g}", "-c", str(int(seconds / EVERY_S))]
-        return ["ping", "-n", *every, "-W", "1", address]
+        count = int(plan.duration_s / EVERY_S)
+        return ["ping", "-n", "-i", f"{EVERY_S:g}", "-c", str(count), "-W", "1", address]
     if workload == "video":
-        source = [
-            "ffmpeg",
-            "-v",
-            "error",
-            "-re",
-            "-i",
-            str(place.folder / "sent.ts"),
-            "-c",
-            "copy",
-            "-copyts",
-        ]
-        return [
-            *source,
-            "-mpegts_copyts",
-            "1",
-            "-f",
-            "mpegts",
-            f"udp://{address}:{_VIDEO_PORT}?pkt_size=1316",
-        ]
+        argv = ["ffmpeg", "-v", "error", "-re", "-i", str(hosts.folder / "sent.ts")]
+        argv += "-c copy -copyts -mpegts_copyts 1 -f mpegts".split()
+        return [*argv, f"udp://{address}:{_VIDEO_PORT}?pkt_size=1316"]
     if workload == FETCH:
-        (place.folder / "fetched").write_bytes(b"")
-        options = [
-            "-q",
-            "--no-proxy",
-            f"--limit-rate={fetched_bytes_s(plan)}",
-            "-O",
-            str(place.folder / "fetched"),
-        ]
-        return ["wget", *options, f"http://{address}:{_HTTP_PORT}/file"]
-    words = ["iperf3", "-c", address, "-p", _port(workload), "-J", "-t", f"{seconds:.0f}"]
+        fetched = hosts.folder / "fetched"
+        fetched.write_bytes(b"")
+        argv = ["wget", "-q", "--no-proxy", f"--limit-rate={fetched_bytes_s(plan)}"]
+        return [*argv, "-O", str(fetched), f"http://{address}:{_HTTP_PORT}/file"]
+    argv = ["iperf3", "-c", address, "-p", _port(workload), "-J", "-t", f"{plan.duration_s:.0f}"]
     if workload == "udp":
-        return [*words, "-u", "-b", f"{plan.udp_rate_bps:.0f}", "-l", str(UDP_PAYLOAD_BYTES)]
-    return [*words, "-i", f"{_RATE_EVERY_S:g}", "-C", "bbr" if workload == BBR else "cubic"]
+        return [*argv, "-u", "-b", f"{plan.udp_rate_bps:.0f}", "-l", str(UDP_PAYLOAD_BYTES)]
+    congestion_control = "cubic"
+    if workload == BBR:
+        congestion_control = "bbr"
+    return [*argv, "-i", f"{_RATE_EVERY_S:g}", "-C", congestion_control]
 
 
-def outcome(plan: TrialPlan, place: Place, workload: str) -> Json:
-    """What a program measured, from its output."""
-    text = (place.folder / workload).read_text(errors="replace")
+def outcome(plan: TrialPlan, hosts: Place, workload: str) -> Json:
+    """Return the figures of a program, read from its output."""
+    text = (hosts.folder / workload).read_text(errors="replace")
     if workload == "ping":
-        summary = _SENT.search(text)
-        sent = max(0, int(summary[1]) - _UNDER_WAY) if summary is not None else 0
-        answers = ((int(number), float(ms)) for number, ms in _REPLY.findall(text))
-        replies = {number: ms for number, ms in answers if number <= sent}
-        times = sorted(replies.values())
-        return {
-            "sent": sent,
-            "lost": sent - len(replies),
-            "mean_ms": round(sum(times) / len(times), 2) if times else None,
-            "worst_ms": times[-1] if times else None,
-        }
+        return _ping_figures(text)
     if workload == "video":
         frames = math.ceil((plan.duration_s - ENDS_S) * FRAMES_PER_S)
         middles = [(epoch.start_s + epoch.stop_s) / 2 for epoch in plan.epochs() if epoch.loss]
-        return {**compared(place.folder, frames), **to_look_at(place.folder, middles)}
+        return {**compared(hosts.folder, frames), **to_look_at(hosts.folder, middles)}
     if workload == FETCH:
-        asked, fetched = ((place.folder / name).read_bytes() for name in ("file", "fetched"))
-        same = hashlib.sha256(asked).digest() == hashlib.sha256(fetched).digest()
-        return {"bytes": len(fetched), "of_bytes": len(asked), "identical": same}
+        served = (hosts.folder / "file").read_bytes()
+        fetched = (hosts.folder / "fetched").read_bytes()
+        same = hashlib.sha256(served).digest() == hashlib.sha256(fetched).digest()
+        return {"bytes": len(fetched), "of_bytes": len(served), "identical": same}
+    return _iperf3_figures(plan, workload, text)
+
+
+def _ping_figures(text: str) -> Json:
+    summary = _SENT.search(text)
+    sent = 0
+    if summary is not None:
+        sent = max(0, int(summary[1]) - _UNCOUNTED_ECHOES)
+    replies_ms: dict[int, float] = {}
+    for number, time_ms in _REPLY.findall(text):
+        if int(number) <= sent:
+            replies_ms[int(number)] = float(time_ms)
+    mean_ms = None
+    worst_ms = None
+    if replies_ms:
+        # Sorted, so that the sum does not depend on the order of the replies.
+        times_ms = sorted(replies_ms.values())
+        mean_ms = round(sum(times_ms) / len(times_ms), 2)
+        worst_ms = times_ms[-1]
+    return {
+        "sent": sent,
+        "lost": sent - len(replies_ms),
+        "mean_ms": mean_ms,
+        "worst_ms": worst_ms,
+    }
+
+
+def _iperf3_figures(plan: TrialPlan, workload: str, text: str) -> Json:
+    """Return the figures of iperf3: packets for udp, rates for TCP."""
     try:
         document = json.loads(text)
     except json.JSONDecodeError:
         return {"error": text.strip()[-200:] or "no output"}
-    if "error" in document or (
-        "sum_received" not in document.get("end", {}) and "sum" not in document.get("end", {})
-    ):
+    end = document.get("end", {})
+    has_summary = "sum_received" in end or "sum" in end
+    if "error" in document or not has_summary:
         return {"error": str(document.get("error", "it did not end"))}
-    end = document["end"]
     if workload == "udp":
         total = end["sum"]
         return {
@@ -273,140 +281,141 @@ def outcome(plan: TrialPlan, place: Place, workload: str) -> Json:
             "lost": total["lost_packets"],
             "jitter_ms": round(total["jitter_ms"], 3),
         }
-    rates: list[float] = [one["sum"]["bits_per_second"] for one in document["intervals"]]
+    rates: list[float] = [interval["sum"]["bits_per_second"] for interval in document["intervals"]]
 
     def mean_bps(start_s: float, stop_s: float) -> int:
         part = rates[round(start_s / _RATE_EVERY_S) : round(stop_s / _RATE_EVERY_S)]
         return round(sum(part) / max(1, len(part)))
 
-    seconds = [mean_bps(k, k + 1) for k in range(int(plan.duration_s))]
-    broken = [epoch for epoch in plan.epochs() if epoch.loss]
-    return {
-        "goodput_bps": round(end["sum_received"]["bits_per_second"]),
-        "retransmits": end["sum_sent"].get("retransmits"),
-        "least_bps": min(seconds, default=0),
-        "bps": seconds,
-        "failures": [
-            {
+    rate_by_second = [mean_bps(k, k + 1) for k in range(int(plan.duration_s))]
+    failures = []
+    for epoch in plan.epochs():
+        if epoch.loss:
+            failure = {
                 "start_s": epoch.start_s,
                 "lasts_s": round(epoch.lasts_s, 3),
                 "bps": mean_bps(epoch.start_s, epoch.stop_s + _RECOVERY_S),
             }
-            for epoch in broken
-        ],
+            failures.append(failure)
+    return {
+        "goodput_bps": round(end["sum_received"]["bits_per_second"]),
+        "retransmits": end["sum_sent"].get("retransmits"),
+        "least_bps": min(rate_by_second, default=0),
+        "bps": rate_by_second,
+        "failures": failures,
     }
 
 
 def lacking(workload: str) -> dict[str, str]:
-    """What is told where the kernel has no BBR, or the machine no wget."""
+    """Return the error if the kernel has no BBR, or wget is not installed; else an empty dict."""
     if workload == FETCH:
-        return {} if shutil.which("wget") else {"error": "wget is not installed: apt install wget"}
-    known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
-    return {} if "bbr" in known else {"error": "this kernel has no bbr (modprobe tcp_bbr)"}
+        if shutil.which("wget"):
+            return {}
+        return {"error": "wget is not installed: apt install wget"}
+    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    if "bbr" in available:
+        return {}
+    return {"error": "this kernel has no bbr (modprobe tcp_bbr)"}
 
 
 def compared(folder: Path, frames: int) -> JsonObject:
-    """The picture that came beside the one that was sent, by ffmpeg: each of so many frames against the last one that
-    had come by its time. PSNR of luma and chroma (100 dB: identical) and SSIM, ``psnr_db_over_time`` second by
-    second."""
-    graph = "[0:v]split[a][b];[1:v]split[c][d];[a][c]psnr=stats_file=psnr[p];[b][d]ssim=stats_file=ssim[s]"
-    words = [
-        "ffmpeg",
-        "-v",
-        "quiet",
-        "-copyts",
-        "-i",
-        "sent.ts",
-        "-copyts",
-        "-i",
-        "came.ts",
-        "-lavfi",
-        graph,
-    ]
-    for name in ("psnr", "ssim"):
-        (folder / name).write_text("")
-    outputs = [word for label in "ps" for word in ("-map", f"[{label}]", "-f", "null", "-")]
-    subprocess.run(
-        [*words, *outputs], cwd=folder, stdin=subprocess.DEVNULL, timeout=300, check=False
+    """Compare the received video with the sent one by ffmpeg.
+
+    Each sent frame is compared with the last frame that had arrived by its time.
+
+    Args:
+        folder: The folder of both videos.
+        frames: Number of frames sent.
+
+    Returns:
+        PSNR of luma and chroma (100 dB: identical) and SSIM, and PSNR for each second.
+    """
+    graph = (
+        "[0:v]split[a][b];[1:v]split[c][d];"
+        "[a][c]psnr=stats_file=psnr[p];[b][d]ssim=stats_file=ssim[s]"
     )
-    differing = re.findall(r"mse_avg:([\d.]+).* psnr_avg:(\S+)", (folder / "psnr").read_text())
-    likeness = [float(one) for one in re.findall(r"All:([\d.]+)", (folder / "ssim").read_text())]
-    errors = [float(error) for error, _ in differing]
-    parts = [errors[k : k + FRAMES_PER_S] for k in range(0, len(errors), FRAMES_PER_S)]
+    argv = "ffmpeg -v quiet -copyts -i sent.ts -copyts -i came.ts -lavfi".split()
+    argv += [graph, *"-map [p] -f null - -map [s] -f null -".split()]
+    for name in ("psnr", "ssim"):
+        # ffmpeg writes no statistics if no video arrived.
+        (folder / name).write_text("")
+    subprocess.run(argv, cwd=folder, stdin=subprocess.DEVNULL, timeout=300, check=False)
+    psnr_rows = re.findall(r"mse_avg:([\d.]+).* psnr_avg:(\S+)", (folder / "psnr").read_text())
+    errors = [float(error) for error, _ in psnr_rows]
+    identical = [psnr for _, psnr in psnr_rows if psnr == "inf"]
+    ssims = [float(ssim) for ssim in re.findall(r"All:([\d.]+)", (folder / "ssim").read_text())]
+    mean_ssim = None
+    if ssims:
+        mean_ssim = round(sum(ssims) / len(ssims), 5)
+    over_time = []
+    for first in range(0, len(errors), FRAMES_PER_S):
+        second = first // FRAMES_PER_S
+        over_time.append((second + 0.5, _psnr_db(errors[first : first + FRAMES_PER_S])))
     return {
         "frames": frames,
-        "identical": sum(psnr == "inf" for _, psnr in differing),
+        "identical": len(identical),
         "psnr_db": _psnr_db(errors),
-        "ssim": round(sum(likeness) / len(likeness), 5) if likeness else None,
-        "psnr_db_over_time": [(k + 0.5, _psnr_db(part)) for k, part in enumerate(parts)],
+        "ssim": mean_ssim,
+        "psnr_db_over_time": over_time,
     }
 
 
 def to_look_at(folder: Path, moments_s: Sequence[float]) -> JsonObject:
-    """The picture that came as a small WebM (``clip``), and as it was seen at each of the ``moments`` (time, JPEG in
-    base64); nothing of what did not come, or of a ffmpeg without VP8."""
-    clip, still = folder / "came.webm", folder / "still.jpg"
+    """Return the received video in a form that browsers play.
+
+    Args:
+        folder: The folder of the video.
+        moments_s: Times of the still pictures.
+
+    Returns:
+        The video as a small WebM (``clip``), and stills at the given times (``moments``: time, JPEG
+        in base64). They are empty if nothing arrived, or if ffmpeg cannot encode VP8.
+    """
+    clip = folder / "came.webm"
+    still = folder / "still.jpg"
     clip.write_bytes(b"")
     ffmpeg = ["ffmpeg", "-v", "quiet", "-y"]
-    coded = [
-        "-r",
-        str(FRAMES_PER_S),
-        "-c:v",
-        "libvpx",
-        "-b:v",
-        "300k",
-        "-deadline",
-        "realtime",
-        "-cpu-used",
-        "8",
-    ]
-    _run([*ffmpeg, "-i", str(folder / "came.ts"), *coded, str(clip)])
-    moments = []
-    for at_s in moments_s if clip.stat().st_size else ():
+    codec = f"-r {FRAMES_PER_S} -c:v libvpx -b:v 300k -deadline realtime -cpu-used 8".split()
+    _run([*ffmpeg, "-i", str(folder / "came.ts"), *codec, str(clip)])
+    moments: list[tuple[float, str]] = []
+    if clip.stat().st_size == 0:
+        return {"clip": b"", "moments": moments}
+    for at_s in moments_s:
         still.write_bytes(b"")
-        _run(
-            [
-                *ffmpeg,
-                "-ss",
-                f"{at_s:.3f}",
-                "-i",
-                str(clip),
-                "-frames:v",
-                "1",
-                "-vf",
-                "scale=240:-2",
-                str(still),
-            ]
-        )
-        moments += (
-            [(at_s, base64.b64encode(found).decode())] if (found := still.read_bytes()) else []
-        )
+        position = ["-ss", f"{at_s:.3f}", "-i", str(clip)]
+        _run([*ffmpeg, *position, "-frames:v", "1", "-vf", "scale=240:-2", str(still)])
+        jpeg = still.read_bytes()
+        if jpeg:
+            moments.append((at_s, base64.b64encode(jpeg).decode()))
     return {"clip": clip.read_bytes(), "moments": moments}
 
 
-def _run(words: Sequence[str]) -> None:
-    subprocess.run(words, stdin=subprocess.DEVNULL, timeout=300, check=False)
+def _run(argv: Sequence[str]) -> None:
+    subprocess.run(argv, stdin=subprocess.DEVNULL, timeout=300, check=False)
 
 
 def _psnr_db(errors: Sequence[float]) -> float | None:
-    """Of mean square errors, frame by frame."""
-    mean = sum(errors) / len(errors) if errors else None
-    return mean if mean is None else round(min(100.0, 10 * math.log10(255**2 / max(mean, 1e-9))), 2)
+    """Return the PSNR of frames with these mean square errors; None without frames."""
+    if not errors:
+        return None
+    mean = sum(errors) / len(errors)
+    return round(min(100.0, 10 * math.log10(255**2 / max(mean, 1e-9))), 2)
 
 
 def wait_for(programs: Sequence[subprocess.Popen[bytes]], until_s: float) -> None:
-    """Until they have ended, or that moment of the monotonic clock."""
+    """Wait until the programs have ended, and interrupt them at a time of the monotonic clock."""
     for program in programs:
         try:
             program.wait(max(0.0, until_s - time.monotonic()))
         except subprocess.TimeoutExpired:
-            program.send_signal(signal.SIGINT)  # ping and iperf3 say what they have
+            # ping and iperf3 print their results so far when they are interrupted.
+            program.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 program.wait(_LINGER_S)
 
 
 def ended(program: subprocess.Popen[bytes]) -> int:
-    """Its exit code; one that is still there is asked to end, and killed where it does not."""
+    """Return the exit code of a program; terminate or kill it if it still runs."""
     if program.poll() is None:
         program.terminate()
         with suppress(subprocess.TimeoutExpired):
@@ -416,4 +425,7 @@ def ended(program: subprocess.Popen[bytes]) -> int:
 
 
 def _port(workload: str) -> str:
-    return "5201" if workload == "udp" else "5202"
+    """Return the port of iperf3, which differs because udp and tcp may have servers at once."""
+    if workload == "udp":
+        return "5201"
+    return "5202"

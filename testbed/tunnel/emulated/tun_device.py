@@ -1,5 +1,8 @@
-"""A TUN device of a host's network: IP packets that its programs send are read from a descriptor, and those written to
-it reach them. It goes with the last descriptor, however its process ends."""
+"""A TUN device of a host's network, through which a process exchanges IP packets with programs.
+
+Packets that programs send are read from a descriptor; packets written to it reach the programs. The
+kernel removes the device with its last descriptor, however the process ends.
+"""
 
 import errno
 import fcntl
@@ -11,24 +14,44 @@ from typing import NamedTuple
 from testbed.errors import CapabilityError
 
 _DEVICE = "/dev/net/tun"
-_TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
-_SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCSIFDSTADDR, _SIOCSIFMTU = 0x8914, 0x8916, 0x8918, 0x8922
+# From <linux/if_tun.h>.
+_TUNSETIFF = 0x400454CA
+_IFF_TUN = 0x0001
+_IFF_NO_PI = 0x1000
+# From <linux/sockios.h>.
+_SIOCSIFFLAGS = 0x8914
+_SIOCSIFADDR = 0x8916
+_SIOCSIFDSTADDR = 0x8918
+_SIOCSIFMTU = 0x8922
+# IFF_UP | IFF_RUNNING of <linux/if.h>.
 _IFF_UP_RUNNING = 0x41
+# Column of /proc/net/dev behind the colon: dropped outgoing packets.
+_TX_DROPPED = 11
 
 
 def open_device() -> int:
-    """A descriptor that stands for no device yet. CapabilityError where this user may not open /dev/net/tun."""
+    """Open a descriptor that has no TUN device yet.
+
+    Raises:
+        CapabilityError: The user may not open /dev/net/tun.
+    """
     try:
         return os.open(_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise CapabilityError(
-            f"a tunnel needs {_DEVICE}, which this user cannot open ({error.strerror}); as root: modprobe tun && chmod "
-            f"0666 {_DEVICE}"
+            f"a tunnel needs {_DEVICE}, which this user cannot open ({error.strerror}); "
+            f"as root: modprobe tun && chmod 0666 {_DEVICE}"
         ) from None
 
 
 class TunDevice(NamedTuple):
-    """``descriptor``: of packets; ``statistics``: of the counts of its network's devices (/proc/net/dev)."""
+    """An open TUN device.
+
+    Attributes:
+        name: The name of the network interface.
+        descriptor: The descriptor to read and write packets.
+        statistics: A descriptor of the interface counters of its network (/proc/net/dev).
+    """
 
     name: str
     descriptor: int
@@ -36,14 +59,24 @@ class TunDevice(NamedTuple):
 
 
 def open_tun(name: str, address: str, peer: str, mtu: int) -> TunDevice:
-    """The device ``name``, up, with that IPv4 address and its other end's, in the network namespace of
-    this thread; 500 packets wait to be read (the kernel's own number: another one is root's to set). CapabilityError
-    where there can be none."""
+    """Create a TUN device in the network namespace of this thread, and bring it up.
+
+    The device queues 500 packets until they are read. This is the kernel's default, which only root
+    can change.
+
+    Args:
+        name: The name of the device.
+        address: Its IPv4 address.
+        peer: The IPv4 address of the tunnel's other end.
+        mtu: Its MTU in bytes.
+
+    Raises:
+        CapabilityError: The device cannot be created.
+    """
     descriptor = open_device()
     try:
-        fcntl.ioctl(
-            descriptor, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI)
-        )
+        create = struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI)
+        fcntl.ioctl(descriptor, _TUNSETIFF, create)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
             for request, value in (
                 (_SIOCSIFADDR, _address(address)),
@@ -55,25 +88,26 @@ def open_tun(name: str, address: str, peer: str, mtu: int) -> TunDevice:
     except OSError as error:
         os.close(descriptor)
         raise CapabilityError(f"TUN device {name} with {address}: {error.strerror}") from None
-    return TunDevice(
-        name, descriptor, os.open("/proc/thread-self/net/dev", os.O_RDONLY | os.O_CLOEXEC)
-    )
+    statistics = os.open("/proc/thread-self/net/dev", os.O_RDONLY | os.O_CLOEXEC)
+    return TunDevice(name, descriptor, statistics)
 
 
 def _address(ip: str) -> bytes:
+    """Return a ``struct sockaddr_in`` with this address."""
     return struct.pack("HH4s", socket.AF_INET, 0, socket.inet_aton(ip))
 
 
 def packets_unread(tun: TunDevice) -> int:
-    """Packets of programs that found the device full, since nobody read it in time."""
-    rows = (
-        line.partition(":") for line in os.pread(tun.statistics, 1 << 20, 0).decode().splitlines()
-    )
-    return next((int(found.split()[11]) for one, _, found in rows if one.strip() == tun.name), 0)
+    """Return the number of packets dropped because the device's queue was full."""
+    for line in os.pread(tun.statistics, 1 << 20, 0).decode().splitlines():
+        name, _, counters = line.partition(":")
+        if name.strip() == tun.name:
+            return int(counters.split()[_TX_DROPPED])
+    return 0
 
 
 def read_packet(descriptor: int, largest: int) -> bytes | None:
-    """The next packet that a program sent; None where none waits."""
+    """Return the next packet that a program sent, cut off at ``largest`` bytes, or None."""
     try:
         return os.read(descriptor, largest)
     except BlockingIOError:
@@ -81,7 +115,10 @@ def read_packet(descriptor: int, largest: int) -> bytes | None:
 
 
 def write_packet(descriptor: int, packet: bytes) -> bool:
-    """Hand a packet to the host; whether its kernel took it (what is no IP packet it refuses)."""
+    """Deliver a packet to the host, and return whether its kernel accepted it.
+
+    The kernel rejects data that is not an IP packet, and packets for which it has no memory.
+    """
     try:
         os.write(descriptor, packet)
     except OSError as error:

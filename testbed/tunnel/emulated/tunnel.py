@@ -1,4 +1,4 @@
-"""A tunnel over a network that is up: rules of its own UDP port for both directions, a process at each end."""
+"""A tunnel in a running network: the rules for its UDP port, and a process at each end."""
 
 import os
 import secrets
@@ -16,16 +16,27 @@ from testbed.tunnel.emulated.tun_device import open_device
 from testbed.tunnel.emulated.tunnel_end import GAUGES, TunnelEndSpec, tunnel_end
 from testbed.tunnel.plan import EndLog, TunnelPlan
 
+# Limit on the tunnels of one network, one after another or at once: each has its own UDP port,
+# device name and addresses.
 MOST_TUNNELS = 255
-"""Of one network, one after another or at once: each has a UDP port, a device name and addresses of its own."""
+# Time between the command to start and the start of both ends.
 _LEAD_S = 0.1
+# A function that installs rules for the duration of a context.
 Installed = Callable[[Rules], AbstractContextManager[None]]
-"""Has the rules in force meanwhile."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunningTunnel:
-    """``ends``, ``addresses``: by node, ``addresses`` as a program there reaches the other end's programs at theirs."""
+    """A tunnel whose ends are running.
+
+    Attributes:
+        ends: The process at each end, by node.
+        addresses: The tunnel's address at each end, by node. Programs at one end reach those at the
+            other end under its address.
+        device: The name of the TUN device, which is the same at both ends.
+        mtu: The MTU of the devices in bytes.
+        start_s: Time zero of the logs, on the monotonic clock.
+    """
 
     ends: Mapping[str, EndpointProcess]
     addresses: Mapping[str, str]
@@ -34,29 +45,41 @@ class RunningTunnel:
     start_s: float
 
     def counters(self) -> dict[str, dict[str, int]]:
-        """Node -> what its end has counted so far. InvalidRunError where an end has died."""
+        """Return the counters of each end so far, by node.
+
+        Raises:
+            InvalidRunError: The process of an end has died.
+        """
         for end in self.ends.values():
             if not end.alive:
                 raise InvalidRunError(f"the {end.role} died: {end.error()}")
-        return {
-            node: dict(zip(GAUGES[1:], (int(number) for number in end.gauge[1:]), strict=True))
-            for node, end in self.ends.items()
-        }
+        counters = {}
+        for node, end in self.ends.items():
+            counts = [int(count) for count in end.gauge[1:]]
+            counters[node] = dict(zip(GAUGES[1:], counts, strict=True))
+        return counters
 
     def results(self, zero_s: float | None = None) -> dict[str, EndLog]:
-        """End the tunnel; node -> counters and logs of packets, whose times are since ``zero_s`` of the monotonic clock
-        (None: since the tunnel began)."""
+        """Stop the tunnel, and return the counters and packet logs of each end, by node.
+
+        Args:
+            zero_s: Time zero of the returned logs on the monotonic clock; None for the start of the
+                tunnel.
+        """
         for end in self.ends.values():
             end.gauge[0] = 1
-        found = {node: end.result() for node, end in self.ends.items()}
-        for log in (log for end in found.values() for log in (end["offered"], end["delivered"])):
-            for column in ("at_s", "came_s"):
-                log[column] -= 0.0 if zero_s is None else zero_s - self.start_s
-        return found
+        results = {node: end.result() for node, end in self.ends.items()}
+        if zero_s is None:
+            return results
+        for end_log in results.values():
+            for packets in (end_log["offered"], end_log["delivered"]):
+                packets["at_s"] -= zero_s - self.start_s
+                packets["came_s"] -= zero_s - self.start_s
+        return results
 
 
 def tunnel_rules(net: EmulatedNetwork, plan: TunnelPlan, udp_port: int) -> Rules:
-    """Of the tunnel's labels alone: everything else of the pair goes on as it did."""
+    """Return the rules for the tunnel's labels only; other packets of the pair keep their paths."""
     rules, routes = split_rules(
         net.wiring, plan.there.forward, plan.back.forward, udp_port=udp_port
     )
@@ -67,31 +90,48 @@ def tunnel_rules(net: EmulatedNetwork, plan: TunnelPlan, udp_port: int) -> Rules
 def running_tunnel(
     net: EmulatedNetwork, plan: TunnelPlan, number: int, installed: Installed
 ) -> Iterator[RunningTunnel]:
-    """``number``: 1 to 255, another one for each tunnel of a network. InputError for one too many."""
+    """Start a tunnel, and remove it at the end of the context.
+
+    Args:
+        net: The network.
+        plan: The plan of the tunnel.
+        number: The number of the tunnel, 1 to 255; unique in the network.
+        installed: Installs the tunnel's rules.
+
+    Raises:
+        InputError: The network has no addresses left for another tunnel.
+    """
     if number > MOST_TUNNELS:
         raise InputError(
-            f"tunnel {number} of one network: it has addresses for {MOST_TUNNELS}; begin another session"
+            f"tunnel {number} of one network: it has addresses for {MOST_TUNNELS}; "
+            "begin another session"
         )
+    # Report a missing permission before anything is installed.
     os.close(open_device())
-    nodes = (plan.there.source, plan.there.sink)
-    udp_port, device = STREAM_UDP_PORT + number, f"tun{number}"
-    addresses = {node: f"172.31.{number}.{last}" for last, node in enumerate(nodes, start=1)}
+    udp_port = STREAM_UDP_PORT + number
+    device = f"tun{number}"
+    addresses = {
+        plan.there.source: f"172.31.{number}.1",
+        plan.there.sink: f"172.31.{number}.2",
+    }
     key = secrets.token_bytes(KEY_BYTES)
     with ExitStack() as stack:
         stack.enter_context(installed(tunnel_rules(net, plan, udp_port)))
         ends: dict[str, EndpointProcess] = {}
-        for one in (plan, plan.reversed()):
-            own, other = one.there.source, one.there.sink
+        for plan_of_end in (plan, plan.reversed()):
+            node = plan_of_end.there.source
+            peer = plan_of_end.there.sink
             spec = TunnelEndSpec(
-                plan=one,
+                plan=plan_of_end,
                 device=device,
-                address=addresses[own],
-                peer=addresses[other],
+                address=addresses[node],
+                peer=addresses[peer],
                 udp_port=udp_port,
                 key=key,
             )
-            hosts = net.wiring.host_at(own), net.wiring.host_at(other)
-            ends[own] = stack.enter_context(tunnel_end(net, *hosts, spec))
+            host = net.wiring.host_at(node)
+            peer_host = net.wiring.host_at(peer)
+            ends[node] = stack.enter_context(tunnel_end(net, host, peer_host, spec))
         for end in ends.values():
             end.wait_until_ready()
         start_s = time.monotonic() + _LEAD_S

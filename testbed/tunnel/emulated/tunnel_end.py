@@ -1,4 +1,4 @@
-"""The process at one end of a tunnel: packets of the host's programs into coded packets, and back."""
+"""The process at one end of a tunnel: encodes the packets of programs, decodes those received."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ from testbed.tunnel.emulated.tun_device import (
 from testbed.tunnel.ends import build_receiver, build_sender, flow_of_packet, is_ipv4
 from testbed.tunnel.plan import FRAME_HEADERS_BYTES, EndLog, TunnelPlan, report_labels, report_pairs
 
+# Shared numbers of an end: the request to stop, and counters that others read while it runs.
 GAUGES = (
     "stop",
     "offered",
@@ -49,10 +50,24 @@ GAUGES = (
     "recovered",
     "block_size",
 )
-"""What an end tells while it runs, and where it is asked to stop."""
-_MOST_ROWS = 2_000_000
+(
+    _STOP,
+    _OFFERED,
+    _OFFERED_BYTES,
+    _WIRE_PACKETS,
+    _WIRE_BYTES,
+    _DELIVERED,
+    _RECOVERED,
+    _BLOCK_SIZE,
+) = range(len(GAUGES))
+# Maximum number of packets in a log; later packets are only counted.
+_MAX_ROWS = 2_000_000
+# Number of packets of programs read before the timers are checked again.
 _BATCH = 32
+# Maximum time between two looks at the request to stop.
 _IDLE_S = 0.05
+# The fields of a log of packets. Offered packets were read at ``at_s``; ``came_s`` and
+# ``recovered`` are unused. Delivered packets arrived at ``came_s``, and were delivered at ``at_s``.
 PACKETS = [
     ("flow", "u1"),
     ("number", "u4"),
@@ -61,21 +76,28 @@ PACKETS = [
     ("came_s", "f8"),
     ("recovered", "?"),
 ]
-"""Of a log of packets: those offered (``came_s`` and ``recovered`` unused), or those handed on at ``at_s``."""
 
 
 def records_of(log: RowLog) -> NDArray[np.void]:
-    """A record of ``PACKETS`` a row."""
-    found = np.empty(len(log), dtype=PACKETS)
+    """Return a log as numpy records of ``PACKETS``."""
+    records = np.empty(len(log), dtype=PACKETS)
     for name, column in log.arrays().items():
-        found[name] = column
-    return found
+        records[name] = column
+    return records
 
 
 @dataclass(frozen=True, kw_only=True)
 class TunnelEndSpec:
-    """One end: its plan (``there``: what it sends), address, the other end's, UDP port and key of both, time zero on
-    the monotonic clock."""
+    """The configuration of one end.
+
+    Attributes:
+        plan: The tunnel as this end sees it: ``there`` is the direction that it sends in.
+        device: The name of its TUN device.
+        address: The IPv4 address of its device.
+        peer: The address of the other end's device.
+        udp_port: The UDP port of the coded packets.
+        key: The key that authenticates the packets of both ends.
+    """
 
     plan: TunnelPlan
     device: str
@@ -87,19 +109,28 @@ class TunnelEndSpec:
 
 @contextmanager
 def tunnel_end(
-    net: EmulatedNetwork, own: WiredHost, other: WiredHost, spec: TunnelEndSpec
+    net: EmulatedNetwork, host: WiredHost, peer_host: WiredHost, spec: TunnelEndSpec
 ) -> Iterator[EndpointProcess]:
-    """The process of one host; when it ends in whatever way, the device goes with it."""
+    """Provide the process of one end.
+
+    The device disappears with the process, however it ends.
+
+    Args:
+        net: The network.
+        host: The host of this end.
+        peer_host: The host of the other end.
+        spec: The configuration of this end.
+    """
     with ExitStack() as stack:
         frames = stack.enter_context(
-            frames_of(net, own, other, spec.plan.there.forward, spec.udp_port)
+            frames_of(net, host, peer_host, spec.plan.there.forward, spec.udp_port)
         )
-        datagrams = stack.enter_context(datagram_socket(net, own, spec.udp_port))
+        datagrams = stack.enter_context(datagram_socket(net, host, spec.udp_port))
         gauge = shared_numbers(len(GAUGES))
-        namespace = OpenFile(net.namespaces.descriptor(own.name))
-        prepare = partial(_prepare, spec, namespace, frames, datagrams, other.ip, gauge)
+        namespace = OpenFile(net.namespaces.descriptor(host.name))
+        prepare = partial(_prepare, spec, namespace, frames, datagrams, peer_host.ip, gauge)
         yield stack.enter_context(
-            closing(EndpointProcess(f"tunnel end at {own.node}", prepare, gauge))
+            closing(EndpointProcess(f"tunnel end at {host.node}", prepare, gauge))
         )
 
 
@@ -111,14 +142,14 @@ def _prepare(
     peer_ip: str,
     gauge: memoryview[float],
 ) -> Callable[[float], EndLog]:
-    """Make an end ready, in its process; the device goes with the process."""
+    """Prepare an end in its process, and return the function that runs it."""
     with inside_namespace(namespace):
         tun = open_tun(spec.device, spec.address, spec.peer, spec.plan.mtu)
     return _End(spec, frames, datagrams, peer_ip, tun, gauge).run
 
 
 class _End:
-    """``run`` goes on until it is asked to stop; gives counters and the logs of packets."""
+    """One end of a tunnel: reads packets from the TUN device and the network until it must stop."""
 
     def __init__(
         self,
@@ -129,47 +160,61 @@ class _End:
         tun: TunDevice,
         gauge: memoryview[float],
     ) -> None:
-        self._sender, self._receiver = (
-            build_sender(spec.plan, spec.key),
-            build_receiver(spec.plan, spec.key),
-        )
-        self._largest = HEADER_BYTES + spec.plan.there.stream.symbol_bytes
-        self._arrivals = Arrivals(datagrams, self._largest + 1, peer=peer_ip)
-        self._frames, self._datagrams, self._gauge = frames, datagrams, gauge
-        self._device, self._tun = tun, tun.descriptor
-        self._reports_under = report_pairs(report_labels(spec.plan.there.forward))
-        self._offered, self._delivered = (RowLog(*(name for name, _ in PACKETS)) for _ in range(2))
+        self._sender = build_sender(spec.plan, spec.key)
+        self._receiver = build_receiver(spec.plan, spec.key)
+        largest = HEADER_BYTES + spec.plan.there.stream.symbol_bytes
+        # One byte more than the longest packet, so that longer packets are noticed.
+        self._arrivals = Arrivals(datagrams, largest + 1, peer=peer_ip)
+        self._frames = frames
+        self._datagrams = datagrams
+        self._gauge = gauge
+        self._device = tun
+        self._tun = tun.descriptor
+        self._labels_of_reports = report_pairs(report_labels(spec.plan.there.forward))
+        fields = [name for name, _ in PACKETS]
+        self._offered = RowLog(*fields)
+        self._delivered = RowLog(*fields)
         self._counts = {"not_ipv4": 0, "not_taken": 0, "report_bytes": 0, "rows_left_out": 0}
         self._mtu = spec.plan.mtu
         warm_up(frames, warm_labels(spec.plan.there.forward), HEADER_BYTES)
 
     def run(self, start_s: float) -> EndLog:
-        gc.enable()  # it may run for hours
+        """Run until the request to stop, and return the counters and the packet logs.
+
+        Args:
+            start_s: Time zero on the monotonic clock.
+        """
+        # Garbage must be collected, because a tunnel may run for hours.
+        gc.enable()
         poll = select.poll()
         for descriptor in (self._tun, self._datagrams.fileno()):
             poll.register(descriptor, select.POLLIN)
         discard_until(start_s, self._datagrams)
         processor_s = time.process_time()
-        while not self._gauge[0]:
-            now = time.monotonic() - start_s
-            due = min(self._sender.next_due_s(), self._receiver.next_deadline_s(), now + _IDLE_S)
+        while not self._gauge[_STOP]:
+            now_s = time.monotonic() - start_s
+            due_s = min(
+                self._sender.next_due_s(), self._receiver.next_deadline_s(), now_s + _IDLE_S
+            )
             until_s = math.inf
-            for descriptor, _ in poll.poll(max(0, math.ceil((due - now) * 1e3))):
+            for descriptor, _ in poll.poll(max(0, math.ceil((due_s - now_s) * 1e3))):
                 if descriptor == self._tun:
-                    self._take_offered(start_s)
+                    self._read_offered(start_s)
                 else:
-                    until_s = self._take_arrived(start_s)
-            now = time.monotonic() - start_s
-            self._send(self._sender.due(now))
-            self._hand_on(self._receiver.advance(min(now, until_s)))
-            for report in self._receiver.reports_due(now):
-                for label in next(self._reports_under):
+                    until_s = self._read_arrived(start_s)
+            now_s = time.monotonic() - start_s
+            self._send(self._sender.due(now_s))
+            # Packets that arrived in time but were not read yet must not expire.
+            self._deliver(self._receiver.advance(min(now_s, until_s)))
+            for report in self._receiver.reports_due(now_s):
+                for label in next(self._labels_of_reports):
                     self._frames.send(label, report)
                     self._counts["report_bytes"] += len(report) + FRAME_HEADERS_BYTES
-            self._gauge[7] = self._sender.block_size
+            self._gauge[_BLOCK_SIZE] = self._sender.block_size
         return self._result(time.monotonic() - start_s, time.process_time() - processor_s)
 
-    def _take_offered(self, start_s: float) -> None:
+    def _read_offered(self, start_s: float) -> None:
+        """Read a batch of packets that programs sent, and pass them to the sender."""
         for _ in range(_BATCH):
             packet = read_packet(self._tun, self._mtu + 1)
             if packet is None:
@@ -177,68 +222,80 @@ class _End:
             if not is_ipv4(packet):
                 self._counts["not_ipv4"] += 1
                 continue
-            now, flow = time.monotonic() - start_s, flow_of_packet(packet)
+            now_s = time.monotonic() - start_s
+            flow = flow_of_packet(packet)
             number = self._sender.numbers[flow]
-            self._send(self._sender.offer(packet, now, flow))
-            self._log(self._offered, flow, number, now, len(packet), 0.0, 0.0)
-            self._gauge[1] += 1
-            self._gauge[2] += len(packet)
+            self._send(self._sender.offer(packet, now_s, flow))
+            self._log(self._offered, flow, number, now_s, len(packet), 0.0, 0.0)
+            self._gauge[_OFFERED] += 1
+            self._gauge[_OFFERED_BYTES] += len(packet)
 
-    def _take_arrived(self, start_s: float) -> float:
-        """See ``Arrivals.until_s``."""
-        for at, data in self._arrivals.waiting(start_s):
+    def _read_arrived(self, start_s: float) -> float:
+        """Read the packets that arrived from the network.
+
+        Returns:
+            The time up to which all arrived packets have been read; see ``Arrivals.until_s``.
+        """
+        for at_s, data in self._arrivals.waiting(start_s):
             if data and data[0] & 15 == PacketType.REPORT:
-                self._sender.receive(data, at)
+                self._sender.receive(data, at_s)
             else:
-                self._hand_on(self._receiver.receive(data, at))
+                self._deliver(self._receiver.receive(data, at_s))
         return self._arrivals.until_s(start_s)
 
     def _send(self, packets: Iterable[OutgoingPacket]) -> None:
         for packet in packets:
             self._frames.send(packet.label, packet.data)
-            self._gauge[3] += 1
-            self._gauge[4] += len(packet.data) + FRAME_HEADERS_BYTES
+            self._gauge[_WIRE_PACKETS] += 1
+            self._gauge[_WIRE_BYTES] += len(packet.data) + FRAME_HEADERS_BYTES
 
-    def _hand_on(self, packets: Iterable[Delivered]) -> None:
-        for one in packets:
-            self._counts["not_taken"] += not write_packet(self._tun, one.payload)
+    def _deliver(self, packets: Iterable[Delivered]) -> None:
+        for packet in packets:
+            if not write_packet(self._tun, packet.payload):
+                self._counts["not_taken"] += 1
             self._log(
                 self._delivered,
-                one.flow,
-                one.number,
-                one.at_s,
-                len(one.payload),
-                one.came_s,
-                one.recovered,
+                packet.flow,
+                packet.number,
+                packet.at_s,
+                len(packet.payload),
+                packet.came_s,
+                packet.recovered,
             )
-            self._gauge[5] += 1
-            self._gauge[6] += one.recovered
+            self._gauge[_DELIVERED] += 1
+            if packet.recovered:
+                self._gauge[_RECOVERED] += 1
 
     def _log(self, log: RowLog, *row: float) -> None:
-        """The first two million."""
-        if len(log) < _MOST_ROWS:
+        """Append a row to the log, unless the log is full."""
+        if len(log) < _MAX_ROWS:
             log.add_row(*row)
         else:
             self._counts["rows_left_out"] += 1
 
     def _result(self, lasted_s: float, processor_s: float) -> EndLog:
-        summary = dict(zip(GAUGES[1:], (int(number) for number in self._gauge[1:]), strict=True))
+        """Return the counters and the packet logs.
+
+        Args:
+            lasted_s: Duration of the run.
+            processor_s: Processor time used.
+        """
+        gauges = [int(count) for count in self._gauge[1:]]
+        counters: dict[str, float] = dict(zip(GAUGES[1:], gauges, strict=True))
+        counters |= self._counts
+        for name, count in self._sender.counters.items():
+            counters[f"sent_{name}"] = count
+        counters |= self._receiver.counters
+        for reason, count in self._receiver.rejected.items():
+            counters[f"rejected_{reason}"] = count
+        counters["refused"] = self._frames.refused
+        counters["foreign"] = self._arrivals.foreign
+        counters["socket_drops"] = socket_drops(self._datagrams)
+        counters["device_drops"] = packets_unread(self._device)
+        counters["worst_receive_lag_s"] = round(self._arrivals.worst_lag_s, 6)
+        counters["processor_share"] = round(processor_s / max(lasted_s, 1e-9), 4)
         return {
-            "counters": {
-                **summary,
-                **self._counts,
-                **{f"sent_{name}": count for name, count in self._sender.counters.items()},
-                **self._receiver.counters,
-                **{
-                    f"rejected_{reason}": count for reason, count in self._receiver.rejected.items()
-                },
-                "refused": self._frames.refused,
-                "foreign": self._arrivals.foreign,
-                "socket_drops": socket_drops(self._datagrams),
-                "device_drops": packets_unread(self._device),
-                "worst_receive_lag_s": round(self._arrivals.worst_lag_s, 6),
-                "processor_share": round(processor_s / max(lasted_s, 1e-9), 4),
-            },
+            "counters": counters,
             "offered": records_of(self._offered),
             "delivered": records_of(self._delivered),
         }

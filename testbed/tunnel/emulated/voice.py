@@ -1,6 +1,6 @@
-"""A source of constant rate and its sink, in one process with sockets of two hosts: G.711-like voice.
+"""Sends and receives G.711-like voice at a constant rate, in one process with sockets of two hosts.
 
-Packets and clock are this process's alone, so that times one way are of one clock.
+One process has both sockets, so that one clock measures the one-way delays.
 """
 
 import math
@@ -19,13 +19,11 @@ from testbed.tunnel.trial import EVERY_S
 from topologies import JsonObject
 
 _RTP = struct.Struct(">BBHII")
+# How long packets in flight at the end are awaited.
 _LINGER_S = 1.0
-"""For packets under way at the end."""
-
-
 _PORT = 5006
+# An RTP header (RFC 3550) and 20 ms of G.711.
 _PACKET_BYTES = 12 + 160
-"""Of G.711 at 20 ms, with the RTP header (RFC 3550)."""
 
 
 def voice_process(
@@ -35,41 +33,67 @@ def voice_process(
     address: str,
     duration_s: float,
 ) -> EndpointProcess:
-    """Sends from the first host to that address of the second for so long; its result has sent_s and delay_s (inf:
-    never), lists in the order of sending, and lag_s."""
+    """Create the process that sends and receives the voice packets.
+
+    Its result has ``sent_s`` and ``delay_s`` (infinite if lost), lists in the order of sending, and
+    ``lag_s``, the maximum delay of a packet by the process.
+
+    Args:
+        net: The network.
+        stack: Closes the sockets.
+        hosts: The sending host and the receiving host.
+        address: The address of the receiving host that the packets are sent to.
+        duration_s: How long packets are sent.
+    """
+    sender, receiver = hosts
     sending = stack.enter_context(
-        net.open_socket(hosts[0].name, socket.AF_INET, socket.SOCK_DGRAM, 0)
+        net.open_socket(sender.name, socket.AF_INET, socket.SOCK_DGRAM, 0)
     )
-    taking = stack.enter_context(
-        net.open_socket(hosts[1].name, socket.AF_INET, socket.SOCK_DGRAM, 0)
+    receiving = stack.enter_context(
+        net.open_socket(receiver.name, socket.AF_INET, socket.SOCK_DGRAM, 0)
     )
-    taking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-    taking.bind(("0.0.0.0", _PORT))
-    taking.setblocking(False)
-    # The process makes the call itself, once it has the sockets.
-    prepare = partial(partial, _run, sending, taking, address, duration_s)
+    receiving.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    receiving.bind(("0.0.0.0", _PORT))
+    receiving.setblocking(False)
+    # EndpointProcess calls this in its process; the result is called with the start time.
+    prepare = partial(partial, _run, sending, receiving, address, duration_s)
     return EndpointProcess("voip", prepare, shared_numbers(1))
 
 
 def _run(
-    sending: socket.socket, taking: socket.socket, address: str, duration_s: float, start_s: float
+    sending: socket.socket,
+    receiving: socket.socket,
+    address: str,
+    duration_s: float,
+    start_s: float,
 ) -> JsonObject:
     count = int(duration_s / EVERY_S)
-    sent, came, worst_lag_s, n = [0.0] * count, [math.inf] * count, 0.0, 0
-    while (now := time.monotonic() - start_s) < duration_s + _LINGER_S:
-        due_s = n * EVERY_S
-        if n < count and now >= due_s:
-            worst_lag_s, sent[n] = max(worst_lag_s, now - due_s), now
-            header = _RTP.pack(0x80, 0, n & 0xFFFF, n * 160 & 0xFFFFFFFF, n)
-            with suppress(
-                OSError
-            ):  # what the host refuses (no route, a full queue) is lost like any other
-                sending.sendto(header.ljust(_PACKET_BYTES, b"\x55"), (address, _PORT))
-            n += 1
+    sent_s = [0.0] * count
+    delay_s = [math.inf] * count
+    worst_lag_s = 0.0
+    next_number = 0
+    while (now_s := time.monotonic() - start_s) < duration_s + _LINGER_S:
+        due_s = next_number * EVERY_S
+        if next_number < count and now_s >= due_s:
+            worst_lag_s = max(worst_lag_s, now_s - due_s)
+            sent_s[next_number] = now_s
+            _send_packet(sending, address, next_number)
+            next_number += 1
             continue
-        until_s = due_s if n < count else duration_s + _LINGER_S
-        if select.select((taking,), (), (), max(0.0, until_s - now))[0]:
-            number = _RTP.unpack_from(taking.recv(2048))[4]
-            if number < count and math.isinf(came[number]):
-                came[number] = time.monotonic() - start_s - sent[number]
-    return {"sent_s": sent, "delay_s": came, "lag_s": worst_lag_s}
+        until_s = duration_s + _LINGER_S
+        if next_number < count:
+            until_s = due_s
+        readable, _, _ = select.select((receiving,), (), (), max(0.0, until_s - now_s))
+        if readable:
+            number = _RTP.unpack_from(receiving.recv(2048))[4]
+            if number < count and math.isinf(delay_s[number]):
+                delay_s[number] = time.monotonic() - start_s - sent_s[number]
+    return {"sent_s": sent_s, "delay_s": delay_s, "lag_s": worst_lag_s}
+
+
+def _send_packet(sending: socket.socket, address: str, number: int) -> None:
+    """Send a voice packet; its number takes the place of the RTP source identifier."""
+    header = _RTP.pack(0x80, 0, number & 0xFFFF, number * 160 & 0xFFFFFFFF, number)
+    # A packet that the host refuses (no route, a full queue) counts as lost.
+    with suppress(OSError):
+        sending.sendto(header.ljust(_PACKET_BYTES, b"\x55"), (address, _PORT))

@@ -208,7 +208,7 @@ def test_a_group_without_a_bucket_is_refused() -> None:
 
 def test_the_paths_hold_one_that_shares_no_cable_with_the_minimal_one() -> None:
     for name, source, sink in PAIRS[:2]:
-        known = labelled_paths(load_network(name), source, sink, most=4)
+        known = labelled_paths(load_network(name), source, sink, max_paths=4)
         assert len(known.paths) <= 4
         assert not known.cables[0] & known.cables[known.most_disjoint()]
         assert path_label(len(known.paths) - 1) < ESCAPED

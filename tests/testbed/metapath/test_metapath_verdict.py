@@ -377,7 +377,7 @@ def test_each_cable_of_the_minimal_path_fails_in_turn() -> None:
         ("s2_0", "s2_1", 0),
     ]
     assert all(a.stop_s < b.start_s for a, b in itertools.pairwise(faults))
-    assert len(each_cable_faults(NETWORK, "s0_0", "s2_1", most=1)) == 1
+    assert len(each_cable_faults(NETWORK, "s0_0", "s2_1", max_faults=1)) == 1
     with pytest.raises(InputError, match="max_faults 0"):
         metapath_plan(NETWORK, "s0_0", "s2_1", max_faults=0)
 
