@@ -58,7 +58,8 @@ class Rules:
             raise InputError("buffers to explore: give 1 to 4 slots an input and 0 to 4 an output")
         if unknown := [part for part in self.prompt if part not in LAGGING]:
             raise InputError(
-                f"knowledge to explore: {unknown[0]!r} does not lag; give some of {', '.join(LAGGING)}"
+                f"knowledge to explore: {unknown[0]!r} does not lag; give some of "
+                f"{', '.join(LAGGING)}"
             )
 
     def lags(self, part: str) -> bool:
@@ -118,7 +119,8 @@ class NacTransitionSystem:
                 walk((origin,), out)
         if len(found) > 255:
             raise InputError(
-                f"{self.network.name}: {len(found)} cycles of links; explore fewer flows (255 at most)"
+                f"{self.network.name}: {len(found)} cycles of links; explore fewer flows (255 at "
+                "most)"
             )
         return found
 
