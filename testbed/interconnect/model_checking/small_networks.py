@@ -50,7 +50,7 @@ class SmallNetwork:
         return _links_of_cables(self.cables, down)
 
     def places(self) -> list[tuple[int, int]]:
-        """Return the (router, destination) of packets of the flows, whatever fails on their path."""
+        """Return (router, destination) of the flows' packets, whatever fails on their path."""
         # The dictionary serves as an ordered set. ``waiting`` grows while it is read.
         places = dict.fromkeys(self.flows)
         waiting = list(places)

@@ -57,7 +57,8 @@ class Rules:
         reserve: Whether a freed slot is reserved for the cycle.
         stop_local: Whether local injection stops while a router is blocked or recovers.
         own_request: Whether the avoidance buffer requests the crossbar itself.
-        repeat_when_full: Whether identification packets are repeated while the avoidance buffer is full.
+        repeat_when_full: Whether identification packets are repeated while the avoidance buffer is
+            full.
         recovery_run: Whether the recovery signal travels round the cycle.
         check_output: Whether condition 4.5 is checked.
         recall: Whether heads in the output buffer of a repaired cable are routed again.
