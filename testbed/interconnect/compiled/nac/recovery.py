@@ -19,7 +19,6 @@ from testbed.interconnect.compiled.nac import detection, throttle
 from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.static_paths import NONE
 
-
 # Header of a packet that has passed its intermediate routers and is bound for its destination.
 DIRECT = 2
 
