@@ -1,38 +1,74 @@
-"""What routers, NAC and FT-DRB can be told, for the command and the library: each option with its bounds, in bytes,
-bits a second and seconds."""
+"""The options of routers, NAC and FT-DRB, with their bounds, for the command and the library.
+
+Values are in bytes, bits a second and seconds.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.options import kinds
 from testbed.model.options.option import Only, ends, nested, option, options, routed, sent
 
+# Longest run. A run needs some 50 bytes of memory per message.
 MAX_S = 1000.0
-"""Of a run. Some 50 bytes of memory a message are needed."""
+# Longest timer of routers. The compiled engine's event keys have room for 21.9 s
+# (``compiled/compiled_run.py``).
 MAX_TIMER_S = 10.0
-"""Of a timer of routers: the compiled engine's event keys have room for 21.9 s (``compiled/compiled_run.py``)."""
-MIN_LINK_BPS, MAX_LINK_BPS = 1e3, 1e13
+MIN_LINK_BPS = 1e3
+MAX_LINK_BPS = 1e13
 LINK_RATE = replace(kinds.rate_bps, least=MIN_LINK_BPS, most=MAX_LINK_BPS, above=False)
 _BELOW_1_S = replace(kinds.short, below=True)
 _LASTING = kinds.times(0, MAX_S, above=True)
 WITH_NAC = "NAC (with --deadlock-avoidance nac)"
-NAC = Only(when=lambda a: a.deadlock == "nac", needs="--deadlock-avoidance nac")
+
+
+def _uses_nac(requested: Any) -> bool:
+    return bool(requested.deadlock == "nac")
+
+
+def _uses_ft_drb(requested: Any) -> bool:
+    return bool(requested.routing == "ft-drb")
+
+
+NAC = Only(when=_uses_nac, needs="--deadlock-avoidance nac")
+FT_DRB = Only(when=_uses_ft_drb, needs="--routing ft-drb")
 
 
 @options
 class NacOptions:
-    """Where the description of NAC (Zarza 2011, section 4.2) is open; the numbers in brackets are those of
-    docs/workloads/interconnect.md.
+    """The options of NAC where its description (Zarza 2011, section 4.2) is open.
 
-    ``retry_s``: None: (n + 1) t_f on a ring of n, 4 k t_f on a torus of side k (8). ``repeat_when_full``: (4).
-    ``own_request``: (5); without it, the input waits behind the avoidance buffer. ``reserve``: kept until it is used
-    (6). ``stop_local``: (4.2.1). ``recovery_run``: (4.2.3); without it only the router that identified the cycle
-    moves a packet. ``slack``: the variant of condition 4.1 in section 4.3. ``strict_slot``: (17); without it the next
-    packet may move in behind the head. ``stop_output``: closed to every input until the blocked one is blocked no
-    more (21). ``identify_anew``: (22); without it the signal follows the path that the first identification recorded.
-    ``ask_anew``: (23). Raises InputError for values out of range.
+    The numbers in brackets refer to the decisions listed in docs/workloads/nac.md.
+
+    Attributes:
+        control_s: Time t_f of a control packet over one hop.
+        retry_s: Time after which a blocked input identifies itself again (8). None: (n + 1) t_f on
+            a ring of n routers, 4 k t_f on a torus of side k.
+        repeat_when_full: Whether identification packets are repeated while the avoidance buffer is
+            full (4).
+        own_request: Whether the avoidance buffer requests the crossbar itself (5). Otherwise the
+            input waits behind the avoidance buffer.
+        reserve: Whether a freed slot is reserved for the cycle until it is used (6).
+        stop_local: Whether local injection stops while a router is blocked or recovers (section
+            4.2.1).
+        recovery_run: Whether the recovery signal travels round the cycle (section 4.2.3). Otherwise
+            only the router that identified the cycle moves a packet.
+        slack: An output counts as full with this many free slots: the variant of condition 4.1 in
+            section 4.3.
+        strict_slot: Whether the avoidance buffer is in use until the tail of its packet has left
+            (17). Otherwise the next packet may move in behind the head.
+        stop_output: Whether an output that a blocked input requests is closed to every input until
+            that input is no longer blocked (21).
+        identify_anew: Whether each router that the recovery signal reaches identifies the cycle
+            itself (22). Otherwise the signal follows the path that the first identification
+            recorded.
+        ask_anew: Whether heads of inputs are routed again when a cable fails or is repaired (23).
+
+    Raises:
+        InputError: A value is out of range, or two values contradict each other.
     """
 
     control_s: float = option(
@@ -45,7 +81,8 @@ class NacOptions:
         default=None,
         kind=_BELOW_1_S,
         flag="--retry-interval",
-        help="until a blocked router identifies itself again (default (n + 1) t_f on a ring of n, 4 k t_f on a "
+        help="until a blocked router identifies itself again (default (n + 1) t_f on a ring of n, "
+        "4 k t_f on a "
         "k-torus)",
     )
     repeat_when_full: bool = option(
@@ -94,7 +131,8 @@ class NacOptions:
         flag="--reroute-heads",
         default=False,
         negated=True,
-        help="when a cable fails or works again, heads of inputs leave out their escape paths (not in the document)",
+        help="when a cable fails or works again, heads of inputs leave out their escape paths (not "
+        "in the document)",
     )
 
     def __post_init__(self) -> None:
@@ -108,24 +146,53 @@ class NacOptions:
             )
         if self.identify_anew and not self.reserve:
             raise InputError(
-                "nac: identify_anew without reserve; the freed slot would be gone before the cycle is known"
+                "nac: identify_anew without reserve; the freed slot would be gone before the cycle "
+                "is known"
             )
 
 
 @options
 class FtDrbOptions:
-    """FT-DRB's parameters with the defaults of Zarza 2011, and the design alternatives of its section 3.6.
+    """The parameters of FT-DRB with the defaults of Zarza 2011.
 
-    ``paths``: multistep paths of a metapath. ``marking``: Table 3.2. ``probing``: Table 3.1, of the minimal path
-    while it has a permanent failure. ``probes``: "synthetic" is a packet of ``ack_bytes``, whose ACK clears failures
-    and tells no latency (3.6.2). ``notifier``: the "router" that meets the failure, or the "destination", by an error
-    flag in the packet. ``link_up``: the "router" tells those that it notified. ``reuse_notifications``,
-    ``notify_queued``: the two improvements of 3.6.1. ``threshold``: of the pair's minimal path. ``hysteresis``: none
-    comes or goes before all in use have told their latency again either; without it a path that came goes again with
-    the next ACK. ``ack_buffers``: in "shared" ones (3.1) each takes a message's slot. ``header_bytes``: what the
-    multiple header adds (Figure 3.12), which takes time in whole flits. ``always``: Algorithm 3.3 for every pair, as
-    the document has it; without it only for those with a failure on their minimal path. Raises InputError for values
-    out of range.
+    They include the design alternatives of its section 3.6.
+
+    Attributes:
+        paths: Largest number of multistep paths of a metapath.
+        first_paths: Number of paths in use at first.
+        marking: When a failure becomes permanent (Table 3.2).
+        notifications: Number of consecutive notifications that make a failure permanent.
+        marking_s: Time without a latency ACK that makes a failure permanent, with marking by clock.
+        probing: When the minimal path is probed while it has a permanent failure (Table 3.1).
+        probe_every: Every how many messages one is a probe.
+        probe_s: Time between probes, with probing by clock.
+        probes: A "synthetic" probe is a packet of ``ack_bytes``, whose ACK clears failures and
+            reports no latency (3.6.2).
+        notifier: The "router" that meets the failure notifies the source, or the "destination",
+            because of an error flag in the packet.
+        link_up: Probes detect a repaired link, or its "router" notifies the sources that it had
+            notified of the failure.
+        reuse_notifications: Whether hosts on the path of a notification use it, too (3.6.1).
+        notify_queued: Whether the sources of all packets that wait for a failed link are notified
+            (3.6.1).
+        threshold: Thl, as a multiple of the zero-load latency of the pair's minimal path.
+        tolerance: Tol, as a fraction of Thl.
+        averaging: A new latency moves the mean of its path by one part in this many of the
+            difference.
+        hysteresis: Whether a metapath changes its size only after all paths in use have reported
+            their latency again, and loses a path only if the remaining ones are below Thl - Tol
+            without it. Otherwise a path that was added may be removed by the next ACK.
+        ack_bytes: Size of an ACK.
+        ack_buffers: ACKs have their "own" buffers or, in "shared" ones, each takes the slot of a
+            message (3.1).
+        header_bytes: Bytes that the multiple header (Figure 3.12) adds to each message. It takes
+            time in whole flits.
+        always: Whether Algorithm 3.3 applies to every pair, as in the document. Otherwise it
+            applies only to pairs with a failure on their minimal path.
+        hop_cap_diameters: Hop limit of a packet, in diameters of the network.
+
+    Raises:
+        InputError: ``first_paths`` exceeds ``paths``.
     """
 
     paths: int = option(
@@ -143,7 +210,8 @@ class FtDrbOptions:
     marking: str = option(
         default="ack",
         choices=("ack", "clock", "hybrid"),
-        help="a link is permanent after notifications in a row (default), after a time without a latency ACK, or "
+        help="a link is permanent after notifications in a row (default), after a time without a "
+        "latency ACK, or "
         "either",
     )
     notifications: int = option(
@@ -212,7 +280,8 @@ class FtDrbOptions:
     )
     hysteresis: bool = option(
         default=True,
-        help="give a path up only where those left are below Thl - Tol without it (default yes; no: Algorithm "
+        help="give a path up only where those left are below Thl - Tol without it (default yes; "
+        "no: Algorithm "
         "3.3 to the letter)",
     )
     ack_bytes: int = option(default=64, kind=kinds.bytes_up_to(65535), help="of every ACK")
@@ -243,11 +312,26 @@ class FtDrbOptions:
 
 @options
 class RouterOptions:
-    """What routers are made of, in bytes, bits a second and seconds.
+    """The options of routers and links.
 
-    ``model``: a name of HOP_MODELS. ``buffer_bytes``: of every virtual channel of every input (and output, where the
-    model has them), and of the separate buffers for FT-DRB's ACKs; a packet takes a slot of ``packet_bytes``.
-    ``switching``: a packet may leave a router when its first byte is there, or its last.
+    Attributes:
+        model: A name of HOP_MODELS.
+        switching: Whether a packet may leave a router when its first byte has arrived, or when its
+            last has.
+        router_delay_s: Delay of a packet's head in each router; None: that of the model.
+        deadlock: The method of avoiding deadlocks or recovering from them.
+        virtual_channels: Virtual channels of every link; None: 2 with a dateline, else 1.
+        link_bps: Rate of every link.
+        packet_bytes: Largest size of a message, and the size of a slot.
+        buffer_bytes: Size of every virtual channel of every input (and output, if the model has
+            output buffers), and of the separate buffers for FT-DRB's ACKs.
+        arbitration: Order in which requests for a channel are granted.
+        timeout_s: Time that the first packet of an input waits before it is treated as deadlocked
+            ("disha").
+        watchdog_s: Time without any movement after which the run has made no progress.
+        drain_s: Time after the last message during which packets may still arrive.
+        ft_drb: Options of FT-DRB.
+        nac: Options of NAC.
     """
 
     model: str = routed(
@@ -256,7 +340,8 @@ class RouterOptions:
     switching: str = routed(
         default="cut-through",
         choices=("cut-through", "store-and-forward"),
-        help="packets leave a router as soon as they begin to arrive (default), or once they are whole",
+        help="packets leave a router as soon as they begin to arrive (default), or once they are "
+        "whole",
     )
     router_delay_s: float | None = routed(
         default=None,
@@ -289,7 +374,8 @@ class RouterOptions:
         default=1e-4,
         kind=kinds.times(0, MAX_TIMER_S, above=True),
         listed=False,
-        help='the first packet of an input waits so long before it is taken for deadlocked ("disha")',
+        help="the first packet of an input waits so long before it is taken for deadlocked "
+        '("disha")',
     )
     watchdog_s: float = option(
         default=0.01,
@@ -301,12 +387,13 @@ class RouterOptions:
         default=1.0,
         kind=_LASTING,
         listed=False,
-        help="so long after the last message packets may still arrive; what has not arrived then is undelivered",
+        help="so long after the last message packets may still arrive; what has not arrived then "
+        "is undelivered",
     )
     ft_drb: FtDrbOptions = nested(
         default_factory=FtDrbOptions,
         group="FT-DRB (with --routing ft-drb)",
-        only=(Only(when=lambda a: a.routing == "ft-drb", needs="--routing ft-drb"),),
+        only=(FT_DRB,),
     )
     nac: NacOptions = nested(
         default_factory=NacOptions, prefix="--nac-", group=WITH_NAC, only=(NAC,)

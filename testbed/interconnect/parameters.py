@@ -1,9 +1,9 @@
-"""What an interconnect simulation is run with: a model of a hop, sizes of buffers, arbitration, routing, deadlock
-avoidance.
+"""The parameters of an interconnect simulation, except for its network, messages and faults.
 
-``SimulationParameters`` holds all of it but the network, the messages (``injection.py``) and the faults; its options
-are declared in ``options.py``. Everything is in bytes, bits a second and seconds, checked where it is built;
-``engine_inputs.py`` turns it into the whole ticks that the engines count in.
+``SimulationParameters`` contains the model of a hop, sizes of buffers, arbitration, routing and
+deadlock avoidance. Its options are declared in ``options.py``. All values are in bytes, bits a
+second and seconds, and are checked when it is built. ``engine_inputs.py`` converts them to the
+whole ticks that the engines count in.
 """
 
 from __future__ import annotations
@@ -15,29 +15,43 @@ from testbed.errors import InputError
 from testbed.interconnect.options import RouterOptions
 from testbed.model.options.option import option, options
 
+# A tick is 10 ps. Times are whole ticks, so that both engines order events alike.
 TICKS_PER_S = 10**11
-"""A tick is 10 ps. Times are whole ticks, so both engines order events alike."""
 PS_PER_TICK = 10
 
+# Packets are serialized in whole flits of this many bytes.
 FLIT_BYTES = 64
-"""Packets are serialized in whole flits of so many bytes."""
 
 ROUTINGS = ("dor", "d-mod-k", "nca", "table", "shortest-path", "ft-drb")
 
 
 @dataclass(frozen=True, kw_only=True)
 class HopModel:
-    """Delays of a hop. Zero-load latency of a packet over H routers: injection + H (router + link) + serialization.
+    """The delays and buffers of a hop.
 
-    ``output_buffers``: routers have buffers at their outputs too, as large as those at their inputs. ``release``: a
-    slot is free again when the "tail" of its packet has left it, or already when the "head" has (credits of flits);
-    its credit then takes ``credit_delay_s``. ``to_itself``: nodes may send to themselves. ``ties``: which way
-    dimension order takes where both ways round a ring are as long: "plus", or either by chance ("random"), drawn for
-    each dimension. ``turnaround_s``: from the tail of a packet to the next head out of the same queue of a router, or
-    into the same lane behind one (a virtual channel is given again only when the tail has left). ``lanes``: of several
-    with room a packet takes the "first", or the one after that which the last out of its queue took ("in-turn").
-    ``dateline``: a packet that has to cross that of its ring keeps to the upper half of the lanes until "crossing"
-    it, or while it is in the "ring" (FT-DRB, which may go round by other rings: until crossing it).
+    The zero-load latency of a packet over H routers is: injection + H (router + link) +
+    serialization.
+
+    Attributes:
+        injection_delay_s: Delay of a packet's head from its host to the first router.
+        router_delay_s: Delay of a packet's head in a router.
+        link_delay_s: Delay of a packet's head on a link between routers, and to the destination.
+        credit_delay_s: Time until the credit of a freed slot has returned.
+        output_buffers: Whether routers have buffers at their outputs, as large as those at their
+            inputs.
+        release: When a slot becomes free: when the "tail" of its packet has left it, or already
+            when the "head" has (credits per flit).
+        to_itself: Whether nodes may send to themselves.
+        ties: The direction that dimension order takes if both directions round a ring are equally
+            long: "plus", or a "random" one, drawn for each dimension.
+        turnaround_s: Time from the tail of a packet to the next head out of the same queue of a
+            router, or into the same lane behind a router, because a virtual channel is reassigned
+            only when the tail has left.
+        lanes: The lane that a packet takes if several have room: the "first", or the one after the
+            lane of the previous packet of its queue ("in-turn").
+        dateline: How long a packet that has to cross the dateline of its ring stays in the upper
+            half of the lanes: until "crossing" it, or while it is in the "ring". With FT-DRB, whose
+            packets may leave for other rings, it is always until crossing.
     """
 
     injection_delay_s: float
@@ -53,8 +67,8 @@ class HopModel:
     dateline: str
 
 
+# One cycle of BookSim2 in the reference's setting: 64 B at 2 Gbps.
 FLIT_CYCLE_S = 256e-9
-"""One cycle of BookSim2 in the reference's setting: 64 B at 2 Gbps."""
 
 HOP_MODELS = {
     "booksim": HopModel(
@@ -86,25 +100,31 @@ HOP_MODELS = {
 }
 
 
+# An identification packet of NAC that has visited this many inputs is treated as being in a loop.
 MAX_CYCLE = 513
-"""Inputs that one of NAC's identification packets may have been at; one that has been at so many counts as in a
-loop."""
 
 
 @options
 class SimulationParameters(RouterOptions):
-    """How routers are made and what they do: their ``routing``, and the ``seed`` of all that is drawn. Raises
-    InputError for values that make no simulation."""
+    """The parameters of routers and links, their ``routing``, and the ``seed`` of all random draws.
+
+    Attributes:
+        routing: A name of ROUTINGS, of a static routing, or of a routing relation.
+        seed: Seed of all random draws.
+        capacities: Whether each link transmits at its capacity. ``link_bps`` is then only the rate
+            that loads are shares of.
+
+    Raises:
+        InputError: A value is invalid, or two values contradict each other.
+    """
 
     routing: str = option(default="dor")
     seed: int = option(default=1)
     capacities: bool = option(default=False)
-    """Whether each link transmits at its capacity. Then ``link_bps`` is only the rate that loads are shares of."""
 
     def __post_init__(self) -> None:
-        from topologies.routing_tables import (
-            STATIC_ROUTINGS,
-        )  # not for the help page, which has these options too
+        # Help pages need these options, but not this import, which takes long.
+        from topologies.routing_tables import STATIC_ROUTINGS
 
         if self.routing not in ROUTINGS and STATIC_ROUTINGS.find(self.routing) is None:
             known = dict.fromkeys((*ROUTINGS, *STATIC_ROUTINGS.names()))
@@ -117,8 +137,9 @@ class SimulationParameters(RouterOptions):
     def _check_sizes(self) -> None:
         if self.packet_bytes > self.buffer_bytes:
             raise InputError(
-                f"simulation: a packet of {self.packet_bytes} B is larger than a buffer of {self.buffer_bytes} B; "
-                "virtual cut-through holds whole packets: give smaller packets or larger buffers"
+                f"simulation: a packet of {self.packet_bytes} B is larger than a buffer of "
+                f"{self.buffer_bytes} B; virtual cut-through holds whole packets: "
+                "give smaller packets or larger buffers"
             )
         if self.slots > 64:
             raise InputError(
@@ -130,7 +151,8 @@ class SimulationParameters(RouterOptions):
             )
         if self.shares_ack_buffers and self.ft_drb.ack_bytes > self.packet_bytes:
             raise InputError(
-                f"simulation: an ACK of {self.ft_drb.ack_bytes} B is larger than the slot that it shares"
+                f"simulation: an ACK of {self.ft_drb.ack_bytes} B is larger than the slot that "
+                "it shares"
             )
 
     def _check_channels(self) -> None:
@@ -146,49 +168,54 @@ class SimulationParameters(RouterOptions):
 
     @property
     def hop(self) -> HopModel:
-        """The delays and buffers of the model, its routers' delay as given."""
-        own = HOP_MODELS[self.model]
-        return (
-            own if self.router_delay_s is None else replace(own, router_delay_s=self.router_delay_s)
-        )
+        """The delays and buffers of the model, with the router delay that was requested."""
+        model = HOP_MODELS[self.model]
+        if self.router_delay_s is None:
+            return model
+        return replace(model, router_delay_s=self.router_delay_s)
 
     @property
     def stores(self) -> bool:
-        """Whether a packet leaves a router only when all of it is there."""
+        """True if a packet leaves a router only when it has arrived completely."""
         return self.switching == "store-and-forward"
 
     @property
     def header_bytes(self) -> int:
-        """What the routing adds to every message."""
+        """Bytes that the routing adds to every message."""
         return self.ft_drb.header_bytes if self.routing == "ft-drb" else 0
 
     @property
     def shares_ack_buffers(self) -> bool:
-        """Whether FT-DRB's ACKs wait in the buffers of messages."""
+        """True if FT-DRB's ACKs wait in the buffers of messages."""
         return self.routing == "ft-drb" and self.ft_drb.ack_buffers == "shared"
 
     @property
     def channels(self) -> int:
-        """Virtual channels for data."""
-        return self.virtual_channels or (2 if self.deadlock == "virtual-channels" else 1)
+        """Number of virtual channels for data."""
+        if self.virtual_channels:
+            return self.virtual_channels
+        return 2 if self.deadlock == "virtual-channels" else 1
 
     @property
     def slots(self) -> int:
-        """Packets that a buffer holds."""
+        """Number of packets that a buffer holds."""
         return self.buffer_bytes // self.packet_bytes
 
     @property
     def last_lane_slots(self) -> int:
-        """Slots of the lane behind those for data: of ACKs, or one for the packet that recovers."""
+        """Number of slots of the lane behind the data lanes.
+
+        This lane is for FT-DRB's ACKs, or for the packet that recovers from a deadlock.
+        """
         return 1 if self.deadlock == "disha" else self.ack_slots
 
     @property
     def ack_slots(self) -> int:
-        """ACKs that a buffer for ACKs holds."""
+        """Number of ACKs that a buffer for ACKs holds."""
         return max(1, min(64, self.buffer_bytes // self.ft_drb.ack_bytes))
 
     def packets_per_s(self, fraction: float) -> float:
-        """Packets a second of a node that offers this fraction of its link.
+        """Return the packets a second of a node that offers this fraction of its link.
 
         >>> round(SimulationParameters().packets_per_s(1.0))
         122070
@@ -196,7 +223,7 @@ class SimulationParameters(RouterOptions):
         return fraction * self.link_bps / (8 * self.packet_bytes)
 
     def serialization_ticks(self, size_bytes: int) -> int:
-        """Ticks from a packet's head to its tail, in whole flits."""
+        """Return the ticks from a packet's head to its tail, in whole flits."""
         return transmission_ticks(flits_of(size_bytes), self.link_bps)
 
 
@@ -219,7 +246,7 @@ def transmission_ticks(flits: int, rate_bps: float) -> int:
 
 
 def ticks(seconds: float) -> int:
-    """Whole ticks.
+    """Return a time as a whole number of ticks.
 
     >>> ticks(256e-9)
     25600

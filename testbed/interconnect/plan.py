@@ -1,4 +1,4 @@
-"""A simulation as a value: network, parameters, workload and faults by name."""
+"""A simulation as a value: network, parameters, workload and faults."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,41 +14,60 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """What ``testbed simulate`` runs for every seed."""
+    """A simulation that ``testbed simulate`` runs for every seed.
+
+    Attributes:
+        network: The network.
+        parameters: Parameters of routers and links.
+        pattern: Name of the messages' destination pattern, or of their file.
+        traffic: Document of a traffic file, which replaces the pattern.
+        rate_per_s: Messages a second of every sender.
+        injection: Name of the injection process.
+        burst: Messages per burst.
+        in_phase: Whether all senders start at the same moment (periodic and burst).
+        faults: Failures in the grammar of testbed/faults/grammar.py.
+        trace: Additional failures from a trace of a machine, whose span is scaled to
+            ``duration_s``.
+        trace_permanent: Whether no failure of the trace is repaired.
+        timeline: Number of NAC's events that each row contains.
+        duration_s: Time during which messages are generated.
+        warm_up_s: Messages generated after this time, and before the last twentieth of the
+            duration, are measured.
+    """
 
     network: Network
     parameters: SimulationParameters
     pattern: str = "uniform"
-    """Of the messages; the name of their file where there is one."""
     traffic: Json | None = None
-    """A traffic file's document of messages, instead of a pattern."""
     rate_per_s: float
-    """Messages a second of every sender."""
     injection: str = "poisson"
     burst: int = 1
     in_phase: bool = False
     faults: str | None = None
-    """Failures in the grammar of testbed/faults/grammar.py."""
     trace: "FailureTrace | None" = None
-    """Failures of a machine besides, its span scaled to ``duration_s``; ``trace_permanent``: none of them is
-    repaired."""
     trace_permanent: bool = False
     timeline: int = 0
-    """Rows carry so many of NAC's events."""
     duration_s: float
-    """Messages are made for so long; those made after ``warm_up_s``, and before the last twentieth, are measured."""
     warm_up_s: float
 
 
 def load_of(experiment: Experiment) -> float:
-    """The fraction of a link that every sender offers."""
+    """Return the fraction of a link that every sender offers."""
     return experiment.rate_per_s / experiment.parameters.packets_per_s(1.0)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SimulationPlan(ShortRepr):
-    """An experiment, and the seeds with which it is run, each once. ``sweep``: the same at one rate after another,
-    the first of which is ``experiment``; empty: at its own only."""
+    """An experiment, and the seeds with which it is run.
+
+    Attributes:
+        experiment: The experiment at its only rate, or at the first rate of ``sweep``.
+        seeds: One run per seed.
+        sweep: The same experiment at several rates; empty for a single rate.
+
+    Raises:
+        InputError: There is no seed, or a negative one.
+    """
 
     experiment: Experiment
     seeds: tuple[int, ...] = (1,)

@@ -1,6 +1,7 @@
-"""What a run of the interconnect simulator gives: a history of every message, and the figures that are read from it.
+"""The result of a run: the history of every message, and the figures derived from it.
 
-Times are kept in ticks and reported in seconds. Latencies by destination follow Zarza 2011, eqs. 5.1 and 5.2.
+Times are stored in ticks and reported in seconds. Latencies by destination follow Zarza 2011,
+equations 5.1 and 5.2.
 """
 
 from collections.abc import Mapping
@@ -11,18 +12,27 @@ import numpy as np
 from testbed.arrays import BoolArray, FloatArray, IntArray
 from testbed.interconnect.parameters import TICKS_PER_S
 
-NAC_EVENTS = ("identified", "moved", "recovery-moved", "reserved", "normal", "blocked")
-"""Events of NAC's timeline, by number: a cycle identified, a move by the router that identified it, one by a recovery
-signal, a slot reserved, a recovery signal that met normal work, an input newly blocked."""
+# Events of NAC's timeline, by number.
+NAC_EVENTS = (
+    "identified",  # A cycle has been identified.
+    "moved",  # The router that identified the cycle has moved a packet to its avoidance buffer.
+    "recovery-moved",  # A recovery signal has caused such a move.
+    "reserved",  # A slot has been reserved.
+    "normal",  # A recovery signal has found that normal operation has resumed.
+    "blocked",  # An input has become blocked.
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockedPackets:
-    """Packets in buffers of the network and at sources when the run stopped; since when (ticks; -1) the first of them
-    waits.
+    """The packets in the network and at sources when the run stopped.
 
-    ``waits``: pairs of links; the head of a buffer behind the first (or on the way into it) waits for the second.
-    Sorted.
+    Attributes:
+        packets: Number of packets in buffers of the network.
+        at_sources: Number of packets at sources.
+        since_tick: Tick since which the first head of a buffer has waited; -1: none waits.
+        waits: Sorted pairs of links. The head of a buffer behind the first link, or of the output
+            buffer in front of it, waits for the second.
     """
 
     packets: int
@@ -33,51 +43,68 @@ class BlockedPackets:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EngineResult:
-    """What an engine measured. The first arrays have one entry a message, by number."""
+    """The measurements of an engine. The arrays by message are indexed by its number.
+
+    Attributes:
+        entered: By message: tick at which its head left the source; -1: never.
+        delivered: By message: tick at which its tail arrived; -1: never.
+        hops: By message: number of routers that it crossed.
+        deliveries: Number of arrivals of messages at their hosts, counted when they happened.
+        made: Number of messages that had been generated at the end; they have the lowest numbers.
+        held: Numbers of the messages that were in queues and buffers, or on links, at the end. A
+            message that was found twice is listed twice.
+        stopped: Reason why the run stopped.
+        stopped_tick: Tick at which it stopped.
+        packet_hops: Number of routers crossed by all messages.
+        digest: A digest of every grant, in order.
+        livelocked: Number of packets that reached the hop limit.
+        acks: Number of FT-DRB's ACKs.
+        stuck: Packets that had not arrived when the run stopped.
+        carried: Number of packets over each link, including ACKs.
+        nac_counters: Number of NAC's events by name.
+        nac_timeline: Rows (tick, index in NAC_EVENTS, router, input link).
+        recovered: Number of packets that took the token of recovery ("disha").
+        drb_counters: Number of FT-DRB's events by name.
+        most_entries: Largest number of paths, and of listed cables, of one source of FT-DRB at the
+            end.
+        trace: Rows (tick, channel, packet) of the first grants.
+        escapes: By message: number of escape paths that it was given; empty without FT-DRB.
+        diverted: By message: whether its source sent it over intermediate routers.
+    """
 
     entered: IntArray
-    """Tick at which its head left the source; -1: never."""
     delivered: IntArray
-    """Tick at which its tail arrived; -1: never."""
     hops: IntArray
-    """Routers that it crossed."""
     deliveries: int
-    """Arrivals of messages at their hosts, as they were counted when they happened."""
     made: int
-    """Messages that had been made at the end: those with numbers below."""
     held: IntArray
-    """Numbers of the messages that lay in queues and buffers, or were on links, at the end, each as often as it was
-    found."""
     stopped: str
     stopped_tick: int
     packet_hops: int
-    """Routers crossed by messages."""
     digest: int
-    """Of every grant, in order."""
     livelocked: int
     acks: int
     stuck: BlockedPackets
     carried: IntArray
-    """Packets over each link, ACKs included."""
     nac_counters: Mapping[str, int]
     nac_timeline: IntArray
-    """Rows (tick, place in NAC_EVENTS, router, input link)."""
     recovered: int
-    """Packets that took the token of recovery ("disha")."""
     drb_counters: Mapping[str, int]
     most_entries: Mapping[str, int] = field(default_factory=dict)
-    """Paths and cables that a source of FT-DRB holds at the end, of the source that holds the most."""
     trace: IntArray
-    """Rows (tick, channel, packet) of the first grants."""
     escapes: IntArray
-    """Escape paths that each message was given; none where packets do not move by FT-DRB."""
     diverted: BoolArray
-    """Messages that their source sent over intermediate routers."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SimulationResult(EngineResult):
-    """An outcome next to the messages that it is about: when each was born (ticks), from which host to which."""
+    """The result of an engine, and the messages that it is about.
+
+    Attributes:
+        born: Tick at which each message was generated.
+        source: Number of its source host.
+        destination: Number of its destination host.
+    """
 
     born: IntArray
     source: IntArray
@@ -85,40 +112,47 @@ class SimulationResult(EngineResult):
 
     @property
     def ticks_per_s(self) -> int:
+        """Resolution of the times."""
         return TICKS_PER_S
 
     @property
     def sent(self) -> int:
+        """Number of messages."""
         return len(self.born)
 
     @property
     def received(self) -> int:
+        """Number of messages that were delivered."""
         return int((self.delivered >= 0).sum())
 
     @property
     def deadlocked(self) -> bool:
-        """Messages are left, and nothing moves any more."""
+        """True if messages remain and nothing moves any more."""
         return self.received < self.sent and self.stopped in ("finished", "no-progress")
 
     @property
     def conserved(self) -> bool:
-        """Every message is in exactly one place: delivered (once), found in a queue, buffer or link, or not yet
-        made."""
-        places = np.bincount(self.held, minlength=self.sent) + (self.delivered >= 0)
-        places[self.made :] += 1
-        return self.deliveries == self.received and bool((places == 1).all())
+        """True if every message is in exactly one place.
+
+        It was delivered once, or is in a queue, buffer or link, or was not generated.
+        """
+        locations = np.bincount(self.held, minlength=self.sent) + (self.delivered >= 0)
+        locations[self.made :] += 1
+        return self.deliveries == self.received and bool((locations == 1).all())
 
     @property
     def deadlocked_at_s(self) -> float | None:
-        """Since when the first packet that never moved again waits; None: nothing is stuck."""
-        return (
-            self.stuck.since_tick / self.ticks_per_s
-            if self.deadlocked and self.stuck.since_tick >= 0
-            else None
-        )
+        """Time since which the first blocked packet has waited; None if there is no deadlock."""
+        if not self.deadlocked or self.stuck.since_tick < 0:
+            return None
+        return self.stuck.since_tick / self.ticks_per_s
 
     def latencies_s(self) -> FloatArray:
-        """From making to the tail's arrival, source queue included; nan: never delivered."""
+        """Return the latency of each message; nan if it was never delivered.
+
+        A latency lasts from the generation of the message until the arrival of its tail, and
+        includes the time in the source queue.
+        """
         return np.where(
             self.delivered >= 0, (self.delivered - self.born) / self.ticks_per_s, np.nan
         )
@@ -126,8 +160,16 @@ class SimulationResult(EngineResult):
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Means over the messages made within the window. ``throughput``: delivered over offered within it (accepted
-    load)."""
+    """Means over the messages that were generated within the window.
+
+    Attributes:
+        mean_latency_s: Mean latency, including the time in the source queue.
+        network_latency_s: Mean latency without the time in the source queue.
+        destination_mean_latency_s: Mean over destinations of the mean latency of each destination.
+        throughput: Messages delivered within the window over those offered within it.
+        accepted_packets_per_s: Messages delivered within the window, a second.
+        measured_messages: Number of messages generated within the window.
+    """
 
     mean_latency_s: float | None
     network_latency_s: float | None
@@ -138,28 +180,42 @@ class Summary:
 
 
 def summarize(run: SimulationResult, *, start_s: float, end_s: float) -> Summary:
-    """Figures of the messages made from ``start_s`` until ``end_s``: the steady state after a warm-up.
+    """Return figures of the messages generated from ``start_s`` until ``end_s``.
 
-    ``destination_mean_latency_s``: a mean for every destination, then over destinations (Zarza 2011, eqs. 5.1 and 5.2).
+    The window is the steady state after a warm-up. The mean by destination follows Zarza 2011,
+    equations 5.1 and 5.2.
     """
-    start, end = round(start_s * run.ticks_per_s), round(end_s * run.ticks_per_s)
+    start = round(start_s * run.ticks_per_s)
+    end = round(end_s * run.ticks_per_s)
     inside = (run.born >= start) & (run.born < end)
-    done = inside & (run.delivered >= 0)
+    measured = inside & (run.delivered >= 0)
     offered = int(inside.sum())
     arrived = int(((run.delivered >= start) & (run.delivered < end)).sum())
-    latency = (run.delivered[done] - run.born[done]) / run.ticks_per_s
-    network = (run.delivered[done] - run.entered[done]) / run.ticks_per_s
+    latency = (run.delivered[measured] - run.born[measured]) / run.ticks_per_s
+    network = (run.delivered[measured] - run.entered[measured]) / run.ticks_per_s
+    throughput = 0.0
+    if offered:
+        throughput = arrived / offered
+    accepted_packets_per_s = 0.0
+    if end_s > start_s:
+        accepted_packets_per_s = arrived / (end_s - start_s)
     return Summary(
-        mean_latency_s=float(latency.mean()) if len(latency) else None,
-        network_latency_s=float(network.mean()) if len(network) else None,
-        destination_mean_latency_s=_by_destination(latency, run.destination[done]),
-        throughput=arrived / offered if offered else 0.0,
-        accepted_packets_per_s=arrived / (end_s - start_s) if end_s > start_s else 0.0,
+        mean_latency_s=_mean(latency),
+        network_latency_s=_mean(network),
+        destination_mean_latency_s=_mean_by_destination(latency, run.destination[measured]),
+        throughput=throughput,
+        accepted_packets_per_s=accepted_packets_per_s,
         measured_messages=offered,
     )
 
 
-def _by_destination(latency: FloatArray, destination: IntArray) -> float | None:
+def _mean(values: FloatArray) -> float | None:
+    """Return the mean, or None if there is no value."""
+    return float(values.mean()) if len(values) else None
+
+
+def _mean_by_destination(latency: FloatArray, destination: IntArray) -> float | None:
+    """Return the mean over destinations of their mean latencies, or None if there is no message."""
     if not len(latency):
         return None
     counts = np.bincount(destination)

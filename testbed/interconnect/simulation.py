@@ -1,11 +1,15 @@
-"""One run of the interconnect simulator: network, messages, parameters and faults in; what became of every message out.
+"""One run of the interconnect simulator.
 
-``simulate`` is the way in for experiments, ``run_seed`` what a process runs for a seed of a plan: it needs nothing but
-its arguments, and gives a row of figures. At the end of a run the head of every buffer waits for one link
-(``BlockedPackets.waits``), whatever routing chose it and whatever avoids deadlocks. In a deadlock some of these waits
-close a cycle, which a drawing shows.
+``simulate`` runs messages over a network, with parameters and faults, and returns the history of
+every message. ``run_seed`` runs one seed of a plan and returns a row of figures. It depends only on
+its arguments, so that another process can run it.
+
+At the end of a run the head of every buffer waits for one link (``BlockedPackets.waits``), whatever
+the routing and the avoidance of deadlocks. In a deadlock some of these waits form a cycle, which a
+figure shows.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
@@ -19,7 +23,7 @@ from testbed.faults.grammar import parse_cable_faults
 from testbed.interconnect.engine_inputs import EngineInputs, Recording, build_inputs
 from testbed.interconnect.network_model import NetworkModel, build_model, zero_load_ticks
 from testbed.interconnect.options import MAX_S
-from testbed.interconnect.parameters import TICKS_PER_S, SimulationParameters
+from testbed.interconnect.parameters import PS_PER_TICK, TICKS_PER_S, SimulationParameters
 from testbed.interconnect.plan import Experiment, load_of
 from testbed.interconnect.results import NAC_EVENTS, EngineResult, SimulationResult, summarize
 from testbed.interconnect.traffic.injection import (
@@ -41,35 +45,51 @@ def simulate(
     engine: Callable[[EngineInputs], EngineResult] | None = None,
     recording: Recording | None = None,
 ) -> SimulationResult:
-    """Run until every message is delivered, nothing moves any more, or ``drain_s`` after the last message.
+    """Run until every message is delivered, nothing moves any more, or the time to drain is over.
 
-    ``engine``: another one than the compiled (None), which a test compares with it.
-    ``recording``: how much of the history is kept (None: ``Recording()``). A ``NetworkModel`` made before spares its
-    making. Raises InputError for messages of unknown hosts, too late or too long, and what ``build_model`` refuses.
+    The time to drain is ``drain_s`` after the last message.
+
+    Args:
+        network: A network, or its tables if they have already been built.
+        injections: The messages.
+        parameters: Parameters of routers and links.
+        faults: Failures of cables.
+        engine: An engine that a test compares with the compiled one (None).
+        recording: The amount of history to store; None: ``Recording()``.
+
+    Raises:
+        InputError: Messages have unknown hosts, come too late or are too long, or ``build_model``
+            refuses the network.
     """
-    model = (
-        network
-        if isinstance(network, NetworkModel)
-        else build_model(network, parameters, dead_from_start(faults))
-    )
+    if isinstance(network, NetworkModel):
+        model = network
+    else:
+        model = build_model(network, parameters, dead_from_start(faults))
     _check_messages(model, injections, parameters)
     _check_dead(model, parameters, faults)
     inputs = build_inputs(
         model, injections, parameters, check_faults(model.network, faults), recording or Recording()
     )
-    outcome = (engine or _compiled)(inputs)
-    born, source, destination, *_ = inputs.messages
-    return SimulationResult(**vars(outcome), born=born, source=source, destination=destination)
+    outcome = (engine or _run_compiled_engine)(inputs)
+    return SimulationResult(
+        **vars(outcome),
+        born=inputs.messages.born,
+        source=inputs.messages.source,
+        destination=inputs.messages.destination,
+    )
 
 
-def _compiled(inputs: EngineInputs) -> EngineResult:
-    from testbed.interconnect.compiled.compiled_run import run_compiled  # numba
+def _run_compiled_engine(inputs: EngineInputs) -> EngineResult:
+    from testbed.interconnect.compiled.compiled_run import run_compiled  # takes long: numba
 
     return run_compiled(inputs)
 
 
 def dead_from_start(faults: Sequence[Fault]) -> frozenset[frozenset[str]]:
-    """The cables that fail at 0 and stay dead: an adaptive routing's tables do without them."""
+    """Return the cables that fail at 0 and are never repaired.
+
+    The tables of an adaptive routing do not contain them.
+    """
     return frozenset(
         frozenset(fault.ends) for fault in faults if fault.start_s <= 0 and fault.stop_s >= MAX_S
     )
@@ -83,7 +103,8 @@ def _check_dead(
     dead = dead_from_start(faults)
     if len(dead) < len(faults):
         raise InputError(
-            f"--routing {parameters.routing}: its tables know failures from 0 to the end only; give @0, or use ft-drb"
+            f"--routing {parameters.routing}: its tables know failures from 0 to the end only; "
+            "give @0, or use ft-drb"
         )
     if dead != model.dead:
         raise InputError(
@@ -94,39 +115,52 @@ def _check_dead(
 def _check_messages(
     model: NetworkModel, injections: Injections, parameters: SimulationParameters
 ) -> None:
-    hosts, sizes = model.layout.hosts, injections.size_bytes
+    """Check that messages have known hosts, are not too late and fit into packets.
+
+    Raises:
+        InputError: They do not.
+    """
+    hosts = model.layout.hosts
     for name, ends in (("source", injections.source), ("destination", injections.destination)):
         if len(ends) and not (ends.min() >= 0 and ends.max() < hosts):
             raise InputError(
-                f"messages: a {name} that is none of the hosts 0..{hosts - 1} of {model.network.name}"
+                f"messages: a {name} that is none of the hosts 0..{hosts - 1} of "
+                f"{model.network.name}"
             )
-    if len(injections) and injections.time_ps[-1] / 1e12 + parameters.drain_s > MAX_S + 1:
-        raise InputError(
-            f"messages: the last at {injections.time_ps[-1] / 1e12:g} s; give at most {MAX_S:g} s with drain_s"
-        )
-    if (
-        sizes is not None
-        and len(sizes)
-        and not 1 <= sizes.min() <= sizes.max() <= parameters.packet_bytes
-    ):
+    if len(injections):
+        last_s = injections.time_ps[-1] / 1e12
+        if last_s + parameters.drain_s > MAX_S + 1:
+            raise InputError(
+                f"messages: the last at {last_s:g} s; give at most {MAX_S:g} s with drain_s"
+            )
+    sizes = injections.size_bytes
+    if sizes is None or not len(sizes):
+        return
+    if sizes.min() < 1 or sizes.max() > parameters.packet_bytes:
         raise InputError(
             f"messages: sizes must be 1 to packet_bytes ({parameters.packet_bytes}) bytes"
         )
 
 
+# A buffer or link that waits: its number, or a router and its port.
 Waiting = TypeVar("Waiting", int, tuple[int, int])
 
 
 def cycle_of(waits: Iterable[tuple[Waiting, Waiting]]) -> list[Waiting]:
-    """A cycle of links (or of other places), each of which waits for the next, from its smallest on; empty where the
-    waits close none.
+    """Return a cycle of links (or other resources) of which each waits for the next.
+
+    Args:
+        waits: Pairs of a link and the link that it waits for.
+
+    Returns:
+        The cycle from its smallest link on; empty if there is none.
 
     >>> cycle_of([(0, 1), (1, 2), (2, 0), (7, 0)])
     [0, 1, 2]
     >>> cycle_of([(0, 1), (1, 2)])
     []
     """
-    import networkx as nx  # of deadlocks only
+    import networkx as nx  # takes long, and only deadlocks need it
 
     graph = nx.DiGraph(sorted(set(waits)))
     try:
@@ -138,10 +172,14 @@ def cycle_of(waits: Iterable[tuple[Waiting, Waiting]]) -> list[Waiting]:
 
 
 def deadlock_cycle(network: Network, run: SimulationResult) -> list[tuple[str, str]]:
-    """The ends of the links of the cycle, in order; empty where there is none to be found."""
+    """Return the ends of the links of a cycle of waits, in order; empty if there is none."""
     return [(network.links[i].source, network.links[i].target) for i in cycle_of(run.stuck.waits)]
 
 
+# A packet of a traffic file: tick, source, destination, size in bytes.
+_Packet = tuple[int, int, int, int]
+
+# Figures of a row that are attributes of the result.
 OF_RUN = (
     "sent",
     "received",
@@ -151,36 +189,49 @@ OF_RUN = (
     "stopped",
     "packet_hops",
 )
-"""Figures of a row that a run has by itself."""
+
+# Number of moments for which a row says how many packets were in the network.
 SAMPLES = 80
-"""Moments at which a row says what lay in the network."""
+
+# Number of events of NAC that are stored for a figure.
 NAC_DRAWN = 100_000
-"""Events of NAC that are kept for a drawing."""
+
+# The simulator's names of the routings that a network can name.
+_ROUTING_NAMES = {"dimension-order": "dor", "d-mod-k": "d-mod-k", "table": "table"}
+
+# Last moment at which a message of a traffic file may begin. Event keys have room for 21.9 s.
+_MAX_START_S = 18
+
+# A longer message is likely a mistake in its unit.
+_MAX_PACKETS_PER_MESSAGE = 1_000_000
 
 
 def own_routing(network: Network) -> str:
-    """The routing that the network names, in the simulator's words."""
-    named = network.attributes.get("routing")
-    known = {"dimension-order": "dor", "d-mod-k": "d-mod-k", "table": "table"}
-    return known.get(named, "shortest-path") if isinstance(named, str) else "shortest-path"
+    """Return the simulator's name of the routing that the network names."""
+    routing = network.attributes.get("routing")
+    if not isinstance(routing, str):
+        return "shortest-path"
+    return _ROUTING_NAMES.get(routing, "shortest-path")
 
 
 def run_seed(experiment: Experiment, seed: int) -> JsonObject:
-    """One run's row: figures of the measured messages, and the counts of all."""
+    """Return the row of one run: figures of the measured messages, and counts of all messages."""
     parameters = replace(experiment.parameters, seed=seed)
     injections = _messages(experiment, parameters, seed)
     faults = faults_of(experiment, seed)
-    run = simulate(
-        experiment.network, injections, parameters, faults,
-        recording=Recording(nac_events=experiment.timeline or (NAC_DRAWN if parameters.deadlock == "nac" else 0)),
-    )  # fmt: skip
+    nac_events = experiment.timeline
+    if not nac_events and parameters.deadlock == "nac":
+        nac_events = NAC_DRAWN
+    recording = Recording(nac_events=nac_events)
+    run = simulate(experiment.network, injections, parameters, faults, recording=recording)
     cycle = deadlock_cycle(experiment.network, run) if run.deadlocked else []
-    end = experiment.duration_s * 0.95
     if experiment.traffic is None:
-        summary = summarize(run, start_s=experiment.warm_up_s, end_s=max(end, experiment.warm_up_s))
+        # Messages of the last twentieth may not have had the time to arrive.
+        end_s = max(experiment.duration_s * 0.95, experiment.warm_up_s)
+        summary = summarize(run, start_s=experiment.warm_up_s, end_s=end_s)
     else:
         summary = summarize(run, start_s=0.0, end_s=run.stopped_tick / TICKS_PER_S + 1.0)
-    return {
+    row = {
         "seed": seed,
         "load": load_of(experiment),
         **asdict(summary),
@@ -193,68 +244,81 @@ def run_seed(experiment: Experiment, seed: int) -> JsonObject:
         "faults": len(faults),
         "deadlock_cycle": cycle,
         "over_time": over_time(run),
-        **({"nac_trace": timeline_rows(experiment.network, run)} if experiment.timeline else {}),
-        "zero_load_hop_latency_s": zero_load_ticks(parameters, 1, parameters.packet_bytes)
-        / TICKS_PER_S,
     }
+    if experiment.timeline:
+        row["nac_trace"] = timeline_rows(experiment.network, run)
+    hop_ticks = zero_load_ticks(parameters, 1, parameters.packet_bytes)
+    row["zero_load_hop_latency_s"] = hop_ticks / TICKS_PER_S
+    return row
 
 
 def over_time(run: SimulationResult) -> dict[str, list[float]]:
-    """``time_s``: SAMPLES moments of the run; ``packets_in_network``: packets that have left their source and are not there
-    yet, ``packets_in_source_queues``: those that have not left it; ``nac_moves``: packets that NAC moved since the moment before."""
-    ends = np.linspace(0, max(run.stopped_tick, int(run.delivered.max(initial=1))), SAMPLES + 1)[1:]
-    moved = [NAC_EVENTS.index("moved"), NAC_EVENTS.index("recovery-moved")]
-    moves = (
-        run.nac_timeline[np.isin(run.nac_timeline[:, 1], moved), 0]
-        if len(run.nac_timeline)
-        else np.zeros(0)
-    )
+    """Return how many packets were in the network, and moved by NAC, at SAMPLES moments.
 
-    def until(ticks: Any) -> Any:
-        return np.searchsorted(np.sort(ticks[ticks >= 0]), ends, side="right")
+    Returns:
+        ``time_s``: the moments. ``packets_in_network``: packets that have left their source and
+        have not arrived. ``packets_in_source_queues``: packets that have not left their source.
+        ``nac_moves``: packets that NAC has moved since the previous moment.
+    """
+    last_tick = max(run.stopped_tick, int(run.delivered.max(initial=1)))
+    moments = np.linspace(0, last_tick, SAMPLES + 1)[1:]
+    move_ticks = np.zeros(0)
+    if len(run.nac_timeline):
+        kinds = [NAC_EVENTS.index("moved"), NAC_EVENTS.index("recovery-moved")]
+        move_ticks = run.nac_timeline[np.isin(run.nac_timeline[:, 1], kinds), 0]
 
-    born, entered, delivered = until(run.born), until(run.entered), until(run.delivered)
+    def count_until(ticks: Any) -> Any:
+        return np.searchsorted(np.sort(ticks[ticks >= 0]), moments, side="right")
+
+    born = count_until(run.born)
+    entered = count_until(run.entered)
+    delivered = count_until(run.delivered)
     return {
-        "time_s": (ends / TICKS_PER_S).round(9).tolist(),
+        "time_s": (moments / TICKS_PER_S).round(9).tolist(),
         "packets_in_network": (entered - delivered).tolist(),
         "packets_in_source_queues": (born - entered).tolist(),
-        "nac_moves": np.diff(until(moves), prepend=0).tolist(),
+        "nac_moves": np.diff(count_until(move_ticks), prepend=0).tolist(),
     }
 
 
 def faults_of(experiment: Experiment, seed: int) -> tuple[Fault, ...]:
-    """Failures in words and of the trace; InputError as they raise it."""
-    network, trace, lasting = experiment.network, experiment.trace, experiment.duration_s
-    found = parse_cable_faults(experiment.faults, network, seed=seed, duration_s=lasting)
-    if trace is None:
-        return found
-    of_trace = faults_from_trace(
-        network, trace, simulated_s=lasting, seed=[seed, 7], permanent=experiment.trace_permanent
+    """Return the failures of the experiment, given as text and by its trace.
+
+    Raises:
+        InputError: The text is invalid, or a failure does not fit the network.
+    """
+    network = experiment.network
+    duration_s = experiment.duration_s
+    faults = parse_cable_faults(experiment.faults, network, seed=seed, duration_s=duration_s)
+    if experiment.trace is None:
+        return faults
+    trace_faults = faults_from_trace(
+        network,
+        experiment.trace,
+        simulated_s=duration_s,
+        seed=[seed, 7],  # differs from the seed of ``parse_cable_faults``
+        permanent=experiment.trace_permanent,
     )
-    return check_faults(network, [*found, *of_trace])
+    return check_faults(network, [*faults, *trace_faults])
 
 
 def timeline_rows(network: Network, run: SimulationResult) -> list[tuple[float, str, str, str]]:
-    """What NAC did: (seconds, event, router, its input as "from-to"), in order."""
+    """Return the events of NAC in order: (seconds, event, router, its input as "from-to")."""
     switches = [switch.id for switch in network.switches]
     links = [f"{link.source}-{link.target}" for link in network.links]
-    return [
-        (
-            int(tick) / run.ticks_per_s,
-            NAC_EVENTS[int(event)],
-            switches[int(router)],
-            links[int(link)],
-        )
-        for tick, event, router, link in run.nac_timeline
-    ]
+    rows = []
+    for tick, event, router, link in run.nac_timeline.tolist():
+        rows.append((tick / run.ticks_per_s, NAC_EVENTS[event], switches[router], links[link]))
+    return rows
 
 
 def last_delivery_s(run: SimulationResult) -> float | None:
-    """When the last message arrived; None: none did."""
+    """Return when the last message arrived, or None if none arrived."""
     return float(run.delivered.max()) / run.ticks_per_s if run.received else None
 
 
 def _messages(experiment: Experiment, parameters: SimulationParameters, seed: int) -> Injections:
+    """Return the messages of the traffic file, or of the pattern."""
     network = experiment.network
     if experiment.traffic is not None:
         return read_messages(experiment.traffic, network, parameters)
@@ -275,50 +339,79 @@ def _messages(experiment: Experiment, parameters: SimulationParameters, seed: in
 
 
 def read_messages(document: Json, network: Network, parameters: SimulationParameters) -> Injections:
-    """The messages of a traffic file, with their sizes.
+    """Return the messages of a traffic file, with their sizes.
 
-    ``{"messages": [{"source", "destination", "time_s", "bytes"}]}``; ``{"transfers": [{"source", "destination",
-    "bytes"}]}``: all at 0; ``{"frames": [[{"source", "destination"}, ...], ...]}`` (with ``transfers``: numbers into
-    it): each frame begins when the longest of the frame before can have arrived. Ends may be pairs ``["h0", "h1"]``.
-    ``bytes`` defaults to a packet. Raises InputError that names the entry.
+    The document has one of these forms:
+
+    - ``{"messages": [{"source", "destination", "time_s", "bytes"}]}``
+    - ``{"transfers": [{"source", "destination", "bytes"}]}``: all begin at 0.
+    - ``{"frames": [[{"source", "destination"}, ...], ...]}``: each frame begins when the longest
+      transfer of the previous frame can have arrived. With ``transfers``, entries may be numbers of
+      transfers.
+
+    An entry may be a pair ``["h0", "h1"]``. ``bytes`` defaults to a packet.
+
+    Raises:
+        InputError: An entry is invalid; the error names it.
     """
-    hosts = {host.id: i for i, host in enumerate(network.hosts)}
-    slow = with_slowest_link(network, parameters)
-    rows: list[tuple[int, int, int, int]] = []
     if "frames" in document:
-        start = 0
-        for number, frame in enumerate(_list(document["frames"], "frames")):
-            known = document.get("transfers", [])
-            longest = 0
-            for place, item in enumerate(_list(frame, f"frames[{number}]")):
-                entry = known[item] if isinstance(item, int) and 0 <= item < len(known) else item
-                source, destination, size, _ = _entry(
-                    entry, f"frames[{number}][{place}]", hosts, parameters
-                )
-                rows += _packets(start, source, destination, size, parameters)
-                packets = -(-size // parameters.packet_bytes)
-                longest = max(longest, packets * slow.serialization_ticks(parameters.packet_bytes))
-            far = (
-                zero_load_ticks(slow, len(network.switches), 1) if len(network.switches) < 64 else 0
-            )
-            start += longest + far
+        rows = _packets_of_frames(document, network, parameters)
     else:
-        name = "messages" if "messages" in document else "transfers"
-        if name not in document:
-            raise InputError(
-                'traffic: it has none of "messages", "transfers" and "frames"; give one'
-            )
-        for number, item in enumerate(_list(document[name], name)):
-            source, destination, size, time_s = _entry(item, f"{name}[{number}]", hosts, parameters)
-            rows += _packets(round(time_s * TICKS_PER_S), source, destination, size, parameters)
+        rows = _packets_of_messages(document, network, parameters)
     if not rows:
         raise InputError("traffic: it has no message; give one or more")
     rows.sort(key=lambda row: (row[0], row[1]))
-    made, sources, destinations, sizes = (
-        np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)
+    columns = np.ascontiguousarray(np.array(rows, dtype=np.int64).T)
+    return Injections(
+        time_ps=columns[0] * PS_PER_TICK,
+        source=columns[1].astype(np.int32),
+        destination=columns[2].astype(np.int32),
+        size_bytes=columns[3],
     )
-    ends = {"source": sources.astype(np.int32), "destination": destinations.astype(np.int32)}
-    return Injections(time_ps=made * 10, size_bytes=sizes, **ends)
+
+
+def _packets_of_frames(
+    document: Json, network: Network, parameters: SimulationParameters
+) -> list[_Packet]:
+    """Return the packets of frames that begin one after another."""
+    hosts = {host.id: i for i, host in enumerate(network.hosts)}
+    slow = with_slowest_link(network, parameters)
+    transfers = document.get("transfers", [])
+    # Time of a packet's head over the longest path. In large networks paths are shorter than this.
+    head_ticks = 0
+    if len(network.switches) < 64:
+        head_ticks = zero_load_ticks(slow, len(network.switches), 1)
+    rows: list[_Packet] = []
+    start = 0
+    for number, frame in enumerate(_list(document["frames"], "frames")):
+        longest = 0
+        for position, item in enumerate(_list(frame, f"frames[{number}]")):
+            entry = item
+            if isinstance(item, int) and 0 <= item < len(transfers):
+                entry = transfers[item]
+            where = f"frames[{number}][{position}]"
+            source, destination, size_bytes, _ = _entry(entry, where, hosts, parameters)
+            rows += _packets(start, source, destination, size_bytes, parameters)
+            packets = math.ceil(size_bytes / parameters.packet_bytes)
+            longest = max(longest, packets * slow.serialization_ticks(parameters.packet_bytes))
+        start += longest + head_ticks
+    return rows
+
+
+def _packets_of_messages(
+    document: Json, network: Network, parameters: SimulationParameters
+) -> list[_Packet]:
+    """Return the packets of messages that begin at their own times, or at 0."""
+    hosts = {host.id: i for i, host in enumerate(network.hosts)}
+    name = "messages" if "messages" in document else "transfers"
+    if name not in document:
+        raise InputError('traffic: it has none of "messages", "transfers" and "frames"; give one')
+    rows: list[_Packet] = []
+    for number, item in enumerate(_list(document[name], name)):
+        where = f"{name}[{number}]"
+        source, destination, size_bytes, time_s = _entry(item, where, hosts, parameters)
+        rows += _packets(round(time_s * TICKS_PER_S), source, destination, size_bytes, parameters)
+    return rows
 
 
 def _list(value: object, where: str) -> Sequence[Any]:
@@ -330,6 +423,17 @@ def _list(value: object, where: str) -> Sequence[Any]:
 def _entry(
     item: object, where: str, hosts: Mapping[str, int], parameters: SimulationParameters
 ) -> tuple[int, int, int, float]:
+    """Return the source, the destination, the size in bytes and the time in seconds of an entry.
+
+    Args:
+        item: The entry.
+        where: Its position in the document, for messages.
+        hosts: Number of each host.
+        parameters: Parameters of routers and links.
+
+    Raises:
+        InputError: The entry is invalid.
+    """
     if isinstance(item, list) and len(item) >= 2:
         item = {"source": item[0], "destination": item[1]}
     if not isinstance(item, Mapping):
@@ -337,28 +441,34 @@ def _entry(
             f'traffic: {where} is {item!r}; give {{"source": ..., "destination": ...}}'
         )
     ends = []
-    for name in ("source", "destination"):
-        host = item.get(name, item.get({"source": "from", "destination": "to"}[name]))
+    for name, short_name in (("source", "from"), ("destination", "to")):
+        host = item.get(name, item.get(short_name))
         if not isinstance(host, str) or host not in hosts:
             raise InputError(
-                f"traffic: {where}: its {name} {host!r} is no host of the network; give one, as {next(iter(hosts))}"
+                f"traffic: {where}: its {name} {host!r} is no host of the network; give one, as "
+                f"{next(iter(hosts))}"
             )
         ends.append(hosts[host])
-    size, time_s = item.get("bytes", parameters.packet_bytes), item.get("time_s", 0.0)
-    if not isinstance(size, int) or not 1 <= size <= 10**12:
-        raise InputError(f"traffic: {where}: {size!r} bytes; give a whole number, 1 or more")
-    if not isinstance(time_s, int | float) or not 0 <= time_s <= 18:
-        raise InputError(f"traffic: {where}: time_s {time_s!r}; give 0 to 18 s")
-    return ends[0], ends[1], size, float(time_s)
+    size_bytes = item.get("bytes", parameters.packet_bytes)
+    if not isinstance(size_bytes, int) or not 1 <= size_bytes <= 10**12:
+        raise InputError(f"traffic: {where}: {size_bytes!r} bytes; give a whole number, 1 or more")
+    time_s = item.get("time_s", 0.0)
+    if not isinstance(time_s, int | float) or not 0 <= time_s <= _MAX_START_S:
+        raise InputError(f"traffic: {where}: time_s {time_s!r}; give 0 to {_MAX_START_S} s")
+    return ends[0], ends[1], size_bytes, float(time_s)
 
 
 def _packets(
-    tick: int, source: int, destination: int, size: int, parameters: SimulationParameters
-) -> list[tuple[int, int, int, int]]:
-    whole, rest = divmod(size, parameters.packet_bytes)
-    if whole > 1_000_000:
+    tick: int, source: int, destination: int, size_bytes: int, parameters: SimulationParameters
+) -> list[_Packet]:
+    """Return the packets of a message, of which the last may be shorter."""
+    full_packets, remainder_bytes = divmod(size_bytes, parameters.packet_bytes)
+    if full_packets > _MAX_PACKETS_PER_MESSAGE:
         raise InputError(
-            f"traffic: a message of {size} bytes is {whole} packets; give at most a million"
+            f"traffic: a message of {size_bytes} bytes is {full_packets} packets; "
+            "give at most a million"
         )
-    sizes = [parameters.packet_bytes] * whole + [rest] * (rest > 0)
-    return [(tick, source, destination, one) for one in sizes]
+    sizes = [parameters.packet_bytes] * full_packets
+    if remainder_bytes:
+        sizes.append(remainder_bytes)
+    return [(tick, source, destination, packet_bytes) for packet_bytes in sizes]

@@ -1,7 +1,7 @@
-"""The time from the head of a packet to its tail, on every channel of a network and for every size of a run.
+"""The time from the head of a packet to its tail, for every channel and every packet size of a run.
 
-A link transmits at ``SimulationParameters.link_bps``, or at its capacity (``capacities``).
-The way into an output buffer is as fast as the fastest link of its router.
+A link transmits at ``SimulationParameters.link_bps``, or at its capacity (``capacities``). The
+channel into an output buffer is as fast as the fastest link of its router.
 """
 
 from dataclasses import replace
@@ -20,17 +20,21 @@ from testbed.interconnect.parameters import (
 )
 from topologies import Network
 
+# Longest transmission of a packet: what is due later has no room in the event keys
+# (``compiled_run.py``).
 MAX_PACKET_S = 16.4
-"""Longest transmission of a packet: what is due later has no room in the event keys (``compiled_run.py``)."""
 
 
 class Transmission(NamedTuple):
-    """The transmission times of a run."""
+    """The transmission times of a run.
+
+    Attributes:
+        rate: The row of each channel's rate in ``ticks``.
+        ticks: [rate, size] Ticks from a packet's head to its tail.
+    """
 
     rate: IntArray
-    """By channel: the row of its rate in ``ticks``."""
     ticks: IntArray
-    """[rate, size]: ticks from a packet's head to its tail."""
 
 
 def link_rates(network: Network, parameters: SimulationParameters) -> FloatArray:
@@ -97,14 +101,16 @@ def sustained_bps(parameters: SimulationParameters, rate_bps: float) -> float:
     hop = parameters.hop
     packet_bits = 8 * parameters.packet_bytes
     packet_s = packet_bits / rate_bps
-    stored_s = packet_s * parameters.stores
+    stored_s = packet_s if parameters.stores else 0.0
     if hop.output_buffers:
         slot_s = max(hop.router_delay_s, hop.link_delay_s + hop.credit_delay_s + stored_s)
     else:
         slot_s = hop.router_delay_s + hop.link_delay_s + hop.credit_delay_s + stored_s
     if hop.release == "tail":
         slot_s += packet_s
-    by_credits = parameters.slots * packet_bits / slot_s if slot_s > 0 else rate_bps
+    by_credits = rate_bps
+    if slot_s > 0:
+        by_credits = parameters.slots * packet_bits / slot_s
     by_turnaround = packet_bits / (packet_s + hop.turnaround_s)
     return min(rate_bps, parameters.channels * min(by_credits, by_turnaround))
 
@@ -125,7 +131,8 @@ def build_transmission(
     if longest_s > MAX_PACKET_S:
         raise InputError(
             f"{model.network.name}: a packet takes {longest_s:.3g} s over a link of "
-            f"{rates[0]:g} bit/s; give at most {MAX_PACKET_S:g} s, with --packet-size or --link-rate"
+            f"{rates[0]:g} bit/s; give at most {MAX_PACKET_S:g} s, "
+            "with --packet-size or --link-rate"
         )
     return Transmission(row.astype(np.int64), ticks)
 

@@ -1,5 +1,6 @@
-"""Software routers with credits and finite queues, one process each, that exchange real packets; with NAC or without.
+"""Software routers with credits and finite queues, which exchange real packets.
 
-``router`` and ``nac`` decide (no sockets, no clock), ``emulated`` runs them over veth cables, ``judgement`` says what
-it shows.
+They run with or without NAC.
+Each router is a process. ``router`` and ``nac`` decide what happens (without sockets or clocks),
+``emulated`` runs them over veth cables, and ``measurements`` holds what they report.
 """

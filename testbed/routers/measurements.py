@@ -1,6 +1,9 @@
-"""What a run of software routers measured: messages that arrived, what was left in buffers, and what NAC did; and the
-cycles of full buffers in it, read off with no code in common with NAC's own search."""
+"""The measurements of a run of software routers, and the cycles of full buffers in them.
 
+The search for cycles has no code in common with NAC's own.
+"""
+
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +15,15 @@ from testbed.routers.router import Arrival, Snapshot
 
 @dataclass(frozen=True, kw_only=True)
 class RouterReport:
-    """What one router hands in at the end. ``frames_dropped``: that a socket had no room for: the machine's fault."""
+    """The report of one router at the end of a run.
+
+    Attributes:
+        log: Messages that arrived.
+        snapshot: Contents of its buffers.
+        nac: Number of NAC's events by name.
+        frames_dropped: Frames for which a socket had no room. The machine was too slow, not the
+            router.
+    """
 
     log: list[Arrival]
     snapshot: Snapshot
@@ -22,8 +33,15 @@ class RouterReport:
 
 @dataclass(frozen=True, kw_only=True)
 class RouterRun:
-    """The routers' reports. ``stuck_for_s``: how long no packet had moved when the run was ended with packets in
-    buffers (0: it ended by itself)."""
+    """The reports of all routers.
+
+    Attributes:
+        made: Number of messages generated.
+        reports: One report per router.
+        seconds: Duration of the run.
+        stuck_for_s: Time without any movement when the run was ended with packets in buffers; 0 if
+            it ended by itself.
+    """
 
     made: int
     reports: tuple[RouterReport, ...]
@@ -32,24 +50,30 @@ class RouterRun:
 
     @property
     def log(self) -> list[Arrival]:
-        return [arrival for report in self.reports for arrival in report.log]
+        """All messages that arrived."""
+        return [*itertools.chain.from_iterable(report.log for report in self.reports)]
 
     @property
     def delivered(self) -> int:
+        """Number of messages that arrived."""
         return len(self.log)
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
+        """Contents of the routers' buffers at the end."""
         return tuple(report.snapshot for report in self.reports)
 
     @property
     def in_use(self) -> int:
-        """Packets in buffers of routers at the end."""
-        return sum(sum(s.inputs) + sum(s.outputs) + sum(s.avoidance) for s in self.snapshots)
+        """Number of packets in buffers of routers at the end."""
+        packets = 0
+        for snapshot in self.snapshots:
+            packets += sum(snapshot.inputs) + sum(snapshot.outputs) + sum(snapshot.avoidance)
+        return packets
 
     @property
     def nac(self) -> dict[str, int]:
-        """What NAC did in all routers."""
+        """Number of NAC's events in all routers, by name."""
         total: Counter[str] = Counter()
         for report in self.reports:
             total.update(report.nac)
@@ -57,22 +81,21 @@ class RouterRun:
 
 
 def find_cycle(plan: RouterPlan, snapshots: Sequence[Snapshot]) -> list[tuple[int, int]]:
-    """Inputs (router, port) of which each is full and waits for the next one, round a cycle; empty where there is none.
+    """Return a cycle of full inputs (router, port), each of which waits for the next one.
 
-    An input waits for the next where its head asks for an output that is full, without a credit, and the input behind
-    the cable is full.
+    An input waits for another if its head requests an output that is full and has no credit, and
+    the input at the other end of the cable is full. The list is empty if there is no cycle.
     """
     waits = []
     for snapshot in snapshots:
         for port, out in enumerate(snapshot.wants):
-            if (
-                out is None
-                or snapshot.inputs[port] < plan.slots
-                or snapshot.outputs[out] < plan.slots
-            ):
+            if out is None:
                 continue
-            behind = plan.ports[snapshot.router][out]
-            entry = plan.ports[behind].index(snapshot.router)
-            if snapshot.credits[out] == 0 and snapshots[behind].inputs[entry] >= plan.slots:
-                waits.append(((snapshot.router, port), (behind, entry)))
+            if snapshot.inputs[port] < plan.slots or snapshot.outputs[out] < plan.slots:
+                continue
+            neighbour = plan.ports[snapshot.router][out]
+            entry = plan.ports[neighbour].index(snapshot.router)
+            neighbour_is_full = snapshots[neighbour].inputs[entry] >= plan.slots
+            if snapshot.credits[out] == 0 and neighbour_is_full:
+                waits.append(((snapshot.router, port), (neighbour, entry)))
     return cycle_of(waits)

@@ -1,20 +1,24 @@
-"""The value that says which software routers there are, how they are cabled, and which messages their hosts send
-where; and the deadlock of two link failures (Zarza 2011, section 4.1, Figures 4.1 and 4.2), built.
+"""The plan of a run of software routers: routers, cables, and messages with their paths.
 
-Part of a torus or mesh, 5 routers wide and 3 high; two pairs, each with its link dead in the middle row, and the
-detours:
+``two_failures_plan`` builds the deadlock of two link failures (Zarza 2011, section 4.1, Figures 4.1
+and 4.2). It is a part of a torus or mesh, 5 routers wide and 3 high. There are two pairs of hosts;
+each has a dead link in the middle row, and a detour:
 
-    o     o-----o-----D1    o        S1: right, its link is dead: down, right, right, up, and up again to D1
-          |           |              S2: left, its link is dead: up, left, left, down, and down again to D2
+    o     o-----o-----D1    o        S1: right, dead link; detour: down, right, right, up; up to D1
+          |           |              S2: left, dead link; detour: up, left, left, down; down to D2
     S1----o--x--o--x--o-----S2
-          |           |              The detours are a cycle of eight channels round the router in the middle:
-    o     D2----o-----o     o        S1's packets hold four of them and wait for S2's, and the other way round.
+          |           |
+    o     D2----o-----o     o
+
+The detours are a cycle of eight channels round the router in the middle. S1's packets hold four of
+them and wait for S2's packets, and vice versa.
 """
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Literal, get_args
 
 import networkx
@@ -24,37 +28,56 @@ from testbed.errors import InputError
 from testbed.model.short_repr import ShortRepr
 from testbed.routers.wire import DataPacket
 
+# How deadlock is avoided: not at all; by NAC; or by bubble flow control, which does not let a
+# packet of a host take the last free slot behind an output.
 Avoidance = Literal["none", "nac", "bubble"]
-"""How deadlock is avoided: not at all; by NAC; by bubble flow control (a ring's last free slot is not for
-newcomers)."""
 MAX_ROUTERS = 64
 MAX_PAYLOAD_BYTES = 4000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flow:
-    """Messages of one host to another over a fixed path of routers, made at ``times_s`` (seconds after the start)."""
+    """Messages from one host to another over a fixed path.
+
+    Attributes:
+        path: Routers from the source to the destination.
+        times_s: When each message is generated (seconds after the start).
+    """
 
     path: tuple[int, ...]
     times_s: tuple[float, ...]
 
     @property
     def source(self) -> int:
+        """Router of the source host."""
         return self.path[0]
 
     @property
     def destination(self) -> int:
+        """Router of the destination host."""
         return self.path[-1]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RouterPlan(ShortRepr):
-    """``routers`` are numbered from 0, each with one host of its own; ``cables`` join two of them, full duplex.
+    """Routers, each with one host, and the messages between the hosts.
 
-    ``slots``: packets that each input buffer and each output buffer holds; ``packet_s``: how long a packet occupies a
-    link; ``retry_s``: NAC's retry timer; ``stuck_s``: no packet having moved for so long, with packets in buffers, is a
-    deadlock; ``limit_s``: how long the run may take. Raises InputError for what cannot be: a path over no cable, two
-    paths of one pair.
+    Attributes:
+        routers: Number of routers; they are numbered from 0.
+        cables: Pairs of routers that a cable connects, full duplex.
+        flows: The messages.
+        avoidance: How deadlock is avoided.
+        slots: Number of packets that each input buffer and each output buffer holds.
+        payload_bytes: Size of a message.
+        packet_s: Time for which a packet occupies a link.
+        retry_s: NAC's retry time.
+        stuck_s: If no packet has moved for this time although buffers hold packets, it is a
+            deadlock.
+        limit_s: Longest duration of the run.
+
+    Raises:
+        InputError: A value is invalid: for instance, a path does not follow the cables, or two
+            paths connect the same pair.
     """
 
     routers: int
@@ -69,6 +92,10 @@ class RouterPlan(ShortRepr):
     limit_s: float = 20.0
 
     def __post_init__(self) -> None:
+        self._check_numbers()
+        self._check_cables_and_paths()
+
+    def _check_numbers(self) -> None:
         if not 2 <= self.routers <= MAX_ROUTERS:
             raise InputError(f"{self.routers} routers; give 2 to {MAX_ROUTERS}")
         if self.avoidance not in get_args(Avoidance):
@@ -81,19 +108,20 @@ class RouterPlan(ShortRepr):
             raise InputError(
                 f"payload of {self.payload_bytes} bytes; give 0 to {MAX_PAYLOAD_BYTES}"
             )
+
+    def _check_cables_and_paths(self) -> None:
         for a, b in self.cables:
             if a == b or not (0 <= a < self.routers and 0 <= b < self.routers):
                 raise InputError(
                     f"a cable joins {a} and {b}; give two routers of 0 to {self.routers - 1}"
                 )
-        joined = {frozenset(cable) for cable in self.cables}
-        if len(joined) < len(self.cables):
+        connected = {frozenset(cable) for cable in self.cables}
+        if len(connected) < len(self.cables):
             raise InputError("two cables join the same routers; give one")
         pairs = set()
         for flow in self.flows:
-            if len(flow.path) < 2 or any(
-                frozenset(step) not in joined for step in itertools.pairwise(flow.path)
-            ):
+            steps = {frozenset(step) for step in itertools.pairwise(flow.path)}
+            if not steps or not steps <= connected:
                 raise InputError(
                     f"the path {flow.path} does not follow the cables; give routers that are joined"
                 )
@@ -104,80 +132,109 @@ class RouterPlan(ShortRepr):
     @cached_property
     def ports(self) -> tuple[tuple[int, ...], ...]:
         """The neighbour at each port of each router, in the order of the cables."""
-        found: list[list[int]] = [[] for _ in range(self.routers)]
+        neighbours: list[list[int]] = [[] for _ in range(self.routers)]
         for a, b in self.cables:
-            found[a].append(b)
-            found[b].append(a)
-        return tuple(tuple(each) for each in found)
+            neighbours[a].append(b)
+            neighbours[b].append(a)
+        return tuple(tuple(ports) for ports in neighbours)
 
     def routes_of(self, router: int) -> Mapping[tuple[int, int], int]:
-        """(source, destination) -> the port that the router sends such packets to; its own port count: to its host."""
-        found = {}
+        """Return the routing table of a router: (source, destination) -> port.
+
+        The port after the last one leads to the router's host.
+        """
+        ports = self.ports[router]
+        host_port = len(ports)
+        routes = {}
         for flow in self.flows:
-            for place, here in enumerate(flow.path):
-                if here == router:
-                    last = place == len(flow.path) - 1
-                    port = (
-                        len(self.ports[router])
-                        if last
-                        else self.ports[router].index(flow.path[place + 1])
-                    )
-                    found[flow.source, flow.destination] = port
-        return found
+            for position, on_path in enumerate(flow.path):
+                if on_path != router:
+                    continue
+                if position == len(flow.path) - 1:
+                    port = host_port
+                else:
+                    port = ports.index(flow.path[position + 1])
+                routes[flow.source, flow.destination] = port
+        return routes
 
     def messages_of(self, router: int) -> list[tuple[float, DataPacket]]:
-        """What the router's host makes, and when (seconds after the start), in order. The payload tells its message
-        apart."""
-        found = []
+        """Return the messages of a router's host, and when each is generated, in order of time.
+
+        Times are in seconds after the start. Payloads differ from message to message.
+        """
+        messages = []
         for flow in self.flows:
-            if flow.source == router:
-                for count, time_s in enumerate(flow.times_s):
-                    seed = (flow.source * 65_537 + flow.destination * 257 + count) % 251
-                    packet = DataPacket(
-                        source=flow.source,
-                        destination=flow.destination,
-                        number=count,
-                        made_ns=round(time_s * 1e9),
-                        payload=bytes((seed + k) % 256 for k in range(self.payload_bytes)),
-                    )
-                    found.append((time_s, packet))
-        return sorted(found, key=lambda each: each[0])
+            if flow.source != router:
+                continue
+            for number, time_s in enumerate(flow.times_s):
+                seed = (flow.source * 65_537 + flow.destination * 257 + number) % 251
+                packet = DataPacket(
+                    source=flow.source,
+                    destination=flow.destination,
+                    number=number,
+                    made_ns=round(time_s * 1e9),
+                    payload=bytes((seed + k) % 256 for k in range(self.payload_bytes)),
+                )
+                messages.append((time_s, packet))
+        return sorted(messages, key=itemgetter(0))
 
     @property
     def messages(self) -> int:
+        """Number of messages of all hosts."""
         return sum(len(flow.times_s) for flow in self.flows)
 
 
 def ring_plan(
-    routers: int, hops: int, *, messages: int, load: float = 1.0, seed: int = 1, avoidance: Avoidance = "nac",
-    slots: int = 2, packet_s: float = 0.002,
-) -> RouterPlan:  # fmt: skip
-    """A ring whose every host sends so many messages to the host so many hops to its right (tornado traffic).
+    routers: int,
+    hops: int,
+    *,
+    messages: int,
+    load: float = 1.0,
+    seed: int = 1,
+    avoidance: Avoidance = "nac",
+    slots: int = 2,
+    packet_s: float = 0.002,
+) -> RouterPlan:
+    """Return the plan of a ring with tornado traffic: every host sends to one host on its right.
 
-    ``load``: messages made a packet time and host, at random (Poisson). From 1 / hops on a link of the ring is asked
-    for more than it can carry.
+    Args:
+        routers: Number of routers.
+        hops: Distance of the destination, in links.
+        messages: Number of messages of each host.
+        load: Mean number of messages per host that are generated in the time of a packet (Poisson).
+            A load of more than 1 / hops exceeds the capacity of the links.
+        seed: Seed of the times.
+        avoidance: How deadlock is avoided.
+        slots: Number of packets that each buffer holds.
+        packet_s: Time for which a packet occupies a link.
     """
     if not 1 <= hops < routers:
         raise InputError(f"{hops} hops on a ring of {routers}; give 1 to {routers - 1}")
-    flows = tuple(
-        Flow(
-            path=tuple((k + step) % routers for step in range(hops + 1)),
-            times_s=_poisson(messages, load / packet_s, [seed, k]),
-        )
-        for k in range(routers)
-    )
-    cables = tuple((k, (k + 1) % routers) for k in range(routers))
+    flows = []
+    for source in range(routers):
+        path = tuple((source + step) % routers for step in range(hops + 1))
+        times_s = _poisson(messages, load / packet_s, [seed, source])
+        flows.append(Flow(path=path, times_s=times_s))
     return RouterPlan(
-        routers=routers, cables=cables, flows=flows, avoidance=avoidance, slots=slots, packet_s=packet_s
-    )  # fmt: skip
+        routers=routers,
+        cables=tuple((k, (k + 1) % routers) for k in range(routers)),
+        flows=tuple(flows),
+        avoidance=avoidance,
+        slots=slots,
+        packet_s=packet_s,
+    )
 
 
 def _poisson(messages: int, rate_per_s: float, seed: Sequence[int]) -> tuple[float, ...]:
+    """Return the times of messages at random intervals, in seconds."""
     gaps = np.random.default_rng(list(seed)).exponential(1.0 / rate_per_s, messages)
     return tuple(float(time_s) for time_s in np.cumsum(gaps))
 
 
+# Width and height of the mesh of ``two_failures_plan``.
 SHAPE = (5, 3)
+
+# Paths of both pairs as coordinates, without failures and round the dead link of each pair.
 _PLAIN = ((0, 1), (1, 1), (2, 1), (3, 1), (3, 2)), ((4, 1), (3, 1), (2, 1), (1, 1), (1, 0))
 _ROUND_1 = (
     ((0, 1), (1, 1), (1, 0), (2, 0), (3, 0), (3, 1), (3, 2)),
@@ -187,55 +244,74 @@ _ROUND_2 = (
     ((0, 1), (1, 1), (2, 1), (2, 0), (3, 0), (3, 1), (3, 2)),
     ((4, 1), (3, 1), (3, 2), (2, 2), (1, 2), (1, 1), (1, 0)),
 )
+# Numbers of the dead links -> the paths of both pairs: dimension order, x first, and a detour at
+# the first dead link on the path.
 PATHS: dict[tuple[int, ...], Sequence[Sequence[tuple[int, int]]]] = {
     (): _PLAIN,
     (1,): _ROUND_1,
     (2,): _ROUND_2,
     (1, 2): (_ROUND_1[0], _ROUND_2[1]),
 }
-"""Dead links -> the paths of both pairs: dimension order, x first, and a detour at the first dead link that is met."""
+# The two links that may be dead, as coordinates of their routers.
 DEAD = (((1, 1), (2, 1)), ((2, 1), (3, 1)))
 
 
 def two_failures_plan(
-    *, messages: int, dead: Sequence[int] = (1, 2), avoidance: Avoidance = "nac", load: float = 1.0, seed: int = 1,
+    *,
+    messages: int,
+    dead: Sequence[int] = (1, 2),
+    avoidance: Avoidance = "nac",
+    load: float = 1.0,
+    seed: int = 1,
     slots: int = 2,
-) -> RouterPlan:  # fmt: skip
-    """Both pairs, with the first, the second, both (default) or neither of the links dead.
+) -> RouterPlan:
+    """Return the plan of two pairs, of which each may have a dead link.
 
-    Each pair has a second source, the router before its dead link: with one source alone the routers' fair arbitration
-    keeps the cycle's channels just below full. ``messages``: of each of the four sources.
+    Each pair has a second source, the router before its dead link. With one source alone, the fair
+    arbitration of the routers keeps the channels of the cycle just below full.
+
+    Args:
+        messages: Number of messages of each of the four sources.
+        dead: The dead links: 1, 2, both or none.
+        avoidance: How deadlock is avoided.
+        load: Mean number of messages per source that are generated in the time of a packet.
+        seed: Seed of the times.
+        slots: Number of packets that each buffer holds.
     """
     mesh = networkx.grid_2d_graph(*SHAPE)
     mesh.remove_edges_from(DEAD[number - 1] for number in dead)
-    number = {(x, y): y * SHAPE[0] + x for x, y in mesh}
+    router_at = {(x, y): y * SHAPE[0] + x for x, y in mesh}
     first, second = PATHS[tuple(dead)]
-    flows = tuple(
-        Flow(
-            path=tuple(number[each] for each in path),
-            times_s=_poisson(messages, load / RouterPlan.packet_s, [seed, k]),
-        )
-        for k, path in enumerate([first, second, first[1:], second[1:]])
-    )
-    cables = tuple(sorted((number[a], number[b]) for a, b in mesh.edges))
+    flows = []
+    for k, path in enumerate([first, second, first[1:], second[1:]]):
+        routers = tuple(router_at[position] for position in path)
+        times_s = _poisson(messages, load / RouterPlan.packet_s, [seed, k])
+        flows.append(Flow(path=routers, times_s=times_s))
+    cables = tuple(sorted((router_at[a], router_at[b]) for a, b in mesh.edges))
     return RouterPlan(
-        routers=len(number), cables=cables, flows=flows, avoidance=avoidance, slots=slots
+        routers=len(router_at),
+        cables=cables,
+        flows=tuple(flows),
+        avoidance=avoidance,
+        slots=slots,
     )
 
 
 def dependency_cycles(paths: Iterable[Sequence[int]]) -> list[list[tuple[int, int]]]:
-    """Cycles of channels (from router, to router) in which packets on these paths may wait for each other.
+    """Return the cycles of channels in which packets on these paths may wait for each other.
 
-    A packet in a channel waits for the next channel of its path; without a cycle no deadlock can come (Dally and Seitz
-    1987).
+    A channel is (from router, to router). A packet in a channel waits for the next channel of its
+    path. Without a cycle there can be no deadlock (Dally and Seitz 1987).
 
     >>> dependency_cycles([(0, 1, 2), (1, 2, 0), (2, 0, 1)])
     [[(0, 1), (1, 2), (2, 0)]]
     """
     waits = networkx.DiGraph()
     for path in paths:
-        waits.add_edges_from(itertools.pairwise(itertools.pairwise(path)))
-    found = [list(cycle) for cycle in networkx.simple_cycles(waits)]
-    return sorted(
-        cycle[cycle.index(min(cycle)) :] + cycle[: cycle.index(min(cycle))] for cycle in found
-    )
+        channels = itertools.pairwise(path)
+        waits.add_edges_from(itertools.pairwise(channels))
+    cycles = []
+    for cycle in networkx.simple_cycles(waits):
+        first = cycle.index(min(cycle))
+        cycles.append(cycle[first:] + cycle[:first])
+    return sorted(cycles)

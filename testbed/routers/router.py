@@ -1,15 +1,18 @@
-"""One software router: finite queues, credits, a crossbar, and NAC next to them. Frames come in, frames go out; no
-socket, no clock.
+"""A software router: finite queues, credits and a crossbar, without sockets or clocks.
 
 Theory of operation
-------------------- A router has an input buffer and an output buffer of so many packets at every port, an avoidance
-buffer of one packet next to each input buffer (NAC), and an input buffer for its own host, filled from a queue without
-end. It sends a packet over a cable only with a credit, which stands for a free slot of the input buffer at the other
-end, and gets the credit back when the packet leaves that buffer. So nothing is ever dropped: where there is no room,
-packets wait, and where they wait in a cycle, permanently.
+-------------------
+A router has an input buffer and an output buffer of a few packets at every port. Next to each input
+buffer there is an avoidance buffer of one packet (for NAC). Another input buffer is for the
+router's host; it is filled from a queue without limit.
 
-``receive`` takes a frame, ``offer`` a message of the host, ``advance`` does all that can be done by now; ``outgoing``
-are the frames to send, ``log`` what came for the host. Time is the caller's, in seconds.
+A router sends a packet over a cable only with a credit, which stands for a free slot of the input
+buffer at the other end. The credit returns when the packet leaves that buffer. So nothing is ever
+dropped: without room, packets wait, and if they wait in a cycle, they wait permanently.
+
+``receive`` takes a frame, ``inject`` a message of the host, and ``advance`` does everything that is
+possible now. ``outgoing`` contains the frames to send, and ``log`` the messages that arrived for
+the host. The caller supplies the time, in seconds.
 """
 
 from collections import Counter, deque
@@ -26,15 +29,24 @@ from testbed.routers.wire import (
 )
 
 NEVER = float("inf")
+# A message that arrived: source, destination, number, hops, latency from its generation on
+# (seconds, source queue included), and time of arrival (seconds).
 Arrival = tuple[int, int, int, int, float, float]
-"""Of a message: source, destination, number, hops, latency from its making in seconds (queue included), and when it
-arrived."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """What a router holds at a moment. ``wants``: the port that the head of each input asks for (None: none, or the
-    host)."""
+    """The contents of a router's buffers at one moment, by port.
+
+    Attributes:
+        router: Number of the router.
+        inputs: Packets in each input buffer.
+        wants: The port that the head of each input requests; None if there is none, or it is for
+            the host.
+        outputs: Packets in each output buffer.
+        credits: Credits of each port.
+        avoidance: Packets in each avoidance buffer.
+    """
 
     router: int
     inputs: tuple[int, ...]
@@ -45,11 +57,34 @@ class Snapshot:
 
 
 class Router:
-    """See the module. Ports are 0 to ``ports - 1``; ``ports`` itself is the host's."""
+    """A router of a plan. Ports are numbered from 0; port ``ports`` is that of the host.
+
+    Attributes:
+        plan: The plan.
+        number: Number of the router.
+        slots: Number of packets that each buffer holds.
+        ports: Number of ports with a cable.
+        routes: (source, destination) -> port.
+        inputs: The input buffers; the last one is that of the host.
+        outputs: The output buffers.
+        aside: The packet in the avoidance buffer of each input.
+        credits: Free slots of the input buffer at the other end of each cable.
+        busy_until: When each cable becomes idle (seconds).
+        turn: The input that each output serves next.
+        source_queue: Messages of the host that have not entered the router.
+        outgoing: Frames to send, with their ports.
+        log: Messages that arrived for the host.
+        moves: Number of packets moved, within the router or out of it.
+        done: Number of NAC's events by name (``testbed.routers.nac``).
+        now_s: The current time.
+    """
 
     def __init__(self, plan: RouterPlan, number: int) -> None:
-        self.plan, self.number, self.slots = plan, number, plan.slots
-        self.ports = ports = len(plan.ports[number])
+        self.plan = plan
+        self.number = number
+        self.slots = plan.slots
+        ports = len(plan.ports[number])
+        self.ports = ports
         self.routes = plan.routes_of(number)
         self.inputs: list[deque[DataPacket]] = [deque() for _ in range(ports + 1)]
         self.outputs: list[deque[DataPacket]] = [deque() for _ in range(ports)]
@@ -61,18 +96,19 @@ class Router:
         self.outgoing: list[tuple[int, bytes]] = []
         self.log: list[Arrival] = []
         self.moves = 0
-        """Packets moved, within the router or out of it."""
         self.done: Counter[str] = Counter()
-        """What NAC did (``testbed.routers.nac``)."""
         self.now_s = 0.0
 
     def inject(self, packet: DataPacket) -> None:
-        """A message of the router's own host, which waits in front of the router for as long as it takes."""
+        """Append a message of the router's host to the source queue."""
         self.source_queue.append(packet)
 
     def receive(self, port: int, frame: bytes, now_s: float) -> None:
-        """A frame that came in at the port. Raises WireError for one that cannot be, a packet without a slot
-        included."""
+        """Process a frame that arrived at the port.
+
+        Raises:
+            WireError: The frame is invalid, or a packet for which there is no slot.
+        """
         self.now_s = now_s
         message = decode(frame)
         if message is None:
@@ -80,49 +116,64 @@ class Router:
         elif isinstance(message, DataPacket):
             if len(self.inputs[port]) >= self.slots:
                 raise WireError(
-                    f"router {self.number} has no slot for a packet at port {port}: it had no credit"
+                    f"router {self.number} has no slot for a packet at port {port}: "
+                    "it had no credit"
                 )
             self.inputs[port].append(message)
         else:
             self.receive_control(port, message)
 
     def receive_control(self, port: int, message: Identification | Recovery) -> None:
-        """A control packet of NAC's, which a router without it has no use for: WireError."""
+        """Raise an error, because a router without NAC gets no control packet.
+
+        Raises:
+            WireError: Always.
+        """
         raise WireError(f"router {self.number} runs no NAC, and got one of its control packets")
 
     def advance(self, now_s: float) -> None:
-        """Move all that can move at this moment."""
+        """Move all packets that can move now."""
         self.now_s = now_s
         while self._move_once():
             pass
 
     def next_time_s(self) -> float:
-        """When ``advance`` is due although nothing has come: a link that is idle again, a retry timer. NEVER: not by
-        itself."""
-        waiting = [
-            self.busy_until[port]
-            for port, queue in enumerate(self.outputs)
-            if queue and self.credits[port] and self.busy_until[port] > self.now_s
-        ]
-        return min(waiting, default=NEVER)
+        """Return when ``advance`` is due even if no frame arrives, in seconds.
+
+        This is when a link becomes idle; NEVER if the router waits only for frames.
+        """
+        next_s = NEVER
+        for port, queue in enumerate(self.outputs):
+            if queue and self.credits[port] and self.busy_until[port] > self.now_s:
+                next_s = min(next_s, self.busy_until[port])
+        return next_s
 
     def requested_output(self, port: int) -> int | None:
-        """The port that the head of this input asks for; None where it is empty, or its head is for the host."""
+        """Return the port that the head of this input requests.
+
+        None if the input is empty, or its head is for the host.
+        """
         queue = self.inputs[port]
         return self._output_for(queue[0]) if queue else None
 
     def requested_from_avoidance(self, port: int) -> int | None:
-        """The same of the packet in the avoidance buffer of this input."""
+        """Return the port that the packet in the avoidance buffer of this input requests.
+
+        None if the buffer is empty, or its packet is for the host.
+        """
         packet = self.aside[port]
         return None if packet is None else self._output_for(packet)
 
     def free_slots_behind(self, port: int) -> int:
-        """Free slots of the output buffer and, by its credits, of the input buffer behind the cable: cap(c) -
-        size(c)."""
+        """Return the number of free slots behind the port: cap(c) - size(c).
+
+        These are the slots of the output buffer and, by its credits, those of the input buffer at
+        the other end of the cable.
+        """
         return self.slots - len(self.outputs[port]) + self.credits[port]
 
     def snapshot(self) -> Snapshot:
-        """What is where now."""
+        """Return the contents of the buffers now."""
         ports = range(self.ports)
         return Snapshot(
             router=self.number,
@@ -138,7 +189,7 @@ class Router:
         return port if port < self.ports else None
 
     def _move_once(self) -> bool:
-        """One round over everything; whether anything moved."""
+        """Try every move once, and return whether anything moved."""
         before = self.moves
         local = self.inputs[-1]
         while self.source_queue and len(local) < self.slots:
@@ -151,42 +202,56 @@ class Router:
         return self.moves > before
 
     def _eject(self, port: int) -> None:
-        """What is for the host always sinks."""
+        """Deliver packets for the host, which always has room."""
         queue = self.inputs[port]
         while queue and self._output_for(queue[0]) is None:
             packet = queue.popleft()
-            ends = packet.source, packet.destination
+            latency_s = self.now_s - packet.made_ns * 1e-9
             self.log.append(
-                (*ends, packet.number, packet.hops, self.now_s - packet.made_ns * 1e-9, self.now_s)
+                (
+                    packet.source,
+                    packet.destination,
+                    packet.number,
+                    packet.hops,
+                    latency_s,
+                    self.now_s,
+                )
             )
             self.moves += 1
             self._give_credit(port)
 
     def _switch(self, out: int) -> None:
-        """Packets into the output buffer while it has room: from avoidance buffers first, then from inputs in turn."""
+        """Move packets into an output buffer while it has room and inputs request it."""
         while len(self.outputs[out]) < self.slots:
-            for port in range(self.ports):
-                if self.requested_from_avoidance(port) == out and self.may_pass(port, out):
-                    self._take_aside(port, out)
-                    break
-            else:
-                inputs = self.ports + 1
-                for step in range(inputs):
-                    port = (self.turn[out] + step) % inputs
-                    if self.requested_output(port) == out and self.may_pass(port, out):
-                        self._take(port, out)
-                        break
-                else:
-                    return
+            if not (self._switch_from_avoidance(out) or self._switch_from_input(out)):
+                return
+
+    def _switch_from_avoidance(self, out: int) -> bool:
+        """Move a packet from the first avoidance buffer that may pass; return whether one did."""
+        for port in range(self.ports):
+            if self.requested_from_avoidance(port) == out and self.may_pass(port, out):
+                self._take_aside(port, out)
+                return True
+        return False
+
+    def _switch_from_input(self, out: int) -> bool:
+        """Move a packet from the next input, in turn, that may pass; return whether one did."""
+        inputs = self.ports + 1
+        for step in range(inputs):
+            port = (self.turn[out] + step) % inputs
+            if self.requested_output(port) == out and self.may_pass(port, out):
+                self._take(port, out)
+                return True
+        return False
 
     def may_pass(self, port: int, out: int) -> bool:
-        """False where bubble flow control, or NAC, holds this input back from that output."""
-        return (
-            self.plan.avoidance != "bubble" or port != self.ports or self.free_slots_behind(out) > 1
-        )
+        """Return whether bubble flow control lets a packet of the input pass to the output."""
+        if self.plan.avoidance == "bubble" and port == self.ports:
+            return self.free_slots_behind(out) > 1
+        return True
 
     def passed(self, port: int, out: int, *, aside: bool = False) -> None:
-        """A packet of that input has gone to the output."""
+        """Do nothing; called when a packet of the input has moved to the output."""
 
     def _take_aside(self, port: int, out: int) -> None:
         packet = self.aside[port]
@@ -205,11 +270,11 @@ class Router:
         self.passed(port, out)
 
     def _give_credit(self, port: int) -> None:
-        """A slot of the input is free: its credit goes back over the cable."""
+        """Return the credit of a slot that has become free over the cable."""
         self.outgoing.append((port, CREDIT_FRAME))
 
     def _transmit(self, out: int) -> None:
-        """The head of the output buffer goes onto an idle cable, if there is a credit."""
+        """Send the head of the output buffer if the cable is idle and there is a credit."""
         queue = self.outputs[out]
         if queue and self.credits[out] > 0 and self.busy_until[out] <= self.now_s:
             self.outgoing.append((out, queue.popleft().encode()))

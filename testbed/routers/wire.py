@@ -1,16 +1,17 @@
-"""What two software routers say to each other over a cable: data, credits, and NAC's two control packets, as Ethernet
-frames.
+"""The frames between two software routers: data, credits, and NAC's two control packets.
 
-Every frame has this layout after the Ethernet header of 14 bytes (type 0x88B5, IEEE's for local experiments), big
-endian:
+Every frame has this layout after the Ethernet header of 14 bytes (type 0x88B5, reserved by IEEE for
+local experiments), in big endian:
 
     kind (1 byte) | body
 
-    data            source (2), destination (2), number (4), hops (2), made at (8, ns), CRC-32 of payload (4), payload
-    credit          nothing: one slot of the input buffer at the other end of the cable is free again
-    identification  router (2), input (1), output (2) it is about, then router (2), input (1), ...: its way
-    recovery        router (2), input (1): 0; place (2); then router (2), input (1), ...: the cycle; carries the freed
-                    slot's credit
+    data            source (2), destination (2), number (4), hops (2), generated at (8, ns),
+                    CRC-32 of payload (4), payload
+    credit          empty: a slot of the input buffer at the other end of the cable became free
+    identification  router (2), input (1) and output (2) to identify,
+                    then router (2), input (1), ...: the path so far
+    recovery        router (2), input (1): 0; position in the cycle (2);
+                    then router (2), input (1), ...: the cycle; includes the freed slot's credit
 """
 
 import struct
@@ -19,24 +20,38 @@ from dataclasses import dataclass
 
 ETHERTYPE = 0x88B5
 ETHERNET_BYTES = 14
-DATA, CREDIT, IDENTIFICATION, RECOVERY = 1, 2, 3, 4
+# Kinds of frames.
+DATA = 1
+CREDIT = 2
+IDENTIFICATION = 3
+RECOVERY = 4
+# The fields before a frame's payload or path, including its kind.
 _DATA = struct.Struct("!BHHIHQI")
 _CONTROL = struct.Struct("!BHBH")
 _INPUT = struct.Struct("!HB")
 CREDIT_FRAME = bytes((CREDIT,))
 
+# The number of a router, and of the port of its input.
 Input = tuple[int, int]
-"""A router's number, and the number of its port at which the input is."""
 Cycle = tuple[Input, ...]
 
 
 class WireError(ValueError):
-    """A frame that no router sends: which, and what is wrong with it."""
+    """A frame that no router sends. The text says which frame, and what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataPacket:
-    """A message of a host. ``hops``: cables crossed so far; ``made_ns``: when its host made it, on the run's clock."""
+    """A message of a host.
+
+    Attributes:
+        source: Router of the source host.
+        destination: Router of the destination host.
+        number: Number of the message of this source and destination.
+        made_ns: When its host generated it, in nanoseconds after the start of the run.
+        payload: Its content.
+        hops: Number of cables crossed so far.
+    """
 
     source: int
     destination: int
@@ -46,7 +61,7 @@ class DataPacket:
     hops: int = 0
 
     def encode(self) -> bytes:
-        """The frame's bytes, with one hop more than the packet has now."""
+        """Return the bytes of the frame, which counts one hop more than the packet does now."""
         check = zlib.crc32(self.payload)
         head = _DATA.pack(
             DATA, self.source, self.destination, self.number, self.hops + 1, self.made_ns, check
@@ -56,39 +71,53 @@ class DataPacket:
 
 @dataclass(frozen=True, slots=True)
 class Identification:
-    """Asks whether the blocked input ``origin``, whose head wants the port ``out``, is on a cycle of full buffers."""
+    """A packet that finds out whether a blocked input is on a cycle of full buffers.
+
+    Attributes:
+        origin: The blocked input.
+        out: The port that the head of this input requests.
+        path: The inputs that the packet has passed.
+    """
 
     origin: Input
     out: int
     path: Cycle
 
     def encode(self) -> bytes:
-        """The frame's bytes."""
+        """Return the bytes of the frame."""
         return _CONTROL.pack(IDENTIFICATION, *self.origin, self.out) + _encode_path(self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """A slot was freed on the cycle ``path`` by a move; ``place``: the next of its inputs."""
+    """A signal that a move has freed a slot on a cycle.
+
+    Attributes:
+        path: The inputs of the cycle.
+        place: Index of the input that the signal is for.
+    """
 
     path: Cycle
     place: int
 
     def encode(self) -> bytes:
-        """The frame's bytes."""
+        """Return the bytes of the frame."""
         return _CONTROL.pack(RECOVERY, 0, 0, self.place) + _encode_path(self.path)
 
 
 def _encode_path(path: Cycle) -> bytes:
-    return b"".join(_INPUT.pack(*each) for each in path)
+    return b"".join(_INPUT.pack(router, port) for router, port in path)
 
 
+# The content of a frame; None is a credit.
 Message = DataPacket | Identification | Recovery | None
-"""None: a credit."""
 
 
 def decode(frame: bytes) -> Message:
-    """What the bytes after the Ethernet header say. Raises WireError for anything that ``encode`` does not give.
+    """Decode a frame, given as the bytes after its Ethernet header.
+
+    Raises:
+        WireError: ``encode`` does not return such a frame.
 
     >>> decode(CREDIT_FRAME) is None
     True
@@ -102,20 +131,27 @@ def decode(frame: bytes) -> Message:
         if kind == CREDIT:
             return None
         if kind == DATA:
-            _, source, sink, number, hops, made_ns, check = _DATA.unpack_from(frame)
-            if zlib.crc32(payload := frame[_DATA.size :]) != check:
-                raise WireError(
-                    f"the payload of message {number} from {source} to {sink} was changed on its way"
-                )
-            return DataPacket(source, sink, number, made_ns, payload, hops)
+            return _decode_data(frame)
         if kind in (IDENTIFICATION, RECOVERY):
-            _, router, port, value = _CONTROL.unpack_from(frame)
-            path = tuple((r, p) for r, p in _INPUT.iter_unpack(frame[_CONTROL.size :]))
-            return (
-                Recovery(path, value)
-                if kind == RECOVERY
-                else Identification((router, port), value, path)
-            )
+            return _decode_control(frame)
     except struct.error as error:
         raise WireError(f"a frame of kind {kind} ends early ({error})") from None
     raise WireError(f"a frame of kind {kind}, which there is not")
+
+
+def _decode_data(frame: bytes) -> DataPacket:
+    _, source, sink, number, hops, made_ns, check = _DATA.unpack_from(frame)
+    payload = frame[_DATA.size :]
+    if zlib.crc32(payload) != check:
+        raise WireError(
+            f"the payload of message {number} from {source} to {sink} was changed on its way"
+        )
+    return DataPacket(source, sink, number, made_ns, payload, hops)
+
+
+def _decode_control(frame: bytes) -> Identification | Recovery:
+    kind, router, port, value = _CONTROL.unpack_from(frame)
+    path = tuple((r, p) for r, p in _INPUT.iter_unpack(frame[_CONTROL.size :]))
+    if kind == RECOVERY:
+        return Recovery(path, value)
+    return Identification((router, port), value, path)

@@ -1,2 +1,4 @@
-"""Packets through routers with finite buffers as a workload: what is asked of the router simulator, in virtual time
-only."""
+"""The workload "simulation": packets through routers with finite buffers, in virtual time only.
+
+The router simulator itself is in ``testbed.interconnect``.
+"""

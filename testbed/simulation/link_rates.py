@@ -1,4 +1,7 @@
-"""The rates of the links of a simulation: the capacities of the user's network, or one rate for all."""
+"""The rates of the links of a simulation.
+
+They are the capacities of the user's network, or one rate for all links.
+"""
 
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.plan import Experiment
@@ -7,7 +10,7 @@ from testbed.model.naming.names import NetworkLike, has_own_rates
 from testbed.report.column_units import in_words
 from topologies import JsonObject, Network
 
-# A smaller part of a link's rate that packets can use is worth a note.
+# A note says which part of a link's rate packets can use, if it is smaller than this.
 ENOUGH = 0.9
 
 
@@ -28,19 +31,26 @@ def link_rates_note(
 
     It is empty for a catalogue network whose links all have one capacity and can carry it.
     """
-    parts = (_rates_note(requested, network, parameters), _sustained_note(network, parameters))
-    return "; ".join(part for part in parts if part)
+    rates = _rates_note(requested, network, parameters)
+    limit = _sustained_note(network, parameters)
+    if rates and limit:
+        return f"{rates}; {limit}"
+    return rates or limit
 
 
 def _sustained_note(network: Network, parameters: SimulationParameters) -> str:
-    """Return the limit that the routers' delays and buffers set to the fastest link, if it matters."""
+    """Return the limit that the routers' delays and buffers set to the fastest link.
+
+    It is empty if packets can use nearly the whole rate of the link.
+    """
     _, fastest_bps = _limits(network, parameters)
     limit_bps = sustained_bps(parameters, fastest_bps)
     if limit_bps > ENOUGH * fastest_bps:
         return ""
     return (
         f"a link of {in_words(fastest_bps, '_bps')} carries at most {in_words(limit_bps, '_bps')} "
-        f"with the delays of the model {parameters.model} and buffers of {parameters.slots} packets "
+        f"with the delays of the model {parameters.model} and buffers of {parameters.slots} "
+        "packets "
         "(--model, --router-delay, --buffer-size)"
     )
 

@@ -1,10 +1,13 @@
-"""What is simulated, and how, for the command and the library: the options of routers, and those of messages,
-failures and seeds."""
+"""The options of a simulation, for the command and the library.
+
+They add messages, failures and seeds to the options of routers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from testbed.errors import InputError
 from testbed.interconnect.options import LINK_RATE, NAC, WITH_NAC, RouterOptions
@@ -22,16 +25,52 @@ from testbed.model.options.option import (
 )
 from topologies import Json
 
-_MADE = Only(
-    when=lambda a: a.traffic is None, needs="messages made by a pattern, without --traffic"
-)
-_ONE_LOAD = Only(when=lambda a: not a.loads, needs="one load, without --loads")
-_TRACED = Only(when=lambda a: "trace:" in (a.faults or ""), needs="--faults trace:FILE")
+
+def _uses_pattern(requested: Any) -> bool:
+    return requested.traffic is None
+
+
+def _has_one_load(requested: Any) -> bool:
+    return not requested.loads
+
+
+def _has_no_packet_rate(requested: Any) -> bool:
+    return requested.packet_rate_pps is None
+
+
+def _may_have_loads(requested: Any) -> bool:
+    return requested.traffic is None and requested.nac_trace is None
+
+
+def _uses_bursts(requested: Any) -> bool:
+    return bool(requested.injection == "burst")
+
+
+def _is_not_poisson(requested: Any) -> bool:
+    return bool(requested.injection != "poisson")
+
+
+def _uses_trace(requested: Any) -> bool:
+    return "trace:" in (requested.faults or "")
+
+
+# Conditions under which options have a meaning.
+_PATTERN = Only(when=_uses_pattern, needs="messages made by a pattern, without --traffic")
+_ONE_LOAD = Only(when=_has_one_load, needs="one load, without --loads")
+_LOAD = Only(when=_has_no_packet_rate, needs="a load, without --packet-rate")
+_LOADS = Only(when=_may_have_loads, needs="a pattern without --traffic and --nac-trace")
+_BURST = Only(when=_uses_bursts, needs="--injection burst")
+_NOT_POISSON = Only(when=_is_not_poisson, needs="--injection periodic or burst")
+_TRACE = Only(when=_uses_trace, needs="--faults trace:FILE")
 
 
 @options
 class SimulationOptions(RouterOptions):
-    """What is simulated; see ``Experiment``. ``traffic``: a file, or its document."""
+    """The options of a simulation; see ``Experiment``.
+
+    ``traffic`` is a file or its document. Options that are None have a default that depends on the
+    network or on other options.
+    """
 
     network: NetworkLike = option(
         kw_only=False,
@@ -43,17 +82,20 @@ class SimulationOptions(RouterOptions):
         flag="--link-rate",
         default=None,
         kind=LINK_RATE,
-        help="of every link (default: each its capacity in the network's file; 2 Gbit/s in the catalogue)",
+        help="of every link (default: each its capacity in the network's file; 2 Gbit/s in the "
+        "catalogue)",
     )
     pattern: str = sent(
         default="uniform",
-        only=(_MADE,),
-        help="uniform, bit-reversal, shuffle, butterfly, transpose, complement, tornado, scatter, gather",
+        only=(_PATTERN,),
+        help="uniform, bit-reversal, shuffle, butterfly, transpose, complement, tornado, scatter, "
+        "gather",
     )
     traffic: Json | str | None = sent(
         default=None,
         metavar="FILE",
-        help='messages or a schedule instead: {"messages": [...]}, {"transfers": ...} or {"frames": ...}; NAME.et: a '
+        help='messages or a schedule instead: {"messages": [...]}, {"transfers": ...} or '
+        '{"frames": ...}; NAME.et: a '
         "Chakra trace (NAME.0.et, NAME.1.et, ... or .et.json), whose messages wait for each other",
     )
     load: float = sent(
@@ -61,48 +103,36 @@ class SimulationOptions(RouterOptions):
         kw_only=False,
         kind=kinds.load,
         metavar="FRACTION",
-        only=(
-            _MADE,
-            _ONE_LOAD,
-            Only(when=lambda a: a.packet_rate_pps is None, needs="a load, without --packet-rate"),
-        ),
+        only=(_PATTERN, _ONE_LOAD, _LOAD),
         help="of a link (the slowest of a host), that every sender offers on average",
     )
     packet_rate_pps: float | None = sent(
         default=None,
         kind=kinds.sending_rate,
-        only=(_MADE, _ONE_LOAD),
+        only=(_PATTERN, _ONE_LOAD),
         help="of every sender instead, in packets a second",
     )
     loads: Sequence[float] | str | None = sent(
         default=None,
         metavar="A:B:STEP",
-        only=(
-            Only(
-                when=lambda a: a.traffic is None and a.nac_trace is None,
-                needs="a pattern without --traffic and --nac-trace",
-            ),
-        ),
+        only=(_LOADS,),
         help="one after another instead, as in 0.1:0.9:0.1; drawn over the load",
     )
     injection: str = sent(
         default="poisson",
         choices=("poisson", "periodic", "burst"),
-        only=(_MADE,),
+        only=(_PATTERN,),
         help="when messages are made",
     )
     burst_length: int = sent(
         default=1,
         kind=kinds.count,
-        only=(_MADE, Only(when=lambda a: a.injection == "burst", needs="--injection burst")),
+        only=(_PATTERN, _BURST),
         help="messages a burst (with --injection burst)",
     )
     synchronised: bool = sent(
         default=False,
-        only=(
-            _MADE,
-            Only(when=lambda a: a.injection != "poisson", needs="--injection periodic or burst"),
-        ),
+        only=(_PATTERN, _NOT_POISSON),
         help="all senders at the same moments (periodic and burst)",
     )
     duration_s: float | None = sent(
@@ -118,33 +148,37 @@ class SimulationOptions(RouterOptions):
     routing: str | None = routed(
         default=None,
         metavar="METHOD",
-        help="dor, d-mod-k, nca, table, shortest-path, ft-drb, up-down, odd-even, minimal-adaptive, dateline, "
+        help="dor, d-mod-k, nca, table, shortest-path, ft-drb, up-down, odd-even, "
+        "minimal-adaptive, dateline, "
         "distance-classes, valiant, ugal or a plug-in's (default: the network's own)",
     )
     faults: str | None = failing(
         default=None,
         metavar="none|LINK@START-STOP,...|FILE",
-        help="s0_0->s0_1@0.1-0.2,... (both directions; from the beginning and permanent where times are left out), "
-        "a JSON file as for testbed stream, random:N, transient:N, intermittent:N, line:N, square:N, L:N, U:N (legs of "
+        help="s0_0->s0_1@0.1-0.2,... (both directions; from the beginning and permanent where "
+        "times are left out), "
+        "a JSON file as for testbed stream, random:N, transient:N, intermittent:N, line:N, "
+        "square:N, L:N, U:N (legs of "
         "N links), or trace:FILE (an LANL, FTA or PNNL table, plain or .gz)",
     )
     trace_system: str | None = failing(
         default=None,
         metavar="NAME",
-        only=(_TRACED,),
+        only=(_TRACE,),
         help="whose failures of the table are meant (LANL, FTA)",
     )
     trace_rule: str | None = failing(
         default=None,
-        only=(_TRACED,),
-        help="which rows of an LANL table count: interconnect-hardware (default), network-column, either",
+        only=(_TRACE,),
+        help="which rows of an LANL table count: interconnect-hardware (default), network-column, "
+        "either",
     )
     trace_permanent: bool = failing(
-        default=False, only=(_TRACED,), help="treat all failures of the trace as permanent"
+        default=False, only=(_TRACE,), help="treat all failures of the trace as permanent"
     )
     trace_skip_bad_rows: bool = failing(
         default=False,
-        only=(_TRACED,),
+        only=(_TRACE,),
         help="skip rows of the trace that cannot be read; they are counted",
     )
     seed: int = running(default=1, kind=kinds.seed, help="random seed")
@@ -155,7 +189,7 @@ class SimulationOptions(RouterOptions):
 
 @options
 class TimelineOptions:
-    """What a run of the command writes besides."""
+    """Options of the command for files that a run writes."""
 
     nac_trace: Path | None = option(
         default=None,

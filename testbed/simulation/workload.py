@@ -1,9 +1,14 @@
-"""Packets through routers with finite buffers and credits, with NAC, virtual channels or no deadlock avoidance, seed
-after seed."""
+"""The workload "simulation": runs, progress and output.
 
+Packets pass routers with finite buffers and credits, with or without avoidance of deadlocks, for
+one seed after another.
+"""
+
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 
 from testbed.interconnect.plan import SimulationPlan, load_of
@@ -15,56 +20,74 @@ from testbed.simulation.options import SimulationOptions, TimelineOptions
 from topologies import Json, JsonObject
 
 DESCRIPTION = (
-    "Simulate an interconnection network: virtual cut-through routers with finite buffers and credits, on tori, "
-    "meshes, rings, fat trees or any other network. Packets move by dimension order, d-mod-k, random ways up a fat "
-    "tree (nca), a table or FT-DRB; deadlocks are avoided by NAC, by virtual channels with a dateline, or not at all "
+    "Simulate an interconnection network: virtual cut-through routers with finite buffers and "
+    "credits, on tori, "
+    "meshes, rings, fat trees or any other network. Packets move by dimension order, d-mod-k, "
+    "random ways up a fat "
+    "tree (nca), a table or FT-DRB; deadlocks are avoided by NAC, by virtual channels with a "
+    "dateline, or not at all "
     "(then a watchdog reports them). docs/workloads/interconnect.md has the models of a hop."
 )
 Rows = tuple[JsonObject, ...]
+
+# Number of NAC's events per run that --nac-trace writes.
 TIMELINE_EVENTS = 100_000
+
+# Number of skipped rows of a trace that the output names.
+_NAMED_ROWS = 5
 
 
 def _carry(plan: SimulationPlan, how: How, report_progress: ReportProgress | None) -> Rows:
-    """A row a seed and load. A command runs the seeds of a load over the machine's cores, the library one after
-    another here."""
+    """Run the simulation, and return one row per seed and load.
+
+    The command distributes the seeds of a load over the cores of the machine. The library runs
+    them one after another in this process.
+    """
     from testbed.results.parallel_seeds import run_seeds
 
     timeline = None if how.options is None else how.options.nac_trace
-    loads = plan.sweep or (plan.experiment,)
+    experiments = plan.sweep or (plan.experiment,)
     if timeline is not None:
-        loads = tuple(replace(one, timeline=TIMELINE_EVENTS) for one in loads)
-    shares = [plan.seeds] if how.results is not None else [(seed,) for seed in plan.seeds]
-    parts = [(one, seeds) for one in loads for seeds in shares]
+        experiments = tuple(
+            replace(experiment, timeline=TIMELINE_EVENTS) for experiment in experiments
+        )
+    seed_groups: list[tuple[int, ...]] = [(seed,) for seed in plan.seeds]
+    if how.results is not None:
+        seed_groups = [plan.seeds]
+    parts = list(itertools.product(experiments, seed_groups))
     rows: list[JsonObject] = []
-    for number, (one, seeds) in enumerate(parts):
+    for number, (experiment, seeds) in enumerate(parts):
         if report_progress is not None:
-            words = f"load {load_of(one):.3g}, " + (
-                f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
+            count = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
+            progress = Progress(
+                done_s=number,
+                total_s=len(parts),
+                doing=f"load {load_of(experiment):.3g}, {count}",
+                reading=CounterReading(figures=_reading(rows)),
             )
-            reading = CounterReading(figures=_reading(rows))
-            report_progress(
-                Progress(done_s=number, total_s=len(parts), doing=words, reading=reading)
-            )
-        rows += run_seeds(one, seeds)
+            report_progress(progress)
+        rows += run_seeds(experiment, seeds)
     if timeline is not None:
         _write_timeline(timeline, rows)
     return tuple(rows)
 
 
 def _reading(rows: Sequence[Json]) -> dict[str, float]:
-    """Of the last row, as a live page shows them."""
+    """Return the figures of the last row that a live page shows."""
     if not rows or rows[-1]["mean_latency_s"] is None:
         return {}
-    last = rows[-1]
-    names = {
-        f"Latency at load {last['load']:.3g}, us": 1e6 * last["mean_latency_s"],
-        "Throughput": last["throughput"],
+    row = rows[-1]
+    return {
+        f"Latency at load {row['load']:.3g}, us": float(1e6 * row["mean_latency_s"]),
+        "Throughput": float(row["throughput"]),
     }
-    return {name: float(value) for name, value in names.items()}
 
 
 def _write_timeline(path: Path, rows: Sequence[JsonObject]) -> None:
-    """A line an event; the events leave the rows, which go on to the report."""
+    """Write the events of NAC as CSV, and remove them from the rows.
+
+    The rows then go into the report, for which the events would be too many.
+    """
     from topologies.files.formats import write_atomically
 
     lines = ["seed,time_s,event,router,input_link\n"]
@@ -75,11 +98,15 @@ def _write_timeline(path: Path, rows: Sequence[JsonObject]) -> None:
 
 
 def _view(plan: SimulationPlan) -> tuple[str, Callable[[], RunView]]:
+    """Return the name of the workload and a function that creates the live view of a run."""
     from testbed.live.run_views import network_view
 
-    one = plan.experiment
-    title = f"{one.network.name}: {one.pattern}, deadlock avoidance {one.parameters.deadlock}"
-    return "simulate", partial(network_view, title, one.network, {})
+    experiment = plan.experiment
+    title = (
+        f"{experiment.network.name}: {experiment.pattern}, "
+        f"deadlock avoidance {experiment.parameters.deadlock}"
+    )
+    return "simulate", partial(network_view, title, experiment.network, {})
 
 
 def _fitted(
@@ -95,70 +122,105 @@ def _fitted(
     rate_bps = experiment.parameters.link_bps
     links = tuple(replace(link, capacity_bps=rate_bps) for link in experiment.network.links)
     network = replace(experiment.network, links=links)
-    alike = replace(
+    with_equal_rates = replace(
         plan,
         experiment=replace(experiment, network=network),
-        sweep=tuple(replace(one, network=network) for one in plan.sweep),
+        sweep=tuple(replace(at_load, network=network) for at_load in plan.sweep),
     )
-    return alike, note
+    return with_equal_rates, note
 
 
 def _shown(document: Json) -> Iterator[object]:
-    loads, latency, trace = document.get("loads"), document["mean_latency_s"], document["trace"]
-    requested = f"{document['rate_packets_per_s'] or 0:.6g} packets/s a node for {document['duration_s']:g} s"
+    """Yield the lines and the table that the command prints."""
+    loads = document.get("loads")
     if loads:
-        requested = f"loads {loads[0]['load']:g} to {loads[-1]['load']:g}"
+        traffic = f"loads {loads[0]['load']:g} to {loads[-1]['load']:g}"
+    else:
+        rate = document["rate_packets_per_s"] or 0
+        traffic = f"{rate:.6g} packets/s a node for {document['duration_s']:g} s"
     yield (
         f"{document['network']}, {document['pattern']}, {document['routing']}, "
-        f"deadlock avoidance {document['deadlock_avoidance']}, model {document['model']}: {requested}"
+        f"deadlock avoidance {document['deadlock_avoidance']}, model {document['model']}: {traffic}"
     )
+    trace = document["trace"]
     if trace is not None:
         yield (
-            f"trace of {trace['system']}: {trace['failures']} failures in {trace['span_s'] / 86400:.0f} days "
-            f"(rule: {trace['rule']}), {_skipped(trace['bad_rows'])}"
+            f"trace of {trace['system']}: {trace['failures']} failures in "
+            f"{trace['span_s'] / 86400:.0f} days (rule: {trace['rule']}), "
+            f"{_skipped(trace['bad_rows'])}"
         )
     yield _table(document["per_seed"], with_load=bool(loads))
-    if latency is not None:
-        half = document["mean_latency_interval_s"]
-        spread = "" if half is None else f" +- {1e6 * half:.3f}"
-        yield f"mean latency {1e6 * latency:.3f}{spread} us, source queue included"
+    latency_s = document["mean_latency_s"]
+    if latency_s is not None:
+        half_interval_s = document["mean_latency_interval_s"]
+        spread = "" if half_interval_s is None else f" +- {1e6 * half_interval_s:.3f}"
+        yield f"mean latency {1e6 * latency_s:.3f}{spread} us, source queue included"
 
 
 def _skipped(rows: Sequence[int]) -> str:
+    """Return which rows of a trace were skipped, as text."""
     if not rows:
         return "no row skipped"
-    named = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
-    return f"{len(rows)} bad row{'s' if len(rows) > 1 else ''} skipped ({named})"
+    names = [str(row) for row in rows[:_NAMED_ROWS]]
+    if len(rows) > _NAMED_ROWS:
+        names.append("...")
+    plural = "s" if len(rows) > 1 else ""
+    return f"{len(rows)} bad row{plural} skipped ({', '.join(names)})"
 
 
 def _table(rows: Sequence[Json], *, with_load: bool) -> object:
+    """Return the table of the runs, with a column for the load if there are several loads."""
     from testbed.report.answers import Table
 
-    def moves(nac: Mapping[str, int]) -> int | None:
-        return nac.get("moved", 0) + nac.get("recovery_moved", 0) if nac else None
-
-    def in_us(seconds: float | None) -> float | None:
-        return None if seconds is None else 1e6 * seconds
-
-    columns: dict[str, Callable[[Json], object]] = {
-        "load": lambda row: row["load"],
-        "seed": lambda row: row["seed"],
-        "sent": lambda row: row["sent"],
-        "received": lambda row: row["received"],
-        "latency us": lambda row: in_us(row["mean_latency_s"]),
-        "in the network us": lambda row: in_us(row["network_latency_s"]),
-        "throughput": lambda row: row["throughput"],
-        "deadlock at s": lambda row: row["deadlocked_at_s"],
-        "NAC moves": lambda row: moves(row["nac"]),
-    }
-    heads = [name for name in columns if with_load or name != "load"]
-    spare = ("NAC moves", "in the network us", "sent", "received")
+    headings = [name for name in _COLUMNS if with_load or name != "load"]
+    cells = []
+    for row in rows:
+        cells.append([_COLUMNS[name](row) for name in headings])
     return Table(
         name="runs",
-        headings=heads,
-        rows=[[columns[name](row) for name in heads] for row in rows],
-        spare=spare,
+        headings=headings,
+        rows=cells,
+        spare=("NAC moves", "in the network us", "sent", "received"),
     )
+
+
+def _latency_us(row: Json) -> float | None:
+    return _microseconds(row["mean_latency_s"])
+
+
+def _network_latency_us(row: Json) -> float | None:
+    return _microseconds(row["network_latency_s"])
+
+
+def _microseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else 1e6 * seconds
+
+
+def _nac_moves(row: Json) -> int | None:
+    """Return how many packets NAC moved, or None without NAC."""
+    counters: Mapping[str, int] = row["nac"]
+    if not counters:
+        return None
+    return counters.get("moved", 0) + counters.get("recovery_moved", 0)
+
+
+# Heading of each column of the table, and the function that returns its value of a row.
+_COLUMNS: dict[str, Callable[[Json], object]] = {
+    "load": itemgetter("load"),
+    "seed": itemgetter("seed"),
+    "sent": itemgetter("sent"),
+    "received": itemgetter("received"),
+    "latency us": _latency_us,
+    "in the network us": _network_latency_us,
+    "throughput": itemgetter("throughput"),
+    "deadlock at s": itemgetter("deadlocked_at_s"),
+    "NAC moves": _nac_moves,
+}
+
+
+def _example() -> SimulationPlan:
+    """Return a small plan, for documentation and tests."""
+    return simulation_plan("mesh:3x3", 0.1, duration_s=0.001)
 
 
 _BUILD = lazily("testbed.simulation.planning:build_simulation")
@@ -185,5 +247,5 @@ SIMULATION = Workload(
     view=_view,
     figures=lazily("testbed.simulation.figures:simulation_figures"),
     shown=_shown,
-    example=lambda: simulation_plan("mesh:3x3", 0.1, duration_s=0.001),
+    example=_example,
 )

@@ -1,4 +1,4 @@
-"""A head asks for its channel, and withdraws: what cut-through and NAC both do."""
+"""The requests of heads for channels, and their withdrawal, for cut-through and NAC."""
 
 from __future__ import annotations
 

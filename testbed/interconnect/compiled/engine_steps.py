@@ -1,7 +1,8 @@
-"""Virtual cut-through, step by step, over flat arrays: asking for a channel, arbitration, the grant, and what it wakes.
+"""Virtual cut-through over flat arrays: arbitration, the grant of a channel, and its consequences.
 
-``net`` are the network's tables, ``o`` the run's options, ``s`` the state; ``hook`` is FT-DRB's, or None, where numba
-leaves the code behind it out. The package's docstring tells how the engine works.
+``net`` contains the network's tables, ``o`` the run's options and ``s`` the state. ``hook`` is
+FT-DRB, or None, for which numba leaves out the code behind it. The docstring of the package
+describes how the engine works.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from testbed.interconnect.route_tables import RECOVERY as RECOVERY_LANE
 from testbed.interconnect.static_paths import NONE
 from testbed.jit import inline
 
-AVOIDANCE_GRADE, DATA_GRADE = 1 << 57, 1 << 58
-"""Added to a data packet's place in arbitration, as its queue is NAC's avoidance buffer or not; ACKs go before both."""
+# Priorities in arbitration, of which the lowest wins: ACKs have 0, then come packets in NAC's
+# avoidance buffers, then all others. The order within a priority is added.
+AVOIDANCE_GRADE = 1 << 57
+DATA_GRADE = 1 << 58
 
 
 @inline

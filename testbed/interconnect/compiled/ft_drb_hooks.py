@@ -1,6 +1,7 @@
-"""Where FT-DRB meets the engine: multistep paths hop by hop, dead links, notifications and ACKs, done with packets.
+"""FT-DRB's packets in the engine: multistep paths, dead links, notifications and ACKs.
 
-What sources and routers decide is in ``testbed/interconnect/ft_drb``, whose docstring tells the whole algorithm.
+``testbed/interconnect/ft_drb`` makes the decisions of sources and routers; its docstring describes
+the complete algorithm. Here they are applied to packets, hop by hop.
 """
 
 from __future__ import annotations

@@ -1,12 +1,16 @@
-"""The events and the queues' linked lists: what every other step stands on.
+"""Events, and the linked lists of queues, which all other steps use.
 
-An event's key holds tick, kind and number, so that no two orders are possible, and the smallest key of all is next.
-Time is cut into buckets of equally many ticks. Events of the bucket that the run has come to are in order in a small
-ring, ``soon``: what happens at this tick goes in at its front, what is later at its back, so few are moved. Those of
-later buckets are in a wheel of lists, a list a bucket (Brown's calendar queue, with buckets of fixed width); those
-beyond its reach, or for which the ring has no room, in a heap. Where few events are to come, all are in the ring.
-Identification packets all take as long, and so arrive in the order in which they were sent: they have a ring of their
-own.
+An event's key consists of tick, kind and number, so that only one order is possible. The smallest
+key is the next event.
+
+Time is divided into buckets of equally many ticks. Events of the bucket that the run has reached
+are sorted in a small ring, ``soon``. Events of the current tick are inserted at its front and later
+ones at its back, so few are moved. Events of later buckets are in a wheel of lists, one per bucket
+(Brown's calendar queue, with buckets of fixed width). Events beyond its reach, or for which the
+ring has no room, are in a heap. If there are few events, all are in the ring.
+
+All identification packets take the same time, and so arrive in the order in which they were sent.
+They have a ring of their own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The loop over events that puts the steps together: one function, run in Python or compiled.
+"""The loop over events, which calls the steps; it runs in Python or compiled.
 
-Events of one tick happen by kind, then by number (kernel_state.py); a message is made between arrivals and deliveries.
+Events of one tick happen by kind, then by number (kernel_records.py). A message is generated after
+arrivals and before deliveries.
 """
 
 from __future__ import annotations

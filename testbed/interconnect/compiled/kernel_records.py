@@ -1,23 +1,26 @@
-"""The records that the compiled engine's steps read and write, and the numbers that stand for kinds of things.
+"""The records that the compiled engine's steps read and write, and the numbers of kinds of things.
 
-A comment behind a field says what it holds; NONE (-1) is no packet, queue, channel, link or router. Fields called
-``filler`` only keep records to whole words, or to whole lines of the processor's cache.
+A comment behind or above a field describes it. NONE (-1) stands for no packet, queue, channel, link
+or router. Fields called ``filler`` only extend records to whole words, or to whole cache lines.
 """
 
 from __future__ import annotations
 
 from testbed.arrays import i2, i4, i8, u1, u2, u4
 
+# The release of a slot that a packet still holds.
 NEVER = 1 << 62
-"""The release of a slot that a packet still holds."""
 
-KIND_BITS, ID_BITS = 4, 18
+# An event's key consists of its tick, its kind and a number: of a queue, link, router or packet.
+KIND_BITS = 4
+ID_BITS = 18
 KEY_SHIFT = KIND_BITS + ID_BITS
 ID_MASK = (1 << ID_BITS) - 1
-"""An event's key is its tick, its kind and the number of what it concerns, in so many bits."""
-NO_EVENT = (1 << 63) - 1
-"""A key behind those of all events."""
 
+# A key that is larger than those of all events.
+NO_EVENT = (1 << 63) - 1
+
+# Kinds of events. At one tick they happen in this order, and those of one kind by number.
 (
     CABLE_EVENT,
     WAKE,
@@ -31,88 +34,110 @@ NO_EVENT = (1 << 63) - 1
     RETRY,
     TIMEOUT,
 ) = range(11)
-"""Kinds of events; at one tick they happen in this order, and of one kind by number."""
 
+# Kinds of packets.
 DATA, LATENCY_ACK, FAILURE_ACK, LINK_UP_ACK, PROBE = range(5)
-"""Kinds of packets."""
 
+# The status of a run: running, or why it stopped.
 RUNNING, FINISHED, NO_PROGRESS, OUT_OF_TIME, POOL_FULL, HEAP_FULL, RING_FULL = range(7)
-"""Why an engine stopped."""
 
-IDENTIFIED, MOVED, RECOVERED, RESERVED, ENDED, BLOCKED, PACKETS_SENT, RETRIES, SIGNALS_SENT = range(
-    9
-)
-"""What NAC does, counted under NAC_COUNTERS: events of its timeline, numbered as ``results.NAC_EVENTS``; then
-identification packets sent or repeated, identifications tried again, recovery signals."""
+# Counters of NAC: the events of its timeline, numbered as in ``results.NAC_EVENTS``; identification
+# packets sent or repeated; repeated identifications; recovery signals.
+(
+    IDENTIFIED,
+    MOVED,
+    RECOVERED,
+    RESERVED,
+    ENDED,
+    BLOCKED,
+    PACKETS_SENT,
+    RETRIES,
+    SIGNALS_SENT,
+) = range(9)
+
+# Names of the counters in results.
 NAC_COUNTERS = (
-    *("identified", "moved", "recovery_moved", "reserved", "normal", "blocked"),
-    *("identification_packets", "retries", "signals"),
+    "identified",
+    "moved",
+    "recovery_moved",
+    "reserved",
+    "normal",
+    "blocked",
+    "identification_packets",
+    "retries",
+    "signals",
 )
 
+# Largest rank of a queue among those of its router.
 MAX_RANK = (1 << 16) - 1
-"""Of a queue among those of its router."""
+
+# Holder of a freed slot while the router finds out which of its inputs is on the cycle.
 THE_CYCLE = -2
-"""Holder of a freed slot while the router finds out which of its inputs is on the cycle."""
+
+# Largest number of recovery signals in transit.
 SIGNALS = 4096
-"""Recovery signals under way at once."""
+
+# Size of the ring of the next events. It is a power of two, and one entry stays empty.
 SOON = 64
-"""Places for events that come first, a power of two, one of which stays empty."""
+
+# Up to this number of events are stored in the ring alone, without the wheel.
 FEW = 24
-"""So many events need no wheel."""
 
-
+# Bits of a word.
 WORD = 64
-"""Bits."""
+
+# Number of identification packets, or of notices, that are stored at once. The next one replaces
+# the oldest. If that was still in transit, the run stops (RING_FULL).
 IDENTIFICATIONS = 1 << ID_BITS
-"""Identification packets, or notices, that are kept at once: the next one takes the place of the oldest. A run in which
-one is lost by that stops (RING_FULL)."""
 
 
 class Node:
-    """An event in a bucket of the wheel, and the next there."""
+    """An event in a bucket of the wheel, and the number of the next node there."""
 
     key: i8
     next: i8
 
 
 class Run:
-    """Where the run stands, and its sums."""
+    """The position of a run and its sums."""
 
     now: i8  # tick
     last_move: i8  # tick of the last grant
     status: i8  # RUNNING, or why it stopped
     next_message: i8  # the message to be made next
     heap_size: i8  # events in the heap
-    soon_first: i8  # place, modulo SOON, of the first event in soon
-    soon_last: i8  # place behind the last of them
+    soon_first: i8  # position, modulo SOON, of the first event in soon
+    soon_last: i8  # position behind the last of them
     wheel_size: i8  # events in the wheel
-    wheel_shift: i8  # a bucket is two to the so many ticks
+    wheel_shift: i8  # a bucket has 2^wheel_shift ticks
     bucket: i8  # the last bucket whose events are in soon
     free_node: i8  # first of the wheel's nodes that are free again; NONE: none
     used_nodes: i8  # nodes that have ever been in use
     arrived_identifications: i8  # identification packets that have arrived
     used_packets: i8  # packets of the pool that have ever been in use
     free_packets: i8  # those of them that are free
-    acks: i8  # ACKs and notices made
-    identifications: i8  # identification packets made
-    signals: i8  # cycles that recovery signals were made for
-    deliveries: i8  # of messages
+    acks: i8  # ACKs and notices generated
+    identifications: i8  # identification packets generated
+    signals: i8  # cycles for which recovery signals were generated
+    deliveries: i8  # deliveries of messages
     packet_hops: i8  # routers crossed by messages
-    livelocked: i8  # messages beyond the hop cap
-    digest: i8  # of all grants, in order
+    livelocked: i8  # messages beyond the hop limit
+    digest: i8  # digest of all grants, in order
     logged: i8  # rows of NAC's timeline
     traced: i8  # rows of the trace of grants
     token: i8  # the packet that recovers; NONE: none
 
 
 class Packet:
-    """A message or an ACK that is somewhere: one line of the processor's cache, used again when it is nowhere any
-    more."""
+    """A message or an ACK in the network; one cache line.
+
+    The record is used again when the packet has left the network.
+    """
 
     length: i8  # the index of its size in the transmission times
-    tail: i8  # tick at which its tail is where its head is; 0: it is at its source
-    number: i8  # of the message or ACK
-    next: i4  # behind it in its queue
+    tail: i8  # tick at which its tail arrives at the position of its head; 0: it is at its source
+    number: i8  # number of the message or ACK
+    next: i4  # next packet of its queue
     source: i4  # host; of a notice: router
     destination: i4  # host
     hops: i4  # routers crossed
@@ -120,71 +145,75 @@ class Packet:
     second: i4  # second intermediate router
     input_link: i4  # the cable of its last link
     escapes: i4  # escape paths that it was given
-    failed_cable: i4  # the cable that a notification names; of a message: its error flag
+    failed_cable: i4  # cable that a notification names; for a message: its error flag
     kind: u1  # DATA, ...
     variant: u1  # of the routing tables
-    header: (
-        u1  # header id: bound for the first intermediate (0), the second (1), its destination (2)
-    )
+    # Header id: bound for the first intermediate (0), the second (1) or its destination (2).
+    header: u1
     escaped: u1  # escape bit
 
 
 class Report:
-    """The rest of a packet, for FT-DRB."""
+    """The further fields of a packet for FT-DRB."""
 
     latency: i8  # what a latency ACK reports, ticks
-    sent_first: i4  # the intermediates that its source chose; of an ACK: those that it answers
+    sent_first: (
+        i4  # intermediates that its source chose; for an ACK: those of the packet it answers
+    )
     sent_second: i4
-    notified: i4  # the cable of which a router last notified its source
+    notified: i4  # cable of which a router last notified its source
     filler: i4
 
 
 class Queue:
-    """A linked list of packets; one line of the processor's cache."""
+    """A linked list of packets; one cache line."""
 
-    since: i8  # tick from which the head asks for its channel
-    read_until: i8  # of the first queue of a reader: it takes a packet out of one of its queues until this tick
+    since: i8  # tick since which the head requests its channel
+    # For the first queue of a reader: it reads a packet from one of its queues until this tick.
+    read_until: i8
     head: i4  # the first packet
     tail: i4  # the last packet
     arrived: i4  # packets whose heads have arrived
-    occupied: i4  # packets, those under way to it included
-    want: i4  # the channel that the head asks for
-    next_asker: i4  # the next queue that asks for it
-    slots: i4  # as in network_model.QueueTable, as router and rank
-    returning: i4  # slots that packets have left, some of which are not free yet: in the order of their being left
-    returning_at: i4  # place of the first of these in ``release``
-    reader: i4  # first queue of what takes packets out: all lanes of a buffer, both queues of a host, or it alone
+    occupied: i4  # packets, including those in transit to it
+    want: i4  # channel that the head requests
+    next_asker: i4  # next queue that requests it
+    slots: i4  # slots, router and rank are as in network_model.QueueTable
+    # Slots that packets have left, some of which may not be free yet, in the order of leaving.
+    returning: i4
+    returning_at: i4  # index of the first of these in ``release``
+    # First queue of the reader: of all lanes of a buffer, of both queues of a host, or of it alone.
+    reader: i4
     router: i4
     rank: u2
-    lane_requested: i2  # behind the channel that the head asks for, under a relation; NONE: any
+    lane_requested: i2  # lane behind the requested channel, with a relation; NONE: any
 
 
 class Turn:
-    """A queue's turnaround, and whose turn it is, in hop models that have them."""
+    """The turnaround of a queue and its last lane, for hop models that have them."""
 
-    open_at: i8  # from this tick on the next packet may go into it
-    ready: i8  # from this tick on its next head may leave
-    last: i8  # the lane that the last packet out of it took
+    open_at: i8  # first tick at which the next packet may enter it
+    ready: i8  # first tick at which its next head may leave
+    last: i8  # lane that the last packet out of it took
 
 
 class Channel:
-    """One line of the processor's cache."""
+    """A channel; one cache line."""
 
-    busy: i8  # until this tick
-    woken: i8  # tick of the last arbitration that was requested
-    delay: i8  # as in network_model.ChannelTable
+    busy: i8  # it is busy until this tick
+    woken: i8  # tick of the last arbitration that was scheduled
+    delay: i8  # delay, ranks and stores are as in network_model.ChannelTable
     carried: i8  # packets
     last: i4  # rank of the queue served last
-    first_asker: i4  # the first of the queues that ask, in no order; NONE: none asks
+    first_asker: i4  # first of the queues that request it, in no order; NONE: none does
     ranks: i4
-    router: i4  # where it begins; NONE: at a host
-    cable: i4  # of the link that it is; NONE: it is a way into an output buffer, or a host's link
-    stores: i4  # as in network_model.ChannelTable
-    rate: i8  # first of the transmission times at its rate
+    router: i4  # router where it begins; NONE: a host
+    cable: i4  # cable of the link; NONE: a channel into an output buffer, or a link of a host
+    stores: i4
+    rate: i8  # index of the first of the transmission times at its rate
 
 
 class Link:
-    """As network_model.LinkTable, and its place among the inputs of the router where it ends."""
+    """A link as in network_model.LinkTable, and its position among the inputs of its end router."""
 
     entry: i4
     start: i4
@@ -195,7 +224,7 @@ class Link:
 
 
 class Host:
-    """As network_model.HostTable."""
+    """A host as in network_model.HostTable."""
 
     uplink: i4
     downlink: i4
@@ -204,54 +233,52 @@ class Host:
 
 
 class Router:
-    """As network_model.RouterTable."""
+    """The first input and the first host of a router, as in network_model.RouterTable."""
 
     input_first: i4
     host_first: i4
 
 
 class NacLink:
-    """NAC by link: as a router's input, and as an output."""
+    """The state of NAC for a link: as the input of a router, and as an output."""
 
-    waits_for: (
-        i4  # the output that its input asks for while it meets the triggering conditions, else NONE
-    )
-    retry_pending: i4  # 1: its input's retry timer runs
-    reserved_for: (
-        i4  # the input that slots behind it are reserved for, or THE_CYCLE (being identified)
-    )
-    reserved: i4  # how many slots are reserved
-    first_asker: i4  # the first blocked input that asks for this output
-    next_asker: i4  # the next input, by number, that asks for what this input asks for
+    # Output that its input requests while it meets the triggering conditions; NONE otherwise.
+    waits_for: i4
+    retry_pending: i4  # 1: the retry timer of its input runs
+    # Input that slots behind it are reserved for, or THE_CYCLE while it is being identified.
+    reserved_for: i4
+    reserved: i4  # number of reserved slots
+    first_asker: i4  # first blocked input that requests this output
+    next_asker: i4  # next input, by number, that requests the same output as this input
     changed_at: i8  # tick at which waits_for last changed
 
 
 class NacRouter:
-    """NAC by router: its detection, and its inputs."""
+    """The state of NAC for a router: its detection and its inputs."""
 
-    detection_at: i8  # tick of the detection that is due
-    throttled: i4  # reasons to throttle injection from the router's own hosts
-    watched: i4  # inputs that are full, and inputs that were blocked when last looked at
-    full: i8  # a bit an input, by its place (modulo WORD): 1 where it is full
-    blocked: i8  # likewise: 1 where it was blocked when last looked at
+    detection_at: i8  # tick of the scheduled detection
+    throttled: i4  # number of reasons to throttle injection from the router's hosts
+    watched: i4  # inputs that are full, plus inputs that were blocked at the last detection
+    full: i8  # one bit per input, by its position (modulo WORD): 1 if it is full
+    blocked: i8  # likewise: 1 if it was blocked at the last detection
 
 
 class IdentificationPacket:
-    """A packet that looks for a routing cycle."""
+    """A packet that searches for a routing cycle."""
 
-    tick: i8  # at which it arrives
-    origin: i4  # the blocked input that it is about
-    out: i4  # the output that this input asks for
-    parent: i4  # the packet that it repeats
-    at: i4  # the input that it was sent from
-    seen: u4  # bit k is 1 where it has been at an input whose number is k modulo 31
-    length: i2  # inputs that it has been at
-    recovery: i2  # 1: of a router that a recovery signal has reached
+    tick: i8  # tick of its arrival
+    origin: i4  # blocked input that it is about
+    out: i4  # output that this input requests
+    parent: i4  # packet that it repeats
+    at: i4  # input that it was sent from
+    seen: u4  # bit k is 1 if it has visited an input whose number is k modulo 31
+    length: i2  # number of inputs that it has visited
+    recovery: i2  # 1: it was sent by a router that a recovery signal has reached
 
 
 class RecoverySignal:
     """A signal that recovers the packets of a cycle, one after another."""
 
-    slot: i8  # the slot that the move freed
-    length: i4  # inputs on the cycle
-    place: i4  # the next of them
+    slot: i8  # slot that the move freed
+    length: i4  # number of inputs on the cycle
+    place: i4  # index of the next of them

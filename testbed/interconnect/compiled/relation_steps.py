@@ -1,7 +1,7 @@
-"""Adaptive routing by a relation (``route_tables.py``): the router takes the choice with most room behind it.
+"""Adaptive routing by a relation (``route_tables.py``): a router takes the choice with most room.
 
-Also bubble flow control, which asks for two free slots where a packet enters a ring, and what a packet in recovery
-does.
+This module also has bubble flow control, which requires two free slots for a packet that enters a
+ring, and the routing of a packet in recovery.
 """
 
 from __future__ import annotations

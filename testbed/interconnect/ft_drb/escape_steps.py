@@ -1,20 +1,23 @@
-"""What routers decide under FT-DRB: multistep paths, and the way round a dead link (Zarza 2011, section 3.2).
+"""Decisions of routers under FT-DRB: multistep paths and escape paths (Zarza 2011, section 3.2).
 
-Functions of flat arrays, run in Python and compiled, as those of source_steps.py (what sources decide).
+These are functions of flat arrays that run in Python and compiled. The decisions of sources are in
+source_steps.py.
 """
 
 from testbed.arrays import IntArray
 from testbed.interconnect.ft_drb.source_state import ESCAPES, NO_WAY
 from testbed.interconnect.static_paths import NONE, Paths, next_link
 
+# The length of a path that cannot be taken.
 TOO_LONG = 1 << 30
-"""The length of a path that cannot be taken."""
+# For its first so many escapes, a packet takes its second intermediate from the neighbours of the
+# first; after that, any router.
 LOCAL_ESCAPES = 6
-"""So many escapes of a packet choose their second intermediate among neighbours; later ones anywhere."""
+# Number of second intermediates that are drawn for a packet that escapes again, if the neighbours
+# lead nowhere.
 FAR_DRAWN = 16
-"""So many second intermediates are drawn for a packet that escapes once more where its neighbours lead nowhere."""
+# Links of random noise in the choice, for every escape that the packet has made before.
 DETOUR = 1
-"""Links of noise in the choice, for every escape that a packet has behind it."""
 
 
 def mixed(first: int, second: int) -> int:

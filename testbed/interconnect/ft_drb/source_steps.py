@@ -1,8 +1,8 @@
-"""What sources decide under FT-DRB (Zarza 2011, sections 3.3 and 3.4): the failures they know, and the path of each
-message.
+"""Decisions of sources under FT-DRB (Zarza 2011, sections 3.3 and 3.4).
 
-Functions of flat arrays, run in Python and compiled; what routers decide is in escape_steps.py. The
-package's docstring tells the whole algorithm.
+A source keeps a list of the failures that it knows, and chooses the path of each message. These are
+functions of flat arrays that run in Python and compiled. The decisions of routers are in
+escape_steps.py. The docstring of the package describes the complete algorithm.
 """
 
 from testbed.interconnect.ft_drb import source_state as ft

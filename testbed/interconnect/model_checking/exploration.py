@@ -1,8 +1,8 @@
-"""Breadth first through all states that can be reached, and which of them can never be drained.
+"""Breadth-first search of all reachable states, and of those that can never drain.
 
-A state can drain when some order of sure steps (hosts that send, cables and lagging knowledge are not) empties the
-network. One that cannot, with the hosts silent, holds packets permanently: a deadlock, of all of the network or of a
-part.
+A state can drain if some order of certain steps empties the network. Steps of hosts that send, of
+cables, and of outdated knowledge are not certain. A state that cannot drain although all hosts are
+silent holds packets permanently: a deadlock of the whole network or of a part.
 """
 
 from __future__ import annotations
@@ -36,98 +36,125 @@ from testbed.interconnect.model_checking.symmetry import Image, state_images
 from testbed.interconnect.model_checking.transition_system import NacTransitionSystem
 from testbed.jit import by_reference, compiled_entry
 
+# Number of states that are expanded in one call. The interpreter runs between two calls.
 BATCH = 4096
-"""States looked at in one call: between two the interpreter has its turn."""
 
 
 class CompiledSearch:
-    """All states from the empty network on, as ``exploration.explore`` numbers them; ``known``: how many,
-    ``looked_at``: of those.
+    """A search of all states from the empty network on, numbered in the order of their discovery.
 
-    ``sure_targets``: where sure steps lead, of one state after another.
+    Attributes:
+        model: The transition system.
+        seen: The states found so far.
+        sure_targets: The states to which certain steps lead, for one expanded state after another.
     """
 
     def __init__(self, model: NacTransitionSystem, images: list[Image], most_states: int) -> None:
+        """Search until all states are expanded, or more than ``most_states`` are known.
+
+        Args:
+            model: The transition system.
+            images: Its symmetries. The first one changes nothing.
+            most_states: Number of states after which the search stops.
+
+        Raises:
+            InputError: More recovery signals are in transit at once than a row has room for.
+        """
         self.model = model
-        self._tables = tables = model_tables(model, images)
-        width, most = row_bytes(model), most_steps(model)
-        self.seen: Visited = visited_states(most_states + most + 1, width)
-        found = found_steps(most, width)
+        tables = model_tables(model, images)
+        self._tables = tables
+        width = row_bytes(model)
+        max_steps = most_steps(model)
+        self.seen: Visited = visited_states(most_states + max_steps + 1, width)
+        buffer = successor_buffer(max_steps, width)
         work = np.zeros((2, width), np.uint8)
-        sure, targets = np.zeros(BATCH, np.int16), np.zeros(BATCH * most, np.int32)
-        sure_parts, target_parts = [], []
+        sure = np.zeros(BATCH, np.int16)
+        targets = np.zeros(BATCH * max_steps, np.int32)
+        sure_parts = []
+        target_parts = []
         while not self.reached or (self.looked_at < self.reached <= most_states):
             before = self.looked_at
-            ended = LOOK(tables, self.seen, found, work, (sure, targets, most_states))
-            if found.overflow[0]:
+            target_count = LOOK(tables, self.seen, buffer, work, (sure, targets, most_states))
+            if buffer.overflow[0]:
                 raise InputError(
                     f"{model.network.name}: more than {MOST_SIGNALS} recovery signals at once; "
                     "explore fewer flows or slots"
                 )
             sure_parts.append(sure[: self.looked_at - before].copy())
-            target_parts.append(targets[:ended].copy())
-        self._sure, self.sure_targets = np.concatenate(sure_parts), np.concatenate(target_parts)
+            target_parts.append(targets[:target_count].copy())
+        self._sure_steps = np.concatenate(sure_parts)
+        self.sure_targets = np.concatenate(target_parts)
 
     @property
     def reached(self) -> int:
-        """States reached."""
+        """Number of states found."""
         return int(self.seen.count[0])
 
     @property
     def looked_at(self) -> int:
-        """States of which all that may follow was found."""
+        """Number of states that were expanded: all their successors were found."""
         return int(self.seen.count[1])
 
     @property
     def steps(self) -> int:
-        """Steps found."""
+        """Number of steps found."""
         return int(self.seen.count[2])
 
     def path_to(self, number: int) -> list[bytes]:
-        """The states by which it was reached first, from the empty network on."""
-        way = []
+        """Return the states by which a state was first reached, from the empty network on."""
+        path = []
         while number >= 0:
-            way.append(state_of(self.model, self.seen.rows[number]))
+            path.append(state_of(self.model, self.seen.rows[number]))
             number = int(self.seen.parents[number])
-        return way[::-1]
+        return path[::-1]
 
     def trace(self, number: int) -> tuple[tuple[tuple[str, int], ...], bytes]:
-        """The steps (name, link) by which a state was reached first, in the numbers of one and the same network, and
-        the state at their end. The steps run in Python: they are few."""
-        found = found_steps(most_steps(self.model), self.seen.rows.shape[1])
-        row, steps = np.zeros(self.seen.rows.shape[1], np.uint8), []
+        """Return the steps by which a state was first reached, and the state at their end.
+
+        A step is its name and a link. The known states represent classes of symmetric states, so
+        the order of the routers may change from one to the next. Here the steps are taken once
+        more, in one order of the routers. They run in Python because they are few.
+        """
+        width = self.seen.rows.shape[1]
+        buffer = successor_buffer(most_steps(self.model), width)
+        row = np.zeros(width, np.uint8)
+        steps = []
         for required in self.path_to(number)[1:]:
-            count = successors(self._tables, row, found)
-            nth = next(i for i in range(count) if self._least(found.rows[i]) == required)
-            what = found.what[nth].tolist()
+            count = successors(self._tables, row, buffer)
+            representatives = (self._representative(buffer.rows[i]) for i in range(count))
+            step = next(i for i, state in enumerate(representatives) if state == required)
+            what = buffer.what[step].tolist()
             steps.append((step_name(self.model, row.tobytes(), what), what[1]))
-            row = found.rows[nth].copy()
+            row = buffer.rows[step].copy()
         return tuple(steps), state_of(self.model, row)
 
-    def _least(self, row: IntArray) -> bytes:
-        """Of the states symmetric to that of a row."""
-        image, least = np.zeros_like(row), np.zeros_like(row)
+    def _representative(self, row: IntArray) -> bytes:
+        """Return the state that represents all states symmetric to that of a row."""
+        image = np.zeros_like(row)
+        least = np.zeros_like(row)
         canonical(self._tables, row, image, least)
         return state_of(self.model, least)
 
     def stuck(self) -> IntArray:
-        """States from which no sure steps lead to a drained state, or to one not looked at."""
+        """Return the states from which certain steps lead to no drained or unexpanded state."""
         drains: BoolArray = ~np.any(
             self.seen.rows[: self.reached, : self.model.reserved_at], axis=1
         )
         drains[self.looked_at :] = True
-        first = np.concatenate([[0], np.cumsum(self._sure, dtype=np.int64)])
+        first = np.concatenate([[0], np.cumsum(self._sure_steps, dtype=np.int64)])
         while SWEEP(first, self.sure_targets, drains):
             pass
         return np.nonzero(~drains)[0]
 
 
-def found_steps(most: int, width: int) -> SuccessorBuffer:
-    """Room for so many steps that lead to rows of ``width`` bytes."""
+def successor_buffer(max_steps: int, width: int) -> SuccessorBuffer:
+    """Return a buffer for the steps of one state, which lead to rows of ``width`` bytes."""
     return SuccessorBuffer(
-        rows=np.zeros((most, width), np.uint8), sure=np.zeros(most, np.bool_), what=np.zeros((most, 3), np.int16),
+        rows=np.zeros((max_steps, width), np.uint8),
+        sure=np.zeros(max_steps, np.bool_),
+        what=np.zeros((max_steps, 3), np.int16),
         overflow=np.zeros(1, np.bool_),
-    )  # fmt: skip
+    )
 
 
 def look_at(
@@ -178,18 +205,20 @@ def mark_drained(first: IntArray, targets: IntArray, drains: BoolArray) -> bool:
     return new
 
 
-LOOK = compiled_entry(look_at, _nrt=False, error_model="numpy", nogil=True)
-SWEEP = compiled_entry(mark_drained, _nrt=False, error_model="numpy", nogil=True)
-"""Nothing is allocated in them, so arrays need no counting of references."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Exploration:
-    """``states``: reached, of each class of symmetric ones one; ``whole``: none is left out. ``symmetries``: how many a
-    class may have.
+    """The result of a search.
 
-    ``stuck``: how many cannot drain; ``trace``: the steps to the first of them, each with what it concerns (a link),
-    empty where there is none. ``deepest``: steps to the state that is furthest away.
+    Attributes:
+        states: Number of states reached; one for each class of symmetric states.
+        steps: Number of steps.
+        symmetries: Number of symmetries of the network, including the identity.
+        deepest: Number of steps to the most distant state.
+        complete: Whether all states were found.
+        stuck: Number of states that cannot drain.
+        trace: The steps to the first state that cannot drain, each with its link; empty if there is
+            none.
+        stuck_state: That state; empty if there is none.
     """
 
     states: int
@@ -203,18 +232,33 @@ class Exploration:
 
 
 def explore(model: NacTransitionSystem, *, most_states: int = 2_000_000) -> Exploration:
-    """All states from the empty network on. Where there are more than ``most_states`` it stops, and says so by
-    ``whole``.
+    """Search all states from the empty network on.
 
-    Of what was reached until then those are stuck that no sure steps lead out of to a drained state or to one not yet
-    looked at.
+    Args:
+        model: The transition system.
+        most_states: The search stops when more states are known; the result is then incomplete. A
+            state counts as stuck if no certain steps lead from it to a drained state, or to one
+            that was not expanded.
     """
     images = state_images(model)
     search = CompiledSearch(model, images, most_states)
     stuck = search.stuck()
-    trace, last = search.trace(int(stuck[0])) if len(stuck) else ((), b"")
+    trace: tuple[tuple[str, int], ...] = ()
+    stuck_state = b""
+    if len(stuck):
+        trace, stuck_state = search.trace(int(stuck[0]))
     return Exploration(
-        states=search.reached, steps=search.steps, symmetries=len(images),
-        deepest=len(search.path_to(search.reached - 1)) - 1, complete=search.looked_at == search.reached,
-        stuck=len(stuck), trace=trace, stuck_state=last,
-    )  # fmt: skip
+        states=search.reached,
+        steps=search.steps,
+        symmetries=len(images),
+        deepest=len(search.path_to(search.reached - 1)) - 1,
+        complete=search.looked_at == search.reached,
+        stuck=len(stuck),
+        trace=trace,
+        stuck_state=stuck_state,
+    )
+
+
+# The compiled functions allocate nothing, so arrays need no reference counts (``_nrt``).
+LOOK = compiled_entry(look_at, _nrt=False, error_model="numpy", nogil=True)
+SWEEP = compiled_entry(mark_drained, _nrt=False, error_model="numpy", nogil=True)

@@ -1,30 +1,40 @@
-"""Networks small enough to be explored whole: routers, links, the flows that load them, the cables that may fail.
+"""Networks that are small enough for an exploration of all states.
 
-Routing is a table a set of failed cables: the network's own static routing while all work, and fewest links on what is
-left otherwise, known to every router at once.
+A network has routers, links, the flows that load them, and the cables that may fail. There is one
+routing table for each set of failed cables: the network's own static routing if all cables work,
+and otherwise fewest links over the live ones. Every router knows the current table at once.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import networkx as nx
+import numpy as np
 
 from testbed.errors import InputError
 from testbed.interconnect.static_paths import NONE, build_paths
 from topologies import load_network
 
+# [router][destination]: the link that leaves the router; NONE at the destination, or if there is no
+# path.
 Table = tuple[tuple[int, ...], ...]
-"""[router][destination]: the link that leaves the router; NONE at the destination, or where none leads."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SmallNetwork:
-    """Routers 0..R-1; links between them, numbered; ``flows``: (source router, destination router) of what hosts may
-    send.
+    """A network of routers, links and flows, all of which are numbered from 0.
 
-    ``cables``: those that may fail, as the numbers of their links; ``most_down``: so many at once. ``tables``: by the
-    bit set of the failed ones. Links that no flow can ever use are left out.
+    Links that no flow can use are left out.
+
+    Attributes:
+        name: Name of the network.
+        routers: Number of routers.
+        links: (source router, target router) of each link.
+        flows: (source router, destination router) of the packets that hosts may send.
+        cables: The links of each cable that may fail.
+        most_down: Largest number of cables that fail at once.
+        tables: The routing table by the bit set of the failed cables.
     """
 
     name: str
@@ -36,22 +46,22 @@ class SmallNetwork:
     tables: dict[int, Table] = field(default_factory=dict)
 
     def dead_links(self, down: int) -> frozenset[int]:
-        """The links of the failed cables of a bit set."""
-        return frozenset(
-            link for c, links in enumerate(self.cables) if down >> c & 1 for link in links
-        )
+        """Return the links of the failed cables of a bit set."""
+        return _links_of_cables(self.cables, down)
 
     def places(self) -> list[tuple[int, int]]:
-        """(router, destination): where packets of the flows can come to be, whatever fails on their way."""
-        found, seen = list(self.flows), set(self.flows)
-        for router, goal in found:
+        """Return (router, destination) of the flows' packets, whatever fails on their path."""
+        # The dictionary serves as an ordered set. ``waiting`` grows while it is read.
+        places = dict.fromkeys(self.flows)
+        waiting = list(places)
+        for router, goal in waiting:
             for table in self.tables.values():
                 link = table[router][goal]
                 following = (self.links[link][1], goal)
-                if link != NONE and following not in seen:
-                    seen.add(following)
-                    found.append(following)
-        return found
+                if link != NONE and following not in places:
+                    places[following] = None
+                    waiting.append(following)
+        return waiting
 
 
 def small_network(
@@ -60,35 +70,36 @@ def small_network(
     failing: Sequence[tuple[int, int]] = (),
     most_down: int = 0,
 ) -> SmallNetwork:
-    """A network of the catalogue under these flows; ``failing``: pairs of routers whose cable may fail, ``most_down``
-    at once.
+    """Return a network of the catalogue under these flows.
 
-    InputError where some of these failures leave a flow without a way, or touch no flow.
+    Args:
+        name: Name of the network.
+        flows: (source router, destination router) of the packets that hosts may send.
+        failing: Pairs of routers whose cable may fail.
+        most_down: Largest number of cables that fail at once.
+
+    Raises:
+        InputError: Some of these failures leave a flow without a path, or affect no flow.
 
     >>> small_network("ring:3", [(0, 2)]).links
     ((0, 2),)
     """
     paths = build_paths(load_network(name))
-    every = [
-        (i, int(a), int(b))
-        for i, (a, b) in enumerate(zip(paths.link_source, paths.link_target, strict=True))
-        if a >= 0 <= b
-    ]
-    number = {old: new for new, (old, _, _) in enumerate(every)}
-    ends = tuple((a, b) for _, a, b in every)
-    own = tuple(
-        tuple(number.get(int(paths.next_link[r, t]), NONE) for t in range(paths.routers))
-        for r in range(paths.routers)
+    between_routers = np.nonzero((paths.link_source >= 0) & (paths.link_target >= 0))[0]
+    ends = tuple(
+        (int(paths.link_source[link]), int(paths.link_target[link])) for link in between_routers
     )
-    cables = tuple(
-        tuple(i for i, (a, b) in enumerate(ends) if {a, b} == set(pair)) for pair in failing
-    )
+    new_number = {int(link): i for i, link in enumerate(between_routers)}
+    rows = paths.next_link[:, : paths.routers].tolist()
+    static_table = tuple(_renumbered(row, new_number) for row in rows)
+    cables = tuple(_links_between(ends, pair) for pair in failing)
     tables = {}
     for down in range(1 << len(cables)):
-        if down.bit_count() <= most_down:
-            dead = {link for c, links in enumerate(cables) if down >> c & 1 for link in links}
-            tables[down] = own if not dead else _fewest_links(paths.routers, ends, dead)
-    whole = SmallNetwork(
+        if down.bit_count() > most_down:
+            continue
+        dead = _links_of_cables(cables, down)
+        tables[down] = _fewest_links(paths.routers, ends, dead) if dead else static_table
+    network = SmallNetwork(
         name=name,
         routers=paths.routers,
         links=ends,
@@ -97,83 +108,124 @@ def small_network(
         most_down=most_down,
         tables=tables,
     )
-    return _only_used(whole)
+    return _without_unused_links(network)
+
+
+def _links_between(ends: Sequence[tuple[int, int]], pair: tuple[int, int]) -> tuple[int, ...]:
+    """Return the links between two routers, in both directions."""
+    return tuple(i for i, link in enumerate(ends) if set(link) == set(pair))
+
+
+def _links_of_cables(cables: Sequence[Sequence[int]], down: int) -> frozenset[int]:
+    """Return the links of the cables of a bit set."""
+    links: set[int] = set()
+    for cable, cable_links in enumerate(cables):
+        if down >> cable & 1:
+            links.update(cable_links)
+    return frozenset(links)
 
 
 def one_way_ring(routers: int, hops: Sequence[int]) -> SmallNetwork:
-    """A ring whose hosts send to those so many links ahead, all the same way round (the document's tornado).
+    """Return a ring on which all packets take the same direction (the document's tornado).
+
+    Args:
+        routers: Number of routers.
+        hops: Each host sends to the hosts at these distances, in links.
 
     >>> one_way_ring(3, [2]).flows
     ((0, 2), (1, 0), (2, 1))
     """
-    table = tuple(tuple(NONE if r == t else r for t in range(routers)) for r in range(routers))
+    table = []
+    for router in range(routers):
+        # Link r leaves router r.
+        row = [router] * routers
+        row[router] = NONE
+        table.append(tuple(row))
     return SmallNetwork(
         name=f"ring of {routers}, one way, {' or '.join(map(str, hops))} hops",
         routers=routers,
         links=tuple((r, (r + 1) % routers) for r in range(routers)),
         flows=tuple((r, (r + h) % routers) for r, h in itertools.product(range(routers), hops)),
-        tables={0: table},
+        tables={0: tuple(table)},
     )
 
 
 def two_rings() -> SmallNetwork:
-    """A ring of three (0, 1, 2) and a ring of four (0, 1, 3, 4), one way, that share the link from 0 to 1; all hosts
-    send two ahead.
+    """Return a ring of three routers and a ring of four that share a link.
 
-    Two inputs of router 0 want the link that they share, and an input of router 1 is on two cycles.
+    The rings 0, 1, 2 and 0, 1, 3, 4 share the link from 0 to 1. Both have one direction, and all
+    hosts send two links ahead. So two inputs of router 0 request the shared link, and an input of
+    router 1 is on two cycles.
     """
     links = ((0, 1), (1, 2), (2, 0), (1, 3), (3, 4), (4, 0))
     flows = ((0, 2), (1, 0), (2, 1), (0, 3), (1, 4), (3, 0), (4, 1))
-    table = _fewest_links(5, links, set())
+    table = _fewest_links(5, links, frozenset())
     return SmallNetwork(
         name="two rings that share a link", routers=5, links=links, flows=flows, tables={0: table}
     )
 
 
-def _fewest_links(routers: int, ends: Sequence[tuple[int, int]], dead: set[int]) -> Table:
-    """Over the links that work; of equals the first link."""
+def _fewest_links(routers: int, ends: Sequence[tuple[int, int]], dead: frozenset[int]) -> Table:
+    """Return the routing table with fewest live links; of equal ones the first.
+
+    Args:
+        routers: Number of routers.
+        ends: (source router, target router) of each link.
+        dead: Links that have failed.
+    """
     live = {i: link for i, link in enumerate(ends) if i not in dead}
     graph = nx.DiGraph(live.values())
     graph.add_nodes_from(range(routers))
     hops = dict(nx.all_pairs_shortest_path_length(graph))
 
-    def first(router: int, goal: int) -> int:
-        left = hops[router].get(goal)
-        return next(
-            (
-                i
-                for i, (a, b) in live.items()
-                if a == router and hops[b].get(goal, routers) + 1 == left
-            ),
-            NONE,
-        )
+    def first_link(router: int, goal: int) -> int:
+        distance = hops[router].get(goal)
+        for i, (start, end) in live.items():
+            if start == router and hops[end].get(goal, routers) + 1 == distance:
+                return i
+        return NONE
 
-    return tuple(tuple(first(r, t) for t in range(routers)) for r in range(routers))
+    table = []
+    for router in range(routers):
+        table.append(tuple(first_link(router, goal) for goal in range(routers)))
+    return tuple(table)
 
 
-def _only_used(whole: SmallNetwork) -> SmallNetwork:
-    """Without the links that no flow can come over, whatever fails on its way."""
+def _without_unused_links(network: SmallNetwork) -> SmallNetwork:
+    """Return the network without the links that no flow can use, whatever fails on its path.
+
+    Raises:
+        InputError: A flow may have no path, or a cable carries no flow.
+    """
     used: set[int] = set()
-    for router, goal in whole.places():
-        for table in whole.tables.values():
+    for router, goal in network.places():
+        for table in network.tables.values():
             if table[router][goal] == NONE and router != goal:
                 raise InputError(
-                    f"{whole.name}: no way from router {router} to {goal} after the failures"
+                    f"{network.name}: no way from router {router} to {goal} after the failures"
                 )
-            used |= {table[router][goal]} - {NONE}
-    if any(not used & set(links) for links in whole.cables):
+            used.add(table[router][goal])
+    used.discard(NONE)
+    if any(used.isdisjoint(links) for links in network.cables):
         raise InputError(
-            f"{whole.name}: a cable that is to fail carries none of the flows; name one that does"
+            f"{network.name}: a cable that is to fail carries none of the flows; name one that does"
         )
     retained = sorted(used)
-    number = {old: new for new, old in enumerate(retained)}
-    number[NONE] = NONE
+    new_number = {old: new for new, old in enumerate(retained)}
+    cables = []
+    for links in network.cables:
+        cables.append(tuple(new_number[i] for i in links if i in used))
+    tables = {}
+    for down, table in network.tables.items():
+        tables[down] = tuple(_renumbered(row, new_number) for row in table)
     return replace(
-        whole,
-        links=tuple(whole.links[i] for i in retained),
-        cables=tuple(tuple(number[i] for i in links if i in used) for links in whole.cables),
-        tables={
-            down: tuple(tuple(number.get(i, NONE) for i in row) for row in table)
-            for down, table in whole.tables.items()
-        },
+        network,
+        links=tuple(network.links[i] for i in retained),
+        cables=tuple(cables),
+        tables=tables,
     )
+
+
+def _renumbered(row: Sequence[int], new_number: Mapping[int, int]) -> tuple[int, ...]:
+    """Return a row of a table with new numbers of links; NONE for links without one."""
+    return tuple(new_number.get(i, NONE) for i in row)

@@ -1,4 +1,8 @@
-"""States that differ only by a turn or a mirror image of the network are one: the least of them stands for all."""
+"""Symmetries of a small network.
+
+States that differ only by a rotation or reflection of the network are equivalent: the least of them
+represents all.
+"""
 
 import itertools
 from dataclasses import dataclass
@@ -6,54 +10,76 @@ from dataclasses import dataclass
 from testbed.interconnect.model_checking.small_networks import SmallNetwork
 from testbed.interconnect.model_checking.transition_system import HERE, NacTransitionSystem
 
+# The new numbers of all routers, links and cables.
 Symmetry = tuple[tuple[int, ...], list[int], list[int]]
-"""Of routers, links and cables: which each becomes."""
+
+# All orders of the routers are tried. In networks with more routers than this, only the identity.
 MOST_ROUTERS = 6
-"""Their orders are tried one by one."""
 
 
 def state_images(model: NacTransitionSystem) -> "list[Image]":
-    """From the orders of the routers under which links, flows, cables and tables stay what they are; the first moves
-    nothing."""
+    """Return the effect of each symmetry on a state. The first symmetry is the identity."""
     return [_image(model, symmetry) for symmetry in symmetries(model.network)]
 
 
 def symmetries(network: SmallNetwork) -> list[Symmetry]:
-    """Orders of the routers (router r becomes ``order[r]``) that change nothing, with those of links and cables; the
-    first is the one that moves none."""
-    alone = tuple(range(network.routers))
-    orders = [alone] if network.routers > MOST_ROUTERS else itertools.permutations(alone)
-    return [symmetry for order in orders if (symmetry := _symmetry(network, order)) is not None]
+    """Return the orders of the routers that change neither links, flows, cables nor tables.
+
+    Router r becomes ``order[r]``. The first symmetry is the identity.
+    """
+    identity = tuple(range(network.routers))
+    orders = [identity]
+    if network.routers <= MOST_ROUTERS:
+        orders = list(itertools.permutations(identity))
+    symmetries = []
+    for order in orders:
+        symmetry = _symmetry(network, order)
+        if symmetry is not None:
+            symmetries.append(symmetry)
+    return symmetries
 
 
 def _symmetry(network: SmallNetwork, order: tuple[int, ...]) -> Symmetry | None:
+    """Return the symmetry of an order of the routers, or None if it changes the network."""
     link_at = {ends: i for i, ends in enumerate(network.links)}
+    if len(link_at) < len(network.links):
+        return None  # With parallel links, the ends do not identify a link.
     cable_at = {frozenset(cable): i for i, cable in enumerate(network.cables)}
     try:
         links = [link_at[order[a], order[b]] for a, b in network.links]
-        cables = [cable_at[frozenset(links[i] for i in cable)] for cable in network.cables]
+        cables = []
+        for cable in network.cables:
+            cables.append(cable_at[frozenset(links[i] for i in cable)])
     except KeyError:
         return None
-    keeps = {(order[a], order[b]) for a, b in network.flows} == set(network.flows) and all(
-        network.tables[_mask(down, cables)][order[router]][order[goal]] == links[link]
-        for router, goal in network.places()
-        for down, table in network.tables.items()
-        if (link := table[router][goal]) >= 0
-    )
-    return (order, links, cables) if keeps and len(link_at) == len(links) else None
+    if {(order[a], order[b]) for a, b in network.flows} != set(network.flows):
+        return None
+    for router, goal in network.places():
+        for down, table in network.tables.items():
+            link = table[router][goal]
+            if link < 0:
+                continue
+            image_table = network.tables[_image_of_mask(down, cables)]
+            if image_table[order[router]][order[goal]] != links[link]:
+                return None
+    return order, links, cables
 
 
-def _mask(down: int, cables: list[int]) -> int:
+def _image_of_mask(down: int, cables: list[int]) -> int:
+    """Return the bit set of failed cables with the cables' new numbers."""
     return sum(1 << new for old, new in enumerate(cables) if down >> old & 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """What a state becomes with the routers in another order: from which ``places`` its bytes come, and what each value
-    becomes.
+    """The effect of a symmetry on a state.
 
-    ``packets``, ``outs``, ``masks``: by value, for buffers, for what heads ask for, for the failed cables; ``cycles``:
-    by number.
+    Attributes:
+        places: The position in the state from which each byte comes.
+        packets: The new value of each byte of a buffer.
+        outs: The new value of each output that a head requests.
+        masks: The new value of each bit set of failed cables.
+        cycles: The new number of each cycle.
     """
 
     places: tuple[int, ...]
@@ -64,27 +90,43 @@ class Image:
 
 
 def _image(model: NacTransitionSystem, symmetry: Symmetry) -> Image:
-    """A state to what it is with the routers in another order."""
+    """Return the effect of a symmetry on a state."""
     order, links, cables = symmetry
+    # First byte and number of bytes per link of each part of a state.
+    parts = (
+        (0, model.o),
+        (model.inputs_at, model.a),
+        (model.avoidance_at, 1),
+        (model.reserved_at, 1),
+        (model.out_asks_at, 1),
+        (model.input_asks_at, 1),
+        (model.avoidance_asks_at, 1),
+    )
     places = [0] * model.signals_at
     for old, new in enumerate(links):
-        for first, slots in (
-            (0, model.o), (model.inputs_at, model.a), (model.avoidance_at, 1), (model.reserved_at, 1),
-            (model.out_asks_at, 1), (model.input_asks_at, 1), (model.avoidance_asks_at, 1),
-        ):  # fmt: skip
+        for first, slots in parts:
             for slot in range(slots):
                 places[first + new * slots + slot] = first + old * slots + slot
     places[model.down_at] = model.down_at
-    packets, outs, masks = bytearray(256), bytearray(256), bytearray(256)
+    packets = bytearray(256)
     for old_router, new_router in enumerate(order):
         packets[old_router + 1] = new_router + 1
+    outs = bytearray(256)
     for old, new in enumerate(links):
         outs[old + 1] = new + 1
     outs[HERE] = HERE
+    masks = bytearray(256)
     for down in model.network.tables:
-        masks[down] = _mask(down, cables)
-    numbers = {path: i for i, path in enumerate(model.cycles)}
-    cycles = tuple(numbers.get(tuple(links[i] for i in path), 0) for path in model.cycles)
+        masks[down] = _image_of_mask(down, cables)
+    number_of_cycle = {path: i for i, path in enumerate(model.cycles)}
+    cycles = []
+    for path in model.cycles:
+        image = tuple(links[i] for i in path)
+        cycles.append(number_of_cycle.get(image, 0))
     return Image(
-        places=tuple(places), packets=bytes(packets), outs=bytes(outs), masks=bytes(masks), cycles=cycles,
-    )  # fmt: skip
+        places=tuple(places),
+        packets=bytes(packets),
+        outs=bytes(outs),
+        masks=bytes(masks),
+        cycles=tuple(cycles),
+    )

@@ -1,10 +1,16 @@
-"""A network whose routers use NAC as a transition system: the rules, and where what is in a state.
+"""A network whose routers use NAC, as a transition system: the rules and the layout of a state.
 
-A state is a string of bytes: every packet by its destination, in its buffer; what the heads ask for; what is reserved;
-which cables have failed; the recovery signals under way. ``testbed/interconnect/model_checking/compiled/successors.py``
-lists all that may come next, in any order. Left out are times (a packet is in one buffer or the next), the local input
-buffers (hosts send whenever they may), how FT-DRB draws its escape paths (routers know a table for what is left), and
-identification packets in transit: see ``Rules.late``.
+A state is a byte string: the destination of every packet, in its buffer; the requests of the heads;
+reservations; failed cables; and the recovery signals in transit.
+``testbed/interconnect/model_checking/compiled/successors.py`` lists all steps that may follow, in
+any order.
+
+The following is left out:
+
+- Times: a packet is in one buffer or the next.
+- The local input buffers: hosts send whenever they may.
+- The draws of FT-DRB's escape paths: routers know a table for the cables that work.
+- Identification packets in transit: see ``Rules.late``.
 """
 
 from dataclasses import dataclass
@@ -15,26 +21,54 @@ from testbed.interconnect.model_checking.small_networks import SmallNetwork
 from testbed.interconnect.static_paths import NONE
 from topologies import lists_by_key
 
-LAGGING = ("throttle", "priority", "identification", "signal")
-"""What ``Rules.late`` lets lag: a host that is to be throttled still sends; an input goes before an avoidance buffer
-that could have the output; an input that is no part of a closed cycle (any more) is identified; a signal finds other
-than is."""
+# Decisions that ``Rules.late`` allows to be made with outdated knowledge.
+LAGGING = (
+    "throttle",  # A host that should be throttled still sends.
+    "priority",  # An input goes before an avoidance buffer that could have the output.
+    "identification",  # An input is identified that is not, or no longer, in a closed cycle.
+    "signal",  # A recovery signal is processed by a former state of its router.
+)
+
+# The request of a head that has arrived at its destination.
 HERE = 255
-"""What the head asks for whose destination this router is."""
+
+# Links are stored in bytes, next to NONE and HERE.
 MOST_LINKS = 250
+
+# Cycles are stored in bytes.
+_MAX_CYCLES = 255
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """Slots of each input and output buffer (0: no output buffers), and NAC with or without one of its parts.
+    """The buffers, and the parts of NAC that are used.
 
-    ``late``: knowledge may be old. Credits, identification packets and the throttle may lag by any time: an input that
-    is full and asks for an output on a cycle of links may be taken for part of a deadlock at any moment. All that an
-    identification packet under way could do is among that. Without it, conditions are judged by the state as it is.
-    ``prompt``: what of ``LAGGING`` does not lag even so. ``recall``: heads in the output buffer of a cable that works
-    again ask again. ``ask_anew``: heads of inputs do, too, whenever a cable fails or works again, whatever they
-    requested, and slots kept for what they requested are kept no more. ``check_output``: condition 4.5.
-    ``keep_output``: a packet that is moved aside asks for the same output as before, even if routes have changed since.
+    Attributes:
+        input_slots: Slots of each input buffer.
+        output_slots: Slots of each output buffer; 0: no output buffers.
+        nac: Whether NAC is used.
+        late: Whether knowledge may be outdated. Credits, identification packets and the throttle
+            may then lag by any time: an input that is full and requests an output on a cycle of
+            links may be treated as part of a deadlock at any moment. This includes everything that
+            an identification packet in transit could cause. Otherwise conditions are judged by the
+            current state.
+        prompt: Decisions of ``LAGGING`` that are made with current knowledge nevertheless.
+        slack: An output counts as full with this many free slots.
+        reserve: Whether a freed slot is reserved for the cycle.
+        stop_local: Whether local injection stops while a router is blocked or recovers.
+        own_request: Whether the avoidance buffer requests the crossbar itself.
+        repeat_when_full: Whether identification packets are repeated while the avoidance buffer is
+            full.
+        recovery_run: Whether the recovery signal travels round the cycle.
+        check_output: Whether condition 4.5 is checked.
+        recall: Whether heads in the output buffer of a repaired cable are routed again.
+        keep_output: Whether a packet that is moved to the avoidance buffer requests the same output
+            as before, even if routes have changed since.
+        ask_anew: Whether heads of inputs are routed again whenever a cable fails or is repaired,
+            and reservations for their previous requests are dropped.
+
+    Raises:
+        InputError: A value is out of range, or ``prompt`` names an unknown decision.
     """
 
     input_slots: int = 1
@@ -56,28 +90,47 @@ class Rules:
     def __post_init__(self) -> None:
         if not (1 <= self.input_slots <= 4 and 0 <= self.output_slots <= 4):
             raise InputError("buffers to explore: give 1 to 4 slots an input and 0 to 4 an output")
-        if unknown := [part for part in self.prompt if part not in LAGGING]:
+        unknown = [part for part in self.prompt if part not in LAGGING]
+        if unknown:
             raise InputError(
-                f"knowledge to explore: {unknown[0]!r} does not lag; give some of {', '.join(LAGGING)}"
+                f"knowledge to explore: {unknown[0]!r} does not lag; give some of "
+                f"{', '.join(LAGGING)}"
             )
 
     def lags(self, part: str) -> bool:
-        """Whether that (of ``LAGGING``) may be by old knowledge."""
+        """Return whether this decision of ``LAGGING`` may be made with outdated knowledge."""
         return self.late and part not in self.prompt
 
 
 class NacTransitionSystem:
-    """One small network under these rules: where each buffer, request and reservation is in a state, and its cycles of
-    links."""
+    """A small network under these rules, with the layout of a state and the cycles of links.
+
+    Attributes:
+        network: The network.
+        rules: The rules.
+        links: Number of links.
+        a: Slots of an input buffer.
+        o: Slots of an output buffer.
+        inputs_at: First byte of the input buffers; the output buffers are before them. The other
+            attributes ``..._at`` are the first bytes of the avoidance buffers, the reservations,
+            the requests of output buffers, inputs and avoidance buffers, the bit set of failed
+            cables and the signals.
+        start: The router where each link begins.
+        end: The router where each link ends.
+        into: The links into each router.
+    """
 
     def __init__(self, network: SmallNetwork, rules: Rules) -> None:
-        self.network, self.rules = network, rules
+        self.network = network
+        self.rules = rules
         links = len(network.links)
         if links > MOST_LINKS:
             raise InputError(
                 f"{network.name}: {links} links to explore; give a network of {MOST_LINKS} at most"
             )
-        self.links, self.a, self.o = links, rules.input_slots, rules.output_slots
+        self.links = links
+        self.a = rules.input_slots
+        self.o = rules.output_slots
         self.inputs_at = links * self.o
         self.avoidance_at = self.inputs_at + links * self.a
         self.reserved_at = self.avoidance_at + links
@@ -88,53 +141,56 @@ class NacTransitionSystem:
         self.signals_at = self.down_at + 1
         self.start = [a for a, _ in network.links]
         self.end = [b for _, b in network.links]
-        self.into = [[i for i in range(links) if self.end[i] == r] for r in range(network.routers)]
+        self.into: list[list[int]] = [[] for _ in range(network.routers)]
+        for link, router in enumerate(self.end):
+            self.into[router].append(link)
 
     @property
     def empty(self) -> bytes:
-        """Nothing anywhere, all cables work."""
+        """The state of an empty network whose cables all work."""
         return bytes(self.signals_at)
 
     @cached_property
     def cycles(self) -> list[tuple[int, ...]]:
-        """The ways that an identification packet can go and come back by: its input, then inputs against the traffic
-        (7).
+        """The paths on which an identification packet can return to its origin (7).
 
-        The last of them is the link that the first one asks for.
+        A path begins with the blocked input and continues with inputs against the direction of the
+        traffic. The last of them is the link that the first one requests.
         """
-        wants = self._may_want()
-        found: list[tuple[int, ...]] = []
+        requests = self._possible_requests()
+        cycles: list[tuple[int, ...]] = []
 
         def walk(path: tuple[int, ...], out: int) -> None:
             if path[-1] == out:
-                found.append(path)
+                cycles.append(path)
                 return
             for other in self.into[self.start[path[-1]]]:
-                if path[-1] in wants[other] and other not in path:
+                if path[-1] in requests[other] and other not in path:
                     walk((*path, other), out)
 
         for origin in range(self.links):
-            for out in sorted(wants[origin]):
+            for out in sorted(requests[origin]):
                 walk((origin,), out)
-        if len(found) > 255:
+        if len(cycles) > _MAX_CYCLES:
             raise InputError(
-                f"{self.network.name}: {len(found)} cycles of links; explore fewer flows (255 at most)"
+                f"{self.network.name}: {len(cycles)} cycles of links; explore fewer flows "
+                f"({_MAX_CYCLES} at most)"
             )
-        return found
+        return cycles
 
     @cached_property
     def cycles_of(self) -> dict[tuple[int, int], list[int]]:
-        """(input, output) -> numbers of the cycles that both are on."""
+        """The numbers of the cycles that begin with an input and end with an output, by both."""
         return lists_by_key(
             ((path[0], path[-1]), number) for number, path in enumerate(self.cycles)
         )
 
-    def _may_want(self) -> list[set[int]]:
-        """Of each link the links that a packet which has come over it may ask for, whatever has failed on its way."""
+    def _possible_requests(self) -> list[set[int]]:
+        """Return the links that a packet from each link may request, whatever fails on its path."""
         tables = self.network.tables.values()
-        wants: list[set[int]] = [set() for _ in range(self.links)]
+        requests: list[set[int]] = [set() for _ in range(self.links)]
         for router, goal in self.network.places():
-            onwards = {table[router][goal] for table in tables} - {NONE}
-            for into in onwards:
-                wants[into] |= {table[self.end[into]][goal] for table in tables} - {NONE}
-        return wants
+            next_links = {table[router][goal] for table in tables} - {NONE}
+            for link in next_links:
+                requests[link] |= {table[self.end[link]][goal] for table in tables} - {NONE}
+        return requests

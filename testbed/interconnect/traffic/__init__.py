@@ -1,1 +1,1 @@
-"""What enters the simulated network: patterns, injections, files of messages."""
+"""Traffic that enters the simulated network: destination patterns and injection processes."""

@@ -1,1 +1,1 @@
-"""Software routers as processes in namespaces of their own, joined by veth cables, inside the sandbox."""
+"""Software routers as processes in their own namespaces, with veth cables, inside the sandbox."""

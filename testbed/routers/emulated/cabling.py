@@ -1,4 +1,4 @@
-"""A network namespace a router, a veth pair a cable, and one packet socket at each end of each."""
+"""The kernel's part of a run: a namespace per router, a veth pair per cable, and packet sockets."""
 
 import socket
 from collections.abc import Iterator
@@ -9,21 +9,27 @@ from testbed.emulation.network.mininet_network.batch import Batch, refusals
 from testbed.routers.plan import RouterPlan
 from testbed.routers.wire import ETHERTYPE
 
+# Fits the largest payload (``plan.MAX_PAYLOAD_BYTES``) with its headers.
 MTU = 4096
+
+# Receive buffer of a socket. Frames must not be lost while a router waits for the processor.
 _SOCKET_BYTES = 4 << 20
+
+# The sockets of each router, one per port.
 Sockets = tuple[tuple[socket.socket, ...], ...]
 
 
 def mac_of(router: int, port: int) -> bytes:
-    """A locally administered address."""
+    """Return the locally administered MAC address of a router's port."""
     return bytes((2, 0, 0, router >> 8, router & 255, port))
 
 
 @contextmanager
 def lay_cables(plan: RouterPlan) -> Iterator[tuple[HostNamespaces, Sockets]]:
-    """Namespaces, cables and sockets (of each router, one a port) for the time of the block, inside the sandbox.
+    """Create namespaces, cables and sockets for the time of the block, inside the sandbox.
 
-    CapabilityError where the kernel refuses.
+    Raises:
+        CapabilityError: The kernel refuses.
     """
     batch = Batch(mtu=MTU)
     with ExitStack() as stack:
@@ -34,24 +40,24 @@ def lay_cables(plan: RouterPlan) -> Iterator[tuple[HostNamespaces, Sockets]]:
             batch.add_interfaces(_end(plan, a, b), _end(plan, b, a))
         with refusals():
             batch.flush()
-        sockets = tuple(
-            tuple(
-                stack.enter_context(_open_socket(batch.namespaces, number, port))
-                for port in range(len(neighbours))
-            )
-            for number, neighbours in enumerate(plan.ports)
-        )
-        yield batch.namespaces, sockets
+        sockets = []
+        for number, neighbours in enumerate(plan.ports):
+            of_router = []
+            for port in range(len(neighbours)):
+                sock = _open_socket(batch.namespaces, number, port)
+                of_router.append(stack.enter_context(sock))
+            sockets.append(tuple(of_router))
+        yield batch.namespaces, tuple(sockets)
 
 
-def _end(plan: RouterPlan, here: int, there: int) -> tuple[str, str, str]:
-    """The interface of the cable at one router: its name, the router's namespace, its MAC address."""
-    port = plan.ports[here].index(there)
-    return f"p{port}", f"r{here}", mac_of(here, port).hex(":")
+def _end(plan: RouterPlan, router: int, neighbour: int) -> tuple[str, str, str]:
+    """Return one end of a cable: interface name, namespace, and MAC address."""
+    port = plan.ports[router].index(neighbour)
+    return f"p{port}", f"r{router}", mac_of(router, port).hex(":")
 
 
 def _open_socket(namespaces: HostNamespaces, router: int, port: int) -> socket.socket:
-    """Whole frames of our type alone; never waits."""
+    """Open a socket that receives complete frames of our Ethernet type and never blocks."""
     sock = namespaces.open_socket(
         f"r{router}", socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE)
     )

@@ -1,5 +1,7 @@
-"""Runs a plan's routers as one process each, watches them for progress, and collects what they measured; inside the
-sandbox."""
+"""Runs the routers of a plan as processes, watches their progress and collects their reports.
+
+It runs inside the sandbox.
+"""
 
 import select
 import socket
@@ -21,21 +23,40 @@ from testbed.routers.router import NEVER
 from testbed.routers.wire import ETHERNET_BYTES, ETHERTYPE
 from testbed.stream.emulated.endpoints import EndpointProcess
 
+# The run starts this long after all routers are ready, so that all of them know the start in time.
 _LEAD_S = 0.3
-_TELL_EVERY_S = 0.05
+
+# Interval of the routers' reports of their progress, and of reading them.
+_REPORT_INTERVAL_S = 0.05
+
+# A router that has not reported for this long is not running. Then the machine has stopped, not the
+# packets.
 _SILENT_S = 0.5
-"""A router that has reported nothing for so long is not running: then the machine is at a stand, not the packets."""
+
+# Time for a router to get ready, or to return its report.
 _ANSWER_S = 20.0
+
 _BROADCAST = b"\xff" * 6
+
+# Larger than any frame (``cabling.MTU``).
+_RECEIVE_BYTES = 8192
+
+# Progress of a router, which it writes: packets moved, packets delivered, time of the last report
+# (monotonic, seconds).
 Gauge: TypeAlias = "memoryview[float]"
-"""Of a router, as it writes it: packets moved, packets delivered, when it last reported (monotonic)."""
 
 
 def run_routers(plan: RouterPlan) -> RouterRun:
-    """Every router of the plan as a process in its own namespace, until all messages have arrived, no packet has moved
-    for ``stuck_s`` anywhere although buffers hold some, or ``limit_s`` is over. InvalidRunError where a router dies.
+    """Run every router of the plan as a process in its own namespace, and return their reports.
+
+    The run ends when all messages have arrived, when no packet has moved anywhere for ``stuck_s``
+    although buffers hold some, or after ``limit_s``.
+
+    Raises:
+        InvalidRunError: A router ended early.
     """
-    over, gauges = shared_numbers(1), [shared_numbers(3) for _ in range(plan.routers)]
+    over = shared_numbers(1)
+    gauges = [shared_numbers(3) for _ in range(plan.routers)]
     with ExitStack() as stack:
         namespaces, sockets = stack.enter_context(lay_cables(plan))
         processes = []
@@ -59,18 +80,31 @@ def run_routers(plan: RouterPlan) -> RouterRun:
 def _watch(
     plan: RouterPlan, processes: Sequence[EndpointProcess], gauges: Sequence[Gauge], start_s: float
 ) -> float:
-    """Seconds for which nothing had moved when it was given up; 0 where everything arrived."""
-    known: list[tuple[float, float]] = []
+    """Wait until the run ends, and return for how long nothing had moved by then.
+
+    Args:
+        plan: The plan.
+        processes: The routers' processes.
+        gauges: The routers' progress.
+        start_s: Start of the run (monotonic).
+
+    Returns:
+        Seconds; 0 if every message arrived.
+    """
+    previous: list[tuple[float, float]] = []
     moved_at_s = start_s
     while True:
-        time.sleep(_TELL_EVERY_S)
+        time.sleep(_REPORT_INTERVAL_S)
         for process in processes:
             if process.finished or not process.alive:
-                process.result(0)  # says why it ended
-        now_s, reported = time.monotonic(), [(gauge[0], gauge[1]) for gauge in gauges]
-        if reported != known or now_s - max(start_s, min(gauge[2] for gauge in gauges)) > _SILENT_S:
-            known, moved_at_s = reported, now_s
-        if sum(delivered for _, delivered in reported) >= plan.messages:
+                process.result(0)  # Raises an error that says why the process ended.
+        now_s = time.monotonic()
+        progress = [(gauge[0], gauge[1]) for gauge in gauges]
+        oldest_report_s = max(start_s, min(gauge[2] for gauge in gauges))
+        if progress != previous or now_s - oldest_report_s > _SILENT_S:
+            previous = progress
+            moved_at_s = now_s
+        if sum(delivered for _, delivered in progress) >= plan.messages:
             return 0.0
         if now_s - moved_at_s > plan.stuck_s or now_s - start_s > plan.limit_s:
             return now_s - moved_at_s
@@ -83,13 +117,25 @@ def _prepare(
     sockets: Sequence[socket.socket],
     reported: tuple[Gauge, Gauge],
 ) -> "_Loop":
-    """Make a router ready, in its process, which stays in the router's namespace."""
+    """Enter the router's namespace, in its process, and return its main loop."""
     enter_namespace(namespace)
     return _Loop(plan, number, sockets, reported)
 
 
 class _Loop:
-    """Sockets in, the router's decisions, sockets out. ``reported``: the router's gauge; whether the run is over."""
+    """The main loop of a router's process.
+
+    It receives frames, lets the router decide, and sends frames.
+
+    Attributes:
+        router: The router.
+        messages: Messages of its host, with their times.
+        sockets: One socket per port.
+        headers: Ethernet header of the frames of each port.
+        ports: Port of each socket's file descriptor.
+        gauge: Progress of the router, which the parent reads.
+        over: Set by the parent when the run is over.
+    """
 
     def __init__(
         self,
@@ -101,33 +147,43 @@ class _Loop:
         self.router = build_router(plan, number)
         self.messages = plan.messages_of(number)
         self.sockets = sockets
-        kind = ETHERTYPE.to_bytes(2)
-        self.headers = [_BROADCAST + mac_of(number, port) + kind for port in range(len(sockets))]
-        self.ports = {sock.fileno(): port for port, sock in enumerate(sockets)}
-        self.gauge, self.over = reported
+        self.headers: list[bytes] = []
+        self.ports: dict[int, int] = {}
+        for port, sock in enumerate(sockets):
+            self.headers.append(_BROADCAST + mac_of(number, port) + ETHERTYPE.to_bytes(2))
+            self.ports[sock.fileno()] = port
+        gauge, over = reported
+        self.gauge = gauge
+        self.over = over
 
     def __call__(self, start_s: float) -> RouterReport:
-        """Until the parent says that it is over; the log, what is left in buffers, and frames that a socket dropped."""
-        router, made = self.router, 0
+        """Run until the parent says that the run is over, and return the report.
+
+        Args:
+            start_s: Start of the run (monotonic).
+        """
+        router = self.router
+        injected = 0
         poll = select.poll()
         for descriptor in self.ports:
             poll.register(descriptor, select.POLLIN)
         while not self.over[0]:
             now_s = time.monotonic() - start_s
-            while made < len(self.messages) and self.messages[made][0] <= now_s:
-                router.inject(self.messages[made][1])
-                made += 1
+            while injected < len(self.messages) and self.messages[injected][0] <= now_s:
+                router.inject(self.messages[injected][1])
+                injected += 1
             if now_s >= 0:
                 router.advance(now_s)
                 self._flush()
-            self.gauge[0], self.gauge[1], self.gauge[2] = (
-                router.moves,
-                len(router.log),
-                time.monotonic(),
-            )
-            due_s = self.messages[made][0] if made < len(self.messages) else NEVER
-            next_s = min(now_s + _TELL_EVERY_S, router.next_time_s(), due_s)
-            for descriptor, _ in poll.poll(max(0.0, 1e3 * (next_s - (time.monotonic() - start_s)))):
+            self.gauge[0] = router.moves
+            self.gauge[1] = len(router.log)
+            self.gauge[2] = time.monotonic()
+            due_s = NEVER
+            if injected < len(self.messages):
+                due_s = self.messages[injected][0]
+            next_s = min(now_s + _REPORT_INTERVAL_S, router.next_time_s(), due_s)
+            timeout_s = max(0.0, next_s - (time.monotonic() - start_s))
+            for descriptor, _ in poll.poll(1e3 * timeout_s):
                 self._read(descriptor, start_s)
         dropped = sum(map(socket_drops, self.sockets))
         return RouterReport(
@@ -135,15 +191,17 @@ class _Loop:
         )
 
     def _read(self, descriptor: int, start_s: float) -> None:
+        """Pass all frames that a socket has received to the router."""
         port = self.ports[descriptor]
         while True:
             try:
-                frame = self.sockets[port].recv(8192)
+                frame = self.sockets[port].recv(_RECEIVE_BYTES)
             except BlockingIOError:
                 return
             self.router.receive(port, frame[ETHERNET_BYTES:], time.monotonic() - start_s)
 
     def _flush(self) -> None:
+        """Send the router's frames."""
         for port, frame in self.router.outgoing:
             self.sockets[port].send(self.headers[port] + frame)
         self.router.outgoing.clear()

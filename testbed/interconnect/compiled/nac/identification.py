@@ -1,7 +1,7 @@
-"""NAC's identification of routing cycles (Zarza 2011, 4.2.2): whether a blocked input is part of a full cycle, and
-which.
+"""NAC's identification of routing cycles (Zarza 2011, 4.2.2).
 
-Numbers in brackets are the decisions listed in docs/workloads/nac.md.
+It finds out whether a blocked input is part of a full cycle, and of which. Numbers in brackets, as
+(8), refer to the decisions listed in docs/workloads/nac.md.
 """
 
 from __future__ import annotations

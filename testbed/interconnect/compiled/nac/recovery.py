@@ -1,8 +1,8 @@
-"""NAC's gradual recovery of packet forwarding (Zarza 2011, 4.2.3): moves to avoidance buffers, and the signal round the
-cycle; and heads that go on asking for a detour when a cable fails or works again (``ask_anew``: they ask for their
-shortest path).
+"""NAC's gradual recovery of packet forwarding (Zarza 2011, 4.2.3).
 
-Numbers in brackets are the decisions listed in docs/workloads/nac.md.
+It moves packets to avoidance buffers and passes the signal round the cycle. When a cable fails or
+is repaired, heads that would continue to request a detour are routed again (``ask_anew``). Numbers
+in brackets, as (8), refer to the decisions listed in docs/workloads/nac.md.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
 from testbed.interconnect.compiled.nac import detection, throttle
 from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.static_paths import NONE
+
+# Header of a packet that has passed its intermediate routers and is bound for its destination.
+DIRECT = 2
 
 
 def move_to_avoidance_buffer(
@@ -175,10 +178,6 @@ def release_reserved_slot(net: Tables, s: State, out: int, now: int) -> int:
     detection.log_event(net, s, kr.ENDED, out, now)
     wake(s, net.link[out].entry, now)
     return int(net.link[out].start)
-
-
-DIRECT = 2
-"""The header of a packet that is bound for its destination, past its intermediates."""
 
 
 def reroute_all_heads(net: Tables, o: EngineOptions, s: State, hook: Hook, now: int) -> None:

@@ -1,9 +1,10 @@
-"""NAC's throttle (Zarza 2011, 4.2.1): what keeps packets out of a cycle that is about to lock, until it moves again.
+"""NAC's throttle (Zarza 2011, 4.2.1), which keeps packets out of a full cycle until it moves again.
 
-Two stops belong to it. ``stop_fw`` on the inputs from a router's own hosts: while any of its inputs is blocked, or has
-a packet in its avoidance buffer, none of their packets is forwarded (``Router.throttled``, ``resume_injection``).
-``stop_st`` on an output: the slot that a move has freed is reserved for the cycle, and every other input needs a slot
-more (``reserve_slot``, ``use_reserved_slot``). ``may_request`` is where arbitration asks for both.
+There are two kinds of stops. ``stop_fw`` applies to the inputs from a router's own hosts: while any
+of its inputs is blocked, or has a packet in its avoidance buffer, none of their packets is
+forwarded (``Router.throttled``, ``resume_injection``). ``stop_st`` applies to an output: the slot
+that a move has freed is reserved for the cycle, and every other input needs one more slot
+(``reserve_slot``, ``use_reserved_slot``). Arbitration calls ``may_request``, which checks both.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""A small network and its rules as arrays, for compiled steps: ``nac_steps.NacSteps`` in numbers, states as rows of
-bytes.
+"""A small network and its rules as arrays, for compiled steps.
 
-The row of the empty network is 0 throughout: a row is the string of bytes of ``NacTransitionSystem`` with room for
-``MOST_SIGNALS`` signals, those that are not there being 0.
+These are the fields of ``NacTransitionSystem``. A state is a row of bytes: the byte string of
+``NacTransitionSystem`` with room for ``MOST_SIGNALS`` signals, of which the unused ones are 0. The
+row of the empty network is all 0.
 """
 
+import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +15,26 @@ import numpy.typing as npt
 from testbed.arrays import BoolArray, IntArray
 from testbed.interconnect.model_checking.symmetry import Image
 from testbed.interconnect.model_checking.transition_system import LAGGING, NacTransitionSystem
+from testbed.interconnect.static_paths import NONE
 
+# Number of recovery signals in transit for which a row has room.
 MOST_SIGNALS = 8
-"""Recovery signals under way at once that a row has room for."""
 
 
 class ModelTables(NamedTuple):
-    """``nac_steps.NacSteps``: where what is in a row, the network, the rules; lists of lists are one list and where
-    each begins.
+    """A transition system as numbers and arrays.
 
-    ``table``: [failed cables, router, destination], ``dead``: [failed cables, link]; ``cycle``: links of all cycles;
-    ``paired``: numbers of cycles by link and output. ``image_...``: symmetries without the one that moves nothing.
+    Fields without a description are as in ``NacTransitionSystem`` and ``Rules``. Lists of lists are
+    stored as one list, and ``..._first`` contains the index at which each of them begins.
+
+    Attributes:
+        table: [failed cables, router, destination] The next link.
+        dead: [failed cables, link] Whether the link has failed.
+        cycle: Links of all cycles.
+        paired: Numbers of the cycles that begin with a link and end with an output, by both.
+        late_throttle: Whether this decision of LAGGING may lag; likewise the others.
+        images: Number of symmetries, without the identity.
+        image_places: Fields of ``symmetry.Image`` by symmetry; likewise the others.
     """
 
     links: int
@@ -76,48 +86,64 @@ class ModelTables(NamedTuple):
 
 
 def model_tables(model: NacTransitionSystem, images: Sequence[Image]) -> ModelTables:
-    """The arrays of a model; ``images``: its symmetries, the first of which moves nothing."""
-    network, rules = model.network, model.rules
-    downs = 1 << len(network.cables)
-    table = np.full((downs, network.routers, network.routers), -1, np.int16)
-    dead = np.zeros((downs, model.links), np.bool_)
+    """Return the arrays of a transition system.
+
+    Args:
+        model: The transition system.
+        images: Its symmetries, of which the first is the identity.
+    """
+    network = model.network
+    rules = model.rules
+    failures = 1 << len(network.cables)
+    table = np.full((failures, network.routers, network.routers), NONE, np.int16)
+    dead = np.zeros((failures, model.links), np.bool_)
     for down, rows in network.tables.items():
         table[down] = rows
         dead[down, list(network.dead_links(down))] = True
     into_first, into = _flat(model.into)
     cable_first, cable = _flat(network.cables)
     cycle_first, cycle = _flat(model.cycles)
-    pairs = [
-        model.cycles_of.get((i, j), ()) for i in range(model.links) for j in range(model.links)
-    ]
-    paired_first, paired = _flat(pairs)
+    pairs = itertools.product(range(model.links), range(model.links))
+    paired_first, paired = _flat([model.cycles_of.get(pair, ()) for pair in pairs])
     others = images[1:]
-    named = {
-        name: value
-        for name, value in {**vars(model), **vars(rules)}.items()
-        if name in ModelTables._fields
-    }
-    return ModelTables(**named | {
-        **{f"late_{part}": rules.lags(part) for part in LAGGING},
-        "start": np.array(model.start, np.int16), "end": np.array(model.end, np.int16), "into_first": into_first,
-        "into": into, "table": table, "dead": dead, "flows": np.array(network.flows, np.int16).reshape(-1, 2),
-        "cable_first": cable_first, "cable": cable, "most_down": network.most_down, "cycle_first": cycle_first,
-        "cycle": cycle, "paired_first": paired_first, "paired": paired, "images": len(others),
+    values: dict[str, Any] = {}
+    for name, value in (*vars(model).items(), *vars(rules).items()):
+        if name in ModelTables._fields:
+            values[name] = value
+    for part in LAGGING:
+        values[f"late_{part}"] = rules.lags(part)
+    values |= {
+        "start": np.array(model.start, np.int16),
+        "end": np.array(model.end, np.int16),
+        "into_first": into_first,
+        "into": into,
+        "table": table,
+        "dead": dead,
+        "flows": np.array(network.flows, np.int16).reshape(-1, 2),
+        "cable_first": cable_first,
+        "cable": cable,
+        "most_down": network.most_down,
+        "cycle_first": cycle_first,
+        "cycle": cycle,
+        "paired_first": paired_first,
+        "paired": paired,
+        "images": len(others),
         "image_places": _rows([image.places for image in others], model.signals_at, np.int16),
-        "image_packets": _rows([list(image.packets) for image in others], 256, np.uint8),
-        "image_outs": _rows([list(image.outs) for image in others], 256, np.uint8),
-        "image_masks": _rows([list(image.masks) for image in others], 256, np.uint8),
+        "image_packets": _rows([image.packets for image in others], 256, np.uint8),
+        "image_outs": _rows([image.outs for image in others], 256, np.uint8),
+        "image_masks": _rows([image.masks for image in others], 256, np.uint8),
         "image_cycles": _rows([image.cycles for image in others], len(model.cycles), np.int16),
-    })  # fmt: skip
+    }
+    return ModelTables(**values)
 
 
 def row_bytes(model: NacTransitionSystem) -> int:
-    """Of a row: whole words of eight bytes."""
+    """Return the size of a row, in bytes: a multiple of eight."""
     return -(-(model.signals_at + 2 * MOST_SIGNALS) // 8) * 8
 
 
 def most_steps(model: NacTransitionSystem) -> int:
-    """No state has more steps that may follow."""
+    """Return a limit to the number of steps that may follow a state."""
     closings = sum(len(numbers) for numbers in model.cycles_of.values())
     return (
         len(model.network.flows)
@@ -129,15 +155,17 @@ def most_steps(model: NacTransitionSystem) -> int:
 
 
 def state_of(model: NacTransitionSystem, row: IntArray) -> bytes:
-    """The state of a row."""
+    """Return the state of a row."""
     signals = int(np.count_nonzero(row[model.signals_at + 1 :: 2]))
     return row[: model.signals_at + 2 * signals].tobytes()
 
 
 def _flat(lists: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
+    """Return the index at which each list begins, and all lists as one."""
     first = np.cumsum([0, *map(len, lists)], dtype=np.int32)
-    return first, np.array([v for one in lists for v in one], np.int16)
+    return first, np.array([*itertools.chain.from_iterable(lists)], np.int16)
 
 
 def _rows(lists: Sequence[Sequence[int]], width: int, kind: npt.DTypeLike) -> IntArray:
-    return np.array(lists, kind).reshape(len(lists), width)
+    """Return lists of this width as the rows of an array, which may be empty."""
+    return np.array([list(row) for row in lists], kind).reshape(len(lists), width)

@@ -1,7 +1,7 @@
-"""What a step reads in a row and changes there.
+"""The parts of a row that a step reads and changes.
 
-``t`` is a ``ModelTables``, ``s`` a row. Numbers of conditions and in brackets are those of Zarza 2011 as
-``tests/oracles/exhaustive/nac_steps.py`` has them.
+``t`` is a ``ModelTables``, ``s`` a row. Numbers of conditions, and numbers in brackets, are those
+of Zarza 2011 in ``tests/oracles/exhaustive/nac_steps.py``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from testbed.interconnect.model_checking.compiled.model_tables import MOST_SIGNA
 from testbed.interconnect.model_checking.transition_system import HERE
 from testbed.interconnect.static_paths import NONE
 
-OUTPUT, INPUT, AVOIDANCE = 0, 1, 2
-"""Kinds of buffers."""
+# Kinds of buffers.
+OUTPUT, INPUT, AVOIDANCE = range(3)
 
 
 def copy(row: IntArray, to: IntArray) -> None:

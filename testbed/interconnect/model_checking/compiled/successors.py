@@ -1,6 +1,8 @@
-"""What may come next, of one row, in any order of events; held against ``tests/oracles/exhaustive``, step for step.
+"""The steps that may follow a state, in any order of events.
 
-``found`` is a ``SuccessorBuffer``; each function is handed how many are in it and says how many then are.
+Tests compare them with ``tests/oracles/exhaustive``, step by step. ``found`` is a
+``SuccessorBuffer``. Each function gets the number of steps in it, adds its own, and returns the new
+number.
 """
 
 from __future__ import annotations
@@ -16,9 +18,15 @@ from testbed.interconnect.static_paths import NONE
 
 
 class SuccessorBuffer(NamedTuple):
-    """Rows that may come next, whether each step is sure (it happens for certain if nothing else does: hosts that send,
-    cables and lagging knowledge are not), ``what`` it is (kind, link, detail; see ``step_name``), and whether signals
-    found no room in a row."""
+    """The steps that may follow one state.
+
+    Attributes:
+        rows: The rows to which they lead.
+        sure: Whether each step is certain: it happens if nothing else does. Steps of hosts that
+            send, of cables, and of outdated knowledge are not certain.
+        what: Kind, link and detail of each step; see ``step_name``.
+        overflow: Whether a row had no room for a signal.
+    """
 
     rows: IntArray
     sure: BoolArray
@@ -26,9 +34,10 @@ class SuccessorBuffer(NamedTuple):
     overflow: BoolArray
 
 
+# Kinds of steps. The detail of a step is the destination (SENT), the request of the head (the next
+# three), the number of the cycle (IDENTIFIED), 0 to 2 for normal operation, a reserved slot and a
+# moved packet (SIGNALLED), or the number of the cable (CABLE).
 SENT, INPUT_LEFT, AVOIDANCE_LEFT, OVER_LINK, IDENTIFIED, SIGNALLED, CABLE = range(7)
-"""Kinds of steps. Their details: the destination; for the next three what the head requested; the number of the cycle;
-whether the slot is kept (1) and a packet moves (2); the number of the cable."""
 
 
 def reset(s: IntArray, found: SuccessorBuffer, n: int, what: tuple[bool, int, int, int]) -> None:
@@ -255,16 +264,21 @@ def reroute_all_heads(t: ModelTables, s: IntArray) -> None:
 
 
 def step_name(model: NacTransitionSystem, state: bytes, what: Sequence[int]) -> str:
-    """A step from that state in words; ``what``: its row of ``SuccessorBuffer.what``."""
+    """Return a step from this state as text; ``what`` is its row of ``SuccessorBuffer.what``."""
     kind, link, detail = what
     goal = "its host" if detail == HERE else f"link {detail - 1}"
-    works = state[model.down_at] >> detail & 1 if kind == CABLE else 0
-    return (
-        f"host {model.start[link]} sends to {detail}",
-        f"input to {goal}",
-        f"avoidance to {goal}",
-        "over the link" if detail - 1 == link else f"rerouted to link {detail - 1}",
-        f"cycle {model.cycles[detail]} identified" if kind == IDENTIFIED else "",
-        f"signal: {('normal again', 'slot kept', 'moved on')[detail]}" if kind == SIGNALLED else "",
-        f"cable {detail} {'works again' if works else 'fails'}",
-    )[kind]
+    if kind == SENT:
+        return f"host {model.start[link]} sends to {detail}"
+    if kind == INPUT_LEFT:
+        return f"input to {goal}"
+    if kind == AVOIDANCE_LEFT:
+        return f"avoidance to {goal}"
+    if kind == OVER_LINK:
+        return "over the link" if detail - 1 == link else f"rerouted to link {detail - 1}"
+    if kind == IDENTIFIED:
+        return f"cycle {model.cycles[detail]} identified"
+    if kind == SIGNALLED:
+        effects = ("normal again", "slot kept", "moved on")
+        return f"signal: {effects[detail]}"
+    was_down = state[model.down_at] >> detail & 1
+    return f"cable {detail} {'works again' if was_down else 'fails'}"

@@ -1,4 +1,4 @@
-"""Which states are known: the least row of each class of symmetric ones, found again by a table of their hashes."""
+"""The known states: the least row of each class of symmetric states, with a hash table."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from testbed.interconnect.model_checking.transition_system import HERE
 
 
 class Visited(NamedTuple):
-    """``rows``: of all states known, in order of discovery, and ``words``: the same memory as words of eight bytes.
+    """The states known so far, numbered in the order of their discovery.
 
-    ``parents``: from which a state was reached first; ``slots``: open addressing, the number of a state and one, or 0;
-    ``count``: [how many are known, how many of them were looked at, how many steps were found].
+    Attributes:
+        rows: The row of each state.
+        words: The same memory as words of eight bytes.
+        parents: The state from which each state was first reached.
+        slots: A hash table with open addressing: the number of a state plus 1, or 0.
+        count: [number of known states, of expanded states, of steps].
     """
 
     rows: IntArray
@@ -27,14 +31,19 @@ class Visited(NamedTuple):
 
 
 def visited_states(most: int, width: int) -> Visited:
-    """Room for so many states of ``width`` bytes; memory is taken only as they come, but for the slots (8 to 16 bytes a
-    state)."""
+    """Return room for this number of states of ``width`` bytes.
+
+    The kernel provides memory only as states are added, except for the hash table, which takes 8 to
+    16 bytes per state.
+    """
     rows = np.empty((most, width), np.uint8)
+    # The number of slots is a power of two, at least twice the number of states.
+    slots = 1 << max(10, (2 * most - 1).bit_length())
     return Visited(
         rows=rows,
         words=rows.view(np.int64),
         parents=np.empty(most, np.int32),
-        slots=np.zeros(1 << max(10, (2 * most - 1).bit_length()), np.int32),
+        slots=np.zeros(slots, np.int32),
         count=np.zeros(3, np.int64),
     )
 
