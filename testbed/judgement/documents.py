@@ -9,13 +9,20 @@ class BetweenTwoNodes(Protocol):
     """A plan whose packets go from one node to another one."""
 
     @property
-    def network(self) -> Network: ...
+    def network(self) -> Network:
+        """The network of the run."""
+
     @property
-    def source(self) -> str: ...
+    def source(self) -> str:
+        """The node at which the packets begin."""
+
     @property
-    def sink(self) -> str: ...
+    def sink(self) -> str:
+        """The node at which the packets end."""
+
     @property
-    def seed(self) -> int: ...
+    def seed(self) -> int:
+        """The seed of the plan's random choices."""
 
 
 def document_head(fabric: str, plan: BetweenTwoNodes, **routed_by: str) -> JsonObject:

@@ -20,8 +20,8 @@ def near_faults(
     Args:
         times_s: Times of sending, in seconds after the start of the run.
         faults: The faults as they were carried out.
-        before_s: A packet sent this long before a fault may still meet it: at least the time that it
-            takes to the failed link.
+        before_s: A packet sent this long before a fault may still meet it: at least the time that
+            it takes to the failed link.
         after_s: A packet sent this long after a repair may still be lost.
     """
     near = np.zeros(len(times_s), dtype=np.bool_)

@@ -8,8 +8,8 @@ import numpy as np
 from testbed.arrays import FloatArray
 from testbed.model.machine.load import LOWER_PACKET_RATE, overload_message
 
-# Share of a run's packets that the machine may drop, or that may be lost in no planned fault. This is
-# two orders of magnitude below the precision with which losses are compared.
+# Share of a run's packets that the machine may drop, or that may be lost in no planned fault. This
+# is two orders of magnitude below the precision with which losses are compared.
 MAX_UNPLANNED = 1e-4
 
 NOTHING_SENT = "no packet was sent"

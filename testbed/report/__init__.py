@@ -1,1 +1,1 @@
-"""From records to tables, figures and one self-contained HTML page."""
+"""Tables, figures and one self-contained HTML page for the records of a run."""

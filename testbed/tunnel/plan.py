@@ -216,9 +216,9 @@ def build_tunnel(
             )
         return replace(plan, stream=replace(plan.stream, symbol_bytes=symbol_bytes))
 
-    there = plan_direction(a, b)
+    forward = plan_direction(a, b)
     back = plan_direction(b, a)
-    order_s = min(ORDER_S, there.stream.playback_s)
+    order_s = min(ORDER_S, forward.stream.playback_s)
     if requested_order_s is not None:
         order_s = requested_order_s
-    return TunnelPlan(there=there, back=back, order_s=order_s, **tunnel_options)
+    return TunnelPlan(there=forward, back=back, order_s=order_s, **tunnel_options)

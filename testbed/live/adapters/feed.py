@@ -301,19 +301,21 @@ class PointsPage:
         self._not_before_s = 0.0
         feed.open(RunView(title=title, network={}))
 
-    def show(self, done: int, total: int, doing: str | None = None) -> None:
+    def show(self, completed: int, total: int, doing: str | None = None) -> None:
         """Send the number of points, and interim results unless the last ones are too recent.
 
         Args:
-            done: Completed points.
+            completed: Completed points.
             total: All points.
             doing: The current activity; by default, the number of points.
         """
         began_s = time.monotonic()
         if not doing:
-            doing = "all points are there" if done == total else f"{done} of {total} points"
-        self._feed.send(Sample(clock_s=began_s, done=done / max(1, total), doing=doing))
-        if not done or (began_s < self._not_before_s and done < total):
+            doing = f"{completed} of {total} points"
+            if completed == total:
+                doing = "all points are there"
+        self._feed.send(Sample(clock_s=began_s, done=completed / max(1, total), doing=doing))
+        if not completed or (began_s < self._not_before_s and completed < total):
             return
         try:
             results = self._find()

@@ -138,19 +138,19 @@ class ImpairedPaths:
             now: The present time.
         """
         links, first, frame_bytes = journey
-        for place in range(first, len(links)):
-            link = links[place]
+        for position in range(first, len(links)):
+            link = links[position]
             met = []
             if link in self._impairments:
                 active = self._impairments[link]
                 met = [each for each in active if each.start_s <= at_s < each.stop_s]
             if met and at_s > now:
-                yield at_s, PacketInTransit(links, place, frame_bytes)
+                yield at_s, PacketInTransit(links, position, frame_bytes)
                 return
             if link in self._breaks and self._breaks[link].take(at_s, self._rng):
                 return
             if met:
-                further = PacketInTransit(links, place + 1, frame_bytes)
+                further = PacketInTransit(links, position + 1, frame_bytes)
                 for leaves_s in _through(met, at_s, frame_bytes):
                     yield from self.next_hop_times(further, leaves_s + self._delays[link], now)
                 return

@@ -153,11 +153,10 @@ def _sums(facts: RunFacts) -> dict[str, tuple[float, float]]:
         math.inf if facts.theory.impaired_spans else len(RETURN_LABELS) * reports - heard
     )
     # A sender takes the third of three older reports for one of a receiver that was started again.
-    reordered = any(
-        isinstance(impairment, (ExtraDelay, Reordering, RateTrace))
-        for span in facts.theory.impaired_spans
-        for impairment in span.impairments
-    )
+    reordered = False
+    for span in facts.theory.impaired_spans:
+        for impairment in span.impairments:
+            reordered = reordered or isinstance(impairment, (ExtraDelay, Reordering, RateTrace))
     most_heard = math.inf if reordered else reports
     return {
         "sent_source": (source.sum(), source.sum()),

@@ -55,7 +55,7 @@ def required_size(plan: StreamPlan, policy: BlockSizePolicy, epoch: Epoch) -> Re
     """Return which N answers an epoch of the plan."""
     random = any(0 < share < 1 for _, share in epoch.broken)
     exact = is_diagnosing(plan) and not random
-    size = _size(plan, policy, epoch, known=exact or is_deterministic(plan))
+    size = _size(plan, policy, epoch, by_labels=exact or is_deterministic(plan))
     if size > policy.largest or (epoch.reports_cut and size > policy.base):
         size = math.nan
     if plan.stream.block_size is not None:
@@ -68,19 +68,19 @@ def required_size(plan: StreamPlan, policy: BlockSizePolicy, epoch: Epoch) -> Re
     return Requirement(size, low, high, exact)
 
 
-def _size(plan: StreamPlan, policy: BlockSizePolicy, epoch: Epoch, *, known: bool) -> float:
+def _size(plan: StreamPlan, policy: BlockSizePolicy, epoch: Epoch, *, by_labels: bool) -> float:
     """Return the smallest N that repairs the epoch's losses, infinite if there is none.
 
     Args:
         plan: The plan of the stream.
         policy: The block sizes with which the sender answers losses.
         epoch: The state of the network.
-        known: Whether N follows from the labels that are lost, and not from their share alone.
+        by_labels: Whether N follows from the labels that are lost, and not from their share alone.
     """
     if epoch.loss == 0:
         return policy.base
     hit = lost_intervals(plan.splits[epoch.split], epoch.broken)
-    if known:
+    if by_labels:
         needed = None if labels_in(hit) == LABELS else exact_block_size(plan)(hit)
         return math.inf if needed is None else max(policy.base, needed)
     if epoch.loss >= 1:
