@@ -10,8 +10,7 @@ PYTHON := $(TESTBED_VENV)/bin/python
 # a thousand processes of the tests import the same modules: what they are compiled to is kept, whatever the user's shell says
 unexport PYTHONDONTWRITEBYTECODE
 # two more than there are processors: many tests wait, for a listener, a network or a time limit
-PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
-WORKERS ?= $(shell echo $$(($(PROCESSORS) + 2)))
+WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 2)))
 
 .PHONY: help demo test test-next-numba kernels bench lint docs mutants soak setup clean
 
@@ -22,22 +21,15 @@ demo:  ## set up, then a coded stream over capillary routes with links failing (
 	@vagrant/provision.sh
 	@$(TESTBED_VENV)/bin/testbed demo $(ARGS)
 
-# Three parts. Tests that depend on the clock of real switches leave most of the processors idle. Beside them run tests that only
-# compute, at the lowest priority (COMPUTED in tests/conftest.py); their output is printed at the end of the part. All other tests follow.
-# A selection (ARGS='-k capillary') may leave parts without tests (pytest's exit code 5), but not all of them. A test that fails beside
-# others runs once more by itself, because a busy machine can break a time limit; both outcomes are printed. Programs that only some tests
-# need are installed where that is possible; where not, the set-up says so, and pytest lists the tests that are skipped for it.
+# Whatever depends on the clock of real switches runs after the rest, beside nothing that computes: most of it waits. A selection (ARGS='-k capillary')
+# may leave one of the two parts without tests (pytest's exit code 5), not both. What fails beside others is tried once more by itself: a
+# time limit says little where more runs than there are processors; both outcomes are printed. Programs that only some tests need are
+# installed where that is possible; where not, the set-up says so, and pytest lists the tests that are skipped for it.
 define TESTS
-	$(PYTHON) -m pytest -r fEs -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "$(1)" $(ARGS) || $(2)=$$?
+	$(PYTHON) -m pytest -r fEs $(1) --dist loadfile --no-loadscope-reorder -m "$(2)" $(ARGS) || $(3)=$$?; \
+	if [ $$$(3) -eq 1 ]; then echo "What failed beside others runs once more, alone; this counts:"; \
+	    $(PYTHON) -m pytest -r fEs --last-failed -m "$(2)" $(ARGS) && $(3)=0; fi
 endef
-define AGAIN
-	if [ $$$(1) -eq 1 ]; then echo "What failed beside others runs once more, alone; this counts:"; \
-	    $(PYTHON) -m pytest -r fEs --last-failed -m "$(2)" $(3) $(ARGS) && $(1)=0; fi
-endef
-CLOCKED = emulation and not unclocked
-OTHER = not computed and (not emulation or unclocked)
-# Two runs of pytest at the same time need two files of what failed.
-OWN_CACHE = -o cache_dir=.pytest_cache/computed
 
 # Without gcc, numba alone compiles, which makes each later command half a second slower. Files that are up to date stay.
 COMPILE = $(PYTHON) tools/build_kernels.py; $(TESTBED_VENV)/bin/testbed doctor --compile
@@ -49,17 +41,11 @@ test:  ## set up, then all tests (ARGS='-k capillary' for some)
 	@vagrant/provision.sh --extras test,mpi,docs --programs chromium,ffmpeg,gcc,shellcheck,tshark
 	@$(COMPILE) > /dev/null || echo "compiling ahead has failed: every worker compiles what it needs"
 	@[ -d tests/__pycache__ ] || { $(call COLLECT,tests/testbed) & $(call COLLECT,$(filter-out tests/testbed/,$(wildcard tests/*/))); wait; }
-	@clocked=0; computed=0; other=0; output=$$(mktemp); \
-	nice -n 19 $(PYTHON) -m pytest -r fEs -n $(PROCESSORS) --dist loadfile --no-loadscope-reorder -m computed $(OWN_CACHE) $(ARGS) \
-	    > $$output 2>&1 & beside=$$!; trap 'kill $$beside 2> /dev/null; rm -f $$output' EXIT; trap 'exit 130' INT; \
-	$(call TESTS,$(CLOCKED),clocked); \
-	wait $$beside || computed=$$?; cat $$output; \
-	$(call AGAIN,clocked,$(CLOCKED)); \
-	$(call AGAIN,computed,computed,$(OWN_CACHE)); \
-	$(call TESTS,$(OTHER),other); \
-	$(call AGAIN,other,$(OTHER)); \
-	if [ $$clocked -eq 5 ] && [ $$computed -eq 5 ] && [ $$other -eq 5 ]; then exit 5; fi; \
-	[[ $$clocked =~ ^[05]$$ && $$computed =~ ^[05]$$ && $$other =~ ^[05]$$ ]]
+	@parallel=0; clocked=0; \
+	$(call TESTS,-n $(WORKERS),not emulation or unclocked,parallel); \
+	$(call TESTS,-n $(WORKERS),emulation and not unclocked,clocked); \
+	if [ $$parallel -eq 5 ] && [ $$clocked -eq 5 ]; then exit 5; fi; \
+	[[ $$parallel =~ ^[05]$$ && $$clocked =~ ^[05]$$ ]]
 
 # Beside the environment, which keeps its own version; what the newer one compiles is kept apart, too.
 test-next-numba:  ## set up, then the tests of compiled code with the newest numba (docs/dev/compile.md)

@@ -38,15 +38,11 @@ settings.register_profile(
 )
 
 T = TypeVar("T")
-TESTS = Path(__file__).parent
 PAUSES_S = (0.5, 1.0, 2.0)
 """Before the second, third and fourth try of a run that was invalid: what disturbs a machine is often over soon."""
 INVALID = 4
 SERIAL = "emulation and not unclocked"
-"""What `make test` runs first."""
-COMPUTED = ("fec", "experiments")
-"""Folders of tests without real switches and without time limits of their own. `make test` runs them beside what
-``SERIAL`` selects, at the lowest priority; they take about as long."""
+"""What `make test` runs after the rest, two at a time."""
 LONG = (
     "test_two_machines.py",
     "test_moving_nodes_on_switches.py",
@@ -72,21 +68,11 @@ def _obstacle() -> str | None:
     return emulation_problem()
 
 
-@functools.cache
-def _is_computed(path: Path) -> bool:
-    return any(path.is_relative_to(TESTS / folder) for folder in COMPUTED)
-
-
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Ignore files without a test of this part of `make test`, because their import takes seconds."""
-    if not collection_path.name.startswith("test_"):
+    """The second half of `make test` need not import, for ten seconds, the files that have no test of it."""
+    if config.option.markexpr != SERIAL or not collection_path.name.startswith("test_"):
         return None
-    selection = config.option.markexpr
-    if selection == SERIAL:
-        return True if "mark.emulation" not in collection_path.read_text() else None
-    if selection == "computed" or selection.startswith("not computed and "):
-        return True if _is_computed(collection_path) != (selection == "computed") else None
-    return None
+    return True if "mark.emulation" not in collection_path.read_text() else None
 
 
 def pytest_collection(session: pytest.Session) -> None:
@@ -99,13 +85,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what is ``computed``, before options select by marks. Leave what is marked ``long`` or ``soak`` to `make soak`, which sets TESTBED_SOAK, but for what is a short test
+    """Leave what is marked ``long`` or ``soak`` to `make soak`, which sets TESTBED_SOAK, but for what is a short test
     at its usual size. Files that take long begin first: then no worker waits long for another at the end."""
-    for item in items:
-        if _is_computed(item.path):
-            item.add_marker("computed")
     items.sort(key=lambda item: item.path.name not in LONG)
     if SOAK:
         return

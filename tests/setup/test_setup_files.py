@@ -21,7 +21,6 @@ import pytest
 from packaging.requirements import Requirement
 
 from testbed.tunnel.emulated.programs import PROGRAMS
-from tests.conftest import COMPUTED
 from tests.helpers.paths import ROOT
 from tests.helpers.signals import heed_signals
 
@@ -339,9 +338,8 @@ RECORDING_PYTHON = f"""#!{BASH}
 echo "python $*" >>"$CALLS"
 case "$*" in
     *--last-failed*) exit "${{ALONE_EXIT:-0}}" ;;
-    *"-m computed "*) exit "${{COMPUTED_EXIT:-0}}" ;;
-    *"not emulation"*) exit "${{OTHER_EXIT:-0}}" ;;
-    *"-m emulation and not unclocked"*) exit "${{CLOCKED_EXIT:-0}}" ;;
+    *"not emulation"*) exit "${{PARALLEL_EXIT:-0}}" ;;
+    *"-m emulation and not unclocked"*) exit "${{SERIAL_EXIT:-0}}" ;;
     *"$FAILING"*) exit 1 ;;
 esac
 exit 0
@@ -380,71 +378,75 @@ def make(machine: Machine, project: Path, *words: str, **environ: str) -> int:
     return done.returncode
 
 
-PARTS = {
-    "CLOCKED_EXIT": "-m emulation and not unclocked",
-    "COMPUTED_EXIT": "-m computed",
-    "OTHER_EXIT": "-m not computed and (not emulation or unclocked)",
-}
-"""Parts of `make test`: the variable with the exit code of the pytest that is recorded, and its selection."""
-
-
 @pytest.mark.parametrize(
-    ("codes", "passed"),
+    ("parallel", "serial", "passed"),
     [
-        ((0, 0, 0), True),
-        ((0, 5, 5), True),
-        ((5, 0, 5), True),
-        ((5, 5, 0), True),
-        ((5, 5, 5), False),
-        ((2, 0, 0), False),
-        ((0, 2, 0), False),
-        ((5, 5, 2), False),
+        (0, 0, True),
+        (0, 5, True),
+        (5, 0, True),
+        (5, 5, False),
+        (0, 2, False),
+        (5, 2, False),
+        (2, 2, False),
+        (2, 0, False),
     ],
 )
-def test_make_test_passes_unless_a_part_fails(
-    machine: Machine, project: Path, codes: tuple[int, ...], passed: bool
+def test_make_test_runs_both_halves_and_passes_where_neither_fails(
+    machine: Machine, project: Path, parallel: int, serial: int, passed: bool
 ) -> None:
-    exits = dict(zip(PARTS, map(str, codes), strict=True))
-    code = make(machine, project, "test", "ARGS=-k capillary", **exits)
+    code = make(
+        machine,
+        project,
+        "test",
+        "ARGS=-k capillary",
+        PARALLEL_EXIT=str(parallel),
+        SERIAL_EXIT=str(serial),
+    )
     assert (code == 0) is passed
     assert machine.calls("provision") == [
         "provision --extras test,mpi,docs --programs chromium,ffmpeg,gcc,shellcheck,tshark"
     ]
-    # The kernels are compiled once, not by each worker.
-    assert machine.calls("testbed") == ["testbed doctor --compile"]
-    # All parts run although one has failed.
-    assert len(workers(machine)) == 3
-    for selection in PARTS.values():
-        (call,) = [call for call in workers(machine) if f" {selection} " in call]
-        assert call.endswith("-k capillary")
-    assert "-n 3" in workers(machine)[-1]
+    assert machine.calls("testbed") == [
+        "testbed doctor --compile"
+    ]  # once, before the workers of the first half would each
+    first, second = workers(machine)  # the second half runs though the first has failed
+    assert (
+        "-n 3" in first
+        and "-m not emulation or unclocked" in first
+        and first.endswith("-k capillary")
+    )
+    assert (
+        "-n 3" in second
+        and "-m emulation and not unclocked" in second
+        and second.endswith("-k capillary")
+    )
 
 
 @pytest.mark.parametrize(("alone", "passed"), [(0, True), (1, False), (5, False)])
-@pytest.mark.parametrize("part", PARTS)
-def test_make_test_repeats_failed_tests_alone(
-    machine: Machine, project: Path, part: str, alone: int, passed: bool
+@pytest.mark.parametrize(
+    ("half", "place", "marks"),
+    [
+        ("PARALLEL_EXIT", 1, "not emulation or unclocked"),
+        ("SERIAL_EXIT", 2, "emulation and not unclocked"),
+    ],
+)
+def test_make_test_runs_what_failed_beside_others_once_more_alone(
+    machine: Machine, project: Path, half: str, place: int, marks: str, alone: int, passed: bool
 ) -> None:
-    code = make(machine, project, "test", "ARGS=-k capillary", ALONE_EXIT=str(alone), **{part: "1"})
+    code = make(machine, project, "test", "ARGS=-k capillary", ALONE_EXIT=str(alone), **{half: "1"})
     assert (code == 0) is passed
-    assert len(workers(machine)) == 4
-    (again,) = [call for call in workers(machine) if "--last-failed" in call]
-    assert f" {PARTS[part]} " in again and " -n " not in again and again.endswith("-k capillary")
-    # The run that is repeated has written its failures to the same folder.
-    (first,) = [call for call in workers(machine) if f" {PARTS[part]} " in call and call != again]
-    assert ("cache_dir=" in again) is ("cache_dir=" in first)
-
-
-def test_computed_tests_start_no_switches() -> None:
-    """`make test` runs these folders beside tests with time limits, and imports them only then."""
-    for folder in COMPUTED:
-        files = list((ROOT / "tests" / folder).rglob("test_*.py"))
-        assert len(files) > 10
-        assert not [path for path in files if "mark." + "emulation" in path.read_text()]
+    calls = workers(machine)
+    assert len(calls) == 3  # the second half runs all the same
+    again = calls[place].split()
+    assert (
+        "--last-failed" in again
+        and "-n" not in again
+        and calls[place].endswith(f"-m {marks} -k capillary")
+    )
 
 
 def test_emulation_is_marked_in_the_file_of_the_test_itself() -> None:
-    """The clocked part of `make test` looks at no others (tests/conftest.py)."""
+    """The second half of `make test` looks at no others (tests/conftest.py)."""
     helpers = [path for path in (ROOT / "tests").rglob("*.py") if not path.name.startswith("test_")]
     marked = [path for path in helpers if "mark." + "emulation" in path.read_text()]
     assert marked == [ROOT / "tests" / "conftest.py"]
