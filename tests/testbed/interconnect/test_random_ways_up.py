@@ -61,7 +61,7 @@ def test_a_permutation_that_one_way_up_cannot_carry_is_carried_by_random_ones() 
 
 @pytest.mark.parametrize(
     "network, says",
-    [("torus:4x4", "no fat tree"), ("clos:4", "no fat-tree"), ("fat-tree:17,3", "289")],
+    [("torus:4x4", "not a fat tree"), ("clos:4", "no fat-tree"), ("fat-tree:17,3", "289")],
 )
 def test_a_network_without_such_ways_or_with_too_many_is_refused(network: str, says: str) -> None:
     with pytest.raises(InputError, match=says):

@@ -226,7 +226,7 @@ def test_what_does_not_go_together_is_an_input_error() -> None:
         (torus, "minimal-adaptive", "bubble", {}, "--routing dor"),
         (torus, "dor", "bubble", {"buffer_bytes": 2048}, "two packets"),
         (torus, "dateline", "none", {"virtual_channels": 3}, "2 virtual channels"),
-        (tree, "odd-even", "none", {}, "no torus, mesh or ring"),
+        (tree, "odd-even", "none", {}, "not a torus, mesh or ring"),
     ):
         with pytest.raises(InputError, match=says):
             run(network, messages, routing, deadlock, **more)

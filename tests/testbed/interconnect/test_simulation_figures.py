@@ -133,7 +133,7 @@ def test_rates_that_are_none_are_refused(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_whiskers_of_shares_stay_between_0_and_1() -> None:
     shares = {("a", 2.0): (0.9, 0.3), ("a", 4.0): (0.1, 0.2), ("a", 8.0): (1.0, 0.0)}
-    figure = draw_lines("shares", shares, x="slots", y="share of runs", most=1.0)
+    figure = draw_lines("shares", shares, x="slots", y="share of runs", max_value=1.0)
     (bars,) = figure.axes[0].containers
     ends = [point[1] for line in bars[2][0].get_segments() for point in line]
     assert ends == pytest.approx([0.6, 1.0, 0.0, 0.3, 1.0, 1.0])

@@ -50,7 +50,7 @@ def test_each_link_fails_once_and_alone() -> None:
 def test_the_same_arguments_give_the_same_plan() -> None:
     plans = []
     for _ in "ab":
-        spraying._settled.cache_clear()
+        spraying._searched_cuts.cache_clear()
         network = load_network("manet:nodes=20,seed=1")
         plans += [planned(network, "n0", "n19", faults=EachLink(most=3))]
     assert plans[0] == plans[1]
