@@ -106,7 +106,9 @@ class BatchSender(StreamSender):
         for _, sources in taken:
             symbols += sources
         if not symbols:
-            return 0  # all that was due was late parity in vain
+            # Only late parity was due, after the deadline of its block. If queued packets leave no
+            # room for a block that is due, its packets are made one by one.
+            return self._fill_one_by_one(now_s) if until_s < now_s else 0
         # Late parity is before parity, and parity before source packets, if they are due at once.
         columns = np.concatenate((_columns_of(queued), self._source_columns(first, taken)))
         order = np.argsort(columns[:, 0], kind="stable")
