@@ -61,8 +61,10 @@ class Stream:
     def __init__(
         self, symbol_bytes: int, packets: int, loss: float, labels: str, key: bytes | None
     ) -> None:
-        self.symbol_bytes, self.packets = symbol_bytes, packets
-        self.labels, self.key = labels, key
+        self.symbol_bytes = symbol_bytes
+        self.packets = packets
+        self.labels = labels
+        self.key = key
         self.payloads = [bytes([i]) * (symbol_bytes - 2) for i in range(251)]
         self.told = ReceiverParameters(
             source_packets=M,
@@ -173,10 +175,8 @@ class Wire:
     def sends(self) -> Work:
         stream, log, now, made = self.stream, SentLog(), 0.0, 0
         headers = self.frames.template.headers_for(HEADER_BYTES + stream.symbol_bytes)
-        sender, reports = (
-            stream.sender(BatchSender, headers=headers),
-            list(reversed(stream.reports)),
-        )
+        sender = stream.sender(BatchSender, headers=headers)
+        reports = list(reversed(stream.reports))
         assert isinstance(sender, BatchSender)
         frames = Messages(sender.rows)
 
@@ -199,7 +199,8 @@ class Wire:
 
     def sends_one_by_one(self) -> Work:
         stream, log, now, made = self.stream, SentLog(), 0.0, 0
-        sender, reports = stream.sender(StreamSender), list(reversed(stream.reports))
+        sender = stream.sender(StreamSender)
+        reports = list(reversed(stream.reports))
 
         def work() -> int:
             nonlocal now, made

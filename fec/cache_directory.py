@@ -29,15 +29,15 @@ def own_cache() -> str:
             # A link is as safe as the folder in which it lies.
             if os.path.lexists(folder) and folder.lstat().st_uid not in owners:
                 return ""
-        place = base.resolve().joinpath(*_CACHE)
-        for folder in reversed((place, *place.parents)):
+        directory = base.resolve().joinpath(*_CACHE)
+        for folder in reversed((directory, *directory.parents)):
             with contextlib.suppress(FileExistsError):
                 folder.mkdir(mode=0o700)
             if not _only_for(folder, owners, sticky_suffices=folder.name not in _CACHE):
                 return ""
     except (OSError, RuntimeError):
         return ""
-    return str(place)
+    return str(directory)
 
 
 def _only_for(folder: Path, owners: Collection[int], *, sticky_suffices: bool) -> bool:

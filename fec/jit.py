@@ -91,7 +91,7 @@ class CompiledEntry:
         self._routines: dict[tuple[Any, ...], Callable[[list[int]], Any] | None] = {}
 
     def __call__(self, *arguments: Any) -> Any:
-        kinds, words = _flatten(arguments)
+        kinds, raw_words = _flatten(arguments)
         key = tuple(kinds)
         if CompiledEntry.called:
             CompiledEntry.called(self.symbol(kinds), self, arguments)
@@ -99,7 +99,7 @@ class CompiledEntry:
             self._routines[key] = self._from_library(self.symbol(kinds))
         routine = self._routines[key]
         if routine is not None:
-            return routine(words)
+            return routine(raw_words)
         result = self.by_numba(*arguments)
         if CompiledEntry.missed:
             CompiledEntry.missed(self.symbol(kinds), self, arguments)
@@ -152,8 +152,8 @@ class CompiledEntry:
             return None
         result = self.result
 
-        def routine(words: list[int]) -> Any:
-            block = np.array(words, dtype=np.int64)
+        def routine(raw_words: list[int]) -> Any:
+            block = np.array(raw_words, dtype=np.int64)
             call(function, block)
             if not block[RETURNED]:
                 raise MemoryError(f"{symbol} has failed; the machine may be out of memory")
@@ -179,25 +179,25 @@ def call(function: Any, block: np.ndarray[Any, np.dtype[np.int64]]) -> None:
 def _flatten(arguments: tuple[Any, ...]) -> tuple[list[Any], list[int]]:
     """Return the kinds of the arguments and the words of a call."""
     kinds: list[Any] = []
-    words = [0] * FIRST_ARGUMENT
-    _add(arguments, kinds, words)
-    return kinds, words
+    raw_words = [0] * FIRST_ARGUMENT
+    _add(arguments, kinds, raw_words)
+    return kinds, raw_words
 
 
-def _add(value: Any, kinds: list[Any], words: list[int]) -> None:
+def _add(value: Any, kinds: list[Any], raw_words: list[int]) -> None:
     if isinstance(value, np.ndarray):
         kinds += value.dtype, value.ndim, value.flags.c_contiguous
-        words += value.ctypes.data, *value.shape
+        raw_words += value.ctypes.data, *value.shape
     elif isinstance(value, tuple):
         kinds.append(len(value))
         for part in value:
-            _add(part, kinds, words)
+            _add(part, kinds, raw_words)
     elif value is None:
         kinds.append(None)
     else:
         kinds.append(value.dtype if isinstance(value, np.generic) else type(value).__name__)
         real = isinstance(value, float | np.floating)
-        words.append(int(np.float64(value).view(np.int64)) if real else int(value))
+        raw_words.append(int(np.float64(value).view(np.int64)) if real else int(value))
 
 
 def _plain(entry: Callable[..., Any]) -> Callable[..., Any]:
@@ -322,7 +322,12 @@ def kernels_are_intact() -> bool:
 def steps_of(
     entry: Callable[..., Any], without: Collection[Callable[..., Any]] = ()
 ) -> list[FunctionType]:
-    """The entry, and the functions that its code names, directly or not, but some."""
+    """Return an entry and all functions that its code names, directly or through others.
+
+    Args:
+        entry: The function that Python calls.
+        without: Functions that are left out, with what only they name.
+    """
     steps = [cast(FunctionType, entry)]
     for step in steps:
         called = (value for value in _named_in(step).values() if isinstance(value, FunctionType))
@@ -333,41 +338,48 @@ def steps_of(
 
 
 def _named_in(step: FunctionType) -> dict[str, Any]:
-    """What a step's code and annotations name in its module, and in modules of the same product that they name."""
-    kinds = step.__annotations__.values()  # as text where the module postpones them
+    """Return the values that a step's code and annotations name.
+
+    They are looked up in the step's module, and in modules of the same product that it names.
+    """
+    # Annotations are text if the module postpones their evaluation.
+    kinds = step.__annotations__.values()
     texts = " ".join(kind for kind in kinds if isinstance(kind, str))
     names = dict.fromkeys((*step.__code__.co_names, *re.findall(r"\w+", texts)))
-    found = {kind.__name__: kind for kind in kinds if hasattr(kind, "_fields")}
-    found |= {name: step.__globals__[name] for name in names if name in step.__globals__}
+    values = {kind.__name__: kind for kind in kinds if hasattr(kind, "_fields")}
+    values |= {name: step.__globals__[name] for name in names if name in step.__globals__}
     product = step.__module__.partition(".")[0]
-    for module in [value for value in found.values() if isinstance(value, ModuleType)]:
+    for module in [value for value in values.values() if isinstance(value, ModuleType)]:
         if module.__name__.partition(".")[0] == product:
-            found |= {name: vars(module)[name] for name in names if name in vars(module)}
-    return found
+            values |= {name: vars(module)[name] for name in names if name in vars(module)}
+    return values
 
 
 def fingerprint(steps: Iterable[FunctionType]) -> str:
-    """Changes with the text of any step, and with the numbers and the fields of named tuples that one refers to. The
-    same in every version of Python."""
-    seen: list[str] = []
+    """Return a digest of steps, which is the same in every version of Python.
+
+    It changes with the text of a step, and with the numbers and the fields of named tuples that a
+    step refers to.
+    """
+    parts: list[str] = []
     tuples: set[Any] = set()
     for step in steps:
         values = sorted(_named_in(step).items(), key=itemgetter(0))
         plain = [(name, value) for name, value in values if isinstance(value, int | float)]
         tuples.update(value for _, value in values if hasattr(value, "_fields"))
-        seen.append(repr((_text_of(step), plain)))
-    seen += [repr((kind.__name__, _fields_of(kind))) for kind in tuples]
-    return hashlib.sha256("".join(sorted(seen)).encode()).hexdigest()[:16]
+        parts.append(repr((_text_of(step), plain)))
+    parts += [repr((kind.__name__, _fields_of(kind))) for kind in tuples]
+    return hashlib.sha256("".join(sorted(parts)).encode()).hexdigest()[:16]
 
 
 def _fields_of(kind: Any) -> list[Any]:
-    """The names of a named tuple's fields, and of those of named tuples in it."""
+    """Return the names of a named tuple's fields, each with those of its own fields."""
     kinds = get_type_hints(kind) if hasattr(kind, "_fields") else {}
     return [(name, _fields_of(kinds.get(name))) for name in getattr(kind, "_fields", ())]
 
 
 def _text_of(step: FunctionType) -> str:
-    """A function's lines; its code where there is no source."""
+    """Return a function's lines, or its code if there is no source."""
     lines = linecache.getlines(step.__code__.co_filename)[step.__code__.co_firstlineno - 1 :]
-    found = re.match(r"(@.*\n)*def .*\n([ )#].*\n|\n)*", "".join(lines))
-    return found[0].rstrip() if found else repr(step.__code__.co_code)
+    match = re.match(r"(@.*\n)*def .*\n([ )#].*\n|\n)*", "".join(lines))
+    return match[0].rstrip() if match else repr(step.__code__.co_code)

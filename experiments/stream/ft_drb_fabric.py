@@ -116,11 +116,9 @@ def _measure_crowded(point: Row) -> Results:
     }
     routing = "single" if point["routing"] == "single" else "ft-drb"
     run, judged = _judged(point, routing=routing, options={"always": True, **wide}, **lasts)
-    sent_s, arrived_s, counts = (
-        run.sent.time_s,
-        run.deliveries.arrived_s,
-        judged.document["figures"],
-    )
+    sent_s = run.sent.time_s
+    arrived_s = run.deliveries.arrived_s
+    counts = judged.document["figures"]
     since_s = BACKGROUND_AFTER_S + 1.0
     return {
         "sent": counts["packets_sent"],

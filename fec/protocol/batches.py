@@ -1,4 +1,4 @@
-"""Both ends of a stream with their packets in the rows of an array, a batch at a time."""
+"""Both ends of a stream, with the packets of a batch in the rows of an array."""
 
 import math
 from collections import deque
@@ -17,10 +17,11 @@ from fec.protocol.row_seals import RowSeals
 from fec.protocol.sender import DATA, PARITY, STAMPS, SenderParameters, StreamSender
 from fec.protocol.wire import HEADER, HEADER_BYTES
 
-MOST, MOST_SENT = 512, 1024
-"""Packets of a batch that came, and of one that leaves: the kernel takes no more in a call."""
+# Packets of a batch that is received, and of one that is sent. The kernel takes no more in one call.
+MOST = 512
+MOST_SENT = 1024
+# Bytes from the label, with which the UDP header begins, to the packet.
 LABEL_BEFORE = 8
-"""Bytes from the label, which begins the UDP header, to the packet."""
 # For fewer packets columns take longer than the packets one by one.
 FEW = 16
 # The fields of ``fec.protocol.wire.HEADER``.
@@ -40,10 +41,10 @@ _HEADER_FIELDS = np.dtype(
         ("seal", ">u4"),
     ]
 )
+# A block, and those of its symbols that are sent now.
 Taken = tuple[SentBlock, list[bytes]]
-"""A block and symbols of it that leave now."""
+# When a parity packet is due, its block, and the number of its symbol.
 Queued = tuple[float, SentBlock, int]
-"""When a parity packet is due, its block and its symbol."""
 
 
 class BatchSender(StreamSender):
@@ -60,8 +61,8 @@ class BatchSender(StreamSender):
         """Prepare the rows.
 
         Args:
-            parameters: As of ``StreamSender``, like ``arguments``.
-            arguments: The rest of what ``StreamSender`` takes.
+            parameters: The parameters of the stream.
+            arguments: The other arguments of ``StreamSender``.
             headers: The bytes before each packet. The last eight are a UDP header, which gets the
                 label of the packet as its source port.
         """
@@ -69,7 +70,7 @@ class BatchSender(StreamSender):
         flags, stream, session = self._identity
         length = parameters.symbol_bytes
         common = HEADER.pack(0, flags, stream, 0, session, self._m, 0, 0, 0, length, 0, 0)
-        front = self._front = len(headers)
+        front = len(headers)
         row = np.frombuffer(headers + common + bytes(length), np.uint8)
         self.rows = np.tile(row, (MOST_SENT, 1))
         self.log = np.zeros((MOST_SENT, 5))
@@ -118,7 +119,7 @@ class BatchSender(StreamSender):
         return len(order)
 
     def _fill_one_by_one(self, now_s: float) -> int:
-        """Do the same for a few packets, for which columns take longer."""
+        """Fill the rows packet by packet, which is faster if only a few packets are due."""
         packets = self.packets_due(now_s, MOST_SENT)
         for k, packet in enumerate(packets):
             self._ports[k] = packet.label
@@ -182,15 +183,20 @@ class BatchSender(StreamSender):
         columns = np.empty((len(indices), 5))
         columns[:, 0] = indices * self._interval
         columns[:, 1], columns[:, 2] = np.divmod(indices, self._m)
-        known = [(block.first_label, block.size) for block, _ in taken]
+        labels_and_sizes = [(block.first_label, block.size) for block, _ in taken]
         counts = [len(symbols) for _, symbols in taken]
-        columns[:, 3:] = np.repeat(np.array(known).reshape(-1, 2), counts, axis=0)
+        columns[:, 3:] = np.repeat(np.array(labels_and_sizes).reshape(-1, 2), counts, axis=0)
         columns[:, 3] += columns[:, 2]
         return columns
 
     def _write_headers(self, columns: NDArray[np.float64], now_s: float) -> None:
-        """Write labels, headers, seals and the log of packets, from columns with the index of a label
-        in the place of the label."""
+        """Write labels, headers, seals and the log of packets.
+
+        Args:
+            columns: Due time, block, symbol, index of the label, and N of each packet. The label
+                replaces its index.
+            now_s: The time.
+        """
         count = len(columns)
         _, numbers, symbols, label_indices, sizes = columns.astype(np.int64).transpose()
         labels = self._labels_of(label_indices)
@@ -212,7 +218,7 @@ class BatchSender(StreamSender):
 
 
 def _take_due(queue: deque[Queued], until_s: float) -> list[Queued]:
-    """Remove and return what is due until then."""
+    """Remove and return the packets that are due by this time."""
     due = []
     while queue and queue[0][0] <= until_s:
         due.append(queue.popleft())
@@ -229,8 +235,15 @@ def _columns_of(queued: list[Queued]) -> NDArray[np.float64]:
 
 
 class BatchReceiver(StreamReceiver):
-    """``receive_many`` takes packets from ``rows``, each one's ``lengths`` and ``times``. ``log`` has (time, block as
-    the packet has it, symbol) of the first ``logged`` that are of the stream."""
+    """Receives packets from the rows of an array.
+
+    Attributes:
+        rows: A packet in each row.
+        lengths: The bytes of each packet.
+        times: When each packet arrived, in seconds.
+        log: Time, block number as in the packet, and symbol of each packet of the stream.
+        logged: The number of used rows of ``log``.
+    """
 
     logged = 0
 
@@ -239,30 +252,27 @@ class BatchReceiver(StreamReceiver):
         super().__init__(parameters, code)
 
     def _lay_out(self, parameters: ReceiverParameters) -> None:
-        # One byte more than a packet: what is longer must not pass for one.
+        # One byte more than a packet, so that a longer datagram does not look like a packet.
         self.rows = np.zeros((MOST, HEADER_BYTES + parameters.symbol_bytes + 1), np.uint8)
-        self.lengths, self.times, self.log = (
-            np.zeros(MOST, np.int64),
-            np.zeros(MOST),
-            np.zeros((MOST, 3)),
-        )
+        self.lengths = np.zeros(MOST, np.int64)
+        self.times = np.zeros(MOST)
+        self.log = np.zeros((MOST, 3))
         self._row_seals = RowSeals(parameters.key)
 
     def receive_many(self, count: int) -> Iterable[Event]:
-        """The first so many rows, in their order; what happened."""
+        """Receive the packets of the first rows, and return the events in order."""
         events: list[Event] = []
         self.logged = 0
-        for place in range(count):
-            self._receive_row(place, events)
+        for row in range(count):
+            self._receive_row(row, events)
         return events
 
-    def _receive_row(self, place: int, events: list[Event]) -> None:
-        row, at_s, before = (
-            self.rows[place, : self.lengths[place]].tobytes(),
-            self.times[place].item(),
-            self.received,
-        )
-        events += self.receive(row, at_s)
-        if self.received > before:  # what the receiver refuses is no packet of the stream
-            self.log[self.logged] = at_s, int.from_bytes(row[4:7], "big"), row[7]
+    def _receive_row(self, row: int, events: list[Event]) -> None:
+        packet = self.rows[row, : self.lengths[row]].tobytes()
+        at_s = self.times[row].item()
+        received_before = self.received
+        events += self.receive(packet, at_s)
+        # A packet that the receiver refuses does not belong to the stream.
+        if self.received > received_before:
+            self.log[self.logged] = at_s, int.from_bytes(packet[4:7], "big"), packet[7]
             self.logged += 1

@@ -1,6 +1,7 @@
-"""Seals of many packets in the rows of an array, in one call of the C module ``_packets`` where it was built.
+"""Seals of many packets in the rows of an array, in one call of the C module ``_packets``.
 
-Without it (no C compiler when the package was installed) ``hashlib`` and ``zlib`` give the same bytes, a row at a time.
+The module is missing if there was no C compiler when the package was installed. Then ``hashlib`` and
+``zlib`` compute the same bytes, row by row.
 """
 
 from collections.abc import Callable
@@ -14,8 +15,11 @@ from numpy.typing import NDArray
 from fec.protocol.framing import NO_SEAL, SEAL_BYTES, hash_key, sealed_with
 from fec.protocol.wire import CRC_OFFSET, HEADER_BYTES
 
-# What a command says that would use the module.
-SLOWER = "packets are handled one by one, which is slower: no C compiler made fec.protocol._packets"
+# The line of a command that would use the module.
+SLOWER = (
+    "packets are handled one by one, which is slower: fec.protocol._packets was not compiled when "
+    "the package was installed"
+)
 
 Rows = NDArray[np.uint8]
 Lengths = NDArray[np.int64]
@@ -23,7 +27,7 @@ Lengths = NDArray[np.int64]
 
 @cache
 def c_module() -> ModuleType | None:
-    """Return the module that a C compiler made, or None."""
+    """Return the compiled module, or None if it is missing."""
     try:
         return import_module("fec.protocol._packets")
     except ImportError:
@@ -31,14 +35,15 @@ def c_module() -> ModuleType | None:
 
 
 class RowSeals:
-    """Computes and checks the seals of packets that lie in rows, each behind ``front`` bytes of its row.
-
-    Args:
-        key: As of ``sealed_with``; without one the seals are CRC32.
-        front: Bytes of a row before the packet.
-    """
+    """Computes and checks the seals of packets in rows."""
 
     def __init__(self, key: bytes | None, front: int = 0) -> None:
+        """Prepare for packets of one stream.
+
+        Args:
+            key: The key of the seals, of 16 bytes or more; None for CRC32.
+            front: Bytes of each row before the packet.
+        """
         self._seal = sealed_with(key)
         self._key = b"" if key is None else hash_key(key)
         self._front = front
@@ -49,16 +54,16 @@ class RowSeals:
         rows[:, self._at] = self._seals(rows, np.full(len(rows), packet_bytes))
 
     def hold(self, rows: Rows, lengths: Lengths) -> NDArray[np.bool_]:
-        """Return which packets bear the right seal; what is shorter than a header does not."""
+        """Return a mask of the packets with the right seal; none is shorter than a header."""
         seals = self._seals(rows, np.maximum(lengths, HEADER_BYTES))
         right: NDArray[np.bool_] = (rows[:, self._at] == seals).all(axis=1)
         return right & (lengths >= HEADER_BYTES)
 
     def _seals(self, rows: Rows, lengths: Lengths) -> Rows:
         compiled = c_module()
-        find: Callable[..., bytes] = compiled.seals if compiled is not None else self._one_by_one
-        found = find(rows, rows.shape[1], self._front, lengths, CRC_OFFSET, self._key)
-        return np.frombuffer(found, np.uint8).reshape(-1, SEAL_BYTES)
+        find: Callable[..., bytes] = self._one_by_one if compiled is None else compiled.seals
+        seals = find(rows, rows.shape[1], self._front, lengths, CRC_OFFSET, self._key)
+        return np.frombuffer(seals, np.uint8).reshape(-1, SEAL_BYTES)
 
     def _one_by_one(self, rows: Rows, _: int, front: int, lengths: Lengths, *__: object) -> bytes:
         packets = [

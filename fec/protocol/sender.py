@@ -52,7 +52,8 @@ _AGREEING, _REPEAT_S = 3, 1.0
 """Reports numbered again, and the time without others, after which their numbers are followed."""
 _pack = HEADER.pack
 _new_tuple = tuple.__new__  # a named tuple's own constructor takes twice the time, for every packet
-DATA, PARITY = VERSION << 4 | PacketType.DATA, VERSION << 4 | PacketType.PARITY
+DATA = VERSION << 4 | PacketType.DATA
+PARITY = VERSION << 4 | PacketType.PARITY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,13 +344,16 @@ class StreamSender:
                 self._parity.append((due_s + (k + 0.5) * step_s, block, m + k))
 
     def _encode(self, blocks: Sequence[SentBlock], size: int) -> None:
-        """Make the parity of blocks of one size. The code takes each byte by itself, so that symbols
-        of several blocks side by side are encoded as one symbol."""
+        """Compute the parity of blocks of one size.
+
+        The code handles each byte of a symbol separately. Symbols of several blocks side by side
+        can therefore be encoded as one symbol.
+        """
         if len(blocks) == 1:
             blocks[0].parity = self._code.parity(blocks[0].sources, self._m, size)
             return
-        source = [b"".join(symbols) for symbols in zip(*(b.sources for b in blocks), strict=True)]
-        parity = self._code.parity(source, self._m, size)
+        columns = zip(*[block.sources for block in blocks], strict=True)
+        parity = self._code.parity(list(map(b"".join, columns)), self._m, size)
         for block, at in zip(blocks, range(0, len(parity[0]), self._symbol_bytes), strict=True):
             block.parity = [symbols[at : at + self._symbol_bytes] for symbols in parity]
 

@@ -12,7 +12,9 @@ from testbed.arrays import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, kw_only=True)
 class Deliveries:
-    """The fate of every packet that was sent, in the order of the sender's log, shape (sent,).
+    """Arrivals of the packets that were sent.
+
+    All arrays have the shape (sent,) and the order of the sender's log.
 
     Attributes:
         copies: The number of copies that arrived.
@@ -36,7 +38,7 @@ def packet_deliveries(
     received_key: NDArray[Any],
     received_s: FloatArray,
 ) -> Deliveries:
-    """Return the fate of every packet that was sent.
+    """Compare what was sent with what was received.
 
     Cost: O((n + m) log (n + m)) for n packets sent and m packets received.
 

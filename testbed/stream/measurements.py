@@ -127,13 +127,13 @@ class StreamMeasurements:
 
     @cached_property
     def deliveries(self) -> Deliveries:
-        """The fate of every packet that was sent."""
+        """Whether and when each packet that was sent arrived."""
         sent, received = self.sent, self.received
         return packet_deliveries(sent.key, sent.time_s, received.key, received.time_s)
 
     @property
     def lost(self) -> BoolArray:
-        """Whether each packet that was sent never arrived, shape (sent,)."""
+        """A mask of the packets that never arrived, shape (sent,)."""
         return self.deliveries.lost
 
     @cached_property

@@ -187,7 +187,10 @@ class _SplitPaths:
 
     def __init__(self, plan: StreamPlan, splits: tuple[LabelSplit, ...]) -> None:
         self.since = [-1.0, *(times.switch_start_s for times in change_times(plan))]
-        self.links = [split.per_label(path.links for path in split.paths) for split in splits]
+        self.links: list[list[tuple[int, ...]]] = []
+        for split in splits:
+            links_of_paths = [path.links for path in split.paths]
+            self.links.append(split.per_label(links_of_paths))
 
     def links_of(self, label: int, now: float) -> tuple[int, ...]:
         """The links of the path that a packet with this label takes now."""

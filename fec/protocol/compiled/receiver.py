@@ -1,10 +1,11 @@
-"""``StreamReceiver`` with what is done for every ordinary packet in C: the same events, reports and counters.
+"""``StreamReceiver`` whose ordinary packets are received in C, with equal events and reports.
 
-Both work on the same tables, so that any packet out of the ordinary is received by ``StreamReceiver`` itself.
+Both parts work on the same tables. ``StreamReceiver`` itself receives every packet that is not
+ordinary: of another session, of an unexpected block or time, or damaged.
 """
 
 import functools
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
 from itertools import chain, repeat
 from typing import Any
 
@@ -38,56 +39,63 @@ from fec.protocol.receiver_types import (
 from fec.protocol.row_seals import SLOWER, c_module
 
 _FAR = 1 << 62
-_AT = {name: place for place, name in enumerate(RECEIVER.names or ())}
-"""Where each field is among the words of a receiver."""
+# Index of each field among the integers of a receiver.
+_AT = {name: index for index, name in enumerate(RECEIVER.names or ())}
+# A named tuple's own constructor takes twice the time, for every packet.
 _new_tuple = tuple.__new__
 
 
 class _Symbols(dict[int, bytes]):
-    """What came of an open block, written to the tables too."""
+    """The symbols of an open block that have arrived; changes are written to the tables too."""
 
     def __init__(self, tables: ReceiverTables, slot: int) -> None:
-        self._tables, self._own = tables, tables.blocks[slot]
-        place, count, length = self._own["place"], int(self._own["arrived"]), tables.bodies.shape[2]
-        data, order = tables.bodies[place, :count].tobytes(), tables.symbols[place, :count].tolist()
+        self._tables = tables
+        self._record = tables.blocks[slot]
+        place = self._record["place"]
+        count = int(self._record["arrived"])
+        length = tables.bodies.shape[2]
+        data = tables.bodies[place, :count].tobytes()
+        order = tables.symbols[place, :count].tolist()
         super().__init__(
             (symbol, data[k * length : (k + 1) * length]) for k, symbol in enumerate(order)
         )
 
     def __setitem__(self, symbol: int, body: bytes) -> None:
-        own, t = self._own, self._tables
-        if own["place"] < 0:
-            t.receiver["free"] -= 1
-            own["place"] = t.free[t.receiver["free"][0]]
-        t.symbols[own["place"], len(self)], t.bodies[own["place"], len(self)] = (
-            symbol,
-            np.frombuffer(body, np.uint8),
-        )
+        record = self._record
+        tables = self._tables
+        if record["place"] < 0:
+            tables.receiver["free"] -= 1
+            record["place"] = tables.free[tables.receiver["free"][0]]
+        tables.symbols[record["place"], len(self)] = symbol
+        tables.bodies[record["place"], len(self)] = np.frombuffer(body, np.uint8)
         super().__setitem__(symbol, body)
-        own["arrived"] = len(self)
+        record["arrived"] = len(self)
 
     def clear(self) -> None:
         super().clear()
-        _give_back(self._tables, self._own)
+        _release_place(self._tables, self._record)
 
 
-def _give_back(tables: ReceiverTables, block: Any) -> None:
-    """Where a block's symbols lay is free again."""
-    if block["place"] >= 0:
-        tables.free[tables.receiver["free"][0]] = block["place"]
+def _release_place(tables: ReceiverTables, record: Any) -> None:
+    """Release the place of a block's symbols."""
+    if record["place"] >= 0:
+        tables.free[tables.receiver["free"][0]] = record["place"]
         tables.receiver["free"] += 1
-    block["place"], block["arrived"] = -1, 0
+    record["place"] = -1
+    record["arrived"] = 0
 
 
 class _Block(Tabled):
-    """An ``OpenBlock`` in the tables."""
+    """An ``OpenBlock`` whose fields are in the tables."""
 
     number, start_us, size, complete = fields(BLOCK, "number", "start_us", "size", "complete")
 
     def __init__(self, tables: ReceiverTables, number: int, spoilt: dict[int, int]) -> None:
         slot = number % SLOTS
         self.keep_in(tables.blocks[slot : slot + 1])
-        self._tables, self._bits, self._spoilt = tables, tables.bits[slot], spoilt
+        self._tables = tables
+        self._bits = tables.bits[slot]
+        self._spoilt = spoilt
 
     @functools.cached_property
     def symbols(self) -> _Symbols:
@@ -113,15 +121,18 @@ class _Block(Tabled):
 
 
 class _OpenBlocks(Tabled, MutableMapping[int, Any]):
-    """The open blocks of the tables, which follow each other and are closed from the oldest on."""
+    """The open blocks of the tables, which are consecutive and closed from the oldest on."""
 
     _oldest, _stop, _free = fields(RECEIVER, "oldest", "stop", "free")
 
     def __init__(self, tables: ReceiverTables) -> None:
         self.keep_in(tables.receiver)
-        self._tables, self._spoilt = tables, dict[int, int]()
-        self._oldest = self._stop = 0
-        tables.free[:], self._free = np.arange(PLACES), PLACES
+        self._tables = tables
+        self._spoilt: dict[int, int] = {}
+        self._oldest = 0
+        self._stop = 0
+        tables.free[:] = np.arange(PLACES)
+        self._free = PLACES
 
     def __len__(self) -> int:
         return int(self._stop - self._oldest)
@@ -135,72 +146,88 @@ class _OpenBlocks(Tabled, MutableMapping[int, Any]):
         return _Block(self._tables, number, self._spoilt)
 
     def __setitem__(self, number: int, block: OpenBlock) -> None:
-        self._oldest, self._stop = self._oldest if len(self) else number, number + 1
+        if not len(self):
+            self._oldest = number
+        self._stop = number + 1
         self._tables.blocks[number % SLOTS] = (number, block.start_us, block.size, 0, 0, 0, 0, -1)
         self._tables.bits[number % SLOTS] = 0
 
     def __delitem__(self, number: int) -> None:
         self._oldest = number + 1
-        _give_back(self._tables, self._tables.blocks[number % SLOTS])
+        _release_place(self._tables, self._tables.blocks[number % SLOTS])
         self._spoilt.pop(number, None)
 
 
+# Events, or rows of ``ReceiverTables.noted``.
 _Part = list[Event] | NDArray[np.int64]
-"""Of what happened: events, or rows as the compiled steps note them."""
 
 
 class BatchEvents:
-    """What happened in a batch, in order. An event is made when it is asked for; ``sources`` has all source packets at
-    once."""
+    """The events of a batch, in order. They are created when they are iterated over."""
 
     def __init__(
         self, parts: list[_Part], times: NDArray[np.float64], *rows: NDArray[np.uint8]
     ) -> None:
-        self._parts, self._times, self._data = (
-            parts,
-            times.copy(),
-            b"".join(part.data for part in rows),
-        )
+        self._parts = parts
+        self._times = times.copy()
+        self._data = b"".join(part.data for part in rows)
 
     def __len__(self) -> int:
         return sum(map(len, self._parts))
 
     def __iter__(self) -> Iterator[Event]:
-        return chain.from_iterable(map(self._made_of, self._parts))
+        return chain.from_iterable(map(self._events_of, self._parts))
 
-    def _made_of(self, part: _Part) -> list[Event]:
+    def _events_of(self, part: _Part) -> list[Event]:
         if isinstance(part, list):
             return part
-        what, starts, stops, recovered = part[:, :4].transpose().tolist()
-        data, at_s = self._data, self._times[part[:, 4]].tolist()
+        numbers, starts, stops, recovered = part[:, :4].transpose().tolist()
+        data = self._data
+        at_s = self._times[part[:, 4]].tolist()
         payloads = [data[start:stop] for start, stop in zip(starts, stops, strict=True)]
-        again = map(bool, recovered) if any(recovered) else repeat(False)
-        fields_of = zip(what, payloads, at_s, again, strict=False)
-        found: list[Event] = list(map(_new_tuple, repeat(SourceDelivered), fields_of))
-        for k in [k for k, start in enumerate(starts) if start < 0] if min(starts) < 0 else ():
-            found[k] = BlockComplete(what[k], stops[k], recovered[k], at_s[k])
-        return found
+        was_recovered: Iterable[bool] = repeat(False)
+        if any(recovered):
+            was_recovered = map(bool, recovered)
+        rows = zip(numbers, payloads, at_s, was_recovered, strict=False)
+        events: list[Event] = list(map(_new_tuple, repeat(SourceDelivered), rows))
+        # A row without a payload is a complete block.
+        if min(starts) < 0:
+            for k, start in enumerate(starts):
+                if start < 0:
+                    events[k] = BlockComplete(numbers[k], stops[k], recovered[k], at_s[k])
+        return events
 
     def sources(self) -> tuple[NDArray[np.int64], bytes]:
-        """All source packets, a row each: index, where the payload begins and stops in the bytes, 1 where recovered."""
-        rows, data, at = [np.empty((0, 4), np.int64)], [self._data], len(self._data)
+        """Return all source packets at once.
+
+        Returns:
+            A row for each packet, and the bytes of all payloads. A row has the packet's index, where
+            its payload begins and stops in the bytes, and 1 if it was recovered.
+        """
+        rows = [np.empty((0, 4), np.int64)]
+        data = [self._data]
+        start = len(self._data)
         for part in self._parts:
-            if isinstance(part, list):
-                for event in part:
-                    if isinstance(event, SourceDelivered):
-                        data.append(event.payload)
-                        rows.append(
-                            np.array(
-                                [(event.index, at, at := at + len(event.payload), event.recovered)]
-                            )
-                        )
-            else:
+            if not isinstance(part, list):
                 rows.append(part.compress(part[:, 1] >= 0, axis=0)[:, :4])
+                continue
+            for event in part:
+                if isinstance(event, SourceDelivered):
+                    stop = start + len(event.payload)
+                    data.append(event.payload)
+                    rows.append(np.array([(event.index, start, stop, event.recovered)]))
+                    start = stop
         return np.concatenate(rows), b"".join(data)
 
 
 class CompiledReceiver(Tabled, BatchReceiver):
-    """EngineUnavailable without the C module. Its tables take memory for 8193 blocks, as far as they are used."""
+    """Receives batches with the C module.
+
+    Its tables have room for 8193 blocks; the kernel gives them memory as they are used.
+
+    Raises:
+        EngineUnavailable: The C module is missing.
+    """
 
     _known, _newest, _highest, _session = fields(
         RECEIVER, "known", "newest_us", "highest", "session"
@@ -232,10 +259,13 @@ class CompiledReceiver(Tabled, BatchReceiver):
         if compiled is None:
             raise EngineUnavailable(SLOWER)
         super()._lay_out(parameters)
-        m, length = parameters.source_packets, parameters.symbol_bytes
-        rows, most = np.concatenate([self.rows, self.rows]), m * min(m, ORDER - m)
+        m = parameters.source_packets
+        length = parameters.symbol_bytes
+        # The second half is for restored symbols.
+        rows = np.concatenate([self.rows, self.rows])
+        max_coefficients = m * min(m, ORDER - m)
         self.rows = rows[:MOST]
-        self._tables = t = ReceiverTables(
+        tables = ReceiverTables(
             receiver=np.zeros(1, RECEIVER),
             blocks=np.zeros(SLOTS, BLOCK),
             bits=np.zeros((SLOTS, 4), np.int64),
@@ -250,13 +280,16 @@ class CompiledReceiver(Tabled, BatchReceiver):
             good=np.zeros(MOST, np.uint8),
             noted=np.zeros((3 * MOST, 5), np.int64),
             log=self.log,
-            coefficients=np.empty((1 + 32) * most, np.uint8),
+            coefficients=np.empty((1 + 32) * max_coefficients, np.uint8),
             powers=POWERS[:ORDER].copy(),
             logarithms=LOGARITHMS.copy(),
         )
-        self.keep_in(t.receiver)
-        self._take = functools.partial(compiled.receive, *t)
-        self._new_schedule = functools.partial(Schedule, t.schedule)  # type: ignore[assignment]
+        self._tables = tables
+        self.keep_in(tables.receiver)
+        self._take = functools.partial(compiled.receive, *tables)
+        self._new_schedule = functools.partial(  # type: ignore[assignment]
+            Schedule, tables.schedule
+        )
 
     @property
     def _newest_us(self) -> int | None:  # type: ignore[override]
@@ -264,7 +297,8 @@ class CompiledReceiver(Tabled, BatchReceiver):
 
     @_newest_us.setter
     def _newest_us(self, value: int | None) -> None:
-        self._known, self._newest = value is not None, value or 0
+        self._known = value is not None
+        self._newest = value or 0
 
     def _follow(self, session: int) -> None:
         super()._follow(session)
@@ -284,56 +318,60 @@ class CompiledReceiver(Tabled, BatchReceiver):
         return super().reports_due(now_s)
 
     def receive_many(self, count: int) -> BatchEvents:
-        parts, words, tables = list[_Part](), self.words, self._tables
-        words[_AT["next"]], words[_AT["count"]], words[_AT["logged"]], words[_AT["restored"]] = (
-            0,
-            count,
-            0,
-            0,
-        )
+        parts: list[_Part] = []
+        integers = self.integers
+        tables = self._tables
+        integers[_AT["next"]] = 0
+        integers[_AT["count"]] = count
+        integers[_AT["logged"]] = 0
+        integers[_AT["restored"]] = 0
         tables.good[:count] = self._row_seals.hold(self.rows[:count], self.lengths[:count])
         stopped = True
         while stopped:
-            words[_AT["noted"]], words[_AT["urgent"]] = 0, self._reporter.urgent
+            integers[_AT["noted"]] = 0
+            integers[_AT["urgent"]] = self._reporter.urgent
             stopped = self._take()
-            self._settle()
-            place, events = words[_AT["next"]], list[Event]()
-            if noted := words[_AT["noted"]]:
+            self._take_over_counts()
+            next_row = integers[_AT["next"]]
+            events: list[Event] = []
+            if noted := integers[_AT["noted"]]:
                 parts.append(tables.noted[:noted].copy())
             if stopped == DECODABLE:
-                block = self._blocks[words[_AT["decodable"]]]
-                self._delivery.complete(block, self.times[place - 1].item(), events)
+                block = self._blocks[integers[_AT["decodable"]]]
+                self._delivery.complete(block, self.times[next_row - 1].item(), events)
             elif stopped:
-                words[_AT["next"]] = place + 1
-                self._receive_row(place, events)
+                integers[_AT["next"]] = next_row + 1
+                self._receive_row(next_row, events)
             if events:
                 parts.append(events)
-        restored = tables.rows[MOST : MOST + words[_AT["restored"]]]
+        restored = tables.rows[MOST : MOST + integers[_AT["restored"]]]
         return BatchEvents(parts, self.times[:count], self.rows[:count], restored)
 
-    def _settle(self) -> None:
-        """Have what was counted in the table where ``StreamReceiver`` looks for it."""
-        words, reals = self.words, self.reals
+    def _take_over_counts(self) -> None:
+        """Add what the C module has counted to the counters of ``StreamReceiver``."""
+        integers = self.integers
+        reals = self.reals
         for name in COUNTED:
-            if counted := words[_AT[name]]:
+            if counted := integers[_AT[name]]:
                 self._counts[name] += counted
-                words[_AT[name]] = 0
-        self._delivery.delivered += words[_AT["delivered"]]
-        self._reporter.waiting += words[_AT["waiting"]]
-        words[_AT["delivered"]] = words[_AT["waiting"]] = 0
-        if words[_AT["in_time"]]:
+                integers[_AT[name]] = 0
+        self._delivery.delivered += integers[_AT["delivered"]]
+        self._reporter.waiting += integers[_AT["waiting"]]
+        integers[_AT["delivered"]] = 0
+        integers[_AT["waiting"]] = 0
+        if integers[_AT["in_time"]]:
             self._late_blocks.in_time()
-            words[_AT["in_time"]] = 0
+            integers[_AT["in_time"]] = 0
         if reals[_AT["alarm_s"]] > -np.inf:
             self._reporter.alarm(reals[_AT["alarm_s"]])
             reals[_AT["alarm_s"]] = -np.inf
 
     def _note_symbols(self) -> None:
-        """For the next report, the symbols of blocks since the last one."""
-        highest, tables = self._highest, self._tables
-        numbers = np.arange(
-            max(self.table["touched"].item(), highest - MAX_BLOCKS + 1), highest + 1
-        )
+        """Note for the next report which symbols have arrived since the last one."""
+        highest = self._highest
+        tables = self._tables
+        first = max(self.table["touched"].item(), highest - MAX_BLOCKS + 1)
+        numbers = np.arange(first, highest + 1)
         numbers = numbers[tables.blocks["number"][numbers % SLOTS] == numbers]
         bits = tables.bits[numbers % SLOTS].tobytes()
         for k, number in enumerate(numbers.tolist()):

@@ -1,5 +1,8 @@
-"""What a receiver shares with the C module: arrays, among them a record of one row whose fields are attributes of the
-receiver. All fields are words of 64 bits. ``fec/protocol/_receiver.c`` has the same records."""
+"""Arrays that a receiver shares with the C module.
+
+One array has a single record, whose fields are attributes of the receiver. All fields have 64 bits.
+``fec/protocol/_receiver.c`` declares the same records.
+"""
 
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -9,12 +12,15 @@ from numpy.typing import NDArray
 
 from fec.protocol.open_blocks import FARTHEST_AHEAD
 
-OTHER, DECODABLE = 1, 2
-"""Why ``receive`` of the C module stops early: before a packet for Python; behind the one with which a block can be decoded by it."""
+# Why ``receive`` of the C module stops before the end of a batch.
+# The next packet is not an ordinary one; ``StreamReceiver`` has to receive it.
+OTHER = 1
+# With the last packet a block can be decoded, and Python has to decode it.
+DECODABLE = 2
+# Slots for blocks: 8192 may be open, and 4096 more may be opened at once.
 SLOTS = 4 * FARTHEST_AHEAD
-"""Of blocks: 4096 may be opened at once beside 8192 that are open."""
+# Places for the symbols of blocks that are open and not complete.
 PLACES = 2 * FARTHEST_AHEAD + 1
-"""For symbols: of blocks that are open and not complete."""
 _TIMES = (
     "newest_at_s",
     "alive_s",
@@ -58,17 +64,21 @@ _PACKETS = (
     "restored",
 )
 _FIXED = ("m", "half", "symbol_bytes", "flags", "stream_id", "prepare_at", "multiply_at")
+# - ``known``: whether ``newest_us``, the newest time stamp, is known
+# - ``oldest``, ``stop``: the open blocks, from the oldest up to, but not including, ``stop``
+# - ``touched``: the lowest block with a symbol that no report contains yet
+# - ``alarm_s``: when a block could not be repaired, or minus infinity
+# - ``next``, ``count``: the next packet of the batch, and the number of packets
+# - ``noted``, ``logged``, ``restored``: used rows of ``noted``, of ``log`` and for restored symbols
+# - ``prepare_at``, ``multiply_at``: addresses of ISA-L's functions, or 0
 RECEIVER = np.dtype(
     [(name, "f8") for name in (*_TIMES, *_FIXED_TIMES, "alarm_s")]
     + [(name, "i8") for name in (*COUNTED, *_BLOCKS, *_PACKETS, *_FIXED)]
 )
-"""``known``: a time stamp is known, ``newest_us``; open are the blocks from ``oldest`` up to ``stop``; ``touched``: the
-lowest block with a symbol that no report knows of; ``alarm_s``: when a block could not be repaired, or minus infinity;
-``next``: packet of ``count``; ``noted``, ``logged``, ``restored``: rows of what was; ``prepare_at``, ``multiply_at``:
-ISA-L's functions, or 0."""
 _BLOCK = ("number", "start_us", "size", "arrived", "top", "complete", "spoilt", "place")
+# ``top`` is one more than the highest symbol that has arrived. ``place`` is the index of the block's
+# symbols in ``ReceiverTables.bodies``, or -1 if it has none.
 BLOCK = np.dtype([(name, "i8") for name in _BLOCK])
-"""``top``: one more than the highest symbol that came; ``place``: of its symbols, -1 where it has none."""
 
 
 class ReceiverTables(NamedTuple):
@@ -116,11 +126,18 @@ class ReceiverTables(NamedTuple):
 
 
 class Tabled:
-    """Of which some attributes are in a table: ``words`` and ``reals`` are its fields, as whole numbers and others."""
+    """An object that keeps some attributes in the fields of a record.
+
+    Attributes:
+        table: An array with the one record.
+        integers: All fields, read as integers, by index.
+        reals: All fields, read as floating point numbers, by index.
+    """
 
     def keep_in(self, table: NDArray[Any]) -> None:
+        """Keep the attributes in this record."""
         self.table = table
-        self.words: Any = memoryview(table.view(np.int64))  # type: ignore[arg-type]
+        self.integers: Any = memoryview(table.view(np.int64))  # type: ignore[arg-type]
         self.reals: Any = memoryview(table.view(np.float64))  # type: ignore[arg-type]
 
     def write(self, **values: float) -> None:
@@ -130,15 +147,18 @@ class Tabled:
 
 
 def fields(record: np.dtype[Any], *names: str) -> list[Any]:
-    """Attributes that are these fields."""
+    """Return properties that read and write these fields."""
     return [_field(record, name) for name in names]
 
 
 def _field(record: np.dtype[Any], name: str) -> Any:
-    at, view = (
-        (record.names or ()).index(name),
-        attrgetter("reals" if record[name].kind == "f" else "words"),
-    )
-    return property(
-        lambda owner: view(owner)[at], lambda owner, value: view(owner).__setitem__(at, value)
-    )
+    index = (record.names or ()).index(name)
+    view = attrgetter("reals" if record[name].kind == "f" else "integers")
+
+    def read(owner: Tabled) -> Any:
+        return view(owner)[index]
+
+    def write(owner: Tabled, value: Any) -> None:
+        view(owner)[index] = value
+
+    return property(read, write)

@@ -62,7 +62,8 @@ def planner(
         return_annotation=plan_type or inspect.Signature.empty
     )
     make_plan.__doc__ = _docstring(says, kind, signature)
-    setattr(make_plan, "__signature__", signature)  # noqa: B010 - mypy knows no such name of a function
+    # mypy rejects an assignment to this attribute of a function.
+    setattr(make_plan, "__signature__", signature)  # noqa: B010
     return make_plan
 
 
