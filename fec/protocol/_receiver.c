@@ -215,9 +215,12 @@ static void begin(const Tables *t, int64_t number, int64_t sent_us, double now_s
 static void keep_time(const Tables *t, int64_t sent_us, double transit_s, double now_s)
 {
     Receiver *r = t->r;
+    /* As in StreamReceiver.receive: a forged time stamp may be ahead by quicker_s. */
+    if (sent_us >= r->newest_us - (int64_t)(r->quicker_s * 1e6))
+        r->alive_s = now_s;
     if (sent_us >= r->newest_us) {
         r->newest_us = sent_us;
-        r->newest_at_s = r->alive_s = now_s;
+        r->newest_at_s = now_s;
     } else {
         r->reordered++;
         r->worst_reordering_s = fmax(r->worst_reordering_s, (r->newest_us - sent_us) * S_PER_US);
