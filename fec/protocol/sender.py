@@ -1,7 +1,6 @@
-"""The sending end of a coded stream as a state machine: time and loss reports in, labelled packets and a next deadline
-out.
+"""The sending end of a coded stream, without a clock, a socket or a thread.
 
-No clock, socket or thread: the caller asks what is due, sends it, and hands reports over.
+The caller asks which packets are due, sends them, and passes on the loss reports that arrive.
 """
 
 import itertools
@@ -14,6 +13,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fec.code.checked import whole
 from fec.code.reed_solomon import ReedSolomonCode
@@ -33,40 +33,70 @@ from fec.protocol.framing import (
 )
 from fec.protocol.loss_report import LossReport, decode_report
 from fec.protocol.path_counts import PathNumbers, PathReports
-from fec.protocol.path_deadlines import Arrived, PathDeadlines, SentBlock, forget_older
+from fec.protocol.path_deadlines import (
+    Arrived,
+    Packets,
+    PathDeadlines,
+    SentBlock,
+    forget_older,
+)
 from fec.protocol.wire import CRC_OFFSET, HEADER, protect
 from fec.redundancy.block_size_control import MAX_BLOCK, BlockSizeControl, PacketReport
 from fec.redundancy.labels import LabelOrder
 
-_LATE_PER_SOURCE, _MAX_LATE_STEP_S = 8, 0.001
-"""Late parity leaves at so many times the rate of source packets, or one packet a millisecond where that is quicker."""
+# By default, late parity is sent at this multiple of the rate of source packets, and at least
+# one packet in this time.
+_LATE_PER_SOURCE = 8
+_MAX_LATE_STEP_S = 0.001
+# Time stamps in packets, and the numbers of reports, are in microseconds modulo this.
 STAMPS = 1 << 32
 _HALF_STAMPS = STAMPS // 2
+# A report's number may exceed the sender's clock by this many microseconds. A report that tells of
+# no newer packet has the number of the last one plus one.
 _NUMBERS_AHEAD = 10_000
-"""By which a report's number may be above the sender's clock in microseconds: reports that tell of no newer packet
-count on by one."""
+# A report may name a block that is this far beyond the last one sent: a forged packet can mislead a
+# receiver that far, and what its report says of other blocks is still right.
 _BLOCKS_AHEAD = 4
-"""Beyond what was sent, at most so far a forged packet can lead a receiver; what the report tells of the others
-holds."""
-_AGREEING, _REPEAT_S = 3, 1.0
-"""Reports numbered again, and the time without others, after which their numbers are followed."""
+# Reports with older numbers are accepted after this many in a row, if there was no other report for
+# this time. Their receiver was started again.
+_AGREEING = 3
+_REPEAT_S = 1.0
+# Called for every packet: local names are faster, and so is a tuple's constructor than the one of a
+# named tuple.
 _pack = HEADER.pack
-_new_tuple = tuple.__new__  # a named tuple's own constructor takes twice the time, for every packet
+_new_tuple = tuple.__new__
+# The first byte of a packet.
 DATA = VERSION << 4 | PacketType.DATA
 PARITY = VERSION << 4 | PacketType.PARITY
+# When a parity packet is due, its block, and the number of its symbol.
+QueuedParity = tuple[float, SentBlock, int]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SenderParameters:
-    """How a stream is coded and paced. FecError for values that cannot be used.
+    """The coding and the pace of a stream.
 
-    ``rate_pps``: source packets a second; ``source_packets``: M; ``playback_s``: late parity is sent only for blocks
-    younger than this. ``late_parity_pps``: late parity packets a second (None: eight times the rate, 1000 at least).
-    ``session``: of 32 bits, another one for each start of a sender (by default drawn), so that receivers tell it from
-    the one before: of two starts with one number, blocks less than a playback time old are taken for the same.
-    ``key``: of 16 bytes or more, seals every packet, and only reports that it seals are believed. ``delay_of_label``:
-    in seconds, planned for each of the 65,536 labels' paths; None where nothing is planned. After ``silence_s`` without
-    a report blocks are of ``silent_size`` at least: whoever hears nothing does not know that nothing is lost.
+    Attributes:
+        source_packets: M.
+        symbol_bytes: Bytes of a symbol: a payload and its length in two bytes.
+        rate_pps: Source packets per second.
+        playback_s: Late parity is sent only for blocks that began less than this long ago.
+        stream_id: Number of the stream, 16 bits.
+        late_parity_pps: Late parity packets per second. None: eight times the rate of source
+            packets, and at least 1,000.
+        session: Number of this start of the sender, 32 bits, drawn at random by default. Receivers
+            tell two starts apart by it. If it is the same for both, blocks that are younger than
+            the playback time are mistaken for each other.
+        key: At least 16 bytes. Every packet is sealed with it, and only reports that are sealed
+            with it are accepted.
+        delay_of_label: Planned delay in seconds of the path of each of the 65,536 labels. None: no
+            delays are planned.
+        silence_s: If no report comes for this long, blocks have at least ``silent_size`` packets.
+            No report does not mean no loss.
+        silent_size: See ``silence_s``.
+
+    Raises:
+        FecError: A value is outside its range.
     """
 
     source_packets: int
@@ -90,18 +120,23 @@ class SenderParameters:
             raise FecError(
                 f"late parity at {self.late_parity_pps} packets/s; give more than 0, or None"
             )
-        if not (
-            math.isfinite(self.rate_pps)
-            and self.rate_pps > 0
-            and self.playback_s > 0
-            and self.silence_s > 0
-        ):
+        times_are_valid = self.playback_s > 0 and self.silence_s > 0
+        if not (math.isfinite(self.rate_pps) and self.rate_pps > 0 and times_are_valid):
             times = f"playback {self.playback_s} s, silence {self.silence_s} s"
             raise FecError(f"rate {self.rate_pps} packets/s, {times}: all must be above 0")
 
 
 class OutgoingPacket(NamedTuple):
-    """One packet to be sent now: ``data`` is header and symbol, ``label`` goes into the UDP source port."""
+    """A packet to send now.
+
+    Attributes:
+        due_s: When it was due, in seconds of stream time.
+        label: Its UDP source port.
+        data: Header and symbol.
+        block: Number of its block.
+        symbol: Number of its symbol in the block.
+        block_size: N of the block.
+    """
 
     due_s: float
     label: int
@@ -112,21 +147,27 @@ class OutgoingPacket(NamedTuple):
 
 
 class StreamSender:
-    """Paces source packets at ``rate_pps`` and each block's parity evenly over the next block's time.
+    """Sends source packets at a constant rate, and the parity of each block during the next block.
 
-    ``source(i)`` gives the payload of source packet i (at most ``symbol_bytes - 2`` bytes); ``control`` decides N.
-    Packet e of block b carries the label of index base(b) + e with base(b + 1) = base(b) + N(b), N as it was when the
-    block began: a block is a window of consecutive labels, also when late parity makes it longer.
+    Source packet i is due at i / rate_pps seconds of stream time. Packet e of a block has the label
+    of index first + e, where the index of the first packet advances by N from block to block. N is
+    the block's size when it begins, so that a block is a window of consecutive labels even if late
+    parity is added to it.
 
-    Times are seconds of stream time: source packet i is due at i / rate_pps. ``path_of_label`` (65,536 bytes, see
-    ``PathNumbers``) has every header name its path and its number on it; without it both stay 0.
+    Attributes:
+        parameters: See ``SenderParameters``.
+        control: Chooses N.
+        newest_reported_sent_s: When the newest packet that a report has mentioned was sent.
+        on_judgement: Called with block, symbol, whether it is lost, and the time, for each packet
+            that is judged lost (True) and for each of these that arrived after all (False).
 
     >>> from fec.redundancy.labels import StratifiedLabels
     >>> from fec.code.reed_solomon import ReedSolomonCode
     >>> from fec.redundancy.block_size_control import fixed_block_size
     >>> parameters = SenderParameters(source_packets=2, symbol_bytes=8, rate_pps=100)
     >>> code = ReedSolomonCode(2, "reedsolo")
-    >>> sender = StreamSender(parameters, code, StratifiedLabels(), fixed_block_size(3), lambda i: b"x")
+    >>> control = fixed_block_size(3)
+    >>> sender = StreamSender(parameters, code, StratifiedLabels(), control, lambda i: b"x")
     >>> [(p.block, p.symbol) for p in sender.packets_due(0.03)]
     [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
     """
@@ -140,10 +181,27 @@ class StreamSender:
         source: Callable[[int], bytes],
         path_of_label: bytes | None = None,
     ) -> None:
+        """Prepare the stream.
+
+        Args:
+            parameters: How the stream is coded and paced.
+            code: The code with M source packets.
+            labels: The order of labels.
+            control: Chooses N.
+            source: Returns the payload of a source packet, given its index: at most
+                ``symbol_bytes - 2`` bytes.
+            path_of_label: The path of each of the 65,536 labels, one byte each (``PathNumbers``).
+                Every header has the packet's path and its number on the path then. None: both
+                are 0.
+
+        Raises:
+            FecError: Not M <= N <= the largest N of ``control``.
+        """
         size = control.block_size_at(0.0)
         if not parameters.source_packets <= size <= control.largest:
             raise FecError(
-                f"M = {parameters.source_packets}, N = {size}, largest {control.largest}: give M <= N <= largest"
+                f"M = {parameters.source_packets}, N = {size}, largest {control.largest}:"
+                " give M <= N <= largest"
             )
         self.parameters = parameters
         self._numbers = PathNumbers(path_of_label) if path_of_label is not None else None
@@ -155,50 +213,60 @@ class StreamSender:
             "bad_reports": 0,
             "spurious_losses": 0,
         }
-        self._parity_sent = self._late_sent = 0
+        self._parity_sent = 0
+        self._late_sent = 0
         self._code = code
         self._label_of = labels.label
         self._labels_of = labels.labels
         self._source = source
         self._m = parameters.source_packets
         self.control = control
-        self._interval, self._symbol_bytes = 1 / parameters.rate_pps, parameters.symbol_bytes
+        self._interval = 1 / parameters.rate_pps
+        self._symbol_bytes = parameters.symbol_bytes
         self._seal = sealed_with(parameters.key)
-        self._identity = (
-            0 if parameters.key is None else KEYED_FLAG,
-            parameters.stream_id,
-            parameters.session,
-        )
-        usual_s = min(self._interval / _LATE_PER_SOURCE, _MAX_LATE_STEP_S)
-        self._late_step_s = (
-            1 / parameters.late_parity_pps if parameters.late_parity_pps is not None else usual_s
-        )
+        flags = 0 if parameters.key is None else KEYED_FLAG
+        # Every packet of this stream has these in its header.
+        self._identity = (flags, parameters.stream_id, parameters.session)
+        self._late_step_s = min(self._interval / _LATE_PER_SOURCE, _MAX_LATE_STEP_S)
+        if parameters.late_parity_pps is not None:
+            self._late_step_s = 1 / parameters.late_parity_pps
+        # Bytes that ``protect`` writes before a payload that fills its symbol.
         self._full_prefix = protect(bytes(parameters.symbol_bytes - 2))[:2]
-        """What ``protect`` writes before a payload that fills its symbol."""
-        self._next_source, self._next_label = 0, 0
+        self._next_source = 0
+        self._next_label = 0
         self._blocks: dict[int, SentBlock] = {}
         self._filling: SentBlock | None = None
-        self._parity: deque[tuple[float, SentBlock, int]] = deque()
-        self._late: deque[tuple[float, SentBlock, int]] = deque()
+        self._parity: deque[QueuedParity] = deque()
+        self._late: deque[QueuedParity] = deque()
         self._deadlines = PathDeadlines(parameters.delay_of_label, most_s=parameters.playback_s / 2)
         self._ended = False
-        self._last_report, self._last_report_s, self._again_s = 0, -math.inf, -math.inf
-        self._older_number = self._older_reports = self._received = 0
+        # Number and time of the last report.
+        self._last_report = 0
+        self._last_report_s = -math.inf
+        # Reports in a row that have older numbers, and the number of the last of them.
+        self._older_reports = 0
+        self._older_number = 0
+        # The receiver's count of packets; if it falls, the receiver was started again. It knows
+        # nothing of packets that were sent before this time.
+        self._received = 0
+        self._receiver_began_s = -math.inf
         self.newest_reported_sent_s = -math.inf
-        """When the newest packet that a report has told of was sent."""
         self.on_judgement: Callable[[int, int, bool, float], None] | None = None
-        """Told of each packet (block, symbol) that is taken for lost (true), and of each of those that came after all
-        (false), and when."""
 
     @property
     def path_reports(self) -> dict[int, tuple[int, int]]:
-        """Path -> (lost, came), as reports have told so far, over all receivers there were."""
+        """Packets lost and arrived on each path, by all reports."""
         return self._path_reports.totals
 
     @property
     def counters(self) -> dict[str, int]:
-        """Totals: source, parity, late_parity (of the parity), late_parity_blocks, reports, repeated_reports,
-        bad_reports, spurious_losses (packets taken for lost that came after all)."""
+        """The counters of the sender.
+
+        - source, parity: packets sent; parity includes late_parity.
+        - late_parity, late_parity_blocks: late parity packets, and blocks that got some.
+        - reports, repeated_reports, bad_reports: reports that were accepted, old and refused.
+        - spurious_losses: packets that were judged lost and arrived after all.
+        """
         return {
             "source": self._next_source,
             "parity": self._parity_sent,
@@ -208,101 +276,132 @@ class StreamSender:
 
     @property
     def block_size(self) -> int:
-        """N of the blocks begun from now on."""
+        """N of a block that begins now."""
         return self._size_at(self._next_source * self._interval)
 
     def _size_at(self, begins_s: float) -> int:
-        size, heard_s = (
-            self.control.block_size_at(begins_s),
-            max(self._last_report_s, self.parameters.playback_s),
-        )
-        silent = begins_s > heard_s + self.parameters.silence_s
-        return min(self.control.largest, max(size, self.parameters.silent_size) if silent else size)
+        """Return N of a block that begins at this time."""
+        size = self.control.block_size_at(begins_s)
+        # No report is expected during the first playback time.
+        heard_s = max(self._last_report_s, self.parameters.playback_s)
+        if begins_s > heard_s + self.parameters.silence_s:
+            size = max(size, self.parameters.silent_size)
+        return min(self.control.largest, size)
 
     def finish_source(self) -> None:
-        """No block is begun any more; the one under way is completed."""
+        """Begin no more blocks; the present one is completed."""
         self._ended = True
 
     def next_due_s(self) -> float:
-        """When the next packet is due (inf where none waits)."""
-        due = (
-            math.inf if self._ended and self._source_over() else self._next_source * self._interval
-        )
-        if self._parity and self._parity[0][0] < due:
-            due = self._parity[0][0]
-        if self._late and self._late[0][0] < due:
-            due = self._late[0][0]
-        return due
+        """Return when the next packet is due, or infinity if there is none."""
+        due_s = self._next_source_due_s()
+        if self._parity and self._parity[0][0] < due_s:
+            due_s = self._parity[0][0]
+        if self._late and self._late[0][0] < due_s:
+            due_s = self._late[0][0]
+        return due_s
+
+    def _next_source_due_s(self) -> float:
+        if self._ended and self._source_over():
+            return math.inf
+        return self._next_source * self._interval
 
     def packets_due(self, now_s: float, limit: int = 64) -> list[OutgoingPacket]:
-        """At most ``limit`` packets due by now, in the order of their due times; the caller sends them at once."""
+        """Return packets that are due by now, in the order of their due times.
+
+        The caller sends them at once.
+
+        Args:
+            now_s: Stream time in seconds.
+            limit: Maximum number of packets.
+        """
         out: list[OutgoingPacket] = []
         stamp = int(now_s * 1e6) % STAMPS
-        late, parity, interval = self._late, self._parity, self._interval
+        late = self._late
+        parity = self._parity
         while len(out) < limit:
-            due = math.inf if self._ended and self._source_over() else self._next_source * interval
+            due_s = self._next_source_due_s()
             queue = None
-            if parity and parity[0][0] <= due:
-                due, queue = parity[0][0], parity
-            if late and late[0][0] <= due:
-                due, queue = late[0][0], late
-            if due > now_s:
+            # Late parity is before parity, and parity before a source packet, if due at once.
+            if parity and parity[0][0] <= due_s:
+                due_s = parity[0][0]
+                queue = parity
+            if late and late[0][0] <= due_s:
+                due_s = late[0][0]
+                queue = late
+            if due_s > now_s:
                 break
             if queue is None:
-                block, symbol = self._take_source(due)
+                block, symbol = self._take_source(due_s)
             else:
                 _, block, symbol = queue.popleft()
                 if queue is late:
                     if now_s > block.started_s + self.parameters.playback_s:
-                        continue  # it would come in vain
+                        # It would arrive after the deadline.
+                        continue
                     self._late_sent += 1
                 self._parity_sent += 1
-            out.append(self._packet(block, symbol, due, now_s, stamp))
+            out.append(self._packet(block, symbol, due_s, now_s, stamp))
         return out
 
     def receive(self, data: bytes, now_s: float) -> None:
-        """A datagram of the return path. What is no report, or no newer than one already seen, is counted and left."""
+        """Process a datagram of the return path.
+
+        Datagrams that are no report of this stream, and reports that are not newer than the last
+        one, are counted and ignored.
+        """
         try:
             report = decode_report(data, self._seal if self.parameters.key is not None else None)
         except MalformedPacket:
             self._counts["bad_reports"] += 1
             return
-        begun = -(-self._next_source // self._m)
-        highest = _expand_block_number(report.highest_block, begun)
-        # a seal without a key to check it is no seal
-        own = (data[1], report.stream_id, report.session) == self._identity
-        # a number is a time stamp that came back, or some more: one from the time to come is none of this sender's
-        early_us = signed(report.number - int(now_s * 1e6), STAMPS)
-        if not own or highest >= max(1, begun) + _BLOCKS_AHEAD or early_us > _NUMBERS_AHEAD:
+        begun_blocks = -(-self._next_source // self._m)
+        highest = _expand_block_number(report.highest_block, begun_blocks)
+        # Flags are compared, too: without a key, a seal cannot be checked.
+        is_of_stream = (data[1], report.stream_id, report.session) == self._identity
+        # A number is at most slightly above the time stamp of a packet that was sent.
+        ahead_us = signed(report.number - int(now_s * 1e6), STAMPS)
+        is_too_far = highest >= max(1, begun_blocks) + _BLOCKS_AHEAD or ahead_us > _NUMBERS_AHEAD
+        if not is_of_stream or is_too_far:
             self._counts["bad_reports"] += 1
         elif not self._is_newer(report.number, now_s):
             self._counts["repeated_reports"] += 1
         else:
-            self._last_report, self._last_report_s, self._older_reports = report.number, now_s, 0
+            self._last_report = report.number
+            self._last_report_s = now_s
+            self._older_reports = 0
             self._counts["reports"] += 1
             self._path_reports.add(report.paths)
             self._process_report(report, highest, now_s)
 
     def _is_newer(self, number: int, now_s: float) -> bool:
-        """By the signed difference of numbers, which are time stamps: after half their range without a report any is
-        new. So is the third of older numbers in rising order, where no newer one has come for a while: their receiver
-        counts again."""
+        """Return whether a report is newer than the last one.
+
+        Numbers are time stamps modulo 2^32, so their signed difference decides. After half their
+        range without a report any number is new. If a receiver was started again, its numbers may
+        be older: the third in rising order is accepted if no newer one has come for a while.
+        """
         ahead = (number - self._last_report) % STAMPS
         if 0 < ahead < _HALF_STAMPS or (now_s - self._last_report_s) * 1e6 > _HALF_STAMPS:
             return True
-        rising = 0 < (number - self._older_number) % STAMPS < _HALF_STAMPS
-        self._older_reports = self._older_reports + 1 if rising else 1
+        if 0 < (number - self._older_number) % STAMPS < _HALF_STAMPS:
+            self._older_reports += 1
+        else:
+            self._older_reports = 1
         self._older_number = number
         return self._older_reports >= _AGREEING and now_s > self._last_report_s + _REPEAT_S
 
     def _source_over(self) -> bool:
+        """Return whether a stream that ends has sent all source packets of its last block."""
         return self._ended and self._next_source % self._m == 0
 
     def _take_source(self, due_s: float) -> tuple[SentBlock, int]:
-        m, block = self._m, self._filling
-        symbol = len(block.sources) if block is not None else m
-        if block is None or symbol == m:
-            block, symbol = self._begin_block(self._next_source // m, due_s), 0
+        """Return the block and the symbol number of the next source packet."""
+        m = self._m
+        block = self._filling
+        if block is None or len(block.sources) == m:
+            block = self._begin_block(self._next_source // m, due_s)
+        symbol = len(block.sources)
         block.sources.append(self._symbol(self._source(self._next_source)))
         self._next_source += 1
         if symbol == m - 1:
@@ -325,7 +424,7 @@ class StreamSender:
         return protect(payload, self._symbol_bytes)
 
     def _queue_parity(self, complete: Sequence[tuple[SentBlock, float]]) -> None:
-        """Make the parity of blocks, due evenly over the time of the next block.
+        """Compute the parity of blocks, and queue it evenly over the time of the next block.
 
         Args:
             complete: Blocks with all their source packets, and when the last of these was due.
@@ -361,133 +460,190 @@ class StreamSender:
         size = self._size_at(due_s)
         block = SentBlock(number, (number % BLOCK_NUMBERS) << 8, self._next_label, due_s, size)
         self._next_label += block.size
-        self._blocks[number] = self._filling = block
-        forget_older(
-            self._blocks, due_s - self.parameters.playback_s - 2 * self._m * self._interval
-        )
+        self._blocks[number] = block
+        self._filling = block
+        # Blocks are needed until their deadline, and two block times more for reports under way.
+        kept_s = self.parameters.playback_s + 2 * self._m * self._interval
+        forget_older(self._blocks, due_s - kept_s)
         return block
 
     def _label(self, block: SentBlock, symbol: int) -> int:
         return self._label_of(block.first_label + symbol)
 
     def _size_now(self, block: SentBlock) -> int:
-        """N of a block that would begin now with as many source packets as this one."""
+        """Return N of a block that begins now with as many source packets as this one."""
         return self.block_size
 
     def _packet(
         self, block: SentBlock, symbol: int, due_s: float, now_s: float, stamp: int
     ) -> OutgoingPacket:
-        k = m = self._m
+        """Return a packet of a block.
+
+        It equals ``fec.protocol.wire.PacketHeader.encode`` (there is a test), which takes three
+        times as long.
+        """
+        m = self._m
         if symbol < m:
-            kind, body = DATA, block.sources[symbol]
+            kind = DATA
+            body = block.sources[symbol]
+            source_packets = m
         else:
-            kind, body, k = PARITY, block.parity[symbol - m], m - block.absent
+            kind = PARITY
+            body = block.parity[symbol - m]
+            source_packets = m - block.absent
         block.sent += 1
-        # fec.protocol.wire's PacketHeader.encode without the dataclass: the same bytes, as a test holds, at a third of
-        # the time.
-        ids, size = block.wire_number | symbol, block.size
         label = self._label(block, symbol)
         self._deadlines.add(now_s, block.number, symbol, label)
-        path, number = self._numbers.next(label) if self._numbers is not None else (0, 0)
-        flags, stream, session = self._identity
-        marks = flags if k == m else flags | SHORT_FLAG
-        front = _pack(kind, marks, stream, ids, session, k, size, path, number, len(body), stamp, 0)
-        trailer = self._seal(front, body) if flags else crc32(body, crc32(front)).to_bytes(4, "big")
+        path = 0
+        sequence = 0
+        if self._numbers is not None:
+            path, sequence = self._numbers.next(label)
+        keyed, stream, session = self._identity
+        flags = keyed if source_packets == m else keyed | SHORT_FLAG
+        front = _pack(
+            kind,
+            flags,
+            stream,
+            block.wire_number | symbol,
+            session,
+            source_packets,
+            block.size,
+            path,
+            sequence,
+            len(body),
+            stamp,
+            0,
+        )
+        if keyed:
+            trailer = self._seal(front, body)
+        else:
+            trailer = crc32(body, crc32(front)).to_bytes(4, "big")
         data = b"".join((front[:CRC_OFFSET], trailer, body))
-        return _new_tuple(OutgoingPacket, (due_s, label, data, block.number, symbol, size))
+        return _new_tuple(OutgoingPacket, (due_s, label, data, block.number, symbol, block.size))
 
     def _process_report(self, report: LossReport, highest: int, now_s: float) -> None:
-        """Judge what was due before a packet that arrived, adapt N, and help blocks that can still be
-        saved."""
+        """Judge packets that must have arrived by now, adapt N, and send late parity.
+
+        Args:
+            report: The report.
+            highest: The newest block that it names, as the sender numbers blocks.
+            now_s: When it arrived.
+        """
         arrived = {
             _expand_block_number(number, highest): bitmap for number, bitmap in report.blocks
         }
         oldest = min(arrived, default=highest + 1)
         self._handle_spurious_losses(arrived, now_s)
         now_us = int(now_s * 1e6)
-        newest_s = self.newest_reported_sent_s = (
-            now_us - max(0, signed(now_us - report.newest_us, STAMPS))
-        ) / 1e6
-        came = Arrived(arrived)
-        known = self._deadlines.known(came, newest_s, now_s)
+        newest_s = (now_us - max(0, signed(now_us - report.newest_us, STAMPS))) / 1e6
+        self.newest_reported_sent_s = newest_s
+        packets_arrived = Arrived(arrived)
+        judged = self._deadlines.known(packets_arrived, newest_s, now_s)
         if signed(report.received - self._received, STAMPS) < 0:
-            self._again_s = (
-                newest_s  # a receiver of its own, which knows nothing of what came before
-            )
+            self._receiver_began_s = newest_s
         self._received = report.received
-        known = known[
-            (known[:, 1] >= oldest) & (known[:, 0] >= self._again_s)
-        ]  # of others the report tells nothing
-        lost = ~came.has(known)
-        rows = zip(
-            known[:, 3].astype(np.int64).tolist(), lost.tolist(), known[:, 0].tolist(), strict=True
-        )
+        # The report says nothing of other packets.
+        can_be_reported = (judged[:, 1] >= oldest) & (judged[:, 0] >= self._receiver_began_s)
+        judged = judged[can_be_reported]
+        lost = ~packets_arrived.has(judged)
+        self._note_judgements(judged, lost, now_s)
+        sent_s = judged[:, 0].tolist()
+        labels = judged[:, 3].astype(np.int64).tolist()
+        rows = zip(labels, lost.tolist(), sent_s, strict=True)
         reports = list(map(_new_tuple, itertools.repeat(PacketReport), rows))
-        first = int(known[:, 1].min()) if len(known) else 0
-        for number, count in enumerate(
-            np.bincount(known[:, 1].astype(np.int64) - first).tolist(), first
-        ):
-            if count and (block := self._blocks.get(number)) is not None:
-                block.judged += count
-        for number, symbol in known[lost, 1:3].astype(np.int64).tolist():
-            if (block := self._blocks.get(number)) is not None:
-                block.judged_lost |= 1 << symbol
-            if self.on_judgement is not None:
-                self.on_judgement(number, symbol, True, now_s)
         trip_s = max(0.0, now_s - newest_s - report.newest_age_us / 1e6)
         self.control.on_packet_reports(reports, now_s, trip_s)
         if self.control.late_parity:
-            recent = itertools.takewhile(
-                lambda block: block.number >= oldest, reversed(self._blocks.values())
-            )
-            for block in reversed(list(recent)):
-                count = (arrived.get(block.number, 0) | block.known).bit_count()
-                block.complete = block.complete or count >= self._m
-                if not block.complete and now_s < block.started_s + self.parameters.playback_s:
-                    self._send_late_parity(block, count, now_s)
+            self._send_late_parity_from(oldest, arrived, now_s)
+
+    def _note_judgements(self, judged: Packets, lost: NDArray[np.bool_], now_s: float) -> None:
+        """Note in the blocks which packets have been judged.
+
+        Args:
+            judged: Packets whose fate is known now.
+            lost: Which of them are lost.
+            now_s: The time.
+        """
+        numbers = judged[:, 1].astype(np.int64)
+        first = int(numbers.min()) if len(numbers) else 0
+        for number, count in enumerate(np.bincount(numbers - first).tolist(), first):
+            block = self._blocks.get(number)
+            if count and block is not None:
+                block.judged += count
+        for number, symbol in judged[lost, 1:3].astype(np.int64).tolist():
+            block = self._blocks.get(number)
+            if block is not None:
+                block.judged_lost |= 1 << symbol
+            if self.on_judgement is not None:
+                self.on_judgement(number, symbol, True, now_s)
 
     def _handle_spurious_losses(self, arrived: dict[int, int], now_s: float) -> None:
-        """Packets judged lost that came after all: do not trust the estimate."""
-        found = 0
+        """Take back judgements of packets that have arrived after all, and restart the estimate.
+
+        Args:
+            arrived: The bitmap of symbols that have arrived, of each block in a report.
+            now_s: The time.
+        """
+        spurious = 0
         for number, bitmap in arrived.items():
             block = self._blocks.get(number)
-            if block is not None and block.judged_lost & bitmap:
-                received = block.judged_lost & bitmap
-                found += received.bit_count()
-                block.judged_lost &= ~bitmap
-                if self.on_judgement is not None:
-                    for symbol in filter(
-                        lambda bit: received >> bit & 1, range(received.bit_length())
-                    ):
+            if block is None or not block.judged_lost & bitmap:
+                continue
+            received = block.judged_lost & bitmap
+            spurious += received.bit_count()
+            block.judged_lost &= ~bitmap
+            if self.on_judgement is not None:
+                for symbol in range(received.bit_length()):
+                    if received >> symbol & 1:
                         self.on_judgement(number, symbol, False, now_s)
-        if found:
-            self._counts["spurious_losses"] += found
+        if spurious:
+            self._counts["spurious_losses"] += spurious
             self.control.restart_estimate()
 
+    def _send_late_parity_from(self, oldest: int, arrived: dict[int, int], now_s: float) -> None:
+        """Queue late parity for the blocks from ``oldest`` on that can still be decoded in time."""
+        recent: list[SentBlock] = []
+        for block in reversed(self._blocks.values()):
+            if block.number < oldest:
+                break
+            recent.append(block)
+        for block in reversed(recent):
+            count = (arrived.get(block.number, 0) | block.known).bit_count()
+            block.complete = block.complete or count >= self._m
+            if not block.complete and now_s < block.started_s + self.parameters.playback_s:
+                self._send_late_parity(block, count, now_s)
+
     def _send_late_parity(self, block: SentBlock, arrived: int, now_s: float) -> None:
-        """Late parity up to today's N, or as many more as a block is missing of which all that was sent is judged."""
+        """Extend a block to the present N, or by what it lacks if all its packets are judged.
+
+        Args:
+            block: The block.
+            arrived: Symbols of it that have arrived, or that the receiver knows.
+            now_s: The time.
+        """
         stop = self._size_now(block)
         if block.sent == block.judged == block.size - block.absent:
+            # At most 90 % is assumed to be lost, so that the number stays finite.
             lacking = math.ceil((self._m - arrived) / max(0.1, 1 - self.control.loss))
             stop = max(stop, block.size + lacking)
         stop = min(stop, self.control.largest)
         if stop <= block.size:
             return
-        first, block.size = block.size, stop
+        first = block.size
+        block.size = stop
         if self._next_source < (block.number + 1) * self._m:
-            return  # still growing: its parity is made, of the new size, when it is whole
+            # The block still lacks source packets. Its parity is computed when it has all of them.
+            return
         self._counts["late_parity_blocks"] += 1
         self._queue_late_parity(block, first, stop, now_s)
 
     def _queue_late_parity(self, block: SentBlock, first: int, stop: int, now_s: float) -> None:
         block.parity += self._code.parity(block.sources, first, stop)
-        step = self._late_step_s
-        start = max(now_s, self._late[-1][0] + step) if self._late else now_s
-        self._late.extend(
-            (start + k * step, block, symbol) for k, symbol in enumerate(range(first, stop))
-        )
+        start_s = max(now_s, self._late[-1][0] + self._late_step_s) if self._late else now_s
+        for k, symbol in enumerate(range(first, stop)):
+            self._late.append((start_s + k * self._late_step_s, block, symbol))
 
 
 def _expand_block_number(number: int, reference: int) -> int:
-    """The block whose number modulo 2^24 is ``number``, nearest to ``reference``."""
+    """Return the block nearest to ``reference`` whose number is ``number`` modulo 2^24."""
     return reference + signed(number - reference, BLOCK_NUMBERS)
