@@ -17,7 +17,8 @@ from fec.protocol.row_seals import RowSeals
 from fec.protocol.sender import DATA, PARITY, STAMPS, SenderParameters, StreamSender
 from fec.protocol.wire import HEADER, HEADER_BYTES
 
-# Packets of a batch that is received, and of one that is sent. The kernel takes no more in one call.
+# Packets of a batch that is received, and of one that is sent. The kernel takes no more in one
+# call.
 MOST = 512
 MOST_SENT = 1024
 # Bytes from the label, with which the UDP header begins, to the packet.

@@ -1,7 +1,7 @@
 """Seals of many packets in the rows of an array, in one call of the C module ``_packets``.
 
-The module is missing if there was no C compiler when the package was installed. Then ``hashlib`` and
-``zlib`` compute the same bytes, row by row.
+The module is missing if there was no C compiler when the package was installed. Then ``hashlib``
+and ``zlib`` compute the same bytes, row by row.
 """
 
 from collections.abc import Callable

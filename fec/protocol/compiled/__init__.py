@@ -1,1 +1,1 @@
-"""The receiving end of a stream at the pace of the kernel's sockets: C does what is done for every packet."""
+"""The receiving end of a stream whose ordinary packets are received in C."""

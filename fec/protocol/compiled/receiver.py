@@ -201,8 +201,8 @@ class BatchEvents:
         """Return all source packets at once.
 
         Returns:
-            A row for each packet, and the bytes of all payloads. A row has the packet's index, where
-            its payload begins and stops in the bytes, and 1 if it was recovered.
+            A row for each packet, and the bytes of all payloads. A row has the packet's index,
+            where its payload begins and stops in the bytes, and 1 if it was recovered.
         """
         rows = [np.empty((0, 4), np.int64)]
         data = [self._data]
@@ -309,15 +309,18 @@ class CompiledReceiver(Tabled, BatchReceiver):
         self.write(touched=_FAR, alarm_s=-np.inf, in_time=0)
 
     def receive(self, data: bytes, now_s: float) -> list[Event]:
+        """Process a datagram; see ``StreamReceiver``."""
         self._note_symbols()
         return super().receive(data, now_s)
 
     def reports_due(self, now_s: float) -> list[bytes]:
+        """Return the report that is due now, if any."""
         if self._reporter.due(now_s):
             self._note_symbols()
         return super().reports_due(now_s)
 
     def receive_many(self, count: int) -> BatchEvents:
+        """Process the packets of the first rows, and return the events in order."""
         parts: list[_Part] = []
         integers = self.integers
         tables = self._tables

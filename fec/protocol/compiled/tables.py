@@ -76,8 +76,8 @@ RECEIVER = np.dtype(
     + [(name, "i8") for name in (*COUNTED, *_BLOCKS, *_PACKETS, *_FIXED)]
 )
 _BLOCK = ("number", "start_us", "size", "arrived", "top", "complete", "spoilt", "place")
-# ``top`` is one more than the highest symbol that has arrived. ``place`` is the index of the block's
-# symbols in ``ReceiverTables.bodies``, or -1 if it has none.
+# ``top`` is one more than the highest symbol that has arrived. ``place`` is the index of the
+# block's symbols in ``ReceiverTables.bodies``, or -1 if it has none.
 BLOCK = np.dtype([(name, "i8") for name in _BLOCK])
 
 
