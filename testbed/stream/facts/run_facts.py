@@ -23,7 +23,7 @@ from testbed.stream.facts.loss_bounds import EARLY_S, LossBounds, bounds_over
 from testbed.stream.facts.spurious_losses import spurious_loss_blocks
 from testbed.stream.measurements import BoolArray, FloatArray, IntArray
 from testbed.stream.prediction.active_faults import epochs
-from testbed.stream.prediction.path_delays import REACTION_S
+from testbed.stream.prediction.path_delays import REACTION_S, path_spread_s
 
 # Share of the playback buffer by which sender, switches and receiver may each be late.
 MAX_LAG = 0.25
@@ -59,6 +59,12 @@ class RunFacts(AnswerTimes):
     def there_s(self) -> FloatArray:
         """The latest time at which each packet arrived, if it did."""
         return self.run.sent.time_s + self.longest_transit_s
+
+    @cached_property
+    def earliest_there_s(self) -> FloatArray:
+        """The earliest time at which each packet may have arrived."""
+        shortest_path_s = self.theory.longest_path_s - path_spread_s(self.plan)
+        return self.run.sent.time_s + shortest_path_s
 
     @cached_property
     def loss_bounds(self) -> LossBounds:

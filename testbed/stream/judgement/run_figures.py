@@ -351,16 +351,12 @@ def _outages(facts: RunFacts) -> tuple[tuple[Outage, ...], BoolArray]:
     blocks = run.blocks
     playback_s = facts.plan.stream.playback_s
     count = len(blocks.block)
-    surely = np.bincount(
-        run.place_of_block,
-        weights=facts.loss_bounds.highest == 0,
-        minlength=count,
-    )
-    perhaps = np.bincount(
-        run.place_of_block,
-        weights=facts.loss_bounds.lowest < 1,
-        minlength=count,
-    )
+    # Late parity may arrive after the deadline of its block.
+    deadline_s = blocks.started_s[run.place_of_block] + playback_s
+    surely_in_time = (facts.loss_bounds.highest == 0) & (facts.there_s <= deadline_s)
+    perhaps_in_time = (facts.loss_bounds.lowest < 1) & (facts.earliest_there_s <= deadline_s)
+    surely = np.bincount(run.place_of_block, weights=surely_in_time, minlength=count)
+    perhaps = np.bincount(run.place_of_block, weights=perhaps_in_time, minlength=count)
     m = facts.plan.stream.source_packets
     covered = np.zeros(count, dtype=np.bool_)
     outages = []

@@ -396,11 +396,18 @@ def beyond_reach(facts: Facts) -> tuple[int, int, int, int, int]:
         for b, s in facts.begun.items()
         if any(s < stop and s + facts.playback_s > start for start, stop in spans)
     ]
-    fate: dict[int, list[tuple[float, float]]] = {}
-    for p, pair in zip(facts.sent, bounds(facts), strict=True):
-        fate.setdefault(p.block, []).append(pair)
-    must = sum(sum(low < 1 for low, _ in fate[b]) < facts.m for b in open_then)
-    may = sum(sum(high == 0 for _, high in fate[b]) < facts.m for b in open_then)
+    transit_s = longest_transit_s(facts)
+    shortest_s = min(path[3] for path in facts.paths)
+    perhaps = dict.fromkeys(facts.begun, 0)
+    surely = dict.fromkeys(facts.begun, 0)
+    for p, (low, high) in zip(facts.sent, bounds(facts), strict=True):
+        deadline_s = facts.begun[p.block] + facts.playback_s
+        if low < 1 and p.at_s + shortest_s <= deadline_s:
+            perhaps[p.block] += 1
+        if high == 0 and p.at_s + transit_s(p.at_s) <= deadline_s:
+            surely[p.block] += 1
+    must = sum(perhaps[b] < facts.m for b in open_then)
+    may = sum(surely[b] < facts.m for b in open_then)
     beside = sum(facts.undecodable(b) for b in facts.blocks if b not in set(open_then))
     measured = sum(map(facts.undecodable, open_then))
     return len(open_then), must, may, measured, beside

@@ -9,7 +9,7 @@ from tests.helpers import drawn_streams as drawn
 pytestmark = pytest.mark.scaled
 
 
-@pytest.mark.parametrize("seed", [*drawn.SEEDS, drawn.FAILED_SEEDS["delayed"]])
+@pytest.mark.parametrize("seed", [*drawn.SEEDS, *drawn.FAILED_SEEDS["delayed"]])
 def test_correct_sender_is_not_failed(seed: int) -> None:
     drawn.assert_correct_sender_is_not_failed("delayed", seed)
 
