@@ -103,10 +103,12 @@ def test_second_host_with_an_address_keeps_it_as_text(
 def test_usable_part_of_addresses_is_read(tmp_path: Path) -> None:
     both = {"ip": "10.1.0.1/24, fe80::1"}
     mask = {"ip": "10.1.0.2 255.255.255.0"}
-    network, note = written("graphml", [both, mask], tmp_path)
+    masks = {"ip": "10.1.0.3 255.255.255.0, 10.2.0.3 255.255.0.0"}
+    network, note = written("graphml", [both, mask, masks], tmp_path)
     assert network.node("h0").addresses == (("10.1.0.1", 24),)
     assert network.node("h0").attributes["ip_as_written"] == "fe80::1"
     assert network.node("h1").addresses == (("10.1.0.2", 24),)
+    assert network.node("h2").addresses == (("10.1.0.3", 24), ("10.2.0.3", 16))
     assert "ip 'fe80::1' of h0" in note
 
 

@@ -176,9 +176,9 @@ def _read_ips(node: JsonObject, unread: list[str]) -> None:
         else:
             valid.append(part)
     if not invalid:
-        # The text may have another form than the address that was read: a network mask.
-        if len(valid) == 1 and not isinstance(written, list):
-            node["ip"] = valid[0]
+        # The text may have another form than the addresses that were read: a network mask.
+        if not isinstance(written, list):
+            node["ip"] = valid[0] if len(valid) == 1 else valid
         return
     node.pop("ip")
     if valid:
