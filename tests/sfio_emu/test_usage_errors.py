@@ -257,6 +257,7 @@ def test_a_listener_says_that_an_address_is_no_host_name(
         (["--message", "1e9"], "argument --message: '1e9' is not a valid size"),
         (["--memory", "-5"], "argument --memory"),
         (["--listen", "a@127.0.0.1:²"], "'a@127.0.0.1:²' is not [NAME@]HOST:PORT"),
+        (["--listen", "a@127.0.0.1:" + "1" * 4301], "1' is not [NAME@]HOST:PORT"),
         (
             ["--memory", "100000", "--message", "200000"],
             "--message 200000 does not fit into --memory 100000",
