@@ -255,7 +255,7 @@ def _rates(report: bytes) -> tuple[list[str], str]:
     rates = []
     for name in ("sum_received", "sum_sent"):
         totals = end.get(name) or end.get("sum")
-        if totals is None:
+        if totals is None or "bits_per_second" not in totals:
             return [], str(document.get("error", text))
         rates.append(f"{totals['bits_per_second'] / 1e6:.2f} Mbits/sec")
     return rates, ""
