@@ -141,6 +141,18 @@ class RunFacts(AnswerTimes):
         return np.asarray(endangered == 0)
 
     @cached_property
+    def unheard(self) -> BoolArray:
+        """A mask of the blocks after whose last packet none was sent that certainly arrives.
+
+        Perhaps no report can show the sender that such a block lacks packets.
+        """
+        sent_s = self.run.sent.time_s
+        last_sent_s = np.full(len(self.run.blocks.block), -np.inf)
+        np.maximum.at(last_sent_s, self.run.place_of_block, sent_s)
+        newest_s = sent_s[self.loss_bounds.highest == 0].max(initial=-np.inf)
+        return np.asarray(last_sent_s >= newest_s)
+
+    @cached_property
     def spurious(self) -> BoolArray:
         """A mask of the blocks of a sender that treated late packets as lost (``timing_errors``)."""
         if not self.only_switches_delay or not len(self.run.news.lost_s):

@@ -143,7 +143,8 @@ class EpochsResult(Redundancy):
         wrongly_arrived: Packets that arrived and must have vanished.
         random_losses: Packets lost at random: expected, lost, and four standard deviations.
         undecodable: Blocks that were not decoded in time.
-        undecodable_within_reach: Those of them that were open in no outage.
+        undecodable_within_reach: Those of them that were open in no outage, except the last ones of
+            the stream, whose losses no report can show.
         sender_redundancy: Mean of the sender's N over FEC_t, less one.
         longest_change_s: Longest change of the plan, while nodes move.
         transit_s: Longest time in transit.
@@ -274,6 +275,7 @@ def epochs_result(facts: RunFacts) -> EpochsResult:
     run = facts.run
     bounds = facts.loss_bounds
     outages, beyond = _outages(facts)
+    answerable = ~beyond & ~facts.unheard
     chance = bounds.lowest[bounds.random]
     lost = bounds.lost[bounds.random]
     deviation = float(np.sqrt((chance * (1 - chance)).sum()))
@@ -298,7 +300,7 @@ def epochs_result(facts: RunFacts) -> EpochsResult:
             4 * deviation,
         ),
         undecodable=int(run.never_complete.sum()),
-        undecodable_within_reach=int((run.never_complete & ~beyond).sum()),
+        undecodable_within_reach=int((run.never_complete & answerable).sum()),
         sender_redundancy=_sender_redundancy(facts),
         longest_change_s=max(changes_s, default=None),
         transit_s=round(float(facts.longest_transit_s.max(initial=0.0)), 4),
