@@ -14,15 +14,17 @@ from testbed.jit import inline
 
 @inline
 def slots_waited_for(net: Tables, o: EngineOptions) -> int:
-    """How many free slots behind a channel its askers wait for: one may be reserved, and the slack counts them; or
-    (with output buffers, where neither is about the slots behind the crossbar) one."""
+    """Return for how many free slots behind a channel its requests wait.
+
+    It is one with output buffers or without NAC. Otherwise one slot may be reserved, and the slack
+    is added.
+    """
     return int(o.nac.slack + 2 if o.nac.enabled and not net.output_buffers else 1)
 
 
 @inline
 def wake_for_credits(net: Tables, o: EngineOptions, s: State, out: int, now: int) -> None:
-    """Let the output be arbitrated, and looked at, at the ticks, already known, at which slots in the input behind it
-    are free."""
+    """Arbitrate the output when slots in the input behind it become free, if that is known."""
     if net.output_buffers:
         events.wake_for_slots(net, s, out, 1, o.nac.slack + 2, now)
 
@@ -30,7 +32,7 @@ def wake_for_credits(net: Tables, o: EngineOptions, s: State, out: int, now: int
 def request_channel(
     net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, now: int
 ) -> None:
-    """``ask_for_channel``, not put where it is called."""
+    """Let the head of a queue request its channel; ``ask_for_channel`` as a call."""
     ask_for_channel(net, o, s, hook, queue, now)
 
 
@@ -38,7 +40,10 @@ def request_channel(
 def ask_for_channel(
     net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, now: int
 ) -> None:
-    """The head of the queue asks for its channel, and is woken when that, its reader or a slot frees."""
+    """Let the head of a queue request its channel.
+
+    The channel is arbitrated when it, the queue's reader or a slot behind it becomes free.
+    """
     packet = s.queues[queue].head
     router = s.queues[queue].router
     if router < 0:
@@ -82,7 +87,7 @@ def ask_for_channel(
 
 
 def wake_for_bubble(net: Tables, s: State, channel: int, now: int) -> None:
-    """Let the channel be arbitrated when any slot behind it is known to be free."""
+    """Arbitrate the channel whenever a slot behind it becomes free."""
     behind = channel * net.lanes
     place = s.queues[behind].returning_at
     for _ in range(s.queues[behind].returning):
@@ -93,11 +98,13 @@ def wake_for_bubble(net: Tables, s: State, channel: int, now: int) -> None:
 
 @inline
 def withdraw_request(net: Tables, s: State, queue: int) -> None:
-    """The head of the queue asks no more."""
+    """Withdraw the request of the queue's head."""
     channel = s.queues[queue].want
-    before, at = NONE, s.channels[channel].first_asker
+    before = NONE
+    at = s.channels[channel].first_asker
     while at != queue:
-        before, at = at, s.queues[at].next_asker
+        before = at
+        at = s.queues[at].next_asker
     if before < 0:
         s.channels[channel].first_asker = s.queues[queue].next_asker
     else:

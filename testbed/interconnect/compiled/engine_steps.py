@@ -39,14 +39,16 @@ DATA_GRADE = 1 << 58
 def open_lane(
     net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, queue: int, now: int
 ) -> int:
-    """The first lane behind the channel that the queue's head may use and that has room; NONE: there is none.
+    """Return the first lane with room behind the channel that the queue's head may use, or NONE.
 
-    Where packets take lanes in turn, the first from the one after that which the last out of the queue took.
+    If packets take lanes in turn, the search begins after the lane of the queue's last packet.
     """
     packet = s.queues[queue].head
-    low, high = 0, net.data_lanes
+    low = 0
+    high = net.data_lanes
     if hook is not None and s.packets[packet].kind != kr.DATA and net.lanes > net.data_lanes:
-        low, high = net.data_lanes, net.data_lanes + 1
+        low = net.data_lanes
+        high = net.data_lanes + 1
     elif channel < net.links and net.output_buffers and s.queues[queue].router >= 0:
         low = events.lane_of(net, queue)
         high = low + 1
@@ -93,8 +95,10 @@ def open_lane(
 
 @inline
 def arbitrate(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, now: int) -> None:
-    """Give an idle channel to one of the queues that ask: ACKs first, then avoidance buffers, then round robin or
-    FIFO."""
+    """Grant an idle channel to one of the queues that request it.
+
+    ACKs come first, then avoidance buffers, then round robin or the oldest request.
+    """
     behind = s.channels[channel].first_asker
     if behind < 0 or s.channels[channel].busy > now:
         return
@@ -106,9 +110,12 @@ def arbitrate(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int,
     )  # room is there for all who ask, or for none
     if simple and s.queues[channel].slots > 0 and not events.has_free_slot(s, channel, now):
         return
-    best, chosen, chosen_lane = kr.NEVER, NONE, NONE
+    best = kr.NEVER
+    chosen = NONE
+    chosen_lane = NONE
     while behind >= 0:
-        queue, behind = behind, s.queues[behind].next_asker
+        queue = behind
+        behind = s.queues[behind].next_asker
         if s.queues[s.queues[queue].reader].read_until > now:
             continue
         if o.nac.enabled and not may_request(net, o, s, channel, queue, now):
@@ -120,18 +127,21 @@ def arbitrate(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int,
         if lane < 0:
             continue
         if chosen < 0 and behind < 0:  # nobody else may go
-            chosen, chosen_lane = queue, lane
+            chosen = queue
+            chosen_lane = lane
             break
         if o.fifo:
-            place = int(s.queues[queue].since) * 4096 + int(s.queues[queue].rank)
+            priority = int(s.queues[queue].since) * 4096 + int(s.queues[queue].rank)
         else:
-            place = int(s.queues[queue].rank) - int(s.channels[channel].last) - 1
-            if place < 0:
-                place += int(s.channels[channel].ranks)
+            priority = int(s.queues[queue].rank) - int(s.channels[channel].last) - 1
+            if priority < 0:
+                priority += int(s.channels[channel].ranks)
         if hook is None or s.packets[s.queues[queue].head].kind == kr.DATA:
-            place += AVOIDANCE_GRADE if queue >= net.avoidance_queue else DATA_GRADE
-        if place < best:
-            best, chosen, chosen_lane = place, queue, lane
+            priority += AVOIDANCE_GRADE if queue >= net.avoidance_queue else DATA_GRADE
+        if priority < best:
+            best = priority
+            chosen = queue
+            chosen_lane = lane
     if chosen >= 0:
         grant(net, o, s, hook, channel, chosen, chosen_lane, now)
 
@@ -147,24 +157,28 @@ def grant(
     lane: int,
     now: int,
 ) -> None:
-    """The queue's head goes over the channel: what it leaves frees, where it goes fills, others are woken."""
+    """Send the head of a queue over a channel.
+
+    The slot that it leaves becomes free, a slot behind the channel is taken, and waiting queues are
+    woken.
+    """
     withdraw_request(net, s, queue)
     if o.nac.enabled:
         watch_if_full(net, s, queue, -1)
         check_on_read(net, s, queue, now)
     packet = events.pop_head(s, queue)
     # The tail cannot leave before it is there, over a faster channel than that by which it comes.
-    done = max(
+    tail_leaves = max(
         now + s.transmission[s.channels[channel].rate + s.packets[packet].length],
         s.packets[packet].tail,
     )
-    free_slot(net, o, s, queue, now if o.head_release else done, now)
-    s.channels[channel].busy = done
+    free_slot(net, o, s, queue, now if o.head_release else tail_leaves, now)
+    s.channels[channel].busy = tail_leaves
     if o.lanes_in_turn:
         s.turns[queue].last = lane
     if o.turnaround > 0 and s.queues[queue].router >= 0:
-        s.turns[channel * net.lanes + lane].open_at = done + o.turnaround
-        s.turns[queue].ready = done + o.turnaround
+        s.turns[channel * net.lanes + lane].open_at = tail_leaves + o.turnaround
+        s.turns[queue].ready = tail_leaves + o.turnaround
     s.channels[channel].last = s.queues[queue].rank
     s.channels[channel].carried += 1
     s.run[0].last_move = now
@@ -173,17 +187,19 @@ def grant(
     ) & 0x7FFFFFFF
     if s.run[0].traced < len(s.trace):
         at = s.run[0].traced
-        s.trace[at, 0], s.trace[at, 1], s.trace[at, 2] = now, channel, s.packets[packet].number
+        s.trace[at, 0] = now
+        s.trace[at, 1] = channel
+        s.trace[at, 2] = s.packets[packet].number
         s.run[0].traced = at + 1
-    send_over(net, o, s, hook, channel, packet, lane, now, done)
+    send_over(net, o, s, hook, channel, packet, lane, now, tail_leaves)
     first = s.queues[queue].reader
-    s.queues[first].read_until = done
+    s.queues[first].read_until = tail_leaves
     if net.lanes > 1 or queue >= net.source_queue:
         for other in range(first, first + events.queues_of_reader(net, queue)):
             if s.queues[other].want >= 0:
-                events.wake(s, s.queues[other].want, done)
+                events.wake(s, s.queues[other].want, tail_leaves)
     if s.channels[channel].first_asker >= 0:
-        events.wake(s, channel, done)
+        events.wake(s, channel, tail_leaves)
         events.wake_for_slots(net, s, channel, net.lanes, slots_waited_for(net, o), now)
     if s.queues[queue].arrived > 0:
         request_channel(net, o, s, hook, queue, now)
@@ -201,11 +217,11 @@ def send_over(
     packet: int,
     lane: int,
     now: int,
-    done: int,
+    tail_leaves: int,
 ) -> None:
-    """The packet, whose tail leaves at ``done``, is on its way over the channel: to the next buffer, or to its host."""
+    """Put a packet in transit to the next buffer or its host. Its tail leaves at tick ``tail_leaves``."""
     head = now + s.channels[channel].delay
-    s.packets[packet].tail = done + s.channels[channel].delay
+    s.packets[packet].tail = tail_leaves + s.channels[channel].delay
     behind = channel * net.lanes + lane
     if channel < net.links:
         if net.link[channel].start < 0:
@@ -229,13 +245,16 @@ def send_over(
             return
     events.append(s, behind, packet)
     events.occupy_slot(s, behind)
-    events.push_here(s, head + s.channels[channel].stores * (done - now), kr.ARRIVAL, behind)
+    events.push_here(s, head + s.channels[channel].stores * (tail_leaves - now), kr.ARRIVAL, behind)
 
 
 def recover(net: Tables, o: EngineOptions, s: State, queue: int, messages: int, now: int) -> int:
-    """A head has waited so long that it may be deadlocked (Disha): it takes the token, where that is free, and goes by
-    the lane of recovery. The queue, where its head is to ask again, else NONE. Where nothing has moved for long the run
-    stops.
+    """Move a head that may be deadlocked to the recovery lane if it gets the token (Disha).
+
+    Such a head has waited for the timeout. The run stops if nothing has moved for too long.
+
+    Returns:
+        The queue if its head must request a channel again, else NONE.
     """
     if s.run[0].next_message == messages and now - s.run[0].last_move > o.watchdog:
         s.run[0].status = kr.NO_PROGRESS
@@ -262,7 +281,10 @@ def recover(net: Tables, o: EngineOptions, s: State, queue: int, messages: int, 
 
 @inline
 def free_slot(net: Tables, o: EngineOptions, s: State, queue: int, gone: int, now: int) -> None:
-    """The slot of the packet that leaves the queue now is free when it has gone and the credit is back."""
+    """Schedule when the slot of a leaving packet becomes free.
+
+    That is when its tail has gone and the credit has returned.
+    """
     if s.queues[queue].slots == 0:
         return
     feeder = events.link_of(net, queue)

@@ -28,7 +28,7 @@ from testbed.interconnect.static_paths import NONE, next_link
 
 
 def target_of(net: Tables, s: State, packet: int) -> int:
-    """Where the packet is bound next by its header id: an intermediate router, or what stands for its host."""
+    """Return where a packet goes next: an intermediate router, or its host's node."""
     if s.packets[packet].header == 0 and s.packets[packet].first >= 0:
         return int(s.packets[packet].first)
     if s.packets[packet].header <= 1 and s.packets[packet].second >= 0:
@@ -37,8 +37,10 @@ def target_of(net: Tables, s: State, packet: int) -> int:
 
 
 def advance_target(net: Tables, s: State, packet: int, router: int) -> int:
-    """Where the packet is bound next from this router: its header id goes on past intermediates that are here or left
-    out."""
+    """Return where a packet goes next from a router.
+
+    The header id skips intermediates that the packet has reached or does not have.
+    """
     while s.packets[packet].header < 2:
         middle = (
             s.packets[packet].first if s.packets[packet].header == 0 else s.packets[packet].second
@@ -50,11 +52,14 @@ def advance_target(net: Tables, s: State, packet: int, router: int) -> int:
 
 
 def choose_path(s: State, hook: FtDrb, packet: int, message: int, now: int) -> None:
-    """A message is made: its source chooses a path."""
-    source, destination = s.packets[packet].source, s.packets[packet].destination
+    """Let the source of a new message choose its path."""
+    source = s.packets[packet].source
+    destination = s.packets[packet].destination
     first, second = select_path(hook, source, destination, message, now)
-    s.packets[packet].first, s.packets[packet].second = first, second
-    s.reports[packet].sent_first, s.reports[packet].sent_second = first, second
+    s.packets[packet].first = first
+    s.packets[packet].second = second
+    s.reports[packet].sent_first = first
+    s.reports[packet].sent_second = second
     s.reports[packet].notified = NONE
     s.diverted[message] = first != NONE or second != NONE
     if hook.settings.synthetic_probes and hook.state.probe_due[source] != 0:
@@ -63,7 +68,7 @@ def choose_path(s: State, hook: FtDrb, packet: int, message: int, now: int) -> N
 
 
 def link_towards(net: Tables, s: State, packet: int, router: int) -> int:
-    """The link by which the packet leaves the router."""
+    """Return the link by which a packet leaves the router."""
     link = next_link(net.routes, 0, router, advance_target(net, s, packet, router))
     return link if link >= 0 else int(net.host[s.packets[packet].destination].downlink)
 
@@ -78,15 +83,18 @@ def route_packet(
     router: int,
     now: int,
 ) -> int:
-    """The channel that the packet asks for; round a dead link by an escape path, its source notified (Zarza 2011, alg.
-    3.1)."""
+    """Return the channel that a packet requests.
+
+    If its link is dead, the source is notified and the packet gets an escape path (Zarza 2011, alg.
+    3.1).
+    """
     down = s.down
-    own = NONE
+    buffered_link = NONE
     if net.output_buffers and net.links * net.lanes <= queue < net.source_queue:
-        own = link_of(net, queue) - net.links
-        if net.link[own].cable < 0 or down[net.link[own].cable] == 0:
-            return int(own)
-    link = own if own >= 0 else link_towards(net, s, packet, router)
+        buffered_link = link_of(net, queue) - net.links
+        if net.link[buffered_link].cable < 0 or down[net.link[buffered_link].cable] == 0:
+            return int(buffered_link)
+    link = buffered_link if buffered_link >= 0 else link_towards(net, s, packet, router)
     cable = net.link[link].cable
     if cable >= 0 and down[cable] != 0:
         notify_source(net, s, hook, packet, link, now)
@@ -104,11 +112,9 @@ def route_packet(
             s.packets[packet].number,
             int(s.packets[packet].escapes),
         )
-        s.packets[packet].first, s.packets[packet].second, s.packets[packet].header = (
-            first,
-            second,
-            0,
-        )
+        s.packets[packet].first = first
+        s.packets[packet].second = second
+        s.packets[packet].header = 0
         s.packets[packet].escaped = 1
         s.packets[packet].escapes += 1
         link = link_towards(net, s, packet, router)
@@ -116,13 +122,15 @@ def route_packet(
 
 
 def reports_failures(s: State, packet: int) -> bool:
-    """Whether the packet's source is notified of dead links that it meets: of a message, or a synthetic probe."""
+    """Return whether the packet's source is notified: it is a message or a synthetic probe."""
     return bool(s.packets[packet].kind == kr.DATA or s.packets[packet].kind == kr.PROBE)
 
 
 def notify_source(net: Tables, s: State, hook: FtDrb, packet: int, link: int, now: int) -> None:
-    """The router at the start of a dead link notifies the source of a message that meets it (once a message and
-    cable)."""
+    """Notify the source of a packet that meets a dead link, once for each message and cable.
+
+    The router at the start of the link sends the notification.
+    """
     cable = net.link[link].cable
     if (
         not hook.settings.notify_by_router
@@ -139,7 +147,7 @@ def notify_source(net: Tables, s: State, hook: FtDrb, packet: int, link: int, no
 def send_notice(
     s: State, hook: FtDrb, kind: int, router: int, host: int, cable: int, now: int
 ) -> None:
-    """A notice from a router to a host."""
+    """Send a notice from a router to a host."""
     packet = allocate_ack(s, hook, kind, router, host)
     if packet >= 0:
         s.packets[packet].failed_cable = cable
@@ -147,9 +155,15 @@ def send_notice(
 
 
 def send_later(s: State, packet: int, now: int) -> None:
-    """A notice or probe (NONE: there is none) sets off at once, as an event, after all that happens at this tick.
+    """Send a notice or probe, by an event after all others of this tick.
 
-    The run stops where it would take the place of another."""
+    The run stops if the event would take the place of another one.
+
+    Args:
+        s: The state.
+        packet: The packet, or NONE.
+        now: Present tick.
+    """
     if packet >= 0:
         number = s.packets[packet].number & kr.ID_MASK
         if s.notices[number] != NONE:
@@ -160,24 +174,24 @@ def send_later(s: State, packet: int, now: int) -> None:
 
 
 def allocate_ack(s: State, hook: FtDrb, kind: int, source: int, destination: int) -> int:
-    """An ACK out of the pool; NONE, and the run stops, where it is empty."""
+    """Return a new ACK; if the pool is empty, return NONE, and the run stops."""
     number = len(s.delivered) + s.run[0].acks
     packet = new_packet(s, kind, number, source, destination, ACK_SIZE)
     if packet >= 0:
         s.run[0].acks += 1
-        s.reports[packet].sent_first, s.reports[packet].sent_second, s.reports[packet].notified = (
-            NONE,
-            NONE,
-            NONE,
-        )
+        s.reports[packet].sent_first = NONE
+        s.reports[packet].sent_second = NONE
+        s.reports[packet].notified = NONE
     return packet
 
 
 def reuse_notification(
     net: Tables, s: State, hook: FtDrb, packet: int, router: int, now: int
 ) -> None:
-    """Hosts of a router that a failure notification passes learn from it (the first improvement of Zarza 2011,
-    3.6.1)."""
+    """Record a failure at the hosts of a router that a notification passes.
+
+    This is the first improvement of Zarza 2011, section 3.6.1.
+    """
     for i in range(net.router[router].host_first, net.router[router + 1].host_first):
         host = net.hosts_of[i]
         if host != s.packets[packet].destination:
@@ -185,8 +199,11 @@ def reuse_notification(
 
 
 def deliver(s: State, hook: FtDrb, packet: int, now: int) -> int:
-    """A packet is whole at its host: a message is answered by an ACK (its packet is returned, else NONE), an ACK is
-    read."""
+    """Process a packet that has arrived completely at its host.
+
+    Returns:
+        The ACK that answers a message; NONE if there is none, or if the packet is itself an ACK.
+    """
     kind = s.packets[packet].kind
     if kind == kr.DATA:
         record_delivery(s, packet, now)
@@ -208,8 +225,11 @@ def deliver(s: State, hook: FtDrb, packet: int, now: int) -> int:
 
 
 def acknowledge(s: State, hook: FtDrb, packet: int, now: int) -> int:
-    """A latency ACK for a message that did not escape; a failure ACK for one that did, where destinations notify; or
-    NONE."""
+    """Return the ACK that answers a message.
+
+    It is a latency ACK if the message did not escape. If it did, and destinations notify, it is a
+    failure ACK; otherwise there is none (NONE).
+    """
     if s.packets[packet].escaped != 0 and hook.settings.notify_by_router:
         return NONE
     kind = kr.FAILURE_ACK if s.packets[packet].escaped != 0 else kr.LATENCY_ACK
@@ -217,10 +237,8 @@ def acknowledge(s: State, hook: FtDrb, packet: int, now: int) -> int:
     if ack < 0:
         return NONE
     s.packets[ack].failed_cable = s.packets[packet].failed_cable
-    s.reports[ack].sent_first, s.reports[ack].sent_second = (
-        s.reports[packet].sent_first,
-        s.reports[packet].sent_second,
-    )
+    s.reports[ack].sent_first = s.reports[packet].sent_first
+    s.reports[ack].sent_second = s.reports[packet].sent_second
     s.reports[ack].latency = (
         now - s.entered[s.packets[packet].number] if s.packets[packet].kind == kr.DATA else 0
     )
@@ -228,13 +246,15 @@ def acknowledge(s: State, hook: FtDrb, packet: int, now: int) -> int:
 
 
 def notify_queued(net: Tables, s: State, hook: FtDrb, link: int, queue: int, now: int) -> None:
-    """Notify the sources of all packets in the queue that wait for the link (the second improvement of Zarza 2011,
-    3.6.1)."""
+    """Notify the sources of all packets in a queue that wait for the link.
+
+    This is the second improvement of Zarza 2011, section 3.6.1.
+    """
     packet = s.queues[queue].head
     router = net.link[link].start
-    own = (net.links + link) * net.lanes
+    first_buffer = (net.links + link) * net.lanes
     for _ in range(s.queues[queue].arrived):
-        bound = net.output_buffers and own <= queue < own + net.lanes
+        bound = net.output_buffers and first_buffer <= queue < first_buffer + net.lanes
         if not bound:
             bound = link_towards(net, s, packet, router) == link
         if bound:
@@ -243,7 +263,7 @@ def notify_queued(net: Tables, s: State, hook: FtDrb, link: int, queue: int, now
 
 
 def notify_link_up(net: Tables, s: State, hook: FtDrb, link: int, now: int) -> None:
-    """A link works again: its router notifies the hosts that it had notified of the failure (Zarza 2011, 3.6.2)."""
+    """Notify hosts that a link works again: those to which its router sent the failure (3.6.2)."""
     for host in range(net.hosts):
         if s.notified_host[link, host] != 0:
             s.notified_host[link, host] = 0

@@ -27,19 +27,27 @@ from testbed.jit import first_bit, inline
 
 
 def push(s: State, tick: int, kind: int, number: int) -> None:
-    """Let an event happen at the tick."""
+    """Add an event.
+
+    Args:
+        s: The state.
+        tick: When it happens.
+        kind: Its kind (``kernel_records``).
+        number: What it concerns; the meaning depends on the kind.
+    """
     push_here(s, tick, kind, number)
 
 
 @inline
 def push_here(s: State, tick: int, kind: int, number: int) -> None:
-    """``push``, put where it is called."""
+    """Add an event; the code of ``push``, put where it is called."""
     run = s.run[0]
     key = (int(tick) << kr.KEY_SHIFT) | (kind << kr.ID_BITS) | int(number)
     if tick == run.now:
         into_soon(s, key)
         return
-    bucket, size = tick >> run.wheel_shift, run.soon_last - run.soon_first
+    bucket = tick >> run.wheel_shift
+    size = run.soon_last - run.soon_first
     few = run.wheel_size == 0 and size < kr.FEW
     if few and bucket > run.bucket and bucket - (run.now >> run.wheel_shift) < len(s.wheel):
         run.bucket = bucket
@@ -58,14 +66,17 @@ def push_here(s: State, tick: int, kind: int, number: int) -> None:
 
 
 @inline
-def bit(place: int) -> Any:
-    """A word of 64 bits of which that one is 1; in Python, too, whatever kind of number the place is."""
-    return np.int64(1) << np.int64(place)
+def bit(position: int) -> Any:
+    """Return a word of 64 bits in which only this bit is 1.
+
+    The conversion has the same result in Python for every kind of integer.
+    """
+    return np.int64(1) << np.int64(position)
 
 
 @inline
 def into_soon(s: State, key: int) -> None:
-    """Keep the key among those that come first, most of which it comes before."""
+    """Insert a key into the ring of the next events, near its front."""
     run = s.run[0]
     if run.soon_last - run.soon_first == kr.SOON - 1:
         into_heap(s, key)
@@ -79,7 +90,7 @@ def into_soon(s: State, key: int) -> None:
 
 
 def into_heap(s: State, key: int) -> None:
-    """Keep the key in the heap; where there is no room the run stops, and begins again with more."""
+    """Add a key to the heap; if it is full, the run starts again with a larger one."""
     if s.run[0].heap_size >= len(s.heap):
         s.run[0].status = kr.HEAP_FULL
     else:
@@ -87,8 +98,8 @@ def into_heap(s: State, key: int) -> None:
         s.run[0].heap_size += 1
 
 
-def into_wheel(s: State, place: int, key: int) -> None:
-    """Keep the key in that bucket of the wheel."""
+def into_wheel(s: State, slot: int, key: int) -> None:
+    """Add a key to a bucket of the wheel."""
     run = s.run[0]
     node = run.free_node
     if node >= 0:
@@ -99,23 +110,23 @@ def into_wheel(s: State, place: int, key: int) -> None:
     else:
         run.status = kr.HEAP_FULL
         return
-    first = s.wheel[place]
+    first = s.wheel[slot]
     if first == 0:
-        s.occupied[place >> 5] |= 1 << (place & 31)
+        s.occupied[slot >> 5] |= 1 << (slot & 31)
     s.nodes[node].key = key
     s.nodes[node].next = first - 1
-    s.wheel[place] = node + 1
+    s.wheel[slot] = node + 1
     run.wheel_size += 1
 
 
 def turn_wheel(s: State) -> None:
-    """The wheel, which holds events, goes on to the next bucket that has some: they are ``soon``."""
+    """Move the events of the wheel's next bucket that has any into the ring."""
     run = s.run[0]
     run.bucket += distance_to_events(s, (run.bucket + 1) & (len(s.wheel) - 1)) + 1
-    place = run.bucket & (len(s.wheel) - 1)
-    node = s.wheel[place] - 1
-    s.wheel[place] = 0
-    s.occupied[place >> 5] &= ~(1 << (place & 31))
+    slot = run.bucket & (len(s.wheel) - 1)
+    node = s.wheel[slot] - 1
+    s.wheel[slot] = 0
+    s.occupied[slot >> 5] &= ~(1 << (slot & 31))
     while node >= 0:
         into_soon(s, s.nodes[node].key)
         run.wheel_size -= 1
@@ -126,10 +137,11 @@ def turn_wheel(s: State) -> None:
 
 
 @inline
-def distance_to_events(s: State, place: int) -> int:
-    """How many buckets of the wheel, which holds events, are empty from this one on."""
-    word, skipped = place >> 5, -(place & 31)
-    bits = int(s.occupied[word]) >> (place & 31) << (place & 31)
+def distance_to_events(s: State, bucket: int) -> int:
+    """Return how many buckets are empty from this one on; the wheel must hold an event."""
+    word = bucket >> 5
+    skipped = -(bucket & 31)
+    bits = int(s.occupied[word]) >> (bucket & 31) << (bucket & 31)
     while bits == 0:
         skipped += 32
         word = (word + 1) & (len(s.occupied) - 1)
@@ -139,7 +151,7 @@ def distance_to_events(s: State, place: int) -> int:
 
 @inline
 def sift_up(heap: IntArray, at: int, key: int) -> None:
-    """Put the key into a heap of ``at`` keys."""
+    """Add a key to a heap of ``at`` keys."""
     while at > 0:
         above = (at - 1) >> 1
         if heap[above] <= key:
@@ -151,7 +163,7 @@ def sift_up(heap: IntArray, at: int, key: int) -> None:
 
 @inline
 def sift_down(heap: IntArray, count: int) -> None:
-    """Take the first key out of a heap, of which ``count`` are left."""
+    """Remove the first key of a heap, so that ``count`` keys remain."""
     key = heap[count]
     at = 0
     below = 1
@@ -168,7 +180,7 @@ def sift_down(heap: IntArray, count: int) -> None:
 
 @inline
 def next_identification(s: State) -> int:
-    """The key of the identification packet that arrives next; NO_EVENT: none is under way."""
+    """Return the key of the identification packet that arrives next, or NO_EVENT."""
     first = s.run[0].arrived_identifications
     if first == s.run[0].identifications:
         return kr.NO_EVENT
@@ -182,7 +194,7 @@ def next_identification(s: State) -> int:
 
 @inline
 def next_event(s: State) -> int:
-    """The key of the event that happens next, identification packets aside; NO_EVENT: there is none."""
+    """Return the key of the next event apart from identification packets, or NO_EVENT."""
     run = s.run[0]
     if run.soon_first == run.soon_last and run.wheel_size > 0:
         turn_wheel(s)
@@ -192,7 +204,7 @@ def next_event(s: State) -> int:
 
 @inline
 def pop_event(s: State, key: int) -> None:
-    """Take the next event out of where it is kept."""
+    """Remove the next event, which has this key."""
     run = s.run[0]
     if s.soon[run.soon_first & (kr.SOON - 1)] != key:
         run.heap_size -= 1
@@ -203,30 +215,41 @@ def pop_event(s: State, key: int) -> None:
 
 @inline
 def wake(s: State, channel: int, tick: int) -> None:
-    """Arbitrate the channel at that tick."""
+    """Arbitrate the channel at this tick."""
     if s.channels[channel].woken != tick:
         s.channels[channel].woken = tick
         push(s, tick, kr.WAKE, channel)
 
 
 def wake_for_slots(net: Tables, s: State, channel: int, lanes: int, slots: int, now: int) -> None:
-    """Let the channel be arbitrated at the ticks, already known, at which one slot to so many are free behind it, on
-    the first lanes."""
+    """Arbitrate the channel at the ticks at which slots behind it become free, if these are known.
+
+    Args:
+        net: The network's tables.
+        s: The state.
+        channel: The channel.
+        lanes: Number of lanes behind it.
+        slots: Number of free slots in a lane up to which the channel is arbitrated.
+        now: Present tick.
+    """
     for lane in range(lanes):
         behind = channel * net.lanes + lane
         seen = never_used(s, behind)
         if seen < slots and s.queues[behind].returning > 0:
-            place = s.queues[behind].returning_at
+            slot = s.queues[behind].returning_at
             for _ in range(min(s.queues[behind].returning, slots - seen)):
-                free = s.release[place]
+                free = s.release[slot]
                 if now < free < kr.NEVER:
                     wake(s, channel, free)
-                place = slot_after(s, behind, place)
+                slot = slot_after(s, behind, slot)
 
 
 @inline
 def new_packet(s: State, kind: int, number: int, source: int, destination: int, size: int) -> int:
-    """A packet out of the pool, the one that was used last; NONE, and the run stops, where all are in use."""
+    """Return a packet of the pool with these fields.
+
+    If all are in use, the result is NONE, and the run stops.
+    """
     if s.run[0].free_packets > 0:
         s.run[0].free_packets -= 1
         packet = int(s.free[s.run[0].free_packets])
@@ -236,25 +259,35 @@ def new_packet(s: State, kind: int, number: int, source: int, destination: int, 
     else:
         s.run[0].status = kr.POOL_FULL
         return NONE
-    made = s.packets[packet]
-    made.length, made.number, made.source, made.destination = size, number, source, destination
-    made.tail = 0
-    made.hops, made.escapes, made.input_link, made.failed_cable = 0, 0, NONE, NONE
-    made.first, made.second = NONE, NONE
-    made.kind, made.variant, made.header, made.escaped = kind, 0, 0, 0
+    fields = s.packets[packet]
+    fields.length = size
+    fields.number = number
+    fields.source = source
+    fields.destination = destination
+    fields.tail = 0
+    fields.hops = 0
+    fields.escapes = 0
+    fields.input_link = NONE
+    fields.failed_cable = NONE
+    fields.first = NONE
+    fields.second = NONE
+    fields.kind = kind
+    fields.variant = 0
+    fields.header = 0
+    fields.escaped = 0
     return packet
 
 
 @inline
 def drop_packet(s: State, packet: int) -> None:
-    """The packet is nowhere any more."""
+    """Return a packet to the pool."""
     s.free[s.run[0].free_packets] = packet
     s.run[0].free_packets += 1
 
 
 @inline
 def record_delivery(s: State, packet: int, tick: int) -> None:
-    """A message is whole at its host at that tick."""
+    """Record that a message is complete at its host at this tick."""
     done = s.packets[packet]
     s.delivered[done.number] = tick
     s.hops[done.number] = done.hops
@@ -264,7 +297,7 @@ def record_delivery(s: State, packet: int, tick: int) -> None:
 
 @inline
 def append(s: State, queue: int, packet: int) -> None:
-    """Behind the last of the queue; whether it has arrived is another matter."""
+    """Append a packet to the queue. It need not have arrived yet."""
     s.packets[packet].next = NONE
     if s.queues[queue].occupied == 0:
         s.queues[queue].head = packet
@@ -276,7 +309,7 @@ def append(s: State, queue: int, packet: int) -> None:
 
 @inline
 def pop_head(s: State, queue: int) -> int:
-    """Remove the head, which has arrived."""
+    """Remove the head of the queue, which has arrived."""
     packet = s.queues[queue].head
     s.queues[queue].head = s.packets[packet].next
     s.queues[queue].occupied -= 1
@@ -286,13 +319,13 @@ def pop_head(s: State, queue: int) -> int:
 
 @inline
 def never_used(s: State, queue: int) -> int:
-    """Slots of the queue that are free, those aside that packets have left."""
+    """Return the number of free slots of the queue, without those that packets have left."""
     return int(s.queues[queue].slots - s.queues[queue].occupied - s.queues[queue].returning)
 
 
 @inline
 def has_free_slot(s: State, queue: int, now: int) -> bool:
-    """Whether a slot of the queue is free now, in the order in which they are left."""
+    """Return whether a slot of the queue is free now."""
     if never_used(s, queue) > 0:
         return True
     return bool(s.queues[queue].returning > 0 and s.release[s.queues[queue].returning_at] <= now)
@@ -300,7 +333,7 @@ def has_free_slot(s: State, queue: int, now: int) -> bool:
 
 @inline
 def occupy_slot(s: State, queue: int) -> None:
-    """A packet is in transit into the queue, where it counts already: it takes a slot, which must be free."""
+    """Take a free slot for a packet in transit into the queue, which counts it already."""
     if s.queues[queue].slots > 0 and never_used(s, queue) < 0:
         s.queues[queue].returning_at = slot_after(s, queue, s.queues[queue].returning_at)
         s.queues[queue].returning -= 1
@@ -308,8 +341,10 @@ def occupy_slot(s: State, queue: int) -> None:
 
 @inline
 def leave_slot(s: State, queue: int, now: int) -> int:
-    """A packet leaves the queue: where the release of its slot is to be written. Those that are free by now are
-    forgotten."""
+    """Return where to write the tick at which the slot of a leaving packet becomes free.
+
+    Slots that are free by now are forgotten.
+    """
     while s.queues[queue].returning > 0 and s.release[s.queues[queue].returning_at] <= now:
         s.queues[queue].returning_at = slot_after(s, queue, s.queues[queue].returning_at)
         s.queues[queue].returning -= 1
@@ -323,19 +358,22 @@ def leave_slot(s: State, queue: int, now: int) -> int:
 
 @inline
 def link_of(net: Tables, queue: int) -> int:
-    """The link, or channel, whose lane the queue is: a division by the lanes, done by a multiplication."""
+    """Return the link or channel to which the queue belongs as a lane.
+
+    This is a division by the number of lanes, computed by a multiplication.
+    """
     return int((int(queue) * int(net.lane_share)) >> 32)
 
 
 @inline
 def lane_of(net: Tables, queue: int) -> int:
-    """Which lane the queue is."""
+    """Return the lane of a queue."""
     return int(queue - link_of(net, queue) * net.lanes)
 
 
 @inline
 def queues_of_reader(net: Tables, queue: int) -> int:
-    """How many queues that takes packets out of which takes them out of this one."""
+    """Return how many queues have the same reader as this one."""
     if queue < net.source_queue:
         return int(net.lanes)
     return 2 if queue < net.notice_queue else 1
@@ -343,6 +381,6 @@ def queues_of_reader(net: Tables, queue: int) -> int:
 
 @inline
 def slot_after(s: State, queue: int, place: int) -> int:
-    """The slot that is used after this one."""
+    """Return the slot that is used after this one."""
     after = place + len(s.queues)
     return int(after if after < queue + s.queues[queue].slots * len(s.queues) else queue)

@@ -39,16 +39,20 @@ def run_events(
     born: IntArray,
     cables: CableEvents,
 ) -> None:
-    """Handle events until nothing happens any more; ``state.run[0].status`` says why it stopped.
+    """Process events until none is left; ``state.run[0].status`` says why the run stopped.
 
-    ``born``: ticks at which the messages are made; ``cables``: ``engine_inputs.CableEvents``.
+    Args:
+        tables: The network's tables.
+        options: The options of the run.
+        state: The state.
+        sources: FT-DRB, or None.
+        born: Tick at which each message is generated.
+        cables: Failures and repairs of cables.
     """
-    net, o, s, hook = (
-        by_reference(tables),
-        by_reference(options),
-        by_reference(state),
-        by_reference(sources),
-    )
+    net = by_reference(tables)
+    o = by_reference(options)
+    s = by_reference(state)
+    hook = by_reference(sources)
     for i in range(len(cables.tick)):
         events.push(s, cables.tick[i], kr.CABLE_EVENT, i)
     handle_events(net, o, s, hook, born, cables)
@@ -57,13 +61,21 @@ def run_events(
 def handle_events(
     net: Tables, o: EngineOptions, s: State, hook: Hook, born: IntArray, cables: CableEvents
 ) -> None:
-    """The loop of ``run_events``, apart from it: among the code that copies tables, each call would cost more."""
-    messages, made = len(born), next_message(s, born)
+    """Process events; see ``run_events``.
+
+    It is a function of its own, because a call costs more in a function that copies tables.
+    """
+    messages = len(born)
+    generation = next_message(s, born)
     while s.run[0].status == kr.RUNNING:
-        key, identified = min(made, events.next_event(s)), kr.NO_EVENT
+        key = min(generation, events.next_event(s))
+        identified = kr.NO_EVENT
         if o.nac.enabled:
             identified = events.next_identification(s)
-        queue, channel, router, looks = NONE, NONE, NONE, True
+        queue = NONE
+        channel = NONE
+        router = NONE
+        looks = True
         if identified < key and identified >> kr.KEY_SHIFT <= o.end:
             router = pass_identifications(net, o, s, hook, min(key, (o.end + 1) << kr.KEY_SHIFT))
         elif key == kr.NO_EVENT and identified == kr.NO_EVENT:
@@ -72,9 +84,9 @@ def handle_events(
             s.run[0].now = min(key, identified) >> kr.KEY_SHIFT
             if s.run[0].now > o.end:
                 s.run[0].status = kr.OUT_OF_TIME
-            elif key == made:
+            elif key == generation:
                 queue = make_message(net, s, hook, s.run[0].now)
-                made = next_message(s, born)
+                generation = next_message(s, born)
             else:
                 events.pop_event(s, key)
                 queue, channel, router, looks = process_event(
@@ -93,13 +105,20 @@ def process_event(
     cables: CableEvents,
     key: int,
 ) -> tuple[int, int, int, bool]:
-    """An event: what is to be served for it, a queue with a new head, a channel, a router (each or NONE).
+    """Process an event.
 
-    Last, whether NAC looks at the router's inputs even where the full ones are those that were blocked: room may have
-    come back to an output that one was blocked for.
+    Returns:
+        A queue with a new head, a channel, and a router (NONE if there is none); and whether NAC
+        must look at the router's inputs even if the full ones were blocked before. An output for
+        which one of them was blocked may have room again.
     """
-    now, kind, number = key >> kr.KEY_SHIFT, (key >> kr.ID_BITS) & 15, key & kr.ID_MASK
-    queue, channel, router, looks = NONE, NONE, NONE, True
+    now = key >> kr.KEY_SHIFT
+    kind = (key >> kr.ID_BITS) & 15
+    number = key & kr.ID_MASK
+    queue = NONE
+    channel = NONE
+    router = NONE
+    looks = True
     if kind == kr.ARRIVAL:
         queue, router = head_arrived(net, o, s, hook, number, now)
         looks = False
@@ -122,7 +141,7 @@ def process_event(
 
 @inline
 def next_message(s: State, born: IntArray) -> int:
-    """The key of the next message's making; NO_EVENT: all are made."""
+    """Return the key of the generation of the next message; NO_EVENT if all are generated."""
     message = s.run[0].next_message
     if message >= len(born):
         return kr.NO_EVENT
@@ -131,8 +150,13 @@ def next_message(s: State, born: IntArray) -> int:
 
 @inline
 def make_message(net: Tables, s: State, hook: Hook, now: int) -> int:
-    """The next message is made, and its source chooses a path: its queue, where it is the first there, else NONE."""
-    sent, message = s.messages, s.run[0].next_message
+    """Generate the next message; its source chooses a path.
+
+    Returns:
+        Its queue if the message is the head of it, else NONE.
+    """
+    sent = s.messages
+    message = s.run[0].next_message
     packet = events.new_packet(
         s, kr.DATA, message, sent.source[message], sent.destination[message], sent.size[message]
     )
@@ -158,9 +182,11 @@ def after_event(
     looks: bool,
     now: int,
 ) -> None:
-    """After an event: a queue with a new head asks, its channel is arbitrated, NAC's detection is due at the router if
-    it ``looks`` or some input may have changed. A reservation counts slots behind the link, so what asks for the way
-    into it is arbitrated, too.
+    """Serve what an event has changed.
+
+    The new head of a queue requests a channel, its channel is arbitrated, and NAC's detection is
+    scheduled at the router if it ``looks`` or if a blocked input may have changed. A reservation
+    counts slots behind the link, so requests for the way into it are arbitrated, too.
     """
     if queue >= 0:
         ask_for_channel(net, o, s, hook, queue, now)
@@ -190,7 +216,7 @@ def avoid_deadlock(
     number: int,
     now: int,
 ) -> int:
-    """NAC's control packets and timers; the router concerned."""
+    """Process a control packet or timer of NAC, and return the router that it concerns."""
     if kind == kr.DETECTION:
         s.routers[number].detection_at = -1
         detection.detect_blocked_inputs(net, o, s, number, now)
@@ -210,7 +236,11 @@ def avoid_deadlock(
 
 @inline
 def enqueue(net: Tables, s: State, queue: int, packet: int) -> int:
-    """A packet begins in this queue; the queue, if the packet is its head."""
+    """Append a packet that starts in this queue.
+
+    Returns:
+        The queue if the packet is its head, else NONE.
+    """
     events.append(s, queue, packet)
     s.queues[queue].arrived += 1
     return queue if s.queues[queue].arrived == 1 else NONE
@@ -220,7 +250,11 @@ def enqueue(net: Tables, s: State, queue: int, packet: int) -> int:
 def head_arrived(
     net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, now: int
 ) -> tuple[int, int]:
-    """The head of a packet reaches a buffer: (the queue, if it is at its head; the router where that is)."""
+    """Process the arrival of a packet's head in a buffer.
+
+    Returns:
+        The queue if the packet is at its head, else NONE; and the router of the queue.
+    """
     s.queues[queue].arrived += 1
     router = s.queues[queue].router
     if o.nac.enabled:
@@ -238,8 +272,11 @@ def head_arrived(
 def deliver_or_notify(
     net: Tables, s: State, hook: FtDrb, kind: int, number: int, now: int
 ) -> tuple[int, int]:
-    """A packet is whole at its host and its ACK sets off; or a notice or probe sets off: (queue with a new head, its
-    router)."""
+    """Process a packet that has arrived at its host, or send a notice or probe.
+
+    Returns:
+        A queue with a new head, and its router; NONE if there is none.
+    """
     if kind == kr.NOTICE:
         packet = s.notices[number]
         s.notices[number] = NONE
@@ -259,10 +296,16 @@ def deliver_or_notify(
 def change_cable(
     net: Tables, o: EngineOptions, s: State, hook: Hook, cables: CableEvents, event: int, now: int
 ) -> None:
-    """A cable fails or works again: what waits for its links is rerouted (with FT-DRB), or woken."""
-    cable, down = cables.cable[event], cables.down[event]
+    """Process the failure or repair of a cable.
+
+    Packets that wait for its links are routed again (with FT-DRB), or their channels are
+    arbitrated.
+    """
+    cable = cables.cable[event]
+    down = cables.down[event]
     s.down[cable] = down
-    low, high = cables.first[cable], cables.first[cable + 1]
+    low = cables.first[cable]
+    high = cables.first[cable + 1]
     if o.nac.enabled and o.nac.ask_anew:
         reroute_all_heads(net, o, s, hook, now)
     for i in range(low, high):
@@ -293,7 +336,7 @@ def change_cable(
 def reroute_waiting(
     net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, now: int
 ) -> None:
-    """Heads that ask for a channel that leads nowhere are routed again, in the order of their ranks."""
+    """Route heads that request a dead channel again, in the order of their ranks."""
     for place in range(s.channels[channel].ranks):
         queue = s.channels[channel].first_asker
         while queue >= 0 and (s.queues[queue].rank != place or s.queues[queue].since > now):
@@ -307,10 +350,10 @@ def reroute_waiting(
 def return_to_link(
     net: Tables, o: EngineOptions, s: State, hook: Hook, link: int, now: int
 ) -> None:
-    """Heads in the output buffer of a link that works again, which requested other outputs meanwhile, ask for the link
-    again.
+    """Let heads in the output buffer of a repaired link request it again.
 
-    Where they went on asking for another output, they would close cycles that NAC does not look for: it watches inputs.
+    They had requested other outputs meanwhile. If they continued to do so, cycles could close that
+    NAC does not detect, because it watches inputs.
     """
     for lane in range(net.lanes):
         queue = (net.links + link) * net.lanes + lane
@@ -320,7 +363,7 @@ def return_to_link(
 
 
 def notify_waiting(net: Tables, s: State, hook: FtDrb, link: int, now: int) -> None:
-    """Notify the sources of all packets that wait for the dead link, in all data queues of the router before it."""
+    """Notify the sources of all packets that wait for a dead link, in all data queues of its router."""
     router = net.link[link].start
     for i in range(net.router[router].input_first, net.router[router + 1].input_first):
         for lane in range(net.data_lanes):

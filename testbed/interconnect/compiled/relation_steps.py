@@ -23,8 +23,9 @@ from testbed.jit import inline
 
 @inline
 def free_slots(s: State, queue: int, now: int) -> int:
-    """Slots of a queue that are free where it is filled from."""
-    free, place = never_used(s, queue), s.queues[queue].returning_at
+    """Return the number of slots of a queue that are free for packets from upstream."""
+    free = never_used(s, queue)
+    place = s.queues[queue].returning_at
     for _ in range(s.queues[queue].returning):
         if s.release[place] <= now:
             free += 1
@@ -33,8 +34,9 @@ def free_slots(s: State, queue: int, now: int) -> int:
 
 
 def free_slots_towards(net: Tables, s: State, code: int, shift: int, now: int) -> int:
-    """Free slots behind a choice: of the output buffer, where there is one, and of the input after the link."""
-    link, lane = code >> LANE_BITS, code & ANY_LANE
+    """Return the free slots behind a choice, in the next input and the output buffer, if any."""
+    link = code >> LANE_BITS
+    lane = code & ANY_LANE
     low, high = (0, net.data_lanes) if lane == ANY_LANE else (lane + shift, lane + shift + 1)
     room = 0
     for own in range(low, high):
@@ -47,21 +49,29 @@ def free_slots_towards(net: Tables, s: State, code: int, shift: int, now: int) -
 def best_choice(
     net: Tables, s: State, row: int, target: int, shift: int, number: int, now: int
 ) -> tuple[int, int]:
-    """(the choice with most room, how much): of equals the first from one on that differs by packet."""
-    most, best = NONE, NONE
+    """Return the choice with the most_room room, and that room.
+
+    If several have the same room, the packet's number decides.
+    """
+    most_room = NONE
+    best = NONE
     count = 0
     while count < net.relation.choices.shape[2] and net.relation.choices[row, target, count] >= 0:
         count += 1
     for k in range(count):
         code = net.relation.choices[row, target, (k + number) % count]
         room = free_slots_towards(net, s, code, shift, now)
-        if room > most:
-            most, best = room, code
-    return int(best), int(most)
+        if room > most_room:
+            most_room = room
+            best = code
+    return int(best), int(most_room)
 
 
 def row_of(net: Tables, s: State, queue: int, packet: int, router: int) -> int:
-    """What the packet has come over, as a row; behind the end of a detour it starts again."""
+    """Return the row of the relation for the way by which the packet has come.
+
+    Behind the end of a detour the packet starts again.
+    """
     link = queue - net.avoidance_queue if queue >= net.avoidance_queue else link_of(net, queue)
     lane = 0 if queue >= net.avoidance_queue else lane_of(net, queue)
     if net.link[link].start < 0 or lane >= net.data_lanes:
@@ -74,12 +84,14 @@ def row_of(net: Tables, s: State, queue: int, packet: int, router: int) -> int:
 
 
 def decide_detour(net: Tables, s: State, packet: int, router: int, target: int, now: int) -> None:
-    """UGAL-L at the source's router: straight where queue times hops is no more than over the router of the detour.
+    """Decide at the source's router whether the packet takes its detour (UGAL-L).
 
-    The queue is that of the whole link, all of its lanes; of the lane where both begin with the same link (UGAL-L VCH,
-    Kim 2008).
+    It goes straight if queue length times hops is not larger than over the detour's router. The
+    queue is that of the whole link, or of the lane if both ways begin with the same link (UGAL-L
+    VCH, Kim 2008).
     """
-    middle, number = s.packets[packet].first, s.packets[packet].number
+    middle = s.packets[packet].first
+    number = s.packets[packet].number
     row = net.relation.start_row[router]
     s.packets[packet].variant = FINAL
     if middle in (router, target) or router == target:
@@ -100,8 +112,10 @@ def decide_detour(net: Tables, s: State, packet: int, router: int, target: int, 
 
 
 def route_by_relation(net: Tables, s: State, queue: int, packet: int, router: int, now: int) -> int:
-    """The link that the head of a router's queue asks for; the lane behind it goes into ``lane_requested`` (NONE:
-    any)."""
+    """Return the link that the head of a router's queue requests.
+
+    The lane behind it is written to ``lane_requested``; NONE stands for any lane.
+    """
     goal = net.host[s.packets[packet].destination].target
     s.queues[queue].lane_requested = NONE
     if queue >= net.avoidance_queue and s.packets[packet].second >= 0:
@@ -115,7 +129,8 @@ def route_by_relation(net: Tables, s: State, queue: int, packet: int, router: in
     if s.packets[packet].variant == RECOVERY:
         s.queues[queue].lane_requested = net.data_lanes
         return int(net.relation.choices[net.relation.start_row[router], goal, 0] >> LANE_BITS)
-    target, shift = goal, 0
+    target = goal
+    shift = 0
     if s.packets[packet].variant == FIRST:
         target = s.packets[packet].first
     elif net.relation.detour != NO_DETOUR:
@@ -129,8 +144,10 @@ def route_by_relation(net: Tables, s: State, queue: int, packet: int, router: in
 
 
 def bubble_missing(net: Tables, s: State, channel: int, queue: int, behind: int, now: int) -> bool:
-    """Whether the packet enters a ring (from a host, or another dimension or direction) and would take the last free
-    slot there."""
+    """Return whether a packet that enters a ring would take the last free slot there.
+
+    It enters from a host, or from another dimension or direction.
+    """
     link = channel if channel < net.links else channel - net.links
     if s.queues[queue].router < 0 or net.link[link].end < 0 or queue >= net.links * net.lanes:
         return False

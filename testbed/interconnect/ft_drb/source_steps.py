@@ -8,6 +8,7 @@ escape_steps.py. The docstring of the package describes the complete algorithm.
 from testbed.interconnect.ft_drb import source_state as ft
 from testbed.interconnect.ft_drb.escape_steps import (
     TOO_LONG,
+    leg_end,
     measure_path,
     measure_straight_path,
     mixed,
@@ -18,12 +19,21 @@ from testbed.interconnect.static_paths import NONE, Paths, links_between, next_l
 def select_path(
     drb: ft.FtDrb, source: int, destination: int, message: int, now: int
 ) -> tuple[int, int]:
-    """The two intermediates of the next message from host to host (Zarza 2011, Figure 3.11); both NONE: its minimal
-    path.
+    """Return the two intermediates of the next message between two hosts (Zarza 2011, Figure 3.11).
 
-    ``message``: the message's number, by which its path is drawn; ``now``: ticks.
+    Args:
+        drb: FT-DRB's data.
+        source: The host that sends.
+        destination: The host that receives.
+        message: Number of the message. It determines the random draw of the path.
+        now: Present tick.
+
+    Returns:
+        The intermediate routers; both are NONE for the minimal path.
     """
-    paths, state, settings = drb.paths, drb.state, drb.settings
+    paths = drb.paths
+    state = drb.state
+    settings = drb.settings
     if settings.mark_by_clock and state.listed[source] > 0:
         mark_by_clock(drb, source, destination, now)
     if state.permanents[source] == 0 and not settings.always:
@@ -47,15 +57,27 @@ def select_path(
         state.counters[ft.DIRECT] += 1
         return NONE, NONE
     chosen = sample_path(state, pair, mixed(settings.seed + message, source))
-    first, second = int(state.first_middle[pair, chosen]), int(state.second_middle[pair, chosen])
-    state.counters[
-        ft.ALTERNATIVE if faulty else ft.DIRECT if first == NONE and second == NONE else ft.BALANCED
-    ] += 1
+    first = int(state.first_middle[pair, chosen])
+    second = int(state.second_middle[pair, chosen])
+    if faulty:
+        state.counters[ft.ALTERNATIVE] += 1
+    elif first == NONE and second == NONE:
+        state.counters[ft.DIRECT] += 1
+    else:
+        state.counters[ft.BALANCED] += 1
     return first, second
 
 
 def sample_path(state: ft.SourceState, pair: int, draw: int) -> int:
-    """A path of the metapath, with probability bandwidth / sum of bandwidths (Zarza 2011, eqs. 3.6 to 3.8)."""
+    """Return a path of the metapath, drawn in proportion to its bandwidth.
+
+    Zarza 2011, equations 3.6 to 3.8.
+
+    Args:
+        state: The state of all sources.
+        pair: Index of the pair of hosts.
+        draw: A random number below 2^31.
+    """
     active = state.active[pair]
     total = 0.0
     for k in range(active):
@@ -69,8 +91,9 @@ def sample_path(state: ft.SourceState, pair: int, draw: int) -> int:
 
 
 def is_probe(drb: ft.FtDrb, source: int, now: int) -> bool:
-    """Whether this message is to try its minimal path, which has a permanent failure (Zarza 2011, Table 3.1)."""
-    state, settings = drb.state, drb.settings
+    """Return whether a message tries its failed minimal path (Zarza 2011, Table 3.1)."""
+    state = drb.state
+    settings = drb.settings
     state.since_probe[source] += 1
     by_request = settings.probe_by_count and state.since_probe[source] >= settings.probe_every
     by_clock = settings.probe_by_clock and now - state.probed_at[source] >= settings.probe_ticks
@@ -82,9 +105,11 @@ def is_probe(drb: ft.FtDrb, source: int, now: int) -> bool:
 
 
 def minimal_path_failed(drb: ft.FtDrb, source: int, destination: int) -> bool:
-    """Whether the minimal path takes a cable whose failure the source counts as permanent."""
-    paths, state = drb.paths, drb.state
-    at, target = paths.host_router[source], paths.routers + destination
+    """Return whether a cable of the minimal path failed permanently, as the source knows."""
+    paths = drb.paths
+    state = drb.state
+    at = paths.host_router[source]
+    target = paths.routers + destination
     link = next_link(paths.routes, 0, at, target)
     while link != NONE:
         if state.permanent[source, paths.cable[link]] != 0:
@@ -94,9 +119,13 @@ def minimal_path_failed(drb: ft.FtDrb, source: int, destination: int) -> bool:
 
 
 def mark_by_clock(drb: ft.FtDrb, source: int, destination: int, now: int) -> None:
-    """Mark cables of the minimal path that have been listed for too long without a latency ACK (Zarza 2011, Table
-    3.2)."""
-    paths, state, settings = drb.paths, drb.state, drb.settings
+    """Mark cables of the minimal path that are listed for too long (Zarza 2011, Table 3.2).
+
+    A latency ACK over the cable would have removed it from the list.
+    """
+    paths = drb.paths
+    state = drb.state
+    settings = drb.settings
     target = paths.routers + destination
     link = next_link(paths.routes, 0, paths.host_router[source], target)
     while link != NONE:
@@ -111,8 +140,10 @@ def mark_by_clock(drb: ft.FtDrb, source: int, destination: int, now: int) -> Non
 
 
 def mark_permanent(state: ft.SourceState, source: int, cable: int, now: int) -> None:
-    """The failure counts as permanent from now on; the source's first one starts the count of messages until a
-    probe."""
+    """Count a failure as permanent from now on.
+
+    The first permanent failure of a source starts the count of messages until a probe.
+    """
     if state.permanents[source] == 0:
         state.since_probe[source] = 0
         state.probed_at[source] = now
@@ -123,8 +154,12 @@ def mark_permanent(state: ft.SourceState, source: int, cable: int, now: int) -> 
 
 
 def record_failure(drb: ft.FtDrb, source: int, cable: int, now: int) -> None:
-    """A failure notification has reached the source (Zarza 2011, Figure 3.10): so many in a row make it permanent."""
-    state, settings = drb.state, drb.settings
+    """Record a failure notification at the source (Zarza 2011, Figure 3.10).
+
+    A failure becomes permanent after ``notifications`` of them without a latency ACK in between.
+    """
+    state = drb.state
+    settings = drb.settings
     state.counters[ft.NOTIFICATIONS] += 1
     if state.notified[source, cable] == 0:
         state.listed[source] += 1
@@ -138,7 +173,7 @@ def record_failure(drb: ft.FtDrb, source: int, cable: int, now: int) -> None:
 
 
 def clear_failure(state: ft.SourceState, source: int, cable: int) -> None:
-    """The cable works (a latency ACK over it, or the router says so): its entry leaves the list."""
+    """Remove a cable from the source's list: a latency ACK or its router reported that it works."""
     if state.notified[source, cable] == 0:
         return
     state.notified[source, cable] = 0
@@ -153,11 +188,19 @@ def clear_failure(state: ft.SourceState, source: int, cable: int) -> None:
 def record_latency(
     drb: ft.FtDrb, source: int, destination: int, first: int, second: int, latency: int
 ) -> None:
-    """A latency ACK has reached the source: its path works; the metapath grows or shrinks (Zarza 2011, Algorithm 3.3).
+    """Record a latency ACK at the source, and size the metapath (Zarza 2011, Algorithm 3.3).
 
-    Of a synthetic probe (latency 0): its path works.
+    Args:
+        drb: FT-DRB's data.
+        source: The host that receives the ACK.
+        destination: The host that sent it.
+        first: The first intermediate of the path that was measured, or NONE.
+        second: The second intermediate, or NONE.
+        latency: In ticks; 0 for a synthetic probe, which only shows that the path works.
     """
-    paths, state, settings = drb.paths, drb.state, drb.settings
+    paths = drb.paths
+    state = drb.state
+    settings = drb.settings
     state.counters[ft.LATENCIES] += 1
     if state.listed[source] > 0:
         clear_along(drb, source, destination, first, second)
@@ -177,9 +220,13 @@ def record_latency(
 
 
 def average_latency(drb: ft.FtDrb, pair: int, k: int, latency: int) -> None:
-    """Path k of the pair took so long: its mean moves by one part in ``averaging`` of the difference; the first tells
-    it."""
-    state, settings = drb.state, drb.settings
+    """Include a latency of path k in its moving average.
+
+    The first latency is the average. Each later one changes it by 1 / ``averaging`` of the
+    difference.
+    """
+    state = drb.state
+    settings = drb.settings
     bit = 1 << k
     if state.measured[pair] & bit != 0:
         known = state.latency[pair, k]
@@ -190,11 +237,13 @@ def average_latency(drb: ft.FtDrb, pair: int, k: int, latency: int) -> None:
 
 
 def open_metapath(drb: ft.FtDrb, source: int, destination: int) -> None:
-    """A pair without failures that is above Thl + Tol on its minimal path gets a metapath, and one path more in use.
+    """Give a pair without failures a metapath if its minimal path is slower than Thl + Tol.
 
-    Before that its metapath is the minimal path alone; the others are looked for when they are needed.
+    Until then only the minimal path is known. The others are searched for when they are needed.
     """
-    paths, state, settings = drb.paths, drb.state, drb.settings
+    paths = drb.paths
+    state = drb.state
+    settings = drb.settings
     pair = source * len(paths.host_router) + destination
     mean = state.latency[pair, 0]
     shortest = settings.threshold * zero_load(drb, 0)
@@ -218,10 +267,12 @@ def open_metapath(drb: ft.FtDrb, source: int, destination: int) -> None:
 
 def clear_along(drb: ft.FtDrb, source: int, destination: int, first: int, second: int) -> None:
     """Clear the failures of every cable on the multistep path."""
-    paths, state = drb.paths, drb.state
-    at, target = paths.host_router[source], paths.routers + destination
+    paths = drb.paths
+    state = drb.state
+    at = paths.host_router[source]
+    target = paths.routers + destination
     for step in range(3):
-        goal = first if step == 0 else second if step == 1 else target
+        goal = leg_end(step, first, second, target)
         if goal == NONE:
             continue
         while at != goal:
@@ -233,41 +284,50 @@ def clear_along(drb: ft.FtDrb, source: int, destination: int, first: int, second
 
 
 def size_metapath(drb: ft.FtDrb, source: int, destination: int) -> None:
-    """Use one path more above Thl + Tol, one less below Thl - Tol, by the metapath's latency (Zarza 2011, eq. 3.5).
+    """Use one more or one less path, depending on the metapath's latency (Zarza 2011, eq. 3.5).
 
-    With hysteresis, once all paths in use have told their latency since the last change; and one less only where the
-    paths that are left are below Thl - Tol without it: the same paths that were above Thl + Tol when it came into use.
+    One more path is used above Thl + Tol, one less below Thl - Tol. With hysteresis, the size
+    changes only after all paths in use have reported a latency since the last change. A path is
+    then given up only if the remaining paths would be below Thl - Tol without it: the same paths
+    were above Thl + Tol when it came into use.
     """
-    paths, state, settings = drb.paths, drb.state, drb.settings
+    paths = drb.paths
+    state = drb.state
+    settings = drb.settings
     pair = source * len(paths.host_router) + destination
     active = state.active[pair]
     everything = (1 << active) - 1
     if settings.hysteresis and state.fresh[pair] & everything != everything:
         return
-    bandwidth, left = 0.0, 0.0
+    bandwidth = 0.0
+    left = 0.0
     for k in range(active):
         left = bandwidth
         bandwidth += 1.0 / state.latency[pair, k]
     threshold = threshold_ticks(drb, source, destination)
     tolerance = settings.tolerance * threshold
     if 1.0 / bandwidth > threshold + tolerance and active < state.known[pair]:
-        state.active[pair], state.fresh[pair] = active + 1, 0
+        state.active[pair] = active + 1
+        state.fresh[pair] = 0
         state.counters[ft.GROWN] += 1
     elif active > 1 and 1.0 / (left if settings.hysteresis else bandwidth) < threshold - tolerance:
-        state.active[pair], state.fresh[pair] = active - 1, 0
+        state.active[pair] = active - 1
+        state.fresh[pair] = 0
         state.counters[ft.SHRUNK] += 1
 
 
 def threshold_ticks(drb: ft.FtDrb, source: int, destination: int) -> float:
-    """Thl: so many times the zero-load latency of the pair's minimal path."""
-    paths, settings = drb.paths, drb.settings
+    """Return Thl: a multiple of the zero-load latency of the pair's minimal path."""
+    paths = drb.paths
+    settings = drb.settings
     links = links_between(paths.routes, paths.host_router[source], paths.routers + destination)
     return float(settings.threshold * zero_load(drb, links))
 
 
 def links_over(paths: Paths, start: int, first: int, second: int, target: int) -> int:
-    """Links between routers on a multistep path, whether it can be taken or not."""
-    links, at = 0, start
+    """Return the number of links between routers on a multistep path, even if a link failed."""
+    links = 0
+    at = start
     if first != NONE:
         links += links_between(paths.routes, at, first)
         at = first
@@ -278,18 +338,26 @@ def links_over(paths: Paths, start: int, first: int, second: int, target: int) -
 
 
 def zero_load(drb: ft.FtDrb, links: int) -> int:
-    """Ticks that a packet takes over so many links between routers where no other is in its way."""
+    """Return the ticks over this many links between routers in an empty network."""
     settings = drb.settings
     return int(settings.base_ticks + settings.hop_ticks * links)
 
 
 def configure_metapath(drb: ft.FtDrb, source: int, destination: int) -> None:
-    """Choose the pair's alternative paths: none over a listed cable; by distance of the intermediates, then length."""
-    paths, state, settings = drb.paths, drb.state, drb.settings
+    """Choose the pair's alternative paths, without listed cables.
+
+    Intermediates near the source or the destination come first, then shorter paths.
+    """
+    paths = drb.paths
+    state = drb.state
+    settings = drb.settings
     pair = source * len(paths.host_router) + destination
-    start, end = int(paths.host_router[source]), int(paths.host_router[destination])
+    start = int(paths.host_router[source])
+    end = int(paths.host_router[destination])
     state.configured[pair] = state.version[source] + 1
-    state.known[pair] = state.measured[pair] = state.fresh[pair] = 0
+    state.known[pair] = 0
+    state.measured[pair] = 0
+    state.fresh[pair] = 0
     state.counters[ft.CONFIGURED] += 1
     add_path(drb, source, destination, NONE, NONE)
     if paths.radix > 0:
@@ -300,9 +368,12 @@ def configure_metapath(drb: ft.FtDrb, source: int, destination: int) -> None:
 
 
 def add_ancestors(drb: ft.FtDrb, source: int, destination: int, start: int, end: int) -> None:
-    """On a k-ary n-tree: each nearest common ancestor, from one that depends on the pair."""
+    """Add a path over each nearest common ancestor in a k-ary n-tree.
+
+    Their order depends on the pair."""
     paths = drb.paths
-    spread, level = 1, 0
+    spread = 1
+    level = 0
     while start // spread != end // spread:
         spread *= paths.radix
         level += 1
@@ -314,11 +385,18 @@ def add_ancestors(drb: ft.FtDrb, source: int, destination: int, start: int, end:
 
 
 def add_supernodes(drb: ft.FtDrb, source: int, destination: int, start: int, end: int) -> None:
-    """Intermediates near the source, near the destination, or one of each: those of 1 hop, then those of 2."""
-    paths, state, settings = drb.paths, drb.state, drb.settings
+    """Add paths over intermediates near the source, near the destination, or one of each.
+
+    Intermediates at a distance of one hop come first, then those of two hops.
+    """
+    paths = drb.paths
+    state = drb.state
+    settings = drb.settings
     pair = source * len(paths.host_router) + destination
-    first_low, first_high = paths.near_first[start], paths.near_first[start + 1]
-    second_low, second_high = paths.near_first[end], paths.near_first[end + 1]
+    first_low = paths.near_first[start]
+    first_high = paths.near_first[start + 1]
+    second_low = paths.near_first[end]
+    second_high = paths.near_first[end + 1]
     for hops in range(1, 3):
         if hops > 1 and state.known[pair] >= settings.paths:
             return
@@ -334,15 +412,20 @@ def add_supernodes(drb: ft.FtDrb, source: int, destination: int, start: int, end
 
 
 def add_path(drb: ft.FtDrb, source: int, destination: int, first: int, second: int) -> None:
-    """Keep the path among the pair's best where it is whole, new, and short enough (sorted by length, first come
-    first)."""
-    paths, state, settings = drb.paths, drb.state, drb.settings
-    start, target = int(paths.host_router[source]), int(paths.routers + destination)
+    """Insert a path into the pair's metapath if it is intact, new, and among the shortest.
+
+    The paths are sorted by length; of equally long ones, the path that was added earlier is first.
+    """
+    paths = drb.paths
+    state = drb.state
+    settings = drb.settings
+    start = int(paths.host_router[source])
+    target = int(paths.routers + destination)
     pair = source * len(paths.host_router) + destination
-    known = state.known[pair]
-    if known == settings.paths:
+    path_count = state.known[pair]
+    if path_count == settings.paths:
         best = zero_load(drb, links_over(paths, start, first, second, target))
-        if state.latency[pair, known - 1] <= best:
+        if state.latency[pair, path_count - 1] <= best:
             return
     if state.listed[source] == 0 and paths.routes.dimensions > 0:
         length, signature = measure_straight_path(paths, start, first, second, target)
@@ -353,23 +436,23 @@ def add_path(drb: ft.FtDrb, source: int, destination: int, first: int, second: i
     if length == TOO_LONG:
         return
     estimate = zero_load(drb, length)
-    for k in range(known):
+    for k in range(path_count):
         if state.latency[pair, k] == estimate and state.signature[k] == signature:
             return
-    k = known
-    if known == settings.paths:
-        k = known - 1
+    k = path_count
+    if path_count == settings.paths:
+        k = path_count - 1
         if state.latency[pair, k] <= estimate:
             return
     else:
-        state.known[pair] = known + 1
+        state.known[pair] = path_count + 1
     while k > 0 and state.latency[pair, k - 1] > estimate:
         state.first_middle[pair, k] = state.first_middle[pair, k - 1]
         state.second_middle[pair, k] = state.second_middle[pair, k - 1]
-        state.latency[pair, k], state.signature[k] = (
-            state.latency[pair, k - 1],
-            state.signature[k - 1],
-        )
+        state.latency[pair, k] = state.latency[pair, k - 1]
+        state.signature[k] = state.signature[k - 1]
         k -= 1
-    state.first_middle[pair, k], state.second_middle[pair, k] = first, second
-    state.latency[pair, k], state.signature[k] = estimate, signature
+    state.first_middle[pair, k] = first
+    state.second_middle[pair, k] = second
+    state.latency[pair, k] = estimate
+    state.signature[k] = signature
