@@ -69,7 +69,8 @@ def mistaken_beliefs(
     """Yield when the sender began to be certain of a loss that did not exist.
 
     What it named loses another number of labels than it said, or packets under those labels arrived
-    and it was still certain when reports had long told of them. While nodes move, several splits may
+    and it was still certain when reports had long told of them. Of the stream's last packets, no
+    report tells. While nodes move, several splits may
     lose that number: the belief is wrong if packets contradict it under all of them.
 
     Args:
@@ -85,6 +86,7 @@ def mistaken_beliefs(
     if not certain:
         return
     tables = [candidate_table(split) for split in plan.splits]
+    newest_s = float(sent.time_s[arrived].max(initial=0.0))
     for belief, after in certain:
         candidates = list(_candidates(tables, belief))
         if not candidates:
@@ -98,6 +100,7 @@ def mistaken_beliefs(
             continue
         known_s = after["at_s"] - theory.allowed_reaction_s
         telling = arrived & (sent.time_s >= belief["at_s"]) & (sent.time_s < known_s)
+        telling &= sent.time_s < newest_s - theory.tail_s
         share = belief["lost_fraction"]
         for begin_s, end_s in _interruptions(epochs, share, theory.allowed_reaction_s):
             telling &= (sent.time_s < begin_s) | (sent.time_s >= end_s)

@@ -142,15 +142,15 @@ class RunFacts(AnswerTimes):
 
     @cached_property
     def unheard(self) -> BoolArray:
-        """A mask of the blocks after whose last packet none was sent that certainly arrives.
+        """A mask of the last blocks of the stream, whose losses perhaps no report can show.
 
-        Perhaps no report can show the sender that such a block lacks packets.
+        Hardly any packet that certainly arrives was sent after them (``StreamTheory.tail_s``).
         """
         sent_s = self.run.sent.time_s
         last_sent_s = np.full(len(self.run.blocks.block), -np.inf)
         np.maximum.at(last_sent_s, self.run.place_of_block, sent_s)
         newest_s = sent_s[self.loss_bounds.highest == 0].max(initial=-np.inf)
-        return np.asarray(last_sent_s >= newest_s)
+        return np.asarray(last_sent_s >= newest_s - self.theory.tail_s)
 
     @cached_property
     def spurious(self) -> BoolArray:

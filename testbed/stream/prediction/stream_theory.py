@@ -2,6 +2,7 @@
 
 from functools import cached_property
 
+from fec.protocol.path_deadlines import JITTER, LEAST_S
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LABELS
 from testbed.stream.plan import StreamPlan
@@ -22,6 +23,7 @@ from testbed.stream.prediction.path_delays import (
     allowed_reaction_s,
     delay_to_fault_s,
     longest_path_delay_s,
+    path_spread_s,
     round_trip_s,
 )
 from testbed.stream.prediction.required_size import (
@@ -75,6 +77,14 @@ class StreamTheory:
     def longest_path_s(self) -> float:
         """Propagation over the longest path there."""
         return longest_path_delay_s(self.plan)
+
+    @cached_property
+    def tail_s(self) -> float:
+        """How long before a packet another one must have been sent so that its loss is known.
+
+        The sender judges a packet when one that was due later has arrived.
+        """
+        return path_spread_s(self.plan) + 2 * JITTER * self.longest_path_s + LEAST_S
 
     @cached_property
     def allowed_reaction_s(self) -> float:

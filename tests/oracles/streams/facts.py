@@ -154,6 +154,11 @@ class Facts:
         return max(p[3] for p in self.paths) - min(p[3] for p in self.paths)
 
     @property
+    def tail_s(self) -> float:
+        """How long before the newest packet that arrives another one was sent, if the sender is to judge it."""
+        return 0.005 + self.spread_s + 0.2 * max(p[3] for p in self.paths)
+
+    @property
     def round_s(self) -> float:
         return max(p[3] for p in self.paths) + max(self.back_s)
 

@@ -410,7 +410,8 @@ def beyond_reach(facts: Facts) -> tuple[int, int, int, int, int]:
     may = sum(surely[b] < facts.m for b in open_then)
     arriving = zip(facts.sent, bounds(facts), strict=True)
     newest_s = max((p.at_s for p, (_, high) in arriving if high == 0), default=-math.inf)
-    unheard = {b for b, sent in facts.blocks.items() if max(p.at_s for p in sent) >= newest_s}
+    heard_s = newest_s - facts.tail_s
+    unheard = {b for b, sent in facts.blocks.items() if max(p.at_s for p in sent) >= heard_s}
     excused = unheard.union(open_then)
     beside = sum(facts.undecodable(b) for b in facts.blocks if b not in excused)
     measured = sum(map(facts.undecodable, open_then))

@@ -104,7 +104,7 @@ def mistaken(facts: Facts) -> list[float]:
             held["lost_fraction"] * LABELS
         )
         if fitting:
-            last_s = after["at_s"] - facts.allowed_s
+            last_s = min(after["at_s"] - facts.allowed_s, _judged_until_s(facts))
             lost = facts.carried(every)
             against = any(held["at_s"] <= p.at_s < last_s and not facts.lost(p) and low == high
                           and any(a <= p.label < b for a, b in lost)
@@ -113,6 +113,16 @@ def mistaken(facts: Facts) -> list[float]:
                 continue
         found.append(held["at_s"])
     return found
+
+
+def _judged_until_s(facts: Facts) -> float:
+    """The sender never judges what it sent after this time, since hardly anything came behind it."""
+    arrived = [
+        p.at_s
+        for p, (low, high) in zip(facts.sent, bounds(facts), strict=True)
+        if low == high and not facts.lost(p)
+    ]
+    return max(arrived, default=0.0) - facts.tail_s
 
 
 def interrupted(facts: Facts, at_s: float, share: float) -> bool:
