@@ -101,10 +101,10 @@ STUDY = Study.of_module(
     name="interconnect_collectives",
     title="Scatter and gather on a 32x32 torus with up to 200 failed links",
     deviations=(
-        "Gather at 195 packets/s a node instead of 400: at 400 the root's only link would carry "
-        "84 % of its capacity.",
-        "Gather for 0.5 s, scatter (one sender) for 100 s (--quick: 2 s): the document gives no "
-        "time.",
+        "Gather has 195 packets/s per node instead of 400. At 400 the root's only link would "
+        "carry 84 % of its capacity.",
+        "Gather runs 0.5 s and scatter, which has one sender, 100 s (with --quick 2 s). The "
+        "document gives no time.",
         POISSON_512,
     ),
     answers="Zarza 2011, Figure 5.31: less than 1 % lost",

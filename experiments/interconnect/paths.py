@@ -169,11 +169,11 @@ STUDY = Study.of_module(
     name="interconnect_paths",
     title="One to five alternative paths with ten failed links",
     deviations=(
-        "1.5 s a run (uniform 3 s, --quick 0.15 s), messages at random (Poisson), payloads of 512 "
-        "bytes only.",
-        "Two patterns also at a tenth of a link, 4 ms: at the stated rate nothing queues, no "
-        "second path opens.",
+        "1.5 s per run (uniform 3 s, with --quick 0.15 s), messages at random (Poisson), payloads "
+        "of 512 bytes only.",
+        "Two patterns also run at a tenth of a link for 4 ms. At the stated rate nothing queues, "
+        "so that no second path opens.",
     ),
-    answers="Zarza 2011, Figure 5.39: flat; bit reversal and butterfly fall",
+    answers="Zarza 2011, Figure 5.39: latency is flat; with bit reversal and butterfly it falls",
     measure=measure_run,
 )

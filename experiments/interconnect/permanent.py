@@ -361,16 +361,17 @@ def _over_failures(rows: Rows, number: str, title: str) -> Results:
 STUDY = Study.of_module(
     __name__,
     name="interconnect_permanent",
-    title="Links that fail for good: what they cost on two tori and a fat tree",
+    title="Cost of permanent link failures on two tori and a fat tree",
     deviations=(
-        "8x8 torus, fat tree 2 s (uniform 8 s), 16x16 1.5 s (12 s; --quick: 0.4, 0.15 s); the "
-        "document gives no time.",
+        "8x8 torus and fat tree 2 s (uniform 8 s), 16x16 torus 1.5 s (uniform 12 s); with --quick "
+        "0.4 and 0.15 s. The document gives no time.",
         POISSON_512,
-        "Figures 5.25-5.28: failures come half-way: half of the messages precede them.",
-        "Figures A.18-A.20: ten seeds, five on the 16x16 torus; a failure lasts from a random "
+        "Figures 5.25-5.28: links fail half-way, so that half of the messages precede the "
+        "failures.",
+        "Figures A.18-A.20: ten seeds, five on the 16x16 torus. A failure lasts from a random "
         "moment until the end.",
     ),
-    answers="Zarza 2011, Figures 5.25-5.28, A.18-A.20: lowest about 80 % (fat tree, uniform, 10 "
-    "%), all others above 95 %, no abrupt fall",
+    answers="Zarza 2011, Figures 5.25-5.28 and A.18-A.20: lowest about 80 % (fat tree, uniform, "
+    "10 %), all others above 95 %, no abrupt fall",
     measure=measure_run,
 )

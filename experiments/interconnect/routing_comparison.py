@@ -309,17 +309,18 @@ def _load_figures(rows: Rows, network: str, dead: int) -> Results:
 STUDY = Study.of_module(
     __name__,
     name="interconnect_rivals",
-    title="FT-DRB and NAC beside other routings and other ways to avoid deadlock",
+    title="FT-DRB and NAC compared with other routings and other ways to avoid deadlock",
     deviations=(
-        "The document compares with one figure of another paper (5.6.7); rivals, loads and 2 KB "
+        "The document compares with one figure of another paper (5.6.7). Rivals, loads and 2 KB "
         "packets are ours.",
-        "As many messages a node at every load as in 8 s at the document's rate, six seeds "
-        "(--quick: 200, one seed); beyond saturation latency grows with the run.",
-        "Links are dead from the start; rivals' tables are made for what is left, FT-DRB learns "
-        "of the dead links.",
+        "Each node sends as many messages at every load as in 8 s at the document's rate, with "
+        "six seeds (with --quick 200 messages and one seed). Beyond saturation latency grows with "
+        "the run.",
+        "Links are dead from the start. The tables of rivals are computed for the remaining "
+        "network, and FT-DRB discovers the dead links.",
         "Virtual channels differ: one for FT-DRB, up*/down*, free shortest paths and bubble flow "
         "control (buffers of 8 KB), two for the dateline, three for odd-even on tori, four "
-        "(torus) or eight (tree) for Valiant and UGAL, each with buffers of its own.",
+        "(torus) or eight (tree) for Valiant and UGAL. Each channel has its buffer.",
     ),
     answers="Zarza 2011, sections 3.7 and 5.6.7: FT-DRB against other fault-tolerant routings",
 )

@@ -306,13 +306,13 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     name="interconnect_saturation",
-    title="Three failed links near saturation: FT-DRB against what a turn model is said to reach",
+    title="Three failed links near saturation: FT-DRB against a turn model",
     deviations=(
-        "Runs of 8 and 16 ms, six seeds. Saturation is ours (three times the latency of the least "
-        "load), not stated.",
-        "The turn model is odd-even with a channel a wrap-around, not the cited paper's "
-        "positive-first routing: 8 ms.",
-        "Thl is four zero-load latencies and Tol a quarter of it, with hysteresis: the document "
+        "Runs of 8 and 16 ms with six seeds. The document does not say what saturation is. Here "
+        "latency is three times that of the least load.",
+        "The turn model is odd-even with a virtual channel per wrap-around, and runs 8 ms. The "
+        "cited paper has positive-first routing.",
+        "Thl is four zero-load latencies and Tol a quarter of it, with hysteresis. The document "
         "gives no numbers.",
     ),
     answers="Zarza 2011, section 5.6.7: about 95 % at 90 % of the saturation load, against 82 % "

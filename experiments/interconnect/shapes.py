@@ -142,11 +142,12 @@ STUDY = Study.of_module(
     name="interconnect_shapes",
     title="Neighbouring links that fail together: a line, a square, an L and a U on a 32x32 torus",
     deviations=(
-        "Each leg of a shape has five links, and its place is drawn by the seed: the document "
+        "Each leg of a shape has five links, and its position depends on the seed. The document "
         "gives neither.",
-        "3.2 s a run, no time is given; messages at random (Poisson), not at a constant rate.",
-        "--quick: 0.08 s a run, in which hardly a source diverts: next to nothing is gained over "
-        "escapes alone.",
+        "3.2 s per run, because the document gives no time. Messages come at random (Poisson), "
+        "not at a constant rate.",
+        "With --quick a run has 0.08 s, in which hardly any source diverts messages. So next to "
+        "nothing is gained over escapes alone.",
         "Payloads of 512 bytes only, not of 256.",
     ),
     answers="Zarza 2011, Figures 5.29-5.30: above 98 % with each shape",

@@ -71,6 +71,7 @@ QUICK_S = {
     "torus:32x32": 0.08,
 }
 
+# The ring is this row of a torus.
 RING_SHAPE = (8, 8)
 RING_ROW = 5
 
@@ -88,8 +89,8 @@ BURST_SLOT = int(BURST_AT_S / SLOT_S + 1e-6)
 FIRST_SHOWN_SLOT = 117
 
 # Deviations of most of the studies from the document.
-POISSON = "Messages come at random (Poisson) where the document has a constant rate"
-POISSON_512 = f"{POISSON}; payloads of 512 bytes only."
+POISSON = "Messages come at random (Poisson). The document has a constant rate."
+POISSON_512 = f"{POISSON} Payloads have 512 bytes only."
 
 # Fields that are in a point only if a study adds them to it.
 _OPTIONAL_FIELDS = ("injection", "switching", "router_delay_s", "traces")

@@ -74,12 +74,13 @@ class Options:
     """
 
     all_patterns: bool = option(
-        default=False, help="six patterns (default: uniform, which the claims are on)"
+        default=False,
+        help="run six traffic patterns (default: only uniform, to which the claims apply)",
     )
     traces: Path | None = option(
         default=None,
         metavar="DIR",
-        help="directory of lanl.csv.gz and pnnl2007.csv.gz (default: synthetic traces)",
+        help="read lanl.csv.gz and pnnl2007.csv.gz from this directory (default: synthetic traces)",
     )
 
     def __post_init__(self) -> None:
@@ -265,20 +266,20 @@ def _draw_losses(rows: Rows, kind: str, title: str, claim: Mark) -> Figure:
 STUDY = Study.of_module(
     __name__,
     name="interconnect_traces",
-    title="Failures of four machines (from the public tables with --traces, else generated), a "
-    "machine's years scaled to a run",
+    title="Failures of four machines, whose years are scaled to a run (from the public tables "
+    "with --traces, otherwise generated)",
     deviations=(
-        "Without --traces failures are drawn with the statistics of public tables that are no "
-        "part of the testbed.",
-        "One 32x32 torus, uniform traffic (--all-patterns: six, five of ten seeds), 0.4 s "
-        "(--quick: 0.08 s).",
-        "Uniform traffic under the failures of PNNL MPP2: 25.6 s and ten seeds instead of 30 "
-        "(--quick: as the others).",
-        "Table 5.2 counts 52, 62, 58 and 89 failures by a rule that it does not state; ours gives "
-        "52, 28, 58 and 167 of the tables, and no choice of the LANL table's 20 network causes "
+        "Without --traces the failures are generated with the statistics of public tables, which "
+        "are not part of the testbed.",
+        "One 32x32 torus and uniform traffic for 0.4 s (with --quick 0.08 s). With --all-patterns "
+        "six patterns, five of them with ten seeds.",
+        "Uniform traffic under the failures of PNNL MPP2 runs 25.6 s with ten seeds instead of 30 "
+        "(with --quick as the others).",
+        "Table 5.2 counts 52, 62, 58 and 89 failures by a rule that it does not state. Our rule "
+        "counts 52, 28, 58 and 167 in the tables. No choice of the LANL table's 20 network causes "
         "gives 52, 62 and 58 at once.",
     ),
-    answers="Zarza 2011, Figures 5.35-5.38: less than 2 % on average, about 3 % if all were "
-    "permanent, LANL below 1 %",
+    answers="Zarza 2011, Figures 5.35-5.38: less than 2 % lost on average, about 3 % if all "
+    "failures were permanent, LANL below 1 %",
     measure=measure_run,
 )

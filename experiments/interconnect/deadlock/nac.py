@@ -317,15 +317,15 @@ STUDY = Study.of_module(
     title="Rings under tornado traffic: when they deadlock, how NAC frees them, and how long it "
     "takes",
     deviations=(
-        "500 packets/s of 2 KB load the ring to 1.2 % and never deadlock: a burst and a sweep "
+        "500 packets/s of 2 KB load the ring to 1.2 % and never deadlock. A burst and a sweep "
         "replace Figure 5.12.",
-        "A control packet's 0.3975 us a hop were set so that equation 4.8 gives the document's "
-        "6.36 us: no finding.",
-        "The document gives equations 4.8 and 4.9 and proposals (4.3, 6.2), no figures; rings, "
-        "loads, times are ours.",
-        f"{POISSON}.",
+        "The 0.3975 us of a control packet per hop were chosen so that equation 4.8 gives the "
+        "document's 6.36 us. This is not a finding.",
+        "For equations 4.8 and 4.9 and its proposals (4.3, 6.2) the document has no measurements. "
+        "Rings, loads and times are ours.",
+        POISSON,
     ),
-    answers="Zarza 2011, Figures 5.11-5.17: a deadlock that NAC treats, with no packet lost and "
-    "latency as before; equations 4.8 and 4.9; section 4.3: deeper buffers, fewer "
-    "identifications, virtual channels",
+    answers="Zarza 2011, Figures 5.11-5.17: NAC treats a deadlock, no packet is lost, and latency "
+    "returns; equations 4.8 and 4.9; section 4.3: deeper buffers, fewer identifications, virtual "
+    "channels",
 )

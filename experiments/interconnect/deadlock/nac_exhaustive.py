@@ -616,17 +616,17 @@ STUDY = Study.of_module(
     name="interconnect_nac_exhaustive",
     title="NAC in every order of events on networks of three to six routers",
     deviations=(
-        "Time is left out: any packet, control packet, host or cable may be next. Where knowledge "
-        "may be old, credits, identification and the throttle lag by any time, so that more can "
+        "Time is left out: any packet, control packet, host or cable may be next. If knowledge "
+        "may be outdated, credits, identification and the throttle lag by any time. So more can "
         "happen than in a router.",
-        "Hosts send whenever they may; local input buffers and a packet's arrival bit by bit are "
-        "left out.",
-        "After a failure all routers know a table of what is left at once, in the place of "
-        "FT-DRB's escape paths; at most one cable is down at once on rings of four (two would cut "
-        "them), two on tori and meshes of 2 x 3.",
+        "Hosts send whenever they may. Local input buffers and the gradual arrival of a packet "
+        "are left out.",
+        "After a failure all routers have a table for the remaining network at once, instead of "
+        "FT-DRB's escape paths. At most one cable is down at a time on rings of four, which two "
+        "would cut, and at most two on tori and meshes of 2 x 3.",
         "The timed runs have FT-DRB's escape paths instead, and cannot follow the explored steps "
-        "to the letter.",
+        "exactly.",
     ),
-    answers="Zarza 2011, section 4.2.4: freedom from deadlock, which the document argues for and "
-    "does not prove",
+    answers="Zarza 2011, section 4.2.4: freedom from deadlock, for which the document argues "
+    "without a proof",
 )

@@ -167,7 +167,6 @@ def _run_of(point: Row) -> Run:
 def _messages(point: Row, run: Run, nodes: int) -> Injections:
     """Return the messages of a run."""
     if point["part"] == "burst":
-        # More messages than the buffers of two routers hold.
         messages = 2 * point["slots"] + 2
         return burst_at(build_pattern("tornado", nodes), time_s=0.0, messages=messages)
     if point["part"] == "worst":

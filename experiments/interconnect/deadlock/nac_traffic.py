@@ -275,14 +275,13 @@ def _appendix_maps(rows: Rows) -> Results:
 STUDY = Study.of_module(
     __name__,
     name="interconnect_nac_traffic",
-    title="What a deadlock that NAC treats costs, by the rate of the ring and by the traffic "
-    "around it",
+    title="Cost of a deadlock that NAC treats, by the rate of the ring and the traffic around it",
     deviations=(
-        "The stated rates do not deadlock; the cost is that of ten messages a node in phase at "
-        "1.18 s, which do.",
-        f"{POISSON}.",
+        "The stated rates do not deadlock. The measured cost is that of ten messages per node in "
+        "phase at 1.18 s, which do.",
+        POISSON,
     ),
-    answers="Zarza 2011, Figures 5.18-5.24: all delivered, latency back as before, throughput "
-    "down by at most 0.33 %",
+    answers="Zarza 2011, Figures 5.18-5.24: all packets are delivered, latency returns, and "
+    "throughput falls by at most 0.33 %",
     measure=measure_ring,
 )

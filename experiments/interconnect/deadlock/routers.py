@@ -30,6 +30,8 @@ from testbed.routers.plan import RouterPlan, dependency_cycles, ring_plan, two_f
 
 RING = "ring of 8"
 FAILURES = "two failed links"
+
+# Routers of the ring, and the distance over which each host sends.
 ROUTERS = 8
 HOPS = 3
 
@@ -42,7 +44,7 @@ CYCLE_LENGTHS = {RING: ROUTERS, FAILURES: 8}
 # Slots of a buffer.
 SLOTS = (1, 2, 4)
 
-# Distance of the points of a figure (s).
+# Time between two points of a figure.
 SHOWN_S = 0.02
 
 # Networks, and how deadlock is avoided.
@@ -73,7 +75,7 @@ def plan_of(point: Row) -> RouterPlan:
 
 def measure(point: Row) -> Results:
     """Run the routers of a point as processes with virtual cables."""
-    # Only a measurement needs what runs processes in namespaces.
+    # Only a measurement needs the emulation, which runs processes in namespaces.
     from testbed.routers.emulated.processes import run_routers
 
     plan = plan_of(point)
@@ -184,7 +186,7 @@ def _bubble_check(rows: Rows) -> Check:
     bubble_runs = where(rows, network=RING, avoidance="bubble")
     ratios = []
     for nac, bubble in zip(nac_runs, bubble_runs, strict=True):
-        # Bubble flow control needs two slots.
+        # Buffers of one slot are left out, as the remark says.
         if nac["slots"] > 1:
             ratios.append(nac["seconds"] / bubble["seconds"])
     check = at_most(
@@ -250,18 +252,18 @@ def _draw(rows: Rows, network: str) -> Figure:
 STUDY = Study.of_module(
     __name__,
     name="interconnect_routers",
-    title="NAC with real packets: software routers with credits that deadlock, and that NAC frees",
+    title="NAC with real packets: software routers with credits deadlock, and NAC frees them",
     deviations=(
-        "The document simulates; here a router is a process in a namespace, packets are Ethernet "
-        "frames over veth.",
-        "A packet occupies a link for 2 ms of the sender's clock, then crosses it; control "
-        "packets take their time.",
-        "Figure 4.2 has one source a pair, here two: fair arbitration keeps one alone from "
-        "filling the cycle.",
-        "Detours of Figure 4.2 are fixed paths; the recovery signal follows the cycle first "
-        "identified.",
+        "The document simulates. Here a router is a process in a namespace, and packets are "
+        "Ethernet frames over veth.",
+        "A packet occupies a link for 2 ms of the sender's clock, and then crosses it. Control "
+        "packets take the time that the machine needs.",
+        "Figure 4.2 has one source per pair, and this study has two. One source could not fill "
+        "the cycle, because arbitration is fair.",
+        "Detours of Figure 4.2 are fixed paths. The recovery signal follows the cycle that was "
+        "identified first.",
     ),
-    answers="Zarza 2011, chapter 4 and Figures 4.1, 4.2: the deadlock of two failed links, and "
-    "NAC, on real packets",
+    answers="Zarza 2011, chapter 4 and Figures 4.1 and 4.2: the deadlock of two failed links, and "
+    "NAC, with real packets",
     emulation=True,
 )

@@ -256,14 +256,14 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     name="interconnect_safety",
-    title="What FT-DRB costs without failures, and whether NAC keeps it from deadlock with them",
+    title="Cost of FT-DRB without failures, and whether NAC prevents its deadlocks with failures",
     deviations=(
-        "Eight failed links and 0.6 of a link offered make the deadlock; the document's (Figure "
-        "4.2) needs two.",
-        "Of the alternatives of 3.6 the two that the document calls improvements are judged; it "
-        "gives no figure.",
+        "The deadlock needs eight failed links and an offered load of 0.6 of a link. The "
+        "document's (Figure 4.2) needs two links.",
+        "Of the alternatives of section 3.6, the two that the document calls improvements are "
+        "judged. It gives no figure.",
     ),
-    answers="Zarza 2011, section 5.3 and 5.6.7: sent = received, no cost without failures; "
-    "chapter 4: NAC keeps it from deadlock",
+    answers="Zarza 2011, sections 5.3 and 5.6.7: sent = received, no cost without failures; "
+    "chapter 4: NAC prevents deadlock",
     measure=measure_run,
 )

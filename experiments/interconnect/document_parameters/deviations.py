@@ -276,14 +276,13 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     name="interconnect_deviations",
-    title="Where the simulator departs from the document: what each departure changes",
+    title="Departures of the simulator from the document, and what each of them changes",
     deviations=(
-        "8x8 torus, ring of 8; uniform, tornado; twenty seeds; 8 s at the stated rate, 32 ms at "
-        "0.2 of a link, 2 ms at 0.6.",
-        "The header's 16 bytes are ours (two routers, a latency, two bits): the document gives no "
+        "8x8 torus with uniform traffic and ring of 8 with tornado; twenty seeds; 8 s at the "
+        "stated rate, 32 ms at 0.2 of a link, 2 ms at 0.6.",
+        "The header's 16 bytes (two routers, a latency, two bits) are ours. The document gives no "
         "sizes.",
-        "Criteria were set after three trial seeds of the overloaded places.",
+        "The criteria were chosen after three trial seeds of the overloaded settings.",
     ),
-    answers="Zarza 2011, sections 3.1, 3.3, 3.5.1, 3.6.2, 4.2: the letter where the simulator "
-    "does otherwise",
+    answers="Zarza 2011, sections 3.1, 3.3, 3.5.1, 3.6.2 and 4.2: rules that the simulator changes",
 )

@@ -215,12 +215,11 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     name="interconnect_payloads",
-    title="256 and 512 bytes, constant and random rates, and gather at 400 packets/s: do they "
-    "matter?",
+    title="Failures with 256 and 512 bytes, constant and random rates, and gather at 400 packets/s",
     deviations=(
-        "8x8 torus, fat tree 2 s (uniform: 8 s; --quick: 0.4 s), gather 0.5 s (0.02 s), from the "
-        "start; 5 seeds (30).",
-        "A constant rate has the nodes share the period out of phase; in phase it would be a "
+        "8x8 torus and fat tree 2 s (uniform 8 s; with --quick 0.4 s) and five seeds; gather 0.5 "
+        "s (0.02 s) and 30 seeds. Failures begin at the start of the run.",
+        "With a constant rate the nodes send out of phase, because in phase they would send a "
         "burst.",
     ),
     answers="Zarza 2011, Tables 5.5 to 5.16: payloads of 256 and 512 bytes, a constant rate, "

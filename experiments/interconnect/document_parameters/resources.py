@@ -446,14 +446,15 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     name="interconnect_resources",
-    title="Starvation, memory and ACKs of FT-DRB, and routers that fail",
+    title="Starvation, memory and ACKs of FT-DRB, and failures of routers",
     deviations=(
-        "The document has no figure for any of it; bytes of a latency, a router and a cable are "
-        "ours.",
-        "A router fails with all its cables, from the start; nodes attached to it take no part.",
+        "The document has no figure for any of these. The sizes of a latency, a router and a "
+        "cable are ours.",
+        "A router fails from the start with all its cables. The nodes that are attached to it "
+        "take no part.",
     ),
-    answers="Zarza 2011, 3.5 (free of starvation) and 3.5.3 (required resources); 2.2 leaves "
-    "failures of routers out",
+    answers="Zarza 2011, 3.5 (no starvation) and 3.5.3 (required resources); 2.2 leaves out "
+    "failures of routers",
     # It is negative if messages are lost and there are no ACKs: message_links counts a link for
     # each lost message that it did not cross.
     signed=("ack_links",),

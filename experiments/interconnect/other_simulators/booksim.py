@@ -487,17 +487,17 @@ def figures(rows: Rows) -> Figures:
 STUDY = Study.of_module(
     __name__,
     name="interconnect_booksim",
-    title="The simulator beside BookSim2: latencies up to 90 % of saturation, and saturation, on "
-    "four networks",
+    title="The simulator compared with BookSim2: latencies up to 90 % of saturation, and "
+    "saturation, on four networks",
     deviations=(
-        "BookSim2's values are of a program rebuilt from its public source, which reproduces its "
-        "published ones.",
-        "Saturation is a mean latency of 500 cycles, BookSim2's own limit; both sides are "
+        "BookSim2's values are those of a program that was rebuilt from its public source, and "
+        "reproduces its published values.",
+        "Saturation is a mean latency of 500 cycles, which is BookSim2's limit. Both loads are "
         "searched to 1 %.",
-        "Nodes are numbered as in BookSim2, which corrects the lowest digit first where ours "
+        "Nodes are numbered as in BookSim2, which corrects the lowest digit first. Our routing "
         "corrects the highest.",
-        "On the fat tree both go a random way to the nearest common ancestor (nca, here --routing "
-        "nca).",
+        "On the fat tree both simulators choose a random path to the nearest common ancestor "
+        "(nca, here --routing nca).",
     ),
     answers="Zarza 2011, section 5.2 (models of a router): agreement with BookSim2 (Jiang and "
     "others 2013)",
