@@ -4,7 +4,7 @@ A 32x32 torus has one root. From 2 to 200 links fail at the start (Figure 5.31).
 """
 
 from experiments.interconnect.figures import PERFORMANCE
-from experiments.interconnect.permanent import NO_DIVERSION, beyond_escapes
+from experiments.interconnect.permanent import NO_DIVERSION, diversion_checks
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import (
     delivery_check,
@@ -70,7 +70,7 @@ def judge(rows: Rows) -> Verdict:
             worst[pattern] = (count, values)
 
     for pattern, (count, values) in worst.items():
-        checks += beyond_escapes(
+        checks += diversion_checks(
             f"{pattern}: performance at the worst number of failed links",
             CLAIMED,
             values,

@@ -15,8 +15,8 @@ from experiments.interconnect.samples import (
     at_least,
     at_most,
     delivery_check,
+    failure_performances,
     mean,
-    of_failures,
     stands_still,
 )
 from experiments.interconnect.study_points import LINK_PACKETS_PER_S, drb_point, seeds_of
@@ -282,7 +282,7 @@ def _reuse_savings_percent(table: Table) -> list[float]:
 def _performances(runs: VariantRuns) -> list[float]:
     """Return, for each seed, the performance of messages of the second half of the run (%)."""
     all_runs = [*runs.fault_free, *runs.failed]
-    return of_failures(all_runs, "faults", "latency_later_s")[FAILED_LINKS]
+    return failure_performances(all_runs, "faults", "latency_later_s")[FAILED_LINKS]
 
 
 def figures(rows: Rows) -> Figures:

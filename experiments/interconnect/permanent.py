@@ -15,9 +15,9 @@ from experiments.interconnect.samples import (
     delivery_check,
     diverting,
     equal,
+    failure_performances,
     mean,
     not_diverting,
-    of_failures,
     performances,
 )
 from experiments.interconnect.study_points import (
@@ -140,7 +140,9 @@ def judge(rows: Rows) -> Verdict:
     checks = [
         delivery_check(rows),
         tree_check.against(95.0, "as the other patterns"),
-        *above_95(retained, at_ten_percent(not_diverting(half_way)), "", "above 95 % (5.6.1)"),
+        *_above_95_checks(
+            retained, at_ten_percent(not_diverting(half_way)), "", "above 95 % (5.6.1)"
+        ),
         _gradual_check(as_stated),
         _opened_check(as_stated),
         *_random_checks(_of_kind(rows, AT_RANDOM)),
@@ -156,7 +158,7 @@ def _of_kind(rows: Rows, kind: str) -> Rows:
 def at_ten_percent(rows: Rows) -> dict[tuple[str, str], list[float]]:
     """Return performance by network and pattern with a tenth of the links failed."""
     at_most_failed = [row for row in rows if row["faults"] in (0, TEN_PERCENT[row["network"]])]
-    return of_failures(at_most_failed, ("network", "pattern"))
+    return failure_performances(at_most_failed, ("network", "pattern"))
 
 
 def _random_checks(rows: Rows) -> list[Check]:
@@ -165,7 +167,7 @@ def _random_checks(rows: Rows) -> list[Check]:
     Performance should be above 95 % with a tenth of the links, and less be lost with fewer links.
     """
     with_diversion = diverting(rows)
-    checks = above_95(
+    checks = _above_95_checks(
         at_ten_percent(with_diversion),
         at_ten_percent(not_diverting(rows)),
         ", from random moments on",
@@ -182,7 +184,7 @@ def _few_failures_checks(rows: Rows, network: str) -> list[Check]:
     There is no check if no run has 4 failed links.
     """
     max_faults = TEN_PERCENT[network]
-    retained = of_failures(rows, "faults")
+    retained = failure_performances(rows, "faults")
     if 4 not in retained:
         return []
     few_loss = mean([100.0 - value for value in retained[4]])
@@ -194,7 +196,9 @@ def _few_failures_checks(rows: Rows, network: str) -> list[Check]:
     return [check.against(1.0, "all is lost with the first links: an abrupt fall")]
 
 
-def above_95(retained: Performances, alone: Performances, moments: str, stated: str) -> list[Check]:
+def _above_95_checks(
+    retained: Performances, alone: Performances, moments: str, stated: str
+) -> list[Check]:
     """Check that performance is above 95 % with a tenth of the links failed.
 
     It should also be better than with the routers' escapes alone, for the same seeds.
@@ -208,11 +212,11 @@ def above_95(retained: Performances, alone: Performances, moments: str, stated: 
     checks = []
     for (network, pattern), values in retained.items():
         name = f"{network} {pattern}: performance at 10 % failed links{moments}"
-        checks += beyond_escapes(name, 95.0, values, alone[network, pattern], stated)
+        checks += diversion_checks(name, 95.0, values, alone[network, pattern], stated)
     return checks
 
 
-def beyond_escapes(
+def diversion_checks(
     name: str,
     threshold: float,
     values: Sequence[float],

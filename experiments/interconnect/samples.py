@@ -46,7 +46,9 @@ def performances(rows: Rows, label: Reader, field: str = "latency_s") -> dict[An
     return lists_by_key((read_label(row), value) for row, value in _performances(rows, field))
 
 
-def of_failures(rows: Rows, label: Reader, field: str = "latency_s") -> dict[Any, list[float]]:
+def failure_performances(
+    rows: Rows, label: Reader, field: str = "latency_s"
+) -> dict[Any, list[float]]:
     """Return the ``performances`` of the runs with failures only.
 
     The label is not read from other rows.
@@ -86,7 +88,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def delivery_check(rows: Rows) -> Check:
-    """Check that every run delivered what it sent, and that none deadlocked.
+    """Return a check that every run delivered what it sent, and that none deadlocked.
 
     The check also fails if a row is impossible: a part of what was sent is more than that.
     """
@@ -121,7 +123,7 @@ def _exceeds_sent(row: Row) -> bool:
 
 
 def at_least(name: str, claimed: float, values: Sequence[float], detail: str = "") -> Check:
-    """Check that the mean of runs is at least the claimed value.
+    """Return a check that the mean of runs is at least the claimed value.
 
     Args:
         name: Name of the check.
@@ -133,14 +135,22 @@ def at_least(name: str, claimed: float, values: Sequence[float], detail: str = "
 
 
 def at_most(name: str, claimed: float, values: Sequence[float], detail: str = "") -> Check:
-    """Check that the mean of runs is at most the claimed value. See ``at_least``."""
+    """Return a check that the mean of runs is at most the claimed value, as ``at_least`` does."""
     return Claim(name).at_most(claimed, _measured(values)).noting(_remark(values, detail))
 
 
 def equal(
     name: str, claimed: float, values: Sequence[float], tolerance: float, detail: str = ""
 ) -> Check:
-    """Check that the mean of runs differs by at most ``tolerance``. See ``at_least``."""
+    """Return a check that the mean of runs is the claimed value.
+
+    Args:
+        name: Name of the check.
+        claimed: The claimed value.
+        values: The value of each run.
+        tolerance: How far the mean may be from the claimed value.
+        detail: A remark, which follows the number of runs.
+    """
     check = Claim(name).equal(claimed, _measured(values), tolerance)
     return check.noting(_remark(values, detail))
 
@@ -164,7 +174,7 @@ def stands_still(
     *,
     may: float,
 ) -> Check:
-    """Check that the mean of a figure stays the same when the simulated time is doubled.
+    """Return a check that the mean of a figure stays when the simulated time is doubled.
 
     The rival is the distance of the mean in a shorter time: if that passes too, the check would
     not notice a figure that still moves.

@@ -17,8 +17,8 @@ from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import (
     delivery_check,
     equal,
+    failure_performances,
     mean,
-    of_failures,
     stands_still,
 )
 from experiments.interconnect.study_points import LINK_PACKETS_PER_S, drb_points, seeds_of
@@ -249,7 +249,7 @@ def turn_performances(rows: Rows) -> TurnPerformances:
 
 def _turn_values(rows: Rows, share: float, load: float) -> list[float]:
     """Return the performance of each run of this length at this load."""
-    return of_failures(where(rows, share=share), "load").get(load, [])
+    return failure_performances(where(rows, share=share), "load").get(load, [])
 
 
 def _saturation_load(latencies: dict[float, float]) -> float:
@@ -270,7 +270,7 @@ def _performances(rows: Rows, seconds: float) -> dict[float, list[float]]:
 
     It counts messages generated in the second half of a run.
     """
-    return of_failures(where(rows, seconds=seconds), "rate", "latency_later_s")
+    return failure_performances(where(rows, seconds=seconds), "rate", "latency_later_s")
 
 
 def _load_of(row: Row) -> float:

@@ -7,13 +7,13 @@ The shapes are a line and a square (convex), and an L and a U (concave), on a 32
 from itertools import product
 
 from experiments.interconnect.figures import PERFORMANCE
-from experiments.interconnect.permanent import NO_DIVERSION, beyond_escapes
+from experiments.interconnect.permanent import NO_DIVERSION, diversion_checks
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import (
     delivery_check,
     diverting,
+    failure_performances,
     not_diverting,
-    of_failures,
 )
 from experiments.interconnect.study_points import drb_point, seeds_of
 from testbed.faults.cable_faults import SHAPES, shape_walk
@@ -68,7 +68,7 @@ def judge(rows: Rows) -> Verdict:
     checks = [delivery_check(rows)]
     alone = _by_shape(not_diverting(rows))
     for shape, values in _by_shape(diverting(rows)).items():
-        threshold_check, *gain_checks = beyond_escapes(
+        threshold_check, *gain_checks = diversion_checks(
             f"{shape}: performance, 100 L0 / Lf",
             CLAIMED,
             values,
@@ -106,7 +106,7 @@ def figures(rows: Rows) -> Figures:
 
 def _by_shape(rows: Rows) -> dict[str, list[float]]:
     """Return performance by shape."""
-    return of_failures(rows, _shape_of)
+    return failure_performances(rows, _shape_of)
 
 
 def _shape_of(row: Row) -> str:

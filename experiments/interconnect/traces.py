@@ -13,7 +13,7 @@ from pathlib import Path
 
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import delivery_check, mean, of_failures
+from experiments.interconnect.samples import delivery_check, failure_performances, mean
 from experiments.interconnect.study_points import SYNTHETIC, drb_point, seeds_of
 from testbed.errors import InputError
 from testbed.model.options.option import option, options
@@ -188,7 +188,7 @@ def _repaired_check(repaired: ByMachine, permanent: ByMachine, units: str) -> Ch
 
 def _performances(rows: Rows) -> dict[tuple[str, str, str], list[float]]:
     """Return performance by pattern, kind of failures and machine."""
-    return of_failures(rows, _label)
+    return failure_performances(rows, _label)
 
 
 def _label(row: Row) -> tuple[str, str, str]:

@@ -10,7 +10,13 @@ from typing import NamedTuple
 
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, delivery_check, equal, mean, of_failures
+from experiments.interconnect.samples import (
+    at_least,
+    delivery_check,
+    equal,
+    failure_performances,
+    mean,
+)
 from experiments.interconnect.study_points import (
     POISSON_512,
     SYNTHETIC,
@@ -261,7 +267,7 @@ def _of_kind(performances: Performances, network: str, kind: str) -> Performance
 
 
 def _performances(rows: Rows) -> Performances:
-    by_label = of_failures(rows, ("network", "pattern", "fault_kind", "faults"))
+    by_label = failure_performances(rows, ("network", "pattern", "fault_kind", "faults"))
     return {Setting(*label): values for label, values in by_label.items()}
 
 

@@ -506,7 +506,7 @@ def _mutant_check(row: Row) -> Check:
 
 
 def _priority_check(lag: Rows) -> Check:
-    """Check that only an outdated priority deadlocks.
+    """Check that outdated knowledge deadlocks only if the priority of avoidance buffers lags.
 
     Otherwise an avoidance buffer goes before the inputs of its router, as arbiters ensure.
     """

@@ -10,14 +10,14 @@ from itertools import product
 from typing import NamedTuple
 
 from experiments.interconnect.figures import PERFORMANCE, file_name_of
-from experiments.interconnect.permanent import NO_DIVERSION, beyond_escapes
+from experiments.interconnect.permanent import NO_DIVERSION, diversion_checks
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import (
     delivery_check,
     diverting,
+    failure_performances,
     mean,
     not_diverting,
-    of_failures,
 )
 from experiments.interconnect.study_points import SYNTHETIC, TEN_PERCENT, drb_points, seeds_of
 from testbed.model.studies import (
@@ -160,7 +160,7 @@ def _gather_checks(performances: Performances, alone: Performances) -> list[Chec
     by_faults = _gather_by_faults(performances)
     alone_by_faults = _gather_by_faults(alone)
     max_faults = max(by_faults)
-    return beyond_escapes(
+    return diversion_checks(
         f"gather at the stated 400 packets/s a node: performance with {max_faults} failed links",
         99.0,
         by_faults[max_faults],
@@ -183,7 +183,7 @@ def _performances(rows: Rows) -> Performances:
     performances = {}
     # In the figures the series of one injection stand side by side.
     for injection in INJECTIONS:
-        labelled = of_failures(where(rows, injection=injection), _setting_of)
+        labelled = failure_performances(where(rows, injection=injection), _setting_of)
         performances.update(labelled)
     return performances
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import model_of, parameters_of
-from experiments.interconnect.samples import COUNTED, at_most, mean, of_failures
+from experiments.interconnect.samples import COUNTED, at_most, failure_performances, mean
 from experiments.interconnect.study_points import (
     LINK_PACKETS_PER_S,
     TEN_PERCENT,
@@ -428,7 +428,7 @@ def _lost(rows: Rows) -> float:
 def _router_note(routers: Rows, network: str) -> str:
     """Describe performance by the number of failed routers."""
     parts = []
-    for count, values in of_failures(where(routers, routing="ft-drb"), "faults").items():
+    for count, values in failure_performances(where(routers, routing="ft-drb"), "faults").items():
         parts.append(f"{count}: {mean(values):.2f} %")
     return f"{network}: performance by the number of failed routers: {', '.join(parts)}"
 
@@ -437,7 +437,7 @@ def figures(rows: Rows) -> Figures:
     """Draw performance by the number of failed routers."""
     runs = where(rows, part="routers", routing="ft-drb")
     samples = {}
-    for (network, count), values in of_failures(runs, ("network", "faults")).items():
+    for (network, count), values in failure_performances(runs, ("network", "faults")).items():
         samples[network, f"{count} routers"] = values
     title = "Routers that fail, under FT-DRB"
     return {"routers": draw_bars(title, samples, y=PERFORMANCE, low=80)}
