@@ -147,7 +147,7 @@ def measure(point: Row) -> Results:
         result = simulate(model, traffic_of(run), parameters, faults)
     except InputError as error:
         return {"cannot": str(error)}
-    # Leave out the time in which the network fills, and in which the last messages arrive.
+    # Leave out the beginning, when the network fills, and the end, when the load stops.
     window = summarize(result, start_s=0.2 * run.seconds, end_s=0.95 * run.seconds)
     return {
         "cannot": "",
@@ -257,7 +257,7 @@ def _detour_check(rows: Rows, network: str) -> Check:
     ugal = mean_latency("ugal") / shortest
     name = f"{network}: latency of Valiant's detours over that of shortest paths, at little load"
     check = Claim(name).at_least(1.02, valiant)
-    # UGAL may be slightly faster than the shortest paths by chance.
+    # The rival is that detours cost nothing, even if UGAL is slightly slower than shortest paths.
     check = check.against(
         min(ugal, 1.0), "it costs nothing, as with UGAL, which goes straight there"
     )

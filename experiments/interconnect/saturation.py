@@ -48,7 +48,8 @@ SWEEP = (0.02, 0.1, 0.16, 0.24)
 # Loads at which three links fail. The one nearest to 90 % of saturation is judged.
 JUDGED = (0.17, 0.18, 0.19, 0.2, 0.21, 0.22)
 
-# Length of a run. Runs of twice the length show whether the figure still moves.
+# Length of a run. Runs of twice this length are judged. A comparison of both shows whether the
+# figure still moves.
 LENGTH_S = 0.008
 
 # Performance (%) of FT-DRB and of the turn model, and how far "about" reaches.

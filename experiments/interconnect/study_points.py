@@ -275,7 +275,7 @@ def traffic_of(run: Run) -> Injections:
     return _traffic(nodes, run.pattern, process, run.seconds, run.seed)
 
 
-# The runs of one seed with different failures follow each other, and have the same messages.
+# Runs with the same traffic that follow each other share it.
 @lru_cache(maxsize=1)
 def _traffic(
     nodes: int, name: str, process: InjectionProcess, duration_s: float, seed: int
@@ -328,7 +328,7 @@ def trace_of(machine: str, directory: str, seed: int) -> FailureTrace:
     """
     if not directory:
         return generate_trace(KNOWN_STATISTICS[machine], seed=[seed, 11], name=machine)
-    # Most runs read no table, and importing its reader takes time.
+    # Imported here because most runs read no table.
     from testbed.results.trace_files import read_trace
 
     if machine == "pnnl-mpp2":

@@ -51,7 +51,7 @@ STATED = (400.0, 500.0, 600.0)
 SWEEP = (10_000.0, 20_000.0, 24_000.0, 26_000.0, 28_000.0, 30_000.0, 34_000.0, 37_000.0, 40_000.0)
 QUICK_SWEEP = (10_000.0, 30_000.0, 34_000.0, 40_000.0)
 
-# No run deadlocks up to the first rate, and every run from the second one on.
+# The checks expect that no run deadlocks up to the first rate, and every run from the second on.
 NEVER_UNTIL = 10_000.0
 ALWAYS_FROM = 34_000.0
 

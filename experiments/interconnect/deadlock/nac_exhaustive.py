@@ -202,7 +202,7 @@ TIMED_NETWORKS = ("torus:2x3", "mesh:2x3")
 # One in this many timed runs is also made without NAC.
 BARE = 5
 
-# Flows between hosts, of which each router has one.
+# The source and destination host of each flow. Each router has one host.
 Flows = Sequence[tuple[int, int]]
 
 
