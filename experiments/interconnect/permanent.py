@@ -311,10 +311,10 @@ def _opened_check(rows: Rows) -> Check:
 
 
 def figures(rows: Rows) -> Figures:
-    """Draw performance with 10 % failed links, and both figures of each network.
+    """Draw performance and latency under permanent failures.
 
-    Figure 5.25 has all networks and patterns. The others show performance and latency over the
-    number of failures.
+    Figure 5.25 has all networks and patterns with 10 % of the links failed. Figures 5.26 to 5.28
+    and A.18 to A.20 have one network each, over the number of failures.
     """
     half_way = where(_of_kind(rows, HALF_WAY), rate=400.0, options={})
     at_random = where(_of_kind(rows, AT_RANDOM), options={})

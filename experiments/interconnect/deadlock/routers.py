@@ -186,7 +186,7 @@ def _bubble_check(rows: Rows) -> Check:
     bubble_runs = where(rows, network=RING, avoidance="bubble")
     ratios = []
     for nac, bubble in zip(nac_runs, bubble_runs, strict=True):
-        # Buffers of one slot are left out, as the remark says.
+        # The check is about buffers of two slots or more.
         if nac["slots"] > 1:
             ratios.append(nac["seconds"] / bubble["seconds"])
     check = at_most(
