@@ -1,5 +1,4 @@
-"""Figures that several interconnect studies draw: time series, surface maps, latency and performance as samples by
-label."""
+"""Figures that several interconnect studies draw: time series and surface maps."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,8 +8,9 @@ import numpy as np
 
 from experiments.interconnect.study_points import FIRST_SHOWN_SLOT, SLOT_S
 from testbed.model.studies import Results, Row
-from testbed.report.drawing.charts import COMPARED, HUES, RED, Figure, chart
+from testbed.report.drawing.charts import COMPARED, HUES, RED, Figure, Mark, chart
 
+# Labels of axes.
 PERFORMANCE = "100 L0 / Lf (%)"
 LATENCY = "mean latency (us)"
 OFFERED = "offered load (fraction of a link, each node)"
@@ -21,13 +21,21 @@ def draw_time_series(
     series: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     *,
     y: str,
-    event: tuple[float, str],
+    event: Mark,
 ) -> Figure:
-    """Name -> (seconds, values), as steps of a slot each; the event as a vertical line."""
+    """Draw time series as steps, one per slot.
+
+    Args:
+        title: Title of the figure.
+        series: The times (s) and values of each series, by name.
+        y: Label of the y axis.
+        event: Time (s) and name of an event, which is drawn as a vertical line.
+    """
     figure, axes = chart(title, xlabel="simulated time (s)", ylabel=y)
-    for (name, (times, values)), hue in zip(series.items(), HUES, strict=False):
-        axes.plot(times, values, label=name, color=hue, linewidth=1.2, drawstyle="steps-post")
-    axes.axvline(event[0], color=RED, linestyle=":", linewidth=1.2, label=event[1])
+    for (name, (times_s, values)), hue in zip(series.items(), HUES, strict=False):
+        axes.plot(times_s, values, label=name, color=hue, linewidth=1.2, drawstyle="steps-post")
+    event_s, event_name = event
+    axes.axvline(event_s, color=RED, linestyle=":", linewidth=1.2, label=event_name)
     axes.legend(**COMPARED)
     return figure
 
@@ -35,17 +43,24 @@ def draw_time_series(
 def draw_surfaces(
     title: str, maps: Mapping[str, Sequence[Sequence[float]]], *, columns: int = 2
 ) -> Figure:
-    """Packets as surface maps side by side, one scale for all: ``maps[name][x][y]`` is the value of the node at (x,
-    y)."""
+    """Draw packets of nodes as surface maps side by side. All maps have the same scale.
+
+    Args:
+        title: Title of the figure.
+        maps: The maps by name. ``maps[name][x][y]`` is the value of the node at (x, y).
+        columns: Largest number of maps in a row.
+    """
     from matplotlib.figure import Figure as Drawn
 
-    top = max((max(max(row) for row in values) for values in maps.values()), default=1) or 1
+    heights_by_name = {name: np.asarray(values, dtype=float) for name, values in maps.items()}
+    highest = max((heights.max() for heights in heights_by_name.values()), default=1.0)
+    # An axis from 0 to 0 cannot be drawn.
+    top = highest or 1.0
     columns = min(len(maps), columns)
     rows = -(-len(maps) // columns)
     figure = Drawn(figsize=(4.6 * columns, 3.9 * rows))
-    for k, (name, values) in enumerate(maps.items()):
-        axes: Any = figure.add_subplot(rows, columns, k + 1, projection="3d")
-        heights = np.asarray(values, dtype=float)
+    for position, (name, heights) in enumerate(heights_by_name.items(), 1):
+        axes: Any = figure.add_subplot(rows, columns, position, projection="3d")
         x, y = np.meshgrid(range(heights.shape[0]), range(heights.shape[1]), indexing="ij")
         axes.plot_surface(
             x,
@@ -69,14 +84,14 @@ def draw_surfaces(
 
 
 def maps_around_burst(row: Row) -> Results:
-    """The surface maps of the four slots round the burst, by their times."""
-    times = (SLOT_S * (FIRST_SHOWN_SLOT + k) for k in range(len(row["maps"])))
-    return {
-        f"{at:.2f} to {at + SLOT_S:.2f} s": values
-        for at, values in zip(times, row["maps"], strict=True)
-    }
+    """Return the surface maps of the slots around the burst, by their times."""
+    maps = {}
+    for slot, values in enumerate(row["maps"], FIRST_SHOWN_SLOT):
+        start_s = SLOT_S * slot
+        maps[f"{start_s:.2f} to {start_s + SLOT_S:.2f} s"] = values
+    return maps
 
 
-def named(network: str) -> str:
-    """The network's specification as part of a figure's name, which is a file's."""
+def file_name_of(network: str) -> str:
+    """Return the network's specification in a form that may be a part of a file's name."""
     return re.sub("[:,]", "-", network)

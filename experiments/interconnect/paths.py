@@ -1,15 +1,20 @@
-"""Does the number of alternative paths matter to FT-DRB (Zarza 2011, 5.6.6, Figure 5.39)?
+"""Measures whether the number of alternative paths matters to FT-DRB (Zarza 2011, 5.6.6).
 
-A 16x16 torus with ten links failed from the start, 1 to 5 paths, six patterns; and two of them at a load where queues
-exist.
+Ten links of a 16x16 torus fail at the start, with one to five paths and six patterns (Figure
+5.39). Two patterns are also run at a load at which packets queue.
 """
 
 from collections.abc import Mapping, Sequence
 
 from experiments.interconnect.figures import LATENCY
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, delivery_check
-from experiments.interconnect.study_points import SYNTHETIC, drb_points, seeds_of
+from experiments.interconnect.samples import at_least, delivery_check, mean
+from experiments.interconnect.study_points import (
+    LINK_PACKETS_PER_S,
+    SYNTHETIC,
+    drb_points,
+    seeds_of,
+)
 from testbed.model.studies import (
     Check,
     Claim,
@@ -19,103 +24,144 @@ from testbed.model.studies import (
     Rows,
     Study,
     Verdict,
-    grouped,
-    spread,
 )
-from testbed.report.drawing.charts import draw_lines
+from testbed.report.drawing.charts import Figure, draw_lines
 
 NETWORK = "torus:16x16"
+
+# The patterns whose latency falls with the number of paths in Figure 5.39.
 FALLING = ("bit-reversal", "butterfly")
-SEEN = 1.0
-"""Per cent of latency: a fall of less is none that a figure shows."""
-LOADED = 0.1 * 2e9 / (512 * 8)
-"""Messages a second a node of the second set, a tenth of a link; the thesis' 400 are 0.08 %."""
+
+# Smallest fall of latency that can be seen in a figure, in percent.
+VISIBLE_PERCENT = 1.0
+
+# Messages per second and node at which packets queue: a tenth of a link. The document's 400
+# packets/s are 0.08 % of a link.
+LOADED_RATE = 0.1 * LINK_PACKETS_PER_S
 LOADED_S = 0.004
+
+# Simulated time of a full run of uniform traffic. Sources learn of ten failed links sooner than
+# of a tenth of all links.
 UNIFORM_S = 3.0
-"""Of a full run of uniform traffic: ten failed links are known sooner than a tenth of all."""
+
+# Latency of each run (us), by pattern and number of paths.
+Latencies = dict[str, dict[int, list[float]]]
 
 
 def points(quick: bool, seed: int) -> Points:
-    """1 to 5 paths by pattern, ten links failed from the start; those that fall with a loaded network besides."""
+    """Return the points of the study.
+
+    Each pattern is run without failures, and with ten failed links and one to five paths. The
+    patterns of ``FALLING`` are also run with failures at a tenth of a link.
+    """
     seeds = seeds_of(seed, quick)
-    found = []
-    for pattern in ("uniform", "bit-reversal") if quick else SYNTHETIC:
+    patterns = ("uniform", "bit-reversal") if quick else SYNTHETIC
+    path_counts = (1, 4) if quick else (1, 2, 3, 4, 5)
+    result = []
+    for pattern in patterns:
         full_s = UNIFORM_S if pattern == "uniform" else None
-        for paths in (1, 4) if quick else (1, 2, 3, 4, 5):
-            ten: Results = {"faults": 10, "fault_kind": "start", "paths": paths}
-            found += drb_points(NETWORK, pattern, seeds, quick=quick, full_s=full_s, **ten)
+        for paths in path_counts:
+            failed: Results = {"faults": 10, "fault_kind": "start", "paths": paths}
+            result += drb_points(NETWORK, pattern, seeds, quick=quick, full_s=full_s, **failed)
             if pattern in FALLING:
-                ten |= {"rate": LOADED, "seconds": LOADED_S}
-                found += drb_points(NETWORK, pattern, seeds, quick=quick, **ten)
-        found += drb_points(NETWORK, pattern, seeds, quick=quick, full_s=full_s)
-    return found
+                loaded = {**failed, "rate": LOADED_RATE, "seconds": LOADED_S}
+                result += drb_points(NETWORK, pattern, seeds, quick=quick, **loaded)
+        result += drb_points(NETWORK, pattern, seeds, quick=quick, full_s=full_s)
+    return result
 
 
 def judge(rows: Rows) -> Verdict:
-    """Sent = received; latency flat in the number of paths; bit reversal and butterfly fall, or do not rise."""
-    checks = [delivery_check(rows)]
-    stated = _latencies(rows, loaded=False)
-    single = [spread(line[min(line)])[0] for line in stated.values()]
-    for pattern, line in stated.items():
-        means = [spread(values)[0] for values in line.values()]
-        checks.append(
-            Claim(
-                f"{pattern}: latency between the least and the most of all numbers of paths (% apart)"
-            )
-            .equal(0.0, 100.0 * (max(means) - min(means)) / min(means), 2.0)
-            .cites("no significant changes (5.6.6)")
-            .against(
-                100.0 * (max(single) - min(single)) / min(single),
-                "as far apart as the patterns are",
-            )
-        )
+    """Check that all packets arrive and how latency depends on the number of paths.
+
+    It should not change, or fall for bit reversal and butterfly.
+    """
+    checks = [delivery_check(rows), *_flat_checks(_latencies(rows, loaded=False))]
     for loaded in (False, True):
-        lines = _latencies(rows, loaded=loaded)
-        checks += [
-            _fall(pattern, lines[pattern], loaded) for pattern in FALLING if pattern in lines
-        ]
+        latencies = _latencies(rows, loaded=loaded)
+        for pattern in FALLING:
+            if pattern in latencies:
+                checks.append(_fall_check(pattern, latencies[pattern], loaded=loaded))
     return Verdict.of(checks)
 
 
-def _fall(pattern: str, line: Mapping[int, Sequence[float]], loaded: bool) -> Check:
-    """Whether latency falls from the fewest paths to the most, run by run (the same seed fails the same links)."""
-    falls = [
-        100.0 * (few - many) / few
-        for few, many in zip(line[min(line)], line[max(line)], strict=True)
-    ]
-    load = "a tenth of a link a node" if loaded else "400 packets/s a node"
-    detail = "" if loaded else "nothing queues: a metapath that is never too slow keeps one path"
-    check = at_least(
-        f"{pattern}, {load}: latency falls from 1 path to {max(line)} (%)", SEEN, falls, detail
-    )
+def _flat_checks(latencies: Latencies) -> list[Check]:
+    """Check that latency is the same with all numbers of paths, for each pattern."""
+    with_fewest_paths = [mean(line[min(line)]) for line in latencies.values()]
+    difference_of_patterns = _difference_percent(with_fewest_paths)
+    checks = []
+    for pattern, line in latencies.items():
+        means = [mean(values) for values in line.values()]
+        name = (
+            f"{pattern}: latency between the least and the most of all numbers of paths (% apart)"
+        )
+        check = Claim(name).equal(0.0, _difference_percent(means), 2.0)
+        check = check.cites("no significant changes (5.6.6)")
+        checks.append(check.against(difference_of_patterns, "as far apart as the patterns are"))
+    return checks
+
+
+def _difference_percent(values: Sequence[float]) -> float:
+    """Return the difference of the largest and the smallest value, in percent of the latter."""
+    return 100.0 * (max(values) - min(values)) / min(values)
+
+
+def _fall_check(pattern: str, line: Mapping[int, Sequence[float]], *, loaded: bool) -> Check:
+    """Check that latency falls from the fewest paths to the most, run by run.
+
+    The same seed fails the same links.
+
+    Args:
+        pattern: The pattern.
+        line: Latency of each run, by number of paths.
+        loaded: Whether each node offers a tenth of a link.
+    """
+    fewest_paths = min(line)
+    most_paths = max(line)
+    falls_percent = []
+    for before, after in zip(line[fewest_paths], line[most_paths], strict=True):
+        falls_percent.append(100.0 * (before - after) / before)
+    if loaded:
+        load = "a tenth of a link a node"
+        detail = ""
+    else:
+        load = "400 packets/s a node"
+        detail = "nothing queues: a metapath that is never too slow keeps one path"
+    name = f"{pattern}, {load}: latency falls from 1 path to {most_paths} (%)"
+    check = at_least(name, VISIBLE_PERCENT, falls_percent, detail)
     return check.cites("a downward trend (5.6.6)").against(0.0, "no fall")
 
 
 def figures(rows: Rows) -> Figures:
-    """5.39: latency over the number of alternative paths."""
-    titles = {
-        "5.39": "latency by number of alternative paths",
-        "5.39-loaded": "each node offers a tenth of a link",
-    }
-    drawn = {}
-    for (number, words), loaded in zip(titles.items(), (False, True), strict=True):
-        lines = _latencies(rows, loaded=loaded).items()
-        samples = {
-            (pattern, paths): values for pattern, line in lines for paths, values in line.items()
-        }
-        title = f"{NETWORK}, ten failed links{':' if not loaded else ','} {words}"
-        drawn[number] = draw_lines(title, samples, x="alternative paths", y=LATENCY)
-    return drawn
-
-
-def _latencies(rows: Rows, *, loaded: bool) -> dict[str, dict[int, list[float]]]:
-    """Pattern -> number of paths -> latency of each run (us)."""
-    failed = [row for row in rows if row["faults"] and (row["rate"] == LOADED) == loaded]
-    by_pattern = grouped(failed, "pattern", None)
+    """Draw latency over the number of alternative paths (Figure 5.39)."""
+    stated = f"{NETWORK}, ten failed links: latency by number of alternative paths"
+    loaded = f"{NETWORK}, ten failed links, each node offers a tenth of a link"
     return {
-        pattern: grouped(mine, "paths", lambda row: 1e6 * row["latency_s"])
-        for pattern, mine in by_pattern.items()
+        "5.39": _draw(stated, _latencies(rows, loaded=False)),
+        "5.39-loaded": _draw(loaded, _latencies(rows, loaded=True)),
     }
+
+
+def _draw(title: str, latencies: Latencies) -> Figure:
+    samples = {}
+    for pattern, line in latencies.items():
+        for paths, values in line.items():
+            samples[pattern, paths] = values
+    return draw_lines(title, samples, x="alternative paths", y=LATENCY)
+
+
+def _latencies(rows: Rows, *, loaded: bool) -> Latencies:
+    """Return the latencies with failed links.
+
+    Args:
+        rows: All rows.
+        loaded: Whether each node offers a tenth of a link, or 400 packets/s.
+    """
+    result: Latencies = {}
+    for row in rows:
+        if row["faults"] and (row["rate"] == LOADED_RATE) == loaded:
+            by_paths = result.setdefault(row["pattern"], {})
+            by_paths.setdefault(row["paths"], []).append(1e6 * row["latency_s"])
+    return result
 
 
 STUDY = Study.of_module(
@@ -123,9 +169,11 @@ STUDY = Study.of_module(
     name="interconnect_paths",
     title="One to five alternative paths with ten failed links",
     deviations=(
-        "1.5 s a run (uniform 3 s, --quick 0.15 s), messages at random (Poisson), payloads of 512 bytes only.",
-        "Two patterns also at a tenth of a link, 4 ms: at the stated rate nothing queues, no second path opens.",
+        "1.5 s per run (uniform 3 s, with --quick 0.15 s), messages at random (Poisson), payloads "
+        "of 512 bytes only.",
+        "Two patterns also run at a tenth of a link for 4 ms. At the stated rate nothing queues, "
+        "so that no second path opens.",
     ),
-    answers="Zarza 2011, Figure 5.39: flat; bit reversal and butterfly fall",
+    answers="Zarza 2011, Figure 5.39: latency is flat; with bit reversal and butterfly it falls",
     measure=measure_run,
 )

@@ -1,11 +1,11 @@
-"""How much latency do permanent link failures cost under FT-DRB (Zarza 2011, 5.6.1 and A.2.1, Figures 5.25-5.28 and
-A.18-A.20)?
+"""Measures the cost of permanent link failures under FT-DRB (Zarza 2011, 5.6.1 and A.2.1).
 
-Two tori and a fat tree, six patterns, up to 10 % of the links, which all fail half-way, or each at a random moment.
+Up to 10 % of the links of two tori and a fat tree fail, with six patterns (Figures 5.25 to 5.28 and
+A.18 to A.20). All fail half-way through the run, or each at a random moment.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from experiments.interconnect.figures import LATENCY, PERFORMANCE
 from experiments.interconnect.runs import measure_run
@@ -13,8 +13,11 @@ from experiments.interconnect.samples import (
     at_least,
     at_most,
     delivery_check,
+    diverting,
     equal,
-    of_failures,
+    failure_performances,
+    mean,
+    not_diverting,
     performances,
 )
 from experiments.interconnect.study_points import (
@@ -25,83 +28,124 @@ from experiments.interconnect.study_points import (
     seeds_of,
 )
 from testbed.model.studies import (
+    Check,
     Claim,
     Figures,
     Points,
     Results,
-    Row,
     Rows,
     Study,
-    grouped,
+    Verdict,
     mean_of,
-    spread,
     where,
 )
-from testbed.model.verdict import Check, Verdict
 from testbed.report.drawing.charts import draw_bars, draw_lines
 
 TREE = "fat-tree:4,3"
+LARGE_TORUS = "torus:16x16"
+
+# Threshold of the claim, and its label in figures.
 ABOVE_95 = (95.0, "claim: above 95 %")
-SEEN = 0.1
-"""Points that diversion is to gain at the least."""
+
+# The smallest gain of diversion (points of performance).
+MIN_GAIN = 0.1
+
+# Options with which sources mark no link as failed during a run, and so divert no message. Only
+# the routers give escape paths.
 NO_DIVERSION = {"marking": "clock", "marking_s": 3600.0}
-"""Sources mark no link as failed for as long as a run lasts, and divert nothing: routers' escapes alone."""
+
+# Runs without diversion. Those on the 8x8 torus differ most.
 ALONE_SEEDS = {"torus:8x8": 30, "fat-tree:4,3": 5, "torus:16x16": 5}
-"""Of these runs: on the 8x8 torus they differ the most."""
-HALF_WAY, AT_RANDOM = "half", "random-start"
+
 # Kinds of failures: see ``Run.fault_kind``.
+HALF_WAY = "half"
+AT_RANDOM = "random-start"
+
 RANDOM_SEEDS = {"torus:8x8": 10, "fat-tree:4,3": 10, "torus:16x16": 5}
+
+# Seeds of failures half-way on the fat tree. Few of them cost much, so that it needs many.
+TREE_SEEDS = 100
+
+HALF_WAY_FIGURES = {"torus:8x8": "5.26", "torus:16x16": "5.27", "fat-tree:4,3": "5.28"}
 RANDOM_FIGURES = {"torus:8x8": "A.18", "torus:16x16": "A.19", "fat-tree:4,3": "A.20"}
+
+# Performance of each run, by network and pattern.
+Performances = Mapping[tuple[str, str], Sequence[float]]
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Return every (network, pattern, number of failures, seed) of both kinds.
+    """Return the points: each network, pattern, number of failures and seed, for both kinds.
 
-    The tree has 100 draws of failures half-way, since few of them cost the most. Runs without failures serve both.
+    The runs without failures serve both kinds.
     """
-    own = seeds_of(seed, quick, few=6)
-    draws = own if quick else range(own.start, own.start + 100 * own.step, own.step)
-    seeds = dict.fromkeys(TEN_PERCENT, tuple(own)) | {TREE: tuple(draws)}
-    few = {network: seeds_of(seed, quick)[:count] for network, count in RANDOM_SEEDS.items()}
-    at_random = _failing_points(few, quick, AT_RANDOM)
-    return _failing_points(seeds, quick, HALF_WAY) + [p for p in at_random if p["faults"]]
+    seeds = seeds_of(seed, quick, few=6)
+    tree_seeds = seeds
+    if not quick:
+        tree_seeds = range(seeds.start, seeds.start + TREE_SEEDS * seeds.step, seeds.step)
+    half_way: Points = []
+    for network in TEN_PERCENT:
+        network_seeds = tree_seeds if network == TREE else seeds
+        half_way += _points_of_kind(network, network_seeds, HALF_WAY, quick=quick)
+    at_random: Points = []
+    for network, count in RANDOM_SEEDS.items():
+        few_seeds = seeds_of(seed, quick)[:count]
+        at_random += _points_of_kind(network, few_seeds, AT_RANDOM, quick=quick)
+    return half_way + [point for point in at_random if point["faults"]]
 
 
-def _failing_points(seeds: Mapping[str, Sequence[int]], quick: bool, kind: str) -> Points:
-    """Every network, its seeds, each pattern and number of links that fail for good; quick: without the large torus."""
-    found = []
-    for network, own in seeds.items():
-        if quick and network == "torus:16x16":
-            continue
-        most = TEN_PERCENT[network]
-        counts = (0, 4, most) if quick else (0, 2, 4, 6, 8, 10, most)
-        for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
-            found += drb_points(network, pattern, own, quick=quick, faults=counts, fault_kind=kind)
-            alone = own[: ALONE_SEEDS[network]]
-            without: Results = {"faults": most, "fault_kind": kind, "options": NO_DIVERSION}
-            found += drb_points(network, pattern, alone, quick=quick, **without)
-    return found
+def _points_of_kind(network: str, seeds: Sequence[int], kind: str, *, quick: bool) -> Points:
+    """Return the points of a network: each pattern and number of failed links.
+
+    With a tenth of the links, a few runs without diversion are added. With ``--quick`` the large
+    torus is left out.
+    """
+    if quick and network == LARGE_TORUS:
+        return []
+    max_faults = TEN_PERCENT[network]
+    counts = (0, 4, max_faults) if quick else (0, 2, 4, 6, 8, 10, max_faults)
+    patterns = ("uniform", "transpose") if quick else SYNTHETIC
+    alone_seeds = seeds[: ALONE_SEEDS[network]]
+    result = []
+    for pattern in patterns:
+        result += drb_points(network, pattern, seeds, quick=quick, faults=counts, fault_kind=kind)
+        result += drb_points(
+            network,
+            pattern,
+            alone_seeds,
+            quick=quick,
+            faults=max_faults,
+            fault_kind=kind,
+            options=NO_DIVERSION,
+        )
+    return result
 
 
 def judge(rows: Rows) -> Verdict:
-    """Sent = received; 80 % on the fat tree, above 95 % elsewhere; no abrupt fall; further paths opened by
-    congestion."""
+    """Check the performance with a tenth of the links failed.
+
+    It should be about 80 % for uniform traffic on the fat tree and above 95 % otherwise. It should
+    not fall abruptly with the number of failures, and congestion should open further paths.
+    """
     half_way = _of_kind(rows, HALF_WAY)
-    thesis = where(half_way, rate=400.0, options={})
-    worst, alone = at_ten_percent(thesis), of_escapes_alone(half_way)
-    lowest, uniform = (
+    as_stated = where(half_way, rate=400.0, options={})
+    retained = at_ten_percent(as_stated)
+    uniform_on_tree = retained.pop((TREE, "uniform"))
+    tree_check = equal(
         f"{TREE} uniform, the lowest: performance at 10 % failed links (%)",
-        worst.pop((TREE, "uniform")),
+        80.0,
+        uniform_on_tree,
+        5.0,
     )
+    tree_check = tree_check.cites("about 80 % (5.6.1, Figure 5.25)")
     checks = [
         delivery_check(rows),
-        equal(lowest, 80.0, uniform, 5.0)
-        .cites("about 80 % (5.6.1, Figure 5.25)")
-        .against(95.0, "as the other patterns"),
-        *above_95(worst, alone, "", "above 95 % (5.6.1)"),
-        _gradual(thesis),
-        _opened(thesis),
-        *_at_random_moments(_of_kind(rows, AT_RANDOM)),
+        tree_check.against(95.0, "as the other patterns"),
+        *_above_95_checks(
+            retained, at_ten_percent(not_diverting(half_way)), "", "above 95 % (5.6.1)"
+        ),
+        _gradual_check(as_stated),
+        _opened_check(as_stated),
+        *_random_checks(_of_kind(rows, AT_RANDOM)),
     ]
     return Verdict.of(checks)
 
@@ -111,177 +155,228 @@ def _of_kind(rows: Rows, kind: str) -> Rows:
     return [row for row in rows if row["fault_kind"] in ("none", kind)]
 
 
-def _at_random_moments(rows: Rows) -> list[Check]:
-    """Above 95 % with a tenth of the links failed; less is lost with fewer links."""
-    stated = "above 95 % (5.6.1); the appendix has curves, no numbers"
-    diverting = [row for row in rows if not row["options"]]
-    retained, alone = at_ten_percent(diverting), of_escapes_alone(rows)
-    checks = above_95(retained, alone, ", from random moments on", stated)
+def at_ten_percent(rows: Rows) -> dict[tuple[str, str], list[float]]:
+    """Return performance by network and pattern with a tenth of the links failed."""
+    at_most_failed = [row for row in rows if row["faults"] in (0, TEN_PERCENT[row["network"]])]
+    return failure_performances(at_most_failed, ("network", "pattern"))
+
+
+def _random_checks(rows: Rows) -> list[Check]:
+    """Check failures at random moments.
+
+    Performance should be above 95 % with a tenth of the links, and less be lost with fewer links.
+    """
+    with_diversion = diverting(rows)
+    checks = _above_95_checks(
+        at_ten_percent(with_diversion),
+        at_ten_percent(not_diverting(rows)),
+        ", from random moments on",
+        "above 95 % (5.6.1); the appendix has curves, no numbers",
+    )
     for network in RANDOM_FIGURES:
-        checks += _loss_with_few(where(diverting, network=network), network)
+        checks += _few_failures_checks(where(with_diversion, network=network), network)
     return checks
 
 
-def _loss_with_few(rows: Rows, network: str) -> list[Check]:
-    """Return the check of what 4 failed links lose over what a tenth of the links lose, patterns taken together.
+def _few_failures_checks(rows: Rows, network: str) -> list[Check]:
+    """Check the loss with 4 failed links over that with a tenth of them, for all patterns together.
 
-    There is none if no run has 4 failed links.
+    There is no check if no run has 4 failed links.
     """
-    retained, most = of_failures(rows, "faults"), TEN_PERCENT[network]
+    max_faults = TEN_PERCENT[network]
+    retained = failure_performances(rows, "faults")
     if 4 not in retained:
         return []
-    few, _ = spread([100.0 - value for value in retained[4]])
-    many, _ = spread([100.0 - value for value in retained[most]])
-    return [
-        Claim(f"{network}: loss with 4 failed links over that with {most}")
-        .at_most(0.75, few / many)
-        .cites("no abrupt transitions (5.6.1)")
-        .against(1.0, "all is lost with the first links: an abrupt fall")
-    ]
+    few_loss = mean([100.0 - value for value in retained[4]])
+    max_loss = mean([100.0 - value for value in retained[max_faults]])
+    check = Claim(f"{network}: loss with 4 failed links over that with {max_faults}").at_most(
+        0.75, few_loss / max_loss
+    )
+    check = check.cites("no abrupt transitions (5.6.1)")
+    return [check.against(1.0, "all is lost with the first links: an abrupt fall")]
 
 
-def figures(rows: Rows) -> Figures:
-    """5.25: 10 % failed by network and pattern; the others: performance and latency over the number of failures."""
-    thesis = where(_of_kind(rows, HALF_WAY), rate=400.0, options={})
-    title = "Performance with 10 % of the links failed"
-    drawn = {
-        "5.25": draw_bars(title, at_ten_percent(thesis), y=PERFORMANCE, low=75, claim=ABOVE_95)
-    }
-    for network, number in zip(TEN_PERCENT, ("5.26", "5.27", "5.28"), strict=True):
-        drawn |= over_failures(
-            where(thesis, network=network), number, f"{network}: {{}} under permanent failures"
-        )
-    at_random = where(_of_kind(rows, AT_RANDOM), options={})
-    for network, number in RANDOM_FIGURES.items():
-        title = f"{network}: {{}}, links fail for good at random moments"
-        drawn |= over_failures(where(at_random, network=network), number, title)
-    return drawn
+def _above_95_checks(
+    retained: Performances, alone: Performances, moments: str, stated: str
+) -> list[Check]:
+    """Check that performance is above 95 % with a tenth of the links failed.
 
+    It should also be better than with the routers' escapes alone, for the same seeds.
 
-def over_failures(rows: Rows, number: str, title: str) -> Results:
-    """Performance and latency of one network's runs over the number of failed links, a line a pattern; ``title`` with a
-    place for which; none without runs."""
-
-    def label(row: Row) -> tuple[str, int]:
-        return row["pattern"], row["faults"]
-
-    if not rows:
-        return {}
-    measured, failed = performances(rows, label), "failed links"
-    late = {
-        k: v
-        for k, v in grouped(rows, label, lambda row: 1e6 * row["latency_s"]).items()
-        if k in measured
-    }
-    return {
-        number: draw_lines(
-            title.format("performance"), measured, x=failed, y=PERFORMANCE, claim=ABOVE_95
-        ),
-        f"{number}-absolute": draw_lines(title.format("latency"), late, x=failed, y=LATENCY),
-    }
-
-
-def at_ten_percent(rows: Rows) -> dict[tuple[str, str], list[float]]:
-    """Performance by network and pattern with a tenth of the links failed."""
-    most = [row for row in rows if row["faults"] in (0, TEN_PERCENT[row["network"]])]
-    return of_failures(most, ("network", "pattern"))
-
-
-def of_escapes_alone(rows: Rows) -> dict[tuple[str, str], list[float]]:
-    """``at_ten_percent`` of the runs in which sources divert nothing."""
-    return at_ten_percent([row for row in rows if row["options"] or not row["faults"]])
-
-
-Performances = Mapping[tuple[str, str], Sequence[float]]
-
-
-def above_95(found: Performances, alone: Performances, when: str, stated: str) -> list[Check]:
-    """Performance by network and pattern is above 95 % with a tenth of the links failed, and better than that of
-    routers' escapes alone, of the same seeds; ``when`` they fail, in words."""
+    Args:
+        retained: Performance with diversion.
+        alone: Performance without diversion.
+        moments: When the links fail, for the names of the checks.
+        stated: The claim of the document, with its section.
+    """
     checks = []
-    for (network, pattern), values in found.items():
-        name = f"{network} {pattern}: performance at 10 % failed links{when}"
-        checks += beyond_escapes(name, 95.0, values, alone[network, pattern], stated)
+    for (network, pattern), values in retained.items():
+        name = f"{network} {pattern}: performance at 10 % failed links{moments}"
+        checks += diversion_checks(name, 95.0, values, alone[network, pattern], stated)
     return checks
 
 
-def beyond_escapes(
+def diversion_checks(
     name: str,
-    least: float,
+    threshold: float,
     values: Sequence[float],
     alone: Sequence[float],
     stated: str,
     detail: str = "",
 ) -> list[Check]:
-    """Performance is at least so high (%), and better than that of routers' escapes ``alone``, of the same first seeds;
-    where none of these was run it does not hold."""
-    check, rival = (
-        at_least(f"{name} (%)", least, values, detail),
-        "routers' escapes alone: sources divert nothing",
-    )
-    check = check.cites(stated)
+    """Check that performance reaches a threshold because sources divert messages.
+
+    It should be at least the threshold, and better than with the routers' escapes alone. If there
+    are no runs without diversion, the first check cannot tell, and there is no second one.
+
+    Args:
+        name: Name of the checks, without its unit.
+        threshold: The claimed performance (%).
+        values: Performance of each run.
+        alone: Performance of each run without diversion, of the same first seeds.
+        stated: The claim of the document, with its section.
+        detail: A remark.
+    """
+    rival = "routers' escapes alone: sources divert nothing"
+    check = at_least(f"{name} (%)", threshold, values, detail).cites(stated)
     if not alone:
-        return [
-            check.against(None, f"{rival}; not run").of(
-                not check.passed, "no run without diversion"
-            )
-        ]
-    gained = [own - other for own, other in zip(values, alone, strict=False)]
-    gain = at_least(f"{name}, less that of escapes alone (points)", SEEN, gained)
-    return [check.against(spread(alone)[0], rival), gain.against(0.0, "diversion is for nothing")]
+        check = check.against(None, f"{rival}; not run")
+        if check.passed:
+            check = check.of(0, "no run without diversion")
+        return [check]
+    gains = [value - value_alone for value, value_alone in zip(values, alone, strict=False)]
+    gain_check = at_least(f"{name}, less that of escapes alone (points)", MIN_GAIN, gains)
+    return [
+        check.against(mean(alone), rival),
+        gain_check.against(0.0, "diversion is for nothing"),
+    ]
 
 
-def _gradual(rows: Rows) -> Check:
-    """The steepest step of the loss, patterns taken together, over an even fall from no failed link to a tenth of
-    them."""
+def _gradual_check(rows: Rows) -> Check:
+    """Check that the loss has no steep step, for all patterns together.
+
+    A step is compared with an even fall from no failed link to a tenth of them.
+    """
+    steepest = [0.0]
+    where_steepest = ""
+    # The widest step, if it has all of the loss, over an even fall.
+    abrupt = float("inf")
+    for network, losses in _losses(rows).items():
+        max_faults = TEN_PERCENT[network]
+        max_loss = mean(losses[max_faults])
+        for few, many in pairwise(losses):
+            # The step from 10 to 51 links on the 16x16 torus cannot be steep: with all of the loss
+            # it would be 1.2 times an even fall.
+            if many > 2 * TEN_PERCENT["torus:8x8"]:
+                continue
+            abrupt = min(abrupt, max_faults / (many - few))
+            even_step = (many - few) * max_loss / max_faults
+            steps = []
+            for few_loss, many_loss in zip(losses[few], losses[many], strict=True):
+                steps.append((many_loss - few_loss) / even_step)
+            if mean(steps) > mean(steepest):
+                steepest = steps
+                where_steepest = f"{network}, from {few} to {many} links"
+    check = at_most("steepest step of the loss over an even fall", 3.0, steepest, where_steepest)
+    check = check.cites("no abrupt transitions (5.6.1)")
+    return check.against(abrupt, "all of the loss in the widest step")
+
+
+def _losses(rows: Rows) -> dict[str, dict[int, list[float]]]:
+    """Return, by network and ascending number of failures, the loss of each seed.
+
+    It is the mean over patterns, in percent.
+    """
+    by_seed = performances(rows, ("network", "faults", "seed"))
     losses: dict[str, dict[int, list[float]]] = {}
-    for (network, count, _), values in sorted(
-        performances(rows, ("network", "faults", "seed")).items()
-    ):
-        losses.setdefault(network, {}).setdefault(count, []).append(100.0 - spread(values)[0])
-    steepest, place, abrupt = [0.0], "", float("inf")
-    for network, loss in losses.items():
-        most = TEN_PERCENT[network]
-        for few, many in itertools.pairwise(loss):
-            if many <= 2 * TEN_PERCENT["torus:8x8"]:
-                abrupt, even = (
-                    min(abrupt, most / (many - few)),
-                    (many - few) * spread(loss[most])[0] / most,
-                )
-                steps = [
-                    (more - less) / even for less, more in zip(loss[few], loss[many], strict=True)
-                ]
-                if spread(steps)[0] > spread(steepest)[0]:
-                    steepest, place = steps, f"{network}, from {few} to {many} links"
-    return (
-        at_most("steepest step of the loss over an even fall", 3.0, steepest, place)
-        .cites("no abrupt transitions (5.6.1)")
-        .against(abrupt, "all of the loss in the widest step")
-    )
+    for (network, count, _), values in sorted(by_seed.items()):
+        losses.setdefault(network, {}).setdefault(count, []).append(100.0 - mean(values))
+    return losses
 
 
-def _opened(rows: Rows) -> Check:
-    """Whether congestion opens further paths in runs with a tenth of the links failed, and in those alone."""
-    name = "metapaths that congestion opened in a run with 10 % failed links"
-    grown = [float(row["grown"]) for row in rows if row["faults"] == TEN_PERCENT[row["network"]]]
-    return (
-        at_least(name, 1.0, grown, "at 400 packets/s nothing queues")
-        .cites("opened between some pairs (5.6.1)")
-        .against(mean_of(where(rows, faults=0), "grown"), "as without failures")
+def _opened_check(rows: Rows) -> Check:
+    """Check that congestion opens further paths if, and only if, a tenth of the links failed."""
+    grown = []
+    for row in rows:
+        if row["faults"] == TEN_PERCENT[row["network"]]:
+            grown.append(float(row["grown"]))
+    check = at_least(
+        "metapaths that congestion opened in a run with 10 % failed links",
+        1.0,
+        grown,
+        "at 400 packets/s nothing queues",
     )
+    check = check.cites("opened between some pairs (5.6.1)")
+    return check.against(mean_of(where(rows, faults=0), "grown"), "as without failures")
+
+
+def figures(rows: Rows) -> Figures:
+    """Draw performance and latency under permanent failures.
+
+    Figure 5.25 has all networks and patterns with 10 % of the links failed. Figures 5.26 to 5.28
+    and A.18 to A.20 have one network each, over the number of failures.
+    """
+    half_way = where(_of_kind(rows, HALF_WAY), rate=400.0, options={})
+    at_random = where(_of_kind(rows, AT_RANDOM), options={})
+    drawn: Results = {
+        "5.25": draw_bars(
+            "Performance with 10 % of the links failed",
+            at_ten_percent(half_way),
+            y=PERFORMANCE,
+            low=75,
+            claim=ABOVE_95,
+        )
+    }
+    for network, number in HALF_WAY_FIGURES.items():
+        title = f"{network}: {{}} under permanent failures"
+        drawn |= _over_failures(where(half_way, network=network), number, title)
+    for network, number in RANDOM_FIGURES.items():
+        title = f"{network}: {{}}, links fail for good at random moments"
+        drawn |= _over_failures(where(at_random, network=network), number, title)
+    return drawn
+
+
+def _over_failures(rows: Rows, number: str, title: str) -> Results:
+    """Draw performance and latency over the number of failed links, one line per pattern.
+
+    Args:
+        rows: Runs of one network. If there are none, nothing is drawn.
+        number: Number of the figure.
+        title: Title of the figures, with "{}" for what is drawn.
+    """
+    if not rows:
+        return {}
+    retained = performances(rows, ("pattern", "faults"))
+    latencies_us: dict[tuple[str, int], list[float]] = {}
+    for row in rows:
+        label = (row["pattern"], row["faults"])
+        if label in retained:
+            latencies_us.setdefault(label, []).append(1e6 * row["latency_s"])
+    failed = "failed links"
+    return {
+        number: draw_lines(
+            title.format("performance"), retained, x=failed, y=PERFORMANCE, claim=ABOVE_95
+        ),
+        f"{number}-absolute": draw_lines(
+            title.format("latency"), latencies_us, x=failed, y=LATENCY
+        ),
+    }
 
 
 STUDY = Study.of_module(
     __name__,
     name="interconnect_permanent",
-    title="Links that fail for good: what they cost on two tori and a fat tree",
+    title="Cost of permanent link failures on two tori and a fat tree",
     deviations=(
-        "8x8 torus, fat tree 2 s (uniform 8 s), 16x16 1.5 s (12 s; --quick: 0.4, 0.15 s); the document gives no time.",
+        "8x8 torus and fat tree 2 s (uniform 8 s), 16x16 torus 1.5 s (uniform 12 s); with --quick "
+        "0.4 and 0.15 s. The document gives no time.",
         POISSON_512,
-        "Figures 5.25-5.28: failures come half-way: half of the messages precede them.",
-        "Figures A.18-A.20: ten seeds, five on the 16x16 torus; a failure lasts from a random moment until the end.",
+        "Figures 5.25-5.28: links fail half-way, so that half of the messages precede the "
+        "failures.",
+        "Figures A.18-A.20: ten seeds, five on the 16x16 torus. A failure lasts from a random "
+        "moment until the end.",
     ),
-    answers="Zarza 2011, Figures 5.25-5.28, A.18-A.20: "
-    "lowest about 80 % (fat tree, uniform, 10 %), all others above 95 %, no abrupt fall",
+    answers="Zarza 2011, Figures 5.25-5.28 and A.18-A.20: lowest about 80 % (fat tree, uniform, "
+    "10 %), all others above 95 %, no abrupt fall",
     measure=measure_run,
 )

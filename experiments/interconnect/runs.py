@@ -1,5 +1,7 @@
-"""Runs the points of the interconnect studies in the simulator (thesis model of a hop) and reads off what is
-compared."""
+"""Simulates points of the interconnect studies and returns the results that they compare.
+
+The model of a hop is that of the document.
+"""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 
 from experiments.interconnect.study_points import (
     BURST_AT_S,
+    BURST_SLOT,
     FIRST_SHOWN_SLOT,
     RING_SHAPE,
     SLOT_S,
@@ -25,131 +28,184 @@ from testbed.interconnect.results import SimulationResult, summarize
 from testbed.interconnect.simulation import simulate
 from testbed.model.studies import Results, Row
 
+# Cables that fail, each as the set of its two ends.
 DeadCables = frozenset[frozenset[str]]
+
 RING_NETWORK = "torus:8x8"
+
+# The latency before the burst is that of messages generated in a window of this length before it.
+# The latency afterwards is that of messages in such a window after the slot of the burst.
 WINDOW_S = 0.1
-"""Messages made so long before the burst, and so long after the slot of the burst, show the latency before and
-after."""
 
+# Number of slots around the burst whose surface maps are shown.
+SHOWN_SLOTS = 4
 
+# FT-DRB's counters by their names in a row.
 COUNTERS = {
-    "escapes": "escapes", "alternative": "sent_alternative", "grown": "metapaths_grown", "shrunk": "metapaths_shrunk",
-}  # fmt: skip
-"""In the rows -> of FT-DRB in the simulator."""
+    "escapes": "escapes",
+    "alternative": "sent_alternative",
+    "grown": "metapaths_grown",
+    "shrunk": "metapaths_shrunk",
+}
 
 
 def measure_run(point: Row) -> Results:
-    """One run of FT-DRB: ``latency_s`` by equations 5.1 and 5.2 (source queue included), what was sent and received,
-    and what NAC and FT-DRB did. ``latency_later_s``: of messages made in the second half of the run;
-    ``escaped_share``: of those made after the first failure, how many routers gave an escape path.
+    """Simulate one run with FT-DRB.
+
+    Returns:
+        The numbers of packets that were sent, received and so on, what NAC and FT-DRB did, and:
+
+        - ``latency_s``: latency by equations 5.1 and 5.2, the source queue included
+        - ``latency_later_s``: the same, of messages generated in the second half of the run
+        - ``escaped_share``: share of the messages generated after the first failure to which a
+          router gave an escape path
     """
     run = Run.of(point)
-    faults, parameters, end = faults_of(run), parameters_of(run), run.seconds
-    done = simulate(model_of(run.network, parameters), traffic_of(run), parameters, faults)
-    met = done.born >= min((fault.start_s for fault in faults), default=0.0) * done.ticks_per_s
-    summary, later = (summarize(done, start_s=start, end_s=end) for start in (0.0, end / 2))
-    return {
+    faults = faults_of(run)
+    parameters = parameters_of(run)
+    model = model_of(run.network, parameters)
+    result = simulate(model, traffic_of(run), parameters, faults)
+
+    first_failure_s = min((fault.start_s for fault in faults), default=0.0)
+    after_failure = result.born >= first_failure_s * result.ticks_per_s
+    escaped_share = 0.0
+    if after_failure.any():
+        escaped_share = float((result.escapes[after_failure] > 0).mean())
+
+    summary = summarize(result, start_s=0.0, end_s=run.seconds)
+    later = summarize(result, start_s=run.seconds / 2, end_s=run.seconds)
+    row: Results = {
         "latency_s": summary.destination_mean_latency_s,
         "latency_later_s": later.destination_mean_latency_s,
-        "escaped_share": float((done.escapes[met] > 0).mean()) if met.any() else 0.0,
-        **{
-            name: getattr(done, name)
-            for name in ("sent", "received", "deadlocked", "stopped", "livelocked")
-        },
-        **{name: done.drb_counters.get(counter, 0) for name, counter in COUNTERS.items()},
-        "nac_moves": moves_of(done),
+        "escaped_share": escaped_share,
+        "sent": result.sent,
+        "received": result.received,
+        "deadlocked": result.deadlocked,
+        "stopped": result.stopped,
+        "livelocked": result.livelocked,
     }
+    for name, counter in COUNTERS.items():
+        row[name] = result.drb_counters.get(counter, 0)
+    row["nac_moves"] = moves_of(result)
+    return row
 
 
 def measure_ring(point: Row) -> Results:
-    """One run of the ring (Table 5.4): whether and when it deadlocks, slots of 10 ms, and what the burst did."""
-    parameters = parameters_of(
-        Run.of({**point, "network": RING_NETWORK, "pattern": "tornado", "routing": "dor"})
-    )
-    run = simulate(model_of(RING_NETWORK, parameters), ring_traffic(point), parameters)
-    found: Results = {
-        **{name: getattr(run, name) for name in ("sent", "received", "deadlocked")},
-        "deadlock_s": run.deadlocked_at_s,
-        "stopped": run.stopped,
-        "nac_moves": moves_of(run),
+    """Simulate one run of the ring (Zarza 2011, Table 5.4).
+
+    Returns:
+        Whether and when it deadlocked. If the run has a burst, also received messages and
+        latencies in slots of 10 ms, and the effects of the burst.
+    """
+    run = Run.of({**point, "network": RING_NETWORK, "pattern": "tornado", "routing": "dor"})
+    parameters = parameters_of(run)
+    model = model_of(RING_NETWORK, parameters)
+    result = simulate(model, ring_traffic(point), parameters)
+    row: Results = {
+        "sent": result.sent,
+        "received": result.received,
+        "deadlocked": result.deadlocked,
+        "deadlock_s": result.deadlocked_at_s,
+        "stopped": result.stopped,
+        "nac_moves": moves_of(result),
     }
     if point["burst"]:
-        found.update(_around_burst(run, point["seconds"]))
-    return found
+        row.update(_around_burst(result, point["seconds"]))
+    return row
 
 
-def moves_of(run: SimulationResult) -> int:
-    """Packets that NAC put aside: by routers that identified themselves, and in recovery."""
-    return run.nac_counters.get("moved", 0) + run.nac_counters.get("recovery_moved", 0)
+def moves_of(result: SimulationResult) -> int:
+    """Return the number of packets that NAC put aside.
+
+    Some are put aside by the router that identified a cycle, the others in recovery.
+    """
+    counters = result.nac_counters
+    return counters.get("moved", 0) + counters.get("recovery_moved", 0)
 
 
-def _around_burst(run: SimulationResult, seconds: float) -> Results:
-    """Slots, surface maps and latencies before, in and after the slot of the burst."""
+def _around_burst(result: SimulationResult, seconds: float) -> Results:
+    """Return counts per slot, surface maps, and latencies before, during and after the burst."""
     slots = round(seconds / SLOT_S)
-    burst_slot = int(BURST_AT_S / SLOT_S + 1e-6)
-    done = run.delivered >= 0
-    at_s = run.delivered[done] / run.ticks_per_s
-    slot = np.minimum((at_s / SLOT_S).astype(int), slots)
+    delivered = result.delivered >= 0
+    delivered_s = result.delivered[delivered] / result.ticks_per_s
+    destination = result.destination[delivered]
+    # Messages that are delivered after the end of the run are counted in one more slot.
+    slot = np.minimum((delivered_s / SLOT_S).astype(int), slots)
     received = np.bincount(slot, minlength=slots + 1)[:slots]
-    running = _running_means_us(run, slots)
+    running_us = _running_means_us(result, slots)
+    burst_slot_end_s = BURST_AT_S + SLOT_S
+    shown_slots = range(FIRST_SHOWN_SLOT, FIRST_SHOWN_SLOT + SHOWN_SLOTS)
     return {
         "received_slots": received.tolist(),
-        "latency_slots_us": [round(value, 4) for value in running],
-        "rise_us": running[burst_slot] - running[burst_slot - 1],
-        "latency_before_us": _mean_us(run, BURST_AT_S - WINDOW_S, BURST_AT_S),
-        "latency_after_us": _mean_us(run, BURST_AT_S + SLOT_S, BURST_AT_S + SLOT_S + WINDOW_S),
-        "throughput_dip_percent": _missing_percent(run, (burst_slot + 1) * SLOT_S),
-        "maps": [_map_of(run, done, slot, FIRST_SHOWN_SLOT + k) for k in range(4)],
-        "first_map": _map_of(run, done, slot, 1),
+        "latency_slots_us": [round(value, 4) for value in running_us],
+        "rise_us": running_us[BURST_SLOT] - running_us[BURST_SLOT - 1],
+        "latency_before_us": _mean_us(result, BURST_AT_S - WINDOW_S, BURST_AT_S),
+        "latency_after_us": _mean_us(result, burst_slot_end_s, burst_slot_end_s + WINDOW_S),
+        "throughput_dip_percent": _undelivered_percent(result, (BURST_SLOT + 1) * SLOT_S),
+        "maps": [_surface_map(destination[slot == number]) for number in shown_slots],
+        "first_map": _surface_map(destination[slot == 1]),
     }
 
 
-def _running_means_us(run: SimulationResult, slots: int) -> list[float]:
-    """Equations 5.1 and 5.2 at the end of every slot: the mean of each destination so far, then over destinations."""
-    done = run.delivered >= 0
-    slot = (run.delivered[done] / run.ticks_per_s / SLOT_S).astype(int)
-    shape, places = (
-        (slots, int(run.destination.max()) + 1),
-        (slot[slot < slots], run.destination[done][slot < slots]),
-    )
-    latency_us = (run.delivered[done] - run.born[done]) / run.ticks_per_s * 1e6
-    sums, counts = np.zeros(shape), np.zeros(shape)
-    np.add.at(sums, places, latency_us[slot < slots])
-    np.add.at(counts, places, 1)
-    means = sums.cumsum(axis=0) / np.maximum(counts.cumsum(axis=0), 1)
-    reached = np.count_nonzero(counts.cumsum(axis=0), axis=1)
-    return list(means.sum(axis=1) / np.maximum(reached, 1))
+def _running_means_us(result: SimulationResult, slots: int) -> list[float]:
+    """Return the mean latency so far at the end of each slot (equations 5.1 and 5.2).
+
+    It is the mean over destinations of the mean latency of each destination.
+    """
+    delivered = result.delivered >= 0
+    slot = (result.delivered[delivered] / result.ticks_per_s / SLOT_S).astype(int)
+    in_time = slot < slots
+    destination = result.destination[delivered]
+    latency_ticks = (result.delivered - result.born)[delivered]
+    latency_us = latency_ticks / result.ticks_per_s * 1e6
+
+    shape = (slots, int(result.destination.max()) + 1)
+    cells = (slot[in_time], destination[in_time])
+    sums_us = np.zeros(shape)
+    np.add.at(sums_us, cells, latency_us[in_time])
+    counts = np.zeros(shape)
+    np.add.at(counts, cells, 1)
+
+    counts_so_far = counts.cumsum(axis=0)
+    # A destination without messages has the mean 0, and is not counted as reached.
+    means_us = sums_us.cumsum(axis=0) / np.maximum(counts_so_far, 1)
+    reached = np.count_nonzero(counts_so_far, axis=1)
+    return list(means_us.sum(axis=1) / np.maximum(reached, 1))
 
 
-def _mean_us(run: SimulationResult, start_s: float, end_s: float) -> float:
-    mean = summarize(run, start_s=start_s, end_s=end_s).mean_latency_s
-    return 1e6 * mean if mean is not None else 0.0
+def _mean_us(result: SimulationResult, start_s: float, end_s: float) -> float:
+    """Return the mean latency of messages generated in a window, or 0 if none was delivered."""
+    mean_s = summarize(result, start_s=start_s, end_s=end_s).mean_latency_s
+    if mean_s is None:
+        return 0.0
+    return 1e6 * mean_s
 
 
-def _missing_percent(run: SimulationResult, until_s: float) -> float:
-    """Messages made but not delivered by then, of all messages made by then."""
-    end = until_s * run.ticks_per_s
-    made = int((run.born < end).sum())
-    arrived = int(((run.delivered >= 0) & (run.delivered < end)).sum())
-    return 100.0 * (made - arrived) / made
+def _undelivered_percent(result: SimulationResult, at_s: float) -> float:
+    """Return the share of the messages generated until a moment that are not delivered then."""
+    end_tick = at_s * result.ticks_per_s
+    generated = int((result.born < end_tick).sum())
+    in_time = (result.delivered >= 0) & (result.delivered < end_tick)
+    arrived = int(in_time.sum())
+    return 100.0 * (generated - arrived) / generated
 
 
-def _map_of(
-    run: SimulationResult, done: NDArray[np.bool_], slot: NDArray[np.int_], required: int
-) -> list[list[int]]:
-    """Messages received in the slot by every node of the torus: [x][y]."""
-    there = run.destination[done][slot == required]
-    counts = np.bincount(there, minlength=RING_SHAPE[0] * RING_SHAPE[1])
-    return [[int(v) for v in row] for row in counts.reshape(RING_SHAPE)]
+def _surface_map(destination: NDArray[np.int_]) -> list[list[int]]:
+    """Return the number of messages by the coordinates of their destination, as [x][y]."""
+    counts = np.bincount(destination, minlength=RING_SHAPE[0] * RING_SHAPE[1])
+    result: list[list[int]] = counts.reshape(RING_SHAPE).tolist()
+    return result
 
 
 def parameters_of(run: Run) -> SimulationParameters:
-    """How the run is simulated."""
+    """Return the parameters with which the run is simulated."""
+    routing = run.routing
+    if routing == "dor" and run.network.startswith("fat-tree"):
+        # A fat tree has no dimensions. D-mod-k is its deterministic routing.
+        routing = "d-mod-k"
     return SimulationParameters(
         model="thesis",
-        routing="d-mod-k"
-        if run.routing == "dor" and run.network.startswith("fat-tree")
-        else run.routing,
+        routing=routing,
         deadlock=run.deadlock,
         packet_bytes=run.bytes,
         buffer_bytes=run.buffer_bytes,
@@ -163,7 +219,13 @@ def parameters_of(run: Run) -> SimulationParameters:
 def model_of(
     network: str, parameters: SimulationParameters, dead: DeadCables = frozenset()
 ) -> NetworkModel:
-    """Numbers and tables, built once a process for all seeds; ``dead``: cables that tables leave out."""
+    """Return the numbering and tables of a network, built once per process for all seeds.
+
+    Args:
+        network: Specification of the network.
+        parameters: Parameters of the simulation. The seed does not matter.
+        dead: Cables that the tables leave out.
+    """
     return _model_of(network, replace(parameters, seed=1), dead)
 
 

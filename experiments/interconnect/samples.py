@@ -1,8 +1,10 @@
-"""Rows of interconnect studies put together: performance against the run without failures, means and their
-intervals."""
+"""Rows of the interconnect studies: performance with failures, and checks of means.
+
+The performance of a run with failures is its latency beside that of the run without failures.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +13,6 @@ from testbed.model.studies import (
     Claim,
     Row,
     Rows,
-    grouped,
     interval,
     reader,
     spread,
@@ -19,103 +20,180 @@ from testbed.model.studies import (
     where,
 )
 from testbed.model.studies.samples import Reader
+from topologies import lists_by_key
 
 HOP_KEYS = ("switching", "router_delay_s", "seconds", "bytes", "injection")
+
+# The fields on which a run without failures depends.
 RUN_KEYS = ("network", "pattern", "seed", "rate", "routing", "deadlock", *HOP_KEYS)
-"""What a run without failures depends on."""
+
+# Why an exact count has no rival.
 COUNTED = "none: packets are counted"
 
 
 def performances(rows: Rows, label: Reader, field: str = "latency_s") -> dict[Any, list[float]]:
-    """100 * L0 / Lf of every run with failures, by label; L0: the run of the same seed without (Zarza 2011, 5.4.2).
+    """Return 100 * L0 / Lf of each run, by label (Zarza 2011, 5.4.2).
 
-    ``field``: which latency, that of all messages or of those made in the second half of the run ("latency_later_s").
+    Lf is the latency of the run, and L0 that of the run of the same seed without failures.
+
+    Args:
+        rows: Runs with and without failures.
+        label: What is read from a row as its label.
+        field: The latency: "latency_s" of all messages, or "latency_later_s" of those generated in
+            the second half of the run.
     """
-    whole = {_run_key(row): row[field] for row in where(rows, faults=0)}
-    retained = [row for row in rows if row[field] and whole.get(_run_key(row)) is not None]
-    return grouped(retained, label, lambda row: 100.0 * whole[_run_key(row)] / row[field])
+    read_label = reader(label)
+    return lists_by_key((read_label(row), value) for row, value in _performances(rows, field))
 
 
-def of_failures(rows: Rows, label: Reader, field: str = "latency_s") -> dict[Any, list[float]]:
-    """``performances`` of the runs with failures alone."""
-    read = reader(label)
-    found = performances(rows, lambda row: (read(row),) if row["faults"] else (), field)
-    return {key[0]: values for key, values in found.items() if key}
+def failure_performances(
+    rows: Rows, label: Reader, field: str = "latency_s"
+) -> dict[Any, list[float]]:
+    """Return the ``performances`` of the runs with failures only.
+
+    The label is not read from other rows.
+    """
+    read_label = reader(label)
+    return lists_by_key(
+        (read_label(row), value) for row, value in _performances(rows, field) if row["faults"]
+    )
+
+
+def _performances(rows: Rows, field: str) -> Iterator[tuple[Row, float]]:
+    """Yield each run and its performance, if it and the run without failures have a latency."""
+    fault_free = {_run_key(row): row[field] for row in where(rows, faults=0)}
+    for row in rows:
+        base = fault_free.get(_run_key(row))
+        if row[field] and base is not None:
+            yield row, 100.0 * base / row[field]
+
+
+def _run_key(row: Row) -> tuple[object, ...]:
+    return tuple(row.get(name) for name in RUN_KEYS)
+
+
+def diverting(rows: Rows) -> list[Row]:
+    """Return the runs with FT-DRB's default options, in which sources divert messages."""
+    return [row for row in rows if not row["options"]]
+
+
+def not_diverting(rows: Rows) -> list[Row]:
+    """Return the runs in which sources divert no message, and the runs without failures."""
+    return [row for row in rows if row["options"] or not row["faults"]]
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean of the values, or NaN if there are none."""
+    return spread(values)[0]
 
 
 def delivery_check(rows: Rows) -> Check:
-    """Sent = received in every run, none deadlocked; parts of what was sent are no more than that."""
-    sent, received = sum_of(rows, "sent"), sum_of(rows, "received")
-    stuck = sum(bool(row["deadlocked"]) for row in rows)
-    lost = [row for row in rows if row["sent"] != row["received"] or _more_than_all(row)]
+    """Return a check that every run delivered what it sent, and that none deadlocked.
+
+    The check also fails if a row is impossible: a part of what was sent is more than that.
+    """
+    sent = sum_of(rows, "sent")
+    received = sum_of(rows, "received")
+    deadlocked = sum(bool(row["deadlocked"]) for row in rows)
+    circling = sum(row.get("livelocked", 0) for row in rows)
+    wrong = 0
+    for row in rows:
+        if row["sent"] != row["received"] or _exceeds_sent(row):
+            wrong += 1
     check = Claim("sent = received in every run").count(float(sent), float(received), COUNTED)
-    circled = sum(row.get("livelocked", 0) for row in rows)
-    said = f"{len(rows)} runs, {stuck} deadlocked; {circled} packets crossed more than sixteen diameters of links"
-    check = replace(check, passed=not lost and not stuck, detail=said)
-    return check.of(sent + len(lost) + stuck, "nothing was sent")
+    detail = (
+        f"{len(rows)} runs, {deadlocked} deadlocked; "
+        f"{circling} packets crossed more than sixteen diameters of links"
+    )
+    check = replace(check, passed=not wrong and not deadlocked, detail=detail)
+    return check.of(sent + wrong + deadlocked, "nothing was sent")
 
 
-def _more_than_all(row: Row) -> bool:
-    shares = [value for key, value in row.items() if key.endswith("_share") and value is not None]
-    parts = [row.get(name, 0) / max(1, row["sent"]) for name in ("livelocked", "alternative")]
-    return bool(max((*shares, *parts)) > 1 or row.get("shrunk", 0) > row.get("grown", math.inf))
+def _exceeds_sent(row: Row) -> bool:
+    """Return whether a part of the messages exceeds all messages of the run."""
+    shares = []
+    for name, value in row.items():
+        if name.endswith("_share") and value is not None:
+            shares.append(value)
+    for name in ("livelocked", "alternative"):
+        shares.append(row.get(name, 0) / max(1, row["sent"]))
+    if max(shares) > 1:
+        return True
+    return bool(row.get("shrunk", 0) > row.get("grown", math.inf))
 
 
 def at_least(name: str, claimed: float, values: Sequence[float], detail: str = "") -> Check:
-    """A check that the mean is not below what is claimed, with its interval; the detail tells the number of runs,
-    too."""
-    return Claim(name).at_least(claimed, _mean(values)).noting(_runs(values, detail))
+    """Return a check that the mean of runs is at least the claimed value.
+
+    Args:
+        name: Name of the check.
+        claimed: The claimed value.
+        values: The value of each run.
+        detail: A remark, which follows the number of runs.
+    """
+    return Claim(name).at_least(claimed, _measured(values)).noting(_remark(values, detail))
 
 
 def at_most(name: str, claimed: float, values: Sequence[float], detail: str = "") -> Check:
-    """A check that the mean is not above what is claimed, as ``at_least``."""
-    return Claim(name).at_most(claimed, _mean(values)).noting(_runs(values, detail))
+    """Return a check that the mean of runs is at most the claimed value, as ``at_least`` does."""
+    return Claim(name).at_most(claimed, _measured(values)).noting(_remark(values, detail))
 
 
 def equal(
     name: str, claimed: float, values: Sequence[float], tolerance: float, detail: str = ""
 ) -> Check:
-    """A check that the mean is what is claimed, within the tolerance, as ``at_least``."""
-    return Claim(name).equal(claimed, _mean(values), tolerance).noting(_runs(values, detail))
+    """Return a check that the mean of runs is the claimed value.
+
+    Args:
+        name: Name of the check.
+        claimed: The claimed value.
+        values: The value of each run.
+        tolerance: How far the mean may be from the claimed value.
+        detail: A remark, which follows the number of runs.
+    """
+    check = Claim(name).equal(claimed, _measured(values), tolerance)
+    return check.noting(_remark(values, detail))
 
 
-def _mean(values: Sequence[float]) -> tuple[float, float | None]:
-    """With its uncertainty (none of a single value)."""
-    return spread(values)[0], interval(values)
+def _measured(values: Sequence[float]) -> tuple[float, float | None]:
+    """Return the mean and half its 95 % confidence interval, which one value does not have."""
+    return mean(values), interval(values)
 
 
-def _runs(values: Sequence[float], detail: str) -> str:
-    return ", ".join(filter(None, (f"{len(values)} runs", detail)))
+def _remark(values: Sequence[float], detail: str) -> str:
+    count = f"{len(values)} runs"
+    return f"{count}, {detail}" if detail else count
 
 
 def stands_still(
     figure: str,
     share: float,
-    short: Sequence[float],
-    own: Sequence[float],
+    shorter: Sequence[float],
+    usual: Sequence[float],
     doubled: Sequence[float],
     *,
     may: float,
 ) -> Check:
-    """A check that a figure's mean moves by ``may`` at most when the simulated time of its runs is doubled; all of the
-    same seeds.
+    """Return a check that the mean of a figure stays when the simulated time is doubled.
 
-    Its rival is how far the mean moves from that ``share`` of the time.
+    The rival is the distance of the mean in a shorter time: if that passes too, the check would
+    not notice a figure that still moves.
+
+    Args:
+        figure: Name of the figure.
+        share: The shorter time, in parts of the time of the study.
+        shorter: The figure's value of each run in the shorter time.
+        usual: Its values in the time of the study.
+        doubled: Its values in twice that time, of the same seeds.
+        may: How far the mean may move.
     """
-    differences = [b - a for a, b in zip(own, doubled, strict=True)]
-    sign, (first, at, last) = (
-        math.copysign(1.0, spread(differences)[0]),
-        (spread(v)[0] for v in (short, own, doubled)),
-    )
-    moved = [sign * difference for difference in differences]
+    differences = [after - before for before, after in zip(usual, doubled, strict=True)]
+    direction = math.copysign(1.0, mean(differences))
+    distances = [direction * difference for difference in differences]
     check = at_most(
         f"{figure} moves so much when the time is doubled",
         may,
-        moved,
-        f"from {at:.4g} to {last:.4g}",
+        distances,
+        f"from {mean(usual):.4g} to {mean(doubled):.4g}",
     )
-    return check.against(abs(at - first), f"as from {share:g} of the time")
-
-
-def _run_key(row: Row) -> tuple[object, ...]:
-    return tuple(map(row.get, RUN_KEYS))
+    return check.against(abs(mean(usual) - mean(shorter)), f"as from {share:g} of the time")

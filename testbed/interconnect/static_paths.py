@@ -432,19 +432,20 @@ def _lengths(table: IntArray, target: IntArray) -> IntArray:
 
 
 def next_link(routes: CompactRoutes, variant: int, router: int, target: int) -> int:
-    """The link that leaves the router for the target; NONE at the target's own router."""
+    """Return the link on which a router forwards packets for a target, or NONE at the target."""
     if routes.dimensions == 0:
         return int(routes.table[variant, router, target])
     for k in range(routes.dimensions):
-        here, there = routes.place[router, k], routes.place[target, k]
-        if here != there:
-            return int(routes.links[router, routes.turn[variant, k, here, there]])
+        coordinate = routes.place[router, k]
+        target_coordinate = routes.place[target, k]
+        if coordinate != target_coordinate:
+            return int(routes.links[router, routes.turn[variant, k, coordinate, target_coordinate]])
     return NONE
 
 
 @inline
 def links_between(routes: CompactRoutes, router: int, target: int) -> int:
-    """Links between routers on the path from the router to the target."""
+    """Return the number of links between routers on the path from a router to a target."""
     if routes.dimensions == 0:
         return int(routes.length[router, target])
     links = 0

@@ -21,7 +21,7 @@ WITH_ANY = {
         "topologies/text/json_types.py Json", "topologies/text/json_types.py JsonObject",
         "testbed/model/studies/samples.py Reader", "testbed/model/studies/samples.py reader",
         "testbed/model/studies/samples.py grouped", "experiments/interconnect/samples.py performances",
-        "experiments/interconnect/samples.py of_failures",
+        "experiments/interconnect/samples.py failure_performances",
     ),
     "any workload; its own options, request of machines, view and judgement, which only it and higher floors know": (
         "testbed/model/workload.py Work", "testbed/api/runs.py AnyResult", "testbed/model/workload.py How.options",

@@ -1,313 +1,449 @@
-"""How often does it deadlock, and how long does NAC take to find the cycle: against buffers, slack, virtual channels,
-load and failures (Zarza 2011, equations 4.8 and 4.9, sections 4.3 and 6.2)?
+"""Part of the study of rings under tornado traffic: how long NAC takes to find a cycle.
 
-Rings under tornado traffic, bursts in phase and Poisson; an 8x8 torus with failed links under FT-DRB.
+It compares rings of different sizes, buffers, slack, virtual channels and loads with equations 4.8
+and 4.9 and sections 4.3 and 6.2 of Zarza 2011. The rings have bursts in phase and Poisson traffic.
+An 8x8 torus has failed links under FT-DRB.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.interconnect.runs import parameters_of
-from experiments.interconnect.samples import at_least
-from experiments.interconnect.study_points import Run, faults_of, network_of, traffic_of
-from testbed.arrays import IntArray
+from experiments.interconnect.samples import at_least, mean
+from experiments.interconnect.study_points import (
+    LINK_BPS,
+    Run,
+    faults_of,
+    network_of,
+    traffic_of,
+)
+from testbed.arrays import BoolArray, FloatArray
 from testbed.interconnect.options import NacOptions
 from testbed.interconnect.results import NAC_EVENTS, SimulationResult
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic.injection import Injections, build_pattern, burst_at
-from testbed.model.studies import (
-    Figures,
-    Points,
-    Results,
-    Row,
-    Rows,
-    grouped,
-    spread,
-    sum_of,
-    where,
-)
-from testbed.model.verdict import Check, Claim
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, sum_of, where
 from testbed.report.drawing.charts import Figure, draw_lines
 
-PACKET = 2048
+PACKET_BYTES = 2048
+
+# t_f of the document: the time of a control packet on a hop.
 CONTROL_S = NacOptions().control_s
-"""t_f."""
-LINK_PER_S = 2e9 / (8 * PACKET)
-RINGS, SLOTS, SLACKS = (8, 12, 16, 24, 32), (1, 2, 4, 8), (0, 1, 2)
+
+# Packets of PACKET_BYTES that a link carries per second.
+LINK_PACKETS_PER_S = LINK_BPS / (8 * PACKET_BYTES)
+
+# Routers of the rings, and slots of a buffer.
+RINGS = (8, 12, 16, 24, 32)
+SLOTS = (1, 2, 4, 8)
+SLACKS = (0, 1, 2)
+
+# Loads of a ring of 8, as fractions of a link per node. Under tornado traffic it carries a third.
 LOADS = (0.2, 0.25, 0.3)
-"""Of a link a node; a ring of 8 under tornado traffic bears a third."""
-RUN_S, TORUS_S, TORUS_LOADS, FAILED = 0.01, 0.002, (0.2, 0.3, 0.4), (0, 4, 8, 12)
-WORST_RINGS, APART_TF, WORST_RETRY_S = (8, 12, 16), 13, 5e-3
-"""Bursts of three messages half-way round a ring of one-slot buffers, each host's so many t_f after the last one's, so
-that one router closes the cycle; no router tries again before the others have had their turn. On rings of 24 and more
-the cycle dissolves first."""
+RUN_S = 0.01
+
+# Loads of the torus, and its numbers of failed links.
+TORUS_LOADS = (0.2, 0.3, 0.4)
+FAILED = (0, 4, 8, 12)
+TORUS_S = 0.002
+
+# Rings of the worst case. On rings of 24 and more the cycle dissolves before it is identified.
+WORST_RINGS = (8, 12, 16)
+
+# In the worst case each host sends messages half-way round a ring of one-slot buffers. They are
+# later than those of the host before it by this many t_f, so that one router closes the cycle.
+WORST_MESSAGES = 3
+APART_TF = 13
+
+# No router repeats an identification in the worst case before the others had their turn.
+WORST_RETRY_S = 5e-3
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Bursts on rings; Poisson traffic on a ring of 8 with NAC, without, with two virtual channels; failures on a
-    torus."""
-    seeds = range(seed, seed + (2 if quick else 10))
-    base = {"slots": 2, "slack": 0, "deadlock": "nac", "load": 0.0, "faults": 0, "seed": seed}
-    found = [
-        base | {"part": "burst", "network": f"ring:{n}", "slots": k} for n in RINGS for k in SLOTS
-    ]
-    worst = base | {"part": "worst", "slots": 1}
-    found += [
-        worst | {"network": f"ring:{n}", "anew": again}
-        for n in WORST_RINGS
-        for again in (False, True)
-    ]
-    ring = base | {"part": "ring", "network": "ring:8"}
-    for s in seeds:
-        found.append(ring | {"load": LOADS[-1], "seed": s, "anew": True})
-        for load in LOADS[-1:] if quick else LOADS:
-            for slots in SLOTS:
-                mine = ring | {"load": load, "slots": slots, "seed": s}
-                found += [mine | {"deadlock": how} for how in ("none", "virtual-channels")]
-                found += [mine | {"slack": slack} for slack in SLACKS]
-        for load in TORUS_LOADS:
-            for faults in FAILED:
-                torus = base | {
-                    "part": "torus",
-                    "network": "torus:8x8",
-                    "load": load,
-                    "faults": faults,
-                    "seed": s,
-                }
-                found += [torus | {"deadlock": how} for how in ("none", "nac")]
-    return found
+    """Return the points.
+
+    Parts "burst" and "worst" have bursts on rings. Part "ring" has Poisson traffic on a ring of 8,
+    with NAC, without it, and with two virtual channels. Part "torus" has failures on a torus.
+    """
+    base: Results = {
+        "slots": 2,
+        "slack": 0,
+        "deadlock": "nac",
+        "load": 0.0,
+        "faults": 0,
+        "seed": seed,
+    }
+    result: Points = []
+    for routers in RINGS:
+        for slots in SLOTS:
+            burst = {"part": "burst", "network": f"ring:{routers}", "slots": slots}
+            result.append({**base, **burst})
+    for routers in WORST_RINGS:
+        for anew in (False, True):
+            worst = {"part": "worst", "slots": 1, "network": f"ring:{routers}", "anew": anew}
+            result.append({**base, **worst})
+    seed_count = 2 if quick else 10
+    loads = LOADS[-1:] if quick else LOADS
+    for run_seed in range(seed, seed + seed_count):
+        seeded = {**base, "seed": run_seed}
+        result += _ring_points(seeded, loads)
+        result += _torus_points(seeded)
+    return result
+
+
+def _ring_points(base: Row, loads: Sequence[float]) -> Points:
+    """Return the points of a ring of 8 under Poisson traffic."""
+    ring = {**base, "part": "ring", "network": "ring:8"}
+    result: Points = [{**ring, "load": max(LOADS), "anew": True}]
+    for load in loads:
+        for slots in SLOTS:
+            loaded = {**ring, "load": load, "slots": slots}
+            for deadlock in ("none", "virtual-channels"):
+                result.append({**loaded, "deadlock": deadlock})
+            for slack in SLACKS:
+                result.append({**loaded, "slack": slack})
+    return result
+
+
+def _torus_points(base: Row) -> Points:
+    """Return the points of a torus with failed links."""
+    torus = {**base, "part": "torus", "network": "torus:8x8"}
+    result: Points = []
+    for load in TORUS_LOADS:
+        for faults in FAILED:
+            for deadlock in ("none", "nac"):
+                result.append({**torus, "load": load, "faults": faults, "deadlock": deadlock})
+    return result
 
 
 def measure(point: Row) -> Results:
-    """One run: whether and when it deadlocked, what NAC saw, and how long identification took."""
-    torus, worst = point["part"] == "torus", point["part"] == "worst"
-    of = Run.of({
-        **point, "pattern": "uniform" if torus else "tornado", "routing": "ft-drb" if torus else "dor",
-        "bytes": PACKET, "buffer_bytes": PACKET * point["slots"], "rate": point["load"] * LINK_PER_S,
-        "seconds": TORUS_S if torus else RUN_S, "fault_kind": "start" if point["faults"] else "none",
-    })  # fmt: skip
-    network = network_of(of.network)
-    nodes = len(network.hosts)
-    if point["part"] == "burst":
-        messages = burst_at(
-            build_pattern("tornado", nodes), time_s=0.0, messages=2 * point["slots"] + 2
-        )
-    else:
-        messages = _one_after_the_other(nodes) if worst else traffic_of(of)
-    retry_s = WORST_RETRY_S if worst else None
-    nac = NacOptions(slack=point["slack"], identify_anew=point.get("anew", False), retry_s=retry_s)
-    parameters = replace(parameters_of(of), nac=nac, drain_s=0.1)
-    run = simulate(network, messages, parameters, faults_of(of))
+    """Simulate one run.
+
+    Returns:
+        Whether and when it deadlocked, NAC's counters, and the times of identification and moves
+        in t_f.
+    """
+    is_worst = point["part"] == "worst"
+    run = _run_of(point)
+    nac = NacOptions(
+        slack=point["slack"],
+        identify_anew=point.get("anew", False),
+        retry_s=WORST_RETRY_S if is_worst else None,
+    )
+    parameters = replace(parameters_of(run), nac=nac, drain_s=0.1)
+    network = network_of(run.network)
+    messages = _messages(point, run, len(network.hosts))
+    result = simulate(network, messages, parameters, faults_of(run))
     return {
-        "sent": run.sent,
-        "received": run.received,
-        "deadlocked": run.deadlocked,
-        "deadlock_s": run.deadlocked_at_s,
-        "nac": {name: int(count) for name, count in run.nac_counters.items()},
-        **_identification(run),
-        "moves_tf": _moves(run) if worst else None,
+        "sent": result.sent,
+        "received": result.received,
+        "deadlocked": result.deadlocked,
+        "deadlock_s": result.deadlocked_at_s,
+        "nac": {name: int(count) for name, count in result.nac_counters.items()},
+        **_identification(result),
+        "moves_tf": _moves(result) if is_worst else None,
     }
+
+
+def _run_of(point: Row) -> Run:
+    """Return the run of a point."""
+    settings: Results = {
+        **point,
+        "bytes": PACKET_BYTES,
+        "buffer_bytes": PACKET_BYTES * point["slots"],
+        "rate": point["load"] * LINK_PACKETS_PER_S,
+        "fault_kind": "start" if point["faults"] else "none",
+    }
+    if point["part"] == "torus":
+        settings |= {"pattern": "uniform", "routing": "ft-drb", "seconds": TORUS_S}
+    else:
+        settings |= {"pattern": "tornado", "routing": "dor", "seconds": RUN_S}
+    return Run.of(settings)
+
+
+def _messages(point: Row, run: Run, nodes: int) -> Injections:
+    """Return the messages of a run."""
+    if point["part"] == "burst":
+        messages = 2 * point["slots"] + 2
+        return burst_at(build_pattern("tornado", nodes), time_s=0.0, messages=messages)
+    if point["part"] == "worst":
+        return _one_after_the_other(nodes)
+    return traffic_of(run)
 
 
 def _one_after_the_other(nodes: int) -> Injections:
-    """Three messages of each host, half-way round, later by APART_TF than those of the host before it."""
-    hosts = np.repeat(np.arange(nodes, dtype=np.int32), 3)
-    born = np.rint(hosts * APART_TF * CONTROL_S * 1e12).astype(np.int64)
-    return Injections(
-        time_ps=born, source=hosts, destination=((hosts + nodes // 2) % nodes).astype(np.int32)
-    )
+    """Return messages half-way round a ring, each host's later than those of the host before."""
+    source = np.repeat(np.arange(nodes, dtype=np.int32), WORST_MESSAGES)
+    time_ps = np.rint(source * APART_TF * CONTROL_S * 1e12).astype(np.int64)
+    destination = ((source + nodes // 2) % nodes).astype(np.int32)
+    return Injections(time_ps=time_ps, source=source, destination=destination)
 
 
-def _timeline(run: SimulationResult) -> tuple[IntArray, float, dict[str, NDArray[np.bool_]]]:
-    """The tick of each event of NAC, ticks of a t_f, and by kind which events are of it."""
-    ticks, kinds = run.nac_timeline[:, 0], run.nac_timeline[:, 1]
-    return (
-        ticks,
-        run.ticks_per_s * CONTROL_S,
-        {name: kinds == number for number, name in enumerate(NAC_EVENTS)},
-    )
+def _event_times_tf(result: SimulationResult) -> FloatArray:
+    """Return the time of each event of NAC, in t_f."""
+    times_tf: FloatArray = result.nac_timeline[:, 0] / (result.ticks_per_s * CONTROL_S)
+    return times_tf
 
 
-def _moves(run: SimulationResult) -> list[float]:
-    """When the routers moved a packet, the one that closed the cycle first, in t_f after its input was blocked."""
-    ticks, scale, of = _timeline(run)
-    times = ticks / scale
-    first = times[of["moved"]][0]
-    since = times[of["blocked"] & (times <= first)].max()
-    nodes = int(run.destination.max()) + 1
-    return [float(at - since) for at in (first, *times[of["recovery-moved"]][: nodes - 1])]
+def _is_event(result: SimulationResult, name: str) -> BoolArray:
+    """Return a mask of the events of NAC with this name."""
+    mask: BoolArray = result.nac_timeline[:, 1] == NAC_EVENTS.index(name)
+    return mask
 
 
-def _identification(run: SimulationResult) -> Results:
-    """In t_f: from the last input blocked before the first cycle was identified until then; and of every
-    identification, how long its input had been blocked (median, longest)."""
-    ticks, scale, of = _timeline(run)
-    blocked, identified = of["blocked"], of["identified"]
+def _moves(result: SimulationResult) -> list[float]:
+    """Return when each router moved a packet, in t_f after the input that closes the cycle blocked.
+
+    The router that closed the cycle is the first.
+    """
+    times_tf = _event_times_tf(result)
+    first_tf = times_tf[_is_event(result, "moved")][0]
+    blocked_before = _is_event(result, "blocked") & (times_tf <= first_tf)
+    blocked_tf = times_tf[blocked_before].max()
+    nodes = int(result.destination.max()) + 1
+    recovery_tf = times_tf[_is_event(result, "recovery-moved")][: nodes - 1]
+    return [float(time_tf - blocked_tf) for time_tf in (first_tf, *recovery_tf)]
+
+
+def _identification(result: SimulationResult) -> Results:
+    """Return the times of identification, in t_f, or None if no cycle was identified.
+
+    Returns:
+        ``first_tf``: from the last input that blocked before the first cycle was identified until
+        then. ``waits_tf``: the median and the longest time for which inputs had been blocked when
+        they identified a cycle.
+    """
+    ticks = result.nac_timeline[:, 0]
+    blocked = _is_event(result, "blocked")
+    identified = _is_event(result, "identified")
     if not identified.any():
         return {"first_tf": None, "waits_tf": None}
-    first = ticks[identified][0]
-    waits, since = [], {}
-    for tick, is_blocked, is_identified, link in zip(
-        ticks, blocked, identified, run.nac_timeline[:, 3], strict=True
-    ):
-        if is_blocked:
-            since[link] = tick
-        elif is_identified and link in since:
-            waits.append((tick - since[link]) / scale)
+    ticks_per_tf = result.ticks_per_s * CONTROL_S
+    first_tick = ticks[identified][0]
+    blocked_tick = ticks[blocked & (ticks <= first_tick)].max()
+    waits_tf = _waits_tf(result)
     return {
-        "first_tf": float((first - ticks[blocked & (ticks <= first)].max()) / scale),
-        "waits_tf": [float(np.median(waits)), float(np.max(waits))] if waits else None,
+        "first_tf": float((first_tick - blocked_tick) / ticks_per_tf),
+        "waits_tf": [float(np.median(waits_tf)), float(np.max(waits_tf))] if waits_tf else None,
     }
+
+
+def _waits_tf(result: SimulationResult) -> list[float]:
+    """Return, for each identification, how long its input had been blocked, in t_f."""
+    ticks_per_tf = result.ticks_per_s * CONTROL_S
+    blocked = NAC_EVENTS.index("blocked")
+    identified = NAC_EVENTS.index("identified")
+    blocked_since: dict[int, int] = {}
+    waits_tf = []
+    for event in result.nac_timeline:
+        tick = event[0]
+        kind = event[1]
+        link = event[3]
+        if kind == blocked:
+            blocked_since[link] = tick
+        elif kind == identified and link in blocked_since:
+            waits_tf.append((tick - blocked_since[link]) / ticks_per_tf)
+    return waits_tf
 
 
 def times_checks(rows: Rows) -> list[Check]:
-    """Identification takes n t_f; deeper buffers, slack and virtual channels help as section 4.3 has it; failures
-    deadlock."""
-    # an input may be blocked long before the cycle closes; equation 4.9 counts from then on
-    return [*_times(rows), *_worst(rows), *_help(rows), *_failures(rows), _delivered(rows)]
+    """Return all checks of this part.
+
+    Identification should take n t_f. Deeper buffers, slack and virtual channels should help as in
+    section 4.3, and failures should cause deadlocks.
+    """
+    checks = []
+    for routers in RINGS:
+        checks.append(_burst_check(rows, routers))
+    for routers in WORST_RINGS:
+        checks += _worst_checks(rows, routers)
+    checks.append(_random_traffic_check(where(rows, part="ring")))
+    checks += _improvement_checks(rows)
+    checks += [_failures_check(rows), _delivery_check(rows)]
+    return checks
 
 
-def _times(rows: Rows) -> list[Check]:
-    found = []
-    for n in RINGS:
-        mine = [row["first_tf"] for row in where(rows, network=f"ring:{n}", part="burst")]
-        took = [value for value in mine if value is not None]
-        found.append(
-            Claim(
-                f"ring of {n}, burst: time to identify the cycle, the longest of all buffers (t_f)"
-            )
-            .equal(n, max(took, default=0.0), 1.0)
-            .cites("n t_f a run round the cycle (equation 4.8)")
-            .against(n * n, "the worst case of equation 4.9")
-            .noting(f"{len(took)} of {len(mine)} buffers blocked at all")
-        )
-    return found
+def _burst_check(rows: Rows, routers: int) -> Check:
+    """Check the time to identify the cycle after a burst, the longest of all buffers.
+
+    An input may block long before the cycle closes. The time begins with the last one that blocks.
+    """
+    runs = where(rows, network=f"ring:{routers}", part="burst")
+    times_tf = [row["first_tf"] for row in runs if row["first_tf"] is not None]
+    name = f"ring of {routers}, burst: time to identify the cycle, the longest of all buffers (t_f)"
+    check = Claim(name).equal(routers, max(times_tf, default=0.0), 1.0)
+    check = check.cites("n t_f a run round the cycle (equation 4.8)")
+    check = check.against(routers * routers, "the worst case of equation 4.9")
+    return check.noting(f"{len(times_tf)} of {len(runs)} buffers blocked at all")
 
 
-def _worst(rows: Rows) -> list[Check]:
-    """Equation 4.8 where the signal follows the recorded cycle; 4.9 where each router identifies it again, one after
-    the other."""
-    found = []
-    for n in WORST_RINGS:
-        last = {
-            bool(row["anew"]): row["moves_tf"][-1] if len(row["moves_tf"]) == n else math.nan
-            for row in where(rows, part="worst", network=f"ring:{n}")
-        }
-        found += [
-            Claim(
-                f"ring of {n}, one router closes the cycle, recorded: from then until the last router has moved (t_f)"
-            )
-            .equal(2.0 * n, last[False], 1.0)
-            .cites("2 n t_f (equation 4.8)")
-            .against(n * n, "the worst case of equation 4.9"),
-            Claim(
-                f"ring of {n}, every router identifies it anew: "
-                f"identification, the signals' {n - 1} hops left out (t_f)"
-            )
-            .equal(n * n, last[True] - (n - 1), 1.0)
-            .cites("n times n t_f (equation 4.9)")
-            .against(2.0 * n, "equation 4.8"),
-            Claim(
-                f"ring of {n}, every router identifies it anew: until the last router has moved, over equation 4.9"
-            )
-            .at_most(1.0, last[True] / (n * n))
-            .cites("the upper bound (equation 4.9)")
-            .against(1.0 + (n - 1) / (n * n), "with one t_f more for each of the n - 1 signals"),
-        ]
-    ring = where(rows, part="ring")
-    first = [row["first_tf"] for row in ring if row["first_tf"] is not None]
-    random = "ring of 8, random traffic: from the input that closes the first cycle until it is identified"
-    longest = max(row["waits_tf"][1] for row in ring if row["waits_tf"])
-    found.append(
-        Claim(f"{random}, the longest of all runs (t_f)")
-        .at_most(64.0, max(first, default=math.nan))
-        .cites("the upper bound (equation 4.9)")
-        .against(
-            longest,
-            "as long as an input is blocked at worst, the wait for the cycle to close included",
-        )
-        .noting(
-            f"{len(first)} runs, {sum(bool(row.get('anew')) for row in ring)} of them with identification anew"
-        )
+def _worst_checks(rows: Rows, routers: int) -> list[Check]:
+    """Check the worst case against equations 4.8 and 4.9.
+
+    Equation 4.8 applies if the signal follows the recorded cycle. Equation 4.9 applies if each
+    router identifies the cycle anew, one after the other.
+    """
+    runs = where(rows, part="worst", network=f"ring:{routers}")
+    recorded_tf = _last_move_tf(runs, routers, anew=False)
+    anew_tf = _last_move_tf(runs, routers, anew=True)
+    signals = routers - 1
+    equation_4_8_tf = 2.0 * routers
+    equation_4_9_tf = routers * routers
+
+    name = (
+        f"ring of {routers}, one router closes the cycle, recorded: "
+        "from then until the last router has moved (t_f)"
     )
-    return found
+    recorded = Claim(name).equal(equation_4_8_tf, recorded_tf, 1.0)
+    recorded = recorded.cites("2 n t_f (equation 4.8)")
+    recorded = recorded.against(equation_4_9_tf, "the worst case of equation 4.9")
+
+    every_router = f"ring of {routers}, every router identifies it anew:"
+    name = f"{every_router} identification, the signals' {signals} hops left out (t_f)"
+    identification = Claim(name).equal(equation_4_9_tf, anew_tf - signals, 1.0)
+    identification = identification.cites("n times n t_f (equation 4.9)")
+    identification = identification.against(equation_4_8_tf, "equation 4.8")
+
+    name = f"{every_router} until the last router has moved, over equation 4.9"
+    bound = Claim(name).at_most(1.0, anew_tf / equation_4_9_tf)
+    bound = bound.cites("the upper bound (equation 4.9)")
+    bound = bound.against(
+        1.0 + signals / equation_4_9_tf, "with one t_f more for each of the n - 1 signals"
+    )
+    return [recorded, identification, bound]
 
 
-def _help(rows: Rows) -> list[Check]:
-    """What section 4.3 proposes, on the ring at the highest load."""
-    busy = _busy(rows)
+def _last_move_tf(runs: Rows, routers: int, *, anew: bool) -> float:
+    """Return when the last router moved a packet, or NaN if not all routers moved one."""
+    for row in runs:
+        if bool(row["anew"]) == anew and len(row["moves_tf"]) == routers:
+            return float(row["moves_tf"][-1])
+    return math.nan
 
-    def seen(name: str, **fixed: int) -> float:
-        mine = where(busy, deadlock="nac", **fixed)
-        return spread([row["nac"][name] / row["received"] for row in mine])[0]
 
-    bare, lanes = (where(busy, deadlock=how) for how in ("none", "virtual-channels"))
+def _random_traffic_check(runs: Rows) -> Check:
+    """Check the longest time to identify the first cycle under random traffic."""
+    times_tf = [row["first_tf"] for row in runs if row["first_tf"] is not None]
+    longest_wait_tf = max(row["waits_tf"][1] for row in runs if row["waits_tf"])
+    with_identification_anew = sum(bool(row.get("anew")) for row in runs)
+    name = (
+        "ring of 8, random traffic: from the input that closes the first cycle "
+        "until it is identified, the longest of all runs (t_f)"
+    )
+    check = Claim(name).at_most(64.0, max(times_tf, default=math.nan))
+    check = check.cites("the upper bound (equation 4.9)")
+    check = check.against(
+        longest_wait_tf,
+        "as long as an input is blocked at worst, the wait for the cycle to close included",
+    )
+    return check.noting(
+        f"{len(times_tf)} runs, {with_identification_anew} of them with identification anew"
+    )
+
+
+def _improvement_checks(rows: Rows) -> list[Check]:
+    """Check the proposals of section 4.3, on the ring at the highest load."""
+    busy = where(rows, part="ring", load=max(LOADS))
+    busy = [row for row in busy if not row.get("anew")]
+    nac = where(busy, deadlock="nac")
+    deepest = max(SLOTS)
+    deep_blocked = _events_per_packet(where(nac, slots=deepest, slack=0), "blocked")
+    shallow_blocked = _events_per_packet(where(nac, slots=1, slack=0), "blocked")
+    buffers = Claim(f"blocked inputs a packet, {deepest} slots over one").at_most(
+        0.9, deep_blocked / shallow_blocked
+    )
+    buffers = buffers.cites("deeper buffers reduce deadlock-prone situations (4.3)")
+
+    slack_identified = _events_per_packet(where(nac, slots=2, slack=2), "identified")
+    identified = _events_per_packet(where(nac, slots=2, slack=0), "identified")
+    slack = Claim("cycles identified a packet, two slots of slack over none").at_most(
+        0.9, slack_identified / identified
+    )
+    slack = slack.cites("reduces the number of identifications (4.3)")
+
+    one_channel = where(busy, deadlock="none")
+    two_channels = where(busy, deadlock="virtual-channels")
+    channels = Claim("runs that deadlock with two virtual channels (dateline)").equal(
+        0.0, sum_of(two_channels, "deadlocked")
+    )
+    channels = channels.against(
+        sum_of(one_channel, "deadlocked"), "as with one channel and without NAC"
+    )
     return [
-        Claim(f"blocked inputs a packet, {max(SLOTS)} slots over one")
-        .at_most(
-            0.9, seen("blocked", slots=max(SLOTS), slack=0) / seen("blocked", slots=1, slack=0)
-        )
-        .cites("deeper buffers reduce deadlock-prone situations (4.3)")
-        .against(1.0, "deeper buffers change nothing"),
-        Claim("cycles identified a packet, two slots of slack over none")
-        .at_most(0.9, seen("identified", slots=2, slack=2) / seen("identified", slots=2, slack=0))
-        .cites("reduces the number of identifications (4.3)")
-        .against(1.0, "the variant of condition 4.1 changes nothing"),
-        Claim("runs that deadlock with two virtual channels (dateline)")
-        .equal(0.0, sum_of(lanes, "deadlocked"))
-        .against(sum_of(bare, "deadlocked"), "as with one channel and without NAC")
-        .noting(f"{len(lanes)} runs"),
+        buffers.against(1.0, "deeper buffers change nothing"),
+        slack.against(1.0, "the variant of condition 4.1 changes nothing"),
+        channels.noting(f"{len(two_channels)} runs"),
     ]
 
 
-def _failures(rows: Rows) -> list[Check]:
+def _events_per_packet(rows: Rows, counter: str) -> float:
+    """Return the mean over runs of a counter of NAC per received packet."""
+    return mean([row["nac"][counter] / row["received"] for row in rows])
+
+
+def _failures_check(rows: Rows) -> Check:
+    """Check that failures make deadlocks more frequent."""
     load = TORUS_LOADS[-1]
-
-    def share(faults: int) -> list[float]:
-        mine = where(rows, part="torus", deadlock="none", load=load, faults=faults)
-        return [float(row["deadlocked"]) for row in mine]
-
-    more = [many - none for many, none in zip(share(FAILED[-1]), share(0), strict=True)]
-    name = f"8x8 torus at {load} of a link without NAC: share of runs that deadlock"
-    return [
-        at_least(f"{name}, {FAILED[-1]} failed links less none", 0.2, more)
-        .cites("the probability increases with failures (4.1)")
-        .against(0.0, "failures change nothing")
-    ]
-
-
-def _delivered(rows: Rows) -> Check:
-    """Runs with NAC, or two channels, that leave a message undelivered."""
-    retained, bare = (
-        [row for row in rows if row["deadlock"] != "none"],
-        where(rows, deadlock="none"),
+    runs = where(rows, part="torus", deadlock="none", load=load)
+    without = where(runs, faults=FAILED[0])
+    most = where(runs, faults=FAILED[-1])
+    differences = []
+    for row, row_without in zip(most, without, strict=True):
+        differences.append(float(row["deadlocked"]) - float(row_without["deadlocked"]))
+    check = at_least(
+        f"8x8 torus at {load} of a link without NAC: share of runs that deadlock, "
+        f"{FAILED[-1]} failed links less none",
+        0.2,
+        differences,
     )
-    left, rival = (sum(row["received"] < row["sent"] for row in some) for some in (retained, bare))
-    check = Claim("runs with NAC or two channels that leave a message undelivered").equal(0.0, left)
-    return check.against(rival, "as without either").noting(f"{len(retained)} runs")
+    check = check.cites("the probability increases with failures (4.1)")
+    return check.against(0.0, "failures change nothing")
 
 
-def _busy(rows: Rows) -> list[Row]:
-    """The ring at the highest load, without identification again."""
-    return [row for row in where(rows, part="ring", load=max(LOADS)) if not row.get("anew")]
+def _delivery_check(rows: Rows) -> Check:
+    """Check that runs with NAC, or with two channels, deliver all messages."""
+    bare = where(rows, deadlock="none")
+    safe = [row for row in rows if row["deadlock"] != "none"]
+    check = Claim("runs with NAC or two channels that leave a message undelivered").equal(
+        0.0, _incomplete_runs(safe)
+    )
+    check = check.against(_incomplete_runs(bare), "as without either")
+    return check.noting(f"{len(safe)} runs")
+
+
+def _incomplete_runs(rows: Rows) -> int:
+    return sum(bool(row["received"] < row["sent"]) for row in rows)
 
 
 def figures(rows: Rows) -> Figures:
-    """Share of runs that deadlock without NAC: by load and slots on the ring, by failures and load on the torus."""
+    """Draw the share of runs that deadlock without NAC.
 
-    def shares(part: str, title: str, x: str, x_label: str) -> Figure:
-        bare = where(rows, part=part, deadlock="none")
-        found = grouped(
-            bare, lambda row: (f"{row['load']} of a link a node", float(row[x])), "deadlocked"
-        )
-        return draw_lines(title, found, x=x_label, y="share of runs", max_value=1.0)
-
-    ring = "Ring of 8, tornado, 10 ms: runs that deadlock without avoidance"
-    torus = "8x8 torus, FT-DRB without NAC, 2 ms: runs that deadlock"
+    On the ring it is drawn over slots by load, and on the torus over failures by load.
+    """
+    bare = where(rows, deadlock="none")
     return {
-        "ring": shares("ring", ring, "slots", "slots a buffer"),
-        "failures": shares("torus", torus, "faults", "failed links"),
+        "ring": _draw_deadlock_share(
+            where(bare, part="ring"),
+            "slots",
+            "Ring of 8, tornado, 10 ms: runs that deadlock without avoidance",
+            "slots a buffer",
+        ),
+        "failures": _draw_deadlock_share(
+            where(bare, part="torus"),
+            "faults",
+            "8x8 torus, FT-DRB without NAC, 2 ms: runs that deadlock",
+            "failed links",
+        ),
     }
+
+
+def _draw_deadlock_share(rows: Rows, field: str, title: str, x: str) -> Figure:
+    """Draw the share of runs that deadlock over a field of the rows, one line per load."""
+    samples: dict[tuple[str, float], list[float]] = {}
+    for row in rows:
+        label = (f"{row['load']} of a link a node", float(row[field]))
+        samples.setdefault(label, []).append(row["deadlocked"])
+    return draw_lines(title, samples, x=x, y="share of runs", max_value=1.0)

@@ -1,1 +1,1 @@
-"""Studies of the document's parameters: those that the other studies leave out, and those that it does not give."""
+"""Studies of parameters that the document states but other studies omit, or does not state."""

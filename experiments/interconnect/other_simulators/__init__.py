@@ -1,1 +1,1 @@
-"""The simulator held against other simulators of interconnection networks."""
+"""Comparisons of the simulator with other simulators of interconnection networks."""

@@ -123,8 +123,9 @@ class CompiledSearch:
             count = successors(self._tables, row, buffer)
             representatives = (self._representative(buffer.rows[i]) for i in range(count))
             step = next(i for i, state in enumerate(representatives) if state == required)
-            what = buffer.what[step].tolist()
-            steps.append((step_name(self.model, row.tobytes(), what), what[1]))
+            taken = buffer.steps[step].tolist()
+            _, link, _ = taken
+            steps.append((step_name(self.model, row.tobytes(), taken), link))
             row = buffer.rows[step].copy()
         return tuple(steps), state_of(self.model, row)
 
@@ -152,57 +153,81 @@ def successor_buffer(max_steps: int, width: int) -> SuccessorBuffer:
     return SuccessorBuffer(
         rows=np.zeros((max_steps, width), np.uint8),
         sure=np.zeros(max_steps, np.bool_),
-        what=np.zeros((max_steps, 3), np.int16),
+        steps=np.zeros((max_steps, 3), np.int16),
         overflow=np.zeros(1, np.bool_),
     )
 
 
 def look_at(
     tables: ModelTables,
-    seen: Visited,
-    found: SuccessorBuffer,
+    visited: Visited,
+    buffer: SuccessorBuffer,
     work: IntArray,
     edges: tuple[IntArray, IntArray, int],
 ) -> int:
-    """Look at the next ``BATCH`` states (at first at the empty network); the sure steps of each, counted and by their
-    targets. How many of these there are."""
-    sure, targets, most_states = edges
-    t, ended = by_reference(tables), 0
+    """Expand the next ``BATCH`` states. The first call begins with the empty network.
+
+    Args:
+        tables: The transition system.
+        visited: The known states.
+        buffer: Room for the steps of one state.
+        work: Two rows of 0, to work in.
+        edges: The number of certain steps of each expanded state, the states to which these steps
+            lead, and the number of known states at which the search stops. The arrays are filled.
+
+    Returns:
+        The number of certain steps.
+    """
+    sure_counts, targets, max_states = edges
+    t = by_reference(tables)
     work_words = work.view(np.int64)
-    if seen.count[0] == 0:
-        number_of(
-            seen, work_words[1], -1
-        )  # the empty network: all 0, as the rows to work in still are
-    for k in range(len(sure)):
-        at = seen.count[1]
-        if at >= seen.count[0] or seen.count[0] > most_states:
+    if visited.count[0] == 0:
+        # The row of the empty network is 0, as the rows to work in still are.
+        number_of(visited, work_words[1], -1)
+    target_count = 0
+    for k in range(len(sure_counts)):
+        at = visited.count[1]
+        if at >= visited.count[0] or visited.count[0] > max_states:
             break
-        n, before = successors(t, seen.rows[at], found), ended
+        n = successors(t, visited.rows[at], buffer)
+        before = target_count
         for i in range(n):
-            canonical(t, found.rows[i], work[0], work[1])
-            number = number_of(seen, work_words[1], at)
-            if found.sure[i]:
-                targets[ended] = number
-                ended += 1
-        sure[k] = ended - before
-        seen.count[1] += 1
-        seen.count[2] += n
-    return ended
+            canonical(t, buffer.rows[i], work[0], work[1])
+            number = number_of(visited, work_words[1], at)
+            if buffer.sure[i]:
+                targets[target_count] = number
+                target_count += 1
+        sure_counts[k] = target_count - before
+        visited.count[1] += 1
+        visited.count[2] += n
+    return target_count
 
 
 def mark_drained(first: IntArray, targets: IntArray, drains: BoolArray) -> bool:
-    """Mark states with a sure step to a marked one, once upwards and once downwards; whether any was new."""
-    new = False
-    looked = len(first) - 1
-    for k in range(2 * looked):
-        at = k if k < looked else 2 * looked - 1 - k
+    """Mark states with a certain step to a marked state.
+
+    The states are scanned once in ascending and once in descending order.
+
+    Args:
+        first: Index in ``targets`` at which the steps of each expanded state begin, and their end.
+        targets: The states to which certain steps lead.
+        drains: The marks.
+
+    Returns:
+        Whether any mark is new.
+    """
+    is_new = False
+    expanded = len(first) - 1
+    for k in range(2 * expanded):
+        at = k if k < expanded else 2 * expanded - 1 - k
         if drains[at]:
             continue
         for i in range(first[at], first[at + 1]):
             if drains[targets[i]]:
-                drains[at] = new = True
+                drains[at] = True
+                is_new = True
                 break
-    return new
+    return is_new
 
 
 @dataclass(frozen=True, kw_only=True)

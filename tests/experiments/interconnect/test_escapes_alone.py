@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from experiments.interconnect import shapes
-from experiments.interconnect.permanent import NO_DIVERSION, beyond_escapes
+from experiments.interconnect.permanent import NO_DIVERSION, diversion_checks
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from experiments.interconnect.permanent import NO_DIVERSION, beyond_escapes
 def test_a_bar_that_escapes_reach_cannot_tell(
     values: tuple[float, ...], alone: tuple[float, ...], said: set[str]
 ):
-    checks = beyond_escapes("performance", 98.0, 9 * values, 9 * alone, "above 98 %")
+    checks = diversion_checks("performance", 98.0, 9 * values, 9 * alone, "above 98 %")
     assert {check.outcome for check in checks} == said
     assert all(check.rival_note for check in checks)
 

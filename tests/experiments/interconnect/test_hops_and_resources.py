@@ -11,7 +11,7 @@ import pytest
 
 from experiments.interconnect.document_parameters import hop_models, resources
 from experiments.interconnect.runs import model_of, parameters_of
-from experiments.interconnect.study_points import Run, network_of, traffic_of
+from experiments.interconnect.study_points import LINK_PACKETS_PER_S, Run, network_of, traffic_of
 from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.simulation import simulate
 from testbed.model.studies import where
@@ -60,7 +60,7 @@ def test_signals_of_flow_control_are_those_of_a_walk_through_the_grants():
         pattern="gather",
         seed=3,
         seconds=2e-4,
-        rate=0.2 * resources.LINK_RATE,
+        rate=0.2 * LINK_PACKETS_PER_S,
         routing="dor",
     )
     model, parameters = model_of(run.network, parameters_of(run)), parameters_of(run)

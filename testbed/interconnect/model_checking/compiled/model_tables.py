@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.arrays import BoolArray, IntArray
+from testbed.interconnect.model_checking.small_networks import SmallNetwork
 from testbed.interconnect.model_checking.symmetry import Image
 from testbed.interconnect.model_checking.transition_system import LAGGING, NacTransitionSystem
 from testbed.interconnect.static_paths import NONE
@@ -96,16 +97,14 @@ def model_tables(model: NacTransitionSystem, images: Sequence[Image]) -> ModelTa
     rules = model.rules
     failures = 1 << len(network.cables)
     table = np.full((failures, network.routers, network.routers), NONE, np.int16)
-    dead = np.zeros((failures, model.links), np.bool_)
     for down, rows in network.tables.items():
         table[down] = rows
-        dead[down, list(network.dead_links(down))] = True
     into_first, into = _flat(model.into)
     cable_first, cable = _flat(network.cables)
     cycle_first, cycle = _flat(model.cycles)
     pairs = itertools.product(range(model.links), range(model.links))
     paired_first, paired = _flat([model.cycles_of.get(pair, ()) for pair in pairs])
-    others = images[1:]
+    symmetries = images[1:]
     values: dict[str, Any] = {}
     for name, value in (*vars(model).items(), *vars(rules).items()):
         if name in ModelTables._fields:
@@ -118,7 +117,7 @@ def model_tables(model: NacTransitionSystem, images: Sequence[Image]) -> ModelTa
         "into_first": into_first,
         "into": into,
         "table": table,
-        "dead": dead,
+        "dead": _dead_links(network, model.links),
         "flows": np.array(network.flows, np.int16).reshape(-1, 2),
         "cable_first": cable_first,
         "cable": cable,
@@ -127,14 +126,22 @@ def model_tables(model: NacTransitionSystem, images: Sequence[Image]) -> ModelTa
         "cycle": cycle,
         "paired_first": paired_first,
         "paired": paired,
-        "images": len(others),
-        "image_places": _rows([image.places for image in others], model.signals_at, np.int16),
-        "image_packets": _rows([image.packets for image in others], 256, np.uint8),
-        "image_outs": _rows([image.outs for image in others], 256, np.uint8),
-        "image_masks": _rows([image.masks for image in others], 256, np.uint8),
-        "image_cycles": _rows([image.cycles for image in others], len(model.cycles), np.int16),
+        "images": len(symmetries),
+        "image_places": _image_rows(symmetries, "places", model.signals_at, np.int16),
+        "image_packets": _image_rows(symmetries, "packets", 256, np.uint8),
+        "image_outs": _image_rows(symmetries, "outs", 256, np.uint8),
+        "image_masks": _image_rows(symmetries, "masks", 256, np.uint8),
+        "image_cycles": _image_rows(symmetries, "cycles", len(model.cycles), np.int16),
     }
     return ModelTables(**values)
+
+
+def _dead_links(network: SmallNetwork, links: int) -> BoolArray:
+    """Return whether each link has failed, by the bit set of the failed cables."""
+    dead = np.zeros((1 << len(network.cables), links), np.bool_)
+    for down in network.tables:
+        dead[down, list(network.dead_links(down))] = True
+    return dead
 
 
 def row_bytes(model: NacTransitionSystem) -> int:
@@ -166,6 +173,14 @@ def _flat(lists: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
     return first, np.array([*itertools.chain.from_iterable(lists)], np.int16)
 
 
-def _rows(lists: Sequence[Sequence[int]], width: int, kind: npt.DTypeLike) -> IntArray:
-    """Return lists of this width as the rows of an array, which may be empty."""
-    return np.array([list(row) for row in lists], kind).reshape(len(lists), width)
+def _image_rows(images: Sequence[Image], field: str, width: int, kind: npt.DTypeLike) -> IntArray:
+    """Return a field of images as the rows of an array, which may be empty.
+
+    Args:
+        images: The images.
+        field: Name of a field of ``Image`` that is a list.
+        width: Length of the list.
+        kind: Type of the array's values.
+    """
+    rows = [list(getattr(image, field)) for image in images]
+    return np.array(rows, kind).reshape(len(rows), width)

@@ -1,7 +1,9 @@
-"""The parts of a row that a step reads and changes.
+"""The parts of a state that a step reads and changes.
 
-``t`` is a ``ModelTables``, ``s`` a row. Numbers of conditions, and numbers in brackets, are those
-of Zarza 2011 in ``tests/oracles/exhaustive/nac_steps.py``.
+``t`` is a ``ModelTables``, and ``s`` the row of a state. ``kind`` is a kind of buffers: OUTPUT,
+INPUT or AVOIDANCE. The position of a link, recovery signal and so on is its index in a row or in a
+cycle. Numbers of conditions are those of Zarza 2011. Numbers in brackets are explained in
+``tests/oracles/exhaustive/nac_steps.py``.
 """
 
 from __future__ import annotations
@@ -16,77 +18,97 @@ OUTPUT, INPUT, AVOIDANCE = range(3)
 
 
 def copy(row: IntArray, to: IntArray) -> None:
-    """A row into another."""
+    """Copy a row into another."""
     for i in range(len(row)):
         to[i] = row[i]
 
 
-def first_slot(t: ModelTables, link: int, which: int) -> int:
-    """Where that buffer of a link begins in a row."""
-    if which == OUTPUT:
+def first_slot(t: ModelTables, link: int, kind: int) -> int:
+    """Return the position of the first slot of a link's buffer."""
+    if kind == OUTPUT:
         return int(link * t.o)
-    return int(t.inputs_at + link * t.a if which == INPUT else t.avoidance_at + link)
+    if kind == INPUT:
+        return int(t.inputs_at + link * t.a)
+    return int(t.avoidance_at + link)
 
 
-def slots_of(t: ModelTables, which: int) -> int:
-    """How many slots it has."""
-    if which == OUTPUT:
+def slots_of(t: ModelTables, kind: int) -> int:
+    """Return the number of slots of a buffer."""
+    if kind == OUTPUT:
         return int(t.o)
-    return int(t.a) if which == INPUT else 1
+    if kind == INPUT:
+        return int(t.a)
+    return 1
 
 
-def asks_of(t: ModelTables, which: int) -> int:
-    """Where it is kept what the heads of such buffers ask for."""
-    if which == OUTPUT:
+def asks_of(t: ModelTables, kind: int) -> int:
+    """Return the position of the requests of the heads of buffers, which are ordered by link."""
+    if kind == OUTPUT:
         return int(t.out_asks_at)
-    return int(t.input_asks_at) if which == INPUT else int(t.avoidance_asks_at)
+    if kind == INPUT:
+        return int(t.input_asks_at)
+    return int(t.avoidance_asks_at)
 
 
-def occupied(t: ModelTables, s: IntArray, link: int, which: int) -> int:
-    """Packets in a buffer."""
-    first, found = first_slot(t, link, which), 0
-    for k in range(first, first + slots_of(t, which)):
+def occupied(t: ModelTables, s: IntArray, link: int, kind: int) -> int:
+    """Return the number of packets in a buffer."""
+    first = first_slot(t, link, kind)
+    packets = 0
+    for k in range(first, first + slots_of(t, kind)):
         if s[k] != 0:
-            found += 1
-    return found
+            packets += 1
+    return packets
 
 
 def room(t: ModelTables, s: IntArray, link: int) -> int:
-    """Slots of the input after the link that its feeder may use: those whose credit a signal carries count as taken."""
+    """Return the number of slots of the input behind a link that its feeder may use.
+
+    A slot whose credit travels with a recovery signal counts as occupied.
+    """
     taken = occupied(t, s, link, INPUT)
     for k in range(MOST_SIGNALS):
-        number, place = int(s[t.signals_at + 2 * k]), int(s[t.signals_at + 2 * k + 1])
-        if place == 0:
+        number = int(s[t.signals_at + 2 * k])
+        position = int(s[t.signals_at + 2 * k + 1])
+        if position == 0:
             break
-        if t.cycle[t.cycle_first[number] + place - 1] == link:
+        if t.cycle[t.cycle_first[number] + position - 1] == link:
             taken += 1
     return int(t.a) - taken
 
 
 def room_behind(t: ModelTables, s: IntArray, link: int) -> int:
-    """cap - size of the output's logic buffer."""
+    """Return the free slots of an output's logic buffer: cap - size in the document."""
     return room(t, s, link) + int(t.o) - occupied(t, s, link, OUTPUT)
 
 
 def is_full(t: ModelTables, s: IntArray, link: int) -> bool:
-    """Conditions 4.3, 4.6."""
+    """Return whether an input is full (conditions 4.3 and 4.6)."""
     return bool(s[t.inputs_at + link * t.a + t.a - 1] != 0)
 
 
 def required(t: ModelTables, s: IntArray, link: int) -> int:
-    """The link that the input's head asks for; NONE where it is empty or at its destination."""
+    """Return the link that the head of an input requests.
+
+    It is NONE if the input is empty or the head has arrived at its destination.
+    """
     requested = int(s[t.input_asks_at + link])
-    return NONE if requested in (0, HERE) else requested - 1
+    if requested in (0, HERE):
+        return NONE
+    return requested - 1
 
 
 def is_blocked(t: ModelTables, s: IntArray, link: int) -> bool:
-    """Conditions 4.1 to 4.3."""
+    """Return whether an input is blocked (conditions 4.1 to 4.3)."""
     out = required(t, s, link)
     return out != NONE and is_full(t, s, link) and room_behind(t, s, out) <= t.slack
 
 
 def is_throttled(t: ModelTables, s: IntArray, router: int) -> bool:
-    """stop_fw: an avoidance buffer of the router is in use, or an input is blocked (which it may notice late)."""
+    """Return whether a router stops local injection (stop_fw).
+
+    It does while one of its avoidance buffers is used or one of its inputs is blocked. The latter
+    it may notice late.
+    """
     if not t.stop_local:
         return False
     for k in range(t.into_first[router], t.into_first[router + 1]):
@@ -97,19 +119,29 @@ def is_throttled(t: ModelTables, s: IntArray, router: int) -> bool:
 
 
 def may_enter(t: ModelTables, s: IntArray, out: int, holder: int) -> bool:
-    """Whether the output takes a packet from that input (NONE: from elsewhere): it has room, not kept for another
-    (6)."""
-    free = int(t.o) - occupied(t, s, out, OUTPUT) if t.o else room(t, s, out)
+    """Return whether an output takes a packet of an input.
+
+    It needs a free slot that is not reserved for another input (6).
+
+    Args:
+        t: The tables.
+        s: The row.
+        out: The output.
+        holder: The input, or NONE for a packet from elsewhere.
+    """
+    if t.o:
+        free = int(t.o) - occupied(t, s, out, OUTPUT)
+    else:
+        free = room(t, s, out)
     if free < 1 or (not t.o and t.dead[s[t.down_at], out]):
         return False
-    retained = int(s[t.reserved_at + out]) - 1
-    return (
-        retained == NONE or retained == holder or room_behind(t, s, out) > 1
-    )  # numba looks in no tuple of two types
+    reserved_for = int(s[t.reserved_at + out]) - 1
+    # Two comparisons, because numba does not search a tuple of values of two types.
+    return reserved_for == NONE or reserved_for == holder or room_behind(t, s, out) > 1
 
 
 def goes_first(t: ModelTables, s: IntArray, out: int) -> bool:
-    """Whether an avoidance buffer asks for the output and can have it now."""
+    """Return whether an avoidance buffer requests an output that it can have now."""
     router = t.start[out]
     for k in range(t.into_first[router], t.into_first[router + 1]):
         link = int(t.into[k])
@@ -118,61 +150,82 @@ def goes_first(t: ModelTables, s: IntArray, out: int) -> bool:
     return False
 
 
-def ask(t: ModelTables, s: IntArray, link: int, which: int) -> None:
-    """The head of a buffer asks for what is routed now."""
-    head, place = int(s[first_slot(t, link, which)]), asks_of(t, which) + link
+def ask(t: ModelTables, s: IntArray, link: int, kind: int) -> None:
+    """Route the head of a buffer by the present tables, and store its request."""
+    head = int(s[first_slot(t, link, kind)])
+    request_at = asks_of(t, kind) + link
     if head == 0:
-        s[place] = 0
-    elif which == OUTPUT and not t.dead[s[t.down_at], link]:
-        s[place] = link + 1
+        s[request_at] = 0
+    elif kind == OUTPUT and not t.dead[s[t.down_at], link]:
+        s[request_at] = link + 1
     else:
-        router = t.start[link] if which == OUTPUT else t.end[link]
+        router = t.start[link] if kind == OUTPUT else t.end[link]
         onward = int(t.table[s[t.down_at], router, head - 1])
-        s[place] = HERE if onward == NONE else onward + 1
+        s[request_at] = HERE if onward == NONE else onward + 1
 
 
-def take(t: ModelTables, s: IntArray, link: int, which: int) -> int:
-    """Take the head out of a buffer; the next one asks."""
-    first = first_slot(t, link, which)
-    last = first + slots_of(t, which) - 1
+def take(t: ModelTables, s: IntArray, link: int, kind: int) -> int:
+    """Remove the head of a buffer, route the next packet, and return the head."""
+    first = first_slot(t, link, kind)
+    last = first + slots_of(t, kind) - 1
     packet = int(s[first])
     for k in range(first, last):
         s[k] = s[k + 1]
     s[last] = 0
-    ask(t, s, link, which)
+    ask(t, s, link, kind)
     return packet
 
 
-def put(t: ModelTables, s: IntArray, link: int, packet: int, which: int) -> None:
-    """Put a packet behind the others of a buffer."""
-    place = occupied(t, s, link, which)
-    s[first_slot(t, link, which) + place] = packet
-    if place == 0:
-        ask(t, s, link, which)
+def put(t: ModelTables, s: IntArray, link: int, packet: int, kind: int) -> None:
+    """Append a packet to a buffer, and route it if it is the head."""
+    packets = occupied(t, s, link, kind)
+    s[first_slot(t, link, kind) + packets] = packet
+    if packets == 0:
+        ask(t, s, link, kind)
 
 
 def enter(t: ModelTables, s: IntArray, out: int, packet: int, holder: int) -> None:
-    """Grant the output to a packet from that input; a slot reserved for it is used."""
+    """Grant an output to a packet. A slot that is reserved for its input is used up.
+
+    Args:
+        t: The tables.
+        s: The row.
+        out: The output.
+        packet: The packet.
+        holder: The packet's input, or NONE.
+    """
     put(t, s, out, packet, OUTPUT if t.o else INPUT)
     if int(s[t.reserved_at + out]) == holder + 1:
         s[t.reserved_at + out] = 0
 
 
 def leave(t: ModelTables, s: IntArray, cable: int) -> None:
-    """Heads that ask for a dead link of that cable ask again."""
+    """Route the heads again that request a link of a failed cable."""
     for link in range(t.links):
-        for which in range(3):
-            requested = int(s[asks_of(t, which) + link]) - 1
+        for kind in range(3):
+            requested = int(s[asks_of(t, kind) + link]) - 1
             for k in range(t.cable_first[cable], t.cable_first[cable + 1]):
                 if requested == int(t.cable[k]):
-                    ask(t, s, link, which)
+                    ask(t, s, link, kind)
                     break
 
 
-def move(t: ModelTables, s: IntArray, number: int, place: int) -> bool:
-    """move(a, d) at that place of the cycle; the freed slot's credit goes with the signal (10). False: no room for the
-    signal."""
-    link = int(t.cycle[t.cycle_first[number] + place])
+def move(t: ModelTables, s: IntArray, number: int, position: int) -> bool:
+    """Move the head of an input of a cycle into its avoidance buffer.
+
+    It is move(a, d) of the document. The credit of the freed slot travels with the recovery signal
+    (10).
+
+    Args:
+        t: The tables.
+        s: The row.
+        number: The cycle.
+        position: Position of the input in the cycle.
+
+    Returns:
+        False if the row has no room for another signal.
+    """
+    link = int(t.cycle[t.cycle_first[number] + position])
     requested = s[t.input_asks_at + link]
     packet = take(t, s, link, INPUT)
     s[t.avoidance_at + link] = packet
@@ -180,11 +233,21 @@ def move(t: ModelTables, s: IntArray, number: int, place: int) -> bool:
         s[t.avoidance_asks_at + link] = requested
     else:
         ask(t, s, link, AVOIDANCE)
-    return add_signal(t, s, number, place + 1)
+    return add_signal(t, s, number, position + 1)
 
 
-def add_signal(t: ModelTables, s: IntArray, number: int, place: int) -> bool:
-    """A signal more, in order of (cycle, place)."""
+def add_signal(t: ModelTables, s: IntArray, number: int, position: int) -> bool:
+    """Insert a recovery signal. Signals are in the order of (cycle, position).
+
+    Args:
+        t: The tables.
+        s: The row.
+        number: The cycle.
+        position: Position of the signal in the cycle.
+
+    Returns:
+        False if the row has no room for another signal.
+    """
     k = 0
     while k < MOST_SIGNALS and s[t.signals_at + 2 * k + 1] != 0:
         k += 1
@@ -192,16 +255,18 @@ def add_signal(t: ModelTables, s: IntArray, number: int, place: int) -> bool:
         return False
     while k > 0:
         at = t.signals_at + 2 * (k - 1)
-        if int(s[at]) < number or (int(s[at]) == number and int(s[at + 1]) <= place):
+        if int(s[at]) < number or (int(s[at]) == number and int(s[at + 1]) <= position):
             break
-        s[at + 2], s[at + 3] = s[at], s[at + 1]
+        s[at + 2] = s[at]
+        s[at + 3] = s[at + 1]
         k -= 1
-    s[t.signals_at + 2 * k], s[t.signals_at + 2 * k + 1] = number, place
+    s[t.signals_at + 2 * k] = number
+    s[t.signals_at + 2 * k + 1] = position
     return True
 
 
 def drop_signal(t: ModelTables, s: IntArray, k: int) -> None:
-    """Without the k-th signal."""
+    """Remove the k-th recovery signal."""
     for at in range(t.signals_at + 2 * k, t.signals_at + 2 * MOST_SIGNALS - 2):
         s[at] = s[at + 2]
     s[t.signals_at + 2 * MOST_SIGNALS - 2] = 0

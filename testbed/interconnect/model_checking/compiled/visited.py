@@ -30,26 +30,33 @@ class Visited(NamedTuple):
     count: IntArray  # type: ignore[assignment]
 
 
-def visited_states(most: int, width: int) -> Visited:
-    """Return room for this number of states of ``width`` bytes.
+def visited_states(max_states: int, width: int) -> Visited:
+    """Return room for this number of states, whose rows have ``width`` bytes.
 
     The kernel provides memory only as states are added, except for the hash table, which takes 8 to
     16 bytes per state.
     """
-    rows = np.empty((most, width), np.uint8)
+    rows = np.empty((max_states, width), np.uint8)
     # The number of slots is a power of two, at least twice the number of states.
-    slots = 1 << max(10, (2 * most - 1).bit_length())
+    slots = 1 << max(10, (2 * max_states - 1).bit_length())
     return Visited(
         rows=rows,
         words=rows.view(np.int64),
-        parents=np.empty(most, np.int32),
+        parents=np.empty(max_states, np.int32),
         slots=np.zeros(slots, np.int32),
         count=np.zeros(3, np.int64),
     )
 
 
 def canonical(t: ModelTables, row: IntArray, image: IntArray, best: IntArray) -> None:
-    """``best`` becomes the least of a row and its images; ``image``: a row to work in."""
+    """Find the least of a row and its images under all symmetries.
+
+    Args:
+        t: The tables.
+        row: The row.
+        image: A row to work in.
+        best: Becomes the least row.
+    """
     copy(row, best)
     for k in range(t.images):
         image_of(t, row, k, image)
@@ -61,7 +68,7 @@ def canonical(t: ModelTables, row: IntArray, image: IntArray, best: IntArray) ->
 
 
 def image_of(t: ModelTables, row: IntArray, k: int, image: IntArray) -> None:
-    """A row under the k-th symmetry (``symmetry.Image``)."""
+    """Compute the image of a row under the k-th symmetry (``symmetry.Image``)."""
     for i in range(len(image)):
         image[i] = 0
     for i in range(t.reserved_at):
@@ -77,29 +84,34 @@ def image_of(t: ModelTables, row: IntArray, k: int, image: IntArray) -> None:
         add_signal(t, image, int(t.image_cycles[k, row[at]]), int(row[at + 1]))
 
 
-def number_of(visited: Visited, words: IntArray, parent: int) -> int:
-    """The number of a state by its words; a new one is entered behind the others."""
+def number_of(visited: Visited, row_words: IntArray, parent: int) -> int:
+    """Return the number of a state. A new state is added behind the others.
+
+    Args:
+        visited: The known states.
+        row_words: The state's row as words of eight bytes.
+        parent: The state from which it was reached.
+    """
     mask = len(visited.slots) - 1
-    mixed = np.int64(len(words))
-    for word in words:
-        mixed = (mixed ^ word) * np.int64(
-            -0x2917014799A6026D
-        )  # odd, its bits mixed: Vigna's murmur finalizers
+    mixed = np.int64(len(row_words))
+    for word in row_words:
+        # An odd factor with mixed bits, as in Vigna's finalizers of murmur hashes.
+        mixed = (mixed ^ word) * np.int64(-0x2917014799A6026D)
         mixed ^= mixed >> np.int64(32)
     at = int(mixed & mask)
     while visited.slots[at] != 0:
         number = int(visited.slots[at]) - 1
         same = True
-        for i in range(len(words)):
-            if visited.words[number, i] != words[i]:
+        for i in range(len(row_words)):
+            if visited.words[number, i] != row_words[i]:
                 same = False
                 break
         if same:
             return number
         at = (at + 1) & mask
     number = int(visited.count[0])
-    for i in range(len(words)):
-        visited.words[number, i] = words[i]
+    for i in range(len(row_words)):
+        visited.words[number, i] = row_words[i]
     visited.parents[number] = parent
     visited.slots[at] = number + 1
     visited.count[0] = number + 1
